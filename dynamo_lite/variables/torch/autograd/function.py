@@ -361,8 +361,8 @@ class _Application:
             for fake in fakes:
                 if grad_mode and (fake.is_floating_point() or fake.is_complex()):
                     fake.requires_grad_()
-            there = iter(body_parameters(tx, [fake for fake in itertools.compress(fakes, pattern)], GradientVariable))
-            arguments = [next(there) if each else ConstantVariable(None) for each in pattern]
+            parameters = iter(body_parameters(tx, itertools.compress(fakes, pattern), GradientVariable))
+            arguments = [next(parameters) if each else ConstantVariable(None) for each in pattern]
             return tx.call(function, [self.ctx, *arguments], {}).realize()
 
         def results(output: VariableTracker) -> list[VariableTracker]:

@@ -152,10 +152,10 @@ def _instructions(code: types.CodeType) -> Iterator[Instruction]:
 
 
 def _is_torch_or_builtin(scope: GlobalScope, name: str) -> bool:
-    found = scope.load(name)
-    if found is None:
+    variable = scope.load(name)
+    if variable is None:
         return hasattr(builtins, name)
-    value = getattr(found, "value", None)
+    value = getattr(variable, "value", None)
     return type(value) is types.ModuleType and value.__name__.partition(".")[0] == torch.__name__
 
 

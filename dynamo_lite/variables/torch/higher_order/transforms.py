@@ -110,7 +110,7 @@ def _call_on_lifted(tx: Translator, target: Any, body: BodyVariable, settings: A
 class TransformVariable(VariableTracker):
     """``torch.func.vmap(f)`` and the like: a function whose call runs a traced ``f``.
 
-    ``model`` traces the call, given this tracker and is_realized arguments.
+    ``model`` traces the call, given this tracker and the arguments.
     """
 
     __slots__ = ("transform", "function", "options", "model")
@@ -307,9 +307,9 @@ def _gradient(tx: Translator, transform: TransformVariable, args: Args, kwargs: 
         )
     settings = LiteralVariable(tuple(range(len(inputs))))
     arguments = [body, NodesVariable(body.lifted), settings, *inputs]
-    found = tensor_leaves(record(tx, "call_function", graph_functions.grad, arguments, {}))
-    gradients = replace_tensors(tx, structure, iter(found[: len(inputs)]))
-    values = replace_tensors(tx, output, iter(found[len(inputs) :]))
+    results = tensor_leaves(record(tx, "call_function", graph_functions.grad, arguments, {}))
+    gradients = replace_tensors(tx, structure, iter(results[: len(inputs)]))
+    values = replace_tensors(tx, output, iter(results[len(inputs) :]))
     if transform.transform is torch.func.grad_and_value:
         return TupleVariable([gradients, values])
     return TupleVariable([gradients, values.getitem(tx, ConstantVariable(1))]) if has_aux else gradients
@@ -327,15 +327,15 @@ def _jacobian(tx: Translator, transform: TransformVariable, args: Args, kwargs: 
     name, count = transform.transform.__name__, len(tensor_leaves(value))
     settings = [ConstantVariable(name), ConstantVariable(count), ConstantVariable(has_aux)]
     arguments = [body, NodesVariable(body.lifted), *settings, *inputs]
-    found = iter(tensor_leaves(record(tx, "call_function", graph_functions.jacobian, arguments, {})))
+    results = iter(tensor_leaves(record(tx, "call_function", graph_functions.jacobian, arguments, {})))
 
-    def by_inputs(parts: Iterator[VariableTracker]) -> VariableTracker:
-        return replace_tensors(tx, structure, parts)
+    def by_inputs(tensors: Iterator[VariableTracker]) -> VariableTracker:
+        return replace_tensors(tx, structure, tensors)
 
     twice = name == "hessian"
-    rows = (by_inputs(map(by_inputs, itertools.repeat(found)) if twice else found) for _ in range(count))
+    rows = (by_inputs(map(by_inputs, itertools.repeat(results)) if twice else results) for _ in range(count))
     jacobians = replace_tensors(tx, value, rows)
-    return TupleVariable([jacobians, replace_tensors(tx, aux, found)]) if aux is not None else jacobians
+    return TupleVariable([jacobians, replace_tensors(tx, aux, results)]) if aux is not None else jacobians
 
 
 @models(torch.func.jvp)
@@ -360,9 +360,9 @@ def _jvp(
         _refuse("torch.func.jvp()", "its function returns a value that is no tensor")
     settings = ConstantVariable(len(inputs))
     arguments = [body, NodesVariable(body.lifted), settings, *inputs, *pair[1]]
-    found = tensor_leaves(record(tx, "call_function", graph_functions.jvp, arguments, {}))
-    half = len(found) // 2
-    return TupleVariable([replace_tensors(tx, body.output, iter(part)) for part in (found[:half], found[half:])])
+    results = tensor_leaves(record(tx, "call_function", graph_functions.jvp, arguments, {}))
+    half = len(results) // 2  # outputs, then their tangents
+    return TupleVariable([replace_tensors(tx, body.output, iter(each)) for each in (results[:half], results[half:])])
 
 
 class PullBackVariable(VariableTracker):
@@ -386,9 +386,9 @@ class PullBackVariable(VariableTracker):
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if kwargs or len(args) != 1 or not same_structure(args[0].realize(), self.output):
             _refuse(self.describe(), "it must be called with one cotangent for each result")
-        given_args: Args = [NodeVariable(self.node), *tensor_leaves(args[0])]
-        found = record(tx, "call_function", graph_functions.pull_back, given_args, {})
-        return replace_tensors(tx, self.primals, iter(tensor_leaves(found)))
+        operands: Args = [NodeVariable(self.node), *tensor_leaves(args[0])]
+        gradients = record(tx, "call_function", graph_functions.pull_back, operands, {})
+        return with_results(tx, self.primals, gradients)
 
     def reconstruct(self, cg: Codegen) -> None:
         raise NotConstant(self.describe())
@@ -398,23 +398,23 @@ class PullBackVariable(VariableTracker):
 def _vjp(
     tx: Translator, func: VariableTracker, *primals: VariableTracker, has_aux: VariableTracker | None = None
 ) -> VariableTracker:
-    given_args: Args = [each.realize() for each in primals]
-    if not given_args or not all(all_tensors(each) for each in given_args):
+    primal_args: Args = [each.realize() for each in primals]
+    if not primal_args or not all(all_tensors(each) for each in primal_args):
         _refuse("torch.func.vjp()", "a primal is no tensor")
     with_aux = has_aux is not None and tx.truth(has_aux)
     transform = TransformVariable(torch.func.vjp, func, {})
-    body, inputs = _trace_differentiated(tx, transform, given_args, {}, list(range(len(given_args))))
+    body, inputs = _trace_differentiated(tx, transform, primal_args, {}, list(range(len(primal_args))))
     output = body.output
     value, _ = _value_and_aux(transform, output, with_aux)
     if not all_tensors(output) or not tensor_leaves(value):
         _refuse("torch.func.vjp()", "its function returns a value that is no tensor")
     operands = [body, NodesVariable(body.lifted), ConstantVariable(len(tensor_leaves(value))), *inputs]
     nodes, fakes = zip(*(each.as_fx() for each in operands), strict=True)
-    known = compute("call_function", graph_functions.vjp, list(fakes), {})
-    node = tx.graph.call("call_function", graph_functions.vjp, nodes, {}, known)
-    results = result(tx, tx.graph.item(node, 0, known[0]), known[0])
+    fake = compute("call_function", graph_functions.vjp, list(fakes), {})
+    node = tx.graph.call("call_function", graph_functions.vjp, nodes, {}, fake)
+    results = result(tx, tx.graph.item(node, 0, fake[0]), fake[0])
     outputs = with_results(tx, output, results)
-    pull = PullBackVariable(tx, node, value, TupleVariable(given_args))
+    pull = PullBackVariable(tx, node, value, TupleVariable(primal_args))
     if not with_aux:
         return TupleVariable([outputs, pull])
     value, aux = outputs.elements(tx)

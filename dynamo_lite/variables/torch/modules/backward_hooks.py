@@ -75,10 +75,10 @@ class BackwardHookVariable(VariableTracker):
             return args
         operands = [*_numbers(self.inputs), *tensors]
         nodes, fakes = zip(*(each.as_fx() for each in operands), strict=True)
-        known = compute("call_function", graph_functions.module_inputs, list(fakes), {})
-        found = tx.graph.call("call_function", graph_functions.module_inputs, nodes, {}, known)
-        self.node = tx.graph.item(found, 0, known[0])
-        passed: Args = [result(tx, tx.graph.item(found, at, known[at]), known[at]) for at in range(1, len(known))]
+        fake = compute("call_function", graph_functions.module_inputs, list(fakes), {})
+        node = tx.graph.call("call_function", graph_functions.module_inputs, nodes, {}, fake)
+        self.node = tx.graph.item(node, 0, fake[0])
+        passed: Args = [result(tx, tx.graph.item(node, at, fake[at]), fake[at]) for at in range(1, len(fake))]
         self.inputs = _replace_tensors(self.inputs, passed)
         return TupleVariable(list(self.inputs))
 
@@ -112,8 +112,8 @@ class BackwardHookVariable(VariableTracker):
 
         def run() -> VariableTracker:
             fakes = [each.fake.detach().new_empty(()).expand(each.fake.shape) for each in present.values()]
-            known = dict(zip(present, body_parameters(tx, fakes, GradientVariable), strict=True))
-            gradients = iter([known.get(at) or ConstantVariable(None) for at in range(len(values))])
+            parameters = dict(zip(present, body_parameters(tx, fakes, GradientVariable), strict=True))
+            gradients = iter([parameters.get(at) or ConstantVariable(None) for at in range(len(values))])
             arguments = [TupleVariable([next(gradients) for _ in group]) for group in groups]
             return tx.call(hook, [self.module, *arguments], {}).realize()
 
@@ -131,7 +131,7 @@ class BackwardHookVariable(VariableTracker):
 
 
 class HookedModuleVariable(VariableTracker):
-    """The module that a hook is given: what it has may be another thing when the backward runs."""
+    """The module argument of a hook. Its attributes may change before the backward runs."""
 
     __slots__ = ("module",)
 

@@ -81,8 +81,8 @@ def _materialize(
 def _wrap_lazy(attempt: Attempt, value: torch.Tensor, source: Source) -> VariableTracker:
     with torch._C.DisableTorchFunctionSubclass(), unset_fake_temporarily():
         plain = value.data.requires_grad_(value.requires_grad)
-    given = attempt.graph.input(source, plain)
+    created = attempt.graph.input(source, plain)
     attempt.guards.tensor(source, plain, type(value))
-    tensor = LazyTensorVariable(given.node, given.fake, type(value), source, value)
-    attempt.values.fakes[id(given.fake)] = tensor
+    tensor = LazyTensorVariable(created.node, created.fake, type(value), source, value)
+    attempt.values.fakes[id(created.fake)] = tensor
     return tensor

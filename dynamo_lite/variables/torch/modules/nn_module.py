@@ -50,9 +50,9 @@ class NNModuleVariable(UserObjectVariable):
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if class_lookup(self.cls, name) is MISSING and self._has_class_attributes(tx, _ACCESS):
-            found = self._member(tx, name)
-            if found is not None:
-                return found
+            member = self._member(tx, name)
+            if member is not None:
+                return member
         return super().getattr(tx, name)
 
     def _has_class_attributes(self, tx: Translator, wanted: dict[str, Any]) -> bool:
@@ -161,6 +161,6 @@ def _generated_call(cls: type) -> dict[str, Any]:
 @wraps_if(lambda value: issubclass(type(value), Module), order=2)
 def _wrap_module(attempt: Attempt, value: torch.nn.Module, source: Source) -> VariableTracker:
     if issubclass(type(value), torch.jit.ScriptModule):
-        return attempt.values.opaque(value, source, "a module made by torch.jit")
+        return attempt.values.opaque(value, source, "a module compiled by torch.jit")
     source.check("type", type(value))
     return NNModuleVariable(value, type(value), source)

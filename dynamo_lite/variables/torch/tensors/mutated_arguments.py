@@ -19,13 +19,13 @@ OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 
 def tensors_in(values: Iterable[Any]) -> list[torch.Tensor]:
     """The tensors among the values, and in lists and tuples of them."""
-    found: list[torch.Tensor] = []
+    tensors: list[torch.Tensor] = []
     for value in values:
         if isinstance(value, torch.Tensor):
-            found.append(value)
+            tensors.append(value)
         elif type(value) in (list, tuple):
-            found += tensors_in(value)
-    return found
+            tensors += tensors_in(value)
+    return tensors
 
 
 def version(fake: torch.Tensor) -> int:
@@ -52,9 +52,9 @@ def mutated_by_schema(target: Any, fakes: Sequence[Any], kwargs: Mapping[str, An
         writes = [(each.name, each.alias_info is not None and each.alias_info.is_write) for each in schema.arguments]
         mutated += [fake for fake, (_, is_write) in zip(fakes, writes) if is_write]
         mutated += [kwargs[name] for name, is_write in writes if is_write and name in kwargs]
-    found = list({id(fake): fake for fake in tensors_in(mutated)}.values())
-    increment_version([fake for fake in found if not fake.is_inference()])
-    return found
+    tensors = list({id(fake): fake for fake in tensors_in(mutated)}.values())
+    increment_version([fake for fake in tensors if not fake.is_inference()])
+    return tensors
 
 
 def check_mutated(tx: Translator, name: str, mutated: Sequence[torch.Tensor]) -> None:

@@ -101,9 +101,9 @@ def _check_mask(tx: Translator, name: str, key: VariableTracker, value: Variable
 
 @rewrites("index_put", "index_put_")
 def _index_put(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-    given = dict(zip(("input", "indices", "values"), args)) | kwargs
-    if "indices" in given and "values" in given:
-        _check_mask(tx, name, given["indices"], given["values"])
+    arguments = dict(zip(("input", "indices", "values"), args)) | kwargs
+    if "indices" in arguments and "values" in arguments:
+        _check_mask(tx, name, arguments["indices"], arguments["values"])
     return None
 
 

@@ -372,8 +372,8 @@ class TensorVariable(VariableTracker):
         return text_of_tensor(tx, self, TEXTS[name]) or super().text(tx, name)
 
     def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
-        known = tx.python_value(spec)
-        return text_of_tensor(tx, self, format, known) or tx.make(tx.fold(format, (self.python_value(tx), known)))
+        text = tx.python_value(spec)
+        return text_of_tensor(tx, self, format, text) or tx.make(tx.fold(format, (self.python_value(tx), text)))
 
     def reconstruct(self, cg: Codegen) -> None:
         if self in cg.attempt.before_graph.created:

@@ -1,0 +1,126 @@
+"""Graph breaks at tensors, operators over functions and autograd: the reason's code, and the results of eager."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import dynamo_lite as dl
+from programs import tensor
+
+AUTOCAST = torch.autocast("cpu", enabled=False)
+SCALES = [2.0]
+
+
+class Double(torch.autograd.Function):
+    """Its forward returns more than tensors."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2, "double"
+
+    @staticmethod
+    def backward(ctx, gradient, _):
+        return gradient * 2
+
+
+def resized_argument(x):
+    y = x * 2
+    x.resize_(2, 2)
+    return y
+
+
+def strided_array(x):
+    array = np.arange(4.0)
+    return torch.from_numpy(array).as_strided((2,), (2,)) + x.sum()
+
+
+def reentrant_checkpoint_of_a_view(x):
+    return torch.utils.checkpoint.checkpoint(lambda x: x[0], x, use_reentrant=True) * 2
+
+
+def jvp_with_aux(x):
+    output, tangent, aux = torch.func.jvp(lambda x: (x.sin(), x * 3), (x,), (x,), has_aux=True)
+    return output + tangent + aux
+
+
+def autocast_entered_by_hand(x):
+    AUTOCAST.__enter__()
+    y = x @ x
+    AUTOCAST.__exit__(None, None, None)
+    return y
+
+
+def backward_in_the_function(x, weight):
+    (x * weight).sum().backward()
+    return weight.grad * 2
+
+
+def data_from_a_row(x, weight):
+    weight.data = (x * 2)[0]
+    return weight + 1
+
+
+def requires_grad_after_a_view(x):
+    y = x[0]
+    x.requires_grad_()
+    return y + x.sum()
+
+
+def hook_that_reads_a_list(x, weight):
+    y = weight * x
+    y.register_hook(lambda gradient: gradient * SCALES[0])
+    return y.sum()
+
+
+def function_that_returns_a_string(x, weight):
+    y, _ = Double.apply(weight)
+    return y * x
+
+
+def gradient_of_an_argument(y, weight):
+    return torch.autograd.grad(y.sum(), weight)[0] * 2
+
+
+def leaf(*shape):
+    return tensor(*shape).requires_grad_()
+
+
+def result_and_leaf():
+    weight = leaf(3)
+    return weight * 2, weight
+
+
+@pytest.mark.parametrize(
+    "code, fn, make_args",
+    [
+        ("DL0410", resized_argument, lambda: (tensor(4),)),
+        ("DL0411", strided_array, lambda: (tensor(3),)),
+        ("DL0413", reentrant_checkpoint_of_a_view, lambda: (leaf(3, 2),)),
+        ("DL0414", jvp_with_aux, lambda: (tensor(3),)),
+        ("DL0415", autocast_entered_by_hand, lambda: (tensor(3, 3),)),
+        ("DL0710", backward_in_the_function, lambda: (tensor(3), leaf(3))),
+        ("DL0711", data_from_a_row, lambda: (tensor(2, 3), leaf(3))),
+        ("DL0712", requires_grad_after_a_view, lambda: (tensor(2, 3),)),
+        ("DL0713", hook_that_reads_a_list, lambda: (tensor(3), leaf(3))),
+        ("DL0714", function_that_returns_a_string, lambda: (tensor(3), leaf(3))),
+        ("DL0715", gradient_of_an_argument, result_and_leaf),
+    ],
+)
+def test_reason(code, fn, make_args):
+    expected = fn(*make_args())
+    torch.testing.assert_close(dl.compile(fn, backend="eager")(*make_args()), expected, rtol=0, atol=0)
+    dl.reset()
+    with pytest.raises(dl.exc.Unsupported) as caught:
+        dl.compile(fn, backend="eager", fullgraph=True)(*make_args())
+    assert caught.value.reason.code == code, str(caught.value)
+
+
+def test_reason_of_branches_that_differ():
+    def fn(x):
+        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x[:1] + 1, (x,))
+
+    with pytest.raises(dl.exc.Unsupported) as caught:
+        dl.compile(fn, backend="eager", fullgraph=True)(tensor(3))
+    assert caught.value.reason.code == "DL0412", str(caught.value)
