@@ -208,14 +208,14 @@ class _DeepCopy:
         """
         tx = self._tx
         if of.cls is torch.nn.Parameter:
-            return tx.call(tx.make(torch.nn.Parameter.__deepcopy__), [of, self._memo], {}).realize()
-        is_plain = (
+            return tx.call(tx.make(torch.nn.Parameter.__deepcopy__), [of, self._memo], {}).realize()  # type: ignore[no-any-return]
+        plain = (
             of.cls is torch.Tensor
             and not of.has_torch_function
             and of.getattr(tx, "is_leaf").as_constant()
             and not of.attrs
         )
-        if not is_plain or not tx.is_none(of.getattr(tx, "grad")) or not _owns_memory(tx, of):
+        if not plain or not tx.is_none(of.getattr(tx, "grad")) or not _owns_memory(tx, of):
             unsupported(UnsupportedOperation("copy.deepcopy()", of.describe()))
         data = of.getattr(tx, "data")
         clone = tx.call(data.getattr(tx, "clone"), [], {"memory_format": tx.make(torch.preserve_format)})

@@ -129,7 +129,7 @@ def _owner_of_data(tx: Translator, data: TensorVariable) -> GraphInput | None:
 
 
 def _sole_owner(tx: Translator, data: TensorVariable, owners: Sequence[GraphInput]) -> GraphInput | None:
-    if tx.graph.bodies or data.asks or len(owners) != 1 or data.fake.is_inference():
+    if tx.graph.bodies or data.has_torch_function or len(owners) != 1 or data.fake.is_inference():
         return None
     (owner,) = owners
     fakes = owner.fake, data.fake
@@ -176,9 +176,9 @@ def _fill(tx: Translator, leaf: GraphInput, data: TensorVariable, aliases: Seque
 def _can_move(tx: Translator, data: TensorVariable, aliases: Sequence[TensorVariable]) -> bool:
     """Whether data created during tracing can move to the memory of a leaf that is created before the graph."""
     fake = data.fake
-    if tx.graph.bodies or data.asks or fake.is_inference() or not spans_storage(tx, fake):
+    if tx.graph.bodies or data.has_torch_function or fake.is_inference() or not spans_storage(tx, fake):
         return False
-    if any(each.asks for each in aliases) or tx.graph.is_write_protected(fake):
+    if any(each.has_torch_function for each in aliases) or tx.graph.is_write_protected(fake):
         return False
     return not tx.graph.all_in_storage(fake)
 

@@ -66,7 +66,7 @@ def _sequence(tx: Translator, value: VariableTracker) -> list[VariableTracker]:
 
 def _plain_tensors(tx: Translator, value: VariableTracker) -> list[TensorVariable]:
     values = _sequence(tx, value)
-    tensors = [each for each in values if isinstance(each, TensorVariable) and not each.asks]
+    tensors = [each for each in values if isinstance(each, TensorVariable) and not each.has_torch_function]
     if len(tensors) < len(values):
         _refuse("its outputs or inputs are no plain tensors")
     return tensors

@@ -110,7 +110,7 @@ def _is_mutated_view(tensor: TensorVariable) -> bool:
 def _grad_fn(tx: Translator, tensor: TensorVariable) -> VariableTracker:
     if tensor.getattr(tx, "is_leaf").as_constant():
         return ConstantVariable(None)
-    if tensor.asks or tx.graph.bodies:
+    if tensor.has_torch_function or tx.graph.bodies:
         unsupported(UnsupportedAttribute(tensor.describe(), "grad_fn", "it is read in an operator's function"))
     if tx.graph.symbols.has_symbols or tx.graph.symbols.has_floats:  # they may change which operators are recorded
         unsupported(OperatorFailed("Tensor.grad_fn", "it depends on symbolic numbers", over_operands=True))

@@ -61,7 +61,8 @@ def _set_data(tx: Translator, tensor: TensorVariable, value: VariableTracker) ->
 def _set_(tx: Translator, tensor: TensorVariable, *args: VariableTracker) -> VariableTracker:
     """``tensor.set_(other)``: replaces ``.data`` and counts as a mutation."""
     other = args[0] if len(args) == 1 else None
-    if not isinstance(other, TensorVariable) or tx.graph.bodies or tensor.asks or other.asks:
+    is_dispatched = any(isinstance(each, TensorVariable) and each.has_torch_function for each in (tensor, other))
+    if not isinstance(other, TensorVariable) or tx.graph.bodies or is_dispatched:
         unsupported(TensorObjectMethod("set_"))
     fakes = tensor.fake, other.fake
     is_tracked = torch.is_grad_enabled() and any(each.requires_grad for each in fakes)
@@ -133,7 +134,7 @@ def _unfreeze(tx: Translator, tensor: TensorVariable) -> bool:
 
 
 def _is_existing_leaf(tx: Translator, tensor: TensorVariable) -> bool:
-    return tensor.source is not None and not tensor.asks and bool(_is_leaf(tx, tensor).as_constant())
+    return tensor.source is not None and not tensor.has_torch_function and bool(_is_leaf(tx, tensor).as_constant())
 
 
 def _can_require_grad(fake: torch.Tensor) -> bool:
@@ -154,7 +155,7 @@ def _is_detached(tx: Translator, tensor: TensorVariable, source: Source) -> bool
 
 
 def _detach_(tx: Translator, tensor: TensorVariable) -> VariableTracker:
-    if tx.graph.bodies or tensor.asks:
+    if tx.graph.bodies or tensor.has_torch_function:
         unsupported(TensorObjectMethod("detach_"))
     if tensor.source is not None:
         if not _is_detached(tx, tensor, tensor.source):

@@ -88,7 +88,7 @@ class TensorHookVariable(VariableTracker):
 
 
 def _register(method: str, tx: Translator, tensor: TensorVariable, hook: VariableTracker) -> VariableTracker:
-    if tensor.asks or tx.graph.bodies or not tensor.fake.requires_grad:
+    if tensor.has_torch_function or tx.graph.bodies or not tensor.fake.requires_grad:
         unsupported(UnsupportedAttribute(tensor.describe(), method, "it requires no gradients, or is a subclass's"))
     hook = hook.realize()
     if tensor.source is None:
@@ -165,7 +165,7 @@ def _is_invariant(tx: Translator, value: VariableTracker) -> bool:
     if isinstance(value, TupleVariable):
         return all(_is_invariant(tx, item) for item in value.items)
     if isinstance(value, TensorVariable):
-        return not value.asks and not value.attrs
+        return not value.has_torch_function and not value.attrs
     return isinstance(value, (ConstantVariable, SymbolicNumber)) or depends_on_gradient_only(tx, value)
 
 

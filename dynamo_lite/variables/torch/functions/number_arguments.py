@@ -126,8 +126,8 @@ def _power(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTra
 
 
 def float_beside(tx: Translator, number: SymbolicFloat, other: VariableTracker) -> VariableTracker | None:
-    """The tensor that replaces a float beside another tensor: with it the operator promotes and computes as with a
-    number. None if there is no such tensor."""
+    """The tensor that an operator is given in the place of a float, beside another tensor: one with which it promotes
+    and computes as it does with a number. None: there is none."""
     if not isinstance(other, TensorVariable) or other.has_torch_function:
         return None
     fake = other.fake

@@ -160,7 +160,7 @@ def tensor_leaves(value: VariableTracker) -> list[TensorVariable]:
 def _tensor_leaves(value: VariableTracker) -> Iterator[TensorVariable]:
     value = value.realize()
     if isinstance(value, TensorVariable):
-        if value.asks:
+        if value.has_torch_function:
             unsupported(UnsupportedValue(value.describe(), "an operator's function can't take or return a subclass"))
         yield value
         return

@@ -166,7 +166,7 @@ def _requires_grad(value: VariableTracker) -> TypeGuard[TensorVariable]:
 
 def _are_differentiated(tensors: list[TensorVariable]) -> bool:
     result = torch.is_grad_enabled() and any(map(_requires_grad, tensors))
-    if result and any(each.asks or each.is_wrapper for each in tensors):
+    if result and any(each.has_torch_function or each.is_wrapper for each in tensors):
         _refuse("the module's arguments or results are tensor subclasses")
     return result
 

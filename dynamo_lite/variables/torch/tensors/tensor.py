@@ -123,7 +123,7 @@ class TensorVariable(VariableTracker):
     __slots__ = ("node", "fake", "cls", "value", "attrs", "before_freezing")
     implements_equality = True
     is_tensor = True
-    asks = False
+    has_torch_function = False
     """Whether torch functions dispatch to its class's ``__torch_function__``."""
 
     def __init__(
