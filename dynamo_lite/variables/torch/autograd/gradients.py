@@ -6,9 +6,10 @@ graph, and a backward that the call frees must not be needed after the graph.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
+from torch.autograd.graph import Node
 
 from dynamo_lite.insight.break_reasons import GradientBeyondGraph
 from dynamo_lite.records.replaced_data import history
@@ -72,7 +73,7 @@ def _plain_tensors(tx: Translator, value: VariableTracker) -> list[TensorVariabl
     return tensors
 
 
-def _check_path(tx: Translator, outputs: list[TensorVariable], inputs: list[TensorVariable]) -> set[Any]:
+def _check_path(tx: Translator, outputs: list[TensorVariable], inputs: list[TensorVariable]) -> set[Node]:
     """The autograd nodes between outputs and inputs. Breaks the graph unless operators of the graph created all."""
     if not tx.attempt.settlings.differentiate:
         _refuse("the backend failed on a graph with it")
@@ -83,7 +84,7 @@ def _check_path(tx: Translator, outputs: list[TensorVariable], inputs: list[Tens
         _refuse("it is called in a function that an operator runs")
     if has_pending_hooks(tx):
         _refuse("a hook was registered before it, which takes effect after the graph only")
-    outside: set[Any] = set()
+    outside: set[Node] = set()
     for graph_input in tx.graph.tensors:
         if not graph_input.value.requires_grad or graph_input.make is not None:
             continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.autograd.graph import Node
 
 from dynamo_lite.insight.break_reasons import OperatorFailed, UnknownCall, UnsupportedAttribute
 from dynamo_lite.records.replaced_data import history
@@ -82,7 +83,7 @@ class GradFnVariable(VariableTracker):
         cg.load_attr("grad_fn")
 
 
-def _node(tx: Translator, node: Any, tensor: TensorVariable | None = None) -> VariableTracker:
+def _node(tx: Translator, node: Node | None, tensor: TensorVariable | None = None) -> VariableTracker:
     """The tracker of a node that an operator on fake tensors left."""
     if node is None:
         return ConstantVariable(None)
@@ -96,7 +97,7 @@ def _node(tx: Translator, node: Any, tensor: TensorVariable | None = None) -> Va
     return known[1]
 
 
-def _outside(tx: Translator) -> set[Any]:
+def _outside(tx: Translator) -> set[Node]:
     """The fake nodes that stand for the history of pre-existing tensors."""
     inputs = [each for each in tx.graph.tensors if each.value.requires_grad and not each.value.is_leaf]
     return set(history(each.fake for each in inputs))

@@ -31,7 +31,7 @@ def _grad(tx: Translator, tensor: TensorVariable) -> VariableTracker:
         return tx.attempt.values.wrap(tensor.value.grad, tensor.source.child("c_attr", "grad"))
     if tensor.source is None and (not tensor.fake.requires_grad or _read_is_leaf(tensor.fake)):
         return ConstantVariable(None)
-    unsupported(UnsupportedAttribute(tensor.describe(), "grad"))
+    unsupported(UnsupportedAttribute(tensor.describe(), "grad", "it is no leaf, so torch warns"))
 
 
 def _set_grad(tx: Translator, tensor: TensorVariable, value: VariableTracker) -> None:

@@ -11,7 +11,6 @@ import builtins
 import functools
 import types
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch.utils.hooks import RemovableHandle
@@ -47,7 +46,12 @@ class TensorHookVariable(VariableTracker):
     __slots__ = ("tensor", "method", "hook", "before", "node", "removed")
 
     def __init__(
-        self, tx: Translator, tensor: TensorVariable, method: str, hook: VariableTracker, node: Any = None
+        self,
+        tx: Translator,
+        tensor: TensorVariable,
+        method: str,
+        hook: VariableTracker,
+        node: torch.fx.Node | None = None,
     ) -> None:
         self.source = None
         self.tensor = tensor

@@ -27,6 +27,7 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedOperation,
 )
 from dynamo_lite.records.captured_warnings import CapturedWarnings
+from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup
@@ -256,12 +257,12 @@ class GraphContextVariable(ContextVariable):
         """Really exit."""
         self.nodes()[2](self.entered)
 
-    def leave_graph(self, graph: Any) -> None:
+    def leave_graph(self, graph: GraphBuilder) -> None:
         """Record the exit, for a graph that ends inside the context."""
         if not graph.drop_last(self.node):
             self.record_end(graph)
 
-    def record_end(self, graph: Any) -> None:
+    def record_end(self, graph: GraphBuilder) -> None:
         graph.call("call_function", self.nodes()[2], (self.node,), {}, None)
 
     def enter_by_call(self, tx: Translator) -> VariableTracker:
@@ -409,7 +410,7 @@ class InferenceVariable(SuspendableContextVariable):
         super().exit(tx)
         tx.graph.note_grad_mode(self.before)
 
-    def leave_graph(self, graph: Any) -> None:
+    def leave_graph(self, graph: GraphBuilder) -> None:
         super().leave_graph(graph)
         graph.note_grad_mode(self.before)
 
@@ -508,7 +509,7 @@ def _exit_existing_autocast(tx: Translator, manager: AutocastVariable) -> Variab
     return ConstantVariable(False)
 
 
-def _attention(numbers: tuple[int, ...], set_priority: bool) -> Any:
+def _attention(numbers: tuple[int, ...], set_priority: bool) -> contextlib.AbstractContextManager[object]:
     return sdpa_kernel([SDPBackend(number) for number in numbers], set_priority)
 
 
@@ -555,7 +556,7 @@ class DeviceVariable(SuspendableContextVariable):
     def leave(self) -> None:
         self.entered.__exit__(None, None, None)
 
-    def leave_graph(self, graph: Any) -> None:
+    def leave_graph(self, graph: GraphBuilder) -> None:
         pass
 
     record_end = leave_graph
@@ -649,14 +650,14 @@ def record_context(tx: Translator, name: str, args: str | None) -> VariableTrack
 
 
 @wraps_type(record_function)
-def _wrap_record_function(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_record_function(attempt: Attempt, value: record_function, source: Source) -> VariableTracker:
     source.check("type", type(value))
     for name in ("name", "args"):
         source.instance_item(name).check("equals", getattr(value, name))
     return RecordVariable(value, (value.name, value.args), source)
 
 
-def _graph_context(value: Any, source: Source | None = None) -> GraphContextVariable:
+def _graph_context(value: torch.inference_mode | torch.autocast, source: Source | None = None) -> GraphContextVariable:
     kind = InferenceVariable if isinstance(value, torch.inference_mode) else AutocastVariable
     return kind(value, _arguments(value), source)
 
@@ -665,7 +666,7 @@ def _mode(mode: bool) -> bool:
     return mode
 
 
-def _arguments(value: Any) -> tuple[Any, ...]:
+def _arguments(value: torch.inference_mode | torch.autocast) -> tuple[Any, ...]:
     if isinstance(value, torch.inference_mode):
         return (value.mode,)
     if type(value) is torch.autocast:
@@ -674,13 +675,13 @@ def _arguments(value: Any) -> tuple[Any, ...]:
 
 
 @wraps_type(torch.no_grad, torch.enable_grad)
-def _wrap_grad(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_grad(attempt: Attempt, value: torch.no_grad | torch.enable_grad, source: Source) -> VariableTracker:
     source.check("type", type(value))
     return GradModeVariable(value, (), source)
 
 
 @wraps_type(torch.set_grad_enabled)
-def _wrap_set_grad(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_set_grad(attempt: Attempt, value: torch.set_grad_enabled, source: Source) -> VariableTracker:
     source.check("type", type(value))
     own = source.child("instance_dict")
     own.child("dict_item", "mode").check("equals", value.mode)
@@ -691,7 +692,9 @@ def _wrap_set_grad(attempt: Attempt, value: Any, source: Source) -> VariableTrac
 
 
 @wraps_type(torch.inference_mode, torch.autocast, torch.cpu.amp.autocast, torch.cuda.amp.autocast)
-def _wrap_graph_context(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_graph_context(
+    attempt: Attempt, value: torch.inference_mode | torch.autocast, source: Source
+) -> VariableTracker:
     source.check("type", type(value))
     own = source.child("instance_dict")
     for name in ("mode",) if isinstance(value, torch.inference_mode) else ("device", "_enabled", "_cache_enabled"):

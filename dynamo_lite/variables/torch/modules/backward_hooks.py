@@ -8,7 +8,7 @@ if no argument of the module requires gradients, since torch warns then.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn, TypeGuard
+from typing import NoReturn, TypeGuard
 
 import torch
 from torch.utils.hooks import BackwardHook
@@ -49,7 +49,7 @@ class BackwardHookVariable(VariableTracker):
         self.module = HookedModuleVariable(module)
         self.hooks = hooks
         self.pre_hooks = pre_hooks
-        self.node: Any = None
+        self.node: torch.fx.Node | None = None
         self.inputs: list[VariableTracker] = []
         """The module's arguments, with the tensors that pass through the hook."""
         tx.attempt.provenance.created(self)
@@ -73,7 +73,7 @@ class BackwardHookVariable(VariableTracker):
         tensors = _tensors(self.inputs)
         if not _are_differentiated(tensors):
             return args
-        operands = [*_numbers(self.inputs), *tensors]
+        operands = [*_count_and_indices(self.inputs), *tensors]
         nodes, fakes = zip(*(each.as_fx() for each in operands), strict=True)
         fake = compute("call_function", graph_functions.module_inputs, list(fakes), {})
         node = tx.graph.call("call_function", graph_functions.module_inputs, nodes, {}, fake)
@@ -99,7 +99,7 @@ class BackwardHookVariable(VariableTracker):
             TupleVariable([self._trace_hook(tx, hook, each) for hook in some])
             for some, each in ((self.hooks, groups), (self.pre_hooks, groups[1:]))
         )
-        operands = [NodeVariable(self.node), hooks, pre_hooks, *_numbers(outputs), *tensors]
+        operands = [NodeVariable(self.node), hooks, pre_hooks, *_count_and_indices(outputs), *tensors]
         passed = tensor_leaves(record(tx, "call_function", graph_functions.module_outputs, operands, {}))
         outputs = _replace_tensors(outputs, passed)
         return outputs[0] if single else TupleVariable(outputs)
@@ -171,7 +171,7 @@ def _are_differentiated(tensors: list[TensorVariable]) -> bool:
     return result
 
 
-def _numbers(values: Args) -> list[VariableTracker]:
+def _count_and_indices(values: Args) -> list[VariableTracker]:
     """The number of values, and the indices of the tensors among them."""
     places = tuple(at for at, each in enumerate(values) if isinstance(each, TensorVariable))
     return [ConstantVariable(len(values)), LiteralVariable(places)]

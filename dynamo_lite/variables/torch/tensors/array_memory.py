@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def array_owner(attempt: Attempt, tensor: TensorVariable) -> TensorVariable | None:
     """The tensor created from an array that this tensor is, or is a view of."""
     storage = tensor.fake.untyped_storage()._cdata if attempt.values.array_tensors else None
-    owners: dict[Any, TensorVariable] = {
+    owners: dict[torch.fx.Node, TensorVariable] = {
         each.node: each for each in attempt.values.array_tensors if _is_in(each.fake, storage)
     }
     pending, seen = [tensor.node] if owners else [], set()

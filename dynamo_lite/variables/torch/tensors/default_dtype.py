@@ -14,6 +14,7 @@ import torch
 from torch.utils._device import _device_constructors
 
 from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedOperation
+from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
@@ -33,7 +34,7 @@ class DefaultSetting:
         self.now = before
         self.replayed = replayed
 
-    def leave_graph(self, graph: Any) -> None:
+    def leave_graph(self, graph: GraphBuilder) -> None:
         """The graph has no node for it."""
 
     def leave(self) -> None:
@@ -104,7 +105,7 @@ def explicit_dtype(
     unsupported(UnsupportedOperation(f"{name}(), whose result depends on the default dtype,", "its arguments"))
 
 
-def _set_device(device: Any) -> None:
+def _set_device(device: torch.device | None) -> None:
     torch.set_default_device(device)
 
 

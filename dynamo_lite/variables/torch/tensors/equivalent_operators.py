@@ -10,7 +10,7 @@ from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat
 
-Rewrite = Callable[[Any, str, Args, Kwargs], VariableTracker | None]
+Rewrite = Callable[[Translator, str, Args, Kwargs], VariableTracker | None]
 _REWRITES: dict[str, Rewrite] = {}
 
 
@@ -25,7 +25,7 @@ def rewrites(*names: str) -> Callable[[Rewrite], Rewrite]:
     return register
 
 
-FloatRule = Callable[[Any, Any, Args, Kwargs], VariableTracker | None]
+FloatRule = Callable[[Translator, Any, Args, Kwargs], VariableTracker | None]
 _FLOAT_RULES: dict[Any, list[FloatRule]] = {}
 
 

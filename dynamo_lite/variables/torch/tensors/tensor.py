@@ -127,7 +127,7 @@ class TensorVariable(VariableTracker):
     """Whether torch functions dispatch to its class's ``__torch_function__``."""
 
     def __init__(
-        self, node: Any, fake: torch.Tensor, cls: type, source: Source | None = None, value: Any = None
+        self, node: torch.fx.Node, fake: torch.Tensor, cls: type, source: Source | None = None, value: Any = None
     ) -> None:
         self.source = source
         self.node = node
@@ -136,7 +136,7 @@ class TensorVariable(VariableTracker):
         self.value = value
         self.attrs: dict[str, VariableTracker | None] = {}
         """Attributes set during tracing; None for a deleted one."""
-        self.before_freezing: tuple[Any, torch.Tensor] | None = None
+        self.before_freezing: tuple[torch.fx.Node, torch.Tensor] | None = None
         """Node and fake of a leaf whose ``requires_grad`` was set to False during tracing."""
 
     def python_type(self) -> type:
@@ -446,12 +446,12 @@ _BOUND: dict[type, type] = {
 }
 """The type of a bound method by the type of its function."""
 
-ATTRIBUTES: dict[str, Callable[[Translator, Any], VariableTracker]] = {
+ATTRIBUTES: dict[str, Callable[[Translator, TensorVariable], VariableTracker]] = {
     "nbytes": lambda tx, tensor: tx.make(tensor.fake.numel() * tensor.fake.itemsize),
     "__class__": lambda tx, tensor: tx.make(tensor.cls),
 }
 """Getters of attributes that C computes."""
-SETTERS: dict[str, Callable[[Translator, Any, VariableTracker], object]] = {}
+SETTERS: dict[str, Callable[[Translator, TensorVariable, VariableTracker], object]] = {}
 """Setters of such attributes."""
 
 
@@ -500,7 +500,7 @@ METHODS: dict[str, Callable[..., VariableTracker]] = {
 }
 
 
-def result(tx: Translator, node: Any, fake: Any) -> VariableTracker:
+def result(tx: Translator, node: torch.fx.Node, fake: Any) -> VariableTracker:
     """The tracker of a recorded call's result."""
     for base in mro(type(fake)):
         if base in _RESULTS:
@@ -508,7 +508,7 @@ def result(tx: Translator, node: Any, fake: Any) -> VariableTracker:
     unsupported(UnsupportedValue(f"a {type(fake).__name__} returned by an operator", "its type is not modelled"))
 
 
-def _tensor_result(tx: Translator, node: Any, fake: torch.Tensor) -> VariableTracker:
+def _tensor_result(tx: Translator, node: torch.fx.Node, fake: torch.Tensor) -> VariableTracker:
     known = tx.attempt.values.fakes.get(id(fake))
     if known is not None:
         return known
@@ -530,7 +530,7 @@ def _tensor_result(tx: Translator, node: Any, fake: torch.Tensor) -> VariableTra
     return created
 
 
-def _inherits_requires_grad(node: Any) -> bool:
+def _inherits_requires_grad(node: torch.fx.Node) -> bool:
     """Whether a result requires gradients only because an operand does.
 
     With grad mode off no result should, but some operators on symbolic sizes give a leaf that does.
@@ -541,16 +541,16 @@ def _inherits_requires_grad(node: Any) -> bool:
     return node.op == "call_method" or module.partition(".")[0] == "torch"
 
 
-def _tuple_result(tx: Translator, node: Any, fake: tuple[Any, ...]) -> VariableTracker:
+def _tuple_result(tx: Translator, node: torch.fx.Node, fake: tuple[Any, ...]) -> VariableTracker:
     items = _items(tx, node, fake)
     return NamedTupleVariable(items, type(fake)) if is_namedtuple_class(type(fake)) else TupleVariable(items)
 
 
-def _items(tx: Translator, node: Any, fake: Any) -> list[VariableTracker]:
+def _items(tx: Translator, node: torch.fx.Node, fake: Any) -> list[VariableTracker]:
     return [_item(tx, node, index, each) for index, each in enumerate(fake)]
 
 
-_RESULTS: dict[type, Callable[[Translator, Any, Any], VariableTracker]] = {
+_RESULTS: dict[type, Callable[[Translator, torch.fx.Node, Any], VariableTracker]] = {
     torch.Tensor: _tensor_result,
     tuple: _tuple_result,
     list: lambda tx, node, fake: ListVariable(_items(tx, node, fake)),
@@ -572,7 +572,7 @@ def is_plain_dense(fake: torch.Tensor) -> bool:
     return _is_dense(fake) and (type(fake) is FakeTensor or isinstance(fake, torch.nn.Parameter))
 
 
-def _item(tx: Translator, node: Any, index: int, fake: Any) -> VariableTracker:
+def _item(tx: Translator, node: torch.fx.Node, index: int, fake: Any) -> VariableTracker:
     if isinstance(fake, (torch.Tensor, list, tuple)):
         return result(tx, tx.graph.item(node, index, fake), fake)
     return tx.make(fake)
