@@ -145,7 +145,7 @@ class OperatorWarns(BreakReason, code="DL0403", numbers_matter=True):
 
 
 class TensorObjectMethod(BreakReason, code="DL0410", numbers_matter=False):
-    happened = "Tensor.{method}() changes the tensor object or reads its storage, which no graph can do"
+    happened = "Tensor.{method} runs in eager: it changes the tensor object, or needs its storage or another layout"
     mend = "return a new tensor instead (view, reshape, clone), or call it outside of the compiled function"
     method: str
 
