@@ -60,8 +60,8 @@ def _end_contexts(attempt: Attempt, stack: list[VariableTracker]) -> None:
         if attempt.provenance.is_created(context):
             unreconstructable(attempt, context)
     for value in reversed(stack):
-        if isinstance(value, ExitVariable) and isinstance(value.of, GraphContextVariable) and not value.called:
-            value.of.leave_graph(attempt.graph)
+        if isinstance(value, ExitVariable) and isinstance(value.context, GraphContextVariable) and not value.called:
+            value.context.leave_graph(attempt.graph)
     for context in reversed(attempt.torch_state.contexts):
         if context.ends_with_graph:
             context.leave_graph(attempt.graph)

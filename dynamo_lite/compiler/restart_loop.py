@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dynamo_lite import _C
 from dynamo_lite.exc import InternalError, SkipFrame, Unsupported
-from dynamo_lite.insight.break_reasons import UncaughtException, UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import BackwardCall, UncaughtException
 from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.records.restart import BreakAt, Fact, Restart
 from dynamo_lite.records.restart_facts import RestartFacts, is_over_operands
@@ -80,7 +80,7 @@ def _fact_about(error: Unsupported, root: RootTranslator, facts: RestartFacts) -
     of_tensors = attempt.guards.of_tensors() if is_over_operands(error) else []
     step = root.step_to_break()
     path = (step, *error.path) if step == root.steps else (step,)
-    goes_back = isinstance(error.reason, UnsupportedAttribute) and error.reason.name == "backward"
+    goes_back = isinstance(error.reason, BackwardCall)
     return BreakAt(path, graph_break, (*assumed, *of_tensors), to_fill, goes_back)
 
 

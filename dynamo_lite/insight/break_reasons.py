@@ -404,7 +404,7 @@ class BackwardCall(BreakReason, code="DL0710", numbers_matter=False):
     mend = "call it outside of the compiled function; its backward is compiled all the same"
 
 
-class ReplacedData(BreakReason, code="DL0711", numbers_matter=True):
+class DataReplaced(BreakReason, code="DL0711", numbers_matter=True):
     happened = "`.data` of {tensor} can't be replaced in the graph: {why}"
     mend = "overwrite the data instead: tensor.data.copy_(value) or, under torch.no_grad(), tensor.copy_(value)"
     tensor: str

@@ -139,7 +139,7 @@ class Attempt:
 
     def settle(self, operands: list[VariableTracker], site: Site) -> None:
         """Specialize, before this step, the symbolic numbers that its instruction takes."""
-        if self.settlings.is_at(self.steps, where):
+        if self.restart_facts.numbers.is_at(self.steps, site):
             self.settled_sizes = specialize(self.graph.symbols, operands, set())
         self.note_guards()
         self.pauses_at = self._next_pause()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from dynamo_lite.insight.break_reasons import ReplacedData, UnknownCall
+from dynamo_lite.insight.break_reasons import DataReplaced, UnknownCall
 from dynamo_lite.records.graph import DENSE, GraphInput
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
@@ -59,10 +59,10 @@ def try_replace_data(tx: Translator, tensor: TensorVariable, data: TensorVariabl
     aliases = created_aliases(tx, data.fake)
     before = next((each for each in tx.graph.tensors if each.node is tensor.node), None)
     owner = _owner_of_data(tx, data)
-    if tx.attempt.steps in tx.attempt.settlings.data_stay:
+    if tx.attempt.steps in tx.attempt.restart_facts.data_stay:
         return False
     if not spans_storage(tx, data.fake) if owner is None else _is_view(owner, data):
-        unsupported(ReplacedData(tensor.describe(), "its new data are a part of another tensor"))
+        unsupported(DataReplaced(tensor.describe(), "its new data are a part of another tensor"))
     if (owner is None and not _can_move(tx, data, aliases)) or not _fits(tensor.fake, data.fake):
         return False
     if before is None or before.convert is not None or (before.make and not before.is_fresh and before.of is None):
@@ -205,7 +205,7 @@ def spans_storage(tx: Translator, fake: torch.Tensor) -> bool:
 @provides("become_created_leaf")
 def _become_made(tx: Translator, tensor: TensorVariable) -> bool:
     """Let a created tensor be a leaf that requires gradients. Returns False if that isn't possible or needed."""
-    if not tx.attempt.settlings.leaves_before:
+    if not tx.attempt.restart_facts.leaves_before:
         return False
     leaf = _create_leaf(tx, tensor, torch.Tensor, True, in_place=True)
     if leaf is None:

@@ -17,6 +17,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import AutogradFunction, UnsupportedAttribute
+from dynamo_lite.records.restart import FunctionsUntraced, Restart
 from dynamo_lite.records.subgraphs import Body
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.inner_tensors import storages
@@ -149,8 +150,7 @@ def check_kept_on_ctx(attempt: Attempt, has_made: Callable[[VariableTracker], bo
         if any(attempt.effects.last(each) > kept.writes or has_made(each) for each in kept.objects)
     }
     if outdated:
-        attempt.settlings.untraced_functions |= outdated
-        raise KnowMore
+        raise Restart(FunctionsUntraced(frozenset(outdated)))
 
 
 class GradientVariable(TensorVariable):
@@ -175,7 +175,7 @@ def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs
     if kwargs or torch._C._are_functorch_transforms_active() or not plain or is_repeated:
         why = "it gets a tensor twice or keyword arguments, has a jvp or vmap rule, or isn't written with staticmethods"
         unsupported(AutogradFunction(value.__qualname__, why))
-    if value in tx.attempt.settlings.untraced_functions:
+    if value in tx.attempt.restart_facts.untraced_functions:
         refuse_read("a mutable object on ctx, which the program keeps or changes")
     tensor_leaves(TupleVariable(list(tensors)))  # refuses subclasses
     needs = [isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args]

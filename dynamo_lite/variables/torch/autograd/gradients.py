@@ -75,7 +75,7 @@ def _plain_tensors(tx: Translator, value: VariableTracker) -> list[TensorVariabl
 
 def _check_path(tx: Translator, outputs: list[TensorVariable], inputs: list[TensorVariable]) -> set[Node]:
     """The autograd nodes between outputs and inputs. Breaks the graph unless operators of the graph created all."""
-    if not tx.attempt.settlings.differentiate:
+    if not tx.attempt.restart_facts.differentiates:
         _refuse("the backend failed on a graph with it")
     bodies = tx.graph.bodies
     if bodies and not (

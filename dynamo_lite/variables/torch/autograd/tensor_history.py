@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from dynamo_lite.insight.break_reasons import (
-    ReplacedData,
+    DataReplaced,
     RequiresGradChange,
     TensorObjectMethod,
     UnsupportedAttribute,
@@ -55,7 +55,7 @@ def _set_data(tx: Translator, tensor: TensorVariable, value: VariableTracker) ->
         return  # it has these data already
     is_leaf = tensor in tx.attempt.before_graph.created or _is_existing_leaf(tx, tensor)
     if not is_leaf or not isinstance(value, TensorVariable) or not try_replace_data(tx, tensor, value, tensor.cls):
-        unsupported(ReplacedData(tensor.describe(), "it is no leaf, or other tensors share the new data"))
+        unsupported(DataReplaced(tensor.describe(), "it is no leaf, or other tensors share the new data"))
 
 
 def _set_(tx: Translator, tensor: TensorVariable, *args: VariableTracker) -> VariableTracker:

@@ -175,7 +175,7 @@ def _is_invariant(tx: Translator, value: VariableTracker) -> bool:
 
 def _is_final(tx: Translator, cell: CellVariable) -> bool:
     """Whether no code that may still run assigns to a cell, and its value is invariant."""
-    if cell.maker is None and find_in_root(tx, cell)[0] is None or cell.content is None:
+    if cell.creator is None and find_in_root(tx, cell)[0] is None or cell.content is None:
         return False
     return _is_invariant(tx, cell.content) and is_assigned_once(tx, cell, "")
 

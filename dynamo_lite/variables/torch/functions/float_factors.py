@@ -16,7 +16,7 @@ from dynamo_lite.variables.python.containers.sequence import ListVariable, Tuple
 from dynamo_lite.variables.torch.tensors.equivalent_operators import takes_floats
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
-from .number_arguments import converted, float_as_tensor, is_differentiated
+from .number_arguments import converted, fits_float32, float_as_tensor, is_differentiated
 
 
 def _factor(tx: Translator, number: VariableTracker, tensors: Args) -> VariableTracker | None:
@@ -25,10 +25,8 @@ def _factor(tx: Translator, number: VariableTracker, tensors: Args) -> VariableT
         each.fake.dtype if isinstance(each, TensorVariable) and not each.has_torch_function else None
         for each in tensors
     }
-    if len(dtypes) != 1 or None in dtypes:
-        return None
-    dtype = dtypes.pop()
-    if not isinstance(number, SymbolicFloat) or not fits(tx, number, dtype):
+    dtype = dtypes.pop() if len(dtypes) == 1 else None
+    if dtype is None or not fits_float32(number, tx, dtype):
         return None
     return converted(tx, float_as_tensor(tx, number), dtype)
 

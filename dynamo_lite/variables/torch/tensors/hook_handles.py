@@ -31,8 +31,8 @@ class CreatedHandleVariable(UserObjectVariable):
         self.hooks = hooks
         self.extra = extra
         self.attrs["id"] = HandleIdVariable(self)
-        self.attrs["hooks_dict_ref"] = WeakReferenceVariable(of=hooks)
-        self.attrs["extra_dict_ref"] = TupleVariable([WeakReferenceVariable(of=each) for each in extra_dicts])
+        self.attrs["hooks_dict_ref"] = WeakReferenceVariable(target=hooks)
+        self.attrs["extra_dict_ref"] = TupleVariable([WeakReferenceVariable(target=each) for each in extra_dicts])
 
     def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
         unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
@@ -107,7 +107,7 @@ def remove_hook(tx: Translator, handle: VariableTracker) -> VariableTracker:
     for reference in (each.realize() for each in (first, *others.elements(tx))):
         if not isinstance(reference, WeakReferenceVariable):
             unsupported(UnknownCall("RemovableHandle.remove()", "the handle holds no weak references to dicts"))
-        hooks = reference.as_found()
+        hooks = reference.referent_at_entry()
         if not tx.is_none(hooks) and hooks.contains(tx, handle_id):
             hooks.delitem(tx, handle_id)
     return ConstantVariable(None)

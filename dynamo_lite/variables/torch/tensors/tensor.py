@@ -32,7 +32,7 @@ from dynamo_lite.insight.break_reasons import (
 from dynamo_lite.records.runtime_assertions import Expected
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import indexed, plain_tensor, unasked
-from dynamo_lite.runtime.inner_tensors import is_wrapper
+from dynamo_lite.runtime.inner_tensors import is_wrapper, overrides_torch_function
 from dynamo_lite.shapes.symbols import SYMBOLIC
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, guard_class_lacks
 from dynamo_lite.variables.core.base import (
@@ -54,6 +54,7 @@ from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import (
     become_created_leaf,
+    dispatch_torch_function,
     to_array,
     wrapper_result,
 )
@@ -197,7 +198,6 @@ class TensorVariable(VariableTracker):
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name in UNTRACED_METHODS and not (name in IN_PLACE_VIEWS and self.source is None):
             if name == "backward":
-                tx.attempt.settlings.goes_back = True
                 unsupported(BackwardCall())
             unsupported(TensorObjectMethod(name))
         if name in DATA_METHODS:
@@ -336,7 +336,7 @@ class TensorVariable(VariableTracker):
         check_failure(tx, "a runtime assertion")
         graph.fails_handled = True
         kept = record(tx, "call_method", "clone", [self], {})  # it may be mutated before the graph returns it
-        tx.attempt.runtime_assertions.append(Expected(kept, truth, place))
+        tx.attempt.runtime_assertions.append(Expected(kept, truth, site))
         return True
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
@@ -592,9 +592,9 @@ def record(tx: Translator, kind: str, target: Any, args: Args, kwargs: Kwargs) -
     except Unsupported:
         if not _dispatches(tx, args, kwargs):
             raise
-        return ask(tx, target, args, kwargs)
+        return dispatch_torch_function(tx, target, args, kwargs)
     if _dispatches(tx, args, kwargs):
-        return ask(tx, target, args, kwargs)
+        return dispatch_torch_function(tx, target, args, kwargs)
     return _record_plain(tx, kind, target, args, pairs, named)
 
 
@@ -612,7 +612,7 @@ def _record_plain(
     versions = [version(each) for each in tensors]
     called = kind, target
     if any(
-        has_user_torch_function(type(each)) for each in wrappers
+        overrides_torch_function(type(each)) for each in wrappers
     ):  # its ``__torch_function__`` has run, or is disabled
         called = "call_function", unasked(kind, target)
     run = functools.partial(compute_with_symbols, tx, *called, fakes, fake_kwargs)
