@@ -38,7 +38,8 @@ class Versions:
         if view.entries >= config.total_recompile_limit:
             return True
         counts = self._of.get(view.code)
-        return counts is not None and counts.get(_module_of(view), 0) >= config.recompile_limit
+        count = 0 if counts is None else counts.get(_module_of(view), 0)
+        return count >= config.recompile_limit
 
     def forget(self) -> None:
         self._of.clear()

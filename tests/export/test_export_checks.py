@@ -13,7 +13,7 @@ from torch import nn
 
 import dynamo_lite as dl
 from dynamo_lite import _C
-from dynamo_lite.export.exported_program import CHECKED
+from dynamo_lite.export.exported_program import CHECKED_KINDS
 from dynamo_lite.insight.break_reasons import (
     DataDependentBranch,
     DisabledCall,
@@ -111,7 +111,7 @@ def test_other_tools_take_it():
 
 
 def test_every_check_with_words_for_exports_is_made():
-    assert {*_C.EXPORTED_CHECKS, "default", "tensor", "unbound"} == CHECKED
+    assert {*_C.EXPORTED_CHECKS, "default", "tensor", "unbound"} == CHECKED_KINDS
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------

@@ -214,7 +214,7 @@ def instances(args: Args) -> list[Any]:
     return [each for arg in args for each in arg.realize().overloaded_arguments()]
 
 
-@provides("ask")
+@provides("dispatch_torch_function")
 def call_torch_function(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Call ``target``, or the method of that name, by the ``__torch_function__`` of an argument's class."""
     owners = {each.cls for each in instances([*args, *kwargs.values()])}
