@@ -105,10 +105,10 @@ _EARS = _Ears()
 class CapturedWarnings:
     """A context: what operators of this thread warn of inside."""
 
-    __slots__ = ("heard",)
+    __slots__ = ("warnings",)
 
     def __enter__(self) -> CapturedWarnings:
-        self.heard = _EARS.open()
+        self.warnings = _EARS.open()
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -314,7 +314,7 @@ class GraphBuilder:
             found = self._floats[formula] = self._add_input(source, value, fake, float_tensor, formula)
         return found
 
-    def made_before(
+    def create_input(
         self, make: functools.partial[Any], value: torch.Tensor | None = None, given: Source | None = None
     ) -> GraphInput:
         """An input that is made anew before each call. ``value``: one like it; None: make it now."""
@@ -390,7 +390,7 @@ class GraphBuilder:
         with unset_fake_temporarily():
             value = make(given.value)
         self._shared.add(given.fake.untyped_storage()._cdata)
-        return self.made_before(make, value, given.source)
+        return self.create_input(make, value, given.source)
 
     def note_shared(self, owner: GraphInput, by: Any) -> None:
         """The found tensor ``by`` has another's data from here on. Nothing may be written to them."""

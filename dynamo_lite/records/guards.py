@@ -105,9 +105,9 @@ class Guards:
         self.constants = Constants()
         self.iterated_objects: list[tuple[Any, Source]] = []
         """What iterators that were found go over, and where."""
-        self.lacking: dict[Source, None] = {}
+        self.missing_key_dicts: dict[Source, None] = {}
         """Dicts in which the program found nothing under a key."""
-        self.unfilled: dict[tuple[int, int], Assumed] = {}
+        self.cache_misses: dict[tuple[int, int], Assumed] = {}
         """The same of caches of functions, by the cache and the key's hash."""
 
     def close(self) -> None:
@@ -121,8 +121,8 @@ class Guards:
         self._captures.clear()
         self.constants.close()
         self.iterated_objects.clear()
-        self.lacking.clear()
-        self.unfilled.clear()
+        self.missing_key_dicts.clear()
+        self.cache_misses.clear()
 
     def const(self, value: Any) -> Source:
         """An object that the new code may refer to directly."""

@@ -19,7 +19,7 @@ _MOST = 12
 """Places of one frame at which it breaks for this."""
 
 
-class Expected(NamedTuple):
+class RuntimeAssertion(NamedTuple):
     """A tensor, and the truth value that a trace went on with."""
 
     tensor: Any

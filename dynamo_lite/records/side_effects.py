@@ -122,7 +122,7 @@ class SideEffects:
     def _refuse_fixed(self) -> NoReturn:
         raise Unsupported(UnsupportedOperation("a write", "what operators of a tensor's class read"))
 
-    def let_go(self, values: Iterable[Any]) -> None:
+    def check_deallocation(self, values: Iterable[Any]) -> None:
         """Real objects may lose their last reference to what is written. A finalizer runs then, among the program's
         other effects; those of the trace are stored after the graph, so CPython is to write this one. Guards tell
         where another call finds such an object."""
@@ -133,7 +133,7 @@ class SideEffects:
 
     def _let_go_of(self, state: list[Any]) -> None:
         """The same of what a tracker says of its object: the program's own are in it too, and are not asked."""
-        self.let_go(each.value for each in self._values(state))
+        self.check_deallocation(each.value for each in self._values(state))
 
     def _values(self, state: list[Any]) -> Iterator[Any]:
         """Those of real objects."""
@@ -217,7 +217,7 @@ class SideEffects:
             self._refuse()
         if name not in scope.writes:
             scope.source.check("dict_item_dies_unseen", name)
-            self.let_go([scope.namespace[name]] if name in scope.namespace else [])
+            self.check_deallocation([scope.namespace[name]] if name in scope.namespace else [])
         scope.writes[name] = value
         self._last[scope, name] = self.count
         self._globals[scope, name] = value

@@ -12,7 +12,7 @@ from dynamo_lite.variables.python.objects.weak_reference import WeakReferenceVar
 
 
 class ObservableLifetimes:
-    """What else holds an object has a place of its own, and writing there is looked after by `SideEffects.let_go`."""
+    """What else holds an object has a place of its own, and writing there is looked after by `SideEffects.check_deallocation`."""
 
     def __init__(self) -> None:
         self._held: list[LazyVariable] = []

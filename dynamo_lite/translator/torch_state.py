@@ -26,7 +26,7 @@ class TorchState:
         self._warns_always = False
 
     @property
-    def calls_torch_function(self) -> bool:
+    def may_call_torch_function(self) -> bool:
         """Whether torch's functions may call a class's ``__torch_function__`` now."""
         return self.has_subclasses and not self.torch_function_disabled
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from dynamo_lite.records.guards import Guards
     from dynamo_lite.records.provenance import Provenance
     from dynamo_lite.records.restart_facts import RestartFacts
-    from dynamo_lite.records.runtime_assertions import Expected
     from dynamo_lite.records.side_effects import SideEffects
     from dynamo_lite.records.source import Source
     from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
@@ -352,7 +351,7 @@ class TorchState(Protocol):
     torch_function_disabled: int
 
     @property
-    def calls_torch_function(self) -> bool: ...
+    def may_call_torch_function(self) -> bool: ...
 
     @property
     def filters_at_graph_call(self) -> Any: ...
@@ -376,7 +375,7 @@ class Attempt(Protocol):
     effects: SideEffects
     provenance: Provenance
     answers: Answers
-    runtime_assertions: list[Expected]
+    runtime_assertions: list[RuntimeAssertion]
     ahead: PrecomputedCalls
     steps: int
     reprs: list[VariableTracker]

@@ -116,7 +116,7 @@ class DictVariable(ContainerVariable):
         """The value of a key; None if the dict lacks it."""
         found = self.items.get(key_of(tx, key))
         if found is None and self.source is not None:
-            tx.guards.lacking[self.source] = None
+            tx.guards.missing_key_dicts[self.source] = None
         return found
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:

@@ -288,7 +288,7 @@ class UserObjectVariable(VariableTracker):
     def _drop_existing(self, tx: Translator, name: str) -> None:
         """Record that the pre-existing object drops its reference to an attribute's value."""
         if self.value is not None and name not in self.attrs:
-            tx.effects.let_go(overwritten_attribute(self, name).values)
+            tx.effects.check_deallocation(overwritten_attribute(self, name).values)
 
     def guard_deallocations(self) -> None:
         if self.value is not None:

@@ -50,7 +50,7 @@ from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import provides
 from dynamo_lite.variables.python.containers.sequence import SizeVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, unmodeled_c_base
-from dynamo_lite.variables.torch.functions.torch_function_classes import SubclassVariable, calls_torch_function
+from dynamo_lite.variables.torch.functions.torch_function_classes import SubclassVariable
 from dynamo_lite.variables.torch.tensors.fake_calls import compute
 from dynamo_lite.variables.torch.tensors.tensor import (
     ATTRIBUTES,

@@ -60,7 +60,7 @@ def _first_line(warning: CapturedWarning) -> str:
 def _warns(run: Callable[[], Any]) -> bool:
     with CapturedWarnings() as listening:
         run()
-    return bool(listening.heard)
+    return bool(listening.warnings)
 
 
 def _place(tx: Translator) -> tuple[str, int, dict[str, Any]]:

@@ -29,7 +29,6 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedOperation,
     UnsupportedValue,
 )
-from dynamo_lite.records.runtime_assertions import Expected
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import indexed, plain_tensor, unasked
 from dynamo_lite.runtime.inner_tensors import is_wrapper, overrides_torch_function
@@ -389,7 +388,7 @@ class TensorVariable(VariableTracker):
 def _operand(tx: Translator, other: VariableTracker) -> bool:
     if isinstance(other, ConstantVariable):
         return isinstance(other.value, (int, float, complex))
-    if tx.attempt.torch_state.calls_torch_function and other.overloaded_arguments():
+    if tx.attempt.torch_state.may_call_torch_function and other.overloaded_arguments():
         return True
     return isinstance(other, TensorVariable) or issubclass(other.python_type(), (int, float, complex))
 
