@@ -211,7 +211,6 @@ class _Pools:
             return dis.cmp_op.index(each.argval) << COMPARE_SHIFT | COMPARE_MASKS[each.argval]
         if kind == FREE_COUNT:
             return self._slots.free_count
-        assert each.arg is not None  # verified
         return each.arg
 
 

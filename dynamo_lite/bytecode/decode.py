@@ -84,7 +84,7 @@ def _decode(code: CodeType) -> tuple[Instruction, ...]:
             unit += 1
             continue
         extended = 0
-        made = Instruction(op, opnames[op], None, None, None, False, len(found), 2 * unit, positions[unit])
+        made = Instruction(op, opnames[op], 0, None, None, False, len(found), 2 * unit, positions[unit])
         found.append(made)
         unit += 1 + CACHES[op]
         starts.extend([-1] * CACHES[op])

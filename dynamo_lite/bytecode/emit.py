@@ -43,7 +43,7 @@ def make(
     opcode = dis.opmap.get(opname, 256)
     if opcode > 255:
         raise BytecodeError(f"this version of CPython has no opcode {opname}")
-    made = Instruction(opcode, opname, None, argval, target, flag, flag2=flag2)
+    made = Instruction(opcode, opname, 0, argval, target, flag, flag2=flag2)
     kind = KIND[opcode]
     if kind in (NUMBER, FREE_COUNT):
         made.arg = argval

@@ -57,7 +57,7 @@ class Instruction:
 
     opcode: int
     opname: str
-    arg: int | None = None
+    arg: int = 0
     argval: Any = None
     target: Instruction | None = None
     flag: bool = False

@@ -27,7 +27,7 @@ def effect(instruction: Instruction, jump: bool) -> int:
     op = instruction.opcode
     kind = KIND[op]
     if kind in (NUMBER, FREE_COUNT):
-        arg = instruction.arg or 0
+        arg = instruction.arg
     else:
         arg = instruction.flag | instruction.flag2 << 1 if op in FLAG_BITS else 0
     return _effect(op, arg, jump)

@@ -59,7 +59,7 @@ class PyCodegen:
         """id of a constant that the trace computed -> the constant, and the local that a new one is kept in."""
         self._filled: set[VariableTracker] = set()
         """Those made by `make_then_fill`."""
-        self._carried: set[VariableTracker] = set()
+        self._recreated: set[VariableTracker] = set()
         self._count = 0
         made = [each.node for each in attempt.graph.inputs if each.make]
         made += [before for before, _ in attempt.graph.replaced.values()]
@@ -243,12 +243,13 @@ class PyCodegen:
         """Whether the code so far makes the object and keeps it."""
         return tracker in self._temps
 
-    def carry(self, tracker: VariableTracker) -> None:
-        """It goes over the break in parts."""
-        self._carried.add(tracker)
+    def note_recreated(self, tracker: VariableTracker) -> None:
+        """Note that the resume function recreates the object (see `IteratorRecipes`)."""
+        self._recreated.add(tracker)
 
     def lives_on(self, tracker: VariableTracker) -> bool:
-        return tracker in self._temps or tracker in self._carried
+        """Whether the object survives the break, or is recreated after it."""
+        return tracker in self._temps or tracker in self._recreated
 
     def _make(self, tracker: VariableTracker) -> None:
         try:

@@ -1,20 +1,21 @@
-"""Making a generator that was run in part while tracing: one that goes on in CPython where the trace left it.
+"""Generators that tracing advanced: how generated code creates one that CPython continues where the trace left it.
 
-Its code is the original's behind a prologue that restores locals and stack. One that had started waits, after the
-prologue, at a first ``yield`` of its own that stands in for the one it had come to.
+Its code is the user's code behind a prologue that restores locals and stack. For a generator that has started, the
+prologue ends in a ``yield`` of its own, in the place of the one at which tracing left the generator.
 """
 
 from __future__ import annotations
 
 import types
 from functools import partial
-from typing import Any
+from typing import Protocol
 
 from dynamo_lite.bytecode import live_locals
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.records.code_origin import reads_frame_by_name
-from dynamo_lite.variables.core.base import CreatingCall, NotConstant
+from dynamo_lite.variables.core.base import NotConstant, Parts, VariableTracker
 from dynamo_lite.variables.core.null import NULL
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.polyfills.carried import create_generator, create_started_generator
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
 from dynamo_lite.variables.python.functions.function import ResumeFunction
@@ -24,32 +25,39 @@ from dynamo_lite.variables.torch.contexts.context import ExitVariable
 from .graph_break import NEW, RESUME_CODES, WAITING, ResumePoint, original_position
 
 
-def rebuild(cg: PyCodegen, frame: Any, generator: Any) -> None:
-    """Emit code that makes the generator whose frame this is.
+class GeneratorFrame(Translator, Protocol):
+    """The frame of a generator that is suspended."""
+
+    pc: int
+    started: bool
+
+
+def load_generator(cg: PyCodegen, frame: GeneratorFrame, generator: VariableTracker) -> None:
+    """Emit code that creates the generator whose frame this is.
 
     Raises:
-        NotConstant: it holds what can't be put into another frame.
+        NotConstant: the frame can't be continued in another one.
     """
-    parts = parts_of(frame)
-    for cell in frame.cells.values():  # one of them may hold the generator itself
+    call = generator_call(frame)
+    for cell in frame.cells.values():  # a cell may refer to the generator, and create it
         cg.load(cell)
         cg.pop_top()
     if cg.has_made(generator):
         cg.load(generator)
         return
-    first = [partial(cg.load_const, each) for each in parts.constants]
-    cg.call(parts.make, [*first, *(partial(cg.load, each) for each in parts.operands)])
+    constants = [partial(cg.load_const, each) for each in call.first]
+    cg.call(call.make, [*constants, *(partial(cg.load, each) for each in call.of)])
 
 
-def parts_of(frame: Any) -> CreatingCall:
-    """What makes a generator with this frame, and of what.
+def generator_call(frame: GeneratorFrame) -> Parts:
+    """The call that creates a generator which continues this frame.
 
     Raises:
-        NotConstant: it holds what can't be put into another frame.
+        NotConstant: the frame can't be continued in another one.
     """
-    code, index = _place(frame)
-    in_force = any(isinstance(value, (ExitVariable, ExceptionInfoVariable)) for value in frame.stack)
-    if in_force or reads_frame_by_name(code, frame.scope.namespace):
+    code, index = _position(frame)
+    is_in_block = any(isinstance(value, (ExitVariable, ExceptionInfoVariable)) for value in frame.stack)
+    if is_in_block or reads_frame_by_name(code, frame.scope.namespace):
         raise NotConstant("generator")
     live = live_locals(code)[index]
     nulls = tuple(at for at, value in enumerate(frame.stack) if value is NULL)
@@ -58,15 +66,15 @@ def parts_of(frame: Any) -> CreatingCall:
     point = ResumePoint(index, len(frame.stack), nulls, names, first, generator=WAITING if frame.started else NEW)
     values = [*([] if first is None else [frame.locals[first]]), *(v for v in frame.stack if v is not NULL)]
     values += [frame.locals[name] for name in names if name != first]
-    cells = [frame.cells[name] for name in (*code.co_cellvars, *code.co_freevars)]
+    cells: list[VariableTracker] = [frame.cells[name] for name in (*code.co_cellvars, *code.co_freevars)]
     function = ResumeFunction(RESUME_CODES.get(code, point), frame.scope.namespace)
     create = create_started_generator if frame.started else create_generator
     return CreatingCall(create, (function,), [TupleVariable(cells), *values])
 
 
-def _place(frame: Any) -> tuple[types.CodeType, int]:
-    """The program's code, and where it goes on: behind the instruction at the program counter, which is a part of what
-    a prologue does. One that waits in such a prologue has come no further."""
+def _position(frame: GeneratorFrame) -> tuple[types.CodeType, int]:
+    """The user's code and the index at which it continues: one after the program counter, since the prologue does what
+    the RESUME there does. A generator suspended at the ``yield`` of its prologue continues where that one would."""
     code, index = original_position(frame.code, frame.pc + 1)
     if index is None:
         info = RESUME_CODES.info(frame.code)
@@ -75,8 +83,8 @@ def _place(frame: Any) -> tuple[types.CodeType, int]:
     return code, index
 
 
-def _first_argument(code: types.CodeType, frame: Any) -> str | None:
-    """The argument that a native ``super()`` looks at, where the code may call it."""
+def _first_argument(code: types.CodeType, frame: GeneratorFrame) -> str | None:
+    """The argument that a native ``super()`` reads from the frame, if the code may call it."""
     if "__class__" not in code.co_freevars or not code.co_argcount:
         return None
     name = code.co_varnames[0]

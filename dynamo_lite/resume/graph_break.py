@@ -1,8 +1,8 @@
-"""Breaking a frame in two: the native instruction between the graph and its resume functions.
+"""Splits a frame at a graph break: graph, one instruction in CPython, a resume function that continues the frame.
 
 The new code restores the stack, runs the instruction in CPython, moves the stack into locals and returns a
-continuation: a resume function with the values that live on. An exception of the instruction that the program handles
-is handed to a resume function which raises it again where the handlers cover it.
+continuation: a resume function and its arguments, the live values. If the instruction raises and a handler of the frame
+covers it, the continuation is a resume function that raises the exception again under the same handlers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from inspect import CO_VARARGS, CO_VARKEYWORDS
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -36,31 +36,31 @@ from dynamo_lite.records.code_origin import reads_frame_by_name
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.null import NULL, unbound_local
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.protocols import Load, Translator
 from dynamo_lite.variables.polyfills.carried import build_from_recipe
 from dynamo_lite.variables.python.functions.function import ResumeFunction
 from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
-from dynamo_lite.variables.torch.contexts.context import ExitVariable, ReenterContext, can_be_left
+from dynamo_lite.variables.torch.contexts.context import ExitVariable, can_be_left
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 from .iterators import IteratorRecipes, Recipe
 
 STACK = "___stack{}"
 _KEPT = "___kept{}"
-"""Stack values that a handler wants, kept while the instruction runs."""
+"""Copies of the stack values that a handler expects, kept while the instruction runs."""
 _PREVIOUS = "___previous{}"
-"""What was handled before a handler of the frame was entered."""
+"""The exception that was handled when a handler of the frame was entered."""
 SELF = "___self"
 ERROR = "___error"
 CLOSURE = "___closure"
 ARGUMENTS = "___arguments"
-"""Those of the resume function that the call under way is to return from."""
+"""The arguments of the callee's resume function, which the interrupted call continues in."""
 NEW, WAITING = "new", "waiting"
 
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """Where and with what a frame goes on. ``raising``: by raising the error it is given instead."""
+    """Where a frame continues and which values it needs. ``raising``: it raises an error that it receives there."""
 
     index: int
     depth: int
@@ -68,21 +68,21 @@ class ResumePoint:
     names: tuple[str, ...]
     first: str | None
     handled: tuple[int, ...] = ()
-    """Where on the stack handlers keep what was handled before; the argument is the exception that is handled."""
+    """Stack positions of saved exc_info (PUSH_EXC_INFO); the argument there is the exception being handled."""
     raising: bool = False
     generator: str = ""
-    """`NEW` or `WAITING`, where the function makes a generator that goes on from here."""
+    """`NEW` or `WAITING` if the function returns a generator that continues here."""
     callee: ResumeFunction | None = None
-    """What a call goes on in, for one that is under way: the frame goes on at the next instruction, with its result."""
-    contexts: tuple[tuple[int, ReenterContext], ...] = ()
-    """Where on the stack is what leaves a context, and what enters that again."""
-    carried: tuple[tuple[str, Recipe], ...] = ()
-    """Arguments that are given in parts."""
+    """If a call was interrupted: the callee's resume function. This frame continues after the call, with its result."""
+    contexts: tuple[tuple[int, Entering], ...] = ()
+    """Stack positions of the ``__exit__`` of suspended contexts, and what enters them again."""
+    recipes: tuple[tuple[str, Recipe], ...] = ()
+    """Arguments that the function recreates (see `IteratorRecipes`)."""
 
     def arguments(self) -> list[str]:
-        """Parameters: what ``super()`` takes for self, the stack, the callee's, the locals, the error."""
-        made = {*self.nulls, *dict(self.contexts)}
-        stack = [STACK.format(at) for at in range(self.depth) if at not in made]
+        """The parameters: the argument that ``super()`` reads, stack, callee, locals, error."""
+        created = {*self.nulls, *dict(self.contexts)}
+        stack = [STACK.format(at) for at in range(self.depth) if at not in created]
         first = [] if self.first is None else [self.first]
         rest = [name for name in self.names if name != self.first]
         error = [ERROR] if self.raising else []
@@ -92,8 +92,8 @@ class ResumePoint:
 
 @dataclass
 class ResumeInfo:
-    """What is known of a resume function's code. ``origin``: original index by its own, None in its prologue.
-    ``call``: its own index of the call that was under way, -1 if none was."""
+    """How a resume function's code relates to the user's. ``origin``: by its own index the original index, None in the
+    prologue. ``call``: its own index of the interrupted call, -1 if none was interrupted."""
 
     original: types.CodeType
     point: ResumePoint
@@ -102,7 +102,7 @@ class ResumeInfo:
 
 
 class ResumeCodes:
-    """The resume functions made so far, alive as long as some generated code refers to them."""
+    """The code of all resume functions, cached weakly: it lives as long as generated code refers to it."""
 
     def __init__(self) -> None:
         self._codes: weakref.WeakValueDictionary[Any, types.CodeType] = weakref.WeakValueDictionary()
@@ -131,14 +131,14 @@ RESUME_CODES = ResumeCodes()
 
 
 def original_position(code: types.CodeType, index: int) -> tuple[types.CodeType, int | None]:
-    """The program's own code object and the index there, for an instruction of it or of a resume function."""
+    """The user's code object and the index in it, for an instruction of that code or of a resume function."""
     info = RESUME_CODES.info(code)
     return (code, index) if info is None else (info.original, info.origin[index])
 
 
 def raising_code(code: types.CodeType) -> types.CodeType | None:
-    """Of a resume function that goes on in a ``try`` or ``with``: the one which raises there the error that it takes as
-    one more argument, the last, or as its last if it raises as it is. None where raising to the caller is the same."""
+    """For a resume function that continues inside a ``try`` or ``with``: the variant that raises, in that block, an
+    error which it takes as its last argument. None if the frame would propagate the error anyway."""
     info = RESUME_CODES.info(code)
     if info is None or info.point.generator:
         return None
@@ -150,13 +150,13 @@ def raising_code(code: types.CodeType) -> types.CodeType | None:
 
 
 def raises_in(function: ResumeFunction) -> ResumeFunction | None:
-    """The same of what makes resume functions."""
+    """`raising_code` for a maker of resume functions."""
     code = raising_code(function.code)
     return None if code is None else ResumeFunction(code, function.namespace)
 
 
 def is_call_of_broken_callee(tx: Translator) -> bool:
-    """Whether the current instruction makes a call that was under way when the graph was broken inside of it."""
+    """Whether the current instruction is a call that an earlier graph break, inside the callee, interrupted."""
     info = RESUME_CODES.info(tx.code)
     return info is not None and info.call == tx.current.index
 
@@ -192,7 +192,7 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
         prologue.append(emit.jump(start))
     for instruction in prologue:
         instruction.positions = start.positions
-    unbound = [each for copied in body for each in _where_unbound(copied, original.co_cellvars)]
+    unbound = [each for copied in body for each in _unbound_handler(copied, original.co_cellvars)]
     kept = drop_unreachable([*prologue, *body, *unbound])
     arguments = point.arguments()
     flags = original.co_flags & ~(CO_VARARGS | CO_VARKEYWORDS)
@@ -215,27 +215,27 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
 
 
 def _restored(point: ResumePoint) -> list[Instruction]:
-    """The locals that are given in parts, then the stack."""
-    made: list[Instruction] = []
-    for name, recipe in point.carried:
-        given = [[emit.load_const(recipe)], [emit.load_fast(name)]]
-        made += [*emit.call_function([emit.load_const(build_from_recipe)], given), emit.store_fast(name)]
+    """Recreate the locals with a recipe, then push the stack."""
+    code: list[Instruction] = []
+    for name, recipe in point.recipes:
+        args = [[emit.load_const(recipe)], [emit.load_fast(name)]]
+        code += [*emit.call_function([emit.load_const(build_from_recipe)], args), emit.store_fast(name)]
     contexts = dict(point.contexts)
     for at in range(point.depth):
         if at in point.nulls:
-            made.append(emit.push_null())
+            code.append(emit.push_null())
         elif at in contexts:
-            made += emit.call_function([emit.load_const(contexts[at])], [])
+            code += emit.call_function([emit.load_const(contexts[at])], [])
         else:
-            made += [emit.load_fast(STACK.format(at)), emit.make("DELETE_FAST", STACK.format(at))]
+            code += [emit.load_fast(STACK.format(at)), emit.delete_fast(STACK.format(at))]
         if at in point.handled:
-            made += [emit.make("PUSH_EXC_INFO"), emit.pop_top()]
-    return made
+            code += [emit.make("PUSH_EXC_INFO"), emit.pop_top()]
+    return code
 
 
-def _where_unbound(instruction: Instruction, cells: tuple[str, ...]) -> list[Instruction]:
-    """Where the resume function goes if a cell is empty that the program's code made: as a free variable, which it is
-    here, it has CPython say something else of it."""
+def _unbound_handler(instruction: Instruction, cells: tuple[str, ...]) -> list[Instruction]:
+    """Raise UnboundLocalError for an empty cell that the user's code creates. It is a free variable in the resume
+    function, for which CPython would raise a NameError with another message."""
     name = instruction.argval
     if instruction.opname not in _LOOKS_INTO_CELL or name not in cells:
         return []
@@ -251,55 +251,70 @@ _LOOKS_INTO_CELL = ("LOAD_DEREF", "DELETE_DEREF")
 
 
 def _raise_unbound(name: str) -> list[Instruction]:
-    """What CPython does where a variable of the frame is not bound."""
+    """Raise the UnboundLocalError that CPython raises for an unbound local variable."""
     error = emit.call_function([emit.load_const(UnboundLocalError)], [[emit.load_const(unbound_local(name))]])
     return [*error, emit.make("RAISE_VARARGS", 1)]
 
 
 def _callee_call(callee: ResumeFunction, raising: bool, raises_anyway: bool) -> list[Instruction]:
-    """Call the callee's resume function in the place of the call that was under way. ``raises_anyway``: the last of its
-    arguments is an error already, for another one to be raised instead."""
-    given = [ARGUMENTS, *([ERROR] if raising else [])]
-    make = emit.call_function([emit.load_const(callee)], [[emit.load_fast(CLOSURE)]])
-    found = [emit.push_null(), *make, emit.load_fast(ARGUMENTS)]
+    """Call the callee's resume function in place of the interrupted call. ``raises_anyway``: the last of the arguments
+    is an error already, which ``raising`` replaces."""
+    function = emit.call_function([emit.load_const(callee)], [[emit.load_fast(CLOSURE)]])
+    code = [emit.push_null(), *function, emit.load_fast(ARGUMENTS)]
     if raising and raises_anyway:
-        found += [emit.load_const(slice(None, -1)), emit.make("BINARY_SUBSCR")]
+        code += [emit.load_const(slice(None, -1)), emit.make("BINARY_SUBSCR")]
     if raising:
-        found += [emit.load_fast(ERROR), emit.make("BUILD_TUPLE", 1), emit.binary_op("+")]
-    found += [emit.make("DELETE_FAST", name) for name in (CLOSURE, *given)]
-    return [*found, emit.make("CALL_FUNCTION_EX", 0)]
+        code += [emit.load_fast(ERROR), emit.make("BUILD_TUPLE", 1), emit.binary_op("+")]
+    code += [emit.delete_fast(name) for name in (CLOSURE, ARGUMENTS, *([ERROR] if raising else []))]
+    return [*code, emit.make("CALL_FUNCTION_EX", 0)]
 
 
 def _origins(code: types.CodeType, kept: list[Instruction], index_of: dict[int, int]) -> list[int | None]:
-    """Original indices in the order of the assembled code's instructions: those given, then jumps that were added."""
+    """The original index of each instruction of the assembled code; None for those of the prologue and for the jumps
+    that assembling added at the end."""
     added = len(decode(code)) - len(kept)
     return [index_of.get(id(each)) for each in kept] + [None] * added
 
 
-def break_frame(cg: PyCodegen, root: Any) -> None:
-    """Emit the native instruction at the root's program counter and what comes after it."""
+def break_frame(cg: PyCodegen, root: StoppedRoot) -> None:
+    """Emit the instruction at which the root frame stopped, and the continuation."""
     breaker = FrameBreaker(cg, root)
     breaker.restore()
     breaker.run_natively()
 
 
 def why_unbroken(code: types.CodeType, namespace: Mapping[str, Any], index: int | None) -> str | None:
-    """Why a frame can't be broken there, None if it can. ``code``: the program's own; ``namespace``: its globals."""
+    """Why a frame can't be broken at an index of the user's code; None if it can. ``namespace``: its globals."""
     if index is None:
-        return "the first thing it does is to break"
+        return "the graph breaks at its first instruction"
     if reads_frame_by_name(code, namespace):
-        return "it looks at its own variables by name"
+        return "it reads its own variables by name"
     if decode(code)[index].opname in EXCEPT_STAR:  # it changes which exception is handled
         return "it handles an exception by `except*`"
     if set(code.co_cellvars) & set(code.co_freevars):
-        return "one name is a cell of its own and of the function around it"
+        return "one name is a cell of its own and a free variable too"
     return None
 
 
-class BrokenFrame:
-    """A frame at the instruction where it is broken: the program's code and index, the stack, the names."""
+class StoppedFrame(Translator, Protocol):
+    """The translator of a frame, at the instruction before which the graph breaks."""
 
-    def __init__(self, tx: Translator) -> None:
+    @property
+    def callee(self) -> StoppedFrame | None:
+        """The inlined frame in which the graph breaks, if the instruction is its call."""
+        ...
+
+
+class StoppedRoot(StoppedFrame, Protocol):
+    """The translator of the frame that is compiled."""
+
+    argument_names: list[str]
+
+
+class BrokenFrame:
+    """A frame at the instruction where it is split: the user's code and index, the stack, the names."""
+
+    def __init__(self, tx: StoppedFrame) -> None:
         self.tx = tx
         self.instruction: Instruction = tx.current
         self.original, index = original_position(tx.code, self.instruction.index)
@@ -314,13 +329,13 @@ class BrokenFrame:
         exits = [(at, value.suspended) for at, value in enumerate(tx.stack) if isinstance(value, ExitVariable)]
         self.contexts = {at: entering for at, entering in exits if entering is not None}
         self.first = self._first_argument()
-        self.carried: dict[str, Recipe] = {}
-        """Locals that go over in parts."""
+        self.recipes: dict[str, Recipe] = {}
+        """Locals that the resume function recreates."""
         self.outlive: frozenset[str] = frozenset()
-        """Locals that are not used again, but whose values somebody may see die: they live on as in CPython."""
+        """Locals that are dead, but stay bound as in CPython: the deallocation of their values is observable."""
 
     def _first_argument(self) -> str | None:
-        """The name of the argument that a native ``super()`` looks at, where the code may call it."""
+        """The name of the argument that a native ``super()`` reads from the frame, if the code may call it."""
         if "__class__" not in self.original.co_freevars or not self.original.co_argcount:
             return None
         name = self.original.co_varnames[0]
@@ -328,26 +343,33 @@ class BrokenFrame:
             return SELF
         return name if name in self.tx.locals else (SELF if SELF in self.tx.locals else None)
 
-    def load(self, cg: PyCodegen, carried: IteratorRecipes) -> None:
-        """Of a callee: put its values into locals of the root's new code."""
+    def content_of_self(self) -> VariableTracker:
+        """The argument that ``super()`` reads, out of its cell."""
+        content = self.tx.cells[self.original.co_varnames[0]].content
+        assert content is not None
+        return content
+
+    def load(self, cg: PyCodegen, recipes: IteratorRecipes) -> None:
+        """For a callee: load its values into locals of the root's new code."""
         raise NotImplementedError
 
-    def exits(self, cg: PyCodegen) -> list[Callable[[], None]]:
-        """What loads the exits of its contexts that are left for a while."""
+    def exits(self, cg: PyCodegen) -> list[Load]:
+        """Loads of the ``__exit__`` of each context that is suspended across the break."""
         raise NotImplementedError
 
     @property
     def is_covered(self) -> bool:
-        """Whether a handler of the program's covers the instruction."""
+        """Whether an exception handler of the user's code covers the instruction."""
         return self.source[self.index].handler is not None
 
     @property
     def handler_depth(self) -> int:
-        """How much of the stack that wants."""
+        """How much of the stack that handler keeps."""
         handler = self.source[self.index].handler
         return 0 if handler is None else handler.depth
 
     def live(self) -> frozenset[str]:
+        """The locals that are live before or after the instruction."""
         live = live_locals(self.original)
         handler = self.source[self.index].handler
         after = [live[at] for at in self._successor_indices()]
@@ -356,33 +378,33 @@ class BrokenFrame:
         return live[self.index].union(*after)
 
     def holders(self) -> list[Any]:
-        """What has the values that live on."""
+        """Everything that refers to a live value."""
         bound, stack, cells = self.tx.locals, self.tx.stack, self.tx.cells.values()
         return [*(bound[name] for name in self.live() if name in bound), *stack, *cells]
 
-    def load_local(self, cg: PyCodegen, carried: IteratorRecipes, name: str) -> None:
-        """Its value, or the parts of it."""
+    def load_local(self, cg: PyCodegen, recipes: IteratorRecipes, name: str) -> None:
+        """Load a local, or what its recipe takes."""
         value = self.tx.locals[name]
         is_operand = self.instruction.argval == name and "FAST" in self.instruction.opname
-        self._load(cg, carried, name, value, None if is_operand or name == self.first else carried.recipe(value))
+        self._load(cg, recipes, name, value, None if is_operand or name == self.first else recipes.recipe(value))
 
-    def load_from_stack(self, cg: PyCodegen, carried: IteratorRecipes, at: int) -> None:
-        """The same of the stack, where only what leaves a block goes in parts."""
+    def load_from_stack(self, cg: PyCodegen, recipes: IteratorRecipes, at: int) -> None:
+        """Load a value of the stack. Only the ``__exit__`` of an enclosing ``with`` block may be recreated."""
         value = self.tx.stack[at]
-        recipe = carried.recipe(value, waiting=True) if at in self._exits_of_blocks() else None
-        self._load(cg, carried, STACK.format(at), value, recipe)
+        recipe = recipes.recipe(value, waiting=True) if at in self._exits_of_blocks() else None
+        self._load(cg, recipes, STACK.format(at), value, recipe)
 
     def _load(
-        self, cg: PyCodegen, carried: IteratorRecipes, name: str, value: VariableTracker, recipe: Recipe | None
+        self, cg: PyCodegen, recipes: IteratorRecipes, name: str, value: VariableTracker, recipe: Recipe | None
     ) -> None:
         if recipe is None:
             cg.load(value)
         else:
-            self.carried[name] = recipe
-            carried.load(value, recipe)
+            self.recipes[name] = recipe
+            recipes.load(value, recipe)
 
     def _exits_of_blocks(self) -> set[int]:
-        """Where on the stack the ``with`` blocks that the instruction is in have what leaves them."""
+        """The stack positions of the ``__exit__`` of each ``with`` block around the instruction."""
         found = set()
         handler = self.source[self.index].handler
         while handler is not None:
@@ -393,21 +415,21 @@ class BrokenFrame:
         return found
 
     def load_locals(self, cg: PyCodegen, store: Callable[[str], None]) -> None:
-        """Load and store the locals that live on."""
+        """Load and store the locals that survive the break."""
         live, bound = self.live(), self.tx.locals
         overwritten = self.instruction.argval if self.instruction.opname == "STORE_FAST" else None
-        wanted = {*live, self.first, overwritten}  # who sees a variable's value die is why its store is left to CPython
+        wanted = {*live, self.first, overwritten}  # CPython's store deallocates the old value, perhaps observably
         for name in bound:
             if name in wanted:
                 store(name)
-        gone = self.instruction.argval if self.instruction.opname == "DELETE_FAST" else None
-        rest = [name for name in bound if name not in wanted and name != gone]
-        missed = [name for name in rest if is_deallocation_observable(cg, bound[name])]
-        for name in missed:
+        deleted = self.instruction.argval if self.instruction.opname == "DELETE_FAST" else None
+        rest = [name for name in bound if name not in wanted and name != deleted]
+        observable = [name for name in rest if is_deallocation_observable(cg, bound[name])]
+        for name in observable:
             store(name)
         if overwritten in bound and is_deallocation_observable(cg, self.tx.stack[-1]):
-            missed.append(overwritten)
-        self.outlive = frozenset(missed)
+            observable.append(overwritten)
+        self.outlive = frozenset(observable)
 
     def _successor_indices(self) -> list[int]:
         instruction = self.source[self.index]
@@ -425,7 +447,7 @@ class BrokenFrame:
         raising: bool = False,
         callee: ResumeFunction | None = None,
     ) -> ResumePoint:
-        """Where it goes on, with those of the names in ``bound`` that live on."""
+        """The point at an index, with the live ones among the names in ``bound``."""
         lives = live_locals(self.original)
         live = lives[index + 1] if callee is not None else lives[index]
         handler = self.source[index].handler
@@ -436,8 +458,8 @@ class BrokenFrame:
         handled = tuple(sorted(at for at in self.handled if at < depth))
         lower = tuple(sorted(at for at in nulls if at < depth))
         contexts = tuple(pair for pair in self.contexts.items() if pair[0] < depth)
-        given = {*names, *map(STACK.format, range(depth))}
-        carried = tuple(pair for pair in sorted(self.carried.items()) if pair[0] in given)
+        arguments = {*names, *map(STACK.format, range(depth))}
+        recipes = tuple(pair for pair in sorted(self.recipes.items()) if pair[0] in arguments)
         return ResumePoint(
             index,
             depth,
@@ -448,12 +470,12 @@ class BrokenFrame:
             raising,
             callee=callee,
             contexts=contexts,
-            carried=carried,
+            recipes=recipes,
         )
 
     def operands(self) -> int:
-        """How many of the stack's values the instruction takes away that may be NULL."""
-        name, arg = self.instruction.opname, self.instruction.arg or 0
+        """How many operands the instruction takes, if NULL may be among them."""
+        name, arg = self.instruction.opname, self.instruction.arg
         if name == "CALL":
             return arg + 2
         return 3 + (arg & 1) if name == "CALL_FUNCTION_EX" else 0
@@ -464,41 +486,43 @@ class BrokenFrame:
 
 
 class FrameBreaker(BrokenFrame):
-    """Emits the break of the root's frame."""
+    """Emits the break of the root frame."""
 
-    def __init__(self, cg: PyCodegen, root: Any) -> None:
+    tx: StoppedRoot
+
+    def __init__(self, cg: PyCodegen, root: StoppedRoot) -> None:
         super().__init__(root)
         self.cg = cg
         self.cells = {name: f"___cell_{name}" for name in root.cells if name not in root.code.co_freevars}
 
     def restore(self, keep_all: bool = False, callees: Sequence[BrokenFrame] = ()) -> None:
-        """Stack, then locals: everything is loaded before anything is stored, for loads read the arguments.
+        """Restore the stack, then the locals. Everything is loaded before anything is stored, for loads read arguments.
 
-        ``keep_all``: handlers want the whole stack; ``callees``: frames that are broken with this one."""
+        ``keep_all``: handlers need copies of the whole stack. ``callees``: inlined frames that break with this one."""
         cg, tx = self.cg, self.tx
-        carried = IteratorRecipes(cg, [each for frame in (self, *callees) for each in frame.holders()])
+        recipes = IteratorRecipes(cg, [each for frame in (self, *callees) for each in frame.holders()])
         kept = len(tx.stack) if keep_all else self.handler_depth
         for at, value in enumerate(tx.stack):
-            if at in self.handled:
+            if isinstance(value, ExceptionInfoVariable) and at in self.handled:
                 self._load_handled(at, value)
                 continue
-            self.load_from_stack(cg, carried, at)
+            self.load_from_stack(cg, recipes, at)
             if (at < kept and at not in self.nulls) or at in self.contexts:
                 cg.copy_top()
                 cg.store_fast(_KEPT.format(at))
         for callee in callees:
-            callee.load(cg, carried)
+            callee.load(cg, recipes)
         names: list[str] = []
 
         def load(name: str) -> None:
             names.append(name)
-            self.load_local(cg, carried, name)
+            self.load_local(cg, recipes, name)
 
         self.load_locals(cg, load)
         for name in self.cells:
             cg.load(tx.cells[name])
         if self.first == SELF and SELF not in tx.locals:
-            cg.load(tx.cells[self.original.co_varnames[0]].content)
+            cg.load(self.content_of_self())
             cg.store_fast(SELF)
         for name in reversed(list(self.cells.values())):
             cg.store_fast(name)
@@ -509,7 +533,7 @@ class FrameBreaker(BrokenFrame):
         self.bound = set(names) | ({SELF} if self.first == SELF else set())
 
     def _drop_arguments(self, names: list[str]) -> None:
-        """What is needed no more dies now, if nobody sees it."""
+        """Drop references that are no longer needed, those whose deallocation is observable excepted."""
         kept = {*names, *self.cells.values(), SELF}
         for name in self.tx.argument_names:
             if name not in kept:
@@ -517,7 +541,7 @@ class FrameBreaker(BrokenFrame):
         self.cg.drop_temporaries()
 
     def _load_handled(self, at: int, value: ExceptionInfoVariable) -> None:
-        """Make an exception the handled one, keeping it and what was handled before."""
+        """Make an exception the handled one. Keep it, and the one that was handled before."""
         cg = self.cg
         cg.load(value.error)
         cg.store_fast(_KEPT.format(at))
@@ -532,15 +556,15 @@ class FrameBreaker(BrokenFrame):
         start = len(cg.body)
         target = self.source[self.index].target
         ends_loop = target is not None and target.opname == "END_FOR"
-        # 3.12 wants FOR_ITER to jump to an END_FOR, which the evaluator steps over.
+        # On 3.12 FOR_ITER must jump to an END_FOR, which the evaluator skips.
         jump_to = None if target is None else emit.make("END_FOR" if ends_loop else "NOP")
         self._emit_native(jump_to)
         covered = cg.body[start:]
         if self._is_unbound():
-            pass  # it raises
+            pass  # the instruction raises
         elif self.instruction.opname in _TERMINATORS:
             if self.instruction.opname == "RETURN_VALUE":
-                raise SkipFrame("it breaks where it returns", loses=False)
+                raise SkipFrame("the graph breaks at its return", loses=False)
         else:
             self._continue(self.index + 1, jump=False)
         if jump_to is not None:
@@ -550,8 +574,8 @@ class FrameBreaker(BrokenFrame):
         self.handle(covered)
 
     def _is_unbound(self) -> bool:
-        """It looks into an empty cell that the program's code made. The new code has it in a local or as a free
-        variable, of which CPython would say something else."""
+        """Whether the instruction reads an empty cell that the user's code creates. In the new code the cell is in a local
+        or a free variable, for which CPython would raise another error."""
         name = self.instruction.argval
         if self.instruction.opname not in _LOOKS_INTO_CELL or name not in self.original.co_cellvars:
             return False
@@ -563,7 +587,7 @@ class FrameBreaker(BrokenFrame):
         if self._is_unbound():
             cg.add(*_raise_unbound(instruction.argval))
         elif name == "CALL":
-            cg.add(*emit.call(instruction.arg or 0, self.tx.kw_names))
+            cg.add(*emit.call(instruction.arg, self.tx.kw_names))
         elif name == "RERAISE":
             cg.add(emit.make("RERAISE", 0))  # the offset on the stack is the original's
         elif name == "LOAD_METHOD" or (name in ("LOAD_ATTR", "LOAD_SUPER_ATTR") and instruction.flag):
@@ -581,47 +605,48 @@ class FrameBreaker(BrokenFrame):
         instruction = self.instruction
         change = effect(instruction, jump)
         if jump and instruction.opname == "FOR_ITER":
-            change = -1  # by the time the loop is left the iterator is gone
+            change = -1  # at the exit of the loop the iterator is popped
         return len(self.tx.stack) + change
 
     def _continue(self, index: int, jump: bool) -> None:
-        """Return a continuation at an index of the program's code."""
+        """Return a continuation at an index of the user's code."""
         depth = self._depth_after(jump)
         kept = len(self.tx.stack) - self.operands()
         nulls = {at for at in self.nulls if at < min(kept, depth)}
         if self.pushes_null():
             nulls.add(depth - 2)
 
-        def go_on() -> None:
-            self._put_stack_away(depth)
+        def emit_return() -> None:
+            self._store_stack(depth)
             self._return_resume(index, depth, nulls, raising=False)
 
-        self.either_way(go_on)
+        self.with_contexts(emit_return)
 
-    def either_way(self, go_on: Callable[[], None], *callees: BrokenFrame) -> None:
-        """Return a continuation: contexts are left until it enters them again, where they can be left now; else it goes
-        on inside of them."""
+    def with_contexts(self, emit_return: Callable[[], None], *callees: BrokenFrame) -> None:
+        """Emit the return of a continuation twice. If the contexts can be exited now, they are, and the resume function
+        enters them again; otherwise it continues inside them."""
         frames = (self, *callees)
         exits = [load for frame in frames for load in frame.exits(self.cg)]
         if not exits:
-            go_on()
+            emit_return()
             return
-        as_they_are = emit.make("NOP")
+        inside = emit.make("NOP")
         self.cg.call(can_be_left, exits)
-        self.cg.add(emit.jump_if_false(as_they_are))
-        go_on()
-        self.cg.add(as_they_are)
+        self.cg.add(emit.jump_if_false(inside))
+        emit_return()
+        self.cg.add(inside)
         suspended = [frame.contexts for frame in frames]
         for frame in frames:
             frame.contexts = {}
-        go_on()
+        emit_return()
         for frame, contexts in zip(frames, suspended, strict=True):
             frame.contexts = contexts
 
-    def exits(self, cg: PyCodegen) -> list[Callable[[], None]]:
+    def exits(self, cg: PyCodegen) -> list[Load]:
         return [partial(cg.load_fast, _KEPT.format(at)) for at in self.contexts]
 
-    def _put_stack_away(self, depth: int) -> None:
+    def _store_stack(self, depth: int) -> None:
+        """Move the stack into locals, exit the contexts and end the handlers on it."""
         cg = self.cg
         for at in reversed(range(depth)):
             if at in self.contexts:
@@ -633,28 +658,26 @@ class FrameBreaker(BrokenFrame):
                 cg.load_fast(_KEPT.format(at))
             cg.store_fast(STACK.format(at))
 
-    def return_call(
-        self, callee: ResumeFunction, loads: Mapping[str, Callable[[], None]], landed: bool = False
-    ) -> None:
-        """Return a continuation that makes the call which is under way. ``landed``: its stack is in locals already."""
+    def return_call(self, callee: ResumeFunction, loads: Mapping[str, Load], is_stored: bool = False) -> None:
+        """Return a continuation that continues the interrupted call. ``is_stored``: the stack is in locals already."""
         depth = len(self.tx.stack)
-        if not landed:
-            self._put_stack_away(depth)
+        if not is_stored:
+            self._store_stack(depth)
         bound = self.bound - set(self.cells)
         self.return_resume(self.resume_point(self.index, depth, self.nulls, bound, callee=callee), loads)
 
     def handle(self, covered: list[Instruction]) -> None:
-        """Where the instruction raises into a handler of the program: go on in a function that raises it again."""
+        """If a handler covers the instruction: catch its exception, and raise it again in a resume function."""
         if self.is_covered:
-            self.land(covered)
-            self.either_way(self._raise)
+            self.catch(covered)
+            self.with_contexts(self._raise)
 
     def _raise(self) -> None:
         self.take_kept(self.handler_depth)
         self._return_resume(self.index, self.handler_depth, self.nulls, raising=True)
 
-    def land(self, covered: list[Instruction]) -> None:
-        """Go on here where one of these raises."""
+    def catch(self, covered: list[Instruction]) -> None:
+        """Continue here if one of these instructions raises."""
         landing = emit.store_fast(ERROR)
         shared = Handler(landing, 0, False)
         for instruction in covered:
@@ -665,7 +688,7 @@ class FrameBreaker(BrokenFrame):
             self.cg.op("POP_EXCEPT")
 
     def take_kept(self, depth: int) -> None:
-        """The stack up to a depth, as it was kept, becomes arguments."""
+        """Make arguments of the copies of the stack up to a depth."""
         for at in reversed(range(depth)):
             if at in self.contexts:
                 self.cg.load_fast(_KEPT.format(at))
@@ -679,8 +702,8 @@ class FrameBreaker(BrokenFrame):
     def _return_resume(self, index: int, depth: int, nulls: set[int], raising: bool) -> None:
         self.return_resume(self.resume_point(index, depth, nulls, self.bound - set(self.cells), raising))
 
-    def return_resume(self, point: ResumePoint, loads: Mapping[str, Callable[[], None]] | None = None) -> None:
-        """Return a continuation. ``loads``: what leaves an argument on the stack, for those that are no locals."""
+    def return_resume(self, point: ResumePoint, loads: Mapping[str, Load] | None = None) -> None:
+        """Return a continuation. ``loads``: for arguments that are not in a local of the same name."""
         cg = self.cg
         cg.push_null()
         cg.load_const(_C.Resume(RESUME_CODES.get(self.original, point)))
@@ -691,13 +714,13 @@ class FrameBreaker(BrokenFrame):
                 loads[name]()
                 continue
             cg.load_fast(name)
-            if point.raising:  # the error's traceback holds this frame
+            if point.raising:  # the error's traceback refers to this frame
                 cg.op("DELETE_FAST", name)
         cg.add(*emit.call(len(arguments) + 1, ()))
         cg.add(emit.return_value())
 
     def _load_closure(self) -> None:
-        """The cells that the resume function's code has free: the original's own, then those it was given."""
+        """Load the closure of the resume function: the original's own cells, then its free variables."""
         cg, tx = self.cg, self.tx
         names = (*self.original.co_cellvars, *self.original.co_freevars)
         if not names:
@@ -711,7 +734,7 @@ class FrameBreaker(BrokenFrame):
         cg.build("TUPLE", len(names))
 
 
-_UNSEEN = frozenset(
+_UNOBSERVED = frozenset(
     map(
         id,  # a metaclass may compare classes
         (
@@ -723,10 +746,9 @@ _UNSEEN = frozenset(
 
 
 def is_deallocation_observable(cg: PyCodegen, value: VariableTracker) -> bool:
-    """Whether user code can observe that a value is deallocated: by a weak reference, a finalizer, or what C code does
-    then."""
+    """Whether user code can observe the deallocation of a value: by a weak reference, a finalizer, or in C."""
     if isinstance(value, LazyVariable):
-        return id(type(value.value)) not in _UNSEEN
+        return id(type(value.value)) not in _UNOBSERVED
     if cg.attempt.lifetimes.holds_watched(value):
         return True
     if isinstance(value, (ConstantVariable, TensorVariable)) or value.is_symbolic or value.is_loaded_as_constant:

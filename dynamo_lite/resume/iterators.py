@@ -1,7 +1,8 @@
-"""Iterators that nothing was taken of yet go over a break in parts: what goes on makes them anew, and so traces them.
+"""Iterators that survive a graph break as the call that creates them, so that the resume function can trace them.
 
-One that a loop has begun goes over as an object of CPython's: what it has come to is another thing in each turn. The
-generator of a context that the break is in waits at the same place in each call: what leaves the context goes in parts.
+A generator that no item was taken from is recreated by the resume function, which then traces its frame. One that a
+loop has advanced survives as an object instead, since its state differs at each turn. The generator of a context
+manager, around the break, is suspended at the same ``yield`` in each call: its bound ``__exit__`` is recreated.
 """
 
 from __future__ import annotations
@@ -17,57 +18,60 @@ from dynamo_lite.variables.core.reachable import referents_of
 from dynamo_lite.variables.python.containers.iterator import GeneratorVariable
 
 Recipe = tuple[Any, ...]
-"""What makes it, the constants that it takes first, and of each part a recipe or None: as `build_from_recipe` takes."""
+"""A callable, the constants it takes first, and for each further argument a recipe or None: see `build_from_recipe`."""
 
 
 class IteratorRecipes:
-    """Which of the values that live on over a break can go in parts: those that nobody else has.
+    """Decides which live values are recreated after a break: generators, and what holds them, without aliases.
 
-    ``holders``: all that lives on, each value as often as there is a place for it."""
+    ``holders``: everything live across the break, each value as often as it is referred to."""
 
     def __init__(self, cg: PyCodegen, holders: Iterable[Any]) -> None:
         self._cg = cg
         self._holders = holders
 
     @functools.cached_property
-    def _places(self) -> Counter[int]:
+    def _references(self) -> Counter[int]:
         attempt = self._cg.attempt
         written = [*attempt.effects.written, *attempt.effects.noted, *(scope.writes for scope in attempt.values.scopes)]
-        return _places([*self._holders, *written])
+        return _count_references([*self._holders, *written])
 
     def recipe(self, value: VariableTracker, waiting: bool = False) -> Recipe | None:
-        """None where the value goes as it is. ``waiting``: generators may have begun."""
+        """How to recreate a value; None if it survives as an object. ``waiting``: generators may have started."""
         found = self._recipe(value, waiting)
-        return found if found is not None and _makes_generator(value, found) else None
+        return found if found is not None and _creates_generator(value, found) else None
 
     def _recipe(self, value: VariableTracker, waiting: bool) -> Recipe | None:
-        parts = None if isinstance(value, LazyVariable) or self._cg.has_made(value) else value.creating_call()
-        if parts is None or self._places[id(value)] != 1:
+        call = None if isinstance(value, LazyVariable) or self._cg.has_made(value) else value.creating_call()
+        if call is None or self._references[id(value)] != 1:
             return None
         if isinstance(value, GeneratorVariable) and value.has_begun and not waiting:
             return None
-        return (parts.make, parts.constants, *(self._recipe(each, waiting) for each in parts.operands))
+        return (call.make, call.first, *(self._recipe(each, waiting) for each in call.of))
 
     def load(self, value: VariableTracker, recipe: Recipe) -> None:
-        """The values that the recipe is of, as a tuple."""
-        parts = value.creating_call()
-        assert parts is not None
-        self._cg.carry(value)
-        for each, inner in zip(parts.operands, recipe[2:], strict=True):
-            self._cg.load(each) if inner is None else self.load(each, inner)
-        self._cg.build("TUPLE", len(parts.operands))
+        """Emit a tuple of the values that the recipe takes."""
+        call = value.creating_call()
+        assert call is not None
+        self._cg.note_recreated(value)
+        for each, inner in zip(call.of, recipe[2:], strict=True):
+            if inner is None:
+                self._cg.load(each)
+            else:
+                self.load(each, inner)
+        self._cg.build("TUPLE", len(call.of))
 
 
-def _makes_generator(value: VariableTracker, recipe: Recipe | None) -> bool:
-    """Others can be read ahead where they are found."""
-    parts = None if recipe is None else value.creating_call()
-    if recipe is None or parts is None:
+def _creates_generator(value: VariableTracker, recipe: Recipe | None) -> bool:
+    """Whether a generator is among what the recipe creates. Other iterators are traced as objects too."""
+    call = None if recipe is None else value.creating_call()
+    if recipe is None or call is None:
         return False
-    return isinstance(value, GeneratorVariable) or any(map(_makes_generator, parts.operands, recipe[2:]))
+    return isinstance(value, GeneratorVariable) or any(map(_creates_generator, call.of, recipe[2:]))
 
 
-def _places(holders: Iterable[Any]) -> Counter[int]:
-    """Of all that is reached from these, by id: how many places have it."""
+def _count_references(holders: Iterable[Any]) -> Counter[int]:
+    """How many references there are to each object reachable from the holders, by id."""
     waiting, found = [*holders], Counter[int]()
     while waiting:
         each = waiting.pop()

@@ -1,28 +1,27 @@
-"""Breaking inside of an inlined call: what the callees did up to there stays in the caller's graph.
+"""Graph breaks inside inlined calls: the operators of the callees before the break stay in the caller's graph.
 
-The new code of the root's frame runs the one instruction in CPython, under frames that look like the callees', and
-returns a continuation: a resume function of the root, which goes on by calling one of the callee's in the place of the
-call that was under way, and so on inwards. It is traced as a whole: the rest of the callees is in one graph with what
-comes after them.
+The new code of the root frame runs the instruction in CPython, below frames that look like the callees', and returns a
+continuation: a resume function of the root. In place of the interrupted call it calls a resume function of the callee,
+and so on inwards. The resume functions are traced together: the rest of the callees shares a graph with what follows.
 
-Where the instruction raises into a handler of a callee, the innermost resume function raises it again. Only calls whose
-result is what the callee returns are entered, and only where no callee is handling an exception; a break elsewhere is
-one at the call.
+If the instruction raises and a handler of a callee covers it, the innermost resume function raises the exception again.
+A break is possible inside calls whose result is the callee's return value, while no callee handles an exception.
+Otherwise the graph breaks at the call.
 """
 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
 from typing import Any
 
 from dynamo_lite import _C
 from dynamo_lite.bytecode import Instruction, assemble, decode, effect, emit
-from dynamo_lite.codegen.python_codegen import PyCodegen, unreconstructable
+from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.variables.core.null import NULL
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.protocols import Load, Translator
 from dynamo_lite.variables.python.functions.function import ResumeFunction
 from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
 
@@ -36,6 +35,8 @@ from .graph_break import (
     BrokenFrame,
     FrameBreaker,
     ResumePoint,
+    StoppedFrame,
+    StoppedRoot,
     original_position,
     why_unbroken,
 )
@@ -53,8 +54,8 @@ _OPERANDS: dict[str, Callable[[int], int]] = {
     **dict.fromkeys(("STORE_SUBSCR", "BINARY_SLICE"), lambda arg: 3),
     "STORE_SLICE": lambda arg: 4,
 }
-"""Opcode -> how many values it takes off the stack. It leaves at most one (but for the NULL of a method), and what it
-means doesn't depend on the frame it is in."""
+"""Opcode -> how many values it pops. It pushes at most one (besides the NULL of a method), and its meaning doesn't
+depend on the frame that it runs in."""
 _NEXT = "___next"
 _ARGS = "___args"
 _OPERAND = "___operand{}"
@@ -65,8 +66,8 @@ def _tests_truth(instruction: Instruction) -> bool:
 
 
 def can_break_inside(tx: Translator, path: tuple[int, ...]) -> bool:
-    """Whether the graph may break inside of this inlined frame: at its current instruction, or (with a ``path``)
-    deeper, inside of what that calls."""
+    """Whether the graph may break inside this inlined frame: at its current instruction, or (with a ``path``) inside
+    the callee of that instruction."""
     instruction = tx.current
     original, index = original_position(tx.code, instruction.index)
     if why_unbroken(original, tx.scope.namespace, index) is not None or original.co_flags & CO_GENERATOR:
@@ -80,62 +81,62 @@ def can_break_inside(tx: Translator, path: tuple[int, ...]) -> bool:
 
 
 def _seen_from_inside(error: BaseException, frames: int) -> BaseException:
-    """An error as its own frame would see it: without the outer ones in its traceback."""
+    """The error as the innermost frame sees it: its traceback without that many outer frames."""
     trace = error.__traceback__
     for _ in range(frames):
         trace = trace and trace.tb_next
     return BaseException.with_traceback(error, trace)
 
 
-def break_inside(cg: PyCodegen, root: Any) -> None:
-    """Emit the native instruction at the innermost of the stopped frames, and what comes after it."""
+def break_inside(cg: PyCodegen, root: StoppedRoot) -> None:
+    """Emit the instruction at which the innermost frame stopped, and the continuation of all the frames."""
     _NestedBreaker(cg, root).emit()
 
 
 class _Callee(BrokenFrame):
-    """One of the inlined frames, its values in locals of the root's new code."""
+    """An inlined frame that is split. Its values are in locals of the root's new code."""
 
-    def __init__(self, tx: Translator) -> None:
+    def __init__(self, tx: StoppedFrame) -> None:
         super().__init__(tx)
         self.namespace: dict[str, Any] = tx.scope.namespace
         self.is_innermost = tx.callee is None
-        taken = _OPERANDS.get(self.instruction.opname, lambda arg: 1)(self.instruction.arg or 0)
+        taken = _OPERANDS.get(self.instruction.opname, lambda arg: 1)(self.instruction.arg)
         self.depth = len(tx.stack) - (taken if self.is_innermost else 0)
-        """How much of the stack stays."""
+        """How much of the stack the instruction leaves."""
         self.where: dict[str, str] = {}
-        """Argument of the resume function -> the local that has it."""
+        """Argument of the resume function -> the local that holds it."""
         self.operands_at: list[str | None] = []
-        """The locals that have the instruction's operands, None for NULL."""
+        """The locals that hold the instruction's operands; None for NULL."""
         self.cells_at: list[str] = []
 
-    def load(self, cg: PyCodegen, carried: IteratorRecipes) -> None:
+    def load(self, cg: PyCodegen, recipes: IteratorRecipes) -> None:
         tx = self.tx
         for at, value in enumerate(tx.stack):
             if isinstance(value, ExceptionInfoVariable):
-                unreconstructable(cg.attempt, value)
-            name = None if value is NULL else self._keep(cg, partial(self.load_from_stack, cg, carried, at))
+                raise Unreconstructable(value)
+            name = None if value is NULL else self._keep(cg, partial(self.load_from_stack, cg, recipes, at))
             if at >= self.depth:
                 self.operands_at.append(name)
             elif name is not None:
                 self.where[STACK.format(at)] = name
 
         def keep(name: str) -> None:
-            self.where[name] = self._keep(cg, partial(self.load_local, cg, carried, name))
+            self.where[name] = self._keep(cg, partial(self.load_local, cg, recipes, name))
 
         self.load_locals(cg, keep)
         if self.first == SELF and SELF not in tx.locals:
-            self.where[SELF] = self._keep(cg, partial(cg.load, tx.cells[self.original.co_varnames[0]].content))
+            self.where[SELF] = self._keep(cg, partial(cg.load, self.content_of_self()))
         for name in (*self.original.co_cellvars, *self.original.co_freevars):
             self.cells_at.append(self._keep(cg, partial(cg.load, tx.cells[name])))
 
     @staticmethod
-    def _keep(cg: PyCodegen, load: Callable[[], None]) -> str:
+    def _keep(cg: PyCodegen, load: Load) -> str:
         name = cg.temp("of_callee")
         load()
         cg.store_fast(name)
         return name
 
-    def exits(self, cg: PyCodegen) -> list[Callable[[], None]]:
+    def exits(self, cg: PyCodegen) -> list[Load]:
         return [partial(cg.load_fast, self.where[STACK.format(at)]) for at in self.contexts]
 
     def point(self, index: int, depth: int, nulls: set[int], callee: ResumeFunction | None) -> ResumePoint:
@@ -149,7 +150,7 @@ class _Callee(BrokenFrame):
             cg.load_fast(name)
         cg.build("TUPLE", len(self.cells_at))
 
-    def push_arguments(self, cg: PyCodegen, point: ResumePoint, inner: dict[str, Callable[[], None]]) -> None:
+    def push_arguments(self, cg: PyCodegen, point: ResumePoint, inner: Mapping[str, Load]) -> None:
         arguments = point.arguments()
         for name in arguments:
             if name in inner:
@@ -161,7 +162,7 @@ class _Callee(BrokenFrame):
     # -- frames to run the instruction in --------------------------------------------------------------------------
 
     def native_function(self) -> types.FunctionType:
-        """A function of the operands that runs the instruction, in a frame that looks like this one."""
+        """A function of the operands that runs the instruction, in a frame that looks like this one in tracebacks."""
         instruction = self.instruction
         names = [_OPERAND.format(at) for at, name in enumerate(self.operands_at) if name is not None]
         body: list[Instruction] = []
@@ -169,7 +170,7 @@ class _Callee(BrokenFrame):
             operand = _OPERAND.format(at)
             body += [emit.push_null()] if name is None else [emit.load_fast(operand), emit.delete_fast(operand)]
         if instruction.opname == "CALL":
-            body += emit.call(instruction.arg or 0, self.tx.kw_names)
+            body += emit.call(instruction.arg, self.tx.kw_names)
         elif self.pushes_null():
             body.append(emit.load_attr(instruction.argval))
         elif _tests_truth(instruction):
@@ -186,7 +187,7 @@ class _Callee(BrokenFrame):
         return _tests_truth(self.instruction) or effect(self.instruction, False) + len(self.operands_at) > 0
 
     def calling_function(self) -> types.FunctionType:
-        """A function that calls another, in a frame that looks like this one."""
+        """A function that calls another, in a frame that looks like this one in tracebacks."""
         body = [emit.push_null(), emit.load_fast(_NEXT), emit.load_fast(_ARGS), emit.make("CALL_FUNCTION_EX", 0)]
         return self._function(body, [_NEXT, _ARGS])
 
@@ -209,9 +210,9 @@ class _Callee(BrokenFrame):
 
 
 class _NestedBreaker:
-    """The root's frame and those of the callees down to the instruction."""
+    """Emits a break of the root frame and of the callees down to the instruction."""
 
-    def __init__(self, cg: PyCodegen, root: Any) -> None:
+    def __init__(self, cg: PyCodegen, root: StoppedRoot) -> None:
         self.cg = cg
         self.root = FrameBreaker(cg, root)
         self.callees: list[_Callee] = []
@@ -230,15 +231,15 @@ class _NestedBreaker:
         covered = cg.body[start:]
         self._continue()
         if covers:
-            self.root.land(covered)
+            self.root.catch(covered)
             cg.call(_seen_from_inside, [lambda: cg.load_fast(ERROR), lambda: cg.load_const(len(self.callees))])
             cg.store_fast(ERROR)
-            self.root.either_way(self._raise_inside, *self.callees)
+            self.root.with_contexts(self._raise_inside, *self.callees)
         else:
             self.root.handle(covered)
 
     def _suspend(self) -> None:
-        """Leave the callees' contexts that are entered again."""
+        """Exit the contexts of the callees that the resume functions enter again."""
         for callee in reversed(self.callees):
             for at in sorted(callee.contexts, reverse=True):
                 self.cg.load_fast(callee.where[STACK.format(at)])
@@ -246,20 +247,20 @@ class _NestedBreaker:
                 self.cg.pop_top()
 
     def _raise_inside(self) -> None:
-        """Return a continuation of all the frames, the innermost raising what its instruction raised."""
+        """Return a continuation of all the frames. The innermost raises the exception of its instruction."""
         frame = self.innermost
         self._suspend()
         self.root.take_kept(len(self.root.tx.stack))
         point = frame.resume_point(frame.index, frame.handler_depth, frame.nulls, set(frame.where), raising=True)
-        self._return(point, {ERROR: self._hand_error_on}, landed=True)
+        self._return(point, {ERROR: self._move_error}, is_stored=True)
 
-    def _hand_error_on(self) -> None:
-        """Its traceback holds this frame."""
+    def _move_error(self) -> None:
+        """Load the error and unbind its local: the error's traceback refers to this frame."""
         self.cg.load_fast(ERROR)
         self.cg.op("DELETE_FAST", ERROR)
 
     def _run_natively(self) -> None:
-        """Call the outermost of the functions that look like the callees."""
+        """Call the function that looks like the outermost callee; it calls the next one, and so on."""
         cg = self.cg
         functions = [callee.calling_function() for callee in self.callees[:-1]]
         functions.append(self.innermost.native_function())
@@ -304,16 +305,17 @@ class _NestedBreaker:
         self._resume_at(index, depth, nulls)
 
     def _resume_at(self, index: int, depth: int, nulls: set[int]) -> None:
-        """Return a continuation of all the frames, the innermost at an index of its code."""
+        """Return a continuation of all the frames, with the innermost at an index of its code."""
 
-        def go_on() -> None:
+        def emit_return() -> None:
             self._suspend()
             self._return(self.innermost.point(index, depth, nulls, None), {})
 
-        self.root.either_way(go_on, *self.callees)
+        self.root.with_contexts(emit_return, *self.callees)
 
-    def _return(self, point: ResumePoint, given: dict[str, Callable[[], None]], landed: bool = False) -> None:
-        """The same, the innermost from a point on. ``given``: loads its arguments that are in no frame."""
+    def _return(self, point: ResumePoint, given: Mapping[str, Load], is_stored: bool = False) -> None:
+        """Return a continuation of all the frames, with the innermost at a point. ``given``: loads of the arguments of
+        the innermost that are in no frame."""
         frame = self.innermost
         loads = self._loads(frame, point, given)
         function = frame.resume_function(point)
@@ -321,11 +323,9 @@ class _NestedBreaker:
             point = callee.point(callee.index, callee.depth, callee.nulls, function)
             loads = self._loads(callee, point, loads)
             function = callee.resume_function(point)
-        self.root.return_call(function, loads, landed)
+        self.root.return_call(function, loads, is_stored)
 
-    def _loads(
-        self, callee: _Callee, point: ResumePoint, inner: dict[str, Callable[[], None]]
-    ) -> dict[str, Callable[[], None]]:
+    def _loads(self, callee: _Callee, point: ResumePoint, inner: Mapping[str, Load]) -> dict[str, Load]:
         cg = self.cg
         return {
             CLOSURE: lambda: callee.push_closure(cg),

@@ -1,9 +1,9 @@
-"""One attempt to translate a frame: the records that all its translators (the frame's and the inlined ones) share."""
+"""One attempt to translate a frame: the records shared by all its translators, the root's and the inlined frames'."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dynamo_lite import config
 from dynamo_lite.insight.site import Site
@@ -25,15 +25,18 @@ from .known_values import KnownValues
 from .observable_lifetimes import ObservableLifetimes
 from .torch_state import TorchState
 
+if TYPE_CHECKING:
+    from .core import InstructionTranslator
+
 
 @dataclass
 class BeforeGraph:
-    """What generated code does before it calls the graph."""
+    """The work that generated code does before it calls the graph."""
 
     draws: list[RandomCall] = field(default_factory=list)
     """Calls of Python's ``random``, in program order."""
     created: dict[VariableTracker, Any] = field(default_factory=dict)
-    """Tensors created during tracing that are allocated there -> their placeholder in the graph."""
+    """Tensors created during tracing that are allocated before the graph -> their placeholder in the graph."""
 
     def close(self) -> None:
         self.draws.clear()
@@ -41,18 +44,18 @@ class BeforeGraph:
 
 
 class Attempt:
-    """The records of one attempt. Dropped whole when the attempt is given up: nothing is rolled back."""
+    """The records of one attempt. An attempt that is given up is dropped as a whole: nothing is rolled back."""
 
     takes_wrappers = True
-    """Whether the backend takes wrapper subclasses."""
+    """Whether the backend accepts wrapper subclasses."""
     has_wrappers = False
-    """Whether the graph has some."""
+    """Whether the graph has wrapper subclasses."""
     carries_integers = True
-    """Whether the backend takes loops that carry integers."""
+    """Whether the backend accepts loops that carry integers."""
     begins_in_block = False
-    """Whether the frame goes on in a ``try`` or ``with``: what the graph raises is raised there."""
+    """Whether the frame resumes inside a ``try`` or ``with``, so that errors of the graph are raised in that block."""
     frees_at_once = False
-    """Whether a backward frees all that the backend's graph saved for backwards."""
+    """Whether one backward frees everything that the backend's graph saved for backwards."""
 
     def __init__(
         self,
@@ -76,21 +79,21 @@ class Attempt:
         self.runtime_assertions: list[Expected] = []
         """Conditions on tensor data: where one does not hold the frame is run again in eager."""
         self.ahead = ahead
-        """Calls that this and earlier attempts at the frame made."""
-        self.innermost: Any = None
-        """The translator that is at work."""
+        """Calls made while tracing, by this and earlier attempts at the frame."""
+        self.innermost: InstructionTranslator | None = None
+        """The translator of the innermost active frame."""
         self.steps = 0
-        """How many instructions all translators came to."""
+        """How many instructions all translators interpreted."""
         self.pauses_at = self._next_pause()
-        """The step before which there is more to be done than to take it."""
+        """The step count at which tracing stops at the limit, or specializes numbers."""
         self.settled_sizes = False
-        """Whether, when that was done last, sizes of tensors were specialized."""
+        """Whether the last specialization included sizes of tensors."""
         self.reprs: list[VariableTracker] = []
-        """Containers whose ``repr`` is being computed."""
+        """Containers whose ``repr`` is being computed, to detect recursion."""
         self.has_handlers = False
-        """Whether code that was traced has exception handlers."""
-        self.cell_frames: list[Any] = []
-        """Frames that create cells, which refer to them."""
+        """Whether traced code has exception handlers."""
+        self.cell_frames: list[InstructionTranslator] = []
+        """Frames that create cells. Their cells refer back to them."""
 
     def let_data_stay(self, step: int) -> NoReturn:
         """Restart with a graph break before this step, which replaces a tensor's ``.data``."""
@@ -98,9 +101,9 @@ class Attempt:
 
     @property
     def are_failures_observable(self) -> bool:
-        """Whether the program, or a reader of the traceback, can tell a graph that raises from an operator that raises
-        at its own line. The frame is then run again, which needs that the graph writes into nothing of the program's,
-        or that what it wrote is put back."""
+        """Whether the program (or its traceback) can tell an error of the graph from one that an operator raises at its
+        own line. The frame then runs again in eager, provided that the graph writes into no input, or that those
+        writes can be undone."""
         graph = self.graph
         if graph.mutates_inputs:
             return graph.fails_handled
@@ -112,13 +115,13 @@ class Attempt:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """Put torch's state back as the attempt found it."""
+        """Restore torch's state."""
         self.torch_state.leave()
         self.graph.leave()
         self.torch_state.restore_warnings()
 
     def close(self) -> None:
-        """Drop the program's objects: what is left of an attempt refers to itself and would keep them alive."""
+        """Drop the references to user objects: the records are in reference cycles and would keep them alive."""
         self.innermost = None
         for frame in (*self.cell_frames, *(generator.frame for generator in self.provenance.generators)):
             frame.close()
@@ -131,7 +134,7 @@ class Attempt:
         self.graph.symbols.close()
         self.effects.close()
         self.guards.close()
-        del self.shapes  # it has the frame's variables
+        del self.shapes  # it refers to the frame's variables
 
     def _next_pause(self) -> int:
         specialized = self.restart_facts.numbers.first_after(self.steps)
@@ -145,5 +148,5 @@ class Attempt:
         self.pauses_at = self._next_pause()
 
     def note_guards(self) -> None:
-        """Attribute to the current place what torch's ``ShapeEnv`` has come to assume."""
+        """Attribute the guards that torch's ``ShapeEnv`` added since the last call to the current place."""
         self.graph.symbols.note_guards(self.innermost)

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
-from dynamo_lite.insight.break_reasons import UnknownCall
+from dynamo_lite.insight.break_reasons import FirstImport, UnknownCall
 from dynamo_lite.variables.core.base import (
     ObservedException,
     UnpackedKwargs,
@@ -16,9 +16,11 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.python.classes.classes import ModuleVariable, loaded_module
-from dynamo_lite.variables.python.functions.function import NestedFunctionVariable
+from dynamo_lite.variables.python.containers.mapping import DictVariable
+from dynamo_lite.variables.python.functions.function import CellVariable, NestedFunctionVariable
 
 from .opcodes import opcode
+from .stack import load_builtin, pop_tuple
 
 if TYPE_CHECKING:
     from .core import InstructionTranslator
@@ -50,23 +52,24 @@ def call(tx: InstructionTranslator, instruction: Instruction) -> None:
 def call_function_ex(tx: InstructionTranslator, instruction: Instruction) -> None:
     kwargs: dict[str, VariableTracker] = {}
     if instruction.arg & 1:
-        kwargs, named = UnpackedKwargs(), tx.pop()
-        for key, value in tx.as_dict(named).items.items():
+        kwargs, named = UnpackedKwargs(), tx.as_dict(tx.pop())
+        assert named is not None  # DICT_MERGE made it
+        for key, value in named.items.items():
             if type(key) is not str:
                 tx.raise_error(TypeError, "keywords must be strings")
             kwargs[key] = value.realize()
-    given, function = tx.pop(), tx.pop()
-    if not tx.is_iterable(given):
-        what = f"argument after * must be an iterable, not {given.python_type().__name__}"
-        tx.raise_error(TypeError, f"{name_of_called(tx, function)} {what}")
-    args = list(given.each_with_length_hint(tx))
+    unpacked, function = tx.pop(), tx.pop()
+    if not tx.is_iterable(unpacked):
+        what = f"argument after * must be an iterable, not {unpacked.python_type().__name__}"
+        tx.raise_error(TypeError, f"{callee_name(tx, function)} {what}")
+    args = list(unpacked.listed(tx))
     if tx.stack and tx.stack[-1] is NULL:
         tx.stack.pop()
     tx.stack.append(tx.call_from_instruction(function, args, kwargs))
 
 
-def name_of_called(tx: InstructionTranslator, function: VariableTracker) -> str:
-    """How errors of a call's arguments call the function."""
+def callee_name(tx: InstructionTranslator, function: VariableTracker) -> str:
+    """The name of the function in CPython's messages about a call's arguments."""
     function = function.realize()
     if not all(tx.has_attribute(function, each) for each in ("__module__", "__qualname__")):
         refuse_arguments(function.describe())
@@ -78,29 +81,35 @@ def name_of_called(tx: InstructionTranslator, function: VariableTracker) -> str:
 def make_function(tx: InstructionTranslator, instruction: Instruction) -> None:
     code = tx.pop().as_constant()
     flags = instruction.arg
-    cells = tx.pop().items if flags & 8 else []
+    cells = [_as_cell(each) for each in pop_tuple(tx).items] if flags & 8 else []
     annotations = tx.pop() if flags & 4 else None
-    keyword = tx.pop() if flags & 2 else None
-    defaults = tx.pop() if flags & 1 else None
-    tx.stack.append(NestedFunctionVariable(code, tx.scope, cells, defaults, keyword, annotations))
+    keyword_defaults = tx.pop() if flags & 2 else None
+    assert keyword_defaults is None or isinstance(keyword_defaults, DictVariable)
+    defaults = pop_tuple(tx) if flags & 1 else None
+    tx.stack.append(NestedFunctionVariable(code, tx.scope, cells, defaults, keyword_defaults, annotations))
+
+
+def _as_cell(variable: VariableTracker) -> CellVariable:
+    assert isinstance(variable, CellVariable)
+    return variable
 
 
 @opcode("LOAD_BUILD_CLASS")
 def load_build_class(tx: InstructionTranslator, instruction: Instruction) -> None:
-    tx.stack.append(tx.attempt.values.builtin("__build_class__"))
+    tx.stack.append(load_builtin(tx, "__build_class__"))
 
 
 @opcode("IMPORT_NAME")
 def import_name(tx: InstructionTranslator, instruction: Instruction) -> None:
     fromlist, level = tx.pop(), tx.pop()
-    name = _absolute(tx, instruction.argval, level.as_constant())
+    name = _absolute_name(tx, instruction.argval, level.as_constant())
     if name not in sys.modules:
-        unsupported(UnknownCall(f"import {name}", "the module is not loaded yet, and loading it runs its code"))
+        unsupported(FirstImport(name))
     wanted = name if tx.truth(fromlist) else name.partition(".")[0]
     tx.stack.append(loaded_module(tx, wanted))
 
 
-def _absolute(tx: InstructionTranslator, name: str, level: int) -> str:
+def _absolute_name(tx: InstructionTranslator, name: str, level: int) -> str:
     if level == 0:
         return name
     package = tx.scope.namespace.get("__package__") or tx.scope.namespace.get("__name__", "").rpartition(".")[0]
@@ -110,7 +119,7 @@ def _absolute(tx: InstructionTranslator, name: str, level: int) -> str:
 
 @opcode("IMPORT_FROM")
 def import_from(tx: InstructionTranslator, instruction: Instruction) -> None:
-    module = tx.stack[-1].realize()
+    module = tx.peek()
     name = instruction.argval
     if not isinstance(module, ModuleVariable):
         tx.stack.append(module.getattr(tx, name))
@@ -120,8 +129,8 @@ def import_from(tx: InstructionTranslator, instruction: Instruction) -> None:
     except ObservedException as observed:
         if not issubclass(observed.error.python_type(), AttributeError):
             raise
-        full = f"{module.name}.{name}"
-        if full not in sys.modules:
+        submodule = f"{module.name}.{name}"
+        if submodule not in sys.modules:  # IMPORT_NAME would have imported it: CPython raises ImportError here
             unsupported(UnknownCall(f"from {module.name} import {name}", "there is no such name"))
-        found = loaded_module(tx, full)
+        found = loaded_module(tx, submodule)
     tx.stack.append(found)

@@ -14,8 +14,9 @@ from dynamo_lite.variables.python.containers.mapping import DictVariable
 from dynamo_lite.variables.python.containers.sequence import ListVariable, SliceVariable, TupleVariable
 from dynamo_lite.variables.python.containers.sets import SetVariable
 
-from .calls import name_of_called
+from .calls import callee_name
 from .opcodes import opcode
+from .stack import pop_tuple
 
 if TYPE_CHECKING:
     from .core import InstructionTranslator
@@ -38,58 +39,58 @@ def build_set(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 @opcode("BUILD_MAP")
 def build_map(tx: InstructionTranslator, instruction: Instruction) -> None:
-    parts = tx.take(2 * instruction.arg)
-    made = DictVariable({})
-    for key, value in zip(parts[::2], parts[1::2]):
-        made.put(tx, key.realize(), value)
-    tx.stack.append(made)
+    operands = tx.take(2 * instruction.arg)
+    _push_dict(tx, operands[::2], operands[1::2])
 
 
 @opcode("BUILD_CONST_KEY_MAP")
 def build_const_key_map(tx: InstructionTranslator, instruction: Instruction) -> None:
-    keys = tx.pop()
-    values = tx.take(instruction.arg)
-    made = DictVariable({})
-    for key, value in zip(keys.items, values):
-        made.put(tx, key.realize(), value)
-    tx.stack.append(made)
+    keys = pop_tuple(tx).items
+    _push_dict(tx, keys, tx.take(instruction.arg))
+
+
+def _push_dict(tx: InstructionTranslator, keys: list[VariableTracker], values: list[VariableTracker]) -> None:
+    created = DictVariable({})
+    for key, value in zip(keys, values):
+        created.put(tx, key.realize(), value)
+    tx.stack.append(created)
 
 
 @opcode("BUILD_SLICE")
 def build_slice(tx: InstructionTranslator, instruction: Instruction) -> None:
-    parts = tx.popn(instruction.arg)
-    tx.stack.append(SliceVariable(parts if len(parts) == 3 else [*parts, ConstantVariable(None)]))
+    bounds = tx.popn(instruction.arg)
+    tx.stack.append(SliceVariable(bounds if len(bounds) == 3 else [*bounds, ConstantVariable(None)]))
 
 
 @opcode("LIST_APPEND")
 def list_append(tx: InstructionTranslator, instruction: Instruction) -> None:
     item = tx.stack.pop()
-    tx.stack[-instruction.arg].realize().method_append(tx, item)
+    tx.peek(instruction.arg).call_method(tx, "append", [item], {})
 
 
 @opcode("SET_ADD")
 def set_add(tx: InstructionTranslator, instruction: Instruction) -> None:
     item = tx.pop()
-    tx.stack[-instruction.arg].realize().method_add(tx, item)
+    tx.peek(instruction.arg).call_method(tx, "add", [item], {})
 
 
 @opcode("MAP_ADD")
 def map_add(tx: InstructionTranslator, instruction: Instruction) -> None:
     value, key = tx.pop(), tx.pop()
-    tx.stack[-instruction.arg].realize().setitem(tx, key, value)
+    tx.peek(instruction.arg).setitem(tx, key, value)
 
 
 @opcode("LIST_EXTEND")
 def list_extend(tx: InstructionTranslator, instruction: Instruction) -> None:
     items = tx.pop()
     tx.check_iterable(items, f"Value after * must be an iterable, not {items.python_type().__name__}")
-    tx.stack[-instruction.arg].realize().method_extend(tx, items)
+    tx.peek(instruction.arg).call_method(tx, "extend", [items], {})
 
 
 @opcode("SET_UPDATE")
 def set_update(tx: InstructionTranslator, instruction: Instruction) -> None:
     items = tx.pop()
-    tx.stack[-instruction.arg].realize().method_update(tx, items)
+    tx.peek(instruction.arg).call_method(tx, "update", [items], {})
 
 
 @opcode("DICT_UPDATE")
@@ -98,32 +99,46 @@ def dict_update(tx: InstructionTranslator, instruction: Instruction) -> None:
     mapping = tx.as_dict(other)
     if mapping is None:
         tx.raise_error(TypeError, f"'{other.python_type().__name__}' object is not a mapping")
-    tx.stack[-instruction.arg].realize().method_update(tx, mapping)
+    _dict_below(tx, instruction).method_update(tx, mapping)
+
+
+def _dict_below(tx: InstructionTranslator, instruction: Instruction) -> DictVariable:
+    """The dict that the compiler is building at the instruction's depth."""
+    target = tx.peek(instruction.arg)
+    assert isinstance(target, DictVariable)
+    return target
 
 
 @opcode("DICT_MERGE")
 def dict_merge(tx: InstructionTranslator, instruction: Instruction) -> None:
     other = tx.pop()
-    target = tx.stack[-instruction.arg].realize()
+    target = _dict_below(tx, instruction)
     try:
         mapping = tx.as_dict(other)
     except ObservedException as observed:
-        if issubclass(observed.error.python_type(), KeyError):  # which CPython takes for a key that is there twice
-            unsupported(UnsupportedOperation("**", f"{other.describe()}, which raises a KeyError"))
+        if issubclass(observed.error.python_type(), KeyError):  # CPython reports it as a repeated keyword
+            unsupported(UnsupportedOperation("`**`", f"{other.describe()}, whose items raise KeyError"))
         raise
     if mapping is None:
         what = f"argument after ** must be a mapping, not {other.python_type().__name__}"
-        tx.raise_error(TypeError, f"{name_of_called(tx, tx.stack[-instruction.arg - 2])} {what}")
+        tx.raise_error(TypeError, f"{callee_name(tx, tx.stack[-instruction.arg - 2])} {what}")
     for key in mapping.items:
         if key in target.items:
             what = f"got multiple values for keyword argument '{key}'"
-            tx.raise_error(TypeError, f"{name_of_called(tx, tx.stack[-instruction.arg - 2])} {what}")
+            tx.raise_error(TypeError, f"{callee_name(tx, tx.stack[-instruction.arg - 2])} {what}")
     target.method_update(tx, mapping)
+
+
+def push_tuple_of_list(tx: InstructionTranslator) -> None:
+    """Replace the list on top of the stack, which the compiler is building, by a tuple."""
+    items = tx.pop()
+    assert isinstance(items, ListVariable)
+    tx.stack.append(TupleVariable(list(items.items)))
 
 
 @opcode("LIST_TO_TUPLE")
 def list_to_tuple(tx: InstructionTranslator, instruction: Instruction) -> None:
-    tx.stack.append(TupleVariable(list(tx.pop().items)))
+    push_tuple_of_list(tx)
 
 
 @opcode("UNPACK_SEQUENCE")
@@ -152,25 +167,25 @@ def unpack_ex(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 @opcode("MATCH_SEQUENCE")
 def match_sequence(tx: InstructionTranslator, instruction: Instruction) -> None:
-    kind = tx.stack[-1].realize().python_type()
+    kind = tx.peek().python_type()
     matches = issubclass(kind, collections.abc.Sequence) and not issubclass(kind, (str, bytes, bytearray))
     tx.stack.append(ConstantVariable(matches))
 
 
 @opcode("MATCH_MAPPING")
 def match_mapping(tx: InstructionTranslator, instruction: Instruction) -> None:
-    kind = tx.stack[-1].realize().python_type()
-    tx.stack.append(ConstantVariable(issubclass(kind, collections.abc.Mapping)))
+    tx.stack.append(ConstantVariable(issubclass(tx.peek().python_type(), collections.abc.Mapping)))
 
 
 @opcode("MATCH_KEYS")
 def match_keys(tx: InstructionTranslator, instruction: Instruction) -> None:
-    keys, subject = tx.stack[-1].realize(), tx.stack[-2].realize()
+    keys, subject = tx.peek(), tx.peek(2)
+    assert isinstance(keys, TupleVariable)
     if not isinstance(subject, DictVariable):
-        tx.refuse(instruction, "the subject is no dict")
-    wanted = [key_of(tx, key) for key in keys.items]
-    if all(key in subject.items for key in wanted):
-        tx.stack.append(TupleVariable([subject.items[key] for key in wanted]))
+        tx.refuse(instruction, f"a mapping pattern is matched against {subject.describe()}, which is no dict")
+    names = [key_of(tx, key) for key in keys.items]
+    if all(key in subject.items for key in names):
+        tx.stack.append(TupleVariable([subject.items[key] for key in names]))
     else:
         tx.stack.append(ConstantVariable(None))
 
@@ -179,38 +194,38 @@ def match_keys(tx: InstructionTranslator, instruction: Instruction) -> None:
 def match_class(tx: InstructionTranslator, instruction: Instruction) -> None:
     names, cls, subject = tx.pop(), tx.pop(), tx.pop()
     if not issubclass(cls.python_type(), type):
-        tx.fold(_match_by_no_class, ())
-    found = _attributes(tx, subject, cls, instruction.arg, names) if tx.is_instance(subject, cls) else None
-    tx.stack.append(ConstantVariable(None) if found is None else TupleVariable(found))
+        tx.fold(_match_against_non_class)
+    values = _matched_attributes(tx, subject, cls, instruction.arg, names) if tx.is_instance(subject, cls) else None
+    tx.stack.append(ConstantVariable(None) if values is None else TupleVariable(values))
 
 
-def _match_by_no_class() -> None:
-    """Versions of Python differ in what they say of it."""
-    no_class: Any = None
+def _match_against_non_class() -> None:
+    """Raise CPython's own error, whose text depends on the version."""
+    non_class: Any = None
     match None:
-        case no_class():
+        case non_class():
             pass
 
 
-def _attributes(
+def _matched_attributes(
     tx: InstructionTranslator, subject: VariableTracker, cls: VariableTracker, count: int, names: VariableTracker
 ) -> list[VariableTracker] | None:
-    """What a class pattern is held against; None where the subject lacks one of the attributes."""
+    """The attributes that a class pattern matches its sub-patterns against; None if the subject lacks one."""
     found: list[VariableTracker] = []
     attributes: list[str] = []
-    kind = cls.value  # type: ignore[attr-defined]
+    kind = tx.python_value(cls)
     if count:
         declared = tx.attribute_or_none(cls, "__match_args__")
         if declared is not None and declared.realize().python_type() is not tuple:
             name = declared.realize().python_type().__name__
             tx.raise_error(TypeError, f"{kind.__name__}.__match_args__ must be a tuple (got {name})")
-        by_itself = declared is None and bool(kind.__flags__ & _MATCH_SELF)
+        matches_itself = declared is None and bool(kind.__flags__ & _MATCH_SELF)
         positional = [] if declared is None else declared.elements(tx)
-        allowed = 1 if by_itself else len(positional)
+        allowed = 1 if matches_itself else len(positional)
         if allowed < count:
             what = f"{allowed} positional sub-pattern{'' if allowed == 1 else 's'} ({count} given)"
             tx.raise_error(TypeError, f"{kind.__name__}() accepts {what}")
-        if by_itself:
+        if matches_itself:
             found.append(subject)
         attributes.extend(_match_arg(tx, each.realize()) for each in positional[:count])
     attributes.extend(names.as_constant())
@@ -228,8 +243,8 @@ def _match_arg(tx: InstructionTranslator, name: VariableTracker) -> str:
     if name.python_type() is not str:
         kind = name.python_type().__name__
         tx.raise_error(TypeError, f"__match_args__ elements must be strings (got {kind})")
-    return tx.python_value(name)  # type: ignore[no-any-return]
+    return str(name.as_constant())
 
 
 _MATCH_SELF = 1 << 22
-"""A class whose instances are matched as a whole, as those of what derives from it are."""
+"""``_Py_TPFLAGS_MATCH_SELF``: the one positional sub-pattern matches the subject itself."""

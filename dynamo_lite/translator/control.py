@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.exc import Unsupported
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
 
 @opcode("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
 def jump(tx: InstructionTranslator, instruction: Instruction) -> None:
-    tx.pc = instruction.target.index
+    target = instruction.target
+    assert target is not None
+    tx.pc = target.index
 
 
-def _only_raises(instructions: list[Any], at: int) -> bool:
-    """Whether what begins here goes straight to a ``raise``."""
+def _only_raises(instructions: Sequence[Instruction], at: int) -> bool:
+    """Whether the code from this index on runs straight to a ``raise``."""
     for instruction in instructions[at:]:
         if instruction.opname == "RAISE_VARARGS":
             return True
@@ -37,9 +40,9 @@ def _only_raises(instructions: list[Any], at: int) -> bool:
 _ENDS = frozenset({"RETURN_VALUE", "RETURN_CONST", "RERAISE", "YIELD_VALUE", "SEND"})
 
 
-def _truth(tx: InstructionTranslator, instruction: Instruction, jumps_if: bool) -> bool:
-    """Of the value on the stack. Where that is a matter of data, and one of the two ways only raises, the trace goes
-    the other, and the graph checks that the program does."""
+def _pop_truth(tx: InstructionTranslator, instruction: Instruction, jumps_if: bool) -> bool:
+    """Pop a value and return its truth value. If that depends on tensor data and one of the two branches only raises,
+    the trace takes the other, and the graph gets a runtime assertion that the program does so too."""
     value = tx.pop()
     try:
         return bool(tx.truth(value))
@@ -47,6 +50,7 @@ def _truth(tx: InstructionTranslator, instruction: Instruction, jumps_if: bool) 
         condition = value.realize()
         if not isinstance(error.reason, DataDependentBranch) or not isinstance(condition, TensorVariable):
             raise
+        assert instruction.target is not None
         for truth, at in ((jumps_if, instruction.target.index), (not jumps_if, tx.pc)):
             if _only_raises(tx.instructions, at) and condition.expect(tx, not truth):
                 return not truth
@@ -55,42 +59,42 @@ def _truth(tx: InstructionTranslator, instruction: Instruction, jumps_if: bool) 
 
 @opcode("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
 def pop_jump_if_true(tx: InstructionTranslator, instruction: Instruction) -> None:
-    if _truth(tx, instruction, True):
-        tx.pc = instruction.target.index
+    if _pop_truth(tx, instruction, True):
+        jump(tx, instruction)
 
 
 @opcode("POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE")
 def pop_jump_if_false(tx: InstructionTranslator, instruction: Instruction) -> None:
-    if not _truth(tx, instruction, False):
-        tx.pc = instruction.target.index
+    if not _pop_truth(tx, instruction, False):
+        jump(tx, instruction)
 
 
 @opcode("POP_JUMP_IF_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE")
 def pop_jump_if_none(tx: InstructionTranslator, instruction: Instruction) -> None:
     if tx.is_none(tx.pop()):
-        tx.pc = instruction.target.index
+        jump(tx, instruction)
 
 
 @opcode("POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE")
 def pop_jump_if_not_none(tx: InstructionTranslator, instruction: Instruction) -> None:
     if not tx.is_none(tx.pop()):
-        tx.pc = instruction.target.index
+        jump(tx, instruction)
 
 
 @opcode("JUMP_IF_TRUE_OR_POP")
 def jump_if_true_or_pop(tx: InstructionTranslator, instruction: Instruction) -> None:
-    if tx.truth(tx.stack[-1].realize()):
-        tx.pc = instruction.target.index
+    if tx.truth(tx.peek()):
+        jump(tx, instruction)
     else:
         tx.stack.pop()
 
 
 @opcode("JUMP_IF_FALSE_OR_POP")
 def jump_if_false_or_pop(tx: InstructionTranslator, instruction: Instruction) -> None:
-    if tx.truth(tx.stack[-1].realize()):
+    if tx.truth(tx.peek()):
         tx.stack.pop()
     else:
-        tx.pc = instruction.target.index
+        jump(tx, instruction)
 
 
 @opcode("GET_ITER")
@@ -100,12 +104,11 @@ def get_iter(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 @opcode("FOR_ITER")
 def for_iter(tx: InstructionTranslator, instruction: Instruction) -> None:
-    iterator = tx.stack[-1].realize()
     try:
-        tx.stack.append(iterator.next_lazily(tx))
+        tx.stack.append(tx.peek().take(tx))
     except Exhausted:
         tx.stack.pop()
-        tx.pc = instruction.target.index
+        jump(tx, instruction)
         if tx.instructions[tx.pc].opname == "END_FOR":
             tx.pc += 1
 
@@ -149,7 +152,7 @@ def return_const(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 @opcode("RETURN_GENERATOR")
 def return_generator(tx: InstructionTranslator, instruction: Instruction) -> None:
-    """The frame of a generator call ends here; what it returns goes on after it."""
+    """The call of a generator function returns here. The generator continues this frame at the next instruction."""
     tx.returned = GeneratorVariable(tx)
     tx.done = True
 
@@ -168,7 +171,7 @@ def get_yield_from_iter(tx: InstructionTranslator, instruction: Instruction) -> 
 @opcode("SEND")
 def send(tx: InstructionTranslator, instruction: Instruction) -> None:
     value = tx.pop()
-    receiver = tx.stack[-1].realize()
+    receiver = tx.peek()
     try:
         if isinstance(receiver, GeneratorVariable):
             item = receiver.send(tx, value)

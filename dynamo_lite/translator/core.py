@@ -1,4 +1,4 @@
-"""The symbolic stack machine: one object a frame, the root's or an inlined one's."""
+"""The symbolic stack machine: one translator for each frame, the one being compiled or an inlined one."""
 
 from __future__ import annotations
 
@@ -12,16 +12,21 @@ from dynamo_lite import config
 from dynamo_lite.bytecode import Instruction, decode
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.exc import InternalError, Unsupported
-from dynamo_lite.insight.break_reasons import InlineLimit, UncaughtException, UnsupportedOpcode, UnsupportedOperation
-from dynamo_lite.insight.site import Site, SiteFrame
+from dynamo_lite.insight.break_reasons import (
+    InlineLimit,
+    ObservableDeallocation,
+    TraceLimit,
+    UncaughtException,
+    UnsupportedOpcode,
+    UnsupportedOperation,
+)
 from dynamo_lite.records.code_origin import is_polyfill
-from dynamo_lite.resume.generators import parts_of, rebuild
+from dynamo_lite.resume.generators import generator_call, load_generator
 from dynamo_lite.resume.graph_break import is_call_of_broken_callee, original_position
 from dynamo_lite.resume.nested_break import can_break_inside
-from dynamo_lite.variables import kinds  # noqa: F401  (registers them)
+from dynamo_lite.variables import kinds  # noqa: F401  (its modules register their kinds)
 from dynamo_lite.variables.core.base import (
     Args,
-    CreatingCall,
     Exhausted,
     Kwargs,
     NotConstant,
@@ -45,21 +50,23 @@ from .opcodes import HANDLERS, REFUSED
 from .operations import Operations
 
 _MOST_OPERANDS = 3
-"""That instructions other than calls take from the stack."""
+"""How many operands instructions other than calls take from the stack at most."""
 
 
 class BreakHere(Exception):
-    """The root frame has come to the step where the graph is to be broken."""
+    """Tracing reached the instruction before which the graph breaks."""
 
 
 class InstructionTranslator(Operations, Holder):
     """Interprets one frame's bytecode over trackers.
 
     State of the frame: ``stack``, ``locals`` (bound ones only), ``cells``, ``pc`` (index of the next instruction),
-    ``handled`` (the exception that is being handled), ``kw_names`` (of the call under way).
+    ``handled`` (the exception that is being handled), ``kw_names`` (of the next call).
     """
 
+    attempt: Attempt
     keeps_sent_iterator = sys.version_info >= (3, 12)
+    """Whether SEND leaves the exhausted iterator on the stack, for END_SEND to remove."""
 
     def __init__(
         self,
@@ -79,25 +86,25 @@ class InstructionTranslator(Operations, Holder):
         if code.co_cellvars:
             attempt.cell_frames.append(self)
         self.own_cells: tuple[str, ...] = code.co_cellvars
-        """Names of the cells that the program's code makes; a resume function is given them."""
+        """Names of the cells that the user's code creates. A resume function receives them in its closure."""
         self.instructions = decode(code)
         self.original: types.CodeType = original_position(code, 0)[0]
-        """The program's own code."""
+        """The user's code; for a resume function, the code that it continues."""
         attempt.has_handlers = attempt.has_handlers or bool(self.original.co_exceptiontable)
         self.scope = scope
         self.locals = locals_
         self.cells: dict[str, CellVariable] = dict(zip(code.co_freevars, closure))
-        self.parent = parent
+        self.parent: InstructionTranslator | None = parent
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.stack: list[VariableTracker] = []
         self.pc = 0
-        self.current: Any = None
+        self.current: Instruction = self.instructions[0]
         self.kw_names: tuple[str, ...] = ()
         self.handled: VariableTracker | None = None if parent is None else parent.handled
         self.steps = 0
-        """How many instructions it came to."""
-        self._tail: tuple[int, Any] = (0, None)
-        """A step, and the function whose result is that of the call which the step makes."""
+        """How many instructions were interpreted in this frame."""
+        self._tail: tuple[int, VariableTracker | None] = (0, None)
+        """A step count, and the function whose result is the result of the call instruction at that step."""
         self.done = False
         self.started = False
         self.returned: VariableTracker | None = None
@@ -107,35 +114,40 @@ class InstructionTranslator(Operations, Holder):
         return (*self.locals.values(), *self.stack, *self.cells.values())
 
     def close(self) -> None:
-        """Let go of the program's values."""
+        """Drop the references to user values."""
         self.stack, self.locals, self.cells = [], {}, {}
         self.parent = self.returned = self.yielded = self.handled = None
 
     # -- the stack -------------------------------------------------------------------------------------------------
 
     def pop(self) -> VariableTracker:
-        """Take the top of the stack and look at it."""
+        """Pop the top of the stack and realize it."""
         return self.stack.pop().realize()
 
+    def peek(self, depth: int = 1) -> VariableTracker:
+        """Realize a value without popping it: the top of the stack, or one further down."""
+        return self.stack[-depth].realize()
+
     def popn(self, count: int) -> list[VariableTracker]:
-        if not count:
-            return []
-        found = [each.realize() for each in self.stack[-count:]]
-        del self.stack[-count:]
-        return found
+        """Pop several values, bottom first, and realize them."""
+        return [each.realize() for each in self.take(count)]
 
     def take(self, count: int) -> list[VariableTracker]:
-        """Like `popn`, without looking at them."""
+        """Pop several values, bottom first, without realizing (and so guarding) them."""
         if not count:
             return []
-        found = self.stack[-count:]
+        values = self.stack[-count:]
         del self.stack[-count:]
-        return found
+        return values
 
     # -- running ---------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Interpret until the frame returns or yields. Raises the ObservedException that leaves the frame."""
+        """Interpret until the frame returns or yields.
+
+        Raises:
+            ObservedException: the frame raises and doesn't handle the exception.
+        """
         attempt = self.attempt
         instructions = self.instructions
         self.done = False
@@ -153,42 +165,42 @@ class InstructionTranslator(Operations, Holder):
             attempt.innermost = outer
 
     def _pause(self, instruction: Instruction) -> None:
-        """At the limit, or at a step at which numbers have to be known."""
+        """Break the graph at the limit of instructions, or specialize the operands of this instruction."""
         if self.attempt.steps > config.unroll_limit:
-            what = f"more than {config.unroll_limit} bytecodes were traced"
-            unsupported(UnsupportedOpcode(instruction.opname, what))
+            unsupported(TraceLimit(config.unroll_limit))
         count = instruction.arg + 2 if instruction.opname.startswith("CALL") else _MOST_OPERANDS
-        self.attempt.settle(self.stack[-count:], (self.site_frame(),))
+        where = self.code.co_filename, self.code.co_qualname, instruction.index  # no reference to the code
+        self.attempt.settle(self.stack[-count:], where)
 
     def step(self, instruction: Instruction) -> None:
         handler = HANDLERS.get(instruction.opname)
         if handler is None:
-            self.refuse(instruction, REFUSED.get(instruction.opname, "it is not known"))
+            self.refuse(instruction, REFUSED.get(instruction.opname, "this version of CPython added it"))
         try:
             handler(self, instruction)
         except ObservedException as observed:
             self.unwind(instruction, observed)
         except NotConstant as error:
-            unsupported(UnsupportedOperation(instruction.opname, f"a value that is not known ({error})"))
+            unsupported(UnsupportedOperation(instruction.opname, f"a value that is not constant ({error})"))
 
     def unwind(self, instruction: Instruction, observed: ObservedException) -> None:
-        """Go to the handler that covers the instruction, as CPython's exception table says, or leave the frame."""
-        found = instruction.handler
+        """Jump to the handler that covers the instruction in the exception table, or raise out of the frame."""
+        handler = instruction.handler
         self.note_raise(observed)
-        if found is None:
+        if handler is None:
             try:
                 raise observed
             finally:
-                del observed  # its traceback holds this frame: they would keep each other
-        del self.stack[found.depth :]
-        if found.lasti:
+                del observed  # breaks the cycle with its traceback, which refers to this frame
+        del self.stack[handler.depth :]
+        if handler.lasti:
             self.stack.append(ConstantVariable(instruction.index))
         self.stack.append(observed.error)
-        self.pc = found.target.index
+        self.pc = handler.target.index
         self.kw_names = ()
 
     def note_raise(self, observed: ObservedException) -> None:
-        """Remember where the root was when this was raised first."""
+        """Record at which step of the root frame an exception was first raised."""
         if self.parent is not None:
             self.parent.note_raise(observed)
 
@@ -198,17 +210,17 @@ class InstructionTranslator(Operations, Holder):
     # -- calls -----------------------------------------------------------------------------------------------------
 
     def call_from_instruction(self, function: VariableTracker, args: Args, kwargs: Kwargs) -> VariableTracker:
-        """Make the call that the current instruction is."""
+        """Make the call of the current instruction."""
         self._tail = self.steps, function
         return self.call(function, args, kwargs)
 
     def delegate(self, caller: VariableTracker, function: VariableTracker) -> None:
-        """What is called calls something else in its place: the same arguments or more, the same result."""
+        """Note that a callable returns what another one returns, which it calls with at least the same arguments."""
         if self._tail[1] is caller:
             self._tail = self._tail[0], function.realize()
 
     def call_function(self, function: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        """Call a Python function by its model, or inline it."""
+        """Call a Python function: by its model if it has one, otherwise by inlining it."""
         is_tail, self._tail = self._tail == (self.steps, function), (0, None)
         known = self.find_model(function)
         if known is not None:
@@ -216,41 +228,50 @@ class InstructionTranslator(Operations, Holder):
         return self.inline(function, args, kwargs, is_tail)
 
     def inline(self, function: Any, args: Args, kwargs: Kwargs, is_tail: bool = False) -> VariableTracker:
-        """Trace the body of a Python function in place of its call."""
+        """Trace the body of a Python function in place of its call. ``is_tail``: its result is the current call's."""
         code = function.code
         self.check_inlinable(function)
         if self.depth >= config.inline_limit:
             unsupported(InlineLimit(function.describe(), config.inline_limit))
         bound = bind_arguments(self, function, args, kwargs)
-        callee = self.inlined(is_tail, code, function.scope(self), bound, function.cells(self))
+        callee = self.callee_for(is_tail, code, function.scope(self), bound, function.cells(self))
         before = self.graph.operators
         try:
             callee.run()
         except ObservedException as observed:
-            if observed.error.source is not None and not is_polyfill(code):  # its traceback takes the frame in
+            if observed.error.source is not None and not is_polyfill(code):  # this frame belongs in its traceback
                 unsupported(UncaughtException(observed.error.describe()))
             raise
         except Unsupported as error:
             callee.add_frame_to_stack(error)
-            gains = self.graph.operators > before or is_call_of_broken_callee(self)
-            enters = is_tail and gains
-            error.path = (callee.steps, *error.path) if enters and can_break_inside(callee, error.path) else ()
+            is_worth_it = self.graph.operators > before or is_call_of_broken_callee(self)
+            breaks_inside = is_tail and is_worth_it and can_break_inside(callee, error.path)
+            error.path = (callee.steps, *error.path) if breaks_inside else ()
             raise
         assert callee.returned is not None
         if self.attempt.answers.branched:
             self.attempt.answers.leave(callee, callee.returned, self.effects.count)
         return callee.returned
 
-    def inlined(self, is_tail: bool, *frame: Any) -> InstructionTranslator:
-        """The translator of a frame that this one calls. ``is_tail``: what it returns is the current call's result."""
-        return InstructionTranslator(self.attempt, *frame, parent=self)
+    def callee_for(
+        self,
+        is_tail: bool,
+        code: types.CodeType,
+        scope: GlobalScope,
+        locals_: dict[str, VariableTracker],
+        closure: list[CellVariable],
+    ) -> InstructionTranslator:
+        """The translator of a frame that this one calls."""
+        return InstructionTranslator(self.attempt, code, scope, locals_, closure, self)
 
     def resume_generator(
         self, tx: InstructionTranslator, value: VariableTracker, error: VariableTracker | None = None
     ) -> VariableTracker:
-        """Run this generator's frame to its next yield, where ``error`` is given by raising it where it waits.
+        """Run this generator's frame to its next ``yield``: send it a value, or raise ``error`` at its ``yield``.
 
-        Raises `Exhausted` with what it returns."""
+        Raises:
+            Exhausted: with the generator's return value.
+        """
         self.parent = tx
         self.depth = tx.depth + 1
         if self.depth >= config.inline_limit:
@@ -266,10 +287,10 @@ class InstructionTranslator(Operations, Holder):
                 self._throw(error)
         except Unsupported as broken:
             self.add_frame_to_stack(broken)
-            broken.path = ()  # CPython runs the rest of a generator
+            broken.path = ()  # a generator's frame can't be broken: CPython runs the rest of it
             raise
         except ObservedException as observed:
-            if issubclass(observed.error.python_type(), StopIteration):  # where the bytecode doesn't do it
+            if issubclass(observed.error.python_type(), StopIteration):  # on 3.11 the bytecode doesn't
                 raise ObservedException(stop_iteration_to_runtime_error(observed.error)) from None
             raise
         if self.yielded is None:
@@ -277,14 +298,15 @@ class InstructionTranslator(Operations, Holder):
         return self.yielded.realize()
 
     def _enter_handled_state(self, tx: InstructionTranslator) -> None:
-        """What is handled where the generator handles nothing itself is what its caller handles now."""
-        own = next((value for value in self.stack if isinstance(value, ExceptionInfoVariable)), None)
-        if own is None:
+        """Link the generator's handled exceptions to the caller's, as CPython links a generator's exc_info."""
+        outermost = next((value for value in self.stack if isinstance(value, ExceptionInfoVariable)), None)
+        if outermost is None:
             self.handled = tx.handled
         else:
-            own.previous = tx.handled
+            outermost.previous = tx.handled
 
     def _throw(self, error: VariableTracker) -> None:
+        """Raise at the ``yield``, or pass the exception on to the iterator of a ``yield from``."""
         inner = self._delegate()
         if inner is not None:
             try:
@@ -294,7 +316,9 @@ class InstructionTranslator(Operations, Holder):
                     self.yielded = inner.throw(self, error)
                     return
             except Exhausted as end:
-                self.end_delegation(self.instructions[self.pc + 1].target, end)
+                send = self.instructions[self.pc + 1].target  # after RESUME, a jump back to the SEND
+                assert send is not None
+                self.end_delegation(send, end)
                 self.run()
                 return
             except ObservedException as observed:
@@ -303,58 +327,69 @@ class InstructionTranslator(Operations, Holder):
         self.run()
 
     def _delegate(self) -> VariableTracker | None:
-        """What ``yield from`` waits for, if it is that where the frame waits."""
+        """The inner iterator, if the frame is suspended in a ``yield from``."""
         resume = self.instructions[self.pc]
-        return self.stack[-1].realize() if resume.opname == "RESUME" and resume.arg & 3 >= 2 else None
+        return self.peek() if resume.opname == "RESUME" and resume.arg & 3 >= 2 else None
 
-    def end_delegation(self, send: Any, end: Exhausted) -> None:
-        """Go on behind a SEND, whose iterator is at its end."""
+    def end_delegation(self, send: Instruction, end: Exhausted) -> None:
+        """Leave a ``yield from`` whose inner iterator is exhausted: jump where its SEND jumps."""
         result = end.value if end.value is not None else ConstantVariable(None)
         if self.keeps_sent_iterator:
             self.stack.append(result)
         else:
             self.stack[-1] = result
+        assert send.target is not None
         self.pc = send.target.index
 
     def rebuild_generator(self, cg: PyCodegen, generator: VariableTracker) -> None:
-        """Emit code that makes the generator whose frame this is."""
-        rebuild(cg, self, generator)
+        """Emit code that creates the generator whose frame this is."""
+        load_generator(cg, self, generator)
 
-    def generator_parts(self) -> CreatingCall:
-        """What makes a generator with this frame, and of what."""
-        return parts_of(self)
+    def generator_parts(self) -> Parts:
+        """The call that creates a generator which continues this frame."""
+        return generator_call(self)
 
     def add_frame_to_stack(self, error: Unsupported) -> None:
-        """Put this frame in front of the user's stack of an error that leaves it."""
+        """Prepend this frame to the user's stack in an error that propagates through it."""
         error.user_stack = (self.place(), *error.user_stack)
 
     def places(self) -> tuple[FrameSummary, ...]:
-        """The frames of the program that are under way, outermost first."""
+        """The active user frames, outermost first."""
         return (*(() if self.parent is None else self.parent.places()), self.place())
 
     def place(self) -> FrameSummary:
-        return self.site_frame().summary()
-
-    def site(self) -> Site:
-        """The instructions that are executing: in another translation of the frame, equal ones are at an equal site."""
-        return *(() if self.parent is None else self.parent.site()), self.site_frame()
-
-    def site_frame(self) -> SiteFrame:
-        """This frame's part of the site."""
-        positions, index = (None, -1) if self.current is None else (self.current.positions, self.current.index)
+        """The source line that this frame is at."""
+        positions = self.current.positions
         line = positions[0] if positions else self.code.co_firstlineno
-        return SiteFrame(self.code.co_filename, self.code.co_qualname, line, index)
+        return FrameSummary(self.code.co_filename, line, self.code.co_qualname, lookup_line=False)
+
+    def under_way(self) -> tuple[Any, ...]:
+        """The current instruction of each active frame, outermost first. Comparable between attempts at one frame."""
+        code, outer = self.code, () if self.parent is None else self.parent.under_way()
+        return *outer, (code.co_filename, code.co_firstlineno, code.co_qualname, self.current.index)
 
 
 class StoppingTranslator(InstructionTranslator):
-    """Stops where the graph is to be broken. ``break_at``: the step before which to stop; if there are more, the step
-    whose callee is to stop likewise."""
+    """A translator that stops where the graph breaks.
 
-    def __init__(self, *args: Any, break_at: tuple[int, ...] = (), parent: InstructionTranslator | None = None) -> None:
-        super().__init__(*args, parent=parent)
+    ``break_at``: the step count before which to stop. With several, tracing stops inside the callee of the instruction
+    at the first, at the rest of them.
+    """
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        code: types.CodeType,
+        scope: GlobalScope,
+        locals_: dict[str, VariableTracker],
+        closure: list[CellVariable],
+        parent: InstructionTranslator | None = None,
+        break_at: tuple[int, ...] = (),
+    ) -> None:
+        super().__init__(attempt, code, scope, locals_, closure, parent)
         self.break_at = break_at
         self.callee: StoppingTranslator | None = None
-        """The inlined frame that stops."""
+        """The inlined frame that stops too."""
 
     def close(self) -> None:
         super().close()
@@ -369,51 +404,67 @@ class StoppingTranslator(InstructionTranslator):
             yield from self.callee.stopped()
 
     def stacks(self) -> Iterator[VariableTracker]:
-        """What is on the stacks of the frames that stopped, outermost first."""
-        for frame in self.stopped():
-            yield from frame.stack
+        """The values on the stacks of the frames that stopped, outermost frame first."""
+        yield from self.stack
+        if self.callee is not None:
+            yield from self.callee.stacks()
 
     def step(self, instruction: Instruction) -> None:
         if self.break_at and self.steps == self.break_at[0] and len(self.break_at) == 1:
             raise BreakHere
         super().step(instruction)
 
-    def inlined(self, is_tail: bool, *frame: Any) -> InstructionTranslator:
+    def callee_for(
+        self,
+        is_tail: bool,
+        code: types.CodeType,
+        scope: GlobalScope,
+        locals_: dict[str, VariableTracker],
+        closure: list[CellVariable],
+    ) -> InstructionTranslator:
         if not (is_tail and self.break_at and self.steps == self.break_at[0]):
-            return super().inlined(is_tail, *frame)
-        self.callee = StoppingTranslator(self.attempt, *frame, break_at=self.break_at[1:], parent=self)
+            return super().callee_for(is_tail, code, scope, locals_, closure)
+        self.callee = StoppingTranslator(self.attempt, code, scope, locals_, closure, self, self.break_at[1:])
         return self.callee
 
     def run(self) -> None:
         super().run()
         if self.break_at:
             raise InternalError(
-                f"tracing {self.code.co_qualname} again did not come to step {self.break_at[0]}, where it broke before"
+                f"tracing {self.code.co_qualname} again did not reach step {self.break_at[0]}, where it broke before"
             )
 
 
 class RootTranslator(StoppingTranslator):
     """The frame that is being compiled."""
 
-    def __init__(self, *args: Any, break_at: tuple[int, ...] = ()) -> None:
-        super().__init__(*args, break_at=break_at)
-        self.argument_names = list(self.locals)
-        self.arguments = list(self.locals.values())
-        self.attempt.lifetimes.among(self.arguments)
+    def __init__(
+        self,
+        attempt: Attempt,
+        code: types.CodeType,
+        scope: GlobalScope,
+        locals_: dict[str, VariableTracker],
+        closure: list[CellVariable],
+        break_at: tuple[int, ...] = (),
+    ) -> None:
+        super().__init__(attempt, code, scope, locals_, closure, None, break_at)
+        self.argument_names = list(locals_)
+        self.arguments = list(locals_.values())
+        attempt.lifetimes.watch(self.arguments)
 
     def step(self, instruction: Instruction) -> None:
         self.attempt.provenance.step = self.graph.step = self.steps
         super().step(instruction)
-        if self.attempt.lifetimes.there_are and not self.done:
-            self._refuse_death(instruction)
+        if self.attempt.lifetimes.is_watching and not self.done:
+            self._check_deallocation()
 
-    def _refuse_death(self, instruction: Instruction) -> None:
-        elsewhere = [each for each in self.effects.written if not (each.source and each.source.local_rooted)]
+    def _check_deallocation(self) -> None:
+        """Break the graph if the instruction dropped the last reference to a watched argument."""
+        outside = [each for each in self.effects.written if not (each.source and each.source.local_rooted)]
         written = [scope.writes for scope in self.attempt.values.scopes]
-        lost = self.attempt.lifetimes.lost([self, self.handled, *elsewhere, *written])
-        if lost is not None:
-            kind = type(lost.value).__name__
-            self.refuse(instruction, f"it lets go of a {kind}, and the program may see it die")
+        unreachable = self.attempt.lifetimes.first_unreachable([self, self.handled, *outside, *written])
+        if unreachable is not None:
+            unsupported(ObservableDeallocation(type(unreachable.value).__name__))
 
     def close(self) -> None:
         super().close()
@@ -423,8 +474,8 @@ class RootTranslator(StoppingTranslator):
         self.attempt.provenance.raised(observed.error, self.step_to_break())
 
     def step_to_break(self) -> int:
-        """Where to break when the current step can't be traced: there; or, where it handles an exception that was made
-        in the trace (and so has no traceback), where that was raised."""
+        """The step to break before when the current one can't be traced. While the frame handles an exception created
+        during tracing, which has no traceback, that is the step that raised it."""
         for value in self.stack:
             if isinstance(value, ExceptionInfoVariable) and isinstance(value.error, ExceptionVariable):
                 return self.attempt.provenance.raised_at(value.error, self.steps)

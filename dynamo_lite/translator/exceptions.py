@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
-from dynamo_lite.insight.break_reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import RaisedExistingException
 from dynamo_lite.variables.core.base import ObservedException, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.python.classes.class_checks import guarded_derives
@@ -18,6 +18,7 @@ from dynamo_lite.variables.python.objects.exception import (
     stop_iteration_to_runtime_error,
 )
 
+from .containers import push_tuple_of_list
 from .opcodes import opcode
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _exception(tx: InstructionTranslator, value: VariableTracker) -> VariableTracker:
-    """What ``raise value`` raises."""
+    """The exception that ``raise value`` raises: the value, or an instance if it is a class."""
     if isinstance(value, ClassVariable) and issubclass(value.value, BaseException):
         value = tx.call(value, [], {}).realize()
     if issubclass(value.python_type(), BaseException):
@@ -41,11 +42,10 @@ def raise_varargs(tx: InstructionTranslator, instruction: Instruction) -> None:
         raise ObservedException(tx.handled)
     cause = tx.pop() if instruction.arg == 2 else None
     error = _exception(tx, tx.pop())
-    if cause is not None:
-        if not tx.is_none(cause):
-            cause = _exception(tx, cause)
-    if isinstance(error, ExistingExceptionVariable):
-        unsupported(UnsupportedOperation("raising, which is noted in its traceback", error.describe()))
+    if cause is not None and not tx.is_none(cause):
+        cause = _exception(tx, cause)
+    if isinstance(error, ExistingExceptionVariable):  # raising it adds this frame to its traceback
+        unsupported(RaisedExistingException(error.describe()))
     if cause is not None:
         error.setattr(tx, "__cause__", cause)
     set_context(tx, error)
@@ -53,20 +53,21 @@ def raise_varargs(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 
 def set_context(tx: InstructionTranslator, error: VariableTracker) -> None:
-    """Raising an exception while another is handled makes that its context. The chain gets no new cycle."""
+    """Make the exception that is being handled the context of a raised one, as ``_PyErr_SetObject`` does: the chain of
+    contexts gets no new cycle."""
     handled = tx.handled
     if handled is None or error is handled:
         return
-    above = handled
-    seen = {above}
+    current = handled
+    visited = {current}
     while True:
-        next_ = above.getattr(tx, "__context__").realize()
-        if next_ is error:
-            above.setattr(tx, "__context__", ConstantVariable(None))
-        if tx.is_none(next_) or next_ is error or next_ in seen:  # the program may have made a cycle
+        context = current.getattr(tx, "__context__").realize()
+        if context is error:
+            current.setattr(tx, "__context__", ConstantVariable(None))
+        if tx.is_none(context) or context is error or context in visited:  # the program may have made a cycle
             break
-        above = next_
-        seen.add(above)
+        current = context
+        visited.add(current)
     error.setattr(tx, "__context__", handled)
 
 
@@ -90,28 +91,29 @@ def push_exc_info(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 @opcode("POP_EXCEPT")
 def pop_except(tx: InstructionTranslator, instruction: Instruction) -> None:
-    kept = tx.stack.pop()
-    if not isinstance(kept, ExceptionInfoVariable):
-        tx.refuse(instruction, "the handler was entered outside of the trace")
-    kept.is_left = True
-    tx.handled = kept.previous
+    saved = tx.stack.pop()
+    if not isinstance(saved, ExceptionInfoVariable):
+        tx.refuse(instruction, "the handler was entered before tracing began")
+    saved.over = True
+    tx.handled = saved.previous
 
 
 @opcode("CHECK_EXC_MATCH")
 def check_exc_match(tx: InstructionTranslator, instruction: Instruction) -> None:
-    kinds = tx.pop()
-    error = tx.stack[-1].realize()
-    classes = [each.realize() for each in kinds.items] if isinstance(kinds, TupleVariable) else [kinds]
-    for each in classes:
-        if not isinstance(each, ClassVariable) or not issubclass(each.value, BaseException):
+    caught = tx.pop()
+    classes: list[type] = []
+    for each in caught.items if isinstance(caught, TupleVariable) else [caught]:
+        cls = each.realize()
+        if not isinstance(cls, ClassVariable) or not issubclass(cls.value, BaseException):
             tx.raise_error(TypeError, "catching classes that do not inherit from BaseException is not allowed")
-    kind = error.python_type()
-    tx.stack.append(ConstantVariable(any(guarded_derives(tx, kind, each.value) for each in classes)))
+        classes.append(cls.value)
+    kind = tx.peek().python_type()
+    tx.stack.append(ConstantVariable(any(guarded_derives(tx, kind, cls) for cls in classes)))
 
 
 @opcode("WITH_EXCEPT_START")
 def with_except_start(tx: InstructionTranslator, instruction: Instruction) -> None:
-    error, leave = tx.stack[-1].realize(), tx.stack[-4].realize()
+    error, leave = tx.peek(), tx.peek(4)
     kind = tx.make(error.python_type())
     if isinstance(error, ExistingExceptionVariable):
         traceback = error.getattr(tx, "__traceback__")
@@ -122,7 +124,7 @@ def with_except_start(tx: InstructionTranslator, instruction: Instruction) -> No
 
 @opcode("CLEANUP_THROW")
 def cleanup_throw(tx: InstructionTranslator, instruction: Instruction) -> None:
-    """What was thrown into ``yield from`` has come out of the inner iterator."""
+    """``throw()`` on a generator in ``yield from``: the inner iterator raised. Its StopIteration is the result."""
     error = tx.pop()
     if not issubclass(error.python_type(), StopIteration):
         raise ObservedException(error)
@@ -139,7 +141,7 @@ def call_intrinsic_1(tx: InstructionTranslator, instruction: Instruction) -> Non
 
 
 def _stop_iteration_error(tx: InstructionTranslator) -> None:
-    error = tx.stack[-1].realize()
+    error = tx.peek()
     if issubclass(error.python_type(), StopIteration):
         tx.stack[-1] = stop_iteration_to_runtime_error(error)
 
@@ -148,8 +150,4 @@ def _unary_positive(tx: InstructionTranslator) -> None:
     tx.stack.append(tx.unary("+", tx.pop()))
 
 
-def _list_to_tuple(tx: InstructionTranslator) -> None:
-    tx.stack.append(TupleVariable(list(tx.pop().items)))
-
-
-_INTRINSICS = {3: _stop_iteration_error, 5: _unary_positive, 6: _list_to_tuple}
+_INTRINSICS = {3: _stop_iteration_error, 5: _unary_positive, 6: push_tuple_of_list}

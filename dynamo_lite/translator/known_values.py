@@ -1,4 +1,4 @@
-"""The values that one attempt knows: a tracker each for real objects, fake tensors, globals and builtins."""
+"""The trackers of one attempt: one for each real object, fake tensor, namespace of globals and builtin."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker, unsupported, wrap
 from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
 from dynamo_lite.variables.core.keys import AddressKeys
-from dynamo_lite.variables.python.classes.classes import ClassVariable, module_of
+from dynamo_lite.variables.python.classes.classes import module_of
 from dynamo_lite.variables.python.containers.mapping import DictVariable
 from dynamo_lite.variables.python.containers.sequence import ListVariable, SizeVariable, SliceVariable, TupleVariable
 from dynamo_lite.variables.python.containers.sets import set_of_constants
@@ -30,7 +30,7 @@ _CONSTANTS = frozenset(CONSTANT_TYPES)
 
 
 class KnownValues:
-    """Two sources that hold one object have one tracker."""
+    """Maps real objects to trackers. An object that is reached through two sources has one tracker."""
 
     def __init__(self, attempt: Attempt, namespace: dict[str, Any], builtins_namespace: dict[str, Any]) -> None:
         self.attempt = attempt
@@ -38,21 +38,21 @@ class KnownValues:
         self._root_namespace = namespace
         self.builtins_namespace = builtins_namespace
         self.memo: dict[int, tuple[Any, VariableTracker]] = {}
-        """id of a real object -> (the object, its tracker)."""
+        """id of a real object -> the object and its tracker."""
         self.fakes: dict[int, VariableTracker] = {}
         """id of a fake tensor -> its tracker."""
         self._scopes: dict[int, GlobalScope] = {}
         self._builtins: dict[str, LazyVariable] = {}
         self.addresses = AddressKeys()
-        self.written_classes: dict[int, ClassVariable] = {}
-        """id of a class that was written to -> its tracker."""
+        self.written_classes: dict[int, VariableTracker] = {}
+        """id of a class whose attributes were written -> its tracker."""
         self.plain_classes: set[tuple[Any, ...]] = set()
-        """Ids of modules' classes, with the names under which they are guarded to have torch's own attributes."""
+        """Ids of module classes, with the names that are guarded to be torch's own attributes there."""
         self.array_tensors: list[Any] = []
-        """Tensors that were created from numpy's arrays."""
+        """Tensors that share memory with numpy arrays."""
 
     def close(self) -> None:
-        """Drop all references to the program's objects."""
+        """Drop all references to user objects."""
         for each in (self.memo, self.fakes, self._scopes, self._builtins, self.written_classes, self.array_tensors):
             each.clear()
 
@@ -60,7 +60,7 @@ class KnownValues:
         return wrap(self.attempt, value, source)
 
     def add_alias(self, known: VariableTracker, value: Any, source: Source) -> VariableTracker:
-        """A second place holds an object that is known already."""
+        """Note that a second source reaches an object that has a tracker. Returns that tracker."""
         first = known.source
         if source is first:
             return known
@@ -75,12 +75,12 @@ class KnownValues:
         return known
 
     def existing_constant(self, value: Any, source: Source) -> ConstantVariable:
-        """A constant of the program's data."""
+        """The tracker of a constant that was read from a source."""
         self._guards.constants.found(value, source)
         return ConstantVariable(value, source)
 
     def constant_tuple(self, value: tuple[Any, ...]) -> VariableTracker:
-        """One of the code's: the same object each time."""
+        """The tracker of a tuple among a code object's constants: one object, however often it is loaded."""
         known = self.memo.get(id(value))
         if known is None:
             items = [self.constant_tuple(item) if type(item) is tuple else self.make(item) for item in value]
@@ -88,12 +88,12 @@ class KnownValues:
         return known[1]
 
     def source_of_constant(self, value: Any) -> Source | None:
-        """Where this very object is, in the program's data or its code; None if the trace computed it."""
+        """Where this very object can be reloaded from, data or code; None if it was computed during tracing."""
         constants = self._guards.constants
         return constants.place(value) or (self._guards.const(value) if constants.in_code(value) else None)
 
     def make(self, value: Any) -> VariableTracker:
-        """The tracker of a value that was computed while tracing (or that a guarded fact implies)."""
+        """The tracker of a value that was computed during tracing (or that guards imply)."""
         kind = type(value)
         if kind in _CONSTANTS:
             return ConstantVariable(value)
@@ -103,12 +103,12 @@ class KnownValues:
         return wrap(self.attempt, value, self._guards.const(value))
 
     def key_of(self, variable: VariableTracker) -> Any:
-        """What stands for a key of a dict that was found; its hash must be known without running the program's code."""
+        """The hashable stand-in for a dict key. Hashing it must not run user code."""
         try:
             key = variable.key()
             hash(key)
         except (NotConstant, TypeError):
-            unsupported(UnsupportedOperation("use as a dict's or set's key", variable.describe()))
+            unsupported(UnsupportedOperation("use as a key of a dict or set", variable.describe()))
         self.addresses.note(key)
         return key
 
@@ -116,16 +116,16 @@ class KnownValues:
         return wrap_opaque(self.attempt, value, source, why)
 
     def guard_globals(self, function: types.FunctionType, source: Source) -> None:
-        """Functions with the same code as this one have the same globals."""
+        """Guard that the function at the source has these globals: other functions may share its code."""
         source.child("c_attr", "__globals__").check("id", function.__globals__)
 
     @property
     def scopes(self) -> Iterable[GlobalScope]:
-        """The globals that were looked at."""
+        """The namespaces of globals that were read or written."""
         return self._scopes.values()
 
     def scope(self, namespace: dict[str, Any]) -> GlobalScope:
-        """The globals of a function, one object for each dict."""
+        """The globals of a function: one tracker for each dict."""
         found = self._scopes.get(id(namespace))
         if found is None:
             if namespace is self._root_namespace:
@@ -141,7 +141,7 @@ class KnownValues:
         return found
 
     def builtin(self, name: str) -> VariableTracker | None:
-        """A name of the builtins module."""
+        """The tracker of a builtin; None if there is none of this name."""
         found = self._builtins.get(name)
         if found is None:
             namespace = self._guards.root.child("builtins")

@@ -1,4 +1,7 @@
-"""Arguments of a frame whose death the program may see: the step that lets go of one is CPython's to take."""
+"""Arguments whose deallocation user code can observe (finalizers, weakref callbacks).
+
+The instruction that drops the last reference to one runs in CPython, so the graph breaks before it.
+"""
 
 from __future__ import annotations
 
@@ -12,35 +15,39 @@ from dynamo_lite.variables.python.objects.weak_reference import WeakReferenceVar
 
 
 class ObservableLifetimes:
-    """What else holds an object has a place of its own, and writing there is looked after by `SideEffects.check_deallocation`."""
+    """The watched arguments of one attempt.
+
+    Only the frame's own references are watched here. `SideEffects.check_deallocation` looks after references from
+    attributes, containers and globals, which are dropped by overwriting them.
+    """
 
     def __init__(self) -> None:
-        self._held: list[LazyVariable] = []
+        self._watched: list[LazyVariable] = []
 
-    def among(self, arguments: Iterable[VariableTracker]) -> None:
-        """Those of the frame that is translated."""
+    def watch(self, arguments: Iterable[VariableTracker]) -> None:
+        """Watch those of the frame's arguments whose deallocation is observable."""
         lazy = [each for each in arguments if isinstance(each, LazyVariable)]
-        self._held = [each for each in lazy if id(type(each.value)) not in _PLAIN and _C.is_seen_to_die(each.value)]
+        self._watched = [each for each in lazy if id(type(each.value)) not in _PLAIN and _C.is_seen_to_die(each.value)]
 
     @property
-    def there_are(self) -> bool:
-        return bool(self._held)
+    def is_watching(self) -> bool:
+        return bool(self._watched)
 
     def holds_watched(self, value: VariableTracker) -> bool:
-        """Whether one is, or is in, a value."""
-        if not self._held:
+        """Whether a watched argument is reachable from a value."""
+        if not self._watched:
             return False
-        mortal = [_ids(each) for each in self._held]
-        return any(not found.isdisjoint(each) for found in _reached([value]) for each in mortal)
+        watched = [_ids(each) for each in self._watched]
+        return any(not reached.isdisjoint(each) for reached in _reachable_ids([value]) for each in watched)
 
     def close(self) -> None:
-        self._held = []
+        self._watched = []
 
-    def lost(self, holders: Iterable[Any]) -> LazyVariable | None:
-        """One that nothing has any more."""
-        missing = [(each, _ids(each)) for each in self._held]
-        for found in _reached(holders):
-            missing = [each for each in missing if found.isdisjoint(each[1])]
+    def first_unreachable(self, holders: Iterable[Any]) -> LazyVariable | None:
+        """The first watched argument that none of the holders refers to any more."""
+        missing = [(each, _ids(each)) for each in self._watched]
+        for reached in _reachable_ids(holders):
+            missing = [(each, ids) for each, ids in missing if reached.isdisjoint(ids)]
             if not missing:
                 return None
         return missing[0][0]
@@ -53,10 +60,9 @@ def _ids(value: LazyVariable) -> set[int]:
     return {id(value), id(value.value), id(value.realize() if value.is_realized else value)}
 
 
-def _reached(holders: Iterable[Any]) -> Iterator[set[int]]:
-    """Ids of all that trackers have in them, keys that stand for themselves among it: those known so far, each time
-    before what was found last is looked into. An argument is in its variable, as a rule, and what the others have in
-    them is not asked then."""
+def _reachable_ids(holders: Iterable[Any]) -> Iterator[set[int]]:
+    """Breadth-first over what the holders refer to: after each level, the ids of all trackers and objects so far, keys
+    of containers included. Most arguments are still in their variable, so callers rarely need a second level."""
     waiting, found = [*holders], set[int]()
     while waiting:
         new = [each for each in {id(each): each for each in waiting}.values() if id(each) not in found]

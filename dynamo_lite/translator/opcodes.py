@@ -1,20 +1,25 @@
-"""Where handlers of opcodes register: ``HANDLERS`` by name, ``REFUSED`` with the reason."""
+"""The registry of opcode handlers: ``HANDLERS`` by opcode name, and ``REFUSED``, the opcodes that break the graph."""
 
 from __future__ import annotations
 
 import dis
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
+from dynamo_lite.bytecode import Instruction
 from dynamo_lite.bytecode.instructions import EXCEPT_STAR
 
-Handler = Callable[[Any, Any], None]
+if TYPE_CHECKING:
+    from .core import InstructionTranslator
+
+Handler = Callable[["InstructionTranslator", Instruction], None]
 HANDLERS: dict[str, Handler] = {}
 REFUSED: dict[str, str] = {}
+"""Opcode name -> why it is not traced."""
 
 
 def opcode(*names: str) -> Callable[[Handler], Handler]:
-    """Register the handler of these opcodes: ``handler(tx, instruction)``."""
+    """Register ``handler(tx, instruction)`` for these opcodes."""
 
     def register(fn: Handler) -> Handler:
         for name in names:
@@ -26,27 +31,27 @@ def opcode(*names: str) -> Callable[[Handler], Handler]:
 
 
 def refuse(why: str, *names: str) -> None:
-    """These opcodes break the graph, for this reason."""
+    """Let these opcodes break the graph, for this reason."""
     for name in names:
         REFUSED[name] = why
 
 
-refuse("it is part of the encoding and gone after decoding", "CACHE", "EXTENDED_ARG", "RESERVED")
+refuse("it belongs to the encoding, and decoding removes it", "CACHE", "EXTENDED_ARG", "RESERVED")
 refuse(
-    "an instrumented form is never seen: code is decoded as it was compiled",
+    "code is decoded in its original, not in its instrumented form",
     *(name for name in dis.opmap if name.startswith("INSTRUMENTED_")),
 )
 refuse(
-    "it exists in the compiler alone",
+    "it is a pseudo-instruction of CPython's compiler",
     *(name for name, number in dis.opmap.items() if number > 255 and name != "LOAD_METHOD"),
 )
-refuse("coroutines are left to CPython", "BEFORE_ASYNC_WITH", "GET_AITER", "GET_ANEXT", "GET_AWAITABLE")
-refuse("coroutines are left to CPython", "END_ASYNC_FOR", "ASYNC_GEN_WRAP", "INTERPRETER_EXIT")
-refuse("it belongs to modules", "IMPORT_STAR", "PRINT_EXPR")
+refuse("coroutines run in CPython", "BEFORE_ASYNC_WITH", "GET_AITER", "GET_ANEXT", "GET_AWAITABLE")
+refuse("coroutines run in CPython", "END_ASYNC_FOR", "ASYNC_GEN_WRAP", "INTERPRETER_EXIT")
+refuse("it occurs in modules and interactive code only", "IMPORT_STAR", "PRINT_EXPR")
 refuse("`except*` runs in CPython", *EXCEPT_STAR)
 refuse("it belongs to `except*` and type parameters, which run in CPython", "CALL_INTRINSIC_2")
 refuse(
-    "it belongs to class bodies and modules, which run once",
+    "it occurs in class bodies and modules, which run once",
     *("LOAD_NAME", "STORE_NAME", "DELETE_NAME", "SETUP_ANNOTATIONS"),
     *("LOAD_CLASSDEREF", "LOAD_LOCALS", "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS"),
 )

@@ -1,13 +1,14 @@
-"""Python's operations on traced values: what the opcodes, the models of builtins and the kinds of values all build on.
+"""Python's operations on traced values, as CPython's abstract object layer has them (``PyObject_GetAttr`` …).
 
-`InstructionTranslator` derives from `Operations`; everything here is stated in terms of ``self`` as the translator.
+Opcode handlers, models of builtins and the kinds of values all build on these. `InstructionTranslator` derives from
+`Operations`, so ``self`` is the translator here.
 """
 
 from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dynamo_lite.insight.break_reasons import DisabledCall, UnknownCall, UnsupportedAttribute, UnsupportedOperation
@@ -29,7 +30,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
-from dynamo_lite.variables.core.protocols import Attempt
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.classes import class_checks
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.classes.construct import construct
@@ -42,29 +43,25 @@ from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, Symboli
 from dynamo_lite.variables.python.objects.exception import ExceptionVariable, ExistingExceptionVariable
 from dynamo_lite.variables.python.objects.user_object import (
     UserObjectVariable,
-    builtin_value,
 )
 
 if TYPE_CHECKING:
-    from .core import InstructionTranslator
-
+    _Base = Translator
+else:
+    _Base = object
 
 _SEQUENCES = (list, tuple, deque)
-_IDS_OF_SEQUENCES = frozenset(map(id, _SEQUENCES))  # a class that is held against them may compare itself
-"""Classes that have no arithmetic of numbers. Those that derive from them in Python have."""
+_IDS_OF_SEQUENCES = frozenset(map(id, _SEQUENCES))
+"""Classes without number slots in C, by id: a metaclass may compare classes."""
+_FOLDING_ERRORS: tuple[type[Exception], ...] = (Warning, *code_origin.FOLDED_ERRORS)
+_NO_SAMPLE: tuple[type[Exception], ...] = (NotConstant, *code_origin.FOLDED_ERRORS)
+"""Errors of an operation on sample operands: an operand has no sample value, or an empty one."""
 _NO_INTEGER = "'{}' object cannot be interpreted as an integer"
 _NO_SLICE_INDEX = "slice indices must be integers or None or have an __index__ method"
 
 
-class Operations:
-    """Mixin. The translator brings ``attempt``, ``guards``, ``graph``, ``effects``, ``handled``, ``call_function``."""
-
-    attempt: Attempt
-    guards: Any
-    graph: Any
-    effects: Any
-    handled: VariableTracker | None
-    call_function: Callable[..., VariableTracker]
+class Operations(_Base):
+    """The part of the translator that is the same in every frame."""
 
     generic_getattr = attributes.generic_getattr
     plain_truth = attributes.plain_truth
@@ -76,14 +73,16 @@ class Operations:
     def make(self, value: Any) -> VariableTracker:
         return self.attempt.values.make(value)
 
-    def fold(self, function: Callable[..., Any], args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
-        """Call real Python on known values; what it raises, the traced program raises."""
+    def fold(
+        self, function: Callable[..., Any], args: Iterable[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Call a function on constants. The traced program raises what it raises."""
         try:
             return function(*args, **(kwargs or {}))
-        except (Warning, *code_origin.FOLDED_ERRORS) as error:
+        except _FOLDING_ERRORS as error:
             reraise_if_from_signal(error)
             if isinstance(error, Warning) or type(error).__module__ != "builtins":
-                unsupported(UnsupportedOperation("a call", f"known values, which raises {type(error).__name__}"))
+                unsupported(UnsupportedOperation("a call", f"constants, which raises {type(error).__name__}"))
             self.raise_error(type(error), *error.args)
 
     def raise_error(self, cls: type[BaseException], *args: Any) -> NoReturn:
@@ -93,7 +92,7 @@ class Operations:
     def raise_with(
         self, cls: type[BaseException], args: Args, attrs: dict[str, VariableTracker] | None = None
     ) -> NoReturn:
-        """Raise in the traced program, with arguments that are traced values."""
+        """Raise in the traced program, with trackers as arguments and attributes."""
         error = ExceptionVariable(cls, args)
         error.attrs.update(attrs or {})
         error.context = self.handled
@@ -103,31 +102,32 @@ class Operations:
         return SetVariable.of(self, items)
 
     def combine_views(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
-        """An operator of a dict's keys or items."""
+        """A set operator on a dict's keys or items."""
         return combine_views(self, symbol, left, right)
 
     def raise_attribute_error(self, owner: VariableTracker, name: str, message: str) -> NoReturn:
-        """AttributeError as attribute access raises it: it knows the object and the name."""
+        """Raise an AttributeError with its ``name`` and ``obj`` set, as attribute access does."""
         self.raise_with(AttributeError, [ConstantVariable(message)], {"name": ConstantVariable(name), "obj": owner})
 
     def raise_name_error(self, name: str, message: str) -> NoReturn:
-        """NameError as the interpreter raises it: it knows the name."""
+        """Raise a NameError with its ``name`` set, as the interpreter does."""
         self.raise_with(NameError, [ConstantVariable(message)], {"name": ConstantVariable(name)})
 
     def raise_stop_iteration(self, value: VariableTracker | None) -> NoReturn:
         self.raise_with(StopIteration, [] if value is None or self.is_none(value) else [value])
 
     def python_value(self, variable: VariableTracker, drain: bool = False) -> Any:
-        """The Python value of something all whose parts are known, containers included (a fresh one). ``drain``: what
-        asks goes over the items of an iterator and does nothing else with it.
+        """The Python value of a constant, or of a container of constants (a copy). ``drain``: the caller iterates over
+        an iterator once and does nothing else with it.
 
-        Raises Unsupported where a part isn't."""
+        Raises:
+            Unsupported: something in it is not constant.
+        """
         variable = variable.realize()
         return variable.drained_value(self) if drain else variable.python_value(self)
 
     def is_plain(self, variable: VariableTracker) -> bool:
-        """Whether it is a known constant whose text is no matter of the program's code, or a builtin container of such
-        alone."""
+        """Whether it is a constant whose ``repr`` runs no user code, or a builtin container of only such values."""
         return variable.realize().is_plain(self)
 
     def percent(self, template: str, values: VariableTracker) -> VariableTracker:
@@ -143,11 +143,11 @@ class Operations:
         return isinstance(variable, ConstantVariable) and variable.value is None
 
     def index_value(self, variable: VariableTracker, message: str = _NO_INTEGER) -> Any:
-        """What ``__index__`` gives. ``message``: of the TypeError where there is none."""
+        """The result of ``__index__``. ``message``: of the TypeError if there is no such method."""
         return variable.index(self, message)
 
     def is_index(self, variable: VariableTracker) -> bool:
-        """Whether it is an integer or stands for one."""
+        """Whether it is an integer or has ``__index__``."""
         return self.lookup(variable.python_type(), "__index__") is not MISSING
 
     def is_iterable(self, variable: VariableTracker) -> bool:
@@ -159,16 +159,16 @@ class Operations:
             self.raise_error(TypeError, message)
 
     def subscript_value(self, key: VariableTracker, message: str) -> Any:
-        """The integer or slice by which a sequence is indexed."""
+        """The integer or slice that indexes a sequence."""
         return self.slice_value(key) if isinstance(key, SliceVariable) else self.index_value(key, message)
 
     def slice_value(self, variable: SliceVariable) -> slice:
-        """A slice by known numbers."""
-        parts = [part.realize() for part in variable.parts]
-        found = slice(*(None if self.is_none(part) else self.index_value(part, _NO_SLICE_INDEX) for part in parts))
-        if found.step == 0:
+        """A slice with constant bounds."""
+        bounds = [bound.realize() for bound in variable.parts]
+        value = slice(*(None if self.is_none(each) else self.index_value(each, _NO_SLICE_INDEX) for each in bounds))
+        if value.step == 0:
             self.raise_error(ValueError, "slice step cannot be zero")
-        return found
+        return value
 
     # -- identity, truth, comparison -------------------------------------------------------------------------------
 
@@ -180,16 +180,16 @@ class Operations:
             return False
         first, second = one.identity(), other.identity()
         if type(first) is type(second) is ConstantVariable:
-            return self._one_constant(first.value, second.value)
+            return self._identical_constants(first.value, second.value)
         if first is second or (type(first) is tuple and first == second):
             return True
         if one.python_type() is other.python_type():
-            for each in (one, other, *_owner(first), *_owner(second)):
+            for each in (one, other, *_owners(first), *_owners(second)):
                 self.guard_distinct(each)
         return False
 
-    def _one_constant(self, one: Any, other: Any) -> bool:
-        """Equal constants may be one object or two, but for the small integers."""
+    def _identical_constants(self, one: Any, other: Any) -> bool:
+        """Whether two constants are one object. Break the graph for equal ones: only small integers are always one."""
         if type(one) is not type(other) or (one != other and (one == one or other == other)):
             return False
         if type(one) is not int or not -5 <= one <= 256:
@@ -197,19 +197,18 @@ class Operations:
         return True
 
     def guard_distinct(self, variable: VariableTracker) -> None:
-        """That two places hold different objects is a fact of this call, where neither is guarded by identity."""
-        if variable.source is not None and not isinstance(variable, _NO_OBJECTS):
+        """Guard that this object is none of the other distinct ones, unless its kind is compared by value."""
+        if variable.source is not None and not isinstance(variable, _COMPARED_BY_VALUE):
             self.guards.distinct(variable.source)
 
     def truth(self, variable: VariableTracker) -> bool:
         """``bool(variable)``."""
-        kind = type(variable)
-        if kind is ConstantVariable:
-            return bool(variable.value)  # type: ignore[attr-defined]
+        if type(variable) is ConstantVariable:
+            return bool(variable.value)
         return variable.realize().truth(self)
 
     def same_or_equal(self, one: VariableTracker, other: VariableTracker) -> bool:
-        """What containers use: ``one is other or one == other``."""
+        """``one is other or one == other``, as containers compare."""
         one, other = one.realize(), other.realize()
         if one is other:
             return True
@@ -220,7 +219,7 @@ class Operations:
         return self.identical(one, other) or self.truth(self.compare("==", one, other).realize())
 
     def _equal_numbers(self, one: VariableTracker, other: VariableTracker) -> bool:
-        """The same where one may differ from call to call. Equal objects may be one, others can't be: but NaN."""
+        """`same_or_equal` for symbolic numbers. Unequal ones are different objects, but for NaN: guard against that."""
         if self.truth(self.compare("==", one, other).realize()):
             return True
         for each in (one, other):
@@ -229,7 +228,7 @@ class Operations:
         return False
 
     def compare(self, symbol: str, one: VariableTracker, other: VariableTracker) -> VariableTracker:
-        """A rich comparison: the operands' methods, the right one's first where its class derives from the left's."""
+        """A rich comparison. The right operand's method comes first if its class derives from the left's."""
         if isinstance(one, ConstantVariable) and isinstance(other, ConstantVariable):
             return self.make(self.fold(COMPARE[symbol], (one.value, other.value)))
         derived, base = other.python_type(), one.python_type()
@@ -238,7 +237,7 @@ class Operations:
             pairs.reverse()
         for left, sign, right in pairs:
             if not isinstance(left, UserObjectVariable):
-                right = builtin_value(right)  # C looks at the value of an object whose class derives from its own
+                right = unwrapped(right)  # a comparison in C reads the value of an instance of a derived class
             if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
                 return self.make(self.fold(COMPARE[sign], (left.value, right.value)))
             found = left.compare(self, sign, right)
@@ -250,7 +249,7 @@ class Operations:
         self.refuse_operands(f"`{symbol}`", COMPARE[symbol], one, other)
 
     def _check_default_equality(self, one: VariableTracker, other: VariableTracker) -> None:
-        """Equality by identity is right only where neither class says otherwise, or the kinds can't be equal."""
+        """Break the graph unless ``==`` falls back on identity for both operands."""
         for left, right in ((one, other), (other, one)):
             kind = left.python_type()
             answered = left.implements_equality or left.is_constant() or class_lookup(kind, "__eq__") is object.__eq__
@@ -258,8 +257,8 @@ class Operations:
                 unsupported(UnsupportedOperation("`==`", f"{left.describe()} and {right.describe()}"))
 
     def _overloads_reflected(self, symbol: str, left: type, right: type) -> bool:
-        """Whether the right operand is asked first: its class derives from the left's and has a reflected method of
-        its own, or it is a number of some kind beside a sequence, which can do this as a sequence alone."""
+        """Whether the right operand's method comes first. Its class derives from the left's and overrides the reflected
+        method; or it has number slots, and the left one is a sequence, whose slots come after all number slots."""
         name = method_of(symbol, "r")
         if id(left) in _IDS_OF_SEQUENCES and not issubclass(right, (*_SEQUENCES, int)):
             return self.lookup(right, name) is not MISSING
@@ -268,12 +267,12 @@ class Operations:
         return self.lookup(right, name) not in (MISSING, self.lookup(left, name))
 
     def refuse_operands(self, operation: str, function: Callable[..., Any], *operands: VariableTracker) -> NoReturn:
-        """No operand's methods took the operation: raise what CPython raises for operands of their types."""
+        """Raise the TypeError that CPython raises for operands of these types, or break the graph if there is none."""
         try:
             function(*[operand.sample_value() for operand in operands])
         except TypeError as refused:
             self.raise_error(TypeError, *refused.args)
-        except (NotConstant, *code_origin.FOLDED_ERRORS):  # there is none for an operand, or it is empty
+        except _NO_SAMPLE:
             pass
         unsupported(UnsupportedOperation(operation, " and ".join(operand.describe() for operand in operands)))
 
@@ -286,7 +285,7 @@ class Operations:
         right: VariableTracker,
         inplace: Callable[[Any, Any], Any] | None = None,
     ) -> VariableTracker:
-        """``left symbol right`` with reflected methods as the data model has them."""
+        """``left symbol right``, with reflected methods."""
         if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
             return self.make(self.fold(inplace or BINARY[symbol], (left.value, right.value)))
         kinds = left.python_type(), right.python_type()
@@ -304,7 +303,7 @@ class Operations:
         self.refuse_operands(f"`{symbol}`", BINARY[symbol] if inplace is None else inplace, left, right)
 
     def _repeat(self, sequence: VariableTracker, count: VariableTracker) -> VariableTracker | None:
-        """``sequence * count`` for an object that says what integer it is."""
+        """``sequence * count`` for an instance of a user class with ``__index__``."""
         if not isinstance(count, UserObjectVariable) or self.lookup(count.cls, "__index__") is MISSING:
             return None
         if not issubclass(sequence.python_type(), (str, bytes, list, tuple)):
@@ -312,7 +311,7 @@ class Operations:
         return self.binary("*", sequence, ConstantVariable(self.index_value(count)))
 
     def inplace(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
-        """``left symbol= right``: what is bound to the left side after it."""
+        """``left symbol= right``: the value that is assigned to the left side."""
         kinds = left.python_type(), right.python_type()
         found = None
         if id(kinds[0]) in _IDS_OF_SEQUENCES and self._overloads_reflected(symbol, *kinds):
@@ -340,7 +339,7 @@ class Operations:
         return variable.realize().iterate(self).realize()
 
     def contains_by_iteration(self, variable: VariableTracker, item: VariableTracker) -> bool:
-        """``item in variable`` for what has no ``__contains__``: no item is taken after the one that is found."""
+        """``item in variable`` without ``__contains__``: iterate up to the first equal item."""
         try:
             iterator = self.iterate(variable)
         except ObservedException as observed:
@@ -351,7 +350,7 @@ class Operations:
         return any(self.same_or_equal(each, item) for each in remaining_items(self, iterator))
 
     def checked_iterator(self, found: VariableTracker) -> VariableTracker:
-        """What an ``__iter__`` of the program's returned."""
+        """The result of a user-defined ``__iter__``; TypeError if it is no iterator."""
         kind = found.python_type()
         if self.lookup(kind, "__next__") is MISSING:
             self.raise_error(TypeError, f"iter() returned non-iterator of type {kind.__name__!r}")
@@ -363,14 +362,14 @@ class Operations:
         return GetItemIterator(variable)
 
     def next(self, iterator: VariableTracker) -> VariableTracker:
-        """``next(iterator)`` as the program sees it: StopIteration at the end."""
+        """``next(iterator)`` in the traced program: StopIteration at the end."""
         try:
             return iterator.next(self)
         except Exhausted as end:
             self.raise_stop_iteration(end.value)
 
     def next_by_call(self, method: VariableTracker, args: Args | None = None) -> VariableTracker:
-        """The next item of an object whose ``__next__`` is ``method``; its StopIteration is the end."""
+        """The next item of an iterator whose ``__next__`` is ``method``. Its StopIteration becomes `Exhausted`."""
         try:
             return self.call(method, args or [], {}).realize()
         except ObservedException as observed:
@@ -398,37 +397,36 @@ class Operations:
         return isinstance(iterator, GeneratorVariable) or self.has_attribute(iterator, "throw")
 
     def unpack(self, variable: VariableTracker, enough: int | None = None) -> list[VariableTracker]:
-        """The items for an assignment to several targets: not more than ``enough`` are taken."""
+        """The items for an assignment to several targets. At most ``enough`` are taken."""
         if isinstance(variable, SequenceVariable):
             return list(variable.items)
         self.check_iterable(variable, f"cannot unpack non-iterable {variable.python_type().__name__} object")
         iterator = self.iterate(variable)
-        found: list[VariableTracker] = []
-        while enough is None or len(found) < enough:
+        items: list[VariableTracker] = []
+        while enough is None or len(items) < enough:
             try:
-                found.append(iterator.next(self))
+                items.append(iterator.next(self))
             except Exhausted:
                 break
-        return found
+        return items
 
     def as_dict(self, variable: VariableTracker) -> DictVariable | None:
-        """A mapping's items as a dict; None for what is no mapping."""
+        """The items of a mapping as a dict; None if it isn't a mapping."""
         return variable.realize().mapping_items(self)
 
     def collected_items(self, variable: VariableTracker) -> DictVariable | None:
-        """The same by its ``keys`` and ``__getitem__``."""
+        """The items of a mapping by its ``keys`` and ``__getitem__``; None if it has no ``keys``."""
         if self.lookup(variable.python_type(), "keys") is MISSING:
             return None
-        made = DictVariable({})
+        items = DictVariable({})
         for key in self.call(variable.getattr(self, "keys").realize(), [], {}).realize().elements(self):
-            made.put(self, key, variable.getitem(self, key))
-        return made
+            items.put(self, key, variable.getitem(self, key))
+        return items
 
     def sort(self, items: list[VariableTracker], key: VariableTracker | None, reverse: bool) -> None:
-        """Sort in place as ``list.sort`` does: by its comparisons, in their order, and as far as they went where one
-        raises."""
-        plain = key is None or self.is_none(key)
-        keys = items if plain else [self.call(key, [item], {}).realize() for item in items]
+        """``list.sort`` in place: CPython's sort decides which items to compare. If a comparison raises, the items stay
+        partly sorted, as in CPython."""
+        keys = items if key is None or self.is_none(key) else [self.call(key, [each], {}).realize() for each in items]
         rows = [_Row(self, one, item) for one, item in zip(keys, items)]
         try:
             rows.sort(reverse=reverse)
@@ -450,7 +448,7 @@ class Operations:
     # -- attributes ------------------------------------------------------------------------------------------------
 
     def attribute(self, owner: VariableTracker, name: str) -> VariableTracker:
-        """``owner.name`` as ``PyObject_GetAttr`` gets it: an AttributeError that says not of what is told."""
+        """``owner.name``. As in ``PyObject_GetAttr``, an AttributeError without ``name`` and ``obj`` gets them."""
         try:
             return owner.getattr(self, name)
         except ObservedException as observed:
@@ -459,7 +457,7 @@ class Operations:
             raise
 
     def method(self, owner: VariableTracker, name: str) -> VariableTracker:
-        """``owner.name`` for a call at once: what a plain object's property raises is left as it is."""
+        """``owner.name`` of a method call. An AttributeError raised by a property keeps its ``name`` and ``obj``."""
         try:
             return owner.getattr(self, name)
         except ObservedException as observed:
@@ -474,7 +472,7 @@ class Operations:
         return self.attribute_or_none(variable, name) is not None
 
     def attribute_or_none(self, variable: VariableTracker, name: str) -> VariableTracker | None:
-        """The attribute, which is asked for once; None where that raises AttributeError."""
+        """The attribute, read once; None if that raises AttributeError."""
         try:
             return variable.getattr(self, name)
         except ObservedException as observed:
@@ -483,7 +481,7 @@ class Operations:
             raise
 
     def getattr_by_hook(self, variable: VariableTracker, hook: VariableTracker, name: str) -> VariableTracker:
-        """Through the class's own ``__getattribute__``, bound, then its ``__getattr__``."""
+        """The attribute by a user-defined ``__getattribute__`` (``hook``, bound), then by ``__getattr__``."""
         try:
             return self.call(hook, [ConstantVariable(name)], {})
         except ObservedException as observed:
@@ -494,13 +492,15 @@ class Operations:
             return self.call(method, [ConstantVariable(name)], {})
 
     def special_method(self, variable: VariableTracker, name: str, protocol: str) -> VariableTracker:
-        """A special method looked up on the class alone."""
+        """A bound special method, looked up on the class."""
         cls = variable.python_type()
         raw = self.lookup(cls, name)
         if raw is MISSING:
             self.raise_error(TypeError, f"'{cls.__name__}' object does not support the {protocol}")
         if not isinstance(variable, UserObjectVariable):
-            unsupported(UnsupportedAttribute(variable.describe(), name, f"for the {protocol}"))
+            unsupported(
+                UnsupportedAttribute(variable.describe(), name, f"the {protocol} of this class is not modelled")
+            )
         return bind(self, raw, name, variable, cls)
 
     def is_instance(self, variable: VariableTracker, classinfo: VariableTracker) -> bool:
@@ -514,11 +514,11 @@ class Operations:
     # -- calls -----------------------------------------------------------------------------------------------------
 
     def call(self, function: VariableTracker, args: Args, kwargs: Kwargs) -> VariableTracker:
-        """Call anything."""
+        """Call any object."""
         return function.realize().call(self, args, kwargs)
 
     def find_model(self, function: Any) -> Callable[..., VariableTracker] | None:
-        """The model of a Python function that isn't inlined."""
+        """The model that replaces a Python function; None if the function is inlined."""
         if not isinstance(function, FunctionVariable):
             return None
         closure = registry.find_closure_model(function)
@@ -526,11 +526,11 @@ class Operations:
             return closure
         model = registry.find_model(function.value)
         if model is not None and function.source is not None:
-            function.source.check("id", function.value)  # others of the same code have none
+            function.source.check("id", function.value)  # other functions with this code have no model
         return model
 
     def check_inlinable(self, function: Any) -> None:
-        """Break the graph where a Python function may not be inlined."""
+        """Break the graph if a Python function may not be inlined."""
         code = function.code
         why = code_origin.why_not_inlined(code, function.value if isinstance(function, FunctionVariable) else None)
         if (
@@ -538,10 +538,11 @@ class Operations:
             and function.value.__builtins__ is not self.attempt.values.builtins_namespace  # type: ignore[attr-defined]
             and not function.value.__globals__.keys() >= set(code.co_names)
         ):
-            why = "its builtins are not those of the frame"
+            why = "its builtins module is not the frame's"
+        if why == code_origin.DISABLED:
+            unsupported(DisabledCall(function.describe()))
         if why is not None:
-            kind = DisabledCall if why == code_origin.DISABLED else UnknownCall
-            unsupported(kind(function.describe(), why) if kind is UnknownCall else DisabledCall(function.describe()))
+            unsupported(UnknownCall(function.describe(), why))
 
     def construct(self, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
         """Call a class."""
@@ -550,7 +551,7 @@ class Operations:
     def class_method(self, cls: ClassVariable, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """A method in C called on a class: ``type``'s own, or a builtin's class method."""
         if not class_compares_by_identity(cls.value):
-            unsupported(UnsupportedAttribute(cls.describe(), name, "its metaclass compares classes"))
+            unsupported(UnsupportedAttribute(cls.describe(), name, "its metaclass overrides the comparison of classes"))
         handler = registry.class_method(cls.value, name)
         if handler is not None:
             return call_handler(handler, (self, cls, *args), kwargs, f"{cls.value.__name__}.{name}")
@@ -564,8 +565,8 @@ class Operations:
         unsupported(UnsupportedAttribute(cls.describe(), name, "the class method is not modelled"))
 
 
-def _owner(identity: Any) -> tuple[VariableTracker, ...]:
-    """What an identity hangs on, where it is another object's."""
+def _owners(identity: Any) -> tuple[VariableTracker, ...]:
+    """The objects that an identity depends on, if it is derived from other objects' identities."""
     return identity[1:] if type(identity) is tuple else ()
 
 
@@ -573,17 +574,17 @@ _NUMBERS_AND_TEXT = frozenset({int, float, complex, bool, str, bytes})
 """Classes whose class methods are pure."""
 
 
-_NO_OBJECTS = (ConstantVariable, SymbolicNumber, ClassVariable)
-"""Kinds that are told by their values, or guarded by identity."""
+_COMPARED_BY_VALUE = (ConstantVariable, SymbolicNumber, ClassVariable)
+"""Kinds that are guarded by value, or by identity already."""
 _COMPARED_BY_IDENTITY = frozenset({types.FunctionType, types.BuiltinFunctionType, types.ModuleType})
 
 
 class _Row:
-    """An item and what it is sorted by."""
+    """An item and its sort key."""
 
     __slots__ = ("tx", "key", "item")
 
-    def __init__(self, tx: InstructionTranslator, key: VariableTracker, item: VariableTracker) -> None:
+    def __init__(self, tx: Translator, key: VariableTracker, item: VariableTracker) -> None:
         self.tx = tx
         self.key = key
         self.item = item

@@ -12,6 +12,7 @@ from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.python.containers.sequence import SliceVariable
 
 from .opcodes import opcode
+from .stack import load_builtin
 
 if TYPE_CHECKING:
     from .core import InstructionTranslator
@@ -143,19 +144,18 @@ def format_value(tx: InstructionTranslator, instruction: Instruction) -> None:
     value = tx.pop()
     conversion = flags & 3
     if conversion:
-        value = tx.call(tx.attempt.values.builtin(_CONVERSIONS[conversion]).realize(), [value], {}).realize()
+        value = tx.call(load_builtin(tx, _CONVERSIONS[conversion]), [value], {}).realize()
     tx.stack.append(tx.format(value, spec))
 
 
 @opcode("BUILD_STRING")
 def build_string(tx: InstructionTranslator, instruction: Instruction) -> None:
-    parts = tx.popn(instruction.arg)
-    text = joined(tx, [part.realize() for part in parts])
+    text = joined(tx, tx.popn(instruction.arg))
     if text is None:
-        tx.refuse(instruction, "it joins strings that are not known")
+        tx.refuse(instruction, "it joins strings whose values are not constant")
     tx.stack.append(text)
 
 
 @opcode("GET_LEN")
 def get_len(tx: InstructionTranslator, instruction: Instruction) -> None:
-    tx.stack.append(tx.length(tx.stack[-1].realize()))
+    tx.stack.append(tx.length(tx.peek()))

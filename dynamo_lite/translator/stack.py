@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.invariant_reads import check_cell, check_global, is_read_later
 from dynamo_lite.variables.core.null import NULL, unbound_local
+from dynamo_lite.variables.python.containers.sequence import TupleVariable
 from dynamo_lite.variables.python.functions.function import CellVariable
 
 from .opcodes import opcode
@@ -54,7 +55,15 @@ def load_const(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 
 def constant_of_code(tx: InstructionTranslator, value: Any) -> VariableTracker:
-    return tx.attempt.values.constant_tuple(value) if type(value) is tuple else tx.make(value)  # type: ignore[no-any-return]
+    """The tracker of one of the code object's constants."""
+    return tx.attempt.values.constant_tuple(value) if type(value) is tuple else tx.make(value)
+
+
+def pop_tuple(tx: InstructionTranslator) -> TupleVariable:
+    """Take a tuple that the compiler put on the stack."""
+    value = tx.pop()
+    assert isinstance(value, TupleVariable)
+    return value
 
 
 @opcode("LOAD_FAST", "LOAD_FAST_CHECK")
@@ -100,13 +109,13 @@ def load_closure(tx: InstructionTranslator, instruction: Instruction) -> None:
 def load_deref(tx: InstructionTranslator, instruction: Instruction) -> None:
     content = tx.cells[instruction.argval].load()
     if content is None:
-        _unbound_cell(tx, instruction.argval)
+        _raise_unbound_cell(tx, instruction.argval)
     if tx.graph.bodies and is_read_later(tx):
         check_cell(tx, tx.cells[instruction.argval], instruction.argval, content)
     tx.stack.append(content)
 
 
-def _unbound_cell(tx: InstructionTranslator, name: str) -> None:
+def _raise_unbound_cell(tx: InstructionTranslator, name: str) -> NoReturn:
     if name in tx.own_cells:
         tx.raise_error(UnboundLocalError, unbound_local(name))
     message = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
@@ -122,7 +131,7 @@ def store_deref(tx: InstructionTranslator, instruction: Instruction) -> None:
 def delete_deref(tx: InstructionTranslator, instruction: Instruction) -> None:
     cell = tx.cells[instruction.argval]
     if cell.load() is None:
-        _unbound_cell(tx, instruction.argval)
+        _raise_unbound_cell(tx, instruction.argval)
     cell.set(tx, None)
 
 
@@ -134,15 +143,20 @@ def load_global(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 
 def load_global_name(tx: InstructionTranslator, name: str) -> VariableTracker:
-    """A global, or else a builtin."""
-    found = tx.scope.load(name)
-    if found is None:
-        found = tx.attempt.values.builtin(name)
-        if found is None:
-            tx.raise_name_error(name, f"name '{name}' is not defined")
-    elif tx.graph.bodies and is_read_later(tx):
-        check_global(tx.scope, name, found)
-    return found
+    """The global of this name, or else the builtin."""
+    value = tx.scope.load(name)
+    if value is None:
+        return load_builtin(tx, name)
+    if tx.graph.bodies and is_read_later(tx):
+        check_global(tx.scope, name, value)
+    return value
+
+
+def load_builtin(tx: InstructionTranslator, name: str) -> VariableTracker:
+    value = tx.attempt.values.builtin(name)
+    if value is None:
+        tx.raise_name_error(name, f"name '{name}' is not defined")
+    return value
 
 
 @opcode("STORE_GLOBAL")

@@ -1,20 +1,28 @@
-"""torch's state of the thread while tracing: contexts that are entered for real, grad mode, ``__torch_function__``."""
+"""torch's thread state while tracing: contexts entered for real, grad mode, ``__torch_function__``, warnings."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from dynamo_lite.variables.python.objects.user_object import overrides_torch_function
 
 
+class EnteredContext(Protocol):
+    """A context manager that is entered for real while tracing."""
+
+    def leave(self) -> None:
+        """Restore the state that entering it changed."""
+        ...
+
+
 class TorchState:
-    """What an attempt changes of the thread's state, and puts back when it ends."""
+    """The thread state that an attempt changes while tracing and restores when it ends."""
 
     def __init__(self) -> None:
-        self.contexts: list[Any] = []
+        self.contexts: list[EnteredContext] = []
         """Contexts that are entered for real while tracing, outermost first."""
         self.catch_warnings_blocks: list[Any] = []
         """Blocks of ``catch_warnings`` that were entered during tracing, outermost first."""
@@ -42,11 +50,13 @@ class TorchState:
 
     def enter(self) -> None:
         self._warns_always = torch.is_warn_always_enabled()
-        if any(action == "error" for action, *_ in warnings.filters):  # raised here it must be raised again
+        if any(
+            action == "error" for action, *_ in warnings.filters
+        ):  # a warning raised here must be raised at run time too
             torch.set_warn_always(True)
 
     def leave(self) -> None:
-        """Put the thread's state back as the attempt found it."""
+        """Restore the thread's state."""
         self.final_grad_mode = torch.is_grad_enabled()
         for context in reversed(self.contexts):
             context.leave()

@@ -36,6 +36,9 @@ from dynamo_lite.records.source import Source
 from .lookup import class_lookup, is_heap_type, is_user_defined, mro, own_namespace
 from .protocols import Attempt, Codegen, Translator
 
+if TYPE_CHECKING:
+    pass
+
 TEXTS: dict[str, Callable[..., str]] = {"__str__": str, "__repr__": repr}
 """The builtin that calls each special method which returns a value's text."""
 

@@ -41,7 +41,6 @@ Load = Callable[[], None]
 class Translator(Protocol):
     """Interprets one frame: the operations of Python on trackers, and the frame's state."""
 
-    attempt: Attempt
     guards: Guards
     graph: GraphBuilder
     effects: SideEffects
@@ -58,6 +57,11 @@ class Translator(Protocol):
     handled: VariableTracker | None
     """The exception that is being handled."""
     depth: int
+    kw_names: tuple[str, ...]
+    """Keyword names of the next call (KW_NAMES)."""
+
+    @property
+    def attempt(self) -> Attempt: ...
 
     @property
     def parent(self) -> Translator | None:
@@ -357,6 +361,14 @@ class TorchState(Protocol):
     def filters_at_graph_call(self) -> Any: ...
 
     def note_class(self, cls: type) -> None: ...
+
+
+class ObservableLifetimes(Protocol):
+    """Arguments whose deallocation user code can observe."""
+
+    def holds_watched(self, value: VariableTracker) -> bool:
+        """Whether a watched argument is reachable from a value."""
+        ...
 
 
 class BeforeGraph(Protocol):

@@ -37,7 +37,7 @@ class InstanceDictVariable(VariableTracker):
         """A copy of it as a dict, whose keys are guarded."""
         return self.of.namespace(tx)
 
-    def mapping_items(self, tx: Translator) -> VariableTracker | None:
+    def mapping_items(self, tx: Translator) -> DictVariable | None:
         return self.copied(tx)
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:

@@ -293,7 +293,7 @@ class DictVariable(ContainerVariable):
 
     # -- code ------------------------------------------------------------------------------------------------------
 
-    def mapping_items(self, tx: Translator) -> VariableTracker | None:
+    def mapping_items(self, tx: Translator) -> DictVariable | None:
         return self
 
     def fill_instance(self, cg: Codegen, base: type) -> None:
