@@ -1,4 +1,4 @@
-"""Records to bytecode: call the graph, replay the side effects, load values."""
+"""Emits a frame's new code: call the graph, replay the side effects, load values."""
 
 from __future__ import annotations
 
@@ -7,45 +7,45 @@ import itertools
 import sys
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
 from dynamo_lite import _C
 from dynamo_lite.bytecode import Handler, Instruction, emit
+from dynamo_lite.bytecode.instructions import Positions
 from dynamo_lite.exc import InternalError
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.insight.break_reasons import UnreconstructableValue
 from dynamo_lite.records.graph import GraphInput
-from dynamo_lite.records.restart import MadeByCPython, Restart
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import frozen, with_data
 from dynamo_lite.shapes.python_random import emit_state_restores, emit_state_saves
 from dynamo_lite.shapes.symbols import SYMBOLIC
 from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load
 from dynamo_lite.variables.python.numbers.symbolic import load_formula
 
-Load = Callable[[], None]
 _RESULTS = "___results"
-_MADE_ANEW = frozenset({int, float, complex, str, bytes})
-"""Types of constants of which CPython makes an object each time that it computes one."""
+_NEW_OBJECTS = frozenset({int, float, complex, str, bytes})
+"""Types of constants whose computation creates a new object each time."""
 _SMALL_INTEGERS = range(-5, 257)
 
 
-def unreconstructable(attempt: Any, tracker: VariableTracker, reason: BreakReason | None = None) -> NoReturn:
-    """A value survives the graph that generated code can't make: in the next attempt CPython creates it."""
-    provenance = attempt.provenance
-    why = UnreconstructableValue(tracker.describe()) if reason is None else reason
-    raise Restart(MadeByCPython(provenance.step_of(tracker), provenance.is_created_leaf(tracker), why))
+class Unreconstructable(Exception):
+    """A live value can't be created by generated code."""
+
+    def __init__(self, tracker: VariableTracker) -> None:
+        self.tracker = tracker
+        self.reason: BreakReason = UnreconstructableValue(tracker.describe())
 
 
 class PyCodegen:
-    """Emits the part of a frame's new code that comes after the graph call; `finish` puts prologue and call in front.
+    """Emits the part of a frame's new code that comes after the graph call; `finish` puts prologue and call before it.
 
-    ``load`` leaves a value on the stack and makes each object once: a value that was made inside is kept in a local
-    variable, so that what was one object in the program is one object again.
+    ``load`` pushes a value and creates each object once: an object created during tracing is kept in a local variable,
+    so that aliases in the program are aliases again.
     """
 
     def __init__(self, attempt: Attempt, code: types.CodeType) -> None:
@@ -53,21 +53,24 @@ class PyCodegen:
         self.code = code
         self.body: list[Instruction] = []
         self.outputs: dict[Any, str] = {}
-        """Tensors that the graph must return -> the local they are kept in."""
+        """Results of the graph (tensors and numbers) -> the local that each is kept in."""
         self._temps: dict[VariableTracker, str] = {}
         self._computed: dict[int, tuple[Any, str]] = {}
-        """id of a constant that the trace computed -> the constant, and the local that a new one is kept in."""
+        """id of a constant computed during tracing -> the constant, and the local that the new object is kept in."""
         self._filled: set[VariableTracker] = set()
-        """Those made by `make_then_fill`."""
+        """Objects created by `make_then_fill`."""
         self._recreated: set[VariableTracker] = set()
         self._count = 0
-        made = [each.node for each in attempt.graph.inputs if each.make]
-        made += [before for before, _ in attempt.graph.replaced.values()]
-        owned = [each for each in attempt.graph.made.values() if each.of is not None]  # to make one changes a tensor
-        made += [node for each in owned for node in (each.of.node, each.node) if node in attempt.graph.made]
-        self._made: dict[Any, str] = {node: self.temp("made") for node in made}
-        """Placeholders of what is made before the graph -> the local it is kept in."""
+        graph = attempt.graph
+        created = [each.node for each in graph.inputs if each.make]
+        created += [before for before, _ in graph.replaced.values()]
+        for each in graph.made.values():
+            if each.of is not None:  # creating it changes another tensor
+                created += [node for node in (each.of.node, each.node) if node in graph.made]
+        self._created: dict[torch.fx.Node, str] = {node: self.temp("created") for node in created}
+        """Placeholders of tensors that are created before the graph -> the local that each is kept in."""
         self.grad_mode: bool | None = None
+        """The grad mode at this point of the new code; None before the first change."""
 
     # -- instructions ----------------------------------------------------------------------------------------------
 
@@ -83,7 +86,9 @@ class PyCodegen:
 
     def load_const(self, value: Any) -> None:
         if isinstance(value, SYMBOLIC):
-            raise InternalError(f"the new code would hold {value!r}, which stands for another number in each call")
+            raise InternalError(
+                f"the new code would have {value!r} as a constant, whose value changes from call to call"
+            )
         self.add(emit.load_const(value))
 
     def load_fast(self, name: str) -> None:
@@ -99,7 +104,7 @@ class PyCodegen:
         self.add(emit.store_attr(name))
 
     def set_on_top(self, name: str, value: VariableTracker) -> None:
-        """Set an attribute of what is on top, which stays there."""
+        """Set an attribute of the object on top of the stack, which stays there."""
         self.copy_top()
         self.load(value)
         self.swap()
@@ -133,7 +138,7 @@ class PyCodegen:
         self.add(*emit.call(count, names))
 
     def call(self, function: Any, args: Sequence[Load]) -> None:
-        """Call a known object."""
+        """Call a constant."""
         self.call_named(function, args, {})
 
     def call_named(self, function: Any, args: Sequence[Load], kwargs: dict[str, Load]) -> None:
@@ -144,20 +149,20 @@ class PyCodegen:
         self._call(len(args) + len(kwargs), tuple(kwargs))
 
     def finish_call(self, args: Sequence[Load]) -> None:
-        """NULL and a function are on the stack: call it."""
+        """Call the function on the stack, which is above a NULL."""
         for load in args:
             load()
         self._call(len(args))
 
     def call_with_pair(self, function: Any) -> None:
-        """``function(one, other)`` of the two values on top of the stack, in their place."""
+        """Replace the two values on top of the stack by ``function(one, other)``."""
         names = self.temp("other"), self.temp("one")
         for name in names:
             self.store_fast(name)
         self.call(function, [functools.partial(self.load_fast, name) for name in reversed(names)])
 
     def call_with_top(self, function: Any, args: Sequence[Load]) -> None:
-        """``function(top, *args)`` for its effect; the top of the stack stays."""
+        """Call ``function(top, *args)`` for its effect. The top of the stack stays."""
         held = self.temp("held")
         self.copy_top()
         self.store_fast(held)
@@ -165,21 +170,19 @@ class PyCodegen:
         self.pop_top()
 
     def call_method_of_top(self, name: str) -> None:
-        """Replace the top of the stack by what its method returns."""
+        """Replace the top of the stack by the result of its method."""
         self.load_attr(name)
         self.push_null()
         self.swap()
         self._call(0)
 
     def delete_from(self, namespace: dict[str, Any], name: str) -> None:
-        """Whether it was there before or not: the program may have put it there."""
-        self.call(
-            dict.pop, [lambda: self.load_const(namespace), lambda: self.load_const(name), lambda: self.load_const(None)]
-        )
+        """Delete a global if it exists: the traced program may have created it."""
+        self.call(dict.pop, [functools.partial(self.load_const, each) for each in (namespace, name, None)])
         self.pop_top()
 
     def store_into(self, namespace: dict[str, Any], name: str) -> None:
-        """The value is on the stack."""
+        """Store the top of the stack as a global."""
         self.load_const(namespace)
         self.load_const(name)
         self.store_subscr()
@@ -187,7 +190,7 @@ class PyCodegen:
     # -- values ----------------------------------------------------------------------------------------------------
 
     def load(self, tracker: VariableTracker) -> None:
-        """Leave the value on the stack."""
+        """Push the value."""
         if isinstance(tracker, LazyVariable):
             if not tracker.is_realized:
                 self.load_source(tracker.source)
@@ -202,15 +205,15 @@ class PyCodegen:
         elif tracker.source is not None and not tracker.is_loaded_as_constant:
             self.load_source(tracker.source)
         else:
-            self._make(tracker)
+            self._create(tracker)
 
     def _load_constant(self, tracker: ConstantVariable) -> None:
-        """The program may hold constants against each other by ``is``, of which the guard on a value says nothing. So
-        what was found is loaded from where it is, what was computed is a new object."""
+        """Push a constant. The program may compare constants by ``is``, and guards are on their values only. So an
+        existing constant is loaded from its source, and a computed one is a new object."""
         source, value = tracker.source, tracker.value
         if source is not None and source.kind == "local":
             self.load_fast(source.arg)
-        elif type(value) not in _MADE_ANEW:
+        elif type(value) not in _NEW_OBJECTS:
             self.load_const(value) if source is None else self.load_source(source)
         elif _is_one_object(value):
             self.load_const(value)
@@ -219,6 +222,7 @@ class PyCodegen:
             self._load_computed(value) if source is None else self.load_source(source)
 
     def _load_computed(self, value: Any) -> None:
+        """Push a new object that equals the constant, the same one each time."""
         kept = self._computed.get(id(value))
         if kept is not None:
             self.load_fast(kept[1])
@@ -236,11 +240,11 @@ class PyCodegen:
         self.store_fast(name)
 
     def keep(self, tracker: VariableTracker, name: str) -> None:
-        """The object is in a local before the body begins."""
+        """Note that the object is in a local before the body begins."""
         self._temps[tracker] = name
 
     def has_made(self, tracker: VariableTracker) -> bool:
-        """Whether the code so far makes the object and keeps it."""
+        """Whether the code so far creates the object and keeps it."""
         return tracker in self._temps
 
     def note_recreated(self, tracker: VariableTracker) -> None:
@@ -251,13 +255,13 @@ class PyCodegen:
         """Whether the object survives the break, or is recreated after it."""
         return tracker in self._temps or tracker in self._recreated
 
-    def _make(self, tracker: VariableTracker) -> None:
+    def _create(self, tracker: VariableTracker) -> None:
         try:
             tracker.reconstruct(self)
         except NotConstant:
             unreconstructable(self.attempt, tracker)
         if tracker in self._temps:
-            if tracker not in self._filled:  # it is a part of its own parts, which have made it meanwhile
+            if tracker not in self._filled:  # it refers to itself: loading its items created it meanwhile
                 self.pop_top()
                 self.load_fast(self._temps[tracker])
         elif tracker not in self.outputs and not tracker.is_loaded_anew and not tracker.is_loaded_as_constant:
@@ -266,9 +270,9 @@ class PyCodegen:
             self.store_fast(name)
 
     def drop_temporaries(self) -> None:
-        """Values that were kept to be loaded again: all loads are done, nothing of them is to live longer by that."""
+        """Clear the locals that keep values for further loads, so that nothing lives longer for it."""
         computed = [name for _, name in self._computed.values()]
-        for name in (*self._temps.values(), *computed, *self.outputs.values(), *self._made.values()):
+        for name in (*self._temps.values(), *computed, *self.outputs.values(), *self._created.values()):
             self.load_const(None)
             self.store_fast(name)
 
@@ -277,11 +281,11 @@ class PyCodegen:
             self.load(tracker)
         self.build("TUPLE", len(trackers))
 
-    def make_then_fill(self, tracker: VariableTracker, new: Load, fill: Callable[[PyCodegen], None]) -> None:
-        """Make an empty object, keep it, then fill it: so it may contain itself."""
+    def make_then_fill(self, tracker: VariableTracker, new: Load, fill: Callable[[Codegen], None]) -> None:
+        """Create an empty object, keep it, then fill it: so it may contain itself."""
         name = self.temp()
         new()
-        if tracker in self._temps:  # it is a part of the parts it is made from, which have made it meanwhile
+        if tracker in self._temps:  # what it is created from refers to it, and created it meanwhile
             self.pop_top()
             self.load_fast(self._temps[tracker])
             return
@@ -292,7 +296,7 @@ class PyCodegen:
         fill(self)
 
     def load_source(self, source: Source | None) -> None:
-        """Reload a value: an argument as it came, a constant, or what the guard check captured."""
+        """Reload a value: an argument, a constant, or a value that the guard check captured."""
         assert source is not None
         if source.kind == "local":
             self.load_fast(source.arg)
@@ -305,9 +309,9 @@ class PyCodegen:
             self.op("BINARY_SUBSCR")
 
     def graph_output(self, tensor: Any) -> None:
-        """A tensor that the graph computes (and no function that one of its operators runs)."""
+        """Push a tensor that the graph computes, not one of a function that an operator runs."""
         graph, first_freed_at = self.attempt.graph, self.attempt.provenance.first_freed_at(tensor.fake)
-        if first_freed_at:  # CPython is to make that call
+        if first_freed_at:  # break before the call that frees its history: CPython makes that call
             self.attempt.provenance.created(tensor, first_freed_at)
         if first_freed_at or not graph.may_be_output(tensor.fake):
             unreconstructable(self.attempt, tensor)
@@ -316,28 +320,42 @@ class PyCodegen:
         self.graph_result(tensor)
 
     def graph_result(self, value: Any) -> None:
-        """A tensor or number that the graph computes."""
+        """Push a tensor or number that the graph computes."""
         if value.node.graph is not self.attempt.graph.graph:
-            unreconstructable(self.attempt, value)
-        given = self.attempt.graph.unused_input(value.node)
-        if given is not None:
-            self.add(*self._load_input(given))
+            raise Unreconstructable(value)
+        unused = self.attempt.graph.unused_input(value.node)
+        if unused is not None:
+            self.add(*self._load_input(unused))
             return
         name = self.outputs.get(value)
         if name is None:
             name = self.outputs[value] = self.temp("output")
         self.load_fast(name)
 
-    def load_made(self, node: Any) -> None:
-        """A tensor that is made before the graph."""
-        if node not in self._made:
-            self._made[node] = self.temp("made")
-        self.load_fast(self._made[node])
+    def load_made(self, node: torch.fx.Node) -> None:
+        """Push a tensor that is created before the graph."""
+        if node not in self._created:
+            self._created[node] = self.temp("created")
+        self.load_fast(self._created[node])
+
+    def replay_effects(self) -> None:
+        """Emit the side effects of the frame: stores to objects, then to globals, then the noted events."""
+        effects = self.attempt.effects
+        for tracker in effects.changed_trackers:
+            tracker.replay(self)
+        for (scope, name), value in effects.written_globals.items():
+            if value is None:
+                self.delete_from(scope.namespace, name)
+            else:
+                self.load(value)
+                self.store_into(scope.namespace, name)
+        for event in effects.noted:
+            event.replay(self)
 
     # -- torch's state ---------------------------------------------------------------------------------------------
 
     def set_grad_mode(self, mode: bool) -> None:
-        """The thread's grad mode, where it isn't that already. The graph leaves it as it found it."""
+        """Set the thread's grad mode, unless it is this one. (The graph restores the mode that it is called in.)"""
         if self.grad_mode is None:
             self.grad_mode = self.attempt.torch_state.initial_grad_mode
         if self.grad_mode != mode:
@@ -346,7 +364,7 @@ class PyCodegen:
             self.grad_mode = mode
 
     def expect_grad_mode(self, before: bool, after: bool) -> None:
-        """A context is entered next that expects one mode and sets another."""
+        """Set the grad mode that a context manager saves. Entering it, which comes next, sets the mode ``after``."""
         self.set_grad_mode(before)
         self.grad_mode = after
 
@@ -356,72 +374,70 @@ class PyCodegen:
         self,
         graph_call: _C.GraphCall | None,
         tensors: list[GraphInput],
-        positions: Any,
+        positions: Positions | None,
         failed: list[Instruction],
         nobody_compiles: bool = False,
     ) -> list[Instruction]:
-        """The new code: prologue, what comes before the graph, its call with results in locals, body. ``failed``: where
-        the call raises to; if empty, out of the frame. ``nobody_compiles``: the hook is off while the code runs."""
-        prologue = [*emit.prologue((), len(self.code.co_freevars)), *self._draw(bool(failed))]
-        code: list[Instruction] = []
+        """The new code: prologue, random numbers, created tensors, graph call, body. ``failed``: the handler around the
+        graph call; if empty, its errors leave the frame. ``nobody_compiles``: the hook is off while the code runs."""
+        prologue = [*emit.prologue((), len(self.code.co_freevars)), *self._random_calls(bool(failed))]
+        call: list[Instruction] = []
         wrong: list[Instruction] = []
-        if graph_call is not None:
-            if nobody_compiles and self.outputs and not (graph_call.captured or graph_call.keeps_state):
-                call, wrong = self._direct_call(graph_call, tensors)
-            else:
-                call = self._graph_call(graph_call, tensors)
-            if failed:
-                handler = Handler(failed[0], 0, False)
-                for instruction in call:
-                    instruction.handler = handler
-            code.extend(call)
-        elif self.outputs:
-            raise InternalError("the new code uses results of a graph that is empty")
-        code = [*prologue, *self._make_tensors(), *code, *self.body]
-        if graph_call is not None:
-            code.extend([*failed, *wrong])
+        if graph_call is None:
+            failed = []
+            if self.outputs:
+                raise InternalError("the new code uses results of a graph that is empty")
+        elif nobody_compiles and self.outputs and not (graph_call.captured or graph_call.keeps_state):
+            call, wrong = self._direct_call(graph_call, tensors)
+        else:
+            call = self._graph_call(graph_call, tensors)
+        if failed:
+            handler = Handler(failed[0], 0, False)
+            for instruction in call:
+                instruction.handler = handler
+        code = [*prologue, *self._create_tensors(), *call, *self.body, *failed, *wrong]
         for instruction in code:
             if instruction.positions is None:
                 instruction.positions = positions
         return code
 
-    def _draw(self, keeps_states: bool) -> list[Instruction]:
-        """Draw the random numbers, which may have to be drawn again."""
+    def _random_calls(self, saves_states: bool) -> list[Instruction]:
+        """Calls of Python's `random`, after saving its states if the frame may run again."""
         draws = self.attempt.before_graph.draws
-        kept = self._emitted(lambda: emit_state_saves(self, draws)) if keeps_states else []
-        drawn = [self._emitted(functools.partial(each.emit, self, load_formula)) for each in draws]
-        return [*kept, *itertools.chain.from_iterable(drawn)]
+        saves = self._emitted(lambda: emit_state_saves(self, draws)) if saves_states else []
+        calls = [self._emitted(functools.partial(each.emit, self, load_formula)) for each in draws]
+        return [*saves, *itertools.chain.from_iterable(calls)]
 
     def random_state_restores(self) -> list[Instruction]:
-        """What has the same random numbers drawn again."""
+        """Restore the states of Python's `random` from before the frame's calls."""
         return self._emitted(lambda: emit_state_restores(self, self.attempt.before_graph.draws))
 
-    def _make_tensors(self) -> list[Instruction]:
-        """Those that the graph takes, or the body loads."""
-        found: list[Instruction] = []
-        made = self.attempt.graph.made.items()
-        for node, given in sorted(made, key=lambda pair: not pair[1].is_of_before):  # as others may get these data
-            if node in self._made:
-                args = [] if given.given is None else [self._emitted(functools.partial(self.load_source, given.given))]
-                args += [] if given.of is None else [self._load_input(given.of)]
-                found += [*emit.call_function([emit.load_const(given.make)], args), emit.store_fast(self._made[node])]
-        return found
+    def _create_tensors(self) -> list[Instruction]:
+        """Create the tensors that the graph takes or the body loads; first those with the data of an existing tensor,
+        since creating the others may replace that tensor's data."""
+        code: list[Instruction] = []
+        for node, each in sorted(self.attempt.graph.made.items(), key=lambda pair: not pair[1].is_of_before):
+            if node in self._created:
+                args = [] if each.given is None else [self._emitted(functools.partial(self.load_source, each.given))]
+                args += [] if each.of is None else [self._load_input(each.of)]
+                code += [*emit.call_function([emit.load_const(each.make)], args), emit.store_fast(self._created[node])]
+        return code
 
     def put_back(self) -> list[Instruction]:
-        """Tensors that were changed before the graph are as they were again."""
-        found: list[Instruction] = []
-        for node, given in self.attempt.graph.made.items():
-            if node in self._made and given.is_thawed:
-                call = emit.call_function([emit.load_const(frozen)], [[emit.load_fast(self._made[node])]])
-                found += [*call, emit.pop_top()]
+        """Undo the changes to existing tensors that were made before the graph."""
+        code: list[Instruction] = []
+        for node, each in self.attempt.graph.made.items():
+            if node in self._created and each.is_thawed:
+                call = emit.call_function([emit.load_const(frozen)], [[emit.load_fast(self._created[node])]])
+                code += [*call, emit.pop_top()]
         for source, (before, cls) in self.attempt.graph.replaced.items():
             tensor = self._emitted(functools.partial(self.load_source, source))
-            args = [[emit.load_fast(self._made[before])], [emit.load_const(cls)], tensor]
-            found += [*emit.call_function([emit.load_const(with_data)], args), emit.pop_top()]
-        return found
+            args = [[emit.load_fast(self._created[before])], [emit.load_const(cls)], tensor]
+            code += [*emit.call_function([emit.load_const(with_data)], args), emit.pop_top()]
+        return code
 
     def _emitted(self, load: Load) -> list[Instruction]:
-        """What a loader adds to the body, apart from it."""
+        """The instructions that a load emits, instead of adding them to the body."""
         body, self.body = self.body, []
         try:
             load()
@@ -432,7 +448,7 @@ class PyCodegen:
     def _load_input(self, given: GraphInput) -> list[Instruction]:
         formula = given.formula
         if given.make is not None:
-            return [emit.load_fast(self._made[given.node])]
+            return [emit.load_fast(self._created[given.node])]
         if formula is not None:
             load = self._emitted(lambda: load_formula(self, formula))
         elif given.source.kind == "local":
@@ -459,7 +475,7 @@ class PyCodegen:
     def _direct_call(
         self, graph_call: _C.GraphCall, tensors: list[GraphInput]
     ) -> tuple[list[Instruction], list[Instruction]]:
-        """The call of the backend's callable itself, and where it goes with a result that is none of the graph's."""
+        """The call of the backend's callable without `GraphCall`, and the branch for a result of another length."""
         found = [emit.push_null(), emit.load_const(graph_call.fn)]
         for each in tensors:
             found.extend(self._load_input(each))
@@ -476,7 +492,7 @@ class PyCodegen:
 
 
 def _is_one_object(value: Any) -> bool:
-    """Whether equal constants are one object in CPython: small integers, short texts and interned ones."""
+    """Whether equal constants are one object in CPython: small integers, short strings and interned ones."""
     if type(value) is int:
         return value in _SMALL_INTEGERS
     if type(value) is str:

@@ -1,9 +1,9 @@
-"""What generated code does where its graph raises: run the frame as it is, from its beginning.
+"""Re-runs a frame in eager, from its beginning, when its graph raises.
 
-An operator that fails on the data (an index out of range, a singular matrix) raises in the graph's call, before any
-side effect of the frame is replayed, outside of the program's ``try`` and at another line. So the frame is run again by
-CPython: it raises at its own line, after its own effects, into its own handlers. The same is done where a condition on
-data, of which one outcome only raises, is not as the trace took it to be.
+An operator that fails on the data (an index out of range, a singular matrix) raises in the call of the graph: before
+any side effect of the frame is replayed, outside the user's ``try`` and at another line. So CPython runs the frame
+again, which raises at its own line, after its own side effects, into its own handlers. The same happens when a runtime
+assertion fails, that is, when tensor data would take the frame to another branch than the one traced.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from dynamo_lite.records.runtime_assertions import AssertionFailures
 from dynamo_lite.runtime.interrupts import is_from_signal_handler
 
 _ERROR = "___failure"
-"""Not the name of what a resume function raises, which is an argument of its frame."""
+"""Differs from the name of the error that a resume function raises, an argument of the same frame."""
 _VARIADIC = CO_VARARGS | CO_VARKEYWORDS
 
 
-class Unexpected(Exception):
-    """A condition is not what the trace took it to be."""
+class AssertionFailed(Exception):
+    """A runtime assertion on tensor data failed."""
 
 
 def checking_assertions(
-    compiled: Callable[..., Any], expected: list[bool], unmet: AssertionFailures | None
+    compiled: Callable[..., Any], expected: list[bool], failures: AssertionFailures | None
 ) -> Callable[..., Any]:
-    """A compiled graph whose last results are to have these truth values; it returns those before. ``unmet`` counts
-    where they don't."""
+    """A compiled graph whose last results must have these truth values; it returns the results before them.
+    ``failures`` counts failed assertions."""
     count = len(expected)
 
     def call(*inputs: Any) -> Any:
@@ -46,19 +46,19 @@ def checking_assertions(
             if bool(condition) is not truth:
                 for generator, state in before:
                     generator.set_state(state)
-                if unmet is not None:
-                    unmet.add(at)
-                raise Unexpected
-        if unmet is not None:
-            unmet.count = 0
+                if failures is not None:
+                    failures.add(at)
+                raise AssertionFailed
+        if failures is not None:
+            failures.count = 0
         return results[:-count]
 
     return call
 
 
 def restoring_inputs(compiled: Callable[..., Any], written: Sequence[int]) -> Callable[..., Any]:
-    """A compiled graph that leaves the inputs that it writes into as they were where the frame is run again.
-    ``written``: which of its inputs, as `GraphBuilder.can_restore_inputs` allows."""
+    """A compiled graph that restores the inputs it writes into if it fails and the frame runs again. ``written``: the
+    positions of these inputs (see `GraphBuilder.can_restore_inputs`)."""
 
     def call(*inputs: Any) -> Any:
         tensors = tuple(inputs[at] for at in written)
@@ -68,7 +68,7 @@ def restoring_inputs(compiled: Callable[..., Any], written: Sequence[int]) -> Ca
             return compiled(*inputs)
         except Exception as error:
             if not _is_raised(error):
-                with versions:  # what was saved for a backward is as it was
+                with versions:  # tensors saved for a backward stay valid
                     for tensor, copy in zip(tensors, copies):
                         tensor.copy_(copy)
             raise
@@ -77,7 +77,7 @@ def restoring_inputs(compiled: Callable[..., Any], written: Sequence[int]) -> Ca
 
 
 def _generators() -> Iterable[torch.Generator]:
-    """Where graphs draw random numbers from."""
+    """The random number generators that graphs use."""
     yield torch.default_generator
     if torch.cuda.is_initialized():
         yield from torch.cuda.default_generators
@@ -86,30 +86,32 @@ def _generators() -> Iterable[torch.Generator]:
 _OF_OPERATORS = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, AssertionError, AttributeError)
 
 
-def _is_of_a_hook(error: Exception) -> bool:
-    """Whether a hook on what autograd saves stopped the graph, as that of a checkpoint does when it recomputes and has
-    what it needs: it may be run no second time."""
+def _is_of_a_hook(error: BaseException) -> bool:
+    """Whether a hook on saved tensors stopped the graph. A checkpoint's hook stops a recomputation early, and that must
+    not run a second time."""
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
     return hooks is not None and not isinstance(error, _OF_OPERATORS)
 
 
 def _is_raised(error: BaseException) -> bool:
-    """Whether a graph's error is raised; else the frame is run again."""
+    """Whether an error of the graph is raised; if not, the frame runs again."""
     ours = not isinstance(error, Exception) or isinstance(error, WrongBackendResult)
-    return ours or _is_of_a_hook(error) or is_from_signal_handler(error)  # type: ignore[arg-type]
+    return ours or _is_of_a_hook(error) or is_from_signal_handler(error)
 
 
 def _to_raise(error: BaseException, name: str) -> BaseException | None:
-    """The error if it is to be raised; None if the frame is run again. That is said aloud: if the program doesn't raise
-    it as well, the fault is the graph's or its backend's."""
+    """The error if it is to be raised; None if the frame runs again. That is logged as a warning: if the frame doesn't
+    raise it in eager too, the graph or its backend is wrong."""
     if _is_raised(error):
         return error
-    if not isinstance(error, Unexpected):
-        logs.breaks.warning("the graph of %s raised %s: %s; running it as it is", name, type(error).__name__, error)
+    if not isinstance(error, AssertionFailed):
+        logs.breaks.warning(
+            "the graph of %s raised %s: %s; running the function in eager", name, type(error).__name__, error
+        )
     return None
 
 
-_TO_RAISE = _C.GraphCall(_to_raise)  # nothing that it calls is compiled
+_TO_RAISE = _C.GraphCall(_to_raise)  # frames that it calls are not compiled
 
 
 def graph_failure_handler(
@@ -119,9 +121,10 @@ def graph_failure_handler(
     restores: Iterable[Instruction],
     put_back: Sequence[Instruction] = (),
 ) -> list[Instruction]:
-    """Where the graph's call raises to; nothing if that is out of the frame. ``again``: ``code`` is run as it is, with
-    the frame's arguments, after ``restores``. ``inside``: what raises an error where the frame goes on
-    (`raising_code`). ``put_back``: undoes what was done before the call, in any case."""
+    """The handler of the graph call; empty if its errors just leave the frame.
+
+    ``again``: run ``code`` in eager with the frame's arguments, after ``restores``. ``inside``: the resume function
+    that raises an error inside the frame's block (`raising_code`). ``put_back``: undoes the changes before it."""
     if not again and inside is None and not put_back:
         return []
     block = [emit.store_fast(_ERROR), *put_back]
@@ -134,16 +137,17 @@ def graph_failure_handler(
         block += emit.call_function([emit.load_const(_TO_RAISE)], asked)
         block += [emit.store_fast(_ERROR), emit.load_fast(_ERROR), emit.jump_if_not_none(raises[0])]
         count = code.co_argcount + code.co_kwonlyargcount + (code.co_flags & _VARIADIC).bit_count()
-        block += [*restores, *_continue(_as_it_is(code, count), code.co_varnames[:count])]
+        block += [*restores, *_continue(_eager_code(code, count), code.co_varnames[:count])]
     return [*block, *raises]
 
 
 def _take(name: str) -> list[Instruction]:
-    """Load it and let go of it: an error's traceback holds this frame."""
+    """Load the error and unbind its local: the error's traceback refers to this frame."""
     return [emit.load_fast(name), emit.make("DELETE_FAST", name)]
 
 
-def _as_it_is(code: types.CodeType, count: int) -> types.CodeType:
+def _eager_code(code: types.CodeType, count: int) -> types.CodeType:
+    """The same code, to be called with all arguments by position. It and its callees are never compiled."""
     plain = code.replace(
         co_argcount=count, co_posonlyargcount=0, co_kwonlyargcount=0, co_flags=code.co_flags & ~_VARIADIC
     )
@@ -152,7 +156,7 @@ def _as_it_is(code: types.CodeType, count: int) -> types.CodeType:
 
 
 def _continue(code: types.CodeType, names: Sequence[str]) -> list[Instruction]:
-    """Return a continuation that calls ``code``, whose closure is the frame's, with these locals."""
+    """Return a continuation that calls ``code`` with the frame's closure and these locals."""
     block = [emit.push_null(), emit.load_const(_C.Resume(code))]
     if code.co_freevars:
         block += [*map(emit.load_closure, code.co_freevars), emit.make("BUILD_TUPLE", len(code.co_freevars))]

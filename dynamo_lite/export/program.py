@@ -293,7 +293,7 @@ def _refuse_losses(attempt: Attempt) -> None:
     """Raise `Unsupported` for side effects that a graph module can't have."""
     effects = attempt.effects
     assert isinstance(effects, _PlacedEffects)
-    for tracker in effects.left:
+    for tracker in effects.changed_trackers:
         if _is_put_back(tracker):
             continue
         text = tracker.describe() if tracker.source is None else f"{tracker.source} ({tracker.describe()})"

@@ -1,4 +1,4 @@
-"""What abstract classes answered while a frame was traced: that lasts until some class is registered with one."""
+"""Results of ``isinstance`` and ``issubclass`` with abstract classes, valid until a class is registered with one."""
 
 from __future__ import annotations
 
@@ -9,46 +9,47 @@ from typing import Any
 
 from .code_origin import FOLDED_ERRORS
 
-Question = Callable[..., Any]
+Check = Callable[..., Any]
+"""A function of classes (or generic functions): only registrations change its result."""
 
 
 class AbstractClassChecks:
-    """Questions to abstract classes, with what they answered. Holds the classes weakly.
+    """The checks made during tracing, with their results. Refers to the classes weakly.
 
-    After a registration, of whatever class, all of them are asked again: the answers may be what they were.
+    After a registration of any class, all checks are repeated: the results may still be the same.
     """
 
     def __init__(self) -> None:
         self.token: list[Any] = []
-        """`get_cache_token` when the answers were last known to hold; empty if there are none. A guard reads it."""
-        self._asked: list[tuple[Question, tuple[weakref.ref[Any], ...], Any]] = []
+        """`get_cache_token` when the results were last valid; empty if there are none. A guard reads this list."""
+        self._checks: list[tuple[Check, tuple[weakref.ref[Any], ...], Any]] = []
 
-    def ask(self, question: Question, *classes: Any) -> Any:
-        """What a question that depends on nothing else of these classes is answered: a plain value, or one of them."""
+    def ask(self, check: Check, *classes: Any) -> Any:
+        """Make a check and record its result: a plain value, or one of the classes."""
         self.token = self.token or [get_cache_token()]
-        answer = question(*classes)
-        self._asked.append((question, tuple(map(weakref.ref, classes)), self._known(answer)))
-        return answer
+        result = check(*classes)
+        self._checks.append((check, tuple(map(weakref.ref, classes)), self._without_reference(result)))
+        return result
 
     @staticmethod
-    def _known(answer: Any) -> Any:
-        return id(answer) if isinstance(answer, type) else answer
+    def _without_reference(result: Any) -> Any:
+        return id(result) if isinstance(result, type) else result
 
     def renew(self) -> bool:
-        """After a registration: whether the answers are what they were. They hold from now on if so."""
+        """After a registration: repeat the checks. Whether all results are the same; then they are valid again."""
         token = get_cache_token()
         if not self.token or self.token[0] == token:
             return False
-        for question, classes, answer in self._asked:
-            given = [each() for each in classes]
+        for check, references, result in self._checks:
+            classes = [each() for each in references]
             try:
-                if any(each is None for each in given) or self._known(question(*given)) != answer:
+                if any(each is None for each in classes) or self._without_reference(check(*classes)) != result:
                     return False
-            except FOLDED_ERRORS:  # of the program's own, which the program will see when it asks
+            except FOLDED_ERRORS:  # raised by user code, which will raise it again when the program makes the check
                 return False
         self.token[0] = token
         return True
 
     def hold(self) -> bool:
-        """Whether the answers hold now."""
+        """Whether the results are valid now."""
         return not self.token or self.token[0] == get_cache_token() or self.renew()

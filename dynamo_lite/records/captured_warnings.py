@@ -1,7 +1,7 @@
-"""Warnings that operators give while they run on fakes.
+"""Warnings raised while operators run on fake tensors.
 
-Shown from there they would name our files, and come again where the operator runs for good. So they are overheard, and
-what is done about them is up to who traces.
+They would point at our files and be raised again at run time, so they are captured here and the tracer decides what to
+do with each.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 
 import torch
 
-_STAND_INS = ("_subclasses", "_ops.py", "_library", "_prims", "_refs", "_decomp", "_meta_reg", "_dispatch", "fx")
-_NOT_EAGERS = (
+_FAKE_KERNELS = ("_subclasses", "_ops.py", "_library", "_prims", "_refs", "_decomp", "_meta_reg", "_dispatch", "fx")
+_NOT_IN_EAGER = (
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
-    *(os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), name) for name in _STAND_INS),
+    *(os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), name) for name in _FAKE_KERNELS),
 )
-"""Files whose code runs where operators run on fakes."""
+"""Files whose code runs only when operators run on fake tensors."""
 
 
 class CapturedWarning(NamedTuple):
-    """One warning, and where it would have been shown."""
+    """One warning, and the line that it points at."""
 
     message: Warning
     filename: str
@@ -35,30 +35,31 @@ class CapturedWarning(NamedTuple):
 
     @property
     def is_shown_at_caller(self) -> bool:
-        """Whether eager shows it at the place of who called the operator."""
-        return self.filename.startswith(_NOT_EAGERS)
+        """Whether in eager it points at the caller of the operator."""
+        return self.filename.startswith(_NOT_IN_EAGER)
 
 
-class _OfListeners(type):
-    """Filters are the process's: to a thread that does not listen a warning is none of these."""
+class _InCapturingThread(type):
+    """Filters belong to the process: for a thread that doesn't capture, no warning is of this category."""
 
     def __subclasscheck__(cls, kind: type) -> bool:
-        return threading.get_ident() in _EARS.listeners
+        return threading.get_ident() in _CAPTURE.threads
 
 
-class _Heard(metaclass=_OfListeners):
-    pass
+class _AnyWarning(metaclass=_InCapturingThread):
+    """The category of every warning, in a thread that captures warnings."""
 
 
-_FILTER: Any = ("always", None, _Heard, None, 0)
-"""By which a thread that listens hears everything, and nothing is remembered as shown."""
+_FILTER: Any = ("always", None, _AnyWarning, None, 0)
+"""Lets all warnings through in a capturing thread, without noting them as shown."""
 
 
-class _Ears:
-    """Takes warnings' filters and `warnings.showwarning` for as long as some thread listens."""
+class _Capture:
+    """Replaces ``warnings.filters`` and ``warnings.showwarning`` while some thread captures."""
 
     def __init__(self) -> None:
-        self.listeners: dict[int, list[CapturedWarning]] = {}
+        self.threads: dict[int, list[CapturedWarning]] = {}
+        """Thread -> what it captured."""
         self._lock = threading.Lock()
         self._theirs: Any = []
         self._ours: Any = []
@@ -66,29 +67,29 @@ class _Ears:
 
     def open(self) -> list[CapturedWarning]:
         with self._lock:
-            if not self.listeners:
+            if not self.threads:
                 self._theirs = warnings.filters
                 self._ours = [_FILTER, *_without_ours(self._theirs)]
                 warnings.filters = self._ours
-                if warnings.showwarning != self._hear:  # it comes back where another thread leaves `catch_warnings`
-                    self._show, warnings.showwarning = warnings.showwarning, self._hear  # type: ignore[assignment]
-            return self.listeners.setdefault(threading.get_ident(), [])
+                if warnings.showwarning != self._note:  # another thread's `catch_warnings` may restore ours
+                    self._show, warnings.showwarning = warnings.showwarning, self._note  # type: ignore[assignment]
+            return self.threads.setdefault(threading.get_ident(), [])
 
     def close(self) -> None:
         with self._lock:
-            self.listeners.pop(threading.get_ident(), None)
-            if self.listeners:
+            self.threads.pop(threading.get_ident(), None)
+            if self.threads:
                 return
-            if warnings.showwarning == self._hear:
+            if warnings.showwarning == self._note:
                 warnings.showwarning = self._show
             if warnings.filters is self._ours:
                 now = _without_ours(self._ours)
-                if now != _without_ours(self._theirs):  # another thread has set some meanwhile
+                if now != _without_ours(self._theirs):  # another thread has changed them meanwhile
                     self._theirs[:] = now
                 warnings.filters = self._theirs
 
-    def _hear(self, message: Any, category: Any, filename: str, lineno: int, *rest: Any) -> None:
-        mine = self.listeners.get(threading.get_ident())
+    def _note(self, message: Any, category: Any, filename: str, lineno: int, *rest: Any) -> None:
+        mine = self.threads.get(threading.get_ident())
         if mine is None:
             self._show(message, category, filename, lineno, *rest)
         else:
@@ -99,29 +100,29 @@ def _without_ours(filters: Any) -> list[Any]:
     return [each for each in filters if each is not _FILTER]
 
 
-_EARS = _Ears()
+_CAPTURE = _Capture()
 
 
 class CapturedWarnings:
-    """A context: what operators of this thread warn of inside."""
+    """Context manager that captures the warnings of this thread."""
 
     __slots__ = ("warnings",)
 
     def __enter__(self) -> CapturedWarnings:
-        self.warnings = _EARS.open()
+        self.warnings = _CAPTURE.open()
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        _EARS.close()
+        _CAPTURE.close()
 
 
 def _matches(pattern: Any, text: str) -> bool:
-    """As CPython's C code decides: the filters of its start are plain text."""
+    """Whether a filter's pattern matches, as in CPython's C code: the initial filters are plain text."""
     return pattern is None or (pattern == text if isinstance(pattern, str) else pattern.match(text) is not None)
 
 
 def action_for(warning: CapturedWarning, filters: Any, module: str, lineno: int) -> str:
-    """The action of ``filters`` on a warning that is raised at a line of a module."""
+    """The action of ``filters`` on a warning at a line of a module."""
     for action, message, category, of_module, line in filters:
         if (
             _matches(message, str(warning.message))
@@ -130,4 +131,4 @@ def action_for(warning: CapturedWarning, filters: Any, module: str, lineno: int)
             and line in (0, lineno)
         ):
             return action
-    return warnings.defaultaction  # type: ignore[attr-defined, no-any-return]
+    return warnings.defaultaction  # type: ignore[attr-defined]

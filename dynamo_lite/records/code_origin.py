@@ -1,7 +1,7 @@
-"""Which frames are looked at, and which functions are inlined: by where their code is, never by whose it is.
+"""Which frames are compiled and which functions are inlined, decided by the file that their code is in.
 
-The standard library and torch's own machinery run as they are when they are called from outside of a trace. Inside of
-one, a library function is inlined as anybody's, unless its module is about the process rather than about values.
+Called from eager code, functions of the standard library and of torch's internals run in eager. Called from a traced
+function they are inlined like user functions, unless their module acts on the process (files, threads, the clock).
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from dynamo_lite import config
 
 _ASYNCHRONOUS = CO_COROUTINE | CO_ASYNC_GENERATOR
 
-DISABLED = "it is marked to be left out of graphs"
+DISABLED = "dl.disable or torch.compiler.disable marks it"
 
 FOLDED_ERRORS: tuple[type[Exception], ...] = (
     *(ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError),
     struct.error,
 )
-"""What pure Python on known values may raise; the traced program raises the same."""
+"""Errors that a pure function may raise on constants. The traced program raises the same."""
 
 _STDLIB = os.path.normpath(sysconfig.get_paths()["stdlib"]) + os.sep
 _SITE = tuple(os.path.normpath(sysconfig.get_paths()[name]) + os.sep for name in ("purelib", "platlib"))
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_CALLED = os.path.join(_OURS, "compiler", "frame_shim.py")
+_FRAME_SHIM = os.path.join(_OURS, "compiler", "frame_shim.py")
 _INLINED_OF_OURS = (
     os.path.join(_OURS, "variables", "polyfills") + os.sep,
     os.path.join(_OURS, "export", "exported_program.py"),
-    _CALLED,
+    _FRAME_SHIM,
 )
 _OF_NUMPY = importlib.util.find_spec("numpy")
 _NUMPY = (os.path.dirname(_OF_NUMPY.origin) + os.sep,) if _OF_NUMPY is not None and _OF_NUMPY.origin else ()
@@ -50,7 +50,7 @@ _TORCH_USER_CODE = tuple(
     os.path.join(_TORCH, *parts)
     for parts in (("nn", "modules"), ("nn", "init.py"), ("distributions",), ("optim",), ("nn", "utils"))
 )
-"""Parts of torch that are written as a user would write them; their frames are worth compiling."""
+"""Parts of torch that read like user code. Their frames are worth compiling."""
 
 _TORCH_INLINED = (
     *_TORCH_USER_CODE,
@@ -103,7 +103,7 @@ _PROCESS_MODULES = frozenset(
     socket ssl subprocess sys tempfile threading time timeit tokenize trace traceback tracemalloc unittest urllib uuid
     warnings weakref zipfile _weakrefset glob datetime""".split()
 )
-"""Standard modules whose functions act on the process or the world."""
+"""Standard modules whose functions act on the process or the outside world."""
 
 
 def _stdlib_module(filename: str) -> str | None:
@@ -114,22 +114,22 @@ def _stdlib_module(filename: str) -> str | None:
 
 
 def is_standard(code: types.CodeType) -> bool:
-    """The standard library's."""
+    """Whether the code belongs to the standard library."""
     return code.co_filename.startswith("<frozen") or _stdlib_module(code.co_filename) is not None
 
 
 def is_library(code: types.CodeType) -> bool:
-    """The standard library's or torch's."""
+    """Whether the code belongs to the standard library or to torch."""
     return code.co_filename.startswith(_TORCH) or is_standard(code)
 
 
 def is_polyfill(code: types.CodeType) -> bool:
-    """Whether it is ours, in the place of code in C."""
+    """Whether the code is ours and inlined in place of code in C."""
     return code.co_filename.startswith(_INLINED_OF_OURS)
 
 
 def why_skipped(code: types.CodeType) -> str | None:
-    """Why a frame of this code isn't translated when it is called from outside of a trace; None if it is."""
+    """Why a frame of this code is skipped when eager code calls it; None if it is compiled."""
     filename = code.co_filename
     if _suspends(code):
         return "a generator's or coroutine's frame"
@@ -138,10 +138,10 @@ def why_skipped(code: types.CodeType) -> str | None:
     if filename.startswith("<frozen") or filename == "<string>" and code.co_name == "<module>":
         return "the interpreter's own code"
     if filename.startswith(_OURS):
-        return None if filename == _CALLED else "dynamo_lite's own code"
+        return None if filename == _FRAME_SHIM else "dynamo_lite's own code"
     if filename.startswith(_TORCH):
-        return None if filename.startswith(_TORCH_USER_CODE) else "torch's own machinery"
-    if filename.startswith(_NUMPY):  # what it decides by the last bits of a number may differ in a graph
+        return None if filename.startswith(_TORCH_USER_CODE) else "torch's internals"
+    if filename.startswith(_NUMPY):  # branches on the last bits of a number, which may differ in a graph
         return "numpy's own code"
     if _stdlib_module(filename) is not None and not config.translate_library:
         return "the standard library"
@@ -149,7 +149,7 @@ def why_skipped(code: types.CodeType) -> str | None:
 
 
 def is_compiled_with_caller(code: types.CodeType) -> bool:
-    """Whether this code of a library is compiled only as a part of what calls it."""
+    """Whether this library code is compiled only as a part of its callers."""
     return not _suspends(code) and is_library(code) and why_skipped(code) is not None
 
 
@@ -157,7 +157,7 @@ def _suspends(code: types.CodeType) -> bool:
     return bool(code.co_flags & (CO_GENERATOR | _ASYNCHRONOUS))
 
 
-_ALONE = tuple(
+_UNCOMPILED = tuple(
     os.path.join(_TORCH, *parts)
     for parts in (
         *(("_dynamo",), ("_inductor",), ("_functorch",), ("_higher_order_ops",), ("_export",), ("export",)),
@@ -170,22 +170,22 @@ _MODULE_CALLS = os.path.join(_TORCH, "nn", "modules", "module.py")
 
 
 def is_module_call(filename: str) -> bool:
-    """Whether code in this file is ``Module.__call__``'s, which every module shares: it runs hooks and ``forward``,
-    each of them worth compiling by itself where they can't be compiled together."""
+    """Whether the file is that of ``Module.__call__``, which all modules share. If it can't be compiled, the hooks and
+    the ``forward`` that it calls still can."""
     return filename == _MODULE_CALLS
 
 
-_GO_ROUND_A_CALL = (
+_CALL_WRAPPERS = (
     os.path.join(_TORCH, "fx", "graph_module.py"),
     os.path.join(_TORCH, "_dynamo", "external_utils.py"),
 )
-"""Of modules that torch.fx made, and of functions that are themselves left out of the graphs of what calls them
-(``torch.compiler.disable(recursive=False)``)."""
+"""Files of wrappers whose callees may be compiled: ``__call__`` of modules of torch.fx, and the wrapper of
+``torch.compiler.disable(recursive=False)``."""
 
 
 def runs_uncompiled(code: types.CodeType) -> bool:
-    """Whether what this code calls must not be compiled either: compilers, tracers, and what runs a function twice."""
-    return code.co_filename.startswith(_ALONE) and code.co_filename not in _GO_ROUND_A_CALL
+    """Whether callees of this code must not be compiled either: compilers, tracers, code that runs a function twice."""
+    return code.co_filename.startswith(_UNCOMPILED) and code.co_filename not in _CALL_WRAPPERS
 
 
 def why_not_inlined(code: types.CodeType, function: Any) -> str | None:
@@ -198,7 +198,11 @@ def why_not_inlined(code: types.CodeType, function: Any) -> str | None:
     if filename.startswith(_OURS):
         return None if filename.startswith(_INLINED_OF_OURS) else "it belongs to dynamo_lite"
     if filename.startswith(_TORCH):
-        return None if filename.startswith(_TORCH_INLINED) else "it is a part of torch that acts on more than tensors"
+        return (
+            None
+            if filename.startswith(_TORCH_INLINED)
+            else "it belongs to torch's internals, which act on more than tensors"
+        )
     module = _stdlib_module(filename)
     if module is None and filename.startswith("<frozen"):
         module = filename[len("<frozen ") : -1].partition(".")[0]
@@ -208,7 +212,7 @@ def why_not_inlined(code: types.CodeType, function: Any) -> str | None:
 
 
 def reads_frame_by_name(code: types.CodeType, namespace: Mapping[str, Any]) -> bool:
-    """Whether the code may look at its own frame's variables by name. ``namespace``: its globals."""
+    """Whether the code may read the variables of its own frame by name (``locals()``). ``namespace``: its globals."""
     names = code.co_names
     if not _FRAME_READERS.isdisjoint(names):
         return True
@@ -219,7 +223,7 @@ def reads_frame_by_name(code: types.CodeType, namespace: Mapping[str, Any]) -> b
 
 
 def _loads_eval(code: types.CodeType) -> bool:
-    """Whether it does by its name, or from the module that it imports: as an attribute it is a method of modules."""
+    """Whether the code loads the builtin `eval`, and not an attribute of this name (``Module.eval``)."""
     loads = [each for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME")]
     return any(each.argval in ("eval", "builtins", "__builtins__") for each in loads)
 

@@ -1,4 +1,4 @@
-"""Which objects the constants are that a trace knows: by ``is`` a program tells equal ones apart."""
+"""The identity of constants, which a program can compare by ``is``: where each existing one can be reloaded from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .source import Source
 
 
 class Constants:
-    """Those that were found, each with a place, and those of code that was traced. All others were computed."""
+    """Constants read from sources, and those of traced code objects. All others were computed during tracing."""
 
     def __init__(self) -> None:
         self._found: dict[int, tuple[Any, Source]] = {}
@@ -22,19 +22,19 @@ class Constants:
         self._codes.clear()
 
     def found(self, value: Any, source: Source) -> None:
-        """One of the program's data."""
+        """Record a constant that was read from a source."""
         self._found[id(value)] = value, source
 
     def note_code(self, code: CodeType) -> None:
         self._codes[id(code)] = code
 
     def place(self, value: Any) -> Source | None:
-        """Where this very object was found."""
+        """The source of this very object, if it was read from one."""
         found = self._found.get(id(value))
         return None if found is None else found[1]
 
     def in_code(self, value: Any) -> bool:
-        """Whether this very object is a constant of the code; asked when all of that was traced."""
+        """Whether this very object is a constant of traced code. To be called after tracing."""
         if self._in_code is None:
             self._in_code = {id(each) for code in self._codes.values() for each in _constants_of(code)}
         return id(value) in self._in_code

@@ -1,4 +1,4 @@
-"""The FX graph of one translation and the fake tensors that its operators are computed on."""
+"""The FX graph of one attempt: its placeholders, the operators recorded in it, and what it writes into."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torch.autograd import grad_mode
 
 from dynamo_lite import config
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.break_reasons import UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, UnsupportedOperation, UnsupportedValue
 from dynamo_lite.runtime.graph_functions import (
     autograd_function,
     checkpoint,
@@ -62,69 +62,69 @@ _STATE_CHANGERS = frozenset(
 
 
 float_tensor = functools.partial(torch.scalar_tensor, dtype=torch.float64, device="cpu")
-"""Of a number. An object in C: it is called before each run of a graph that takes one."""
+"""Makes the tensor of a float input. Implemented in C, since it runs before each call of the graph."""
 
 
 def tensor_of_scalar(value: Any) -> torch.Tensor:
-    """A tensor of its own of a numpy scalar."""
+    """A tensor with a copy of a numpy scalar."""
     return torch.from_numpy(value.reshape(1).reshape(()))
 
 
-_TAKE_MEMORY = (data_of, leaf_of, parameter_of, thawed, with_data_of)
+_SHARE_MEMORY = (data_of, leaf_of, parameter_of, thawed, with_data_of)
+"""Functions that create an input with the memory of an existing tensor."""
 
 
 @dataclass
 class GraphInput:
-    """A placeholder: where the call finds its value, the value it was traced with, and what stands for it.
+    """A placeholder: where a call gets its value, the value during tracing, and its fake tensor or symbol.
 
-    The value is a tensor, or an integer that a symbol stands for."""
+    The value is a tensor, or an integer."""
 
     source: Source
     value: Any
     node: torch.fx.Node
     fake: Any
     convert: Callable[[Any], torch.Tensor] | None = None
-    """Makes the tensor of what is found at the source; None: that is the tensor."""
+    """Converts the value at the source to the tensor; None: it is the tensor."""
     formula: Formula | None = None
-    """What computes it (``source``: the first place that this reads); None: it is what is found at the source."""
+    """Computes it from several sources, of which ``source`` is the first; None: it is the value at the source."""
     make: functools.partial[Any] | None = None
-    """Makes it before each call of the graph; None: it is what is found at the source."""
+    """Creates it before each call of the graph; None: it is the value at the source."""
     given: Source | None = None
-    """What that is given."""
+    """The source of the argument of ``make``."""
     of: GraphInput | None = None
-    """The input whose data it gets."""
+    """The input whose data it takes over, a further argument of ``make``."""
     step: int = 0
-    """The root's step at which it came."""
+    """The root's step at which it was added."""
     is_part: bool = False
-    """Whether another is made of it."""
+    """Whether it is an inner tensor of another input."""
 
     @property
     def captured(self) -> bool:
-        """Whether the call takes it as the guard check captured it."""
-        found = self.convert is None and self.formula is None and self.make is None
-        return found and self.source.kind != "local"
+        """Whether a call passes it as the guard check captured it."""
+        is_unchanged = self.convert is None and self.formula is None and self.make is None
+        return is_unchanged and self.source.kind != "local"
 
     @property
     def is_fresh(self) -> bool:
-        """Whether nobody else has its memory, or the part of it that it is."""
+        """Whether its memory is newly allocated in each call."""
         if self.of is not None:
             return self.of.is_fresh
-        return self.make is not None and self.make.func not in _TAKE_MEMORY
+        return self.make is not None and self.make.func not in _SHARE_MEMORY
 
     @property
     def is_of_before(self) -> bool:
-        """Whether it is the data that a found tensor had when the frame was called."""
+        """Whether it is the data that an existing tensor had when the frame was called."""
         return self.make is not None and self.make.func is data_of and self.of is None
 
     @property
     def is_thawed(self) -> bool:
-        """Whether it is a found leaf that requires gradients only inside."""
+        """Whether it is an existing leaf that requires gradients only after the program sets ``requires_grad``."""
         return self.make is not None and self.make.func is thawed
 
     @property
     def stays_in_place(self) -> bool:
-        """Whether it is a module's parameter or buffer, or was marked (`mark_static_address`): from call to call
-        it is in the same memory, as a rule."""
+        """Whether its address rarely changes: a module's parameter or buffer, or marked by `mark_static_address`."""
         if self.convert is not None or self.make is not None:
             return False
         holder = self.source.parent
@@ -135,14 +135,14 @@ class GraphInput:
 
     @property
     def is_array(self) -> bool:
-        """Whether it has the memory of an array of numpy's, or what a scalar of numpy's is."""
+        """Whether it has the memory of a numpy array, or the value of a numpy scalar."""
         return self.convert in (torch.from_numpy, tensor_of_scalar)
 
     @property
     def may_share_memory(self) -> bool:
-        """Whether nothing is known of whose memory it is: it is made of something that is no tensor."""
-        makes_own = self.convert in (None, plain_tensor) or self.is_array
-        return not makes_own and self.formula is None
+        """Whether it may share memory with anything: it is converted from an object that is no tensor."""
+        has_known_memory = self.convert in (None, plain_tensor) or self.is_array
+        return not has_known_memory and self.formula is None
 
     @property
     def is_tensor(self) -> bool:
@@ -150,7 +150,7 @@ class GraphInput:
 
     @property
     def example(self) -> Any:
-        """What a backend is shown."""
+        """The example input for the backend."""
         return self.value if self.is_tensor else self.fake
 
 
@@ -158,7 +158,7 @@ _Range = tuple[int, int, int]
 
 
 def _addresses(value: torch.Tensor) -> list[_Range]:
-    """Whose a tensor's memory is, and where it begins and ends; for each of those that it is made of."""
+    """The storage and address range of a tensor; for a wrapper subclass, of its inner tensors too."""
     storage = value.untyped_storage()
     if is_wrapper(value):
         return [(storage._cdata, 0, 0), *(found for each in leaves(value) for found in _addresses(each))]
@@ -174,55 +174,58 @@ def _overlap(ones: list[_Range], others: list[_Range]) -> bool:
 
 
 def _overlaps_itself(ranges: list[_Range]) -> bool:
-    """Whether two of the tensors that one is made of share memory."""
+    """Whether two inner tensors of a tensor share memory."""
     return any(_overlap([one], [other]) for one, other in itertools.combinations(ranges, 2))
 
 
 _tracing = threading.local()
 
 
-def _is_of_the_program(record: logging.LogRecord) -> bool:
-    """Torch logs each operator that fails on fakes as an error; where we try one, the failure is the program's."""
+def _is_not_tracing(record: logging.LogRecord) -> bool:
+    """Drop torch's log message for each operator that fails on fakes: while tracing, the error becomes a break reason
+    or an exception of the program."""
     return not getattr(_tracing, "on", False)
 
 
-logging.getLogger(FakeTensorMode.__module__).addFilter(_is_of_the_program)
+logging.getLogger(FakeTensorMode.__module__).addFilter(_is_not_tracing)
 
 
 DENSE, OVERLAPS = 0, 1
 """MemOverlap::No and ::Yes, of ``torch._debug_has_internal_overlap``."""
 _COPIED_BYTES = 1 << 20
-"""What is copied before each call in no time to speak of: statistics and counters, no activations."""
+"""Inputs up to this size are copied before each call at little cost: statistics and counters, not activations."""
 
 
-_ASK_HISTORY = frozenset(
+_DEPEND_ON_HISTORY = frozenset(
     {checkpoint, autograd_function, hook, gradients, vjp, pull_back, module_inputs, module_outputs}
 )
-"""Operators that are made for tensors with a history."""
+"""Operators that depend on the autograd history of their arguments."""
 
 
 def _has_history(result: Any, of: torch.Tensor) -> bool:
+    """Whether gradients may flow from a result to a tensor."""
     parts = result if isinstance(result, (tuple, list)) else [result]
     return any(getattr(each, "requires_grad", False) and each is not of for each in parts)
 
 
-def _is_copied(given: GraphInput) -> bool:
+def _is_copyable(given: GraphInput) -> bool:
+    """Whether the content of an input can be saved by a copy, and restored by ``copy_``."""
     value = given.value
-    given_as_is = given.convert is None or given.is_array
-    plain = given_as_is and not value.is_inference() and not given.fake.requires_grad
+    is_unconverted = given.convert is None or given.is_array
+    plain = is_unconverted and not value.is_inference() and not given.fake.requires_grad
     return plain and not is_wrapper(value) and torch._debug_has_internal_overlap(value) != OVERLAPS
 
 
 class GraphBuilder:
-    """Records operators. Its fake mode is entered for the length of a translation."""
+    """Records operators. Its fake mode is active while an attempt is under way."""
 
     reads_inside = False
-    """Whether compilers make loops of its operators, which read numbers of tensors."""
+    """Whether operators that backends turn into loops read numbers from tensors."""
 
     def __init__(self) -> None:
         from torch.fx.experimental.symbolic_shapes import ShapeEnv  # brings sympy, which is slow to import
 
-        # Sizes that happen to be equal now are not taken to be equal always.
+        # duck_shape=False: sizes that are equal in this call get different symbols.
         of_data = config.capture_scalar_outputs
         shape_env = ShapeEnv(allow_scalar_outputs=of_data, allow_dynamic_output_shape_ops=of_data, duck_shape=False)
         self.fake_mode = fake_mode(shape_env)
@@ -231,27 +234,27 @@ class GraphBuilder:
         self._numbers: dict[Any, torch.fx.Node] = {}
         """Expression of symbols -> the node that computes it."""
         self._results: dict[Any, tuple[torch.fx.Node, Any]] = {}
-        """Symbol that hangs on data -> the node in whose result it is, and where in that."""
+        """Symbol that depends on data -> the node whose result brings it, and the path in that result."""
         self.graph = torch.fx.Graph()
         self.inputs: list[GraphInput] = []
         self._unused: dict[torch.fx.Node, GraphInput] = {}
         self._layouts: dict[int, tuple[Any, Any]] = {}
-        """id of an input's fake -> its shape and strides as they were at first."""
+        """id of an input's fake -> its initial shape and strides."""
         self.made: dict[torch.fx.Node, GraphInput] = {}
-        """The placeholders of what is made before the graph, in that order."""
+        """Placeholders of inputs that are created before the graph, in that order."""
         self.replaced: dict[Source, tuple[torch.fx.Node, type]] = {}
-        """Where tensors are that get other data -> the placeholder of the data that they had, and their class."""
+        """Source of a tensor whose ``.data`` is replaced -> the placeholder of its old data, and its class."""
         self.replaced_data = ReplacedData()
-        self._parted: dict[int, bool] = {}
-        """Memory of tensors with a history and of parameters that are one with it in eager: nothing may be written to
-        it -> whether it may leave the graph."""
+        self._copied: dict[int, bool] = {}
+        """Memory that is one piece in eager and two in the graph (a result's, and that of the leaf created from it), which
+        may not be written to -> whether its tensors may be outputs."""
         self._shared: set[int] = set()
-        """Memory that several inputs have."""
+        """Memory that several inputs share."""
         self.shared_by: Any = None
-        """The leaf that was made so last."""
+        """The tracker of the last tensor that came to share it."""
         self._views: dict[torch.fx.Node, bool] = {}
-        """Of memory that a tensor made before the graph took over, perhaps of no use -> whether what they are views by
-        takes no writes, as compilers see it."""
+        """Views of memory that a tensor created before the graph took over -> whether the view is strided: backends don't
+        support writes through such a view. Unused ones are dropped at the end."""
         self._last_placeholder: torch.fx.Node | None = None
         self.step = 0  # the root's
         self.operators = 0
@@ -259,21 +262,21 @@ class GraphBuilder:
         self._written: dict[Source, int] = {}  # with the root's step of the first write
         self._thawed: set[int] = set()  # the real storages of inputs that require gradients only inside
         self.alone: set[Source] = set()
-        """Places of tensors with which no other is to share memory, though nothing is written into them."""
+        """Sources of tensors that are not written into, and yet may not share memory with others."""
         self.writes = 0
-        """Operators that wrote, or may have written, into tensors."""
+        """How many operators wrote, or may have written, into tensors."""
         self.fails_handled = False
-        """Whether it checks data, or has an operator under a handler of the program's that may fail on the data."""
+        """Whether it has runtime assertions, or a failing operator that an exception handler of the program covers."""
         self.may_fail = False
-        """Whether it has any operator that may."""
+        """Whether it has an operator that may fail, depending on data."""
         self.differentiates = False  # whether it has `torch.autograd.grad`
         self.handled_failure = ""
-        """The first of those that a handler of the program's covers; empty: none."""
+        """The first operator that may fail and that an exception handler covers; empty: none."""
         self._initial_grad_mode = self._grad_mode = torch.is_grad_enabled()
         self.default_dtype = torch.get_default_dtype()
-        """The one that the graph is run with: it is changed after it."""
+        """The default dtype while the graph runs: changes are replayed after it."""
         self.indexing = 0
-        """How many contexts are entered in which tensors without dimensions are indices."""
+        """How many contexts are active in which tensors without dimensions are used as indices."""
         self.bodies: list[Body] = []  # graphs under way inside of this one, innermost last
         self._root = torch.nn.Module()
         self._modules = 0
@@ -285,26 +288,24 @@ class GraphBuilder:
         convert: Callable[[Any], torch.Tensor] | None = None,
         free: SymbolicDims | None = None,
     ) -> GraphInput:
-        """A new placeholder. Its fake has the value's class, metadata and ``requires_grad``. ``free``: what of it is
-        symbols."""
+        """Add a placeholder. Its fake has the value's class, metadata and ``requires_grad``. ``free``: the symbolic sizes
+        and strides."""
         fake = self._fake(source, value, free)  # may be refused
         return self._add_input(source, value, fake, convert)
 
-    def input_like(
-        self, source: Source, value: torch.Tensor, like: torch.Tensor, free: SymbolicDims | None
-    ) -> GraphInput:
-        """The same, with the fake of a tensor that is like the value."""
+    def input_like(self, source: Source, value: torch.Tensor, like: torch.Tensor, free: Free | None) -> GraphInput:
+        """Add a placeholder with the fake of another tensor (``like``)."""
         fake = self._fake(source, like, free)
         self.fake_mode.fake_tensor_converter.set_tensor_memo(value, fake)  # type: ignore[arg-type]
         return self._add_input(source, value, fake)
 
-    def array(self, source: Source, value: torch.Tensor, free: SymbolicDims) -> GraphInput:
-        """One for an array of numpy's, whose memory the tensor has."""
+    def array(self, source: Source, value: torch.Tensor, free: Free) -> GraphInput:
+        """Add a placeholder for a numpy array. ``value``: a tensor with its memory."""
         fake = self.symbols.fake_of_array(self.fake_mode, source, value, free)
         return self._add_input(source, value, fake, torch.from_numpy)
 
     def float(self, formula: Formula) -> GraphInput:
-        """The input that brings a float: a tensor of no dimension on the CPU, of which no bit is lost."""
+        """The input for a symbolic float: a float64 tensor without dimensions on the CPU."""
         found = self._floats.get(formula)
         if found is None:
             with unset_fake_temporarily():
@@ -317,7 +318,7 @@ class GraphBuilder:
     def create_input(
         self, make: functools.partial[Any], value: torch.Tensor | None = None, given: Source | None = None
     ) -> GraphInput:
-        """An input that is made anew before each call. ``value``: one like it; None: make it now."""
+        """Add an input that is created before each call. ``value``: an example; None: create one now."""
         with unset_fake_temporarily():
             value = make() if value is None else value
         source = Source(None, "made", len(self.made))
@@ -327,10 +328,10 @@ class GraphBuilder:
         return found
 
     def retire_input(self, given: GraphInput, step: int) -> bool:
-        """From here on a tensor has other data, and what was its input stands for those that it had. False where that
-        can't be: gradients would go to it."""
+        """The ``.data`` of an input is replaced: from here on the placeholder stands for its old data. False if that is
+        not possible, because gradients would flow to it."""
         if any(_has_history(user.meta.get("example_value"), given.fake) for user in given.node.users):
-            if self.differentiates or any(node.target in _ASK_HISTORY for node in self.graph.nodes):
+            if self.differentiates or any(node.target in _DEPEND_ON_HISTORY for node in self.graph.nodes):
                 return False
             self.replaced_data.severed.append((given.fake, step))
         if given.make is None:
@@ -347,8 +348,9 @@ class GraphBuilder:
         return True
 
     def thaw_input(self, given: GraphInput) -> None:
-        """From here on a found leaf requires gradients. It does when the graph begins, and what was done to it so far
-        was done to its data. Views of it would require them too, so no other input may have its memory."""
+        """An existing leaf requires gradients from here on. In the graph it does from the beginning, so operators
+        recorded so far get its ``detach()`` instead. Views would require gradients too: no other input may share its
+        memory."""
         self.alone.add(given.source)
         self._thawed.add(given.value.untyped_storage()._cdata)
         if given.node.users:
@@ -363,14 +365,14 @@ class GraphBuilder:
         self._show(given, lambda: given.value.detach().requires_grad_())
 
     def _show(self, given: GraphInput, make: Callable[[], torch.Tensor]) -> None:
-        """Backends are shown another tensor, of which this is the fake."""
+        """Replace the example tensor of an input whose fake has changed."""
         with unset_fake_temporarily():
             given.value = make()
         self.fake_mode.fake_tensor_converter.set_tensor_memo(given.value, given.fake)
 
     def view_of_replaced_memory(self, filled: torch.fx.Node, of: torch.Tensor) -> tuple[torch.fx.Node, torch.Tensor]:
-        """What stands from here on for a tensor whose memory became that of one made before the graph. It is left out
-        if nobody takes it."""
+        """The node and fake that represent, from here on, a tensor whose memory a tensor created before the graph took
+        over."""
         base = filled.meta["example_value"]
         place = of.size(), of.stride(), of.storage_offset()
         strided = place != (base.size(), base.stride(), base.storage_offset())
@@ -381,11 +383,11 @@ class GraphBuilder:
         return node, fake
 
     def is_shared(self, fake: torch.Tensor) -> bool:
-        """Whether several inputs have a tensor's memory: a compiler can't say of which of them a result is a view."""
+        """Whether several inputs share a tensor's memory: a backend can't know of which of them an output is a view."""
         return fake.untyped_storage()._cdata in self._shared
 
     def share(self, given: GraphInput, make: functools.partial[Any], by: Any) -> GraphInput:
-        """An input that is an object of its own, ``by``, with another's memory. Nothing may be written to that."""
+        """Add an input that is another object (``by``) with the memory of an input. Neither may be written to."""
         self.shared_by = by
         with unset_fake_temporarily():
             value = make(given.value)
@@ -393,29 +395,29 @@ class GraphBuilder:
         return self.create_input(make, value, given.source)
 
     def note_shared(self, owner: GraphInput, by: Any) -> None:
-        """The found tensor ``by`` has another's data from here on. Nothing may be written to them."""
+        """The existing tensor ``by`` shares an input's memory from here on. Neither may be written to."""
         self.shared_by = by
         self._shared.add(owner.fake.untyped_storage()._cdata)
 
     def cut_off(self, outputs: Iterable[torch.Tensor]) -> int:
-        """The step at which a tensor got other data, where it may not do so in a graph with these results; or 0."""
+        """The first step that replaced a tensor's data, if a graph with these outputs can't have that; 0: none."""
         return self.replaced_data.cut_off([*outputs, *(each.fake for each in self.tensors)])
 
-    def part(self, fake: torch.Tensor, made: torch.Tensor) -> None:
-        """The graph has twice what is one piece of memory in eager: that of a result, and of what is made of it."""
-        self._parted[fake.untyped_storage()._cdata] = False
-        self._parted[made.untyped_storage()._cdata] = True
+    def note_copy(self, fake: torch.Tensor, leaf: torch.Tensor) -> None:
+        """In the graph a result and the leaf created from it have different memory; in eager it is the same."""
+        self._copied[fake.untyped_storage()._cdata] = False
+        self._copied[leaf.untyped_storage()._cdata] = True
 
     def is_write_protected(self, fake: torch.Tensor) -> bool:
-        """Whether a tensor may not be written to."""
-        return fake.untyped_storage()._cdata in (*self._parted, *self._shared)
+        """Whether the graph can't have writes into a tensor's memory."""
+        return fake.untyped_storage()._cdata in (*self._copied, *self._shared)
 
     def may_be_output(self, fake: torch.Tensor) -> bool:
-        """Whether a tensor may be a result of the graph's."""
-        return self._parted.get(fake.untyped_storage()._cdata, True)
+        """Whether a tensor may be an output of the graph."""
+        return self._copied.get(fake.untyped_storage()._cdata, True)
 
     def allows_writes(self, node: Any) -> bool:
-        """Whether compilers know what a write into a tensor does to others."""
+        """Whether backends handle writes into a tensor that may have views."""
         while isinstance(node, torch.fx.Node) and self._views:
             if node in self._views:
                 return not self._views[node]
@@ -436,10 +438,10 @@ class GraphBuilder:
         return found
 
     def number(self, number: torch.SymInt | torch.SymFloat) -> torch.fx.Node:
-        """The node that computes a number from the inputs.
+        """The node that computes a symbolic number from the inputs.
 
         Raises:
-            NoProgram: a graph can't have what it is made by.
+            NoProgram: the expression has a function that a graph can't compute.
         """
         expression = number.node.expr
         inside = any(not expression.free_symbols.isdisjoint(body.numbers) for body in self.bodies)
@@ -461,13 +463,13 @@ class GraphBuilder:
         return found
 
     def body_integer_input(self) -> torch.SymInt:
-        """An integer that the innermost function is given when it runs."""
-        number = self.symbols.unbacked_int()
+        """A symbolic integer that is an argument of the innermost body."""
+        number = self.symbols.unknown()
         self.bodies[-1].numbers[number.node.expr] = self.bodies[-1].placeholder(number)
         return number
 
     def _symbol(self, symbol: Any) -> torch.fx.Node:
-        """The node that has a symbol's number: an input of its own, or what an input says of itself."""
+        """The node for a symbol: an input of its own, or a size, stride or offset of an input."""
         for numbers in (self._numbers, *(body.numbers for body in self.bodies)):
             if symbol in numbers:
                 return numbers[symbol]
@@ -490,7 +492,7 @@ class GraphBuilder:
         return found
 
     def _within(self, node: torch.fx.Node, path: Any) -> torch.fx.Node:
-        """What is at a path in a node's result: an item, or what a method returns."""
+        """The node at a path (items and methods) in a node's result."""
         for key in path:
             method = getattr(key, "name", None)
             if method is not None:
@@ -500,7 +502,7 @@ class GraphBuilder:
         return node
 
     def define(self, node: torch.fx.Node, result: Any) -> None:
-        """The symbols that an operator's result brings: they hang on data."""
+        """Record the symbols that an operator's result brings, which depend on data."""
         bound = self.symbols.new_in(result)
         if bound:
             node.meta["unbacked_bindings"] = bound
@@ -512,7 +514,7 @@ class GraphBuilder:
         return [each for each in self.inputs if each.is_tensor]
 
     def enter(self) -> None:
-        """From here on this thread's operators run on fakes."""
+        """Let this thread's operators run on fakes."""
         self.fake_mode.__enter__()
         _tracing.on = True
 
@@ -524,10 +526,10 @@ class GraphBuilder:
         shares = self._thawed and value.layout is torch.strided and value.untyped_storage()._cdata in self._thawed
         if shares:
             raise Unsupported(
-                UnsupportedValue("a tensor", "a leaf that has its memory came to require gradients inside")
+                UnsupportedValue("a tensor", "it shares memory with a leaf on which the program sets requires_grad")
             )
         with contextlib.ExitStack() as stack:
-            if value.requires_grad and not value.is_leaf:  # the converter reads .grad, of which torch warns then
+            if value.requires_grad and not value.is_leaf:  # the converter reads .grad, and torch warns about that
                 stack.enter_context(CapturedWarnings())
             if free is not None and any(free):
                 return self.symbols.fake(self.fake_mode, source, value, free)
@@ -536,7 +538,7 @@ class GraphBuilder:
     def _placeholder(self, name: str) -> torch.fx.Node:
         graph = self.graph
         if self._last_placeholder is None:
-            with graph.inserting_before(next(iter(graph.nodes), None)):  # type: ignore[arg-type]
+            with graph.inserting_before(next(iter(graph.nodes), None)):
                 node = graph.placeholder(name)
         else:
             with graph.inserting_after(self._last_placeholder):
@@ -545,9 +547,11 @@ class GraphBuilder:
         return node
 
     def call(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any) -> torch.fx.Node:
-        """Record one operator whose result on fakes was ``fake``, in the thread's grad mode."""
-        if self.replaced_data.severed and target in _ASK_HISTORY:
-            raise Unsupported(UnsupportedOperation(target.__name__, "what was computed of a leaf that got other data"))
+        """Record an operator, whose result on fakes was ``fake``, in the thread's grad mode."""
+        if self.replaced_data.severed and target in _DEPEND_ON_HISTORY:
+            raise Unsupported(
+                UnsupportedOperation(target.__name__, "what was computed from a leaf whose .data was replaced")
+            )
         graph = self._follow_grad_mode(torch.is_grad_enabled())
         if self._modules or self.bodies:
             args, kwargs = torch.fx.node.map_arg((args, kwargs), self._here)
@@ -557,7 +561,7 @@ class GraphBuilder:
         return node
 
     def _follow_grad_mode(self, mode: bool) -> torch.fx.Graph:
-        """The graph to record into, where grad mode is ``mode`` now."""
+        """The graph to record into, after switching its grad mode to ``mode``."""
         body = self.bodies[-1] if self.bodies else None
         graph, before = (self.graph, self._grad_mode) if body is None else (body.graph, body.grad_mode)
         if mode != before:
@@ -566,7 +570,7 @@ class GraphBuilder:
         return graph
 
     def note_grad_mode(self, mode: bool) -> None:
-        """What was recorded last has set it."""
+        """Note that the last recorded operator has set the grad mode."""
         if self.bodies:
             self.bodies[-1].grad_mode = mode
         else:
@@ -574,45 +578,49 @@ class GraphBuilder:
         self.read_grad_mode()
 
     def read_grad_mode(self) -> bool:
-        """Whether gradients are enabled: a function that an operator runs may find another mode then."""
+        """Whether gradients are enabled. Notes that enclosing bodies depend on the mode that they are called in."""
         for body in self.bodies:
             body.reads_grad_mode = True
         return torch.is_grad_enabled()
 
     def drop(self, node: torch.fx.Node) -> None:
-        """Forget an operator that nobody takes the result of."""
+        """Remove an operator whose result is unused."""
         node.graph.erase_node(node)
         self.operators -= 1
 
     def drop_last(self, node: torch.fx.Node) -> bool:
-        """Forget an operator if nothing came after it; whether it did."""
+        """Remove an operator if it was recorded last. Whether it was."""
         is_last = node.next.op == "root"
         if is_last:
             self.drop(node)
         return is_last
 
     def item(self, node: torch.fx.Node, index: int, fake: Any) -> torch.fx.Node:
-        """One of several results."""
+        """The node of one of several results."""
         found = node.graph.create_node("call_function", operator.getitem, (node, index))
         found.meta["example_value"] = fake
         return found
 
     def _here(self, node: torch.fx.Node) -> torch.fx.Node:
-        """What stands for a node in the innermost graph."""
+        """The node that represents a node of an enclosing graph in the innermost one."""
         graphs = [self.graph, *(body.graph for body in self.bodies)]
         if node.graph not in graphs:
-            raise Unsupported(UnsupportedValue("a tensor made inside of an operator's function", "it has left that"))
+            raise Unsupported(
+                UnsupportedValue(
+                    "a tensor created in a function that an operator runs", "it is used outside that function"
+                )
+            )
         for body in self.bodies[graphs.index(node.graph) :]:
             node = body.lift(node)
         return node
 
     def open(self, grad_mode: bool) -> Body:
-        """From here on operators belong to a function of their own, which will be called in this grad mode."""
+        """Begin a nested graph, of a function that will be called in this grad mode."""
         self.bodies.append(Body(grad_mode))
         return self.bodies[-1]
 
     def close(self, body: Body, outputs: list[Any]) -> str:
-        """End the innermost graph. It becomes a module; the name that graphs get it by."""
+        """End the innermost graph, which becomes a submodule. Returns the name of its ``get_attr``."""
         outputs = torch.fx.node.map_arg(outputs, self._here)
         assert self.bodies[-1] is body
         self._follow_grad_mode(body.initial_grad_mode)
@@ -626,42 +634,42 @@ class GraphBuilder:
         return name
 
     def module(self, name: str) -> tuple[torch.fx.Node, torch.nn.Module]:
-        """A closed body as an argument in the innermost graph, and itself."""
+        """The ``get_attr`` node of a closed body in the innermost graph, and its module."""
         module = self._root.get_submodule(name)
         node = (self.bodies[-1].graph if self.bodies else self.graph).get_attr(name)
         node.meta["example_value"] = module
         return node, module
 
     def inputs_in_storage(self, fake: torch.Tensor) -> list[GraphInput]:
-        """The inputs from outside that share a tensor's memory."""
+        """The inputs that share a tensor's memory, without those that are allocated before the graph."""
         return [each for each in self.all_in_storage(fake) if not each.is_fresh]
 
     def all_in_storage(self, fake: torch.Tensor) -> list[GraphInput]:
-        """The same, and those that are made before the graph."""
+        """All inputs that share a tensor's memory."""
         memory = storages(fake)
         return [each for each in self.tensors if not memory.isdisjoint(storages(each.fake))]
 
     def is_resized(self, fake: torch.Tensor) -> bool:
-        """Whether it is an input whose shape or strides are other ones now."""
+        """Whether it is an input whose shape or strides were changed in place."""
         return self._layouts.get(id(fake), (fake.shape, fake.stride())) != (fake.shape, fake.stride())
 
     def note_writes(self, fakes: list[torch.Tensor]) -> None:
-        """These were written into, or may have been."""
+        """Record that an operator wrote, or may have written, into tensors."""
         self.writes += 1
         for body in self.bodies:
-            outside = body.storages()
-            found = [fake for fake in fakes if not (outside.isdisjoint(storages(fake)) or body.maps_over(fake))]
+            memory = body.storages()
+            outside = [fake for fake in fakes if not (memory.isdisjoint(storages(fake)) or body.maps_over(fake))]
             if body.overwritten is not None:
-                body.overwritten += found
-            elif found:
-                raise Unsupported(UnsupportedOperation("a write into a tensor from outside", "an operator's function"))
+                body.overwritten += outside
+            elif outside:
+                raise Unsupported(EffectInOperatorFunction("it writes into a tensor from outside"))
         for fake in fakes:
             for each in self.inputs_in_storage(fake):
                 self._written.setdefault(each.source, self.step)
 
     @property
     def changes_state(self) -> bool:
-        """Whether the graph changes grad mode, inference mode or autocast on its way."""
+        """Whether the graph changes grad mode, inference mode or autocast."""
         return any(node.target in _STATE_CHANGERS for node in self.graph.nodes if node.op == "call_function")
 
     @property
@@ -671,25 +679,25 @@ class GraphBuilder:
 
     @property
     def written(self) -> Set[Source]:
-        """The inputs whose memory was written to."""
+        """The sources of inputs whose memory was written to."""
         return self._written.keys()
 
     def can_restore_inputs(self, fakes: Iterable[torch.Tensor] = ()) -> bool:
-        """Whether the inputs that are written to, these among them, can be as they were where the frame is run again
-        (`rerun.restoring_inputs`): that takes a copy before each call."""
+        """Whether the mutated inputs, these included, can be restored for running the frame again
+        (`rerun.restoring_inputs`), by a copy before each call."""
         sources = self._written.keys() | {each.source for fake in fakes for each in self.inputs_in_storage(fake)}
         given = [each for each in self.tensors if each.source in sources]
-        return all(_is_copied(each) for each in given) and sum(each.value.nbytes for each in given) <= _COPIED_BYTES
+        return all(_is_copyable(each) for each in given) and sum(each.value.nbytes for each in given) <= _COPIED_BYTES
 
     def writes_shared_memory(self) -> int | None:
-        """The root's step from which on an input that is written to and another input are views of one piece of memory,
-        or may be; None: there is none. 0: nobody knows."""
+        """The root's first step at which a mutated input shares memory with another input, or may; 0 if the step is
+        unknown, None if there is no such input."""
         alone = self._written.keys() | self.alone
         if not alone:
             return None
         if len(self.inputs) > 1 and any(each.may_share_memory for each in self.inputs):
-            return 0  # what is converted may share anything
-        # Of what others are made of only facts may have been asked.
+            return 0  # a converted value may share memory with anything
+        # Inner tensors without users were only checked, not used.
         ranges = [(each, _addresses(each.value)) for each in self.tensors if each.node.users or not each.is_part]
         steps = [each.step for each, mine in ranges if each.source in alone and _overlaps_itself(mine)]
         steps += [
@@ -702,7 +710,7 @@ class GraphBuilder:
         return min(steps, default=None)
 
     def drop_unused_inputs(self) -> None:
-        """Forget the inputs that no operator takes: of those only facts were asked."""
+        """Remove the inputs that no operator uses: only their metadata was read."""
         for each in self.inputs:
             if not each.node.users:
                 self.graph.erase_node(each.node)
@@ -710,7 +718,7 @@ class GraphBuilder:
         self.inputs = [each for each in self.inputs if each.node.users]
 
     def unused_input(self, node: torch.fx.Node) -> GraphInput | None:
-        """The input that a node would be, if no operator takes it."""
+        """The input of a node that was removed because no operator uses it."""
         if self.operators:
             return self._unused.get(node)
         return next((each for each in self.inputs if each.node is node), None)
@@ -726,7 +734,7 @@ class GraphBuilder:
                 first = first.next
 
     def finish(self, outputs: list[torch.fx.Node]) -> torch.fx.GraphModule:
-        """Close the graph. It returns a tuple of ``outputs`` and leaves the grad mode as it found it."""
+        """Close the graph. It returns a tuple of ``outputs`` and restores the grad mode."""
         self._follow_grad_mode(self._initial_grad_mode)
         self.fake_mode.allow_scalar_outputs = self.reads_inside
         self.graph.output(tuple(outputs))
@@ -739,7 +747,7 @@ class GraphBuilder:
 
 
 def forget_source_with(made: torch.fx.GraphModule) -> None:
-    """torch keeps the source of every graph for tracebacks, for ever; this one's goes with it."""
+    """Drop the graph's source together with the graph. torch keeps that of every graph for ever, for tracebacks."""
     filename = type(made).forward.__code__.co_filename
     for kept in (linecache.cache, torch.fx.graph_module._loader.eval_cache):
         weakref.finalize(made, kept.pop, filename, None).atexit = False

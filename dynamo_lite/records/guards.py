@@ -1,4 +1,4 @@
-"""The assumptions of one translation, gathered on the tree of sources and handed to C++ as a `GuardTree`."""
+"""The guards of one attempt: checks on the tree of sources, from which the `GuardTree` in C++ is built."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .source import Source, name_of
 
 @dataclass(frozen=True)
 class GuardReason:
-    """What a check says, for people. Holds text only: a guard must not keep the program's objects alive."""
+    """The text of a check, for people. It refers to no user object, which a guard must not keep alive."""
 
     place: str
     kind: str
@@ -32,20 +32,20 @@ class GuardReason:
 
 @dataclass(frozen=True)
 class RegistrationsReason(GuardReason):
-    """Of answers that can be asked for again."""
+    """For the guard on registrations. It may still hold after one: `AbstractClassChecks.renew`."""
 
     answers: AbstractClassChecks
 
 
 class Assumed(NamedTuple):
-    """Checks of one place, apart from the tree."""
+    """The checks of one place, independent of a tree of sources."""
 
     path: tuple[tuple[str, Any], ...]
     checks: list[tuple[str, Any, Any]]
 
 
 class _Words(dict[str, Any]):
-    """What a text of `_C.CHECK_KINDS` may say: ``arg``, and words that are made of it."""
+    """The fields in the texts of `_C.CHECK_KINDS`: ``arg``, and texts derived from it."""
 
     def __missing__(self, word: str) -> Any:
         return _WORDS[word](self["arg"])
@@ -71,7 +71,7 @@ _WORDS: dict[str, Callable[[Any], Any]] = {
 
 
 def in_words(text: str, arg: Any) -> str:
-    """A text of `_C.CHECK_KINDS` about an argument, or a value."""
+    """A text of `_C.CHECK_KINDS`, for the argument of the check or for a value that fails it."""
     return text.format_map(_Words(arg=arg))
 
 
@@ -80,38 +80,38 @@ def _describe(kind: str, arg: Any = None) -> str:
 
 
 class Held:
-    """An entry holds while this object, which a guard refers to weakly, lives."""
+    """A token that an entry's guards refer to weakly. Dropping it invalidates the entry."""
 
 
 def reason_for(source: Source, kind: str, arg: Any) -> GuardReason:
-    """Of one check of what is in a place."""
+    """The text of one check of a place."""
     return GuardReason(str(source), kind, _describe(kind, arg))
 
 
 class Guards:
-    """Sources with their checks, and the checks which relate several."""
+    """The tree of sources with their checks, and the checks that involve several sources."""
 
     def __init__(self) -> None:
         self.root = Source()
         self._distinct: dict[Source, None] = {}
         self._same: dict[tuple[Source, Source], None] = {}
         self._captures: dict[Source, int] = {}
-        """With their indices."""
+        """Source -> its index in the tuple of captured values."""
         self.answers = AbstractClassChecks()
         self.written: Set[Source] = frozenset()
-        """Places of tensors that the graph writes into: no other may share their memory."""
+        """Sources of tensors that the graph writes into: no other tensor may share their memory."""
         self._tensors: dict[Source, None] = {}
         self._facts: list[SymbolicGuard] = []
         self.constants = Constants()
         self.iterated_objects: list[tuple[Any, Source]] = []
-        """What iterators that were found go over, and where."""
+        """The objects that pre-existing iterators iterate over, and their sources."""
         self.missing_key_dicts: dict[Source, None] = {}
-        """Dicts in which the program found nothing under a key."""
+        """Dicts that lacked a key which the program looked up."""
         self.cache_misses: dict[tuple[int, int], Assumed] = {}
-        """The same of caches of functions, by the cache and the key's hash."""
+        """Misses in caches of functions, by the cache and the key's hash."""
 
     def close(self) -> None:
-        """Take the tree of sources apart."""
+        """Take the tree of sources apart, which has reference cycles."""
         for source in list(self.root.walk()):
             source.children = {}
             source.checks = {}
@@ -125,16 +125,16 @@ class Guards:
         self.cache_misses.clear()
 
     def const(self, value: Any) -> Source:
-        """An object that the new code may refer to directly."""
+        """The source of an object that generated code refers to as a constant."""
         return self.root.child("const", value)
 
     def held(self) -> Held:
-        """Something to keep for as long as the entry is to hold."""
-        made = Held()
-        source = self.const(made)
+        """A new token: the entry is valid as long as its holder keeps it."""
+        token = Held()
+        source = self.const(token)
         source.name = "the compiled code"
         source.expect()
-        return made
+        return token
 
     def tensor(
         self,
@@ -143,9 +143,9 @@ class Guards:
         cls: type,
         free: tuple[tuple[int, ...], tuple[int, ...]] = ((), ()),
     ) -> None:
-        """``free``: the dimensions whose sizes, and those whose strides, are left to `facts`."""
+        """Guard a tensor's metadata. ``free``: the dimensions whose sizes and strides are symbolic (see `facts`)."""
         source.check("type", cls)
-        if _C.computes_sizes(value):  # they follow from what it is made of
+        if _C.computes_sizes(value):  # they follow from its inner tensors
             source.check("tensor_without_size", value)
         elif any(free):
             source.check("tensor_of_any_size", (value, *free))
@@ -155,31 +155,31 @@ class Guards:
         self.distinct(source)
 
     def array(self, source: Source) -> None:
-        """An array of numpy's, which may be written to, or share memory with what is."""
+        """Include a numpy array among the objects whose memory must not overlap with that of a mutated input."""
         self._tensors[source] = None
 
     def of_tensors(self) -> list[Assumed]:
-        """What is assumed of the tensors, and of what they were found in."""
+        """The checks of all tensors, and of the places on the path to them."""
         return self.of(self._tensors)
 
     @staticmethod
     def of(places: Iterable[Source]) -> list[Assumed]:
-        """What is assumed of these places, and of what they were found in."""
+        """The checks of these places, and of those on the path to them."""
         found = {place: None for source in places for place in source.way()}
         return [
             Assumed(tuple((each.kind, each.arg) for each in place.way()), [*place.checks.values()]) for place in found
         ]
 
     def adopt(self, assumed: Iterable[Assumed]) -> None:
-        """Assume what another attempt at the frame did."""
+        """Add checks of another attempt at the frame."""
         for path, checks in assumed:
             source = functools.reduce(lambda place, step: place.child(*step), path, self.root)
             if source not in self._tensors:
                 for kind, arg, _ in checks:
                     source.check(kind, arg)
 
-    def facts(self, facts: list[SymbolicGuard]) -> None:
-        """What must be true of symbolic sizes and numbers."""
+    def facts(self, facts: list[Fact]) -> None:
+        """Set the guards on symbolic sizes and numbers."""
         self._facts = facts
         for fact in facts:
             for source in fact.sources:
@@ -187,7 +187,7 @@ class Guards:
 
     @property
     def captured(self) -> list[Source]:
-        """The places that are captured, in order."""
+        """The captured sources, in order."""
         return list(self._captures)
 
     @property
@@ -199,27 +199,27 @@ class Guards:
         return list(self._distinct)
 
     def same(self, one: Source, other: Source) -> None:
-        """Two places hold one object."""
+        """Guard that two sources reach one object."""
         one.related = other.related = True
         self._same[one, other] = None
 
     def distinct(self, source: Source) -> None:
-        """The object here is none of the other distinct ones."""
+        """Guard that the object here is none of the other distinct ones."""
         source.related = True
         self._distinct[source] = None
 
     def capture(self, source: Source) -> int:
-        """The place's index in the tuple of captured values."""
+        """Let the guard check capture the value. Returns its index in the tuple of captured values."""
         source.captured = True
         return self._captures.setdefault(source, len(self._captures))
 
     def capture_all(self, sources: Iterable[Source]) -> None:
-        """Like `capture` in order, for the first ones."""
+        """Capture these first, in this order."""
         for source in sources:
             self.capture(source)
 
     def build(self, code: CodeType, state: _C.GlobalState) -> _C.GuardTree:
-        """The tree for a frame of ``code``: accessors and checks parents first, relations last."""
+        """Build the tree for frames of ``code``: accessors and checks, parents first; then checks of several places."""
         tree = _C.GuardTree(code)
         self.root.number = 0
         tree.check(0, "global_state", state, GuardReason("torch:", "global_state", _describe("global_state")))
@@ -234,24 +234,23 @@ class Guards:
         return tree
 
     def _needed(self) -> list[Source]:
-        """The sources with checks and those on the way to them, parents first."""
-        everywhere = list(self.root.walk())[1:]
+        """The sources with checks and those on the path to them, parents first."""
+        sources = list(self.root.walk())[1:]
         needed: set[Source] = set()
-        for source in reversed(everywhere):
+        for source in reversed(sources):
             if source in needed or source.needed:
                 assert source.parent is not None
                 needed.update((source, source.parent))
-        return [source for source in everywhere if source in needed]
+        return [source for source in sources if source in needed]
 
     def _build(self, tree: _C.GuardTree, source: Source) -> None:
-        """Add a source, whose parent is there, and its checks."""
+        """Add a source and its checks. Its parent must have been added."""
         assert source.parent is not None
         source.number = tree.child(source.parent.number, source.kind, source.arg)
         if source.expected and not source.checks:
             source.check("present")
-        if source.checks:
-            for kind, arg, _ in source.checks.values():
-                tree.check(source.number, kind, arg, reason_for(source, kind, arg))
+        for kind, arg, _ in source.checks.values():
+            tree.check(source.number, kind, arg, reason_for(source, kind, arg))
 
     def _build_relations(self, tree: _C.GuardTree) -> None:
         for one, other in self._same:

@@ -1,4 +1,4 @@
-"""Tensors whose `.data` is replaced during tracing: what is known of the data that they had."""
+"""Tensors whose ``.data`` is replaced during tracing, and which results depend on the data that they had."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 
 
 def history(fakes: Iterable[torch.Tensor], ends: Iterable[torch.Tensor] = ()) -> Iterator[Any]:
-    """The nodes of autograd's graph that these hang on, each once, without those that are for leaves; not those of
-    ``ends`` and what is behind them."""
+    """The nodes of autograd's graph that tensors depend on, each once, without AccumulateGrad nodes. The nodes of
+    ``ends``, and those behind them, are left out."""
     seen = {each.grad_fn for each in ends}
     waiting = [each.grad_fn for each in fakes]
     while waiting:
@@ -22,7 +22,7 @@ def history(fakes: Iterable[torch.Tensor], ends: Iterable[torch.Tensor] = ()) ->
 
 
 def leaves_behind(fakes: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
-    """The leaves of autograd's graph that these hang on."""
+    """The leaves of autograd's graph that tensors depend on."""
     for node in history(fakes):
         for before, _ in node.next_functions:
             if hasattr(before, "variable"):
@@ -30,18 +30,16 @@ def leaves_behind(fakes: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
 
 
 class ReplacedData:
-    """The records of one graph."""
+    """The record of one graph."""
 
     def __init__(self) -> None:
         self.retired: list[torch.Tensor] = []
-        """Fakes that stand for nothing any more: trackers are found by the ids of fakes, so they live on."""
+        """Fakes that represent no tensor any more. Kept alive, since trackers are looked up by the ids of fakes."""
         self.severed: list[tuple[torch.Tensor, int]] = []
-        """Fakes of leaves that got other data when something with a history had been made of them, and the step: no
-        gradient comes to them that way, so nothing that hangs on it may leave."""
+        """Fakes of leaves whose data was replaced after results with a history were computed from them, with the step.
+        In the graph no gradient reaches the leaf from such a result, so it may not be an output."""
 
-    def cut_off(self, left: Iterable[torch.Tensor]) -> int:
-        """The step at which the `.data` of a tensor was replaced, where the results depend on what it was before; 0:
-        there is none."""
-        behind = set(map(id, leaves_behind(left))) if self.severed else set()
-        found = [step for fake, step in self.severed if id(fake) in behind]
-        return min(found, default=0)
+    def cut_off(self, outputs: Iterable[torch.Tensor]) -> int:
+        """The first step that replaced the ``.data`` of a tensor whose old data the outputs depend on; 0: none did."""
+        behind = set(map(id, leaves_behind(outputs))) if self.severed else set()
+        return min((step for fake, step in self.severed if id(fake) in behind), default=0)

@@ -1,7 +1,7 @@
-"""Conditions on data that graphs return and that don't hold, call after call.
+"""Runtime assertions on tensor data that keep failing.
 
-Where one fails CPython runs the frame, after the graph: the call costs both. So after some failures in a row the frame
-is compiled anew, with a break at the condition that fails.
+Each failure re-runs the frame in eager, so the call pays twice. After a few in a row the frame is recompiled with a
+graph break at the assertion that fails.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from dynamo_lite.shapes.policy import SpecializationHistory
 
 from .guards import Held
 
+Place = tuple[Any, ...]
+"""The current instruction of each active frame, outermost first."""
 _IN_A_ROW = 8
-_MOST = 12
-"""Places of one frame at which it breaks for this."""
+_MAX_BREAKS = 12
+"""How many graph breaks one frame gets for failing assertions."""
 
 
 class RuntimeAssertion(NamedTuple):
-    """A tensor, and the truth value that a trace went on with."""
+    """The condition, and the truth value with which tracing continued."""
 
     tensor: Any
     truth: bool
@@ -28,21 +30,21 @@ class RuntimeAssertion(NamedTuple):
 
 
 class AssertionFailures:
-    """The failures in a row of one graph's conditions."""
+    """Counts the failures in a row of one graph's runtime assertions."""
 
-    def __init__(self, name: str, known: SpecializationHistory, held: Held, sites: list[Site]) -> None:
+    def __init__(self, name: str, history: SpecializationHistory, validity: Held, places: list[Place]) -> None:
         self._name = name
-        self._known = known
-        self._held: Held | None = held
-        self._sites = sites
+        self._history = history
+        self._validity: Held | None = validity
+        self._places = places
         self.count = 0
 
     def add(self, at: int) -> None:
-        """This condition failed."""
+        """Count a failure of this assertion. After some in a row, invalidate the entry."""
         self.count += 1
-        known = self._known
-        if self.count < _IN_A_ROW or self._held is None or len(known.failing_assertions) >= _MOST:
+        history = self._history
+        if self.count < _IN_A_ROW or self._validity is None or len(history.unmet) >= _MAX_BREAKS:
             return
-        logs.recompiles.info("%s is to be compiled anew: what it expects of its data is not so", self._name)
-        known.failing_assertions.add(self._sites[at])
-        self._held = None
+        logs.recompiles.info("%s will be recompiled: a runtime assertion on its data keeps failing", self._name)
+        history.unmet.add(self._places[at])
+        self._validity = None

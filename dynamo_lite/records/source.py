@@ -1,9 +1,9 @@
-"""Where a value came from: one object that guards it and reloads it.
+"""Where a value came from: the place that guards check and generated code reloads it from.
 
-Sources form a tree which mirrors the guard tree in C++: the root is the frame before its first instruction, each child
-is one accessor (`GuardTree` names them) away from its parent. A value is reloaded in generated code either as the
-argument it is, as a constant, or from the tuple of values that the guard check captured on its way: so no user code
-runs to find it again, and it is by construction the value that was checked.
+Sources form a tree that mirrors the guard tree in C++: the root is the frame before its first instruction, and each
+child is one accessor (see `GuardTree`) away from its parent. Generated code reloads a value as an argument, as a
+constant, or from the tuple of values that the guard check captured. So reloading runs no user code and yields the very
+value that was checked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dynamo_lite.insight.break_reasons import NestedTooDeep
 FRAME = "frame"
 _HEAP_TYPE = 1 << 9
 _DEEPEST = 1000
-"""Steps from the frame: a guard tree, which recurses, has room for twice as many."""
+"""Accessors from the frame. The guard tree, which recurses, has room for twice as many."""
 
 
 def _check_key(kind: str, arg: Any) -> Any:
@@ -27,7 +27,7 @@ def _check_key(kind: str, arg: Any) -> Any:
 
 
 class Source:
-    """A place, reached from the frame. Interned: the same path is the same object."""
+    """A place that is reached from the frame. Interned: one object for each path."""
 
     __slots__ = (
         "parent",
@@ -52,21 +52,21 @@ class Source:
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.children: dict[Any, Source] = {}
         self.checks: dict[Any, tuple[str, Any, Any]] = {}
-        """(kind, argument, user's place) by a key that tells equal ones."""
+        """Key of equal checks -> kind, argument, and the user's line."""
         self.captured = False
         self.expected = False
-        """The program saw that there is something here, if not what."""
+        """Whether the program observed that a value exists here."""
         self.related = False
-        """A check that relates several places names this one."""
+        """Whether a check of several places involves this one."""
         self.number = -1
-        """The node's number in the guard tree, once that is built."""
+        """The node in the guard tree, once that is built."""
         self.name: str | None = None
-        """What it is called, once somebody asked."""
+        """Its text, cached."""
         self.local_rooted: bool = kind in ("local", "closure") or (parent is not None and parent.local_rooted)
-        """Reached through the call's own arguments or closure rather than through globals or constants."""
+        """Whether it is reached through the call's arguments or closure, not through globals or constants."""
 
     def child(self, kind: str, arg: Any = None) -> Source:
-        """The place one accessor further. Breaks the graph where that is too far from the frame to be guarded."""
+        """The place one accessor further. Breaks the graph if that is too deep for a guard tree."""
         key = (kind, id(arg)) if kind in ("const", "slot") else (kind, type(arg), arg)
         found = self.children.get(key)
         if found is None:
@@ -76,11 +76,11 @@ class Source:
         return found
 
     def way(self) -> tuple[Source, ...]:
-        """The places from the frame, which is left out, to here."""
+        """The path: the places from the frame, exclusive, to here."""
         return () if self.parent is None else (*self.parent.way(), self)
 
     def check(self, kind: str, arg: Any = None) -> None:
-        """Assume that this check of the place holds. Which object a constant is, is no assumption."""
+        """Add a check of this place. (The identity of a constant needs none.)"""
         if kind == "id" and self.kind == "const":
             return
         key = _check_key(kind, arg)
@@ -88,11 +88,11 @@ class Source:
             self.checks[key] = (kind, arg, None)
 
     def instance_item(self, name: str) -> Source:
-        """What the object here has in its ``__dict__`` under a name."""
+        """The item of the object's ``__dict__``; guards that it exists."""
         return self.child("instance_dict").child("dict_item", name).expect()
 
     def expect(self) -> Source:
-        """Assume that there is something in this place. Returns the place."""
+        """Guard that a value exists here. Returns the place."""
         self.expected = True
         return self
 
@@ -101,7 +101,7 @@ class Source:
         return bool(self.checks) or self.captured or self.related or self.expected
 
     def walk(self) -> Iterator[Source]:
-        """This and all below it, parents first."""
+        """This place and all below it, parents first."""
         waiting = [self]
         while waiting:
             source = waiting.pop()
@@ -118,7 +118,7 @@ class Source:
 
 
 def name_of(value: Any) -> str | None:
-    """What an object calls itself, if it does. The program's own objects are not asked: that may run their code."""
+    """The name of a module, class or function. Other user objects have none: reading it may run user code."""
     kind = type(value)
     if issubclass(kind, ModuleType):
         name = ModuleType.__getattribute__(value, "__dict__").get("__name__")
@@ -153,7 +153,7 @@ def _item_name(source: Source) -> str:
 
 
 class _Words:
-    """What a text of `_C.ACCESSOR_KINDS` may say of a place."""
+    """The fields in the texts of `_C.ACCESSOR_KINDS`."""
 
     def __init__(self, source: Source) -> None:
         self._source = source

@@ -574,8 +574,8 @@ class FrameBreaker(BrokenFrame):
         self.handle(covered)
 
     def _is_unbound(self) -> bool:
-        """Whether the instruction reads an empty cell that the user's code creates. In the new code the cell is in a local
-        or a free variable, for which CPython would raise another error."""
+        """Whether the instruction reads an empty cell that the user's code creates. In the new code the cell is a free
+        variable or in a local, for which CPython would raise another error."""
         name = self.instruction.argval
         if self.instruction.opname not in _LOOKS_INTO_CELL or name not in self.original.co_cellvars:
             return False

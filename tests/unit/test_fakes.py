@@ -137,7 +137,7 @@ def test_operators_are_asked_once(monkeypatch):
     asked = []
     real = FakeTensorMode._dispatch_impl
     monkeypatch.setattr(FakeTensorMode, "_cached_dispatch_impl", lambda *args: asked.append(args[1]) or real(*args))
-    fakes._given.clear()
+    fakes._cache.clear()
     for _ in range(3):
         mode = fakes.fake_mode(None)
         x = mode.from_tensor(torch.rand(3, 4))
@@ -171,4 +171,4 @@ def test_no_more_than_the_limit(monkeypatch):
     with mode:
         for size in range(1, 50):
             assert x[:size].shape == (size,)
-            assert len(fakes._given) <= 10 or size == 1
+            assert len(fakes._cache) <= 10 or size == 1
