@@ -246,15 +246,15 @@ class GraphBuilder:
         """Source of a tensor whose ``.data`` is replaced -> the placeholder of its old data, and its class."""
         self.replaced_data = ReplacedData()
         self._copied: dict[int, bool] = {}
-        """Memory that is one piece in eager and two in the graph (a result's, and that of the leaf created from it), which
+        """Memory that is one piece in eager and two in the graph (a result's, and that of the leaf created from it). It
         may not be written to -> whether its tensors may be outputs."""
         self._shared: set[int] = set()
         """Memory that several inputs share."""
         self.shared_by: Any = None
         """The tracker of the last tensor that came to share it."""
         self._views: dict[torch.fx.Node, bool] = {}
-        """Views of memory that a tensor created before the graph took over -> whether the view is strided: backends don't
-        support writes through such a view. Unused ones are dropped at the end."""
+        """Views of memory that a tensor created before the graph took over -> whether the view is strided: backends
+        don't support writes through such a view. Unused ones are dropped at the end."""
         self._last_placeholder: torch.fx.Node | None = None
         self.step = 0  # the root's
         self.operators = 0
@@ -288,8 +288,8 @@ class GraphBuilder:
         convert: Callable[[Any], torch.Tensor] | None = None,
         free: SymbolicDims | None = None,
     ) -> GraphInput:
-        """Add a placeholder. Its fake has the value's class, metadata and ``requires_grad``. ``free``: the symbolic sizes
-        and strides."""
+        """Add a placeholder. Its fake has the value's class, metadata and ``requires_grad``. ``free``: the symbolic
+        sizes and strides."""
         fake = self._fake(source, value, free)  # may be refused
         return self._add_input(source, value, fake, convert)
 

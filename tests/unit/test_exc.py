@@ -147,6 +147,77 @@ def test_inline_limit():
         assert torch.equal(dl.compile(down, backend="eager")(tensor(2), 20), down(tensor(2), 20))
 
 
+def test_limit_of_traced_instructions():
+    def fn(x):
+        for _ in range(1000):
+            x = x + 1
+        return x
+
+    with dl.config.patch(unroll_limit=200), pytest.raises(dl.exc.Unsupported) as caught:
+        dl.compile(fn, backend="eager", fullgraph=True)(tensor(2))
+    assert isinstance(caught.value.reason, reasons.TraceLimit)
+    assert "unroll_limit" in str(caught.value)
+
+
+def test_first_import_of_a_module():
+    def fn(x):
+        y = x + 1
+        import this_module_is_loaded_by_no_other_test as module
+
+        return y * module.__name__.count("_")
+
+    with pytest.raises(dl.exc.Unsupported) as caught:
+        dl.compile(fn, backend="eager", fullgraph=True)(tensor(2))
+    assert isinstance(caught.value.reason, reasons.FirstImport)
+    with pytest.raises(ModuleNotFoundError):
+        dl.compile(fn, backend="eager")(tensor(2))
+
+
+def test_raise_of_a_pre_existing_exception():
+    error = ValueError("made before")
+
+    def fn(x):
+        y = x + 1
+        try:
+            raise error
+        except ValueError as caught:
+            return y + len(str(caught))
+
+    assert isinstance(only_reason(fn, tensor(2)).reason, reasons.RaisedExistingException)
+
+
+def test_effect_in_a_function_that_an_operator_runs():
+    seen = []
+
+    def body(x):
+        seen.append(1)
+        return x + 1
+
+    def fn(x):
+        return torch.cond(x.sum() > 0, body, body, (x,))
+
+    with pytest.raises(dl.exc.Unsupported) as caught:  # torch refuses it in eager too
+        dl.compile(fn, backend="eager", fullgraph=True)(tensor(2))
+    assert isinstance(caught.value.reason, reasons.EffectInOperatorFunction)
+
+
+def test_observable_deallocation():
+    class Watched:
+        def __del__(self):
+            died.append(1)
+
+    died = []
+
+    def fn(x, watched):
+        y = x + 1
+        watched = None
+        return y * 2, watched, len(died)
+
+    with pytest.raises(dl.exc.Unsupported) as caught:
+        dl.compile(fn, backend="eager", fullgraph=True)(tensor(2), Watched())
+    assert isinstance(caught.value.reason, reasons.ObservableDeallocation)
+
+
 def test_nested_too_deep_for_guards():
     class Node:
         def __init__(self, rest):
