@@ -133,8 +133,8 @@ def graph_failure_handler(
     else:
         raises = _continue(inside, [*inside.co_varnames[: inside.co_argcount - 1], _ERROR])
     if again:
-        asked = [[emit.load_fast(_ERROR)], [emit.load_const(code.co_qualname)]]
-        block += emit.call_function([emit.load_const(_TO_RAISE)], asked)
+        args = [[emit.load_fast(_ERROR)], [emit.load_const(code.co_qualname)]]
+        block += emit.call_function([emit.load_const(_TO_RAISE)], args)
         block += [emit.store_fast(_ERROR), emit.load_fast(_ERROR), emit.jump_if_not_none(raises[0])]
         count = code.co_argcount + code.co_kwonlyargcount + (code.co_flags & _VARIADIC).bit_count()
         block += [*restores, *_continue(_eager_code(code, count), code.co_varnames[:count])]

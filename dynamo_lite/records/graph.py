@@ -217,7 +217,7 @@ def _is_copyable(given: GraphInput) -> bool:
 
 
 class GraphBuilder:
-    """Records operators. Its fake mode is active while an attempt is under way."""
+    """Records operators. Its fake mode is active during the attempt."""
 
     reads_inside = False
     """Whether operators that backends turn into loops read numbers from tensors."""
@@ -277,7 +277,7 @@ class GraphBuilder:
         """The default dtype while the graph runs: changes are replayed after it."""
         self.indexing = 0
         """How many contexts are active in which tensors without dimensions are used as indices."""
-        self.bodies: list[Body] = []  # graphs under way inside of this one, innermost last
+        self.bodies: list[Body] = []  # nested graphs being recorded, innermost last
         self._root = torch.nn.Module()
         self._modules = 0
 

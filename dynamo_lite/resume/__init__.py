@@ -1,4 +1,4 @@
-"""How a program goes on after a graph break: resume functions, and what survives the break besides plain values.
+"""Continuing a frame after a graph break: resume functions, suspended contexts, generators and iterators.
 
 Enters: a translator that stopped before an instruction.
 Leaves: bytecode that runs the instruction in CPython and returns a continuation: a resume function and its live values.

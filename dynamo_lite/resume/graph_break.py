@@ -756,8 +756,9 @@ def is_deallocation_observable(cg: PyCodegen, value: VariableTracker) -> bool:
     return cg.has_made(value) or value.source is not None and not value.is_guarded_by_identity
 
 
-def _in_force(value: Any) -> bool:
-    return isinstance(value, ExceptionInfoVariable) and not value.is_left
+def _in_force(value: VariableTracker) -> bool:
+    """Whether it saves the exc_info of a handler that hasn't been left."""
+    return isinstance(value, ExceptionInfoVariable) and not value.over
 
 
 _TERMINATORS = frozenset({"RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "RETURN_CONST"})

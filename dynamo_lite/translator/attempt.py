@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import torch.fx
+
 from dynamo_lite import config
 from dynamo_lite.insight.site import Site
 from dynamo_lite.records.graph import GraphBuilder
@@ -35,7 +37,7 @@ class BeforeGraph:
 
     draws: list[RandomCall] = field(default_factory=list)
     """Calls of Python's ``random``, in program order."""
-    created: dict[VariableTracker, Any] = field(default_factory=dict)
+    created: dict[VariableTracker, torch.fx.Node] = field(default_factory=dict)
     """Tensors created during tracing that are allocated before the graph -> their placeholder in the graph."""
 
     def close(self) -> None:

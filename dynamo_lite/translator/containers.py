@@ -1,4 +1,4 @@
-"""Opcodes that build and take apart containers, and those of ``match``."""
+"""Opcodes that build and unpack containers, and those of ``match``."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -153,23 +153,26 @@ class KnownValues:
         return found
 
 
-def _make_dict(values: KnownValues, value: dict[Any, Any], made: DictVariable | None = None) -> VariableTracker:
-    made = DictVariable({}) if made is None else made
+def _make_dict(values: KnownValues, value: dict[Any, Any]) -> VariableTracker:
+    return _fill_dict(values, value, DictVariable({}))
+
+
+def _fill_dict(values: KnownValues, value: dict[Any, Any], tracker: DictVariable) -> DictVariable:
     for key, item in value.items():
         variable = values.make(key)
         raw = values.key_of(variable)
         if not isinstance(variable, ConstantVariable):
-            made.keys[raw] = variable
-        made.items[raw] = values.make(item)
-    return made
+            tracker.keys[raw] = variable
+        tracker.items[raw] = values.make(item)
+    return tracker
 
 
 def _make_ordered_dict(values: KnownValues, value: OrderedDict[Any, Any]) -> VariableTracker:
     attributes = {name: values.make(each) for name, each in vars(value).items()}
-    return _make_dict(values, value, OrderedDictVariable({}).with_attributes(attributes))
+    return _fill_dict(values, value, OrderedDictVariable({}).with_attributes(attributes))
 
 
-_MAKERS: dict[type, Any] = {
+_MAKERS: dict[type, Callable[[KnownValues, Any], VariableTracker]] = {
     tuple: lambda values, value: TupleVariable([values.make(item) for item in value]),
     list: lambda values, value: ListVariable([values.make(item) for item in value]),
     torch.Size: lambda values, value: SizeVariable([values.make(item) for item in value]),

@@ -28,19 +28,12 @@ def binary_op(tx: InstructionTranslator, instruction: Instruction) -> None:
         tx.stack.append(tx.binary(symbol, left, right))
 
 
-@opcode("UNARY_NEGATIVE")
-def unary_negative(tx: InstructionTranslator, instruction: Instruction) -> None:
-    tx.stack.append(tx.unary("-", tx.pop()))
+_UNARY = {"UNARY_NEGATIVE": "-", "UNARY_POSITIVE": "+", "UNARY_INVERT": "~"}
 
 
-@opcode("UNARY_POSITIVE")
-def unary_positive(tx: InstructionTranslator, instruction: Instruction) -> None:
-    tx.stack.append(tx.unary("+", tx.pop()))
-
-
-@opcode("UNARY_INVERT")
-def unary_invert(tx: InstructionTranslator, instruction: Instruction) -> None:
-    tx.stack.append(tx.unary("~", tx.pop()))
+@opcode(*_UNARY)
+def unary_op(tx: InstructionTranslator, instruction: Instruction) -> None:
+    tx.stack.append(tx.unary(_UNARY[instruction.opname], tx.pop()))
 
 
 @opcode("UNARY_NOT")
