@@ -177,7 +177,7 @@ class GuardTree:
 
     Built once, then only read. Node 0 is the frame. Nothing here runs Python when checked.
 
-    Accessors (kind, arg) are those of ACCESSOR_KINDS. Of the frame: ``local`` (argument's name), ``closure`` (index into
+    Accessors (kind, arg) are those of ACCESSOR_KINDS. Of the frame: ``local`` (argument's name), ``closure`` (index in
     co_freevars; the cell), ``globals``, ``builtins``, ``function``; anywhere ``const`` (any object; held weakly where
     it can be, and its deallocation makes the entry invalid). Of a value: ``c_attr`` runs the C getter of a name, of
     objects whose type is a built-in or extension type; ``dict_item``, ``list_item`` and ``tuple_item`` work on
@@ -189,7 +189,7 @@ class GuardTree:
     Checks (kind, arg) are those of CHECK_KINDS. ``equals``: a constant of the same exact type and value, nested in
     tuples and frozensets; 0, 0.0, -0.0, False and nan are told apart. ``length``: by the base's own length.
     ``dict_keys``, ``set_items``, ``set_order``: constants by type and value, other objects by identity. ``tensor`` (an
-    example): dtype, device, dispatch keys, requires_grad, sizes, strides; not whether it is a leaf. ``same_as``: another
+    example): dtype, device, dispatch keys, requires_grad, sizes, strides; not if it is a leaf. ``same_as``: another
     node's number; ``distinct``: a list of node numbers; ``storages_distinct``: likewise, or a pair of lists, of which
     none in the first shares memory with any. On node 0: ``global_state`` (a GlobalState) and ``registrations`` (a list
     whose first item is what abc.get_cache_token() must be; it may be renewed in place). ``unbound``: the accessor of

@@ -7,7 +7,7 @@ import itertools
 import sys
 import types
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -18,6 +18,7 @@ from dynamo_lite.exc import InternalError
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.insight.break_reasons import UnreconstructableValue
 from dynamo_lite.records.graph import GraphInput
+from dynamo_lite.records.restart import MadeByCPython, Restart
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import frozen, with_data
 from dynamo_lite.shapes.python_random import emit_state_restores, emit_state_saves
@@ -33,12 +34,11 @@ _NEW_OBJECTS = frozenset({int, float, complex, str, bytes})
 _SMALL_INTEGERS = range(-5, 257)
 
 
-class Unreconstructable(Exception):
-    """A live value can't be created by generated code."""
-
-    def __init__(self, tracker: VariableTracker) -> None:
-        self.tracker = tracker
-        self.reason: BreakReason = UnreconstructableValue(tracker.describe())
+def unreconstructable(attempt: Any, tracker: VariableTracker, reason: BreakReason | None = None) -> NoReturn:
+    """A value survives the graph that generated code can't make: in the next attempt CPython creates it."""
+    provenance = attempt.provenance
+    why = UnreconstructableValue(tracker.describe()) if reason is None else reason
+    raise Restart(MadeByCPython(provenance.step_of(tracker), provenance.is_created_leaf(tracker), why))
 
 
 class PyCodegen:
@@ -322,7 +322,7 @@ class PyCodegen:
     def graph_result(self, value: Any) -> None:
         """Push a tensor or number that the graph computes."""
         if value.node.graph is not self.attempt.graph.graph:
-            raise Unreconstructable(value)
+            unreconstructable(self.attempt, value)
         unused = self.attempt.graph.unused_input(value.node)
         if unused is not None:
             self.add(*self._load_input(unused))

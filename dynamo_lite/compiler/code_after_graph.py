@@ -39,7 +39,7 @@ def generate(traced: Traced, request: Request) -> PyCodegen:
     guard_aliases(attempt)
     _order_inputs(attempt)
     cg = PyCodegen(attempt, traced.root.code)
-    attempt.effects.replay(cg)
+    cg.replay_effects()
     if traced.breaks:
         _break(cg, traced.root)
     else:
@@ -58,6 +58,7 @@ def _end_contexts(attempt: Attempt, stack: list[VariableTracker]) -> None:
     entered."""
     for context in attempt.torch_state.contexts:
         if attempt.provenance.is_created(context):
+            assert isinstance(context, VariableTracker)
             unreconstructable(attempt, context)
     for value in reversed(stack):
         if isinstance(value, ExitVariable) and isinstance(value.context, GraphContextVariable) and not value.called:

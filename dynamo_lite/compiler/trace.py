@@ -9,6 +9,7 @@ from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.translator.core import BreakHere, RootTranslator
 from dynamo_lite.variables.core.base import LazyVariable, ObservedException, VariableTracker
 from dynamo_lite.variables.core.reachable import reachable_trackers
+from dynamo_lite.variables.python.functions.function import CellVariable
 
 from .translation import Request, Traced
 
@@ -27,7 +28,9 @@ def begin(request: Request, facts: RestartFacts) -> RootTranslator:
     locals_: dict[str, VariableTracker] = {
         name: LazyVariable(attempt, value, sources.child("local", name)) for name, value in view.locals.items()
     }
-    cells = [attempt.values.wrap(cell, sources.child("closure", at)) for at, cell in enumerate(view.closure)]
+    wrapped = [attempt.values.wrap(cell, sources.child("closure", at)) for at, cell in enumerate(view.closure)]
+    cells = [each for each in wrapped if isinstance(each, CellVariable)]
+    assert len(cells) == len(wrapped)
     root = RootTranslator(
         attempt, view.code, attempt.values.scope(view.globals), locals_, cells, break_at=facts.break_at
     )

@@ -457,12 +457,6 @@ class DroppedGenerator(BreakReason, code="DL0802", numbers_matter=True):
     value: str
 
 
-class ObservableDeallocation(BreakReason, code="DL0804", numbers_matter=False):
-    happened = "the last reference to a {kind} may be dropped here, which a finalizer or weakref callback observes"
-    mend = "keep another reference until the compiled function returns"
-    kind: str
-
-
 class FrameLeftAlone(BreakReason, code="DL0803", numbers_matter=True):
     happened = "{name} runs without a graph: {because}"
     mend = "call the part that computes with tensors as a function of its own"

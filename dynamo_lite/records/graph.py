@@ -293,13 +293,15 @@ class GraphBuilder:
         fake = self._fake(source, value, free)  # may be refused
         return self._add_input(source, value, fake, convert)
 
-    def input_like(self, source: Source, value: torch.Tensor, like: torch.Tensor, free: Free | None) -> GraphInput:
+    def input_like(
+        self, source: Source, value: torch.Tensor, like: torch.Tensor, free: SymbolicDims | None
+    ) -> GraphInput:
         """Add a placeholder with the fake of another tensor (``like``)."""
         fake = self._fake(source, like, free)
         self.fake_mode.fake_tensor_converter.set_tensor_memo(value, fake)  # type: ignore[arg-type]
         return self._add_input(source, value, fake)
 
-    def array(self, source: Source, value: torch.Tensor, free: Free) -> GraphInput:
+    def array(self, source: Source, value: torch.Tensor, free: SymbolicDims) -> GraphInput:
         """Add a placeholder for a numpy array. ``value``: a tensor with its memory."""
         fake = self.symbols.fake_of_array(self.fake_mode, source, value, free)
         return self._add_input(source, value, fake, torch.from_numpy)
@@ -464,7 +466,7 @@ class GraphBuilder:
 
     def body_integer_input(self) -> torch.SymInt:
         """A symbolic integer that is an argument of the innermost body."""
-        number = self.symbols.unknown()
+        number = self.symbols.unbacked_int()
         self.bodies[-1].numbers[number.node.expr] = self.bodies[-1].placeholder(number)
         return number
 

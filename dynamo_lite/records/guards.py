@@ -178,7 +178,7 @@ class Guards:
                 for kind, arg, _ in checks:
                     source.check(kind, arg)
 
-    def facts(self, facts: list[Fact]) -> None:
+    def facts(self, facts: list[SymbolicGuard]) -> None:
         """Set the guards on symbolic sizes and numbers."""
         self._facts = facts
         for fact in facts:

@@ -217,8 +217,8 @@ class RestartFacts:
         known = self.remembered.to_fill
         if len(known) >= _MOST:
             return [], frozenset()
-        dicts = [place for place in guards.lacking if str(place) not in known]
-        caches = {entry: assumed for entry, assumed in guards.unfilled.items() if entry not in known}
+        dicts = [place for place in guards.missing_key_dicts if str(place) not in known]
+        caches = {entry: assumed for entry, assumed in guards.cache_misses.items() if entry not in known}
         return [*guards.of(dicts), *caches.values()], frozenset([*map(str, dicts), *caches])
 
     def remember(self) -> None:

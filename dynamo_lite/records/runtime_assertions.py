@@ -14,8 +14,6 @@ from dynamo_lite.shapes.policy import SpecializationHistory
 
 from .guards import Held
 
-Place = tuple[Any, ...]
-"""The current instruction of each active frame, outermost first."""
 _IN_A_ROW = 8
 _MAX_BREAKS = 12
 """How many graph breaks one frame gets for failing assertions."""
@@ -32,19 +30,19 @@ class RuntimeAssertion(NamedTuple):
 class AssertionFailures:
     """Counts the failures in a row of one graph's runtime assertions."""
 
-    def __init__(self, name: str, history: SpecializationHistory, validity: Held, places: list[Place]) -> None:
+    def __init__(self, name: str, history: SpecializationHistory, validity: Held, sites: list[Site]) -> None:
         self._name = name
         self._history = history
         self._validity: Held | None = validity
-        self._places = places
+        self._sites = sites
         self.count = 0
 
     def add(self, at: int) -> None:
         """Count a failure of this assertion. After some in a row, invalidate the entry."""
         self.count += 1
         history = self._history
-        if self.count < _IN_A_ROW or self._validity is None or len(history.unmet) >= _MAX_BREAKS:
+        if self.count < _IN_A_ROW or self._validity is None or len(history.failing_assertions) >= _MAX_BREAKS:
             return
         logs.recompiles.info("%s will be recompiled: a runtime assertion on its data keeps failing", self._name)
-        history.unmet.add(self._places[at])
+        history.failing_assertions.add(self._sites[at])
         self._validity = None

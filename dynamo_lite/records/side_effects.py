@@ -25,8 +25,10 @@ _ABSENT = object()
 class Tracked(Protocol):
     """The tracker of an object that may be mutated."""
 
-    source: Source | None
     is_replayed_first: bool
+
+    @property
+    def source(self) -> Source | None: ...
 
     def guard_deallocations(self) -> None: ...
 

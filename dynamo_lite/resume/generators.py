@@ -13,7 +13,7 @@ from typing import Protocol
 from dynamo_lite.bytecode import live_locals
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.records.code_origin import reads_frame_by_name
-from dynamo_lite.variables.core.base import NotConstant, Parts, VariableTracker
+from dynamo_lite.variables.core.base import CreatingCall, NotConstant, VariableTracker
 from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.polyfills.carried import create_generator, create_started_generator
@@ -45,11 +45,11 @@ def load_generator(cg: PyCodegen, frame: GeneratorFrame, generator: VariableTrac
     if cg.has_made(generator):
         cg.load(generator)
         return
-    constants = [partial(cg.load_const, each) for each in call.first]
-    cg.call(call.make, [*constants, *(partial(cg.load, each) for each in call.of)])
+    constants = [partial(cg.load_const, each) for each in call.constants]
+    cg.call(call.make, [*constants, *(partial(cg.load, each) for each in call.operands)])
 
 
-def generator_call(frame: GeneratorFrame) -> Parts:
+def generator_call(frame: GeneratorFrame) -> CreatingCall:
     """The call that creates a generator which continues this frame.
 
     Raises:

@@ -40,7 +40,7 @@ from dynamo_lite.variables.core.protocols import Load, Translator
 from dynamo_lite.variables.polyfills.carried import build_from_recipe
 from dynamo_lite.variables.python.functions.function import ResumeFunction
 from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
-from dynamo_lite.variables.torch.contexts.context import ExitVariable, can_be_left
+from dynamo_lite.variables.torch.contexts.context import ExitVariable, ReenterContext, can_be_left
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 from .iterators import IteratorRecipes, Recipe
@@ -74,7 +74,7 @@ class ResumePoint:
     """`NEW` or `WAITING` if the function returns a generator that continues here."""
     callee: ResumeFunction | None = None
     """If a call was interrupted: the callee's resume function. This frame continues after the call, with its result."""
-    contexts: tuple[tuple[int, Entering], ...] = ()
+    contexts: tuple[tuple[int, ReenterContext], ...] = ()
     """Stack positions of the ``__exit__`` of suspended contexts, and what enters them again."""
     recipes: tuple[tuple[str, Recipe], ...] = ()
     """Arguments that the function recreates (see `IteratorRecipes`)."""
@@ -758,7 +758,7 @@ def is_deallocation_observable(cg: PyCodegen, value: VariableTracker) -> bool:
 
 def _in_force(value: VariableTracker) -> bool:
     """Whether it saves the exc_info of a handler that hasn't been left."""
-    return isinstance(value, ExceptionInfoVariable) and not value.over
+    return isinstance(value, ExceptionInfoVariable) and not value.is_left
 
 
 _TERMINATORS = frozenset({"RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "RETURN_CONST"})

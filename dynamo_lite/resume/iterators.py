@@ -47,19 +47,19 @@ class IteratorRecipes:
             return None
         if isinstance(value, GeneratorVariable) and value.has_begun and not waiting:
             return None
-        return (call.make, call.first, *(self._recipe(each, waiting) for each in call.of))
+        return (call.make, call.constants, *(self._recipe(each, waiting) for each in call.operands))
 
     def load(self, value: VariableTracker, recipe: Recipe) -> None:
         """Emit a tuple of the values that the recipe takes."""
         call = value.creating_call()
         assert call is not None
         self._cg.note_recreated(value)
-        for each, inner in zip(call.of, recipe[2:], strict=True):
+        for each, inner in zip(call.operands, recipe[2:], strict=True):
             if inner is None:
                 self._cg.load(each)
             else:
                 self.load(each, inner)
-        self._cg.build("TUPLE", len(call.of))
+        self._cg.build("TUPLE", len(call.operands))
 
 
 def _creates_generator(value: VariableTracker, recipe: Recipe | None) -> bool:
@@ -67,7 +67,7 @@ def _creates_generator(value: VariableTracker, recipe: Recipe | None) -> bool:
     call = None if recipe is None else value.creating_call()
     if recipe is None or call is None:
         return False
-    return isinstance(value, GeneratorVariable) or any(map(_creates_generator, call.of, recipe[2:]))
+    return isinstance(value, GeneratorVariable) or any(map(_creates_generator, call.operands, recipe[2:]))
 
 
 def _count_references(holders: Iterable[Any]) -> Counter[int]:

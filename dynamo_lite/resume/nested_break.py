@@ -19,7 +19,7 @@ from typing import Any
 
 from dynamo_lite import _C
 from dynamo_lite.bytecode import Instruction, assemble, decode, effect, emit
-from dynamo_lite.codegen.python_codegen import PyCodegen
+from dynamo_lite.codegen.python_codegen import PyCodegen, unreconstructable
 from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.core.protocols import Load, Translator
 from dynamo_lite.variables.python.functions.function import ResumeFunction
@@ -113,7 +113,7 @@ class _Callee(BrokenFrame):
         tx = self.tx
         for at, value in enumerate(tx.stack):
             if isinstance(value, ExceptionInfoVariable):
-                raise Unreconstructable(value)
+                unreconstructable(cg.attempt, value)
             name = None if value is NULL else self._keep(cg, partial(self.load_from_stack, cg, recipes, at))
             if at >= self.depth:
                 self.operands_at.append(name)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from dynamo_lite.records.source import Source
 
-SYMBOLIC: tuple[type, ...] = (torch.SymInt, torch.SymFloat, torch.SymBool)
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 Symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
 Frames = tuple[FrameSummary, ...]
 """The user's frames, outermost first."""

@@ -14,7 +14,7 @@ from dynamo_lite.records.guards import Guards
 from dynamo_lite.records.provenance import Provenance
 from dynamo_lite.records.restart import DataStay, Restart
 from dynamo_lite.records.restart_facts import RestartFacts
-from dynamo_lite.records.runtime_assertions import Expected
+from dynamo_lite.records.runtime_assertions import RuntimeAssertion
 from dynamo_lite.records.side_effects import SideEffects
 from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
 from dynamo_lite.shapes.policy import TranslationShapes
@@ -78,8 +78,8 @@ class Attempt:
         self.lifetimes = ObservableLifetimes()
         self.restart_facts = RestartFacts.first() if restart_facts is None else restart_facts
         self.answers = Answers(self.restart_facts.withheld)
-        self.runtime_assertions: list[Expected] = []
-        """Conditions on tensor data: where one does not hold the frame is run again in eager."""
+        self.runtime_assertions: list[RuntimeAssertion] = []
+        """Conditions on tensor data. If one fails at run time, the frame runs again in eager."""
         self.ahead = ahead
         """Calls made while tracing, by this and earlier attempts at the frame."""
         self.innermost: InstructionTranslator | None = None

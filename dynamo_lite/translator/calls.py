@@ -62,7 +62,7 @@ def call_function_ex(tx: InstructionTranslator, instruction: Instruction) -> Non
     if not tx.is_iterable(unpacked):
         what = f"argument after * must be an iterable, not {unpacked.python_type().__name__}"
         tx.raise_error(TypeError, f"{callee_name(tx, function)} {what}")
-    args = list(unpacked.listed(tx))
+    args = list(unpacked.each_with_length_hint(tx))
     if tx.stack and tx.stack[-1] is NULL:
         tx.stack.pop()
     tx.stack.append(tx.call_from_instruction(function, args, kwargs))

@@ -105,7 +105,7 @@ def get_iter(tx: InstructionTranslator, instruction: Instruction) -> None:
 @opcode("FOR_ITER")
 def for_iter(tx: InstructionTranslator, instruction: Instruction) -> None:
     try:
-        tx.stack.append(tx.peek().take(tx))
+        tx.stack.append(tx.peek().next_lazily(tx))
     except Exhausted:
         tx.stack.pop()
         jump(tx, instruction)

@@ -20,6 +20,7 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedOpcode,
     UnsupportedOperation,
 )
+from dynamo_lite.insight.site import Site, SiteFrame
 from dynamo_lite.records.code_origin import is_polyfill
 from dynamo_lite.resume.generators import generator_call, load_generator
 from dynamo_lite.resume.graph_break import is_call_of_broken_callee, original_position
@@ -27,6 +28,7 @@ from dynamo_lite.resume.nested_break import can_break_inside
 from dynamo_lite.variables import kinds  # noqa: F401  (its modules register their kinds)
 from dynamo_lite.variables.core.base import (
     Args,
+    CreatingCall,
     Exhausted,
     Kwargs,
     NotConstant,
@@ -169,8 +171,7 @@ class InstructionTranslator(Operations, Holder):
         if self.attempt.steps > config.unroll_limit:
             unsupported(TraceLimit(config.unroll_limit))
         count = instruction.arg + 2 if instruction.opname.startswith("CALL") else _MOST_OPERANDS
-        where = self.code.co_filename, self.code.co_qualname, instruction.index  # no reference to the code
-        self.attempt.settle(self.stack[-count:], where)
+        self.attempt.settle(self.stack[-count:], (self.site_frame(),))
 
     def step(self, instruction: Instruction) -> None:
         handler = HANDLERS.get(instruction.opname)
@@ -345,7 +346,7 @@ class InstructionTranslator(Operations, Holder):
         """Emit code that creates the generator whose frame this is."""
         load_generator(cg, self, generator)
 
-    def generator_parts(self) -> Parts:
+    def generator_parts(self) -> CreatingCall:
         """The call that creates a generator which continues this frame."""
         return generator_call(self)
 
@@ -359,14 +360,17 @@ class InstructionTranslator(Operations, Holder):
 
     def place(self) -> FrameSummary:
         """The source line that this frame is at."""
-        positions = self.current.positions
-        line = positions[0] if positions else self.code.co_firstlineno
-        return FrameSummary(self.code.co_filename, line, self.code.co_qualname, lookup_line=False)
+        return self.site_frame().summary()
 
-    def under_way(self) -> tuple[Any, ...]:
-        """The current instruction of each active frame, outermost first. Comparable between attempts at one frame."""
-        code, outer = self.code, () if self.parent is None else self.parent.under_way()
-        return *outer, (code.co_filename, code.co_firstlineno, code.co_qualname, self.current.index)
+    def site(self) -> Site:
+        """The instructions that are executing: in another translation of the frame, equal ones are at an equal site."""
+        return *(() if self.parent is None else self.parent.site()), self.site_frame()
+
+    def site_frame(self) -> SiteFrame:
+        """This frame's part of the site."""
+        positions, index = (None, -1) if self.current is None else (self.current.positions, self.current.index)
+        line = positions[0] if positions else self.code.co_firstlineno
+        return SiteFrame(self.code.co_filename, self.code.co_qualname, line, index)
 
 
 class StoppingTranslator(InstructionTranslator):
@@ -405,9 +409,8 @@ class StoppingTranslator(InstructionTranslator):
 
     def stacks(self) -> Iterator[VariableTracker]:
         """The values on the stacks of the frames that stopped, outermost frame first."""
-        yield from self.stack
-        if self.callee is not None:
-            yield from self.callee.stacks()
+        for frame in self.stopped():
+            yield from frame.stack
 
     def step(self, instruction: Instruction) -> None:
         if self.break_at and self.steps == self.break_at[0] and len(self.break_at) == 1:

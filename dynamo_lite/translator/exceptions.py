@@ -94,7 +94,7 @@ def pop_except(tx: InstructionTranslator, instruction: Instruction) -> None:
     saved = tx.stack.pop()
     if not isinstance(saved, ExceptionInfoVariable):
         tx.refuse(instruction, "the handler was entered before tracing began")
-    saved.over = True
+    saved.is_left = True
     tx.handled = saved.previous
 
 

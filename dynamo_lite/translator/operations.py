@@ -43,6 +43,7 @@ from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, Symboli
 from dynamo_lite.variables.python.objects.exception import ExceptionVariable, ExistingExceptionVariable
 from dynamo_lite.variables.python.objects.user_object import (
     UserObjectVariable,
+    builtin_value,
 )
 
 if TYPE_CHECKING:
@@ -237,7 +238,7 @@ class Operations(_Base):
             pairs.reverse()
         for left, sign, right in pairs:
             if not isinstance(left, UserObjectVariable):
-                right = unwrapped(right)  # a comparison in C reads the value of an instance of a derived class
+                right = builtin_value(right)  # a comparison in C reads the value of an instance of a derived class
             if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
                 return self.make(self.fold(COMPARE[sign], (left.value, right.value)))
             found = left.compare(self, sign, right)

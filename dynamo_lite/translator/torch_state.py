@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
 
+from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.variables.python.objects.user_object import overrides_torch_function
 
 
 class EnteredContext(Protocol):
     """A context manager that is entered for real while tracing."""
 
+    ends_with_graph: bool
+    """Whether the graph records its end where the graph ends."""
+
     def leave(self) -> None:
         """Restore the state that entering it changed."""
+        ...
+
+    def leave_graph(self, graph: GraphBuilder) -> None:
+        """Record its end in the graph."""
         ...
 
 
@@ -25,26 +34,26 @@ class TorchState:
         self.contexts: list[EnteredContext] = []
         """Contexts that are entered for real while tracing, outermost first."""
         self.catch_warnings_blocks: list[Any] = []
-        """Blocks of ``catch_warnings`` that were entered during tracing, outermost first."""
+        """``catch_warnings`` blocks entered during tracing, outermost first."""
         self.initial_grad_mode = self.final_grad_mode = torch.is_grad_enabled()
         self.has_subclasses = False
-        """Whether an instance of a class with a ``__torch_function__`` was seen."""
+        """Whether an instance of a class with a ``__torch_function__`` was traced."""
         self.torch_function_disabled = 0
-        """How many blocks are open in which torch doesn't call ``__torch_function__``."""
+        """How many enclosing blocks disable ``__torch_function__``."""
         self._warns_always = False
 
     @property
-    def may_call_torch_function(self) -> bool:
-        """Whether torch's functions may call a class's ``__torch_function__`` now."""
+    def calls_torch_function(self) -> bool:
+        """Whether torch's functions may dispatch to a class's ``__torch_function__`` now."""
         return self.has_subclasses and not self.torch_function_disabled
 
     @property
-    def filters_at_graph_call(self) -> Any:
-        """The filters of warnings under which the graph will run."""
+    def filters_at_graph_call(self) -> Sequence[tuple[Any, ...]]:
+        """The warning filters in effect when the graph runs."""
         return self.catch_warnings_blocks[0].filters_before if self.catch_warnings_blocks else warnings.filters
 
     def note_class(self, cls: type) -> None:
-        """An instance of a class other than a tensor's is among the values."""
+        """Note that an instance of a user-defined class is traced."""
         if overrides_torch_function(cls) and torch._C._is_torch_function_enabled():
             self.has_subclasses = True
 

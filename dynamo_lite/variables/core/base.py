@@ -18,7 +18,7 @@ import operator
 import types
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reason import BreakReason
@@ -37,7 +37,7 @@ from .lookup import class_lookup, is_heap_type, is_user_defined, mro, own_namesp
 from .protocols import Attempt, Codegen, Translator
 
 if TYPE_CHECKING:
-    pass
+    from dynamo_lite.variables.python.containers.mapping import DictVariable
 
 TEXTS: dict[str, Callable[..., str]] = {"__str__": str, "__repr__": repr}
 """The builtin that calls each special method which returns a value's text."""
@@ -358,7 +358,7 @@ class VariableTracker:
         """``len(self)``: an int, or a ``torch.SymInt``."""
         tx.refuse_operands("len()", len, self)
 
-    def mapping_items(self, tx: Translator) -> VariableTracker | None:
+    def mapping_items(self, tx: Translator) -> DictVariable | None:
         """A mapping's items as a dict, read by ``keys`` and ``__getitem__``; None for other values."""
         return tx.collected_items(self)
 

@@ -46,7 +46,7 @@ def overwritten_attribute(obj: Any, name: str) -> OverwrittenAttribute:
 
 def record_dropped_item(tx: Translator, namespace: Mapping[str, Any], name: str) -> None:
     """Record that an object's ``__dict__`` drops its reference to the item ``name``."""
-    tx.effects.let_go([namespace[name]] if name in namespace else [])
+    tx.effects.check_deallocation([namespace[name]] if name in namespace else [])
 
 
 def guard_overwritten(obj: Any) -> None:

@@ -7,17 +7,20 @@ Each is a Protocol with the members that `variables` may use. The classes that i
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from traceback import FrameSummary
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 if TYPE_CHECKING:
+    import torch.fx
+
     from dynamo_lite.bytecode import Instruction
     from dynamo_lite.insight.site import Site
     from dynamo_lite.records.graph import GraphBuilder
     from dynamo_lite.records.guards import Guards
     from dynamo_lite.records.provenance import Provenance
     from dynamo_lite.records.restart_facts import RestartFacts
+    from dynamo_lite.records.runtime_assertions import RuntimeAssertion
     from dynamo_lite.records.side_effects import SideEffects
     from dynamo_lite.records.source import Source
     from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
@@ -90,7 +93,9 @@ class Translator(Protocol):
 
     def make(self, value: Any) -> VariableTracker: ...
 
-    def fold(self, function: Callable[..., Any], args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def fold(
+        self, function: Callable[..., Any], args: Iterable[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
         """Call a real function with constants. The traced program raises its exceptions."""
         ...
 
@@ -299,10 +304,6 @@ class Translator(Protocol):
 
     def place(self) -> FrameSummary: ...
 
-    def under_way(self) -> tuple[Any, ...]:
-        """The current instruction of each frame, outermost first, by position: equal in another attempt."""
-        ...
-
 
 class KnownValues(Protocol):
     """The values that an attempt has seen: one tracker for each real object, fake tensor, global and builtin."""
@@ -355,7 +356,7 @@ class TorchState(Protocol):
     torch_function_disabled: int
 
     @property
-    def may_call_torch_function(self) -> bool: ...
+    def calls_torch_function(self) -> bool: ...
 
     @property
     def filters_at_graph_call(self) -> Any: ...
@@ -375,7 +376,7 @@ class BeforeGraph(Protocol):
     """Work that generated code does before it calls the graph."""
 
     draws: list[RandomCall]
-    created: dict[VariableTracker, Any]
+    created: dict[VariableTracker, torch.fx.Node]
 
 
 class Attempt(Protocol):
@@ -396,7 +397,7 @@ class Attempt(Protocol):
     carries_integers: bool
     begins_in_block: bool
     frees_at_once: bool
-    innermost: Any
+    settled_sizes: bool
     restart_facts: RestartFacts
 
     @property
@@ -408,6 +409,12 @@ class Attempt(Protocol):
     @property
     def before_graph(self) -> BeforeGraph: ...
 
+    @property
+    def innermost(self) -> Translator | None: ...
+
+    @property
+    def lifetimes(self) -> ObservableLifetimes: ...
+
     def note_guards(self) -> None:
         """Attribute the new guards of torch's ``ShapeEnv`` to the current instruction."""
         ...
@@ -417,6 +424,7 @@ class Codegen(Protocol):
     """Emits bytecode: loads of values, calls, writes."""
 
     code: types.CodeType
+    outputs: dict[Any, str]
     body: list[Instruction]
 
     @property

@@ -51,13 +51,14 @@ def _inline_polyfill(builtin: Callable[..., Any], polyfill: types.FunctionType) 
 
 
 for _builtin, _polyfill in polyfills.TABLE.items():
-    if _builtin not in (min, max):
+    if _builtin not in (min, max) and isinstance(_polyfill, types.FunctionType):
         _inline_polyfill(_builtin, _polyfill)
 
 
 def _model_extremum(builtin: Callable[..., Any], symbolic: Callable[..., Any]) -> None:
     """``min`` or ``max``: folded for constants, ``torch.sym_min`` for symbolic ints, otherwise the polyfill."""
     polyfill = polyfills.TABLE[builtin]
+    assert isinstance(polyfill, types.FunctionType)
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         items = args[0].items if len(args) == 1 and isinstance(args[0], SequenceVariable) else args

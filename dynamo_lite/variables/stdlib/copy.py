@@ -208,7 +208,7 @@ class _DeepCopy:
         """
         tx = self._tx
         if of.cls is torch.nn.Parameter:
-            return tx.call(tx.make(torch.nn.Parameter.__deepcopy__), [of, self._memo], {}).realize()  # type: ignore[no-any-return]
+            return tx.call(tx.make(torch.nn.Parameter.__deepcopy__), [of, self._memo], {}).realize()
         plain = (
             of.cls is torch.Tensor
             and not of.has_torch_function

@@ -110,9 +110,9 @@ class CachedFunctionVariable(UserObjectVariable):
         entry = self.value, key
         if key not in cache:
             cache_and_hash = id(cache), hash(key)
-            tx.guards.unfilled[cache_and_hash] = Assumed((("const", cache),), [("dict_lacks", key, None)])
+            tx.guards.cache_misses[cache_and_hash] = Assumed((("const", cache),), [("dict_lacks", key, None)])
             self._run(tx, values, named, len(cache) == parameters["maxsize"])
-            del tx.guards.unfilled[cache_and_hash]
+            del tx.guards.cache_misses[cache_and_hash]
             if key not in cache:
                 unsupported(UncachedCall(self.describe(), "its cache has maxsize=0"))
             tx.attempt.ahead.filled.append(entry)

@@ -76,7 +76,7 @@ class ExistingDictVariable(DictVariable):
             self.source.check("dict_has" if is_there else "dict_lacks", raw)
             self.looked_up[raw] = self._item(raw) if is_there else None
             if not is_there:
-                tx.guards.lacking[self.source] = None
+                tx.guards.missing_key_dicts[self.source] = None
         return self.looked_up[raw]
 
     def _item(self, raw: Any) -> VariableTracker:

@@ -240,7 +240,7 @@ class UserObjectVariable(VariableTracker):
     def instance_names(self, tx: Translator) -> Iterable[str]:
         return self.namespace(tx).items if self.cls.__dictoffset__ else ()
 
-    def mapping_items(self, tx: Translator) -> VariableTracker | None:
+    def mapping_items(self, tx: Translator) -> DictVariable | None:
         """``dict(obj)`` reads the items of an instance of dict, unless its class overrides ``__iter__``."""
         if isinstance(self.payload, DictVariable) and self.payload.cls is dict:
             if tx.lookup(self.cls, "__iter__") is dict.__iter__:

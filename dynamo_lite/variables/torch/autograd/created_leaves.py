@@ -48,7 +48,7 @@ def _create_leaf(
     aliases = [each for each in created_aliases(tx, data.fake) if not (in_place and each is data)]
     if not _can_move(tx, data, aliases):
         return None
-    leaf = tx.graph.made_before(functools.partial(_EMPTY[cls], *_layout(data.fake), requires_grad))
+    leaf = tx.graph.create_input(functools.partial(_EMPTY[cls], *_layout(data.fake), requires_grad))
     _fill(tx, leaf, data, aliases)
     return leaf
 
@@ -77,13 +77,13 @@ def try_replace_data(tx: Translator, tensor: TensorVariable, data: TensorVariabl
     requires_grad = tensor.fake.requires_grad
     layout = _layout(data.fake)
     if tensor.source is None:
-        leaf = tx.graph.made_before(functools.partial(_EMPTY[cls], *layout, requires_grad))
+        leaf = tx.graph.create_input(functools.partial(_EMPTY[cls], *layout, requires_grad))
         tx.attempt.before_graph.created[tensor] = leaf.node
     else:
         make = functools.partial(graph_functions.with_new_data, *layout, cls)
         with unset_fake_temporarily():
             value = _EMPTY[cls](*layout, requires_grad)
-        leaf = tx.graph.made_before(make, value, tensor.source)
+        leaf = tx.graph.create_input(make, value, tensor.source)
         tx.graph.replaced.setdefault(tensor.source, (before.node, tensor.cls))
     tensor.cls = cls
     _bind(tx, leaf, tensor)
@@ -98,7 +98,7 @@ def _share_data(tx: Translator, tensor: TensorVariable, before: GraphInput, owne
     assert tensor.source is not None
     with unset_fake_temporarily():
         value = _SHARING[cls](tensor.fake.requires_grad, owner.value)
-    leaf = tx.graph.made_before(functools.partial(graph_functions.with_data_of, cls), value, tensor.source)
+    leaf = tx.graph.create_input(functools.partial(graph_functions.with_data_of, cls), value, tensor.source)
     leaf.of = owner
     tx.graph.replaced.setdefault(tensor.source, (before.node, tensor.cls))
     tensor.cls = cls
@@ -166,7 +166,7 @@ def _fill(tx: Translator, leaf: GraphInput, data: TensorVariable, aliases: Seque
     filled = tx.graph.call("call_function", graph_functions.fill, (leaf.node, data.node), {}, detached)
     for each in aliases:
         if each.fake.requires_grad:  # it has a grad_fn, so it keeps its own memory in the graph
-            tx.graph.part(each.fake, leaf.fake)
+            tx.graph.note_copy(each.fake, leaf.fake)
             tx.attempt.provenance.shared(each)
         else:
             each.node, each.fake = tx.graph.view_of_replaced_memory(filled, each.fake)

@@ -95,7 +95,7 @@ def _check_path(tx: Translator, outputs: list[TensorVariable], inputs: list[Tens
         if not graph_input.value.is_leaf:
             outside.update(history([graph_input.fake]))
     for body in bodies:
-        outside.update(history(body.found()))
+        outside.update(history(body.existing()))
     path = set(history([each.fake for each in outputs], [each.fake for each in inputs]))
     if not path.isdisjoint(outside):
         _refuse("it needs the backward of operators that ran before the graph")

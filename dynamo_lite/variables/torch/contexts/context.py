@@ -628,8 +628,8 @@ def _construct(tx: Translator, cls: type, values: tuple[Any, ...], named: dict[s
     """An instance of the class. (Some classes decorate a function that they get, and return a function.)"""
     with CapturedWarnings() as listening:
         created = tx.fold(cls, values, named)
-    if listening.heard:
-        unsupported(OperatorWarns(cls.__name__, str(listening.heard[0].message)))
+    if listening.warnings:
+        unsupported(OperatorWarns(cls.__name__, str(listening.warnings[0].message)))
     if not isinstance(created, cls):
         unsupported(UnsupportedOperation(f"{cls.__name__}() as a decorator", "a value that is no function"))
     return created

@@ -479,7 +479,9 @@ def _check_with(
         return ConstantVariable(None)
     if not tx.truth(condition):
         text = tx.call(message, [], {}) if message is not None and not tx.is_none(message) else None
-        tx.raise_error(error.as_constant(), "Expected cond to be True" if text is None else tx.python_value(text))
+        tx.raise_error(
+            error.as_constant(), "RuntimeAssertion cond to be True" if text is None else tx.python_value(text)
+        )
     return ConstantVariable(None)
 
 

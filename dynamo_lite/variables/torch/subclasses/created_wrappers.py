@@ -40,16 +40,16 @@ class CreatedWrapperVariable(WrapperVariable):
         self.shell = shell
         self.args = args
         self.kwargs = kwargs
-        self.made: tuple[Any, torch.Tensor] | None = None
-        """The node and the fake of the one that the graph makes."""
-        self.is_settling = False
+        self.graph_node_and_fake: tuple[Any, torch.Tensor] | None = None
+        """Of the equal one that the graph creates, if it does."""
+        self.is_flattening = False
         self.source = self.value = self.instance = self.before_freezing = None
         self.cls = cls
         self.plain = self
         self.attrs: dict[str, VariableTracker | None] = {}
 
     @property
-    def node(self) -> Any:
+    def node(self) -> Any:  # type: ignore[override]
         return self._in_graph()[0]
 
     @property
@@ -68,8 +68,10 @@ class CreatedWrapperVariable(WrapperVariable):
         if self.graph_node_and_fake is None:
             if self.is_flattening:
                 unsupported(UnsupportedValue(self.describe(), "its __tensor_flatten__ computes with it"))
+            tx = self.attempt.innermost
+            assert tx is not None
             self.is_flattening = True
-            self.graph_node_and_fake = _create_in_graph(self.attempt.innermost, self)
+            self.graph_node_and_fake = _create_in_graph(tx, self)
             self.is_flattening = False
             self.attempt.values.fakes[id(self.graph_node_and_fake[1])] = self
         return self.graph_node_and_fake

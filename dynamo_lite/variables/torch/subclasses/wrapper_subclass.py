@@ -87,7 +87,7 @@ class WrapperVariable(SubclassVariable):
         """Whether a compiled graph creates it as its class does."""
 
     def is_dispatched(self, tx: Translator) -> bool:
-        return calls_torch_function(tx) and _has_torch_function(self.cls)
+        return tx.attempt.torch_state.calls_torch_function and _has_torch_function(self.cls)
 
     def overloaded_arguments(self) -> Iterable[VariableTracker]:
         return (self,) if _has_torch_function(self.cls) else ()
@@ -343,6 +343,7 @@ def _wrap_wrapper(attempt: Attempt, value: torch.Tensor, source: Source) -> Vari
     wrapper = WrapperVariable(None, value, cls, source, value)
     attempt.values.memo[id(value)] = value, wrapper
     tx = attempt.innermost
+    assert tx is not None
     _guard_class(tx, cls)
     _, inner_tensors, _ = flattened(tx, wrapper)
     given = compute("call_function", _graph_input, [attempt, source, wrapper], {})

@@ -66,7 +66,7 @@ class AnswerVariable(ConstantVariable):
         self.site = site
 
     @property
-    def value(self) -> bool:  # type: ignore[override]
+    def value(self) -> bool:
         self.answers.read.add(self.site)
         return True
 

@@ -35,10 +35,10 @@ def run_capturing_warnings(
     versions = [version(each) for each in operands]
     with CapturedWarnings() as captured:
         result = run()
-    if not captured.heard:
+    if not captured.warnings:
         return result
     place, outer_filters = _place(tx), tx.attempt.torch_state.filters_at_graph_call
-    heard = captured.heard
+    heard = captured.warnings
     shown = [each for each in heard if _action(each, outer_filters, *place) != "ignore"]
     shown = shown or [
         each for each in heard if each.is_shown_at_caller and action_for(each, outer_filters, "", 0) != "ignore"

@@ -29,6 +29,7 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedOperation,
     UnsupportedValue,
 )
+from dynamo_lite.records.runtime_assertions import RuntimeAssertion
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import indexed, plain_tensor, unasked
 from dynamo_lite.runtime.inner_tensors import is_wrapper, overrides_torch_function
@@ -335,7 +336,7 @@ class TensorVariable(VariableTracker):
         check_failure(tx, "a runtime assertion")
         graph.fails_handled = True
         kept = record(tx, "call_method", "clone", [self], {})  # it may be mutated before the graph returns it
-        tx.attempt.runtime_assertions.append(Expected(kept, truth, site))
+        tx.attempt.runtime_assertions.append(RuntimeAssertion(kept, truth, site))
         return True
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
@@ -388,7 +389,7 @@ class TensorVariable(VariableTracker):
 def _operand(tx: Translator, other: VariableTracker) -> bool:
     if isinstance(other, ConstantVariable):
         return isinstance(other.value, (int, float, complex))
-    if tx.attempt.torch_state.may_call_torch_function and other.overloaded_arguments():
+    if tx.attempt.torch_state.calls_torch_function and other.overloaded_arguments():
         return True
     return isinstance(other, TensorVariable) or issubclass(other.python_type(), (int, float, complex))
 
