@@ -34,7 +34,7 @@ _NEW_OBJECTS = frozenset({int, float, complex, str, bytes})
 _SMALL_INTEGERS = range(-5, 257)
 
 
-def unreconstructable(attempt: Any, tracker: VariableTracker, reason: BreakReason | None = None) -> NoReturn:
+def unreconstructable(attempt: Attempt, tracker: VariableTracker, reason: BreakReason | None = None) -> NoReturn:
     """A value survives the graph that generated code can't make: in the next attempt CPython creates it."""
     provenance = attempt.provenance
     why = UnreconstructableValue(tracker.describe()) if reason is None else reason

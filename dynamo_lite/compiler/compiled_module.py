@@ -12,6 +12,7 @@ from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute
 from dynamo_lite.variables.core.attributes import binds
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
+from dynamo_lite.variables.core.protocols import Translator
 
 
 class CompiledModule:
@@ -51,7 +52,7 @@ class _CompiledForward:
 
 
 @binds(_CompiledForward)
-def _bind_forward(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+def _bind_forward(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
     """In a trace it is the original's."""
     if obj is None:
         unsupported(UnsupportedAttribute(f"class {cls.__qualname__}", name))

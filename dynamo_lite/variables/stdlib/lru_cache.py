@@ -2,14 +2,13 @@
 
 So a result is the same object as in eager, and an entry that was evicted or cleared fails the guard. Where the cache
 has no entry yet, the function runs once while tracing, as it would have run. Symbolic numbers among the arguments are
-specialized, except for the functions of `_PURE`. To apply ``lru_cache`` inside a traced function breaks the graph.
+specialized. To apply ``lru_cache`` inside a traced function breaks the graph.
 """
 
 from __future__ import annotations
 
 import functools
 import gc
-import sys
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,14 +24,9 @@ from dynamo_lite.variables.core.attributes import MethodVariable, binds, class_a
 from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.python.containers.sequence import TupleVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 WRAPPER: type = functools._lru_cache_wrapper
-_PURE = {("einops.einops", "_reconstruct_from_shape"): "_reconstruct_from_shape_uncached"}
-"""Cached functions that are inlined where an argument is symbolic, by module and name, and what they wrap. Each depends
-on its arguments alone, and its only caller neither keeps, returns nor mutates its result. So only ``cache_info()``
-shows that the cache was passed by."""
 
 
 def _cache_of(wrapper: Any) -> dict[Any, Any]:
@@ -76,30 +70,12 @@ def _result_of(wrapper: Any, key: Any, link: Any) -> Any:
     return referents[at + 1]
 
 
-def _is_symbolic(value: VariableTracker) -> bool:
-    """Whether a value is a symbolic number, or a tuple with one in it."""
-    value = value.realize()
-    return value.is_symbolic or isinstance(value, TupleVariable) and any(map(_is_symbolic, value.items))
-
-
-def _pure_function(wrapper: Any) -> types.FunctionType | None:
-    """The function that a wrapper caches, if `_PURE` names it."""
-    for (module, name), wrapped in _PURE.items():
-        names = vars(sys.modules[module]) if module in sys.modules else {}
-        if names.get(name) is wrapper:
-            return names.get(wrapped)
-    return None
-
-
 class CachedFunctionVariable(UserObjectVariable):
     """A pre-existing cached function."""
 
     __slots__ = ()
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        pure = _pure_function(self.value)
-        if pure is not None and any(map(_is_symbolic, [*args, *kwargs.values()])):
-            return tx.inline(tx.make(pure), args, kwargs)
         values = [arg.cache_key(tx) for arg in args]
         named = {name: value.cache_key(tx) for name, value in kwargs.items()}
         if not hasattr(self.value, "cache_parameters"):
