@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import torch
 
 import dynamo_lite as dl
 from dynamo_lite import _C
+from processes import run_program
 from small_models import ResNetLike
 
 
@@ -339,7 +341,7 @@ def test_compiled_code_dies_with_its_entry():
     assert gone() is None
 
 
-def test_launch_itself():
+def launch_itself():
     calls = []
 
     def whole(*given):
@@ -382,6 +384,13 @@ def test_launch_itself():
     for given in ((1, 2), (1,)):
         with pytest.raises(TypeError, match="input 1 is to be a tensor"):
             writing(*given)
+
+
+def test_launch_itself():
+    """In a process of its own: where another compiler has left its hook, the whole callable is called each time."""
+    imports = "import pytest, torch\nfrom dynamo_lite import _C\n"
+    done = run_program(f"{imports}\n{inspect.getsource(launch_itself)}\nlaunch_itself()\n")
+    assert done.returncode == 0, done.stderr
 
 
 def test_code_from_the_cache_on_disk_is_launched_too(tmp_path):
