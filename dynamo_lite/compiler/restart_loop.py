@@ -69,7 +69,7 @@ def _fact_about(error: Unsupported, root: RootTranslator, facts: RestartFacts) -
     """What the next attempt does about what can't be in a graph: it knows the numbers there, or breaks the graph."""
     attempt = root.attempt
     root.add_frame_to_stack(error)
-    fact = facts.numbers.fact_about(error, attempt.steps, attempt.graph.symbols, attempt.settled_sizes)
+    fact = facts.numbers.fact_about(error, attempt.steps, attempt.graph.symbols, attempt.specialized_sizes)
     if fact is not None:
         return fact
     graph_break = GraphBreak(error.reason, error.user_stack)

@@ -88,7 +88,7 @@ class Attempt:
         """How many instructions all translators interpreted."""
         self.pauses_at = self._next_pause()
         """The step count at which tracing stops at the limit, or specializes numbers."""
-        self.settled_sizes = False
+        self.specialized_sizes = False
         """Whether the last specialization included sizes of tensors."""
         self.reprs: list[VariableTracker] = []
         """Containers whose ``repr`` is being computed, to detect recursion."""
@@ -142,10 +142,10 @@ class Attempt:
         specialized = self.restart_facts.numbers.first_after(self.steps)
         return config.unroll_limit + 1 if specialized is None else specialized
 
-    def settle(self, operands: list[VariableTracker], site: Site) -> None:
+    def specialize_operands(self, operands: list[VariableTracker], site: Site) -> None:
         """Specialize, before this step, the symbolic numbers that its instruction takes."""
         if self.restart_facts.numbers.is_at(self.steps, site):
-            self.settled_sizes = specialize(self.graph.symbols, operands, set())
+            self.specialized_sizes = specialize(self.graph.symbols, operands, set())
         self.note_guards()
         self.pauses_at = self._next_pause()
 

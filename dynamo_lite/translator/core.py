@@ -171,7 +171,7 @@ class InstructionTranslator(Operations, Holder):
         if self.attempt.steps > config.unroll_limit:
             unsupported(TraceLimit(config.unroll_limit))
         count = instruction.arg + 2 if instruction.opname.startswith("CALL") else _MOST_OPERANDS
-        self.attempt.settle(self.stack[-count:], (self.site_frame(),))
+        self.attempt.specialize_operands(self.stack[-count:], (self.site_frame(),))
 
     def step(self, instruction: Instruction) -> None:
         handler = HANDLERS.get(instruction.opname)

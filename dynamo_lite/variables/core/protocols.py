@@ -397,7 +397,7 @@ class Attempt(Protocol):
     carries_integers: bool
     begins_in_block: bool
     frees_at_once: bool
-    settled_sizes: bool
+    specialized_sizes: bool
     restart_facts: RestartFacts
 
     @property
