@@ -15,7 +15,7 @@ import torch
 from .aot import backward_outside_autocast
 from .cache_keys import cacheable_functions_setting, without_cache_of_user_subclasses
 from .cudagraphs import free_recorded_graphs, mark_static_inputs, with_step_per_call
-from .launch import with_direct_launch
+from .direct_launch import with_direct_launch
 from .registry import by_similarity
 from .sizes import has_symbols_not_given, with_sizes_as_inputs
 

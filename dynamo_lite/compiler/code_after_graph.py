@@ -15,7 +15,7 @@ from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.translator.core import RootTranslator
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.torch.autograd.function import check_kept_on_ctx
-from dynamo_lite.variables.torch.contexts.context import ExitVariable, GraphContextVariable
+from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable, GraphContextVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 from .aliases import guard_aliases

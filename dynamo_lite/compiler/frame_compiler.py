@@ -14,13 +14,7 @@ from traceback import FrameSummary
 from types import CodeType
 
 from dynamo_lite import _C, logs
-from dynamo_lite.exc import (
-    BackendCompilerFailed,
-    ConstraintViolation,
-    InternalError,
-    SkipFrame,
-    Unsupported,
-)
+from dynamo_lite.exc import BackendCompilerFailed, ConstraintViolation, InternalError, SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import FrameLeftAlone
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import GraphBreak, Observer

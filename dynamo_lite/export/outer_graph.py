@@ -24,9 +24,9 @@ from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import NotExportable
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import from_numpy_written
-from dynamo_lite.shapes.facts import SymbolicGuard
+from dynamo_lite.shapes.number_guards import SymbolicGuard
 from dynamo_lite.translator.attempt import Attempt
-from dynamo_lite.variables.core.lookup import is_heap_type
+from dynamo_lite.variables.core.class_lookup import is_heap_type
 from dynamo_lite.variables.python.objects.user_object import unmodeled_c_base
 
 from .exported_program import (

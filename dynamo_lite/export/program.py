@@ -30,7 +30,7 @@ from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, instance_dict
-from dynamo_lite.variables.torch.tensors.default_dtype import DefaultSetting
+from dynamo_lite.variables.torch.tensors.defaults import DefaultSetting
 
 from .outer_graph import OuterGraph
 

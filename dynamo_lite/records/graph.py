@@ -44,8 +44,8 @@ from dynamo_lite.runtime.graph_functions import (
 )
 from dynamo_lite.runtime.inner_tensors import is_wrapper, leaves, storages
 from dynamo_lite.shapes.expressions import Operation, compile_expression
-from dynamo_lite.shapes.facts import ComputedInt
 from dynamo_lite.shapes.float_formulas import Formula
+from dynamo_lite.shapes.number_guards import ComputedInt
 from dynamo_lite.shapes.policy import SymbolicDims
 from dynamo_lite.shapes.symbols import Symbols
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from dynamo_lite import _C
-from dynamo_lite.shapes.facts import SymbolicGuard
+from dynamo_lite.shapes.number_guards import SymbolicGuard
 
 from .abstract_class_checks import AbstractClassChecks
 from .constant_identity import Constants

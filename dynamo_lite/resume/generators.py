@@ -16,11 +16,11 @@ from dynamo_lite.records.code_origin import reads_frame_by_name
 from dynamo_lite.variables.core.base import CreatingCall, NotConstant, VariableTracker
 from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.polyfills.carried import create_generator, create_started_generator
-from dynamo_lite.variables.python.containers.sequence import TupleVariable
+from dynamo_lite.variables.polyfills.recreation import create_generator, create_started_generator
+from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.functions.function import ResumeFunction
 from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
-from dynamo_lite.variables.torch.contexts.context import ExitVariable
+from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable
 
 from .graph_break import NEW, RESUME_CODES, WAITING, ResumePoint, original_position
 

@@ -37,13 +37,13 @@ from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.null import NULL, unbound_local
 from dynamo_lite.variables.core.protocols import Load, Translator
-from dynamo_lite.variables.polyfills.carried import build_from_recipe
+from dynamo_lite.variables.polyfills.recreation import build_from_recipe
 from dynamo_lite.variables.python.functions.function import ResumeFunction
 from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
-from dynamo_lite.variables.torch.contexts.context import ExitVariable, ReenterContext, can_be_left
+from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable, ReenterContext, can_be_left
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
-from .iterators import IteratorRecipes, Recipe
+from .iterator_recipes import IteratorRecipes, Recipe
 
 STACK = "___stack{}"
 _KEPT = "___kept{}"

@@ -40,7 +40,7 @@ from .graph_break import (
     original_position,
     why_unbroken,
 )
-from .iterators import IteratorRecipes
+from .iterator_recipes import IteratorRecipes
 
 _OPERANDS: dict[str, Callable[[int], int]] = {
     "CALL": lambda arg: arg + 2,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .expressions import Expression, Operation, Step, Symbol, compile_expression, is_checkable
 
 if TYPE_CHECKING:
-    from .facts import NumberSource
+    from .number_guards import NumberSource
     from .python_random import RandomCall
 
 _EXACT = 1 << 53

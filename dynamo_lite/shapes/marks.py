@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from .facts import DimRange
+from .number_guards import DimRange
 
 Dims = int | list[int] | tuple[int, ...]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 import torch._guards
 
-from .facts import LARGE, marked_ranges
+from .number_guards import LARGE, marked_ranges
 
 if TYPE_CHECKING:
     from dynamo_lite.records.source import Source

@@ -22,8 +22,8 @@ from dynamo_lite.runtime.inner_tensors import is_wrapper, parts
 
 from .conditions import checkable_parts, integer_infinity, integer_roots, printer, symbolic_shapes, sympy_module
 from .expressions import Expression, Step, Symbol
-from .facts import LARGE, ComputedInt, NumberSource, SymbolicGuard, marked_ranges
 from .float_formulas import Bounds, Formula, equals_traced_value, of_integer, truth_by_bounds
+from .number_guards import LARGE, ComputedInt, NumberSource, SymbolicGuard, marked_ranges
 from .policy import SymbolicDims
 from .protocols import UserFrames
 from .python_random import RandomCall

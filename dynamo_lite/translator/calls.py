@@ -16,7 +16,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.python.classes.classes import ModuleVariable, loaded_module
-from dynamo_lite.variables.python.containers.mapping import DictVariable
+from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.functions.function import CellVariable, NestedFunctionVariable
 
 from .opcodes import opcode

@@ -10,8 +10,8 @@ from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.variables.core.base import ObservedException, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import key_of
-from dynamo_lite.variables.python.containers.mapping import DictVariable
-from dynamo_lite.variables.python.containers.sequence import ListVariable, SliceVariable, TupleVariable
+from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.containers.sequences import ListVariable, SliceVariable, TupleVariable
 from dynamo_lite.variables.python.containers.sets import SetVariable
 
 from .calls import callee_name

@@ -9,8 +9,8 @@ from dynamo_lite.bytecode import Instruction
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import DataDependentBranch
 from dynamo_lite.variables.core.base import Exhausted
-from dynamo_lite.variables.python.containers.iterator import GeneratorVariable
-from dynamo_lite.variables.torch.contexts.context import ContextVariable, ExitVariable, as_context
+from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
+from dynamo_lite.variables.torch.contexts.torch_contexts import ContextVariable, ExitVariable, as_context
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 from .opcodes import opcode

@@ -8,9 +8,9 @@ from dynamo_lite.bytecode import Instruction
 from dynamo_lite.insight.break_reasons import RaisedExistingException
 from dynamo_lite.variables.core.base import ObservedException, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.python.classes.class_checks import guarded_derives
 from dynamo_lite.variables.python.classes.classes import ClassVariable
-from dynamo_lite.variables.python.containers.sequence import TupleVariable
+from dynamo_lite.variables.python.classes.isinstance_checks import guarded_derives
+from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.objects.exception import (
     ExceptionInfoVariable,
     ExistingExceptionVariable,

@@ -15,8 +15,8 @@ from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableT
 from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
 from dynamo_lite.variables.core.keys import AddressKeys
 from dynamo_lite.variables.python.classes.classes import ClassVariable, module_of
-from dynamo_lite.variables.python.containers.mapping import DictVariable
-from dynamo_lite.variables.python.containers.sequence import ListVariable, SizeVariable, SliceVariable, TupleVariable
+from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, SliceVariable, TupleVariable
 from dynamo_lite.variables.python.containers.sets import set_of_constants
 from dynamo_lite.variables.python.functions.function import GlobalScope
 from dynamo_lite.variables.python.numbers.symbolic import make_number

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from dynamo_lite.insight.break_reasons import DisabledCall, UnknownCall, UnsupportedAttribute, UnsupportedOperation
 from dynamo_lite.records import code_origin
 from dynamo_lite.runtime.interrupts import reraise_if_from_signal
-from dynamo_lite.variables.core import attributes, registry, text
+from dynamo_lite.variables.core import attributes, formatting, registry
 from dynamo_lite.variables.core.attributes import MISSING, bind, class_lookup
 from dynamo_lite.variables.core.base import (
     Args,
@@ -31,20 +31,17 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.python.classes import class_checks
+from dynamo_lite.variables.python.classes import isinstance_checks
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.classes.construct import construct
-from dynamo_lite.variables.python.containers.iterator import GeneratorVariable, GetItemIterator
-from dynamo_lite.variables.python.containers.mapping import DictVariable
-from dynamo_lite.variables.python.containers.sequence import SequenceVariable, SliceVariable
+from dynamo_lite.variables.python.containers.iterators import GeneratorVariable, GetItemIterator
+from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.containers.sequences import SequenceVariable, SliceVariable
 from dynamo_lite.variables.python.containers.sets import SetVariable, combine_views
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, SymbolicNumber
 from dynamo_lite.variables.python.objects.exception import ExceptionVariable, ExistingExceptionVariable
-from dynamo_lite.variables.python.objects.user_object import (
-    UserObjectVariable,
-    builtin_value,
-)
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, builtin_value
 
 if TYPE_CHECKING:
     _Base = Translator
@@ -66,7 +63,7 @@ class Operations(_Base):
 
     generic_getattr = attributes.generic_getattr
     plain_truth = attributes.plain_truth
-    plain_format = text.plain_format
+    plain_format = formatting.plain_format
     lookup = attributes.guarded_lookup
 
     # -- making and reading values ---------------------------------------------------------------------------------
@@ -133,11 +130,11 @@ class Operations(_Base):
 
     def percent(self, template: str, values: VariableTracker) -> VariableTracker:
         """``template % values``."""
-        return text.percent(self, template, values)
+        return formatting.percent(self, template, values)
 
     def format_text(self, template: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """``template.format(...)``."""
-        return text.format_text(self, template, args, kwargs)
+        return formatting.format_text(self, template, args, kwargs)
 
     def is_none(self, variable: VariableTracker) -> bool:
         variable = variable.realize()
@@ -506,11 +503,11 @@ class Operations(_Base):
 
     def is_instance(self, variable: VariableTracker, classinfo: VariableTracker) -> bool:
         """``isinstance``."""
-        return class_checks.is_instance(self, variable, classinfo)
+        return isinstance_checks.is_instance(self, variable, classinfo)
 
     def is_subclass(self, variable: VariableTracker, classinfo: VariableTracker) -> bool:
         """``issubclass``."""
-        return class_checks.is_subclass(self, variable, classinfo)
+        return isinstance_checks.is_subclass(self, variable, classinfo)
 
     # -- calls -----------------------------------------------------------------------------------------------------
 

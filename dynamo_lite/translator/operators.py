@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from dynamo_lite.bytecode import BINARY_OPS, Instruction
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.late_text import joined
+from dynamo_lite.variables.core.deferred_text import joined
 from dynamo_lite.variables.core.null import NULL
-from dynamo_lite.variables.python.containers.sequence import SliceVariable
+from dynamo_lite.variables.python.containers.sequences import SliceVariable
 
 from .opcodes import opcode
 from .stack import load_builtin

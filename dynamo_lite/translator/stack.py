@@ -9,7 +9,7 @@ from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.invariant_reads import check_cell, check_global, is_read_later
 from dynamo_lite.variables.core.null import NULL, unbound_local
-from dynamo_lite.variables.python.containers.sequence import TupleVariable
+from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.functions.function import CellVariable
 
 from .opcodes import opcode

@@ -26,9 +26,9 @@ from .base import (
     own_namespace,
     unsupported,
 )
+from .class_lookup import MISSING, class_lookup, is_heap_type, type_name
 from .constant import ConstantVariable
 from .invariant_reads import check_class_attribute, is_read_later
-from .lookup import MISSING, class_lookup, is_heap_type, type_name
 from .protocols import Codegen, Translator
 
 C_METHODS = (

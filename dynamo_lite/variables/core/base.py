@@ -33,11 +33,11 @@ from dynamo_lite.insight.break_reasons import (
 )
 from dynamo_lite.records.source import Source
 
-from .lookup import class_lookup, is_heap_type, is_user_defined, mro, own_namespace
+from .class_lookup import class_lookup, is_heap_type, is_user_defined, mro, own_namespace
 from .protocols import Attempt, Codegen, Translator
 
 if TYPE_CHECKING:
-    from dynamo_lite.variables.python.containers.mapping import DictVariable
+    from dynamo_lite.variables.python.containers.mappings import DictVariable
 
 TEXTS: dict[str, Callable[..., str]] = {"__str__": str, "__repr__": repr}
 """The builtin that calls each special method which returns a value's text."""

@@ -12,7 +12,7 @@ import torch
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.polyfills.carried import advance_iterator
+from dynamo_lite.variables.polyfills.recreation import advance_iterator
 
 from .base import (
     Args,
@@ -25,7 +25,7 @@ from .base import (
     unsupported,
     wraps_type,
 )
-from .lookup import class_lookup
+from .class_lookup import class_lookup
 from .protocols import Attempt, Codegen, Translator
 
 CONSTANT_TYPES: tuple[type, ...] = (

@@ -11,8 +11,8 @@ import torch
 from dynamo_lite.insight.break_reasons import UnsupportedKey
 
 from .base import NotConstant, VariableTracker, unsupported
+from .class_lookup import type_name
 from .constant import ConstantVariable
-from .lookup import type_name
 from .protocols import Translator
 
 PLAIN_KEYS = (str, int, bool, float, type(None), bytes)

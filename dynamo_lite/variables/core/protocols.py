@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from dynamo_lite.shapes.policy import TranslationShapes
     from dynamo_lite.shapes.python_random import RandomCall
     from dynamo_lite.variables.python.classes.classes import ClassVariable
-    from dynamo_lite.variables.python.containers.mapping import DictVariable
-    from dynamo_lite.variables.python.containers.sequence import SliceVariable
+    from dynamo_lite.variables.python.containers.mappings import DictVariable
+    from dynamo_lite.variables.python.containers.sequences import SliceVariable
     from dynamo_lite.variables.python.containers.sets import SetVariable
     from dynamo_lite.variables.python.functions.function import CellVariable, GlobalScope
     from dynamo_lite.variables.python.objects.user_object import UserObjectVariable

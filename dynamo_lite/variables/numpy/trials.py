@@ -25,8 +25,8 @@ from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
+from .node_targets import SETITEM, for_torch, numpy_dtype
 from .scalars import SCALARS
-from .targets import SETITEM, for_torch, numpy_dtype
 
 _ERRORS_AND_WARNINGS: tuple[type[Exception], ...] = (*FOLDED_ERRORS, Warning)
 _LARGEST = 1 << 24

@@ -27,15 +27,15 @@ from dynamo_lite.variables.core.base import (
     remaining_items,
     unsupported,
 )
+from dynamo_lite.variables.core.class_lookup import is_heap_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import has_stable_hash, key_of, slot_hash
-from dynamo_lite.variables.core.lookup import is_heap_type
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models, models_raw
 
 from .containers.instance_dict import globals_of
-from .containers.iterator import CallableIterator, EnumerateVariable, FilterVariable, MapVariable, ZipVariable
-from .containers.sequence import ListVariable, SequenceVariable, SliceVariable
+from .containers.iterators import CallableIterator, EnumerateVariable, FilterVariable, MapVariable, ZipVariable
+from .containers.sequences import ListVariable, SequenceVariable, SliceVariable
 from .containers.sets import SetVariable
 from .functions.function import FunctionVariable
 from .numbers.symbolic import SymbolicNumber, SymNodeVariable, call_on_numbers

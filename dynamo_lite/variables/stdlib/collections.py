@@ -8,7 +8,7 @@ from typing import Any
 from dynamo_lite.variables.core.attributes import binds, class_attribute, guard_class_attribute
 from dynamo_lite.variables.core.base import InvariantVariable, VariableTracker, wraps_type
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.python.containers.sequence import TupleVariable
+from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.objects.user_object import builtin_value
 
 _Pair = collections.namedtuple("_Pair", "first second")

@@ -19,18 +19,18 @@ from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.deques import DequeVariable
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
-from dynamo_lite.variables.python.containers.mapping import DictVariable
-from dynamo_lite.variables.python.containers.sequence import (
+from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.containers.sequences import (
     ListVariable,
     NamedTupleVariable,
     SizeVariable,
     TupleVariable,
 )
 from dynamo_lite.variables.python.containers.sets import SetVariable
-from dynamo_lite.variables.python.functions.c_callable import BuiltinVariable
+from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable, NestedFunctionVariable
 from dynamo_lite.variables.python.objects.enumeration import EnumVariable
-from dynamo_lite.variables.python.objects.identity import IdVariable
+from dynamo_lite.variables.python.objects.identifiers import IdVariable
 from dynamo_lite.variables.python.objects.ordered_dict import OrderedDictVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.torch.autograd.created_leaves import spans_storage

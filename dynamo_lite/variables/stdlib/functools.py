@@ -8,19 +8,12 @@ from typing import Any
 
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import is_callable
-from dynamo_lite.variables.core.base import (
-    Args,
-    Kwargs,
-    LazyVariable,
-    VariableTracker,
-    refuse_arguments,
-    wraps_type,
-)
+from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, VariableTracker, refuse_arguments, wraps_type
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import Model, models, models_if
 from dynamo_lite.variables.python.classes.classes import ClassVariable
-from dynamo_lite.variables.python.containers.mapping import DictVariable
-from dynamo_lite.variables.python.containers.sequence import TupleVariable
+from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 

@@ -8,7 +8,7 @@ from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, refus
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models_raw
 from dynamo_lite.variables.polyfills import heapq
-from dynamo_lite.variables.python.containers.sequence import ListVariable
+from dynamo_lite.variables.python.containers.sequences import ListVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 
 _LARGEST = 2500

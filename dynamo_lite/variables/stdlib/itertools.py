@@ -31,9 +31,9 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Load, Translator
 from dynamo_lite.variables.core.registry import models, models_class_method, models_raw
 from dynamo_lite.variables.polyfills import itertools as polyfills
-from dynamo_lite.variables.polyfills.carried import advance_iterator
-from dynamo_lite.variables.python.containers.iterator import GeneratorVariable, IteratorVariable
-from dynamo_lite.variables.python.containers.sequence import TupleVariable
+from dynamo_lite.variables.polyfills.recreation import advance_iterator
+from dynamo_lite.variables.python.containers.iterators import GeneratorVariable, IteratorVariable
+from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable

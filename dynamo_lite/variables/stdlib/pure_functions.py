@@ -20,7 +20,7 @@ from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models, models_raw
 from dynamo_lite.variables.python.classes.classes import ClassVariable
-from dynamo_lite.variables.python.containers.sequence import TupleVariable
+from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber, call_on_numbers
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 

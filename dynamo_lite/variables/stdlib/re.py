@@ -22,8 +22,8 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.polyfills.carried import advance_iterator
-from dynamo_lite.variables.python.containers.iterator import IteratorVariable
+from dynamo_lite.variables.polyfills.recreation import advance_iterator
+from dynamo_lite.variables.python.containers.iterators import IteratorVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, builtin_value
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import VariableTracker, wraps_type
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.python.containers.sequence import SequenceVariable, TupleVariable
+from dynamo_lite.variables.python.containers.sequences import SequenceVariable, TupleVariable
 
 
 class StructSequenceVariable(TupleVariable):

@@ -8,9 +8,9 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.formatting import bracketed, reprs
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.core.text import bracketed, reprs
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 

@@ -16,7 +16,7 @@ from dynamo_lite.variables.core.base import NotConstant, VariableTracker, refuse
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.torch.contexts.context import ContextVariable
+from dynamo_lite.variables.torch.contexts.torch_contexts import ContextVariable
 
 
 class CatchWarningsVariable(ContextVariable):

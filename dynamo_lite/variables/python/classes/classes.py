@@ -36,13 +36,13 @@ from dynamo_lite.variables.core.base import (
     unsupported,
     wraps_if,
 )
+from dynamo_lite.variables.core.class_lookup import is_heap_type, is_user_defined
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
+from dynamo_lite.variables.core.formatting import call_text_method, has_user_text
 from dynamo_lite.variables.core.invariant_reads import check_global, is_read_later
-from dynamo_lite.variables.core.lookup import is_heap_type, is_user_defined
-from dynamo_lite.variables.core.mutated_attributes import record_dropped_item
 from dynamo_lite.variables.core.operator_symbols import method_of
+from dynamo_lite.variables.core.overwritten_attributes import record_dropped_item
 from dynamo_lite.variables.core.protocols import Codegen, Translator
-from dynamo_lite.variables.core.text import call_text_method, has_user_text
 from dynamo_lite.variables.python.functions.function import is_trusted_module
 
 

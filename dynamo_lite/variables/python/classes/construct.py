@@ -20,13 +20,13 @@ from dynamo_lite.variables.core.base import (
     refuse_arguments,
     unsupported,
 )
+from dynamo_lite.variables.core.class_lookup import is_heap_type, is_instantiable, is_user_defined
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.lookup import is_heap_type, is_instantiable, is_user_defined
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import find_model, models, models_class_method
 from dynamo_lite.variables.python.containers.deques import DequeVariable
-from dynamo_lite.variables.python.containers.mapping import DictVariable, MappingProxyVariable
-from dynamo_lite.variables.python.containers.sequence import (
+from dynamo_lite.variables.python.containers.mappings import DictVariable, MappingProxyVariable
+from dynamo_lite.variables.python.containers.sequences import (
     ListVariable,
     NamedTupleVariable,
     TupleVariable,
@@ -51,8 +51,8 @@ from dynamo_lite.variables.python.objects.user_object import (
     unmodeled_c_base,
 )
 
-from .class_checks import derives, plain_is_instance
 from .classes import ClassVariable
+from .isinstance_checks import derives, plain_is_instance
 
 
 def construct(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:

@@ -8,7 +8,7 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, bind, bind_classmethod
 from dynamo_lite.variables.core.base import VariableTracker, mro, own_namespace, unsupported
-from dynamo_lite.variables.core.lookup import is_heap_type
+from dynamo_lite.variables.core.class_lookup import is_heap_type
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable

@@ -11,7 +11,7 @@ from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupp
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load, Translator
 
-from .sequence import MutableSequence, SequenceIterator, SequenceVariable, wrap_items
+from .sequences import MutableSequence, SequenceIterator, SequenceVariable, wrap_items
 
 
 def _remove_error() -> str:

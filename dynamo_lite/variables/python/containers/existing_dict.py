@@ -10,7 +10,7 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import LEAST_ADDRESS, PLAIN_KEYS, key_of
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
-from .mapping import DictVariable, wrap_dict_items
+from .mappings import DictVariable, wrap_dict_items
 
 
 class _RealDict(NamedTuple):

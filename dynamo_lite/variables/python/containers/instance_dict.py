@@ -9,7 +9,7 @@ from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 
-from .mapping import DictVariable
+from .mappings import DictVariable
 
 
 class InstanceDictVariable(VariableTracker):

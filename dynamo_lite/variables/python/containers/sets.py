@@ -26,9 +26,9 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import has_stable_hash, key_of
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.polyfills.carried import advance_iterator
+from dynamo_lite.variables.polyfills.recreation import advance_iterator
 
-from .mapping import DictVariable, DictViewVariable
+from .mappings import DictVariable, DictViewVariable
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ from typing import NoReturn, Protocol
 from dynamo_lite.records.code_origin import is_polyfill
 from dynamo_lite.variables.core.base import Args, Kwargs, refuse_arguments
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.python.containers.mapping import DictVariable
-from dynamo_lite.variables.python.containers.sequence import TupleVariable
+from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.containers.sequences import TupleVariable
 
 
 class TracedFunction(Protocol):

@@ -23,12 +23,12 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.invariant_reads import check_value, is_read_later, refuse_read
-from dynamo_lite.variables.core.mutated_attributes import record_dropped_item
 from dynamo_lite.variables.core.operator_symbols import COMPARE
+from dynamo_lite.variables.core.overwritten_attributes import record_dropped_item
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable, globals_of
-from dynamo_lite.variables.python.containers.mapping import DictVariable, wrap_dict_items
-from dynamo_lite.variables.python.containers.sequence import TupleVariable
+from dynamo_lite.variables.python.containers.mappings import DictVariable, wrap_dict_items
+from dynamo_lite.variables.python.containers.sequences import TupleVariable
 
 
 class CellVariable(VariableTracker):

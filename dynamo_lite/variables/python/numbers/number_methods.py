@@ -11,7 +11,7 @@ from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, method_of
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.python.containers.sequence import TupleVariable
+from dynamo_lite.variables.python.containers.sequences import TupleVariable
 
 Method = Callable[..., VariableTracker | None]
 _OPERAND_TYPES: dict[type, tuple[type, ...]] = {int: (int, bool), float: (float, int, bool)}

@@ -21,7 +21,6 @@ from dynamo_lite.insight.break_reasons import DataDependentBranch, DataDependent
 from dynamo_lite.records.source import Source
 from dynamo_lite.shapes.conditions import symbolic_shapes
 from dynamo_lite.shapes.expressions import NoProgram, Operation, compile_expression
-from dynamo_lite.shapes.facts import ComputedInt, NumberSource
 from dynamo_lite.shapes.float_formulas import (
     BINARY_OPERATORS,
     MAY_RAISE,
@@ -34,11 +33,12 @@ from dynamo_lite.shapes.float_formulas import (
     is_exact,
     is_finite,
 )
+from dynamo_lite.shapes.number_guards import ComputedInt, NumberSource
 from dynamo_lite.shapes.python_random import RandomCall
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import TEXTS, Args, Kwargs, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.late_text import text_of_number
+from dynamo_lite.variables.core.deferred_text import text_of_number
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 

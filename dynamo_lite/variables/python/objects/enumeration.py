@@ -11,10 +11,10 @@ from dynamo_lite.records import code_origin
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup
 from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_if
-from dynamo_lite.variables.core.lookup import is_user_defined
+from dynamo_lite.variables.core.class_lookup import is_user_defined
+from dynamo_lite.variables.core.formatting import has_user_text
 from dynamo_lite.variables.core.operator_symbols import method_of
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.core.text import has_user_text
 
 from .object_methods import OBJECT_METHODS
 from .user_object import SCALAR_CONVERSIONS, UserObjectVariable, payload_base

@@ -11,12 +11,12 @@ from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedO
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, is_data_descriptor, object_setattr, owner_of
 from dynamo_lite.variables.core.base import TEXTS, Args, NotConstant, VariableTracker, mro, unsupported, wraps_if
+from dynamo_lite.variables.core.class_lookup import c_lookup, is_heap_type
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.lookup import c_lookup, is_heap_type
+from dynamo_lite.variables.core.formatting import call_class_text_method, reprs, text_of
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.core.text import call_class_text_method, reprs, text_of
-from dynamo_lite.variables.python.containers.sequence import ListVariable, TupleVariable
+from dynamo_lite.variables.python.containers.sequences import ListVariable, TupleVariable
 
 from .user_object import UserObjectVariable
 

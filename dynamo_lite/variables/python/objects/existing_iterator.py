@@ -24,7 +24,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.python.containers.sequence import TupleVariable, wrap_items
+from dynamo_lite.variables.python.containers.sequences import TupleVariable, wrap_items
 
 from .user_object import instance_dict
 

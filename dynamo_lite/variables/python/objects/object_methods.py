@@ -10,8 +10,8 @@ from dynamo_lite.variables.core.attributes import MISSING, class_lookup, generic
 from dynamo_lite.variables.core.base import VariableTracker, own_namespace, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.python.containers.mapping import DictVariable
-from dynamo_lite.variables.python.containers.sequence import TupleVariable
+from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.containers.sequences import TupleVariable
 
 
 def _object_setattr(tx: Translator, obj: Any, name: VariableTracker, value: VariableTracker) -> VariableTracker:

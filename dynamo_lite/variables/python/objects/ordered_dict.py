@@ -12,7 +12,7 @@ from dynamo_lite.variables.core.attributes import object_delattr, object_setattr
 from dynamo_lite.variables.core.base import VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
-from dynamo_lite.variables.python.containers.mapping import DictVariable, wrap_dict_items
+from dynamo_lite.variables.python.containers.mappings import DictVariable, wrap_dict_items
 
 from .user_object import UserObjectVariable
 

@@ -12,7 +12,7 @@ from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup
 from dynamo_lite.variables.core.base import VariableTracker, unsupported, wraps_if
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.python.containers.mapping import DictVariable
+from dynamo_lite.variables.python.containers.mappings import DictVariable
 
 from .user_object import UserObjectVariable
 

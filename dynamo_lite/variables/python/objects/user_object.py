@@ -45,22 +45,22 @@ from dynamo_lite.variables.core.base import (
     wraps_if,
     wraps_type,
 )
-from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
-from dynamo_lite.variables.core.lookup import (
+from dynamo_lite.variables.core.class_lookup import (
     has_finalizer,
     is_heap_type,
     is_immutable,
     is_instantiable,
     is_user_defined,
 )
-from dynamo_lite.variables.core.mutated_attributes import guard_overwritten, overwritten_attribute, slot_is_bound
+from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
+from dynamo_lite.variables.core.formatting import call_text_method
 from dynamo_lite.variables.core.operator_symbols import method_of
+from dynamo_lite.variables.core.overwritten_attributes import guard_overwritten, overwritten_attribute, slot_is_bound
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.core.text import call_text_method
-from dynamo_lite.variables.polyfills.carried import create_object
+from dynamo_lite.variables.polyfills.recreation import create_object
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
-from dynamo_lite.variables.python.containers.mapping import DictVariable, wrap_dict_items
-from dynamo_lite.variables.python.containers.sequence import ListVariable, SequenceVariable, TupleVariable, wrap_items
+from dynamo_lite.variables.python.containers.mappings import DictVariable, wrap_dict_items
+from dynamo_lite.variables.python.containers.sequences import ListVariable, SequenceVariable, TupleVariable, wrap_items
 
 from .object_methods import OBJECT_METHODS
 

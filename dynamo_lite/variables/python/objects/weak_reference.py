@@ -19,8 +19,8 @@ from dynamo_lite.variables.core.base import (
     wraps_if,
     wraps_type,
 )
+from dynamo_lite.variables.core.class_lookup import type_name
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.lookup import type_name
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models, models_raw
 

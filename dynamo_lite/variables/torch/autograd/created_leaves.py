@@ -18,7 +18,7 @@ from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models, provides
-from dynamo_lite.variables.torch.tensors.fake_calls import compute
+from dynamo_lite.variables.torch.tensors.fake_computation import compute
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 _EMPTY: dict[type, Callable[..., torch.Tensor]] = {

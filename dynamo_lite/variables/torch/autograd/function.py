@@ -36,7 +36,7 @@ from dynamo_lite.variables.core.invariant_reads import is_read_later, mutable_ob
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.reachable import reachable_trackers
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.python.containers.sequence import TupleVariable
+from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 from dynamo_lite.variables.torch.higher_order.bodies import (
     BodyVariable,

@@ -17,7 +17,7 @@ from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.python.containers.sequence import TupleVariable
+from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.torch.higher_order.bodies import LiteralVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 

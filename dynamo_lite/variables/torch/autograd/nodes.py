@@ -18,7 +18,7 @@ from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupported, wraps_if
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.python.containers.sequence import TupleVariable
+from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.torch.tensors.tensor import ATTRIBUTES, TensorVariable
 
 

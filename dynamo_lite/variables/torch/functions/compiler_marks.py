@@ -21,7 +21,7 @@ from dynamo_lite.records.restart import RecordedWhole, Restart
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import Model, models_if
-from dynamo_lite.variables.torch.tensors.fake_calls import operator_name
+from dynamo_lite.variables.torch.tensors.fake_computation import operator_name
 
 from .torch_functions import call_whole, is_compiling
 

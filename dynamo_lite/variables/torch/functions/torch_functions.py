@@ -34,18 +34,23 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.registry import Model, models, models_if, models_raw
 from dynamo_lite.variables.python.classes.classes import ClassVariable
-from dynamo_lite.variables.python.containers.mapping import DictVariable
-from dynamo_lite.variables.python.containers.sequence import ListVariable, SizeVariable, TupleVariable
-from dynamo_lite.variables.python.functions.c_callable import BuiltinVariable
+from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, TupleVariable
+from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable, NestedFunctionVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, SymNodeVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
-from dynamo_lite.variables.torch.contexts.context import GRAD_CLASSES, attention_context, make_context, record_context
-from dynamo_lite.variables.torch.tensors.fake_calls import compute, operator_name
+from dynamo_lite.variables.torch.contexts.torch_contexts import (
+    GRAD_CLASSES,
+    attention_context,
+    make_context,
+    record_context,
+)
+from dynamo_lite.variables.torch.tensors.fake_computation import compute, operator_name
 from dynamo_lite.variables.torch.tensors.mutated_arguments import OPERATORS
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
-from .torch_function_classes import instances
+from .torch_function import instances
 
 _LEAF_MODULES = frozenset(
     {"torch.functional", "torch.nn.functional", "torch._tensor", "torch.masked._ops", "torch.signal.windows.windows"}

@@ -18,8 +18,8 @@ from dynamo_lite.variables.core.base import InvariantVariable, VariableTracker, 
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.reachable import reachable_trackers
-from dynamo_lite.variables.python.containers.mapping import DictVariable
-from dynamo_lite.variables.torch.contexts.context import AUTOCAST_DEVICES
+from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.torch.contexts.torch_contexts import AUTOCAST_DEVICES
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 

@@ -22,7 +22,7 @@ from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import Args, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.python.containers.sequence import SequenceVariable, TupleVariable
+from dynamo_lite.variables.python.containers.sequences import SequenceVariable, TupleVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 from .bodies import (

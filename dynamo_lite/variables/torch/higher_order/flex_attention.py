@@ -15,9 +15,9 @@ from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsup
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import Model, models, models_if
-from dynamo_lite.variables.python.containers.mapping import DictVariable
-from dynamo_lite.variables.python.containers.sequence import TupleVariable
-from dynamo_lite.variables.torch.contexts.context import ContextVariable
+from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.containers.sequences import TupleVariable
+from dynamo_lite.variables.torch.contexts.torch_contexts import ContextVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 from .bodies import BodyVariable, LiteralVariable, NodesVariable, body_parameters, trace_body

@@ -18,9 +18,9 @@ from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableT
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Load, Translator
 from dynamo_lite.variables.core.registry import models, models_closures_of, models_raw
-from dynamo_lite.variables.python.containers.mapping import DictVariable
-from dynamo_lite.variables.python.containers.sequence import SequenceVariable, TupleVariable
-from dynamo_lite.variables.torch.tensors.fake_calls import compute
+from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.containers.sequences import SequenceVariable, TupleVariable
+from dynamo_lite.variables.torch.tensors.fake_computation import compute
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record, result
 
 from .bodies import (

@@ -20,7 +20,7 @@ from dynamo_lite.variables.core.base import Args, NotConstant, VariableTracker, 
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.python.containers.sequence import ListVariable, TupleVariable
+from dynamo_lite.variables.python.containers.sequences import ListVariable, TupleVariable
 from dynamo_lite.variables.torch.autograd.function import GradientVariable
 from dynamo_lite.variables.torch.autograd.tensor_hooks import depends_on_gradient_only
 from dynamo_lite.variables.torch.higher_order.bodies import (
@@ -31,7 +31,7 @@ from dynamo_lite.variables.torch.higher_order.bodies import (
     tensor_leaves,
     trace_body,
 )
-from dynamo_lite.variables.torch.tensors.fake_calls import compute
+from dynamo_lite.variables.torch.tensors.fake_computation import compute
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record, result
 
 

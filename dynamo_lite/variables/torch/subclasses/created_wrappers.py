@@ -19,9 +19,9 @@ from dynamo_lite.variables.core.attributes import MISSING, class_lookup, guard_c
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models_raw
-from dynamo_lite.variables.python.containers.mapping import DictVariable
+from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
-from dynamo_lite.variables.torch.tensors.fake_calls import compute
+from dynamo_lite.variables.torch.tensors.fake_computation import compute
 
 from .wrapper_subclass import WrapperVariable, flattened, is_complete_fake
 

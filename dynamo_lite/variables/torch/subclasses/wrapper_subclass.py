@@ -42,16 +42,16 @@ from dynamo_lite.variables.core.base import (
     unsupported,
     wraps_if,
 )
+from dynamo_lite.variables.core.class_lookup import is_heap_type, is_user_defined
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.lookup import is_heap_type, is_user_defined
-from dynamo_lite.variables.core.mutated_attributes import slot_is_bound
 from dynamo_lite.variables.core.operator_symbols import COMPARE
+from dynamo_lite.variables.core.overwritten_attributes import slot_is_bound
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import provides
-from dynamo_lite.variables.python.containers.sequence import SizeVariable
+from dynamo_lite.variables.python.containers.sequences import SizeVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, unmodeled_c_base
-from dynamo_lite.variables.torch.functions.torch_function_classes import SubclassVariable
-from dynamo_lite.variables.torch.tensors.fake_calls import compute
+from dynamo_lite.variables.torch.functions.torch_function import SubclassVariable
+from dynamo_lite.variables.torch.tensors.fake_computation import compute
 from dynamo_lite.variables.torch.tensors.tensor import (
     ATTRIBUTES,
     OPERATOR_ATTRIBUTES,

@@ -15,8 +15,8 @@ from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.python.containers.mapping import DictVariable
-from dynamo_lite.variables.python.containers.sequence import ListVariable, TupleVariable
+from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.containers.sequences import ListVariable, TupleVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.python.objects.weak_reference import WeakReferenceVariable
 

@@ -20,7 +20,7 @@ from dynamo_lite.records.captured_warnings import CapturedWarning, CapturedWarni
 from dynamo_lite.variables.core.base import unsupported
 from dynamo_lite.variables.core.protocols import Translator
 
-from .fake_calls import operator_name
+from .fake_computation import operator_name
 from .mutated_arguments import version
 
 

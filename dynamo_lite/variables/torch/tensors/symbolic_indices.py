@@ -12,11 +12,11 @@ from dynamo_lite.shapes.conditions import symbolic_shapes
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.python.containers.sequence import ListVariable, SliceVariable, TupleVariable
+from dynamo_lite.variables.python.containers.sequences import ListVariable, SliceVariable, TupleVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable
 
-from .data_failures import check_failure
 from .equivalent_operators import rewrites
+from .runtime_failures import check_failure
 from .tensor import TensorVariable, record
 
 _ELLIPSIS = (0, 0)

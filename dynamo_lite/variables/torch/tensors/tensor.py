@@ -48,17 +48,12 @@ from dynamo_lite.variables.core.base import (
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
-from dynamo_lite.variables.core.late_text import text_of_tensor
-from dynamo_lite.variables.core.mutated_attributes import record_dropped_item
+from dynamo_lite.variables.core.deferred_text import text_of_tensor
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE
+from dynamo_lite.variables.core.overwritten_attributes import record_dropped_item
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.core.registry import (
-    become_created_leaf,
-    dispatch_torch_function,
-    to_array,
-    wrapper_result,
-)
-from dynamo_lite.variables.python.containers.sequence import (
+from dynamo_lite.variables.core.registry import become_created_leaf, dispatch_torch_function, to_array, wrapper_result
+from dynamo_lite.variables.python.containers.sequences import (
     ListVariable,
     NamedTupleVariable,
     SizeVariable,
@@ -67,12 +62,12 @@ from dynamo_lite.variables.python.containers.sequence import (
 )
 
 from .array_memory import array_owner, load_view
-from .data_failures import check_cast, check_failure, check_index, check_overlap, check_write, may_fail
-from .default_dtype import explicit_dtype
+from .defaults import explicit_dtype
 from .equivalent_operators import apply_rewrites
-from .fake_calls import compute_with_symbols, operator_name
+from .fake_computation import compute_with_symbols, operator_name
 from .mutated_arguments import OPERATORS, check_mutated, mutated_by_schema, tensors_in, version
 from .operator_warnings import run_capturing_warnings
+from .runtime_failures import check_cast, check_failure, check_index, check_overlap, check_write, may_fail
 
 DATA_METHODS = frozenset(
     {"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__", "__repr__"}

@@ -20,8 +20,8 @@ from dynamo_lite.variables.core.base import (
     wraps_if,
     wraps_type,
 )
+from dynamo_lite.variables.core.class_lookup import c_lookup, is_heap_type
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.lookup import c_lookup, is_heap_type
 from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.registry import class_method, find_model

@@ -33,13 +33,13 @@ from dynamo_lite.variables.core.base import (
     wraps_if,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
+from dynamo_lite.variables.core.formatting import call_text_method
 from dynamo_lite.variables.core.operator_symbols import method_of
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import Model, models, models_if, provides
-from dynamo_lite.variables.core.text import call_text_method
-from dynamo_lite.variables.python.containers.mapping import DictVariable
-from dynamo_lite.variables.python.containers.sequence import ListVariable, SizeVariable, TupleVariable
-from dynamo_lite.variables.torch.contexts.context import ContextVariable
+from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, TupleVariable
+from dynamo_lite.variables.torch.contexts.torch_contexts import ContextVariable
 from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorMethod, TensorVariable, record, wrap_as_input
 
 _TENSOR = torch.Tensor

@@ -17,7 +17,7 @@ from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import become_created_leaf, try_replace_data
-from dynamo_lite.variables.torch.tensors.fake_calls import compute
+from dynamo_lite.variables.torch.tensors.fake_computation import compute
 from dynamo_lite.variables.torch.tensors.tensor import ATTRIBUTES, METHODS, SETTERS, TensorVariable, record
 
 from .created_leaves import created_aliases

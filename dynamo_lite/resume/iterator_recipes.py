@@ -15,7 +15,7 @@ from typing import Any
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
 from dynamo_lite.variables.core.reachable import referents_of
-from dynamo_lite.variables.python.containers.iterator import GeneratorVariable
+from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
 
 Recipe = tuple[Any, ...]
 """A callable, the constants it takes first, and for each further argument a recipe or None: see `build_from_recipe`."""

@@ -39,14 +39,13 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import Model, models_raw
-from dynamo_lite.variables.python.containers.iterator import GetItemIterator
-from dynamo_lite.variables.python.containers.sequence import ListVariable, SliceVariable, TupleVariable
-from dynamo_lite.variables.python.functions.c_callable import BuiltinVariable
+from dynamo_lite.variables.python.containers.iterators import GetItemIterator
+from dynamo_lite.variables.python.containers.sequences import ListVariable, SliceVariable, TupleVariable
+from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
-from .scalars import SCALARS, NumpyScalarVariable, call_numpy, has_array, is_cast
-from .targets import (
+from .node_targets import (
     BY_OPERATOR,
     ITEM_TYPES,
     SETITEM,
@@ -60,6 +59,7 @@ from .targets import (
     same_memory,
     with_memory_order,
 )
+from .scalars import SCALARS, NumpyScalarVariable, call_numpy, has_array, is_cast
 from .trials import ArrayVariable, Trial, try_call, try_write
 
 # -- arrays ------------------------------------------------------------------------------------------------------------

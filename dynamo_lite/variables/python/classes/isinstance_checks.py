@@ -15,9 +15,9 @@ from dynamo_lite.insight.break_reasons import ProtocolCheck, UnsupportedOperatio
 from dynamo_lite.records import code_origin
 from dynamo_lite.variables.core.attributes import MISSING, bind, class_lookup
 from dynamo_lite.variables.core.base import VariableTracker, mro, unsupported
-from dynamo_lite.variables.core.lookup import is_heap_type, is_user_defined
+from dynamo_lite.variables.core.class_lookup import is_heap_type, is_user_defined
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.python.containers.sequence import TupleVariable
+from dynamo_lite.variables.python.containers.sequences import TupleVariable
 
 from .classes import ClassVariable
 

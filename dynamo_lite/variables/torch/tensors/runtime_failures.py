@@ -20,7 +20,7 @@ from dynamo_lite.variables.core.attributes import MethodVariable
 from dynamo_lite.variables.core.base import unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.classes.classes import ClassVariable
-from dynamo_lite.variables.python.containers.iterator import GeneratorVariable
+from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
 
 from .mutated_arguments import OPERATORS
 

@@ -18,9 +18,9 @@ from dynamo_lite.records.code_origin import is_library
 
 from .attributes import MISSING, bind
 from .base import Args, Kwargs, VariableTracker, unsupported
+from .class_lookup import is_user_defined
 from .constant import ConstantVariable
-from .late_text import joined
-from .lookup import is_user_defined
+from .deferred_text import joined
 from .protocols import Translator
 
 

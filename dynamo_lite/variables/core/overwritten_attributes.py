@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from dynamo_lite.records.source import Source
 
-from .lookup import class_lookup
+from .class_lookup import class_lookup
 from .protocols import Translator
 
 

@@ -20,9 +20,9 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
-from dynamo_lite.variables.polyfills.carried import strict_zip
+from dynamo_lite.variables.polyfills.recreation import strict_zip
 
-from .sequence import TupleVariable
+from .sequences import TupleVariable
 
 
 class EnumerateVariable(IteratorVariable):

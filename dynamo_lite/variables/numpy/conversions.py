@@ -17,8 +17,8 @@ from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load, Transla
 from dynamo_lite.variables.core.registry import find_model, models, models_raw, provides
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
-from .numpy import NdarrayVariable
-from .targets import numpy_dtype
+from .arrays import NdarrayVariable
+from .node_targets import numpy_dtype
 
 
 @wraps_type(numpy.ndarray)

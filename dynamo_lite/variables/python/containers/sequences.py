@@ -22,12 +22,12 @@ from dynamo_lite.variables.core.base import (
     wraps_if,
     wraps_type,
 )
+from dynamo_lite.variables.core.class_lookup import is_final
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.lookup import is_final
-from dynamo_lite.variables.core.mutated_while_comparing import ItemComparison
+from dynamo_lite.variables.core.formatting import bracketed, call_class_text_method, has_user_text, reprs
+from dynamo_lite.variables.core.item_comparison import ItemComparison
 from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.core.text import bracketed, call_class_text_method, has_user_text, reprs
 
 
 class SequenceVariable(ContainerVariable):

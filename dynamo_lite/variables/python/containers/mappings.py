@@ -25,13 +25,13 @@ from dynamo_lite.variables.core.base import (
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.formatting import bracketed, reprs
+from dynamo_lite.variables.core.item_comparison import ItemComparison
 from dynamo_lite.variables.core.keys import PLAIN_KEYS, key_of
-from dynamo_lite.variables.core.mutated_while_comparing import ItemComparison
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.core.text import bracketed, reprs
-from dynamo_lite.variables.polyfills.carried import advance_iterator
+from dynamo_lite.variables.polyfills.recreation import advance_iterator
 
-from .sequence import TupleVariable
+from .sequences import TupleVariable
 
 
 class DictVariable(ContainerVariable):

@@ -12,11 +12,11 @@ import torch
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.python.containers.sequence import ListVariable, TupleVariable
+from dynamo_lite.variables.python.containers.sequences import ListVariable, TupleVariable
 from dynamo_lite.variables.torch.tensors.equivalent_operators import takes_floats
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
-from .number_arguments import converted, fits_float32, float_as_tensor, is_differentiated
+from .scalar_arguments import converted, fits_float32, float_as_tensor, is_differentiated
 
 
 def _factor(tx: Translator, number: VariableTracker, tensors: Args) -> VariableTracker | None:

@@ -43,7 +43,7 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models_raw
-from dynamo_lite.variables.python.containers.mapping import DictVariable
+from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 
 Nodes = tuple[Callable[..., Any], tuple[Any, ...], Callable[..., Any]]
