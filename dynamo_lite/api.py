@@ -384,13 +384,14 @@ class Explanation(Generic[R]):
         return sum(node.op.startswith("call_") for gm in self.graphs for node in gm.graph.nodes)
 
     def __str__(self) -> str:
-        lines = [f"{self.graph_count} graphs, {self.break_count} breaks, {self.operator_count} operators"]
+        counts = {"graph": self.graph_count, "break": self.break_count, "operator": self.operator_count}
+        lines = [", ".join(f"{count} {word}{'' if count == 1 else 's'}" for word, count in counts.items())]
         for at, gm in enumerate(self.graphs, 1):
             calls = [node for node in gm.graph.nodes if node.op.startswith("call_")]
             lines.append(f"graph {at}: {len(calls)} operators")
             lines.extend(f"  {node.format_node()}" for node in calls)
         for each in self.breaks:
-            lines.append(f"break at {each.filename}:{each.lineno}: {each.reason.what()}")
+            lines.append(f"break {each.reason.code} at {each.filename}:{each.lineno}: {each.reason.what()}")
             lines.append(f"  hint: {each.hint}")
         lines.append("guards:")
         lines.extend(f"  {guard}" for guard in self.guards)
