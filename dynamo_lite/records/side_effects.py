@@ -67,7 +67,7 @@ def slots(tracker: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _realized(value: Any) -> Any:
-    """The tracker of a lazy value that is is_realized. Realizing one here would add guards."""
+    """The tracker of a lazy value that is realized. Realizing one here would add guards."""
     return value.realize() if getattr(value, "is_realized", True) else value
 
 

@@ -43,22 +43,30 @@ from .numbers.symbolic import SymbolicNumber, SymNodeVariable, call_on_numbers
 # -- polyfills ---------------------------------------------------------------------------------------------------------
 
 
-def _inline_polyfill(builtin: Callable[..., Any], polyfill: types.FunctionType) -> None:
+def _polyfill_of(builtin: Callable[..., Any]) -> types.FunctionType:
+    """The row of the table. Only a Python function can be inlined."""
+    polyfill = polyfills.TABLE[builtin]
+    assert isinstance(polyfill, types.FunctionType), polyfill
+    return polyfill
+
+
+def _inline_polyfill(builtin: Callable[..., Any]) -> None:
+    polyfill = _polyfill_of(builtin)
+
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         return tx.call(FunctionVariable(polyfill, None), args, kwargs)
 
     models_raw(builtin, model)
 
 
-for _builtin, _polyfill in polyfills.TABLE.items():
-    if _builtin not in (min, max) and isinstance(_polyfill, types.FunctionType):
-        _inline_polyfill(_builtin, _polyfill)
+for _builtin in polyfills.TABLE:
+    if _builtin not in (min, max):
+        _inline_polyfill(_builtin)
 
 
 def _model_extremum(builtin: Callable[..., Any], symbolic: Callable[..., Any]) -> None:
     """``min`` or ``max``: folded for constants, ``torch.sym_min`` for symbolic ints, otherwise the polyfill."""
-    polyfill = polyfills.TABLE[builtin]
-    assert isinstance(polyfill, types.FunctionType)
+    polyfill = _polyfill_of(builtin)
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         items = args[0].items if len(args) == 1 and isinstance(args[0], SequenceVariable) else args
