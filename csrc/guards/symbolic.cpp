@@ -1,11 +1,13 @@
 #include "guards/symbolic.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <iterator>
 #include <numeric>
+#include <type_traits>
 
 #include "guards/tensors.h"
 #include "refs.h"
@@ -13,32 +15,6 @@
 namespace dynamo_lite {
 
 namespace {
-
-struct Form {
-  const char* name;
-  Py_ssize_t operands;  // in the tuple, after the name
-  int takes;            // numbers from the stack; each leaves one
-};
-
-// In the order of SymbolicProgram::Op.
-// clang-format off
-constexpr std::array<Form, 54> kForms{{
-    {"size", 2, 0},      {"stride", 2, 0},    {"offset", 1, 0},    {"int", 1, 0},       {"float", 1, 0},
-    {"const", 1, 0},     {"float_const", 1, 0},
-    {"add", 0, 2},       {"mul", 0, 2},       {"floordiv", 0, 2},  {"mod", 0, 2},       {"pow", 0, 2},
-    {"min", 0, 2},       {"max", 0, 2},       {"eq", 0, 2},        {"ne", 0, 2},        {"lt", 0, 2},
-    {"le", 0, 2},        {"and", 0, 2},       {"or", 0, 2},
-    {"float_add", 0, 2}, {"float_sub", 0, 2}, {"float_mul", 0, 2}, {"float_div", 0, 2}, {"float_pow", 0, 2},
-    {"float_eq", 0, 2},  {"float_lt", 0, 2},  {"float_le", 0, 2},
-    {"gcd", 0, 2},       {"lcm", 0, 2},       {"bit_and", 0, 2},   {"bit_or", 0, 2},    {"bit_xor", 0, 2},
-    {"int_round", 0, 2},
-    {"not", 0, 1},       {"float_neg", 0, 1}, {"float_abs", 0, 1}, {"sqrt", 0, 1},      {"exp", 0, 1},
-    {"log", 0, 1},       {"sin", 0, 1},       {"cos", 0, 1},       {"tanh", 0, 1},      {"log2", 0, 1},
-    {"log10", 0, 1},     {"finite", 0, 1},
-    {"float_of", 0, 1},  {"trunc", 0, 1},     {"floor", 0, 1},     {"ceil", 0, 1},      {"round", 0, 1},
-    {"bit_length", 0, 1}, {"bit_count", 0, 1}, {"factorial", 0, 1},
-}};
-// clang-format on
 
 constexpr std::int64_t kExact = std::int64_t{1} << 53;  // up to it each integer is a float
 constexpr double kRange = 4611686018427387904.0;        // 2 ** 62
@@ -89,18 +65,17 @@ bool power(std::int64_t& base, std::int64_t exponent) noexcept {
   return true;
 }
 
-// An integer that a float is.
+// The integer that a float is.
 bool exact(double given, std::int64_t& number) noexcept {
   if (!(std::fabs(given) <= kExact)) return false;
   number = static_cast<std::int64_t>(given);
   return true;
 }
 
-// The greatest common divisor, or the least common multiple.
-bool divide_in_common(bool multiple, std::int64_t& found, std::int64_t left, std::int64_t right) noexcept {
-  found = std::gcd(left, right);
-  if (!multiple || found == 0) return true;
-  return !__builtin_mul_overflow(std::abs(left) / found, std::abs(right), &found);
+bool least_common_multiple(std::int64_t& left, std::int64_t right) noexcept {
+  const std::int64_t divisor = std::gcd(left, right);
+  if (divisor == 0) return left = 0, true;
+  return !__builtin_mul_overflow(std::abs(left) / divisor, std::abs(right), &left);
 }
 
 // To the nearest multiple of a power of ten, ties to the even one, as `int.__round__` has it.
@@ -121,6 +96,201 @@ bool factorial(std::int64_t& number) noexcept {
   number = product;
   return true;
 }
+
+// The quotient or the rest, rounded down as Python has them.
+template <bool is_rest>
+bool divide(std::int64_t& left, std::int64_t right) noexcept {
+  if (right == 0 || right == -1) return false;  // by -1 the quotient may be out of range
+  const std::int64_t rest = left % right;
+  const bool down = rest != 0 && (rest < 0) != (right < 0);
+  left = is_rest ? rest + (down ? right : 0) : left / right - (down ? 1 : 0);
+  return true;
+}
+
+bool float_power(std::int64_t& left, std::int64_t right) noexcept {
+  const double base = float_of(left), exponent = float_of(right), power = std::pow(base, exponent);
+  left = bits_of(power);  // of others the result may be complex, or an error
+  return base > 0 && std::isfinite(base) && std::isfinite(exponent) && std::isfinite(power);
+}
+
+// Operations that always have a result: of integers; of floats to an integer or a float; of integers in floats.
+template <auto function>
+bool integers(std::int64_t& left, std::int64_t right) noexcept {
+  left = function(left, right);
+  return true;
+}
+
+template <auto function>
+bool floats(std::int64_t& left, std::int64_t right) noexcept {
+  const auto found = function(float_of(left), float_of(right));
+  if constexpr (std::is_same_v<decltype(found), const double>) {
+    left = bits_of(found);
+  } else {
+    left = found;
+  }
+  return true;
+}
+
+template <bool (*function)(std::int64_t&, std::int64_t) noexcept>
+bool integers_in_floats(std::int64_t& left, std::int64_t right) noexcept {
+  std::int64_t other = 0;
+  return exact(float_of(left), left) && exact(float_of(right), other) && function(left, other);
+}
+
+// Of one number; the second parameter is not used. Of a float, to one that must be finite or to an integer.
+template <double (*function)(double)>
+bool finite(std::int64_t& number, std::int64_t) noexcept {
+  const double found = function(float_of(number));
+  number = bits_of(found);
+  return std::isfinite(found);
+}
+
+template <double (*function)(double)>
+bool rounded(std::int64_t& number, std::int64_t) noexcept {
+  const double found = function(float_of(number));
+  if (!(std::fabs(found) < kRange)) return false;
+  number = static_cast<std::int64_t>(found);
+  return true;
+}
+
+bool float_of_integer(std::int64_t& number, std::int64_t) noexcept {
+  if (number < -kExact || number > kExact) return false;
+  number = bits_of(static_cast<double>(number));
+  return true;
+}
+
+using Shape = TensorShape;
+
+bool load_size(const Shape& shape, PyObject*, std::int64_t dim, std::int64_t& number) noexcept {
+  if (dim < 0 || dim >= shape.ndim) return false;
+  number = shape.sizes[dim];
+  return true;
+}
+
+bool load_stride(const Shape& shape, PyObject*, std::int64_t dim, std::int64_t& number) noexcept {
+  if (dim < 0 || dim >= shape.ndim) return false;
+  number = shape.strides[dim];
+  return true;
+}
+
+bool load_offset(const Shape& shape, PyObject*, std::int64_t, std::int64_t& number) noexcept {
+  number = shape.offset;
+  return number >= 0;
+}
+
+bool load_int(const Shape&, PyObject* value, std::int64_t, std::int64_t& number) noexcept {
+  return int_value(value, number);
+}
+
+bool load_float(const Shape&, PyObject* value, std::int64_t, std::int64_t& number) noexcept {
+  return float_bits(value, number);
+}
+
+}  // namespace
+
+enum class Operands : std::uint8_t { Tensor, TensorAndDim, Number, Constant, One, Two };
+
+// A row for each name. What it has no number for (`load` or `compute` returns false), no fact holds of.
+struct SymbolicOperation {
+  const char* name;
+  Operands operands;
+  bool (*load)(const TensorShape& shape, PyObject* value, std::int64_t dim, std::int64_t& number) noexcept = nullptr;
+  bool (*compute)(std::int64_t& left, std::int64_t right) noexcept = nullptr;
+
+  bool is_read() const noexcept { return operands < Operands::Constant; }
+  bool is_of_tensor() const noexcept { return operands <= Operands::TensorAndDim; }
+  std::size_t taken() const noexcept {  // from the stack
+    return operands == Operands::Two ? 2 : operands == Operands::One ? 1 : 0;
+  }
+  Py_ssize_t in_tuple() const noexcept {  // after the name
+    return operands == Operands::TensorAndDim ? 2 : operands < Operands::One ? 1 : 0;
+  }
+};
+
+namespace {
+
+constexpr SymbolicOperation kConstant{"const", Operands::Constant, load_int};
+constexpr SymbolicOperation kOr{"or", Operands::Two, nullptr,
+                                integers<[](std::int64_t a, std::int64_t b) { return a != 0 || b != 0; }>};
+
+constexpr SymbolicOperation row(const char* name, Operands operands,
+                                bool (*compute)(std::int64_t&, std::int64_t) noexcept) {
+  return {name, operands, nullptr, compute};
+}
+
+using Int = std::int64_t;
+constexpr Operands kOne = Operands::One, kTwo = Operands::Two;
+
+const SymbolicOperation kOperations[] = {
+    {"size", Operands::TensorAndDim, load_size},
+    {"stride", Operands::TensorAndDim, load_stride},
+    {"offset", Operands::Tensor, load_offset},
+    {"int", Operands::Number, load_int},
+    {"float", Operands::Number, load_float},
+    kConstant,
+    {"float_const", Operands::Constant, load_float},
+    // Of and to integers, as Python has them. Conditions are 0 or 1.
+    row("add", kTwo, [](Int& a, Int b) noexcept { return !__builtin_add_overflow(a, b, &a); }),
+    row("mul", kTwo, [](Int& a, Int b) noexcept { return !__builtin_mul_overflow(a, b, &a); }),
+    row("floordiv", kTwo, divide<false>),
+    row("mod", kTwo, divide<true>),
+    row("pow", kTwo, power),
+    row("min", kTwo, integers<[](Int a, Int b) { return std::min(a, b); }>),
+    row("max", kTwo, integers<[](Int a, Int b) { return std::max(a, b); }>),
+    row("eq", kTwo, integers<std::equal_to<Int>{}>),  // of floats: whether they are the same, bit for bit
+    row("ne", kTwo, integers<std::not_equal_to<Int>{}>),
+    row("lt", kTwo, integers<std::less<Int>{}>),
+    row("le", kTwo, integers<std::less_equal<Int>{}>),
+    row("and", kTwo, integers<[](Int a, Int b) { return a != 0 && b != 0; }>),
+    kOr,
+    row("not", kOne, integers<[](Int a, Int) { return a == 0; }>),
+    // Of floats: to floats, to conditions, to integers.
+    row("float_of", kOne, float_of_integer),  // of an integer
+    row("float_add", kTwo, floats<std::plus<double>{}>),
+    row("float_sub", kTwo, floats<std::minus<double>{}>),
+    row("float_mul", kTwo, floats<std::multiplies<double>{}>),
+    row("float_div", kTwo,
+        [](Int& a, Int b) noexcept { return floats<std::divides<double>{}>(a, b) && float_of(b) != 0; }),
+    row("float_pow", kTwo, float_power),
+    row("float_neg", kOne, floats<[](double a, double) { return -a; }>),
+    row("float_abs", kOne, floats<[](double a, double) { return std::fabs(a); }>),
+    row("sqrt", kOne, finite<std::sqrt>),
+    row("exp", kOne, finite<std::exp>),
+    row("log", kOne, finite<std::log>),
+    row("sin", kOne, finite<std::sin>),
+    row("cos", kOne, finite<std::cos>),
+    row("tanh", kOne, finite<std::tanh>),
+    row("log2", kOne, finite<std::log2>),
+    row("log10", kOne, finite<std::log10>),
+    row("float_eq", kTwo, floats<std::equal_to<double>{}>),
+    row("float_lt", kTwo, floats<std::less<double>{}>),
+    row("float_le", kTwo, floats<std::less_equal<double>{}>),
+    row("finite", kOne, floats<[](double a, double) { return std::isfinite(a); }>),
+    row("trunc", kOne, rounded<std::trunc>),
+    row("floor", kOne, rounded<std::floor>),
+    row("ceil", kOne, rounded<std::ceil>),
+    row("round", kOne, rounded<std::nearbyint>),
+    // Of integers in floats, to integers.
+    row("gcd", kTwo, integers_in_floats<integers<[](Int a, Int b) { return std::gcd(a, b); }>>),
+    row("lcm", kTwo, integers_in_floats<least_common_multiple>),
+    row("bit_and", kTwo, integers_in_floats<integers<std::bit_and<Int>{}>>),
+    row("bit_or", kTwo, integers_in_floats<integers<std::bit_or<Int>{}>>),
+    row("bit_xor", kTwo, integers_in_floats<integers<std::bit_xor<Int>{}>>),
+    row("int_round", kTwo, integers_in_floats<round_to>),
+    row("bit_length", kOne,
+        [](Int& a, Int) noexcept {
+          if (!exact(float_of(a), a)) return false;
+          a = a ? 64 - __builtin_clzll(static_cast<unsigned long long>(std::abs(a))) : 0;
+          return true;
+        }),
+    row("bit_count", kOne,
+        [](Int& a, Int) noexcept {
+          if (!exact(float_of(a), a)) return false;
+          a = __builtin_popcountll(static_cast<unsigned long long>(std::abs(a)));
+          return true;
+        }),
+    row("factorial", kOne, [](Int& a, Int) noexcept { return exact(float_of(a), a) && factorial(a); }),
+};
 
 }  // namespace
 
@@ -147,16 +317,16 @@ bool SymbolicProgram::add(PyObject* tuple, std::size_t values, std::size_t& dept
     return wrong();
   const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(tuple, 0));
   if (!name) return false;
-  const auto form = std::find_if(kForms.begin(), kForms.end(),
-                                 [name](const Form& each) { return std::strcmp(each.name, name) == 0; });
-  if (form == kForms.end() || PyTuple_GET_SIZE(tuple) != form->operands + 1) return wrong();
-  if (depth < static_cast<std::size_t>(form->takes)) return wrong();
-  Instruction instruction{static_cast<Op>(form - kForms.begin())};
-  for (Py_ssize_t i = 1; i <= form->operands; ++i) {
+  const auto row = std::find_if(std::begin(kOperations), std::end(kOperations),
+                                [name](const SymbolicOperation& each) { return std::strcmp(each.name, name) == 0; });
+  if (row == std::end(kOperations) || PyTuple_GET_SIZE(tuple) != row->in_tuple() + 1) return wrong();
+  if (depth < row->taken()) return wrong();
+  Instruction instruction{row};
+  for (Py_ssize_t i = 1; i <= row->in_tuple(); ++i) {
     std::int64_t number = 0;
-    const auto read = instruction.op == Op::FloatConst ? float_bits : int_value;
-    if (!read(PyTuple_GET_ITEM(tuple, i), number)) return wrong();
-    const bool is_value = i == 1 && instruction.op < Op::Const;
+    const auto read = row->operands == Operands::Constant ? row->load : load_int;
+    if (!read({}, PyTuple_GET_ITEM(tuple, i), 0, number)) return wrong();
+    const bool is_value = i == 1 && row->is_read();
     if (is_value && (number < 0 || static_cast<std::size_t>(number) >= values)) return wrong();
     if (is_value) {
       instruction.value = static_cast<std::uint32_t>(number);
@@ -164,194 +334,10 @@ bool SymbolicProgram::add(PyObject* tuple, std::size_t values, std::size_t& dept
       instruction.operand = number;
     }
   }
-  depth = depth - static_cast<std::size_t>(form->takes) + 1;
+  depth = depth - row->taken() + 1;
   if (depth > kDeepest) return wrong();
   instructions_.push_back(instruction);
   return true;
-}
-
-inline bool SymbolicFacts::load(const Cell& cell, PyObject* value, std::int64_t& number) const noexcept {
-  const TensorShape& shape = shapes_[cell.left];
-  switch (cell.op) {
-    case Op::Int:
-      return int_value(value, number);
-    case Op::Float:
-      return float_bits(value, number);
-    case Op::Offset:
-      number = shape.offset;
-      return number >= 0;
-    default:
-      if (cell.dim < 0 || cell.dim >= shape.ndim) return false;
-      number = (cell.op == Op::Size ? shape.sizes : shape.strides)[cell.dim];
-      return true;
-  }
-}
-
-bool SymbolicFacts::compute(Op op, std::int64_t& left, std::int64_t right) {
-  switch (op) {
-    case Op::Add:
-      return !__builtin_add_overflow(left, right, &left);
-    case Op::Mul:
-      return !__builtin_mul_overflow(left, right, &left);
-    case Op::FloorDiv:
-    case Op::Mod: {
-      if (right == 0 || right == -1) return false;  // by -1 the quotient may be out of range
-      const std::int64_t rest = left % right;
-      const bool down = rest != 0 && (rest < 0) != (right < 0);
-      left = op == Op::Mod ? rest + (down ? right : 0) : left / right - (down ? 1 : 0);
-      return true;
-    }
-    case Op::Pow:
-      return power(left, right);
-    case Op::Min:
-      left = std::min(left, right);
-      return true;
-    case Op::Max:
-      left = std::max(left, right);
-      return true;
-    case Op::Eq:
-      left = left == right;
-      return true;
-    case Op::Ne:
-      left = left != right;
-      return true;
-    case Op::Lt:
-      left = left < right;
-      return true;
-    case Op::Le:
-      left = left <= right;
-      return true;
-    case Op::And:
-      left = left != 0 && right != 0;
-      return true;
-    case Op::Or:
-      left = left != 0 || right != 0;
-      return true;
-    default:
-      return compute_floats(op, left, float_of(left), float_of(right));
-  }
-}
-
-bool SymbolicFacts::compute_floats(Op op, std::int64_t& left, double one, double other) {
-  switch (op) {
-    case Op::FloatAdd:
-      left = bits_of(one + other);
-      return true;
-    case Op::FloatSub:
-      left = bits_of(one - other);
-      return true;
-    case Op::FloatMul:
-      left = bits_of(one * other);
-      return true;
-    case Op::FloatDiv:
-      left = bits_of(one / other);
-      return other != 0;
-    case Op::FloatPow: {  // of others the result may be complex, or an error
-      const double power = std::pow(one, other);
-      left = bits_of(power);
-      return one > 0 && std::isfinite(one) && std::isfinite(other) && std::isfinite(power);
-    }
-    case Op::FloatEq:
-      left = one == other;
-      return true;
-    case Op::FloatLt:
-      left = one < other;
-      return true;
-    case Op::FloatLe:
-      left = one <= other;
-      return true;
-    default: {
-      std::int64_t right = 0;
-      return exact(one, left) && exact(other, right) && compute_integers(op, left, right);
-    }
-  }
-}
-
-bool SymbolicFacts::compute_integers(Op op, std::int64_t& left, std::int64_t right) {
-  switch (op) {
-    case Op::Gcd:
-    case Op::Lcm:
-      return divide_in_common(op == Op::Lcm, left, left, right);
-    case Op::BitAnd:
-      left &= right;
-      return true;
-    case Op::BitOr:
-      left |= right;
-      return true;
-    case Op::BitXor:
-      left ^= right;
-      return true;
-    case Op::IntRound:
-      return round_to(left, right);
-    default:
-      return false;
-  }
-}
-
-bool SymbolicFacts::compute_of_one(Op op, std::int64_t& number) {
-  const double given = float_of(number);
-  const auto real = [&number](double found) {
-    number = bits_of(found);
-    return std::isfinite(found);
-  };
-  const auto integer = [&number](double found) {
-    if (!(std::fabs(found) < kRange)) return false;
-    number = static_cast<std::int64_t>(found);
-    return true;
-  };
-  switch (op) {
-    case Op::Not:
-      number = number == 0;
-      return true;
-    case Op::FloatNeg:
-      number = bits_of(-given);
-      return true;
-    case Op::FloatAbs:
-      number = bits_of(std::fabs(given));
-      return true;
-    case Op::Sqrt:
-      return real(std::sqrt(given));
-    case Op::Exp:
-      return real(std::exp(given));
-    case Op::Log:
-      return real(std::log(given));
-    case Op::Sin:
-      return real(std::sin(given));
-    case Op::Cos:
-      return real(std::cos(given));
-    case Op::Tanh:
-      return real(std::tanh(given));
-    case Op::Log2:
-      return real(std::log2(given));
-    case Op::Log10:
-      return real(std::log10(given));
-    case Op::Finite:
-      number = std::isfinite(given);
-      return true;
-    case Op::FloatOf:
-      if (number < -kExact || number > kExact) return false;
-      return real(static_cast<double>(number));
-    case Op::Trunc:
-      return integer(std::trunc(given));
-    case Op::Floor:
-      return integer(std::floor(given));
-    case Op::Ceil:
-      return integer(std::ceil(given));
-    case Op::Round:
-      return integer(std::nearbyint(given));
-    case Op::BitLength:
-      if (!exact(given, number)) return false;
-      number = number ? 64 - __builtin_clzll(static_cast<unsigned long long>(std::abs(number))) : 0;
-      return true;
-    case Op::BitCount:
-      if (!exact(given, number)) return false;
-      number = __builtin_popcountll(static_cast<unsigned long long>(std::abs(number)));
-      return true;
-    case Op::Factorial:
-      return exact(given, number) && factorial(number);
-    default:
-      return false;
-  }
 }
 
 void SymbolicFacts::add(const SymbolicProgram& program, const std::vector<std::uint32_t>& nodes) {
@@ -363,26 +349,26 @@ void SymbolicFacts::add(const SymbolicProgram& program, const std::vector<std::u
   }
   std::vector<std::uint32_t> stack;
   auto& reads = reads_.emplace_back();
-  for (const auto& [op, value, number] : program.instructions_) {
-    if (op < Op::Const) {
+  for (const auto& [operation, value, number] : program.instructions_) {
+    if (operation->is_read()) {
       const std::uint32_t place = places[value];
-      const bool is_tensor = op <= Op::Offset;
-      if (is_tensor && std::find(shaped_.begin(), shaped_.end(), place) == shaped_.end()) shaped_.push_back(place);
-      stack.push_back(register_of(op, place, 0, number));
+      const bool is_new = std::find(shaped_.begin(), shaped_.end(), place) == shaped_.end();
+      if (operation->is_of_tensor() && is_new) shaped_.push_back(place);
+      stack.push_back(register_of(*operation, place, 0, number));
       reads.push_back(stack.back());
-    } else if (op <= Op::FloatConst) {
-      stack.push_back(register_of(Op::Const, 0, 0, number));
-    } else if (op >= Op::Not) {
-      stack.back() = register_of(op, stack.back(), 0, 0);
+    } else if (operation->operands == Operands::Constant) {
+      stack.push_back(register_of(kConstant, 0, 0, number));
+    } else if (operation->operands == Operands::One) {
+      stack.back() = register_of(*operation, stack.back(), 0, 0);
     } else {
       const std::uint32_t right = stack.back();
       stack.pop_back();
-      stack.back() = register_of(op, stack.back(), right, 0);
+      stack.back() = register_of(*operation, stack.back(), right, 0);
     }
   }
   // A fact of which something else is made, or a constant, is copied to be looked at.
   const bool is_own = !cells_.empty() && cells_.back().to == stack.back() && cells_.back().fact == facts_;
-  if (!is_own) register_of(Op::Or, stack.back(), stack.back(), facts_);
+  if (!is_own) register_of(kOr, stack.back(), stack.back(), facts_);
   cells_.back().is_held = 1;
   shapes_.resize(nodes_.size());
   ++facts_;
@@ -390,13 +376,16 @@ void SymbolicFacts::add(const SymbolicProgram& program, const std::vector<std::u
   have_held_ = false;
 }
 
-std::uint32_t SymbolicFacts::register_of(Op op, std::uint32_t left, std::uint32_t right, std::int64_t number) {
+std::uint32_t SymbolicFacts::register_of(const SymbolicOperation& operation, std::uint32_t left, std::uint32_t right,
+                                         std::int64_t number) {
   const auto [place, is_new] =
-      known_.try_emplace({op, left, right, number}, static_cast<std::uint32_t>(registers_.size()));
-  if (is_new) {
-    registers_.push_back(op == Op::Const ? number : 0);
-    if (op != Op::Const)
-      (op < Op::Const ? loads_ : cells_).push_back({op, place->second, left, right, number, facts_, 0});
+      known_.try_emplace({&operation, left, right, number}, static_cast<std::uint32_t>(registers_.size()));
+  if (!is_new) return place->second;
+  const bool is_constant = operation.operands == Operands::Constant;
+  registers_.push_back(is_constant ? number : 0);
+  if (!is_constant) {
+    auto& cells = operation.is_read() ? loads_ : cells_;
+    cells.push_back({&operation, place->second, left, right, number, facts_, 0});
   }
   return place->second;
 }
@@ -409,7 +398,7 @@ std::ptrdiff_t SymbolicFacts::wrong(const std::vector<PyObject*>& values, std::s
   for (std::size_t i = 0; i < loads_.size(); ++i) {
     const Cell& cell = loads_[i];
     std::int64_t& to = registers_[cell.to];
-    if (!load(cell, values[cell.left], to)) {
+    if (!cell.operation->load(shapes_[cell.left], values[cell.left], cell.dim, to)) {
       if (found) *found = in_words(cell);
       return cell.fact;
     }
@@ -419,9 +408,7 @@ std::ptrdiff_t SymbolicFacts::wrong(const std::vector<PyObject*>& values, std::s
   for (const Cell& cell : cells_) {
     std::int64_t& to = registers_[cell.to];
     to = registers_[cell.left];
-    const bool answered =
-        cell.op >= Op::Not ? compute_of_one(cell.op, to) : compute(cell.op, to, registers_[cell.right]);
-    if (answered && (!cell.is_held || to != 0)) continue;
+    if (cell.operation->compute(to, registers_[cell.right]) && (!cell.is_held || to != 0)) continue;
     if (found) *found = in_words(cell);
     return cell.fact;
   }
@@ -437,7 +424,7 @@ std::string SymbolicFacts::in_words(const Cell& wrong) const {
     if (read == wrong.to) break;
     const auto from = std::find_if(loads_.begin(), loads_.end(), [read](const Cell& each) { return each.to == read; });
     if (!text.empty()) text += ", ";
-    text += from->op == Op::Float ? float_text(registers_[read]) : std::to_string(registers_[read]);
+    text += from->operation->load == load_float ? float_text(registers_[read]) : std::to_string(registers_[read]);
   }
   return text;
 }

@@ -14,22 +14,14 @@
 
 namespace dynamo_lite {
 
+struct SymbolicOperation;
+
 // A program of a small stack machine on 64-bit words: integers, and floats by their bits. An instruction is a tuple of
-// its name and its operands:
-//   ("size", value, dim), ("stride", value, dim), ("offset", value), ("int", value)   of a value by its position
-//   ("const", number)
-//   ("add",), ("mul",), ("floordiv",), ("mod",), ("pow",), ("min",), ("max",)         as Python has them
-//   ("eq",), ("ne",), ("lt",), ("le",), ("and",), ("or",), ("not",)                   of and to 0 and 1
-//   ("float", value), ("float_const", number)                                         floats
-//   ("float_add",), ("float_sub",), ("float_mul",), ("float_div",), ("float_pow",), ("float_neg",), ("float_abs",),
-//   ("sqrt",), ("exp",), ("log",), ("sin",), ("cos",), ("tanh",), ("log2",), ("log10",)   of and to floats, likewise
-//   ("float_eq",), ("float_lt",), ("float_le",), ("finite",)                          of floats, to 0 and 1
-//   ("float_of",)                                                                     of an integer
-//   ("gcd",), ("lcm",), ("bit_and",), ("bit_or",), ("bit_xor",), ("int_round",),      of integers in floats, to an
-//   integer
-//   ("bit_length",), ("bit_count",), ("factorial",)
-//   ("trunc",), ("floor",), ("ceil",), ("round",)                                     of a float, to an integer
-// "eq" of two floats: whether they are the same, bit for bit.
+// its name and its operands; the table of operations in symbolic.cpp has a row for each name:
+//   ("size", value, dim), ("stride", value, dim), ("offset", value), ("int", value), ("float", value)
+//       read from a value, given by its position
+//   ("const", number), ("float_const", number)
+//   ("add",), ("not",) and so on: compute with the one or two numbers on top of the stack
 class SymbolicProgram {
  public:
   // Null with a ValueError or TypeError set where the sequence is no program that leaves one number. `values`: how many
@@ -38,64 +30,8 @@ class SymbolicProgram {
 
  private:
   friend class SymbolicFacts;
-  enum class Op : std::uint8_t {
-    Size,
-    Stride,
-    Offset,
-    Int,
-    Float,
-    Const,
-    FloatConst,
-    Add,
-    Mul,
-    FloorDiv,
-    Mod,
-    Pow,
-    Min,
-    Max,
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    And,
-    Or,
-    FloatAdd,
-    FloatSub,
-    FloatMul,
-    FloatDiv,
-    FloatPow,
-    FloatEq,
-    FloatLt,
-    FloatLe,
-    Gcd,
-    Lcm,
-    BitAnd,
-    BitOr,
-    BitXor,
-    IntRound,
-    Not,
-    FloatNeg,
-    FloatAbs,
-    Sqrt,
-    Exp,
-    Log,
-    Sin,
-    Cos,
-    Tanh,
-    Log2,
-    Log10,
-    Finite,
-    FloatOf,
-    Trunc,
-    Floor,
-    Ceil,
-    Round,
-    BitLength,
-    BitCount,
-    Factorial,
-  };
   struct Instruction {
-    Op op;
+    const SymbolicOperation* operation;
     std::uint32_t value = 0;
     std::int64_t operand = 0;  // a dimension, or the constant (of a float: its bits)
   };
@@ -123,9 +59,8 @@ class SymbolicFacts {
   std::ptrdiff_t wrong(const std::vector<PyObject*>& values, std::string* found) noexcept;
 
  private:
-  using Op = SymbolicProgram::Op;
   struct Cell {
-    Op op;
+    const SymbolicOperation* operation;
     std::uint32_t to;    // a register
     std::uint32_t left;  // a register, or the place of a value
     std::uint32_t right;
@@ -133,15 +68,11 @@ class SymbolicFacts {
     std::uint32_t fact : 31;    // the first one that needs it
     std::uint32_t is_held : 1;  // whether that fact is that it is not 0
   };
-  using Key = std::tuple<Op, std::uint32_t, std::uint32_t, std::int64_t>;
+  using Key = std::tuple<const SymbolicOperation*, std::uint32_t, std::uint32_t, std::int64_t>;
 
-  std::uint32_t register_of(Op op, std::uint32_t left, std::uint32_t right, std::int64_t number);
+  std::uint32_t register_of(const SymbolicOperation& operation, std::uint32_t left, std::uint32_t right,
+                            std::int64_t number);
   std::string in_words(const Cell& wrong) const;
-  bool load(const Cell& cell, PyObject* value, std::int64_t& number) const noexcept;
-  static bool compute(Op op, std::int64_t& left, std::int64_t right);
-  static bool compute_floats(Op op, std::int64_t& left, double one, double other);
-  static bool compute_integers(Op op, std::int64_t& left, std::int64_t right);
-  static bool compute_of_one(Op op, std::int64_t& number);
 
   std::uint32_t facts_ = 0;
   std::vector<std::uint32_t> nodes_;
