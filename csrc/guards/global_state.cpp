@@ -69,6 +69,24 @@ constexpr std::array kAutocastDevices{
     c10::DeviceType::MTIA, c10::DeviceType::HPU,  c10::DeviceType::XLA, c10::DeviceType::PrivateUse1,
 };
 
+// Facts of at::Context: field of `Facts`, its type, member of the context (a private one), in words, how to show it.
+// clang-format off
+#define DL_CONTEXT_FACTS(row) \
+  row(deterministic, bool, _deterministic_algorithms, "deterministic algorithms", show_bool)                                       \
+  row(deterministic_warns, bool, _deterministic_algorithms_warn_only, "deterministic algorithms, warn only", show_bool)            \
+  row(deterministic_fill, bool, _deterministic_fill_uninitialized_memory, "deterministic fill of uninitialized memory", show_bool) \
+  row(fp16_reduction, std::int8_t, allow_fp16_reduction_cublas, "fp16 reduction in cuBLAS", show_number)                           \
+  row(bf16_reduction, std::int8_t, allow_bf16_reduction_cublas, "bf16 reduction in cuBLAS", show_number)                           \
+  row(flash, bool, enabled_flashSDP, "flash attention", show_bool)                                                                 \
+  row(memory_efficient, bool, enabled_mem_efficientSDP, "memory efficient attention", show_bool)                                   \
+  row(math, bool, enabled_mathSDP, "math attention", show_bool)                                                                    \
+  row(cudnn, bool, enabled_cudnnSDP, "cuDNN attention", show_bool)                                                                 \
+  row(mkldnn_enabled, bool, enabled_mkldnn, "use of oneDNN", show_bool)                                                            \
+  row(cudnn_enabled, bool, enabled_cudnn, "use of cuDNN", show_bool)                                                               \
+  row(cudnn_benchmark, bool, benchmark_cudnn, "benchmarks of cuDNN", show_bool)                                                    \
+  row(cudnn_deterministic, bool, deterministic_cudnn, "deterministic algorithms of cuDNN", show_bool)
+// clang-format on
+
 // What is read, remembered and compared. Which devices have autocast on is a matter of `excluded`.
 struct Facts {
   std::uint64_t included = 0, excluded = 0;  // this thread's dispatch keys
@@ -80,11 +98,10 @@ struct Facts {
   c10::ScalarType default_dtype{};
   bool grad = false, inference = false, forward_grad = false;
   bool autocast_cache = false;
-  bool deterministic = false, deterministic_warns = false, deterministic_fill = false;
-  bool flash = false, memory_efficient = false, math = false, cudnn = false;  // kinds of attention
-  std::int8_t fp16_reduction = 0, bf16_reduction = 0;
+#define DL_FIELD(name, type, member, text, show) type name{};
+  DL_CONTEXT_FACTS(DL_FIELD)
+#undef DL_FIELD
   std::int8_t torch_function = 0;
-  bool mkldnn_enabled = false, cudnn_enabled = false, cudnn_benchmark = false, cudnn_deterministic = false;
   bool saved_hooks = false;  // the last of them, which leaves no padding: the bytes are compared
 
   bool operator==(const Facts& other) const noexcept { return std::memcmp(this, &other, sizeof(Facts)) == 0; }
@@ -93,19 +110,9 @@ struct Facts {
 };
 static_assert(std::has_unique_object_representations_v<Facts>);
 
-DL_REVEAL(Deterministic, at::Context, _deterministic_algorithms);
-DL_REVEAL(DeterministicWarns, at::Context, _deterministic_algorithms_warn_only);
-DL_REVEAL(DeterministicFill, at::Context, _deterministic_fill_uninitialized_memory);
-DL_REVEAL(Flash, at::Context, enabled_flashSDP);
-DL_REVEAL(MemoryEfficient, at::Context, enabled_mem_efficientSDP);
-DL_REVEAL(Math, at::Context, enabled_mathSDP);
-DL_REVEAL(Cudnn, at::Context, enabled_cudnnSDP);
-DL_REVEAL(MkldnnEnabled, at::Context, enabled_mkldnn);
-DL_REVEAL(CudnnEnabled, at::Context, enabled_cudnn);
-DL_REVEAL(CudnnBenchmark, at::Context, benchmark_cudnn);
-DL_REVEAL(CudnnDeterministic, at::Context, deterministic_cudnn);
-DL_REVEAL(Fp16Reduction, at::Context, allow_fp16_reduction_cublas);
-DL_REVEAL(Bf16Reduction, at::Context, allow_bf16_reduction_cublas);
+#define DL_REVEAL_FACT(name, type, member, text, show) DL_REVEAL(context_##name, at::Context, member);
+DL_CONTEXT_FACTS(DL_REVEAL_FACT)
+#undef DL_REVEAL_FACT
 DL_REVEAL(FunctionState, at::impl::PythonTorchFunctionTLS, disabled_state_);
 DL_REVEAL(FunctionModes, at::impl::PythonTorchFunctionTLS, stack_);
 
@@ -128,19 +135,9 @@ const ThreadPlaces& thread_places() noexcept {
 void read_context(Facts& facts) noexcept {
   static const at::Context& context = at::globalContext();
   facts.precisions = float32_precisions();
-  facts.deterministic = context.*revealed(Deterministic{});
-  facts.deterministic_warns = context.*revealed(DeterministicWarns{});
-  facts.deterministic_fill = context.*revealed(DeterministicFill{});
-  facts.flash = context.*revealed(Flash{});
-  facts.memory_efficient = context.*revealed(MemoryEfficient{});
-  facts.math = context.*revealed(Math{});
-  facts.cudnn = context.*revealed(Cudnn{});
-  facts.mkldnn_enabled = context.*revealed(MkldnnEnabled{});
-  facts.cudnn_enabled = context.*revealed(CudnnEnabled{});
-  facts.cudnn_benchmark = context.*revealed(CudnnBenchmark{});
-  facts.cudnn_deterministic = context.*revealed(CudnnDeterministic{});
-  facts.fp16_reduction = static_cast<std::int8_t>(context.*revealed(Fp16Reduction{}));
-  facts.bf16_reduction = static_cast<std::int8_t>(context.*revealed(Bf16Reduction{}));
+#define DL_READ(name, type, member, text, show) facts.name = static_cast<type>(context.*revealed(context_##name{}));
+  DL_CONTEXT_FACTS(DL_READ)
+#undef DL_READ
 }
 
 // A function of the modules whose hooks make no observable difference, as the frame compiler lists them.
@@ -197,6 +194,7 @@ struct Line {
   std::string (*show)(std::int64_t);
 };
 
+#define DL_CONTEXT_FACT(name, type, member, text, show) DL_FACT(text, name, show),
 #define DL_FACT(name, field, show)                                                \
   Line {                                                                          \
     name, [](const Facts& f) { return static_cast<std::int64_t>(f.field); }, show \
@@ -208,20 +206,8 @@ const std::array kLines{
     DL_FACT("forward grad mode", forward_grad, show_bool),
     DL_FACT("autocast cache", autocast_cache, show_bool),
     DL_FACT("default dtype", default_dtype, show_dtype),
-    DL_FACT("deterministic algorithms", deterministic, show_bool),
-    DL_FACT("deterministic algorithms, warn only", deterministic_warns, show_bool),
-    DL_FACT("deterministic fill of uninitialized memory", deterministic_fill, show_bool),
+    DL_CONTEXT_FACTS(DL_CONTEXT_FACT)  //
     DL_FACT("float32 precision", precisions, show_float32_precisions),
-    DL_FACT("fp16 reduction in cuBLAS", fp16_reduction, show_number),
-    DL_FACT("bf16 reduction in cuBLAS", bf16_reduction, show_number),
-    DL_FACT("flash attention", flash, show_bool),
-    DL_FACT("memory efficient attention", memory_efficient, show_bool),
-    DL_FACT("math attention", math, show_bool),
-    DL_FACT("cuDNN attention", cudnn, show_bool),
-    DL_FACT("use of oneDNN", mkldnn_enabled, show_bool),
-    DL_FACT("use of cuDNN", cudnn_enabled, show_bool),
-    DL_FACT("benchmarks of cuDNN", cudnn_benchmark, show_bool),
-    DL_FACT("deterministic algorithms of cuDNN", cudnn_deterministic, show_bool),
     DL_FACT("number of threads", threads, show_number),
     DL_FACT("torch function", torch_function, show_torch_function),
     DL_FACT("depth of the torch function mode stack", function_modes, show_number),
@@ -236,6 +222,7 @@ const std::array kKeyLines{
     DL_FACT("the set of excluded dispatch keys", excluded, show_keys),
 };
 #undef DL_FACT
+#undef DL_CONTEXT_FACT
 
 // A mode on one of the stacks: the same one is meant, or, for the mode that `torch.device` used as a context and
 // set_default_device put there, one of the same device. Held weakly: a mode that was deallocated is no mode.
