@@ -105,14 +105,6 @@ Reached referent(PyObject* reference) noexcept {
   return {target == Py_None ? nullptr : target};
 }
 
-// A new list, of those that are alive, whatever the metaclass overrides.
-Reached subclasses(PyObject* cls, Ref& owned) noexcept {
-  static PyObject* const method = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__");
-  if (!PyType_Check(cls) || !method) return Reached::unreadable();
-  NoCollection no_collection;
-  return own(PyObject_CallOneArg(method, cls), owned);
-}
-
 Reached peeked(Peeked found) noexcept { return {found.value, found.readable}; }
 
 Reached list_item(PyObject* list, Py_ssize_t index) noexcept {
@@ -203,7 +195,6 @@ DL_REACH(reach_next_number) { return peeked(next_number(from, owned)); }
 DL_REACH(reach_cell_contents) { return PyCell_Check(from) ? Reached{PyCell_GET(from)} : Reached::unreadable(); }
 DL_REACH(reach_referent) { return referent(from); }
 DL_REACH(reach_thread_dict) { return {thread_dict(from)}; }
-DL_REACH(reach_subclasses) { return subclasses(from, owned); }
 
 DL_WORD(instance_dict_word) { return instance_dict_slot(from); }
 DL_WORD(word_of_slot) { return slot_word(from, parts.object.get()); }
@@ -251,7 +242,6 @@ constexpr AccessorKind kKinds[] = {
     {.name = "cell_contents", .reach = reach_cell_contents, .word = word_of_cell, .text = "{parent}"},
     {.name = "weakref_target", .reach = reach_referent, .text = "{parent}()"},
     {.name = "thread_dict", .reach = reach_thread_dict, .text = "{parent}.__dict__"},
-    {.name = "subclasses", .reach = reach_subclasses, .text = "{parent}.__subclasses__()"},
 };
 // clang-format on
 
