@@ -52,15 +52,6 @@ def in_no_grad_on_an_input_that_requires_grad(x, s):
     return y, z, a * 4
 
 
-@place(graphs=2, operators=2)
-def in_no_grad_only(x, s):
-    with torch.no_grad():
-        y = x + 1
-        CUT
-        z = y * 2
-    return y, z, torch.is_grad_enabled()
-
-
 @place(graphs=2, operators=3, inputs=GRAD)
 def in_enable_grad_inside_no_grad(x, s):
     with torch.no_grad():
@@ -70,15 +61,6 @@ def in_enable_grad_inside_no_grad(x, s):
             z = y * 2
         w = z * 3
     return y, z, w
-
-
-@place(graphs=2, operators=2, inputs=GRAD)
-def in_set_grad_enabled(x, s):
-    with torch.set_grad_enabled(x.dim() > 3):
-        y = x + 1
-        CUT
-        z = y * 2
-    return z
 
 
 @place(graphs=2, operators=3, inputs=GRAD)
@@ -91,15 +73,6 @@ def after_set_grad_enabled_as_a_call(x, s):
     return z, x * 3
 
 
-@place(breaks=(1, 2), graphs=2, operators=2, inputs=SQUARE)
-def in_autocast(x, s):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        y = x @ x
-        CUT
-        z = y @ x
-    return y, z, torch.is_autocast_enabled("cpu")
-
-
 @place(breaks=(1, 3), graphs=(1, 3), operators=3, inputs=SQUARE)
 def in_autocast_switched_off_inside(x, s):
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -110,31 +83,12 @@ def in_autocast_switched_off_inside(x, s):
         return y, z, torch.is_autocast_enabled("cpu")
 
 
-@place(graphs=2, operators=2)
-def between_two_blocks(x, s):
-    with torch.no_grad():
-        y = x + 1
-    CUT
-    with torch.no_grad():
-        z = y * 2
-    return z
-
-
 @place(graphs=2, operators=2, inputs=GRAD)
 def where_a_block_returns(x, s):
     with torch.no_grad():
         y = x + 1
         CUT
         return y * 2
-
-
-@place(graphs=(2, 5), operators=(3, 8))
-def in_a_block_in_a_loop(x, s):
-    for i in range(3):
-        with torch.no_grad():
-            x = x + i
-            CUT
-    return x * 2
 
 
 @place(graphs=(2, 5), operators=(2, 8))
@@ -160,27 +114,6 @@ def in_a_block_left_by_continue(x, s):
                 continue
             x = x * 2
     return x, log
-
-
-@place(graphs=2, operators=2)
-def in_a_users_block(x, s):
-    log = []
-    with Noted(log) as manager:
-        y = x + 1
-        CUT
-        z = y * 2
-        log.append(manager.name)
-    return z, log
-
-
-@place(graphs=(0, 2), operators=(0, 2))
-def in_a_contextmanager_functions_block(x, s):
-    log = []
-    with noted(log, "a") as name:
-        y = x + 1
-        CUT
-        z = y * 2
-    return z, log, name
 
 
 @place(graphs=2, operators=3)
@@ -244,24 +177,6 @@ def in_enter_and_exit():
     return program
 
 
-@place(graphs=2, operators=2)
-def in_suppress(x, s):
-    with contextlib.suppress(KeyError):
-        y = x + 1
-        CUT
-        {}["missing"]
-    return y * 2
-
-
-@place(graphs=2, operators=2)
-def in_nullcontext(x, s):
-    with contextlib.nullcontext(5) as five:
-        y = x + 1
-        CUT
-        z = y * five
-    return z
-
-
 @place(graphs=(0, 2), operators=(0, 2))
 def in_an_exit_stack(x, s):
     log = []
@@ -275,28 +190,6 @@ def in_an_exit_stack(x, s):
 
 
 @place(graphs=2, operators=2)
-def in_try(x, s):
-    try:
-        y = x + 1
-        CUT
-        z = y * 2
-    except ValueError:
-        z = y * 100
-    return z
-
-
-@place(graphs=2, operators=2)
-def in_try_that_raises_after_it(x, s):
-    try:
-        y = x + 1
-        CUT
-        raise KeyError("after")
-    except KeyError as error:
-        z = y * len(error.args)
-    return z
-
-
-@place(graphs=2, operators=2)
 def in_try_that_raises_in_a_callee_after_it(x, s):
     def fails(v):
         raise KeyError("callee")
@@ -306,17 +199,6 @@ def in_try_that_raises_in_a_callee_after_it(x, s):
         CUT
         fails(y)
     except (ValueError, KeyError) as error:
-        z = y * len(error.args)
-    return z
-
-
-@place(breaks=(1, 2), graphs=2, operators=2)
-def in_except(x, s):
-    y = x + 1
-    try:
-        raise KeyError("before")
-    except KeyError as error:
-        CUT
         z = y * len(error.args)
     return z
 
@@ -383,19 +265,6 @@ def in_else_of_try(x, s):
         CUT
         y = y * 2
     return y
-
-
-@place(graphs=2, operators=3)
-def in_try_with_finally(x, s):
-    log = []
-    try:
-        y = x + 1
-        CUT
-        z = y * 2
-    finally:
-        log.append("finally")
-        w = y - 1
-    return z, w, log
 
 
 @place(graphs=2, operators=2)
@@ -525,27 +394,6 @@ def in_with_in_try(x, s):
     except ValueError:
         log.append(torch.is_grad_enabled())
     return z - 1, log
-
-
-@place(graphs=2, operators=3)
-def in_try_in_with(x, s):
-    log = []
-    with Noted(log), torch.no_grad():
-        try:
-            y = x + 1
-            CUT
-            raise ValueError("in")
-        except ValueError:
-            z = y * 2
-            log.append(torch.is_grad_enabled())
-    return z - 1, log
-
-
-@place(graphs=1, breaks=(1, 2), operators=1)
-def where_nobody_catches(x, s):
-    y = x + 1
-    CUT
-    raise ValueError("uncaught", y.dim())
 
 
 @place(graphs=(1, 2), operators=(1, 2))

@@ -27,22 +27,6 @@ def fail(kind):
         raise kind("failed")
 
 
-def test_no_grad():
-    def inner(x):
-        y = x * 2
-        with torch.no_grad():
-            z = y.cos()
-            print("within", torch.is_grad_enabled())
-            z = z.sin()
-        return z + y, torch.is_grad_enabled()
-
-    def fn(x):
-        y, mode = inner(x + 1)
-        return y * 2, mode
-
-    check(fn, tensor(3, grad=True), graphs=2, operators=6, breaks=1, backward=True)
-
-
 CONTEXTS = (
     torch.inference_mode,
     torch.enable_grad,
@@ -147,25 +131,6 @@ def test_raised_again_and_from():
         check(fn, tensor(3), kind, graphs=None, breaks=None)
 
 
-def test_out_of_the_call():
-    def inner(x, kind):
-        with torch.no_grad():
-            try:
-                y = x * 2
-                fail(kind)
-            finally:
-                print("finally", torch.is_grad_enabled())
-        return y
-
-    def middle(x, kind):
-        return inner(x * 3, kind)
-
-    def fn(x, kind):
-        return middle(x + 1, kind) * 2
-
-    check(fn, tensor(3), None, graphs=2, breaks=2, others=[(tensor(3), ValueError)])
-
-
 def test_blocks_of_the_programs():
     class Scope:
         names: list = []
@@ -257,22 +222,6 @@ def test_in_loops():
         return inner(x * 2, n) + 1
 
     check(fn, tensor(3), 5, graphs=None, breaks=None)
-
-
-def test_branches_on_data():
-    def inner(x):
-        with torch.no_grad():
-            y = x.sum()
-            if y > 0:
-                return y * 2
-            y = y * 3
-        return y
-
-    def fn(x):
-        return inner(x * 2) + 1, torch.is_grad_enabled()
-
-    one = torch.ones(3)
-    check(fn, one, graphs=2, breaks=1, others=[(-one,), (one,)])
 
 
 def test_truth_that_raises():

@@ -25,79 +25,6 @@ def number(value):
     return len(str(value))
 
 
-@place(graphs=2, operators=4)
-def in_a_callee(x, s):
-    def callee(v):
-        w = v * 2
-        CUT
-        return w + 3
-
-    y = x + 1
-    z = callee(y)
-    return z - 4
-
-
-@place(graphs=3, breaks=2, operators=6)
-def in_a_callee_called_twice(x, s):
-    def callee(v):
-        w = v * 2
-        CUT
-        return w + 3
-
-    y = x + 1
-    z = callee(y)
-    z = callee(z)
-    return z - 4
-
-
-@place(graphs=2, operators=6)
-def in_a_callee_of_a_callee(x, s):
-    def inner(v):
-        w = v * 2
-        CUT
-        return w + 3
-
-    def outer(v):
-        return inner(v + 5) * 6
-
-    y = x + 1
-    return outer(y) - 4
-
-
-@place(graphs=(2, 4), breaks=(1, 4), operators=(2, 4))
-def in_a_callee_without_operators(x, s):
-    def quiet():
-        CUT
-        return 3
-
-    y = x + 1
-    n = quiet()
-    return y * n
-
-
-@place(graphs=(3, 4), breaks=(2, 3), operators=(8, 9))
-def in_a_callee_with_all_kinds_of_arguments(x, s):
-    def callee(a, /, b, c=2, *args, d, e=4, **kwargs):
-        CUT
-        return a + b + c + sum(args) + d + e + sum(kwargs.values())
-
-    return callee(x * 3, 1, 2, 3, d=4, f=5) * 1 - callee.__kwdefaults__["e"]
-
-
-@place(graphs=(2, 4), breaks=(1, 4), operators=(2, 4))
-def in_a_callee_that_raises(x, s):
-    def callee(v):
-        w = v * 2
-        CUT
-        raise ValueError(w.dim())
-
-    y = x + 1
-    try:
-        callee(y)
-    except ValueError as error:
-        return y * error.args[0]
-
-
 @place(graphs=(1, 3), breaks=(1, 3), operators=(2, 3))
 def in_a_callee_whose_exception_leaves(x, s):
     def callee(v):
@@ -107,41 +34,6 @@ def in_a_callee_whose_exception_leaves(x, s):
 
     y = x + 1
     return callee(y)
-
-
-@place(graphs=2, operators=4, build=True)
-def in_a_method():
-    class Thing:
-        def __init__(self, n):
-            self.n = n
-
-        def apply(self, v):
-            self.last = v * self.n
-            CUT
-            return self.last + 3
-
-    def program(x, s):
-        y = x + 1
-        thing = Thing(2)
-        return thing.apply(y) - thing.n, thing.last
-
-    return program
-
-
-@place(graphs=(3, 4), breaks=2, operators=4, build=True)
-def in_init():
-    class Thing:
-        def __init__(self, v):
-            self.first = v * 2
-            CUT
-            self.second = self.first + 3
-
-    def program(x, s):
-        y = x + 1
-        thing = Thing(y)
-        return thing.second - 4, thing.first
-
-    return program
 
 
 @place(graphs=(3, 4), breaks=2, operators=4, build=True)
@@ -163,24 +55,6 @@ def in_a_property():
     return program
 
 
-@place(graphs=(3, 4), breaks=2, operators=4, build=True)
-def in_an_operator_method():
-    class Thing:
-        def __init__(self, v):
-            self.v = v
-
-        def __add__(self, n):
-            w = self.v * 2
-            CUT
-            return w + n
-
-    def program(x, s):
-        y = x + 1
-        return (Thing(y) + 3) - 4
-
-    return program
-
-
 @place(graphs=(2, 4), breaks=(1, 2), operators=(2, 4), build=True)
 def in_getattr_of_a_class():
     class Thing:
@@ -193,42 +67,6 @@ def in_getattr_of_a_class():
         return (y * Thing().five) - 4
 
     return program
-
-
-@place(graphs=2, operators=4, build=True)
-def in_super_method():
-    class Base:
-        def apply(self, v):
-            w = v * 2
-            CUT
-            return w + 3
-
-    class Derived(Base):
-        def apply(self, v):
-            return super().apply(v + 1) - 4
-
-    def program(x, s):
-        return Derived().apply(x)
-
-    return program
-
-
-@place(graphs=(2, 4), breaks=(2, 3), operators=(3, 4))
-def in_a_decorated_callee(x, s):
-    def doubled(fn):
-        @functools.wraps(fn)
-        def wrapper(*args):
-            return fn(*args) * 2
-
-        return wrapper
-
-    @doubled
-    def callee(v):
-        CUT
-        return v + 3
-
-    y = x + 1
-    return callee(y) - 4
 
 
 @place(graphs=(3, 4), breaks=2, operators=4)
@@ -250,17 +88,6 @@ def in_a_sort_key(x, s):
 
     y = x + 1
     return y * sorted([3, 1, 2], key=key)[0]
-
-
-@place(graphs=(1, 6), breaks=(1, 6))
-def in_recursion(x, s):
-    def down(v, n):
-        if n == 0:
-            return v
-        CUT
-        return down(v * 2, n - 1)
-
-    return down(x + 1, 2) - 4
 
 
 @place(graphs=(0, 5))
@@ -292,19 +119,9 @@ def in_a_generator_with_send_and_close(x, s):
     return first, second, log
 
 
-@place(graphs=2, operators=3)
-def with_a_tuple_half_made(x, s):
-    return (x + 1, CUT, x * 2, x - 3)
-
-
 @place(graphs=2, operators=4)
 def with_a_list_and_a_dict_half_made(x, s):
     return [x + 1, {"a": x * 2, "b": CUT, "c": x - 3}, x / 4]
-
-
-@place(graphs=2, operators=3)
-def with_call_arguments_half_made(x, s):
-    return add(x + 1, number(CUT))
 
 
 @place(graphs=(2, 3), breaks=1, operators=5)
@@ -328,11 +145,6 @@ def with_a_torch_function_on_the_stack(x, s):
     return torch.add(x + 1, torch.mul(x, 2), alpha=number(CUT))
 
 
-@place(graphs=2, operators=3)
-def with_an_operand_on_the_stack(x, s):
-    return (x + 1) * (number(CUT) + x)
-
-
 @place(graphs=2, operators=2)
 def with_an_inplace_operand_on_the_stack(x, s):
     y = x + 1
@@ -348,13 +160,6 @@ def with_a_subscript_store_pending(x, s):
     items = [0, 0]
     items[(CUT, 1)[1]] = y * 2
     return table, items
-
-
-@place(graphs=2, operators=2)
-def with_a_tensor_subscript_store_pending(x, s):
-    y = x.clone()
-    y[(CUT, 1)[1]] = 5
-    return y
 
 
 @place(graphs=(1, 2), breaks=1, operators=2, build=True)
@@ -392,37 +197,11 @@ def with_a_boolean_expression_half_made(x, s):
     return y * 2, value
 
 
-@place(graphs=1, breaks=1, operators=2)
-def with_a_conditional_expression_half_made(x, s):
-    y = x + 1
-    return (y * 2, 1 if (CUT, False)[1] else 2)
-
-
 @place(graphs=2, operators=2)
 def with_unpacking_pending(x, s):
     y = x + 1
     a, (b, *c) = 1, (CUT, 3, 4)
     return y * a, c
-
-
-@place(graphs=2, operators=2)
-def with_a_walrus(x, s):
-    y = x + 1
-    if (n := number(CUT)) > 0:
-        y = y * n
-    return y
-
-
-@place(graphs=2, operators=2)
-def with_a_slice_half_made(x, s):
-    y = x + 1
-    return y[1 : (CUT, 3)[1] : 2]
-
-
-@place(graphs=2, operators=2)
-def with_a_lambda_on_the_stack(x, s):
-    y = x + 1
-    return (lambda v, n: v * 2)(y, CUT)
 
 
 @place(graphs=2, operators=2)
@@ -438,18 +217,6 @@ def with_a_type_and_a_module_on_the_stack(x, s):
 
 
 @place(graphs=2, operators=2)
-def with_a_cell_of_its_own(x, s):
-    n = 2
-
-    def later(v):
-        return v * n
-
-    y = x + 1
-    CUT
-    return later(y), later
-
-
-@place(graphs=2, operators=2)
 def with_a_cell_changed_after(x, s):
     n = 2
 
@@ -460,22 +227,6 @@ def with_a_cell_changed_after(x, s):
     CUT
     n = 5
     return later(y), n
-
-
-@place(graphs=2, operators=2)
-def with_nonlocal_changed_by_a_callee_before_and_after(x, s):
-    count = 0
-
-    def tick():
-        nonlocal count
-        count += 1
-        return count
-
-    tick()
-    y = x + 1
-    CUT
-    tick()
-    return y * count, count, tick
 
 
 @place(graphs=(2, 4), operators=2)
@@ -558,40 +309,6 @@ def with_closures_made_in_a_loop(x, s):
     return [f(y) for f in early], [f(y) for f in late]
 
 
-@place(graphs=2, operators=2)
-def with_a_closure_of_a_closure(x, s):
-    a = 2
-
-    def outer():
-        b = 3
-
-        def inner(v):
-            return v * (a + b)
-
-        return inner
-
-    made = outer()
-    y = x + 1
-    CUT
-    return made(y)
-
-
-@place(graphs=(1, 4), breaks=(1, 3), operators=2, recompiles=True)
-def with_a_class_and_its_object_alive(x, s):
-    class Thing:
-        scale = 3
-
-        def __init__(self, v):
-            self.v = v
-
-        def get(self):
-            return self.v * self.scale
-
-    thing = Thing(x + 1)
-    CUT
-    return thing.get(), thing, Thing.__name__
-
-
 @place(breaks=(1, 5), graphs=2, operators=2)
 def with_iterators_alive(x, s):
     a = iter([1, 2, 3])
@@ -631,18 +348,6 @@ def with_varied_constants_alive(x, s):
     return y * 2, big, small, text, none, nan, things
 
 
-@place(graphs=(1, 4), operators=2, recompiles=True)
-def in_a_class_body(x, s):
-    y = x + 1
-
-    class Thing:
-        a = 1
-        CUT
-        b = 2
-
-    return y * Thing.b
-
-
 @place(graphs=(1, 2), operators=2)
 def in_default_and_decorator_expressions(x, s):
     y = x + 1
@@ -651,24 +356,6 @@ def in_default_and_decorator_expressions(x, s):
         return v * n
 
     return inner(y)
-
-
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = torch.nn.Linear(3, 3)
-        self.calls = 0
-
-    def forward(self, x):
-        return self.linear(x)
-
-
-@place(graphs=2, operators=(2, 3), inputs=(tensor(3), Net()))
-def around_a_module_call(x, s):
-    y = s(x)
-    s = torch.ones(())
-    CUT
-    return y * 2
 
 
 @pytest.mark.parametrize("place, kind", place.parameters())

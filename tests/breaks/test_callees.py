@@ -199,18 +199,6 @@ def in_a_with_of_the_caller(x, s):
     return z * 3, enabled, torch.is_grad_enabled()
 
 
-@place(graphs=(2, 4), breaks=(1, 3), operators=4)
-def in_a_with_of_the_callee(x, s):
-    def callee(v):
-        with torch.no_grad():
-            w = v * 2
-            CUT
-            w = w + 1
-        return w, torch.is_grad_enabled()
-
-    return callee(x - 1)[0] * 3
-
-
 @place(graphs=2, operators=3)
 def in_a_decorated_function(x, s):
     def decorated(fn):
@@ -271,18 +259,6 @@ def in_a_method_with_super():
     return program
 
 
-@place(graphs=2, operators=3, build=True)
-def in_a_callable_object():
-    class Scale:
-        def __call__(self, v, k):
-            w = v * k
-            CUT
-            return w + 1
-
-    scale = Scale()
-    return lambda x, s: scale(x, 2) - 1
-
-
 @place(graphs=(2, 3), breaks=(1, 2), operators=(2, 4))
 def called_by_something_that_maps(x, s):
     def callee(v):
@@ -310,24 +286,6 @@ def test_branch_on_data_in_a_callee():
         return branches(x + 1) * 3
 
     check(program, torch.ones(3), others=[(-2 * torch.ones(3),)], graphs=2, operators=(5, 6), all_graphs=3)
-
-
-def test_branch_that_raises_in_a_callee():
-    def program(x):
-        y = x * 2
-
-        def callee(v):
-            w = v + 1
-            if w:
-                return w
-            return v
-
-        try:
-            return callee(y)
-        except RuntimeError as error:
-            return y, str(error)
-
-    check(program, tensor(3), graphs=(1, 2))
 
 
 class Shown(nn.Module):
@@ -417,39 +375,6 @@ def test_exception_of_the_native_instruction():
         return middle(x, d)
 
     check(program, tensor(3), {"missing": tensor(1)}, graphs=2, others=[(tensor(3), {"missing": tensor(2)})])
-
-
-def test_exception_after_the_break():
-    def inner(v, n):
-        w = v * 2
-        print("once")
-        return [w][n]
-
-    def program(x, n):
-        return inner(x + 1, n)
-
-    check(program, tensor(3), 0, graphs=(1, 2), others=[(tensor(3), 1)])
-
-
-def test_cells_that_a_nested_function_keeps():
-    def counter(v):
-        n = 0
-        w = v * 2
-
-        def count():
-            nonlocal n
-            n += 1
-            return n
-
-        count()
-        print(count())
-        return w + n, count
-
-    def program(x):
-        y, count = counter(x - 1)
-        return y * count(), count
-
-    check(program, tensor(3), graphs=2)
 
 
 def test_deep_chain_is_two_graphs():

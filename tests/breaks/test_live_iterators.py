@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 
 import pytest
@@ -17,18 +16,6 @@ from programs import check, tensor
 def halves(x, n):
     for at in range(n):
         yield x / (at + 2)
-
-
-def test_a_generator():
-    def fn(x):
-        items = halves(x, 3)
-        dl.graph_break()
-        y = x
-        for item in items:
-            y = y + item
-        return y
-
-    check(fn, tensor(3), graphs=1, breaks=1, operators=6)
 
 
 def test_of_closures():
@@ -68,15 +55,6 @@ def test_zip(strict, lengths):
         return found
 
     check(fn, tensor(3), *lengths, graphs=2, breaks=1)
-
-
-def test_chain_of_generators():
-    def fn(x):
-        items = itertools.chain(halves(x, 2), [x], halves(x + 1, 2))
-        dl.graph_break()
-        return [item.sin() for item in items]
-
-    check(fn, tensor(3), graphs=2, breaks=1)
 
 
 def test_left_half_way_and_taken_up_later():
@@ -137,19 +115,6 @@ def test_given_to_what_breaks():
     check(fn, tensor(3), graphs=None)
 
 
-def test_in_a_cell():
-    def fn(x):
-        items = halves(x, 3)
-
-        def take():
-            return next(items)
-
-        print("here")
-        return take() + take(), list(items)
-
-    check(fn, tensor(3), graphs=None)
-
-
 def test_in_an_attribute():
     class Box:
         pass
@@ -162,47 +127,6 @@ def test_in_an_attribute():
     check(fn, tensor(3), Box(), graphs=None)
 
 
-def test_where_the_break_raises():
-    @dl.disable
-    def fail(x):
-        raise ValueError("no")
-
-    def fn(x):
-        items = halves(x, 3)
-        try:
-            fail(x)
-        except ValueError as error:
-            return list(items), str(error)
-
-    check(fn, tensor(3), graphs=1, breaks=1)
-
-
-def test_the_variable_is_set_by_what_breaks():
-    def fn(x):
-        items = halves(x, 3)
-        again = items
-        items = dl.disable(list)(again)
-        return items, list(again)
-
-    check(fn, tensor(3), graphs=None)
-
-
-def test_in_a_callee():
-    def summed(x):
-        items = halves(x + 1, 3)
-        total = x
-        if x.sum() > 0:
-            total = total + 1
-        for item in items:
-            total = total + item
-        return total
-
-    def fn(x):
-        return summed(x * 2).sin()
-
-    check(fn, tensor(3).abs(), others=[(-tensor(3).abs(),)], graphs=2, breaks=1, all_graphs=3)
-
-
 def test_what_it_goes_over_changes_meanwhile():
     def fn(x, values):
         items = (x * value for value in values)
@@ -211,25 +135,6 @@ def test_what_it_goes_over_changes_meanwhile():
         return list(items)
 
     check(fn, tensor(3), [1, 2], graphs=None)
-
-
-def test_a_dict_that_grows_meanwhile():
-    def keys(values):
-        for key in values:
-            yield key + "!"
-
-    def fn(x, values):
-        items = keys(values)
-        first = keys(values)
-        print("here")
-        next(first)
-        values["more"] = 1
-        try:
-            return x + 1, list(items), next(first)
-        except RuntimeError as error:
-            return x + 2, str(error)
-
-    check(fn, tensor(3), {"a": 1}, graphs=None)
 
 
 def test_begun_before():
@@ -289,37 +194,6 @@ def test_held_by_an_object():
         return [item.sin() for item in box.items], type(box)
 
     check(fn, tensor(3), graphs=1, breaks=1)
-
-
-def test_held_by_objects_that_hold_each_other():
-    def fn(x):
-        one, other = Box(), Box()
-        one.items, other.items = other, one
-        one.more = halves(x, 3)
-        outer = Box(one)
-        del one, other
-        print("here")
-        return [item.sin() for item in outer.items.more], outer.items.items.items is outer.items
-
-    check(fn, tensor(3), graphs=None)
-
-
-def test_held_by_an_object_that_has_a_finalizer():
-    ended = []
-
-    class Ending(Box):
-        def __del__(self):
-            ended.append(len(ended))
-
-    def fn(x):
-        ended.clear()
-        box = Ending(halves(x, 2))
-        print("here", len(ended))
-        items = list(box.items)
-        del box
-        return items, len(ended)
-
-    check(fn, tensor(3), graphs=None)
 
 
 def averaged(**kwargs):

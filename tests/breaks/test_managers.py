@@ -6,7 +6,6 @@ import contextlib
 
 import pytest
 import torch
-from torch import nn
 
 import dynamo_lite as dl
 from programs import check, tensor
@@ -24,31 +23,10 @@ def told(log, name="block"):
 
 
 @contextlib.contextmanager
-def evaluating(module):
-    before = module.training
-    module.eval()
-    yield module
-    module.train(before)
-
-
-@contextlib.contextmanager
 def scaled(x):
     y = x * 2
     yield y
     y.add_(1)
-
-
-def test_broken_once():
-    def fn(x):
-        log = []
-        y = x + 1
-        with told(log) as name:
-            y = y * 2
-            print(name)
-            y = y.sin()
-        return y.cos(), log
-
-    check(fn, tensor(3), graphs=2, breaks=1)
 
 
 def test_with_tensors():
@@ -63,20 +41,6 @@ def test_with_tensors():
     check(fn, tensor(3), graphs=2, breaks=1)
 
 
-def test_of_a_module():
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.Linear(3, 3), nn.Dropout())
-
-    def fn(x):
-        with evaluating(net):
-            y = net(x)
-            print("here")
-            y = net(y)
-        return net(y), net.training
-
-    check(fn, tensor(2, 3), graphs=2, breaks=1)
-
-
 @pytest.mark.parametrize("times", [1, 2])
 def test_broken_again(times):
     def fn(x, times):
@@ -89,21 +53,6 @@ def test_broken_again(times):
         return x, log
 
     check(fn, tensor(3), times, graphs=times + 1, breaks=times)
-
-
-def test_one_in_the_other():
-    def fn(x):
-        log = []
-        with told(log, "outer"):
-            x = x + 1
-            with told(log, "inner"):
-                print("here")
-                x = x * 2
-            print("there")
-            x = x.sin()
-        return x, log
-
-    check(fn, tensor(3), graphs=3, breaks=2)
 
 
 @pytest.mark.parametrize("error", [ValueError, TypeError])
@@ -174,19 +123,6 @@ def test_left_by_return_and_break():
     check(fn, tensor(3), 1, graphs=None, others=[(tensor(3), 0), (tensor(3), 5)])
 
 
-def test_the_manager_has_a_name():
-    def fn(x):
-        log = []
-        manager = told(log)
-        with manager:
-            x = x + 1
-            print("here")
-            x = x * 2
-        return x, log, manager.gen.gi_frame is None
-
-    check(fn, tensor(3), graphs=None)
-
-
 def test_kept_elsewhere():
     held = []
 
@@ -235,30 +171,6 @@ def test_with_grad_mode():
         return y + z
 
     check(fn, tensor(3, grad=True), graphs=None, backward=True)
-
-
-def test_of_a_method():
-    class Timer:
-        def __init__(self):
-            self.log = []
-
-        @contextlib.contextmanager
-        def block(self, name):
-            self.log.append(name)
-            try:
-                yield self
-            finally:
-                self.log.append(-1)
-
-    def fn(x):
-        timer = Timer()
-        with timer.block("a") as same:
-            x = x + 1
-            print("here")
-            x = x * len(same.log)
-        return x, timer.log
-
-    check(fn, tensor(3), graphs=2, breaks=1)
 
 
 def test_as_a_decorator():

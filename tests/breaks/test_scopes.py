@@ -42,22 +42,6 @@ def test_a_method_of_that_name():
     check(fn, tensor(2, 3), graphs=2, breaks=1)
 
 
-def test_in_a_callee():
-    torch.manual_seed(0)
-    net = Net()
-
-    def evaluated(x):
-        net.eval()
-        y = net(x)
-        print("here")
-        return net(y)
-
-    def fn(x):
-        return evaluated(x + 1) * 2
-
-    check(fn, tensor(2, 3), graphs=2, breaks=1)
-
-
 def test_eval_under_another_name():
     def fn(x):
         a = 3

@@ -25,35 +25,10 @@ def sets_gather_in_loops(x, n):
 
 
 @program()
-def sets_of_unknown_order_gather(x, n):
-    one, other = object(), object()
-    seen = set()
-    seen |= {one}
-    seen.update((other,), {one})
-    CUT
-    return x + len(seen), seen == {other, one}
-
-
-@program()
 def views_of_items_with_equal_pairs(x, n):
     one, other = {i: str(i) for i in range(40)}, {i: str(i) for i in range(20, 60)}
     CUT
     return x + 1, sorted(one.items() ^ other.items()), sorted(one.items() | other.items())
-
-
-@program()
-def dict_changed_in_a_loop_of_effects(x, n):
-    table, found = {"a": 1, "b": 2, "c": 3, "d": 4}, []
-    try:
-        for key in table:
-            found.append(key)
-            table[key] = len(found)
-            if len(found) == 3:
-                table["new"] = 0
-    except RuntimeError as error:
-        found.append(str(error))
-    CUT
-    return x + len(found), found
 
 
 @program()
@@ -119,27 +94,6 @@ def list_index_errors(x, n):
 
 
 @program()
-def list_repeats_share_their_items(x, n):
-    rows = [[x]] * n
-    rows[0].append(1)
-    CUT
-    rows[1].append(2)
-    return (x + 1, rows, rows[0] is rows[2])
-
-
-@program()
-def nested_list_comprehension_and_transposition(x, n):
-    grid = [[i * j for j in range(n)] for i in range(2)]
-    CUT
-    return x * grid[1][2], list(zip(*grid)), [list(row) for row in zip(*grid)], sum(grid, [])
-
-
-@program()
-def list_comparison(x, n):
-    return x + 1, [1, 2] < [1, 3], [1] < [1, 0], [1, "a"] == [1, "a"], [] == (), [1, [2]] == [1, [2]], [x] == [x]
-
-
-@program()
 def sort_is_stable_and_sees_the_keys_once(x, n):
     calls = []
 
@@ -154,14 +108,6 @@ def sort_is_stable_and_sees_the_keys_once(x, n):
 
 
 @program()
-def sort_of_what_has_no_order(x, n):
-    try:
-        sorted([1, "a"])
-    except TypeError as error:
-        return x + 1, str(error)
-
-
-@program()
 def list_changed_while_it_is_iterated(x, n):
     a = [1, 2, 3]
     seen = []
@@ -173,17 +119,6 @@ def list_changed_while_it_is_iterated(x, n):
             a.pop(0)
         CUT
     return x + len(a), a, seen
-
-
-@program()
-def iterator_kept_over_a_break(x, n):
-    a = [x, x + 1, x + 2, 4]
-    items = iter(a)
-    first = next(items)
-    CUT
-    second = next(items)
-    a.append("late")
-    return first * 2, second * 2, list(items)
 
 
 @program()
@@ -215,19 +150,6 @@ def iterators_returned_half_used(x, n):
     y = next(a) + 1
     next(b)
     return y, a, b, zip([1], [2]), map(len, ["a"])
-
-
-@program()
-def two_argument_iter_and_sentinel(x, n):
-    count = [0]
-
-    def step():
-        count[0] += 1
-        return count[0]
-
-    found = list(iter(step, 4))
-    CUT
-    return x + 1, found, count
 
 
 @program()
@@ -297,82 +219,11 @@ def deque_argument_is_changed(d, x):
 
 
 @program()
-def bytes_and_bytearray(x, n):
-    b = b"hello"
-    CUT
-    return (
-        x * len(b),
-        b[0],
-        b[1:3],
-        b + b"!",
-        b.upper(),
-        b.split(b"l"),
-        list(b[:2]),
-        b.hex(),
-        b"ell" in b,
-        b.decode(),
-        b * 2,
-        b == b"hello",
-        b.find(b"l"),
-    )
-
-
-@program(graphs=(1, 4), breaks=(0, 10))
-def bytearrays_are_changed(x, n):
-    a = bytearray(b"abc")
-    a[0] = 120
-    a.append(33)
-    CUT
-    return x + len(a), bytes(a), a.decode()
-
-
-@program()
-def range_attributes_and_slices(x, n):
-    r = range(2, 20, n)
-    CUT
-    return x * r[1], len(r), r[1:3], 5 in r, r.index(2), r.step, list(reversed(r)), r == range(2, 20, n)
-
-
-@program()
 def slices_as_values(x, n):
     s = slice(1, n)
     items = list(range(6))
     CUT
     return x[s], items[s], s.start, s.stop, s.step, s.indices(2), s == slice(1, n), x[slice(None, None, 2)]
-
-
-@program()
-def string_methods_give_python_values(x, n):
-    s = " Hello, World "
-    CUT
-    return (
-        x + len(s),
-        s.strip().split(", "),
-        s.replace("l", "L", n),
-        s.partition(","),
-        s.title(),
-        s.find("o"),
-        "-".join(["a", "b"]),
-        s[::-1],
-        s.center(20, "*"),
-        "a" < "b",
-        "%5.2f|%s" % (1.5, "t"),
-        f"{1}{2:>4}{3}",
-        s.encode(),
-        "ß".casefold(),
-        "a\tb".expandtabs(4),
-        "abc".translate({97: "z"}),
-        s.isspace(),
-    )
-
-
-@program()
-def strings_are_iterated_and_indexed(x, n):
-    out = []
-    for i, c in enumerate("abc"):
-        CUT
-        out.append(c * i)
-    return x + 1, out, "".join(out), sorted("cab"), max("abc"), "abc"[-1], [*"ab"], {c: 1 for c in "ab"}
 
 
 @program()
@@ -404,51 +255,6 @@ def same_list_under_two_names(a, x):
 
 
 @program()
-def swaps_and_rotations(x, n):
-    a = [1, 2, 3]
-    a[0], a[2] = a[2], a[0]
-    i = 0
-    i, a[i] = 1, "i was 1"
-    CUT
-    a[0], *rest = a
-    return x + 1, a, rest, i
-
-
-@program()
-def augmented_item_assignment_evaluates_once(x, n):
-    log = []
-
-    def at():
-        log.append("at")
-        return 0
-
-    a = [x, 1]
-    a[at()] += 1
-    d = {"k": 2}
-    d[(log.append("key"), "k")[1]] *= 3
-    CUT
-    return a, d, log
-
-
-@program()
-def any_all_sum_min_max_over_containers(x, n):
-    d = {"a": 3, "b": 1}
-    CUT
-    return (
-        x + 1,
-        max(d, key=d.get),
-        min(d.values()),
-        sum(d.values(), 10),
-        any([0, [], "x"]),
-        all([]),
-        max([1, 2], [1, 3]),
-        min("b", "a"),
-        max([], default=7),
-        max(3, n, key=lambda v: -v),
-    )
-
-
-@program()
 def zip_enumerate_and_reversed_over_changing_lists(x, n):
     a = [1, 2, 3]
     out = []
@@ -463,12 +269,6 @@ def zip_enumerate_and_reversed_over_changing_lists(x, n):
 def tensors_in_containers_compare_by_identity_first(x, n):
     y = x + 1
     return [x, y].index(x), x in [x], [x] == [x], (y,) == (y,), {"a": x} == {"a": x}, [y].count(y)
-
-
-@program()
-def membership_of_a_tensor_among_others_needs_its_data(x, n):
-    items = [x.sum(), x.sum() + 1]
-    return x + 1, len(items)
 
 
 @program()

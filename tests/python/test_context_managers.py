@@ -9,15 +9,6 @@ import torch
 from programs import check, tensor
 
 
-def test_no_grad():
-    def fn(x):
-        with torch.no_grad():
-            y = x * 2
-        return y, x * 3, y.requires_grad
-
-    check(fn, tensor(3, grad=True), operators=2)
-
-
 def test_nested_grad_modes():
     def fn(x):
         with torch.no_grad():
@@ -49,17 +40,6 @@ def test_no_grad_decorates_the_program():
         return x * 2, torch.is_grad_enabled()
 
     check(fn, tensor(3, grad=True), operators=1)
-
-
-def test_compiled_function_called_under_no_grad():
-    def fn(x):
-        return x * 2, torch.is_grad_enabled()
-
-    def program(x):
-        with torch.no_grad():
-            return fn(x)
-
-    check(program, tensor(3, grad=True), operators=1)
 
 
 def test_grad_mode_left_changed():
@@ -133,29 +113,6 @@ def test_autocast_around_the_call():
     check(program, tensor(3, 3), operators=1)
 
 
-def test_users_manager_class():
-    class Manager:
-        def __init__(self, n):
-            self.n = n
-            self.log = []
-
-        def __enter__(self):
-            self.log.append("enter")
-            return self.n
-
-        def __exit__(self, kind, value, trace):
-            self.log.append("exit")
-
-    def fn(x):
-        manager = Manager(3)
-        with manager as n:
-            y = x * n
-            manager.log.append("body")
-        return y, manager.log
-
-    check(fn, tensor(3), operators=1)
-
-
 def test_users_manager_given():
     class Manager:
         def __init__(self):
@@ -175,24 +132,6 @@ def test_users_manager_given():
         return y, manager.depth
 
     check(fn, tensor(3), Manager(), operators=1)
-
-
-def test_contextmanager_function():
-    @contextlib.contextmanager
-    def scaled(log, n):
-        log.append("enter")
-        try:
-            yield n * 2
-        finally:
-            log.append("exit")
-
-    def fn(x):
-        log = []
-        with scaled(log, 2) as n:
-            y = x * n
-        return y, log
-
-    check(fn, tensor(3), graphs=1, operators=1)
 
 
 def test_contextmanager_function_around_no_grad():
@@ -215,49 +154,6 @@ def test_nullcontext_and_conditional_manager():
             return x * 2
 
     check(fn, tensor(3, grad=True), True, operators=1, others=[(tensor(3, grad=True), False)], all_graphs=2)
-
-
-def test_return_break_and_continue_leave_blocks():
-    def inner(x):
-        with torch.no_grad():
-            return x * 2
-
-    def fn(x):
-        for i in range(4):
-            with torch.no_grad():
-                if i == 1:
-                    continue
-                if i == 3:
-                    break
-                x = x + i
-        return x, inner(x), torch.is_grad_enabled()
-
-    check(fn, tensor(3, grad=True), operators=3)
-
-
-def test_generator_as_state_of_random_numbers():
-    def fn(x):
-        return x + torch.rand(3), torch.randn_like(x), torch.randint(0, 9, (2,)), torch.bernoulli(torch.ones(2) / 2)
-
-    check(fn, tensor(3), graphs=(1, 2), operators=(6, 7), calls=3)
-
-
-def test_manual_seed_inside():
-    def fn(x):
-        torch.manual_seed(3)
-        return x + torch.rand(3)
-
-    check(fn, tensor(3), graphs=(1, 2))
-
-
-def test_python_random_numbers():
-    import random
-
-    def fn(x):
-        n = random.random()
-        return x * n, random.randint(0, 5), random.choice([1, 2, 3])
-
-    check(fn, tensor(3), graphs=None, calls=3, recompiles=True)
 
 
 def test_default_dtype_changed_inside():
@@ -292,21 +188,3 @@ def test_device_as_context():
         return x + y
 
     check(fn, tensor(2), graphs=(0, 2))
-
-
-def test_profiler_record_function():
-    def fn(x):
-        with torch.profiler.record_function("block"):
-            y = x * 2
-        return y + 1
-
-    check(fn, tensor(2), graphs=(1, 2), operators=2)
-
-
-def test_saved_tensor_hooks_stay_eagers():
-    def fn(x):
-        with torch.autograd.graph.saved_tensors_hooks(lambda t: t * 1, lambda t: t):
-            y = x * x
-        return y.sum()
-
-    check(fn, tensor(3, grad=True), graphs=None, backward=True)

@@ -28,30 +28,6 @@ def groups_are_split_between_handlers(x, n):
     return x + len(log), log
 
 
-@program(graphs=0)
-def groups_leave_a_rest(x, n):
-    log = []
-    try:
-        try:
-            raise ExceptionGroup("many", [ValueError(1), TypeError(2)])
-        except* ValueError:
-            log.append("value")
-    except ExceptionGroup as rest:
-        CUT
-        log.append([type(error).__name__ for error in rest.exceptions])
-    return x + 1, log
-
-
-@program(graphs=0)
-def a_plain_error_is_wrapped_for_except_star(x, n):
-    try:
-        raise ValueError("alone")
-    except* ValueError as group:
-        CUT
-        found = group.exceptions[0].args
-    return x + 1, found
-
-
 @program()
 def nothing_raised_under_except_star(x, n):
     log = []
@@ -69,29 +45,6 @@ def nothing_raised_under_except_star(x, n):
 
 class Quiet(Exception):
     pass
-
-
-@program(graphs=0)
-def errors_raised_in_except_star(x, n):
-    log = []
-    try:
-        try:
-            raise ExceptionGroup("many", [ValueError(1), KeyError(2)])
-        except* ValueError:
-            raise Quiet("from the handler")  # noqa: B904
-    except ExceptionGroup as group:
-        log += [type(error).__name__ for error in group.exceptions]
-        log.append(type(group.exceptions[0].__context__))
-    try:
-        try:
-            raise ExceptionGroup("many", [ValueError(1), KeyError(2)])
-        except* ValueError:
-            raise Quiet("alone")  # noqa: B904
-        except* KeyError:
-            CUT
-    except Quiet as error:
-        log.append(repr(error.__context__))
-    return x + 1, log
 
 
 @program(graphs=1, breaks=4)
@@ -177,16 +130,6 @@ def leaving_a_with_block_by_return_break_and_continue(x, n):
 
 
 @program()
-def exit_stack_of_managers(x, n):
-    log = []
-    with contextlib.ExitStack() as stack:
-        names = [stack.enter_context(Manager(log, name)) for name in "abc"]
-        CUT
-        y = x + len(names)
-    return y, log
-
-
-@program()
 def exit_stack_of_callbacks(x, n):
     log = []
     with contextlib.ExitStack() as stack:
@@ -205,20 +148,6 @@ def exit_stack_swallows_and_replaces(x, n):
         stack.enter_context(Manager(log, "inner", fails="exit"))
         CUT
         raise Quiet("body")
-    return x + 1, log
-
-
-@program()
-def exit_stack_lets_an_error_out(x, n):
-    log = []
-    try:
-        with contextlib.ExitStack() as stack:
-            stack.push(Manager(log, "pushed"))
-            stack.enter_context(Manager(log, "entered"))
-            CUT
-            raise Quiet("body")
-    except Quiet as error:
-        log.append((str(error), error.__context__))
     return x + 1, log
 
 
@@ -259,32 +188,6 @@ def suppress(x, n):
     with contextlib.suppress(KeyError):
         log.append("quiet")
     return x + 1, log
-
-
-@program()
-def suppress_lets_others_pass(x, n):
-    try:
-        with contextlib.suppress(KeyError):
-            raise Quiet("other")
-    except Quiet as error:
-        CUT
-        return x + 1, str(error)
-
-
-class Thing:
-    closed = False
-
-    def close(self):
-        self.closed = True
-
-
-@program()
-def closing_and_nullcontext(x, n):
-    thing = Thing()
-    with contextlib.closing(thing) as same, contextlib.nullcontext(n) as k:
-        CUT
-        inside = same.closed
-    return x + k, inside, thing.closed
 
 
 @contextlib.contextmanager
@@ -346,58 +249,6 @@ def generator_manager_that_changes_the_error(x, n):
             raise KeyError("original")
     except Quiet as error:
         return x + 1, str(error), repr(error.__cause__)
-
-
-@program()
-def generator_manager_that_yields_tensors(x, n):
-    @contextlib.contextmanager
-    def scaled(by):
-        y = x * by
-        yield y
-        y.add_(1)
-
-    with scaled(2) as y:
-        z = y + 1
-        CUT
-    return y, z
-
-
-@program()
-def generator_manager_that_does_not_yield(x, n):
-    @contextlib.contextmanager
-    def empty():
-        return
-        yield
-
-    try:
-        with empty():
-            pass
-    except RuntimeError as error:
-        return x + 1, str(error)
-
-
-class Noted(contextlib.ContextDecorator):
-    def __init__(self):
-        self.log = []
-
-    def __enter__(self):
-        self.log.append("enter")
-        return self
-
-    def __exit__(self, *error):
-        self.log.append("exit")
-        return False
-
-
-@program()
-def manager_class_with_context_decorator(x, n):
-    noted = Noted()
-
-    @noted
-    def inner(y):
-        return y * 2
-
-    return inner(x), noted.log
 
 
 @program(inputs=(tensor(3, grad=True), 3), others=[(tensor(5, seed=1, grad=True), 4)])

@@ -28,36 +28,6 @@ def user_class_with_attributes_and_text(x, n):
         return x * error.code, str(error), error.args, error.detail
 
 
-class Worse(Problem):
-    severity = 2
-
-    @property
-    def doubled(self):
-        return self.code * 2
-
-
-@program()
-def derived_class_with_property_and_class_attribute(x, n):
-    try:
-        raise Worse(n)
-    except Problem as error:
-        CUT
-        return x * error.doubled + error.severity, isinstance(error, Worse), error.args
-
-
-class Renamed(ValueError):
-    def __init__(self, name):
-        self.name = name
-
-
-@program()
-def super_init_not_called(x, n):
-    try:
-        raise Renamed("name")
-    except ValueError as error:
-        return x + 1, error.name, error.args, repr(error)
-
-
 class Quiet(Exception):
     pass
 
@@ -128,19 +98,6 @@ def raise_again_by_name_and_bare(x, n):
 
 
 @program()
-def the_name_is_unbound_after_the_handler(x, n):
-    error = "before"
-    try:
-        raise Quiet
-    except Quiet as error:  # noqa: F841
-        CUT
-    try:
-        return error  # noqa: F821
-    except NameError as gone:
-        return x + 1, type(gone).__name__
-
-
-@program()
 def handlers_are_tried_in_order(x, n):
     log = []
     for kind in (KeyError, IndexError, LookupError, ValueError):
@@ -197,14 +154,6 @@ def raise_something_that_is_no_exception(x, n):
 
 
 @program()
-def class_whose_construction_fails(x, n):
-    try:
-        raise Problem
-    except TypeError as error:
-        return x + 1, "missing" in str(error)
-
-
-@program()
 def finally_order_with_return(x, n):
     log = []
 
@@ -256,21 +205,6 @@ def break_and_continue_in_finally(x, n):
 
 
 @program()
-def finally_changes_a_variable_that_was_returned(x, n):
-    def inner():
-        out = [x]
-        value = 1
-        try:
-            return value, out
-        finally:
-            value = 2
-            out.append(x + 1)
-            CUT
-
-    return inner()
-
-
-@program()
 def error_in_finally_replaces_the_first(x, n):
     try:
         try:
@@ -280,23 +214,6 @@ def error_in_finally_replaces_the_first(x, n):
             raise ValueError("second")
     except ValueError as error:
         return x + 1, str(error), repr(error.__context__)
-
-
-@program()
-def error_in_a_handler_and_finally(x, n):
-    log = []
-    try:
-        try:
-            raise KeyError("a")
-        except KeyError:
-            log.append("handler")
-            raise ValueError("b")  # noqa: B904
-        finally:
-            log.append("finally")
-    except ValueError as error:
-        CUT
-        log.append(repr(error.__context__))
-    return x + 1, log
 
 
 @program()
@@ -315,26 +232,6 @@ def else_runs_outside_of_the_handlers(x, n):
     except ValueError as error:
         log.append(str(error))
     return x + 1, log
-
-
-@program()
-def nested_functions_each_with_finally(x, n):
-    log = []
-
-    def level(k):
-        try:
-            if k == 0:
-                raise Quiet("bottom")
-            return level(k - 1)
-        finally:
-            log.append(k)
-
-    try:
-        level(n)
-    except Quiet as error:
-        CUT
-        log.append(str(error))
-    return x * len(log), log
 
 
 @program()
@@ -368,18 +265,6 @@ def exc_info_in_and_after_a_handler(x, n):
         same = value is error
     after = sys.exc_info()
     return x + 1, before, kind, same, after
-
-
-@program()
-def exc_info_in_a_callee_of_a_handler(x, n):
-    def current():
-        return sys.exc_info()[1]
-
-    try:
-        raise Quiet(n)
-    except Quiet as error:
-        same = current() is error
-    return x + 1, same, current()
 
 
 @program()

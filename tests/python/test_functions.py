@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import types
 
 import torch
 
 from programs import check, tensor
-
-
-def test_cell_from_outside_is_read():
-    scale = 3
-
-    def fn(x):
-        return x * scale
-
-    check(fn, tensor(2), operators=1)
 
 
 def test_cell_from_outside_is_written():
@@ -91,29 +81,6 @@ def test_cell_lives_and_dies_inside():
     check(fn, tensor(2), operators=3)
 
 
-def test_cell_of_an_argument():
-    def fn(x, n):
-        def inner():
-            return x * n
-
-        n += 1
-        return inner()
-
-    check(fn, tensor(2), 2, operators=1)
-
-
-def test_closure_escapes():
-    def fn(x):
-        y = x + 1
-
-        def later(n):
-            return y * n
-
-        return later, y
-
-    check(fn, tensor(2), operators=1)
-
-
 def test_two_escaping_closures_share_a_cell():
     def fn(x):
         value = x + 1
@@ -141,72 +108,6 @@ def test_closure_escapes_into_an_argument():
     check(fn, tensor(2), {}, operators=1)
 
 
-def test_escaped_closures_work_when_called():
-    def build():
-        def fn(x):
-            y = x * 2
-            count = 0
-
-            def step(n):
-                nonlocal count
-                count += n
-                return y + count
-
-            return step
-
-        return fn
-
-    def program(x):
-        step = build()(x)
-        return step(1), step(2)
-
-    check(program, tensor(2), operators=3)
-
-
-def test_closure_of_a_closure_of_a_closure():
-    def fn(x):
-        a = 1
-
-        def one():
-            b = 2
-
-            def two():
-                c = 3
-
-                def three(v):
-                    nonlocal a
-                    a += 1
-                    return v * (a + b + c)
-
-                return three
-
-            return two
-
-        return one()()(x), a
-
-    check(fn, tensor(2), operators=1)
-
-
-def test_late_binding_in_a_loop():
-    def fn(x):
-        fs = []
-        for i in range(3):
-            fs.append(lambda v: v + i)  # noqa: B023
-        return [f(x) for f in fs]
-
-    check(fn, tensor(2), operators=3)
-
-
-def test_recursive_closure():
-    def fn(x):
-        def down(n):
-            return x if n == 0 else down(n - 1) * 2
-
-        return down(3)
-
-    check(fn, tensor(2), operators=3)
-
-
 def test_function_made_inside_is_whole():
     def fn(x):
         def inner(a, b=2, *args, c: int = 3, **kw) -> int:
@@ -229,27 +130,6 @@ def test_defaults_are_made_when_the_function_is():
         return inner(x), inner(x, n)
 
     check(fn, tensor(2), operators=5)
-
-
-def test_decorator_with_state_inside():
-    def counted(f):
-        @functools.wraps(f)
-        def wrapper(*a):
-            wrapper.calls += 1
-            return f(*a)
-
-        wrapper.calls = 0
-        return wrapper
-
-    def fn(x):
-        @counted
-        def double(v):
-            return v * 2
-
-        y = double(double(x))
-        return y, double.calls
-
-    check(fn, tensor(2), operators=2)
 
 
 def test_function_as_an_argument():
@@ -322,40 +202,6 @@ def test_global_function_is_replaced_between_calls():
         return scope["fn"](x)
 
     check(program, tensor(2), 3, graphs=None, recompiles=True, others=[(tensor(2), 4), (tensor(2), 0)])
-
-
-def test_wraps_and_inspection_of_names():
-    def base(x):
-        """Base doc."""
-        return x * 2
-
-    @functools.wraps(base)
-    def wrapped(*args, **kwargs):
-        return base(*args, **kwargs)
-
-    def fn(x):
-        return wrapped(x), wrapped.__name__, wrapped.__doc__, wrapped.__wrapped__ is base, wrapped.__module__
-
-    check(fn, tensor(2), operators=1)
-
-
-def test_lambda_in_default_dictionary_and_sort():
-    def fn(x):
-        ops = {"a": lambda v: v + 1, "b": lambda v: v * 2}
-        for name in sorted(ops, key=lambda k: -ord(k)):
-            x = ops[name](x)
-        return x
-
-    check(fn, tensor(2), operators=2)
-
-
-def test_functools_reduce_and_map():
-    def fn(x):
-        a = functools.reduce(lambda p, q: p * q, [x, x + 1, 2])
-        b = list(map(lambda v, w: v + w, [x, x], [1, 2]))
-        return a, b
-
-    check(fn, tensor(2), operators=5)
 
 
 def test_locals_and_globals():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cuts import Place, Programs, run_program
-from shared_programs import logged, numbers, scaled
+from shared_programs import logged, numbers
 
 program = Programs()
 CUT = None
@@ -36,15 +36,6 @@ def accumulate(x):
         if received is None:
             return total
         total = total + received
-
-
-@program()
-def send_none_first_is_next(x, n):
-    items = accumulate(x)
-    a = items.send(None)
-    CUT
-    b = items.send(x)
-    return a, b
 
 
 @program()
@@ -85,17 +76,6 @@ def throw_is_caught_inside(x, n):
 
 
 @program()
-def throw_is_not_caught_inside(x, n):
-    items = scaled(x, n)
-    y = next(items)
-    CUT
-    try:
-        items.throw(KeyError("thrown"))
-    except KeyError as error:
-        return y + 1, error.args, list(items)
-
-
-@program()
 def throw_a_class_into_a_generator_not_started(x, n):
     log = []
     items = logged(log, range(n))
@@ -104,23 +84,6 @@ def throw_a_class_into_a_generator_not_started(x, n):
     except ValueError as error:
         log.append(repr(error))
     return x + 1, log, list(items)
-
-
-@program()
-def throw_makes_it_return(x, n):
-    def gen():
-        try:
-            yield x
-        except ValueError:
-            return "returned"
-
-    items = gen()
-    next(items)
-    CUT
-    try:
-        items.throw(ValueError())
-    except StopIteration as stop:
-        return stop.value, x + n
 
 
 @program()
@@ -145,15 +108,6 @@ def close_before_the_start_runs_nothing(x, n):
 
 
 @program()
-def close_after_the_end_is_nothing(x, n):
-    log = []
-    items = logged(log, range(1))
-    list(items)
-    items.close()
-    return x + 1, log
-
-
-@program()
 def close_is_ignored_by_the_generator(x, n):
     def gen():
         try:
@@ -168,41 +122,6 @@ def close_is_ignored_by_the_generator(x, n):
         items.close()
     except RuntimeError as error:
         return y + 2, str(error)
-
-
-@program()
-def generator_exit_is_seen_and_passed_on(x, n):
-    log = []
-
-    def gen():
-        try:
-            yield x
-        except GeneratorExit:
-            log.append("exit")
-            raise
-
-    items = gen()
-    y = next(items)
-    CUT
-    items.close()
-    return y + 2, log
-
-
-@program()
-def finally_with_a_tensor_operation_on_close(x, n):
-    box = [x]
-
-    def gen():
-        try:
-            yield box[0] * 2
-        finally:
-            box[0] = box[0] + 1
-
-    items = gen()
-    y = next(items)
-    CUT
-    items.close()
-    return y, box[0]
 
 
 @program()
@@ -300,21 +219,6 @@ def deep_delegation(x, n):
 
 
 @program()
-def recursive_tree_walk(x, n):
-    tree = (1, (2, None, None), (3, (4, None, None), None))
-
-    def walk(node):
-        if node is not None:
-            value, left, right = node
-            yield from walk(left)
-            yield x * value
-            CUT
-            yield from walk(right)
-
-    return list(walk(tree))
-
-
-@program()
 def exception_inside_reaches_the_consumer(x, n):
     def gen():
         yield x
@@ -360,20 +264,6 @@ def stop_iteration_inside_is_a_runtime_error(x, n):
     except RuntimeError as error:
         out += [str(error), type(error.__cause__).__name__, type(error.__context__).__name__]
     return out
-
-
-@program()
-def raise_from_in_a_generator(x, n):
-    def gen():
-        try:
-            yield 1 // 0
-        except ZeroDivisionError as error:
-            raise ValueError("division") from error
-
-    try:
-        next(gen())
-    except ValueError as error:
-        return x + 1, str(error), type(error.__cause__).__name__
 
 
 @pytest.mark.parametrize("place, kind", program.parameters())

@@ -27,15 +27,6 @@ def consumed_by_for_with_the_body_between_items(x, n):
 
 
 @program()
-def broken_out_of_and_dropped(x, n):
-    for y in scaled(x, n):
-        CUT
-        if y is not x:
-            break
-    return y + 1
-
-
-@program()
 def broken_out_of_and_resumed(x, n):
     items = scaled(x, n)
     for y in items:  # noqa: B007
@@ -96,31 +87,6 @@ def generator_expression_binds_its_first_iterable_early(x, n):
 
 
 @program()
-def generator_expression_over_a_call_is_called_at_once(x, n):
-    log = []
-
-    def source():
-        log.append("called")
-        return [1, 2]
-
-    items = (x + each for each in source())
-    log.append("made")
-    CUT
-    return list(items), log
-
-
-@program()
-def nested_generator_expressions(x, n):
-    table = ((x * (i + j) for j in range(2)) for i in range(n))
-    return [list(row) for row in table]
-
-
-@program()
-def generator_expression_as_the_only_argument(x, n):
-    return sum(x * i for i in range(n) if i % 2), max(i for i in range(n)), any(i > 1 for i in range(n))
-
-
-@program()
 def short_circuit_leaves_the_rest(x, n):
     log = []
 
@@ -135,29 +101,10 @@ def short_circuit_leaves_the_rest(x, n):
 
 
 @program()
-def two_generators_in_lock_step(x, n):
-    left, right = scaled(x, n), numbers(n)
-    out = []
-    for y, i in zip(left, right):
-        CUT
-        out.append(y + i)
-    return out
-
-
-@program()
 def one_generator_zipped_with_itself(x, n):
     items = numbers(6)
     pairs = list(zip(items, items, items))
     return x * pairs[1][2], pairs
-
-
-@program()
-def interleaved_by_next(x, n):
-    a, b = scaled(x, n), scaled(x + 1, n)
-    out = [next(a), next(b)]
-    CUT
-    out += [next(b), next(a)]
-    return out
 
 
 @program()
@@ -203,33 +150,11 @@ def assigned_to_a_slice_and_extended(x, n):
 
 
 @program()
-def joined_and_made_a_dict(x, n):
-    return "-".join(str(i) for i in numbers(n)), dict((i, x * i) for i in numbers(2)), sorted(-i for i in numbers(n))
-
-
-@program()
 def membership_consumes_up_to_the_item(x, n):
     items = numbers(6)
     found = 2 in items
     CUT
     return x + 1, found, list(items)
-
-
-@program()
-def infinite_generator(x, n):
-    def naturals():
-        i = 0
-        while True:
-            yield i
-            i += 1
-
-    out = []
-    for i in naturals():
-        if i > n:
-            break
-        CUT
-        out.append(x * i)
-    return out
 
 
 @program()
@@ -256,20 +181,6 @@ def state_in_a_closure(x, n):
     b = next(items)
     count = 10
     return a, b, next(items), count
-
-
-@program()
-def default_arguments_and_keywords(x, n):
-    def gen(start=n, *args, step=2, **rest):
-        yield start
-        yield from args
-        yield step
-        yield sorted(rest)
-
-    items = gen(1, 2, step=3, b=1, a=2)
-    first = next(items)
-    CUT
-    return x + first, list(items)
 
 
 @program()
@@ -354,65 +265,9 @@ def suspended_under_no_grad(x, n):
 
 
 @program()
-def return_in_finally_swallows(x, n):
-    def gen():
-        try:
-            yield x
-            raise ValueError
-        finally:
-            return "swallowed"  # noqa: B012
-
-    items = gen()
-    next(items)
-    CUT
-    try:
-        next(items)
-    except StopIteration as stop:
-        return x + 1, stop.value
-
-
-@program()
-def lambda_that_yields(x, n):
-    gen = lambda: (yield x + n)  # noqa: E731
-    return list(gen())
-
-
-@program()
-def yield_as_an_expression_in_calls(x, n):
-    def gen():
-        out = [(yield 1), (yield 2)]
-        yield out
-
-    items = gen()
-    next(items)
-    items.send("a")
-    CUT
-    return x + 1, items.send("b")
-
-
-@program()
 def truth_identity_and_type(x, n):
     items = numbers(n)
     return bool(items), iter(items) is items, type(items).__name__, hasattr(items, "send"), x + 1
-
-
-@program()
-def kept_in_a_container(x, n):
-    store = {"items": scaled(x, n)}
-    first = next(store["items"])
-    CUT
-    return first, [y + 1 for y in store["items"]]
-
-
-@program()
-def made_in_a_callee_and_returned(x, n):
-    def make():
-        items = scaled(x, n)
-        return next(items), items
-
-    first, rest = make()
-    CUT
-    return first, sum(rest)
 
 
 @program()
@@ -454,27 +309,6 @@ class Tree:
 @program(graphs=1)
 def methods_that_are_generators(x, n):
     return list(Tree(x, [Tree(x + 1, []), Tree(x + 2, [Tree(x * 3, [])])]))
-
-
-class Pages:
-    """A generator behind a property and a class method."""
-
-    @property
-    def numbers(self):
-        yield from (1, 2)
-
-    @classmethod
-    def make(cls, x):
-        yield cls.__name__
-        yield x
-
-
-@program()
-def property_and_class_method_that_are_generators(x, n):
-    items = Pages.make(x)
-    name = next(items)
-    CUT
-    return name, next(items) * 2, list(Pages().numbers)
 
 
 class Stepper:
@@ -525,21 +359,6 @@ def already_executing(x, n):
 
     items = gen()
     return next(items), x + 1
-
-
-@program()
-def star_arguments_from_two_generators_are_evaluated_in_order(x, n):
-    log = []
-
-    def watch(name):
-        for i in range(2):
-            log.append((name, i))
-            yield i
-
-    def call(*args, **kwargs):
-        return x * sum(args)
-
-    return call(*watch("a"), *watch("b"), **{k: 1 for k in "kw"}), log
 
 
 @pytest.mark.parametrize("place, kind", program.parameters())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from programs import check, tensor
+from programs import tensor
 from table import Table
 
 programs = Table()
@@ -133,13 +133,6 @@ def membership_in_what_is_no_iterable(x):
     return x + 1, texts, caught(lambda: list(Raises(TypeError)))
 
 
-@programs(tensor(3))
-def methods_in_c_are_equal_by_their_objects(x):
-    one, other = [1], [1]
-    same = one.append == one.append, one.append == other.append, one.append == one.extend, one.append != other.append
-    return x + 1, same, one.append is one.append, one.__len__ == other.__len__
-
-
 class Sized:
     """Tells when it is asked."""
 
@@ -196,10 +189,3 @@ def hints_of_lengths(x):
 @pytest.mark.parametrize("case", programs.parameters())
 def test_program(case):
     case.run()
-
-
-def test_an_iterator_that_is_an_argument():
-    def fn(x, down):
-        return x + down.n, 3 in down, down.n
-
-    check(fn, tensor(3), CountDown(5))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import types
-from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict
+from collections import ChainMap, Counter, OrderedDict, defaultdict
 
 import pytest
 import torch
@@ -133,15 +133,6 @@ def dict_changed_while_it_is_iterated(x, n):
 
 
 @program()
-def dict_values_replaced_while_it_is_iterated(x, n):
-    d = {"a": 1, "b": 2}
-    for key, value in d.items():
-        CUT
-        d[key] = x * value
-    return d
-
-
-@program()
 def dict_equality_and_copies(x, n):
     d = {"a": [x], "b": 1}
     e = d.copy()
@@ -150,23 +141,6 @@ def dict_equality_and_copies(x, n):
     CUT
     same = {"a": 1} == {"a": 1.0}, {1: 2, 3: 4} == {3: 4, 1: 2}
     return x + 1, d, e, d == e, same, dict(d) is d, dict.fromkeys("ab", 1)
-
-
-@program()
-def dict_made_in_every_way(x, n):
-    pairs = [("a", x), ("b", 2)]
-    CUT
-    made = dict(pairs), dict(a=1, **{"b": 2}), dict(zip("ab", [1, 2])), {**{"a": 1}, "a": 2}
-    return x + 1, made, {k: v for k, v in pairs[1:]}
-
-
-@program()
-def dict_of_tensors_as_values_and_identity(x, n):
-    y = x + 1
-    d = {"a": y, "b": y, "c": x}
-    CUT
-    d["a"].add_(1)
-    return d, d["a"] is d["b"], d["c"] is x
 
 
 @program()
@@ -180,17 +154,6 @@ def defaultdict_with_factories(x, n):
     missing = "z" in counts, counts.get("z"), counts["z"]
     groups.setdefault("q", 1)
     return groups, dict(counts), missing, groups.default_factory is list, counts == {"a": 6, "z": 5}
-
-
-@program()
-def defaultdict_without_factory_and_nested(x, n):
-    tree = defaultdict(lambda: defaultdict(int))
-    tree["a"]["b"] += 2
-    CUT
-    try:
-        defaultdict()["none"]
-    except KeyError as error:
-        return x * tree["a"]["b"], str(error), list(tree), tree.copy()["a"]
 
 
 @program()
@@ -271,13 +234,6 @@ def counter_of_items(x, n):
 
 
 @program()
-def counter_arithmetic(x, n):
-    a, b = Counter(a=3, b=1), Counter(a=1, b=2)
-    CUT
-    return x + 1, a - b, a & b, a | b, +Counter(a=-1, b=2), a == Counter(b=1, a=3), Counter({"q": n}), Counter([1, 1])
-
-
-@program()
 def chain_map_layers(x, n):
     base, top = {"a": 1, "b": x}, {"a": 2}
     maps = ChainMap(top, base)
@@ -307,24 +263,6 @@ PROXY = types.MappingProxyType({"a": 1, "b": 2})
 def mapping_proxy_from_outside(x, n):
     CUT
     return x * PROXY["b"], list(PROXY.items()), {**PROXY}, "a" in PROXY
-
-
-@program()
-def user_dict_and_user_list(x, n):
-    d, items = UserDict(a=x), UserList([1, 2])
-    d["b"] = n
-    items.append(3)
-    CUT
-    return d["a"] + 1, list(d), items[1:], len(items), d.data, items + [4], sorted(d)
-
-
-@program()
-def simple_namespace(x, n):
-    space = types.SimpleNamespace(a=x, b=n)
-    space.c = space.a * 2
-    CUT
-    del space.b
-    return space.c, sorted(space.__dict__), hasattr(space, "b"), repr(space.__class__)
 
 
 @program()
@@ -422,31 +360,6 @@ def set_argument_is_changed(numbers, x):
     return x * total, [i for i in numbers], max(numbers)
 
 
-@program(inputs=(frozenset({"b", "a"}), tensor(3)), others=[(frozenset({"c"}), tensor(5, seed=1))])
-def frozenset_argument(names, x):
-    CUT
-    return x * len(names), {name: 1 for name in names}, "a" in names, names | {"z"}
-
-
-NAMES = {"layer1", "layer2", "layer3"}
-
-
-@program()
-def set_global_is_iterated(x, n):
-    y = x
-    for name in NAMES:
-        y = y + len(name)
-    CUT
-    return y, [name for name in NAMES], "layer1" in NAMES
-
-
-@program()
-def set_of_tuples_and_enums(x, n):
-    s = {(1, 2), (1, 2), ("a", None)}
-    CUT
-    return x * len(s), (1, 2) in s, ("a", None) in s, {frozenset({1}), frozenset({1})} == {frozenset({1})}
-
-
 @program()
 def set_order_of_what_was_made_inside(x, n):
     s = set()
@@ -476,15 +389,6 @@ def derived_dict_is_merged_by_its_items(x, n):
 
 
 @program()
-def reversed_dicts_kept_over_a_break(x, n):
-    d = {"a": x, "b": 1, "c": 2}
-    kept = [reversed(d), reversed(d.items()), reversed(d.values())]
-    heads = [next(each) for each in kept]
-    CUT
-    return x + 1, heads, [list(each) for each in kept]
-
-
-@program()
 def what_is_no_mapping_is_not_unpacked(x, n):
     log = []
     for call in (
@@ -500,18 +404,6 @@ def what_is_no_mapping_is_not_unpacked(x, n):
         except TypeError as error:
             log.append(str(error))
     return x + 1, log
-
-
-@program()
-def sets_are_looked_for_as_frozensets(x, n):
-    s = {frozenset({1}), 2}
-    CUT
-    found = {1} in s
-    s.discard({1})
-    try:
-        s.add({5})
-    except TypeError as error:
-        return x + len(s), found, str(error)
 
 
 @program()

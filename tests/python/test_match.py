@@ -13,10 +13,6 @@ programs = Table()
 ASKED: list[str] = []
 
 
-class MyInt(int):
-    """Matched as a whole, like int."""
-
-
 class Named(int):
     __match_args__ = ("real",)
 
@@ -51,24 +47,6 @@ class Asked:
         raise ValueError("wrong")
 
 
-class Meta(type):
-    @property
-    def __match_args__(cls):
-        ASKED.append("meta")
-        return ("a",)
-
-
-class ByMeta(metaclass=Meta):
-    a = 5
-
-
-@programs(tensor(3))
-def a_class_derived_from_int(x):
-    match MyInt(3):
-        case MyInt(value):
-            return x + value
-
-
 @programs(tensor(3))
 def a_class_derived_from_int_with_names(x):
     match Named(3):
@@ -85,19 +63,6 @@ def by_position_and_by_name(x):
             return x - a
 
 
-@programs(tensor(3), breaks=1, recompiles=True)
-def a_class_inside(x):
-    class Thing:
-        __match_args__ = ("z",)
-
-        def __init__(self):
-            self.z = 4
-
-    match Thing():
-        case Thing(z):
-            return x + z
-
-
 @programs(tensor(3))
 def properties_are_asked_once(x):
     ASKED.clear()
@@ -107,14 +72,6 @@ def properties_are_asked_once(x):
         case Asked(v=4):
             return x - 1
         case Asked(v=3):
-            return x + len(ASKED)
-
-
-@programs(tensor(3))
-def the_metaclass_is_asked(x):
-    ASKED.clear()
-    match ByMeta():
-        case ByMeta(5):
             return x + len(ASKED)
 
 

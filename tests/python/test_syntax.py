@@ -9,12 +9,9 @@ import pytest
 import torch
 
 from cuts import Place, Programs, run_program
-from programs import tensor
 
 program = Programs()
 CUT = None
-TOTAL = 0
-ITEMS: list = []
 
 
 class Logged:
@@ -213,35 +210,6 @@ def match_of_classes_and_alternatives(x, n):
 
 
 @program()
-def match_of_constants_and_shapes(x, n):
-    match x.shape:
-        case (3,):
-            y = x * 3
-        case (size,) if size > 3:
-            y = x * size
-    CUT
-    match n:
-        case 3 | 4 as which:
-            y = y + which
-        case math.pi:
-            y = y - 1
-    return y
-
-
-@program()
-def match_binds_before_the_guard_fails(x, n):
-    a = "before"
-    match [1, 2]:
-        case [a, 3]:
-            pass
-        case [a, b] if b > 5:
-            pass
-        case _:
-            pass
-    return x + 1, a, b
-
-
-@program()
 def for_else_and_while_else(x, n):
     log = []
     for i in range(n):
@@ -266,19 +234,6 @@ def for_else_and_while_else(x, n):
 
 
 @program()
-def loop_variable_survives_and_can_be_deleted(x, n):
-    for i in range(n):  # noqa: B007
-        pass
-    y = x * i
-    CUT
-    del i
-    try:
-        i  # noqa: B018, F821
-    except UnboundLocalError as error:
-        return y, "i" in str(error)
-
-
-@program()
 def nested_unpacking_and_stars(x, n):
     (a, [b, *c]), *d, e = [1, "xyz"], 2, 3, x
     CUT
@@ -298,33 +253,6 @@ def swap_through_subscripts(x, n):
     a = b = c = items
     a += [x]
     return (x + 1, b is c, items, i)
-
-
-def globals_are_read_written_and_deleted(x, n):
-    global TOTAL
-    TOTAL = TOTAL + n
-    ITEMS.append(TOTAL)
-    TOTAL += 1
-
-    def inner():
-        global TOTAL
-        TOTAL *= 2
-        return TOTAL
-
-    return x * inner(), TOTAL
-
-
-def test_globals_are_put_back_and_compared():
-    from programs import check
-
-    check(
-        globals_are_read_written_and_deleted,
-        tensor(3),
-        3,
-        watch=["TOTAL", "ITEMS"],
-        recompiles=True,
-        others=[(tensor(3), 4)],
-    )
 
 
 @program()
@@ -521,15 +449,6 @@ def format_strings(x, n):
 
 
 @program()
-def string_building_in_a_loop(x, n):
-    text = ""
-    for i, c in enumerate("abc"):
-        text += f"{c}{i}"
-        CUT
-    return x + len(text), text, text.upper() if text else None, "".join(reversed(text))
-
-
-@program()
 def del_of_everything(x, n):
     a, b, c = [1, 2, 3], {"k": 1, "z": 2}, Point(x, 1)
     del a[0], b["k"], c.b
@@ -540,25 +459,6 @@ def del_of_everything(x, n):
         d  # noqa: B018, F821
     except NameError:
         return a, b, hasattr(c, "b"), e is a, c.a + 1
-
-
-@program()
-def name_in_a_class_cell_and_local(x, n):
-    def make(v):
-        def get():
-            return v
-
-        def set_(new):
-            nonlocal v
-            v = new
-
-        return get, set_
-
-    get, set_ = make(x)
-    other, _ = make(1)
-    CUT
-    set_(x * 2)
-    return get(), other()
 
 
 @program()
@@ -609,14 +509,6 @@ def imports_inside(x, n):
 
 
 @program()
-def big_expressions(x, n):
-    y = ((((x + 1) * 2 - 3) / 4) ** 2 + (x if n else -x)) @ (x * 0 + 1)
-    CUT
-    z = -((-(+n)) ** 2) // 3 % 5 << 1 | 6 & ~1 ^ 2
-    return y, z, not (n and not n), n if n else None, (1, 2)[n > 2], "ab"[False]
-
-
-@program()
 def integers_and_floats_as_python_has_them(x, n):
     CUT
     return (
@@ -653,51 +545,6 @@ def truth_of_everything(x, n):
 
 
 @program()
-def identity_of_small_things(x, n):
-    a, b = None, None
-    c = d = [1]
-    CUT
-    e = x
-    return (
-        x + 1,
-        a is b,
-        c is d,
-        e is x,
-        (c, c)[0] is c,
-        True is not False,
-        ... is Ellipsis,
-        type(n) is int,
-        [1] != c,
-    )
-
-
-@program()
-def statements_after_return_and_dead_branches(x, n):
-    if False:
-        y = undefined  # noqa: F821
-    if __debug__:
-        y = x + 1
-    while True:
-        CUT
-        break
-    return y
-    y = None
-
-
-@program()
-def type_annotations_do_nothing(x, n):
-    y: torch.Tensor = x + 1
-    z: int  # noqa: F842
-    CUT
-    w: list[int] = [1]
-
-    def f(a: int, b: str = "b") -> list:
-        return [a, b]
-
-    return y, w, f(1), "z" not in [*map(str, [])]
-
-
-@program()
 def nested_functions_with_attributes(x, n):
     def f(y):
         f.count += 1
@@ -707,17 +554,6 @@ def nested_functions_with_attributes(x, n):
     y = f(x)
     CUT
     return f(y), f.count, f.__name__, f.__dict__
-
-
-@program()
-def loops_over_several_iterators_at_once(x, n):
-    out = []
-    for i, (a, (b, *c)) in enumerate(zip("ab", [(1, 2, 3), (4,)])):
-        CUT
-        out.append((i, a, b, c))
-    for k, v in {"k": 1}.items():
-        out.append((k, v))
-    return x + len(out), out
 
 
 @program()

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 import typing
-import weakref
 
 import pytest
-import torch
 
 from cuts import Place, Programs, run_program
 from programs import tensor
@@ -52,26 +49,6 @@ def descriptors_with_set_name(x, n):
     CUT
     del d.value
     return d.other, before, d.value, Described.value.name, Described.value.owner
-
-
-class Nameless:
-    def __set_name__(self, owner, name):
-        raise ValueError(f"no {name}")
-
-
-@program(breaks=(1, 2))
-def a_name_is_refused(x, n):
-    """What this raises is another error on CPython 3.11, one with a note from 3.12 on."""
-    try:
-
-        class Made:
-            one = Nameless()
-
-    except Exception as error:
-        CUT
-        kinds = [type(each) for each in (error, error.__cause__, error.__context__)]
-        return x + n, str(error), kinds, getattr(error, "__notes__", None)
-    return x, Made
 
 
 class Stored:
@@ -193,56 +170,6 @@ def slots_unset_deleted_and_unknown(x, n):
     return x + s.c, log
 
 
-class Node:
-    """Parents are weak."""
-
-    def __init__(self, value, parent=None):
-        self.value = value
-        self.parent = None if parent is None else weakref.ref(parent)
-        self.children = []
-        if parent is not None:
-            parent.children.append(self)
-
-
-@program(graphs=(1, 6), breaks=(0, 10))
-def weak_references(x, n):
-    root = Node(x)
-    child = Node(x + 1, root)
-    CUT
-    return child.parent().value * 2, child.parent() is root
-
-
-@program(graphs=(1, 6), breaks=(0, 10))
-def weak_reference_dies_with_its_object(x, n):
-    root = Node(1)
-    ref = weakref.ref(root)
-    y = x + 1
-    alive = ref() is not None
-    CUT
-    del root
-    return y * 2, alive, ref() is None
-
-
-class Finalized:
-    def __init__(self, log):
-        self.log = log
-
-    def __del__(self):
-        self.log.append("deleted")
-
-
-@program(graphs=(0, 6), breaks=(0, 10))
-def finalizers_run_when_the_object_dies(x, n):
-    log = []
-    thing = Finalized(log)
-    y = x + 1
-    log.append("before")
-    del thing
-    log.append("after")
-    CUT
-    return y * 2, log
-
-
 class Generic_(typing.Generic[typing.TypeVar("T")]):
     def __init__(self, value):
         self.value = value
@@ -257,33 +184,6 @@ class Subscripted:
 def subscripted_classes(x, n):
     CUT
     return Generic_[int](x).value + 1, Subscripted[n], list[int], dict[str, int] is not None, isinstance([], list)
-
-
-class Diamond:
-    def who(self):
-        return ["diamond"]
-
-
-class DiamondLeft(Diamond):
-    def who(self):
-        return ["left", *super().who()]
-
-
-class DiamondRight(Diamond):
-    def who(self):
-        return ["right", *super().who()]
-
-
-class DiamondBottom(DiamondLeft, DiamondRight):
-    def who(self):
-        return ["bottom", *super().who()]
-
-
-@program()
-def method_resolution_order(x, n):
-    bottom = DiamondBottom()
-    CUT
-    return x + 1, bottom.who(), [c.__name__ for c in DiamondBottom.__mro__], super(DiamondLeft, bottom).who()
 
 
 class Methods:
@@ -353,19 +253,6 @@ def new_may_return_something_else(x, n):
     return x * one.by_init, NewOnly(None)
 
 
-class ReturnsValue:
-    def __init__(self):
-        return 5  # noqa: PLE0101
-
-
-@program()
-def init_that_returns_something_is_a_type_error(x, n):
-    try:
-        ReturnsValue()
-    except TypeError as error:
-        return x + 1, str(error)
-
-
 @dataclasses.dataclass(frozen=True)
 class Point:
     a: int
@@ -389,38 +276,6 @@ def wrong_arguments_of_a_constructor(x, n):
         except TypeError as error:
             log.append(str(error))
     return x + 1, log
-
-
-class Copied:
-    def __init__(self, x):
-        self.x = x
-        self.items = [1]
-
-    def __copy__(self):
-        made = Copied(self.x)
-        made.copied = True
-        return made
-
-    def __deepcopy__(self, memo):
-        made = Copied(self.x)
-        made.items = copy.deepcopy(self.items, memo)
-        return made
-
-
-@program(graphs=(0, 2), breaks=(0, 4))
-def copy_hooks(x, n):
-    c = Copied(x)
-    shallow, deep = copy.copy(c), copy.deepcopy(c)
-    CUT
-    return shallow.copied, deep.items == c.items, deep.items is c.items, deep.x * 2
-
-
-@program(graphs=(0, 2), breaks=(0, 4))
-def copy_of_plain_objects(x, n):
-    m = Methods([x, 1])
-    one = copy.copy(m)
-    CUT
-    return one.x is m.x, one is m, copy.copy(Point(1, 2)), one.x[0] * 2
 
 
 @program(inputs=(Methods(tensor(3)), 2), others=[(MoreMethods(tensor(4)), 2)])
@@ -476,24 +331,6 @@ def property_with_setter_and_deleter(x, n):
     return None
 
 
-@functools.total_ordering
-class Ranked:
-    def __init__(self, rank):
-        self.rank = rank
-
-    def __eq__(self, other):
-        return self.rank == other.rank
-
-    def __lt__(self, other):
-        return self.rank < other.rank
-
-
-@program()
-def total_ordering(x, n):
-    a, b = Ranked(1), Ranked(2)
-    return x + 1, a < b, a <= b, a >= b, a > b, max(a, b).rank, sorted([b, a])[0].rank
-
-
 class Applies:
     @functools.singledispatchmethod
     def apply(self, value):
@@ -519,28 +356,6 @@ def descriptors_of_functools(x, n):
     return a.doubled(x), a.apply(5), a.apply("text")
 
 
-class Module(torch.nn.Module):
-    """A module with a property, a class attribute and state of its own."""
-
-    factor = 2
-
-    def __init__(self):
-        super().__init__()
-        self.weight = torch.nn.Parameter(tensor(3))
-        self.steps = 0
-
-    @property
-    def doubled(self):
-        return self.weight * self.factor
-
-    def forward(self, x, n):
-        self.steps += 1
-        return self.doubled * x + n
-
-    def __len__(self):
-        return 3
-
-
 WORDS = {1: 2}
 
 
@@ -559,12 +374,6 @@ def test_special_methods_that_are_functions_in_c():
         return x + a(1, 2) + a[1], 2 in a, 3 in a
 
     check(fn, tensor(3), OfC(), operators=2)
-
-
-def test_module_with_protocols():
-    from programs import check
-
-    check(Module(), tensor(3), 3, recompiles=True, others=[(tensor(3, seed=1), 3)])
 
 
 @pytest.mark.parametrize("place, kind", program.parameters())

@@ -111,15 +111,6 @@ def dataclass_inheritance_with_initvar_and_classvar(x, n):
 
 
 @program()
-def dataclass_keyword_only(x, n):
-    try:
-        Named(1)
-    except TypeError as error:
-        text = str(error)
-    return x + 1, Named(value=n).value, text
-
-
-@program()
 def dataclass_holding_tensors_is_changed(x, n):
     config = Named(value=[x])
     config.value.append(x + 1)
@@ -236,20 +227,6 @@ def wrong_enum_values_raise(x, n):
         except (ValueError, KeyError, AttributeError) as error:
             log.append(str(error))
     return x + 1, log
-
-
-class Planet(enum.Enum):
-    EARTH = (3, 1.0)
-    MARS = (4, 0.5)
-
-    def __init__(self, position, mass):
-        self.position = position
-        self.mass = mass
-
-
-@program()
-def enum_with_members_made_by_init(x, n):
-    return x * Planet.MARS.mass, Planet((3, 1.0)).position, [planet.name for planet in Planet]
 
 
 @program(inputs=(tensor(3), Mode.TRAIN), others=[(tensor(3), Mode.EVAL), (tensor(3), Mode.TRAIN)])

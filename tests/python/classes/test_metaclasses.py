@@ -192,35 +192,6 @@ def abstract_classes(x, n):
     return square.area(), square.describe(), isinstance(square, Shape), text
 
 
-@typing.runtime_checkable
-class HasArea(typing.Protocol):
-    def area(self): ...
-
-
-@program()
-def runtime_protocols(x, n):
-    return x + 1, isinstance(Square(x), HasArea), isinstance(x, HasArea), issubclass(Square, HasArea)
-
-
-class Sized:
-    def __len__(self):
-        return 3
-
-
-@program()
-def abstract_containers_by_registration_and_methods(x, n):
-    abc_ = collections.abc
-    return (
-        x + 1,
-        isinstance([], abc_.Sequence),
-        isinstance({}, abc_.Mapping),
-        isinstance(Sized(), abc_.Sized),
-        isinstance(Sized(), abc_.Iterable),
-        isinstance(len, abc_.Callable),
-        issubclass(dict, abc_.MutableMapping),
-    )
-
-
 class Bag(collections.abc.MutableMapping):
     """All of a mapping's methods from five."""
 

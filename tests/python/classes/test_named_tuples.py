@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import collections
 import copy
-import typing
 
 import pytest
 import torch
@@ -42,39 +41,12 @@ class Filled(Pair):
 
 
 @program(graphs=None, recompiles=True)
-def class_inside(x, n):
-    Point = collections.namedtuple("Point", ["a", "b"])
-    point = Point(x + 1, n)
-    CUT
-    return point.a * point.b, Point._fields, point._replace(b=3).b, isinstance(point, Point), type(point) is Point
-
-
-@program(graphs=None, recompiles=True)
 def instance_and_class_escape(x, n):
     Point = collections.namedtuple("Point", "a, b c", defaults=[5, x])
     point = Point(x)
     CUT
     made = Point._make([1, 2, 3])
     return x + 1, point, Point, point.c, Point._field_defaults, point._asdict(), made, repr(made), Point.__match_args__
-
-
-@program(graphs=None, recompiles=True)
-def its_texts(x, n):
-    Point = collections.namedtuple("Point", "a b", module="somewhere")
-    Other = collections.namedtuple("Other", "a")
-    CUT
-    return x + 1, Point.__doc__, Point.__module__, Other.__module__, Point.__name__, Point.__new__.__doc__
-
-
-@program(graphs=None, recompiles=True)
-def matched(x, n):
-    Point = collections.namedtuple("Point", "a b")
-    CUT
-    match Point(x, n):
-        case Point(a, b=3):
-            return a + 1
-        case Point(a=a):
-            return a - 1
 
 
 @program(graphs=None, recompiles=True)
@@ -92,22 +64,6 @@ def derived_inside(x, n):
     loose.extra = 2
     CUT
     return Point(x, n).total(), loose.total() * loose.extra, loose, Loose._make([1, 2])
-
-
-@program(graphs=None, recompiles=True)
-def wrong_names(x, n):
-    texts = []
-    for given in ("a a", "def", "_a", "1"):
-        try:
-            collections.namedtuple("Point", given)
-        except ValueError as error:
-            texts.append(str(error))
-    try:
-        collections.namedtuple("Point", "a b")(1)
-    except TypeError as error:
-        texts.append(str(error))
-    CUT
-    return x + 1, texts
 
 
 @program()
@@ -222,21 +178,3 @@ def test_instances_that_are_mourned_by_object_new():
         return x + len(LOG)
 
     check(fn, tensor(3), graphs=1, breaks=2)
-
-
-def test_instances_of_classes_inside_by_object_new():
-    def fn(x):
-        class Thing:
-            def __new__(cls):
-                return object.__new__(cls)
-
-            def shifted(self):
-                return x + 1
-
-        class Table(dict):
-            def __new__(cls, **items):
-                return dict.__new__(cls)
-
-        return Thing().shifted(), Table(a=1), typing.cast(typing.Any, Thing())
-
-    check(fn, tensor(3), graphs=1, breaks=1, recompiles=True)

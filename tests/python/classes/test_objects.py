@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import functools
 import operator
 import typing
@@ -205,19 +204,6 @@ def str_subclass(x, n):
     return x + len(t), t.shout(), t + "c", t == "ab", {t: 1}["ab"], f"{t}", t[0], list(t), "a" in t, t.join(["x", "y"])
 
 
-class Celsius(float):
-    @property
-    def fahrenheit(self):
-        return self * 9 / 5 + 32
-
-
-@program()
-def float_subclass(x, n):
-    c = Celsius(20)
-    CUT
-    return x * float(c), c.fahrenheit, c + 1, c < 21, round(c), type(c).__name__, isinstance(c, float)
-
-
 @program(inputs=(tensor(3), Money(3)), others=[(tensor(3), Money(4)), (tensor(3), Money(3, "dollar"))])
 def int_subclass_argument(x, m):
     if m.unit == "euro":
@@ -253,23 +239,6 @@ class Coordinates(typing.NamedTuple):
 
     def scaled(self, by):
         return self._replace(a=self.a * by)
-
-
-class Extended(collections.namedtuple("Extended", "a b")):
-    def __new__(cls, a, b=7):
-        return super().__new__(cls, a, b)
-
-    @property
-    def total(self):
-        return self.a + self.b
-
-
-@program()
-def named_tuples(x, n):
-    c = Coordinates(x)
-    CUT
-    d = c.scaled(2)
-    return d.a, d, c._fields, c._asdict(), Coordinates._make([1, 2]), Coordinates(1) == (1, 5), c[1], Extended(1).total
 
 
 @program()

@@ -32,10 +32,6 @@ class Refusing(property):
         obj.refused = "deleted"
 
 
-class Odd(property):
-    fget = 5
-
-
 class Plain(property):
     pass
 
@@ -100,33 +96,6 @@ def made_inside(x):
     return made.__get__(Own(x), Own), made.fget(Own(x)), made.tag, made.fset, isinstance(made, property)
 
 
-@programs(tensor(2), graphs=(0, 2))
-def made_and_returned(x):
-    made = Tagged(lambda own: own.value * 4, tag=[1])
-    made.more = 5
-    return x + 1, type(made), made.fget(Own(1)), made.tag, made.more, made.__get__(Own(2))
-
-
-@programs(tensor(2), graphs=1, breaks=1, recompiles=True, cut=False)
-def in_a_class_made_inside(x):
-    class Inner:
-        def __init__(self):
-            self.value = x
-            self.__dict__["size"] = "shadowed"
-
-        @Tagged
-        def size(self):
-            return self.value * 3
-
-        @Refusing
-        def kept(self):
-            return self.value
-
-    inner = Inner()
-    inner.kept = 3
-    return inner.size, inner.refused, inner.kept
-
-
 class Hiding:
     def __init__(self, value):
         self.__dict__["size"] = value
@@ -148,48 +117,6 @@ def hidden_by_the_instance(x):
 def hidden_in_one_that_was_there(x, hiding):
     hiding.__dict__["size"] = 5
     return x * hiding.size
-
-
-@programs(tensor(2), graphs=(0, 2))
-def one_that_is_only_asked_its_class(x):
-    found = [Tagged(each) for each in (len, None)]
-    return x + len(found), [isinstance(each, property) for each in found], found[1].fget
-
-
-@programs(tensor(2), graphs=(0, 2))
-def docs(x):
-    def getter(own):
-        """A doc."""
-        return own.value
-
-    made = Plain(getter)
-    return x + 1, made.__doc__, Own.twice.__doc__, list(vars(Plain(getter)))
-
-
-@programs(tensor(2), graphs=(0, 2))
-def a_name_that_the_class_has_too(x):
-    class Holder:
-        odd = Odd(lambda self: x)
-
-    return x + 1, Odd(lambda self: 3).fget
-
-
-@programs(tensor(2), graphs=(0, 2))
-def without_a_getter(x):
-    try:
-        return Plain().__get__(x, type(x))
-    except AttributeError as error:
-        return x + 1, type(error)
-
-
-ODD = type("Holder", (), {"odd": Odd(lambda self: 4)})()
-
-
-def test_found_one_whose_class_hides_its_functions():
-    def fn(x):
-        return x + ODD.odd
-
-    check(fn, tensor(2), graphs=(0, 2))
 
 
 @pytest.mark.parametrize("logits", [False, True])

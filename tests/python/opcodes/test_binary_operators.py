@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-
 import pytest
 import torch
 
@@ -80,15 +78,6 @@ def test_unary_operators():
     check(fn, tensor(3), 5, torch.tensor([True, False]), graphs=1, operators=(3, 4))
 
 
-def test_chained_comparison_of_numbers():
-    def fn(x, n):
-        if 0 < n <= 5 < 10:
-            return x + n
-        return x - n
-
-    check(fn, tensor(3), 4, graphs=1, operators=1, others=[(tensor(3), 6)], all_graphs=2)
-
-
 def test_in_and_not_in():
     def fn(x, n):
         table = {"a": 1, "b": 2}
@@ -114,25 +103,6 @@ def test_is_and_is_not():
     check(fn, tensor(2), tensor(2), graphs=1, operators=1)
     one = tensor(2)
     check(fn, one, one, graphs=1, operators=1)
-
-
-def test_and_or_give_operands_not_booleans():
-    def fn(x, a, b):
-        first = a or b
-        second = a and b
-        third = not a or b
-        return x + 1, first, second, third
-
-    check(fn, tensor(2), 0, 5, graphs=1, operators=1)
-    check(fn, tensor(2), [], "s", graphs=1, operators=1)
-    check(fn, tensor(2), [1], "", graphs=1, operators=1)
-
-
-def test_conditional_expression_on_none():
-    def fn(x, bias=None):
-        return x * 2 if bias is None else x * 2 + bias
-
-    check(fn, tensor(3), graphs=1, operators=1, others=[(tensor(3), tensor(3, seed=1))], all_graphs=2)
 
 
 def test_augmented_assignment_of_numbers_and_tensors():
@@ -167,15 +137,6 @@ def test_inplace_operator_on_argument_is_seen_by_caller():
     check(fn, tensor(3), tensor(3, seed=1), graphs=1, operators=2)
 
 
-def test_inplace_operator_returns_the_same_object():
-    def fn(x):
-        before = x
-        x += 1
-        return x, before is x
-
-    check(fn, tensor(3), graphs=1, operators=1)
-
-
 def test_augmented_assignment_of_list_and_tuple():
     def fn(x, items):
         other = items
@@ -186,17 +147,6 @@ def test_augmented_assignment_of_list_and_tuple():
         return items is other, pair is alias, pair, items
 
     check(fn, tensor(2), [1, 2], graphs=1, operators=1)
-
-
-def test_operator_module():
-    def fn(x, y):
-        a = operator.add(x, y)
-        b = operator.matmul(a, y)
-        c = operator.neg(b)
-        d = operator.getitem(c, 0)
-        return operator.mul(d, operator.index(3)), operator.truth([1]), operator.itemgetter(1)((4, 5))
-
-    check(fn, tensor(3, 3), tensor(3, 3, seed=1), graphs=1, operators=5)
 
 
 def test_float_arithmetic_is_exact():
@@ -213,90 +163,12 @@ def test_complex_and_bytes_and_bigint():
     check(fn, tensor(1), graphs=1, operators=1)
 
 
-def test_division_by_zero_is_the_users_exception():
-    def fn(x, n):
-        y = x + 1
-        return y / (1 // n)
-
-    check(fn, tensor(2), 0, graphs=None)
-
-
 def test_type_error_is_the_users_exception():
     def fn(x):
         y = x * 2
         return y + "text"
 
     check(fn, tensor(2), graphs=None)
-
-
-def test_user_class_operators():
-    class Money:
-        def __init__(self, value):
-            self.value = value
-
-        def __add__(self, other):
-            return Money(self.value + (other.value if isinstance(other, Money) else other))
-
-        def __radd__(self, other):
-            return Money(other + self.value)
-
-        def __iadd__(self, other):
-            self.value = self.value + other
-            return self
-
-        def __neg__(self):
-            return Money(-self.value)
-
-        def __eq__(self, other):
-            return isinstance(other, Money)
-
-        def __lt__(self, other):
-            return NotImplemented
-
-        def __gt__(self, other):
-            return "gt"
-
-        __hash__ = None
-
-    def fn(x):
-        a, b = Money(x), Money(x * 2)
-        c = a + b
-        d = 1 + c
-        d += 5
-        e = -d
-        return e.value, a == b, a != b, a < b, a == 3
-
-    check(fn, tensor(3), graphs=1, operators=5)
-
-
-def test_not_implemented_falls_to_the_other_operand():
-    class Left:
-        def __mul__(self, other):
-            return NotImplemented
-
-    class Right:
-        def __rmul__(self, other):
-            return 7
-
-    def fn(x):
-        return x + Left() * Right()
-
-    check(fn, tensor(3), graphs=1, operators=1)
-
-
-def test_subclass_reflected_method_goes_first():
-    class Base:
-        def __add__(self, other):
-            return 1
-
-    class Derived(Base):
-        def __radd__(self, other):
-            return 2
-
-    def fn(x):
-        return x + (Base() + Derived()) * 10 + (Derived() + Base())
-
-    check(fn, tensor(3), graphs=1, operators=2)
 
 
 def test_rich_comparison_of_containers():
@@ -320,17 +192,3 @@ def test_promotion_of_types():
         return i + 1.5, f + i, b + 1, i / 2, i // 2, f > 0, (f > 0) + i, b & (f > 0)
 
     check(fn, ints(3), tensor(3), torch.tensor([True, False, True]), graphs=1, operators=10)
-
-
-def test_zero_dimensional_tensor_with_number():
-    def fn(s, n):
-        return s * n, n - s, s**2, s == n
-
-    check(fn, torch.tensor(2.5), 3, graphs=1, operators=4)
-
-
-def test_broadcasting():
-    def fn(a, b):
-        return a * b + b
-
-    check(fn, tensor(4, 1), tensor(3), graphs=1, operators=2, others=[(tensor(1, 5), tensor(1, 1))])

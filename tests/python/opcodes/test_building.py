@@ -29,20 +29,6 @@ def test_displays_with_stars():
     check(fn, tensor(2), [4, 5], graphs=1, operators=1)
 
 
-def test_unpacking():
-    def fn(x, pair):
-        a, b = pair
-        c, *d = [1, 2, 3]
-        *e, f = (4, 5, 6)
-        g, *h, i = range(5)
-        (j, k), l = (7, 8), "z"  # noqa: E741
-        m, n = x.shape
-        o, p = "ab"
-        return a + b * m, c, d, e, f, g, h, i, j, k, l, n, o, p
-
-    check(fn, tensor(2, 3), (tensor(3), tensor(3, seed=1)), graphs=1, operators=2)
-
-
 def test_unpacking_a_tensor_and_a_dictionary():
     def fn(x, table):
         a, b = x
@@ -50,26 +36,6 @@ def test_unpacking_a_tensor_and_a_dictionary():
         return a + b, k1, k2, [*table], {*table}
 
     check(fn, tensor(2, 3), {"p": 1, "q": 2}, graphs=1, operators=(2, 4))
-
-
-def test_wrong_unpacking_is_the_users_value_error():
-    def fn(x, items):
-        y = x + 1
-        a, b = items
-        return y, a, b
-
-    check(fn, tensor(2), [1, 2, 3], graphs=None)
-    check(fn, tensor(2), [1], graphs=None)
-
-
-def test_swap_and_multiple_targets():
-    def fn(x, y):
-        x, y = y, x
-        a = b = x * 2
-        a -= 1
-        return x, y, a, b, a is b
-
-    check(fn, tensor(2), tensor(2, seed=1), graphs=1, operators=2)
 
 
 def test_slicing_of_sequences():
@@ -89,13 +55,6 @@ def test_slice_assignment_and_deletion_on_lists():
         return items
 
     check(fn, tensor(2), [1, 2, 3, 4], graphs=1, recompiles=True)
-
-
-def test_indexing_of_tensors():
-    def fn(x, i):
-        return x[0], x[:, 1], x[..., -1], x[None], x[1:, ::2], x[i], x[[0, 1]], x[x > 0].dim(), x[0, 1]
-
-    check(fn, tensor(3, 4), torch.tensor([0, 2]), graphs=None)
 
 
 def test_static_indexing_of_tensors():
@@ -179,70 +138,11 @@ def test_set_methods():
     check(fn, tensor(2), graphs=1, operators=1)
 
 
-def test_string_methods():
-    def fn(x, name):
-        parts = name.split(".")
-        text = "-".join(parts).upper().replace("A", "b")
-        return x + len(text), text, name.startswith("a"), name.endswith(("c", "d")), text.strip("-").partition("-")
-
-    check(fn, tensor(2), "a.bb.ccc", graphs=1, operators=1)
-
-
-def test_format_strings():
-    def fn(x, n, f):
-        a = f"{n} {f:.2f} {n!r:>5} {x.shape} {x.dtype} {x.dim()=}"
-        b = "{} {name:>4}".format(n, name="z")
-        c = "%s %d %.1f" % ("s", n, f)
-        return x + len(a), a, b, c, f"{'nested'}{f'{n}'}"
-
-    check(fn, tensor(2), 3, 2.5, graphs=1, operators=1)
-
-
-def test_list_comprehension():
-    def fn(x):
-        scale = 2
-        return [x * i * scale for i in range(4) if i % 2]
-
-    check(fn, tensor(2), graphs=1, operators=4)
-
-
-def test_nested_comprehension():
-    def fn(x, rows):
-        return [[x + v for v in row if v] for row in rows], [v for row in rows for v in row]
-
-    check(fn, tensor(2), [[1, 0], [2, 3]], graphs=1, operators=3)
-
-
 def test_dictionary_and_set_comprehension():
     def fn(x, names):
         return {n: x * i for i, n in enumerate(names)}, {len(n) for n in names}
 
     check(fn, tensor(2), ["a", "bb"], graphs=1, operators=2)
-
-
-def test_comprehension_variable_does_not_leak():
-    def fn(x):
-        i = 10
-        y = [i for i in range(3)]
-        return x + i, y
-
-    check(fn, tensor(2), graphs=1, operators=1)
-
-
-def test_comprehension_closing_over_argument_and_loop_variable():
-    def fn(x, k):
-        functions = [lambda v, i=i: v * i + k for i in range(2)]
-        return [f(x) for f in functions]
-
-    check(fn, tensor(2), 3, graphs=1, operators=4)
-
-
-def test_comprehension_with_walrus():
-    def fn(x):
-        items = [y for n in range(4) if (y := n * 2) > 2]
-        return x + y, items
-
-    check(fn, tensor(2), graphs=1, operators=1)
 
 
 def test_generator_expressions_that_are_used_up():
@@ -255,30 +155,6 @@ def test_generator_expressions_that_are_used_up():
         return a, b, c, d, e
 
     check(fn, tensor(2), graphs=1, operators=8)
-
-
-def test_generator_function_consumed_inside():
-    def layers(n):
-        for i in range(n):
-            yield i, i * 2
-
-    def fn(x):
-        for i, j in layers(3):
-            x = x * i + j
-        return x
-
-    check(fn, tensor(2), graphs=(0, 2))
-
-
-def test_generator_function_returned_is_eagers():
-    def build():
-        def fn(x):
-            for i in range(3):
-                yield x * i
-
-        return fn
-
-    check(build, tensor(2), build=True, graphs=None, calls=1)
 
 
 def test_namedtuple():
@@ -358,25 +234,6 @@ def test_subscript_of_constants_and_shapes():
     check(fn, ints(3, 4), graphs=0, operators=0)
 
 
-def test_key_error_is_the_users():
-    def fn(x, table):
-        y = x + 1
-        return y * table["missing"]
-
-    check(fn, tensor(2), {"a": 1}, graphs=None)
-
-
-def test_index_error_caught_inside():
-    def fn(x, items):
-        try:
-            n = items[10]
-        except IndexError:
-            n = len(items)
-        return x * n
-
-    check(fn, tensor(2), [1, 2], graphs=1, operators=1)
-
-
 def test_dictionary_with_odd_keys():
     def fn(x, table):
         table[(1, "b")] = x + 1
@@ -384,17 +241,6 @@ def test_dictionary_with_odd_keys():
         return table[True], table
 
     check(fn, tensor(2), {torch.float32: 5, True: "one"}, graphs=1, operators=1)
-
-
-def test_del_of_locals_and_items():
-    def fn(x, table):
-        y = x + 1
-        z = y
-        del y
-        del table["a"]
-        return z, table
-
-    check(fn, tensor(2), {"a": 1, "b": 2}, graphs=1, operators=1)
 
 
 def test_sorted_min_max_reversed_zip():

@@ -108,16 +108,6 @@ def test_branch_on_data_both_ways():
     check(fn, positive, graphs=2, breaks=1, operators=4, others=[(negative,), (positive,)], all_graphs=3)
 
 
-def test_branch_on_data_without_an_else():
-    def fn(x):
-        y = x * 2
-        if (y > 0).any():
-            y = y + 1
-        return y - 1
-
-    check(fn, torch.ones(3), graphs=2, breaks=1, operators=5, others=[(-torch.ones(3),)], all_graphs=3)
-
-
 def test_branch_on_data_with_values_on_the_stack():
     def fn(x):
         y = x * 2
@@ -136,17 +126,6 @@ def test_and_or_not_of_data():
     check(fn, torch.ones(3), -torch.ones(3), graphs=None, others=[(-torch.ones(3), torch.ones(3))])
 
 
-def test_while_on_data():
-    def fn(x):
-        n = 0
-        while x.sum() < 20:
-            x = x * 2
-            n += 1
-        return x, n
-
-    check(fn, torch.ones(3), graphs=None)
-
-
 def test_assert_on_data():
     def fn(x):
         y = x + 1
@@ -154,15 +133,6 @@ def test_assert_on_data():
         return y * 2
 
     check(fn, torch.ones(3), graphs=1, others=[(-torch.ones(3) * 5,)])
-
-
-def test_branch_on_a_boolean_tensor_of_more_than_one_element_raises():
-    def fn(x):
-        if x > 0:
-            return x + 1
-        return x
-
-    check(fn, tensor(3), graphs=None)
 
 
 def test_branch_on_none_and_is():
@@ -212,21 +182,6 @@ def test_for_over_a_tensor():
     check(fn, tensor(3, 2), operators=(4, 6))
 
 
-def test_break_continue_else():
-    def fn(x, stop):
-        for i in range(6):
-            if i % 2:
-                continue
-            if i == stop:
-                break
-            x = x + i
-        else:
-            x = x * 100
-        return x
-
-    check(fn, tensor(2), 4, operators=2, others=[(tensor(2), 5)], all_graphs=2)
-
-
 def test_while_on_numbers():
     def fn(x, n):
         while n:
@@ -239,84 +194,6 @@ def test_while_on_numbers():
         return x, n
 
     check(fn, tensor(2), 4, operators=3, others=[(tensor(2), 0)])
-
-
-def test_nested_loops_with_a_flag():
-    def fn(x):
-        found = None
-        for i in range(3):
-            for j in range(3):
-                if i * j == 2:
-                    found = (i, j)
-                    break
-            if found:
-                break
-        return x + found[0], found
-
-    check(fn, tensor(2), operators=1)
-
-
-def test_loop_variable_after_the_loop():
-    def fn(x):
-        for i in range(3):  # noqa: B007
-            pass
-        for never in []:  # noqa: B007
-            pass
-        return x + i
-
-    check(fn, tensor(2), operators=1)
-
-
-def test_user_iterator_protocol():
-    class Pairs:
-        def __init__(self, n):
-            self.n = n
-
-        def __iter__(self):
-            return PairsIterator(self.n)
-
-    class PairsIterator:
-        def __init__(self, n):
-            self.i, self.n = 0, n
-
-        def __iter__(self):
-            return self
-
-        def __next__(self):
-            if self.i >= self.n:
-                raise StopIteration
-            self.i += 1
-            return self.i, self.i * 2
-
-    class Indexed:
-        def __getitem__(self, i):
-            if i > 2:
-                raise IndexError
-            return i
-
-        def __len__(self):
-            return 3
-
-    def fn(x):
-        for a, b in Pairs(2):
-            x = x * a + b
-        for v in Indexed():
-            x = x + v
-        return x, 2 in Indexed(), len(Indexed())
-
-    check(fn, tensor(2), operators=7)
-
-
-def test_iter_and_next_by_hand():
-    def fn(x):
-        it = iter([1, 2, 3])
-        a = next(it)
-        b = next(it, None)
-        rest = list(it)
-        c = next(it, "end")
-        return x + a, b, rest, c
-
-    check(fn, tensor(2), operators=1)
 
 
 def test_iterator_argument_is_used_up_for_the_caller():
@@ -364,22 +241,6 @@ def test_early_return_and_implicit_none():
     check(fn, tensor(2), [], operators=1)
 
 
-def test_many_returns_of_one_function():
-    def pick(x, n):
-        if n == 0:
-            return x
-        if n == 1:
-            return x * 2
-        if n == 2:
-            return x, x
-        return None
-
-    def fn(x):
-        return [pick(x, n) for n in range(4)]
-
-    check(fn, tensor(2), operators=1)
-
-
 def test_conditional_on_shapes_of_results():
     def fn(x):
         y = x.reshape(-1)
@@ -388,22 +249,6 @@ def test_conditional_on_shapes_of_results():
         return y if y.numel() else y + 1
 
     check(fn, tensor(3, 4), operators=4)
-
-
-def test_deep_nesting_of_blocks():
-    def fn(x):
-        for i in range(2):
-            if i:
-                for j in range(2):
-                    while True:
-                        try:
-                            x = x + j
-                        finally:
-                            x = x * 2
-                        break
-        return x
-
-    check(fn, tensor(2), operators=4)
 
 
 def test_long_function_has_far_jumps():

@@ -126,37 +126,6 @@ def getattr_in_every_form(x, table):
     return x + thing.n, a, getattr(table, "get")("a"), getattr(x, "shape")[0], getattr(x, "nothing", None)
 
 
-class ThingGetattrWithOther:
-    @property
-    def bad(self):
-        raise ValueError("bad")
-
-
-@programs(tensor(2))
-def getattr_with_other_errors(x):
-    try:
-        getattr(ThingGetattrWithOther(), "bad", None)
-    except ValueError as error:
-        return x + 1, str(error)
-
-
-class Holder:
-    kind = "k"
-
-    def __init__(self):
-        self.a = 1
-
-
-@programs(tensor(2))
-def vars_of_an_object(x):
-    thing = Holder()
-    vars(thing)["b"] = 2
-    return (
-        x + thing.b,
-        dict(vars(thing)),
-    )
-
-
 @programs(tensor(2), 5)
 def isinstance_with_unions_and_tuples(x, n):
     a = (
@@ -178,11 +147,6 @@ def isinstance_of_what_is_no_class(x):
         except TypeError as error:
             found.append(str(error))
     return x + len(found), found
-
-
-@programs(tensor(2))
-def isinstance_stops_at_the_first_match(x):
-    return x + 1, isinstance(1, (int, 3))
 
 
 @programs(tensor(2))
@@ -245,12 +209,6 @@ def arithmetic_builtins(x):
     return x + a[0], a, b
 
 
-@programs(tensor(2), graphs=None)
-def division_by_zero_leaves(x):
-    y = x + 1
-    return y, divmod(1, 0)
-
-
 @programs(tensor(2))
 def bytes_and_bytearrays(x):
     a = (
@@ -272,12 +230,6 @@ def a_bytearray_is_changed(x):
     data[0] = 65
     data.extend(b"d")
     return x + len(data), bytes(data), data
-
-
-@programs(tensor(2), graphs=(1, 3))
-def a_memoryview_is_read(x):
-    view = memoryview(b"abc")
-    return x + view[0], bytes(view[1:]), len(view)
 
 
 @programs(tensor(2), 3)
@@ -334,24 +286,11 @@ def dir_of_things(x):
     return x + len(names), names, "append" in dir([])
 
 
-@programs(tensor(2), graphs=None, recompiles=True)
-def a_class_by_type(x):
-    made = type("Made", (), {"n": 3, "go": lambda self, v: v * self.n})
-    return made().go(x), made.__name__
-
-
 @programs(tensor(2), graphs=None)
 def eval_exec_and_compile(x):
     n = 4
     code = compile("a + 1", "<text>", "eval")
     return x * eval("n"), eval(code, {"a": 2}), globals()["tensor"] is tensor
-
-
-@programs(tensor(2), graphs=None)
-def locals_by_name(x):
-    n = 2
-    found = sorted(locals())
-    return x * n, found
 
 
 @programs(tensor(2), [1, 2])
@@ -366,15 +305,6 @@ def id_and_hash(x, items):
         hash((1, 2)) == hash((1, 2)),
         hash(1) == hash(1.0),
     )
-
-
-@programs(tensor(2), graphs=None, recompiles=True)
-def hash_of_objects_and_functions(x):
-    class Plain:
-        pass
-
-    a = Plain()
-    return x + 1, hash(a) == hash(a), hash(len) == hash(len), hash(Plain) == hash(Plain), hash(x) == hash(x)
 
 
 @programs(tensor(2))
@@ -430,14 +360,6 @@ def formatting_that_fails(x):
     return x + len(found), found
 
 
-@programs(tensor(2), graphs=(1, 2))
-def open_is_left_to_python(x):
-    y = x + 1
-    with open(__file__) as file:
-        first = file.readline()
-    return y, first
-
-
 @programs(tensor(1), graphs=None)
 def builtins_of_tensors_with_data(x):
     y = x.abs() + 1
@@ -472,11 +394,6 @@ def list_of_the_list_itself(x, items):
     copy.append(3)
     same = tuple(t := (1, 2)) is t
     return x + len(items), copy, items, same, frozenset(f := frozenset([1])) is f
-
-
-@programs(tensor(2))
-def aiter_and_others_are_callable(x):
-    return x + 1, aiter is builtins.aiter, print is not None, [each.__name__ for each in (len, print, open, exec)]
 
 
 @programs(tensor(2))
@@ -529,22 +446,6 @@ def bound_methods_as_values(x):
     join = "-".join
     get = {"a": x}.get
     return get("a") + 1, items, join(items), add.__self__ is items, add.__name__
-
-
-@programs(tensor(2), 3)
-def slots_of_numbers(x, n):
-    return (
-        x + n.real,
-        n.imag,
-        n.numerator,
-        n.denominator,
-        (1.5).real,
-        True.real,
-        n.__class__,
-        n.__add__(1),
-        (2).__pow__(3),
-        (5).__rsub__(7),
-    )
 
 
 LEFT_TO_PYTHON = frozenset(

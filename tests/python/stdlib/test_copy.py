@@ -213,50 +213,6 @@ def a_dataclass_as_a_dict(x, config):
     return x * table["n"] + table["inner"]["n"], table, config, dataclasses.astuple(Frozen(1, Frozen(2)))
 
 
-@programs(tensor(2), Config(3, ["a"]))
-def a_dataclass_replaced(x, config):
-    a = dataclasses.replace(config, n=7)
-    b = dataclasses.replace(Frozen(1), inner=x)
-    return b.inner * a.n, a, a.names is config.names, b.n
-
-
-@programs(tensor(2), Config(3))
-def the_fields_of_a_dataclass(x, config):
-    names = [f.name for f in dataclasses.fields(config)]
-    shown = {f.name: getattr(config, f.name) for f in dataclasses.fields(Config) if f.repr}
-    return (
-        x + len(names),
-        names,
-        shown,
-        dataclasses.is_dataclass(config),
-        dataclasses.is_dataclass(Config),
-        dataclasses.is_dataclass(3),
-    )
-
-
-@programs(tensor(2), Config(3, ["a"]))
-def dataclasses_compared_and_shown(x, config):
-    a, b = Config(1), Config(1, hidden=9)
-    return (
-        x + 1,
-        a == b,
-        a != Config(2),
-        repr(config),
-        Frozen(1) == Frozen(1),
-        hash(Frozen(1)) == hash(Frozen(1)),
-        a == 3,
-    )
-
-
-@programs(tensor(2))
-def a_frozen_dataclass_refuses(x):
-    made = Frozen(3)
-    try:
-        made.n = 4
-    except dataclasses.FrozenInstanceError as error:
-        return x * made.n, str(error)
-
-
 class Pair(NamedTuple):
     a: Any
     b: Any
@@ -268,21 +224,6 @@ def copies_of_named_tuples(x):
     a, b = copy.copy(p), copy.deepcopy(Pair([1], (2, [3])))
     b.a.append(2)
     return p.b + 1, a.a is p.a, b, type(b) is Pair, type(a) is Pair
-
-
-class Counted(NamedTuple):
-    a: Any
-
-    def __copy__(self):
-        return Counted(self.a + 1)
-
-    def __deepcopy__(self, memo):
-        return Counted(self.a + 2)
-
-
-@programs(tensor(2), graphs=(0, 2))
-def copies_of_named_tuples_that_say_how(x):
-    return copy.copy(Counted(1)), copy.deepcopy(Counted(1)), x + 1
 
 
 @programs(tensor(2, 3))
@@ -298,14 +239,6 @@ def struct_sequences(x):
     size = os.terminal_size((80, 24))
     sizes = size.columns, size[1], list(size), size == (80, 24), repr(size)
     return found, made.values + 1, made.indices, copy.copy(found).indices, sizes, type(size)
-
-
-@programs(tensor(2), graphs=(0, 2))
-def a_struct_sequence_of_too_few(x):
-    try:
-        torch.return_types.max((x,))
-    except TypeError as error:
-        return x + 1, str(error)
 
 
 @programs(tensor(2))
@@ -330,16 +263,6 @@ def tuples_with_nothing_to_copy(x, given):
     inside.append(loop)
     one, other = copy.deepcopy(loop), copy.deepcopy(inside)
     return x + 1, found, one[0][0] is one, one is loop, other[0][0] is other
-
-
-class LooksAround:
-    def __deepcopy__(self, memo):
-        return len(memo), id(self) in memo, bool(memo), [type(each).__name__ for each in memo.values()]
-
-
-@programs(tensor(2))
-def a_deepcopy_that_counts_what_was_copied(x):
-    return x + 1, copy.deepcopy([LooksAround(), LooksAround()])
 
 
 @pytest.mark.parametrize("case", programs.parameters())

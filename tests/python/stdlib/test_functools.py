@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import collections
 import functools
-import math
 import operator
 import sys
 
@@ -90,20 +88,6 @@ def partial_with_attributes(x):
     return p(x), p.note, p.calls, p.__dict__
 
 
-@programs(tensor(2), recompiles=True)
-def partial_in_containers_and_comparisons(x):
-    p, q = functools.partial(scale, n=2), functools.partial(scale, n=2)
-    table = {p: 1, q: 2}
-    return x * table[p], p == q, p is p, len(table), callable(p), bool(p)
-
-
-@programs(tensor(2))
-def partial_keywords_can_be_changed(x):
-    p = functools.partial(scale, n=3)
-    p.keywords["plus"] = 10
-    return p(x)
-
-
 class WithPartialMethod:
     def __init__(self, base):
         self.base = base
@@ -121,21 +105,6 @@ def partialmethod_binds(x, n):
     return made.set_one(x), made.set_two(x), WithPartialMethod.set_one(made, x)
 
 
-@programs(tensor(2), graphs=None, recompiles=True)
-def partialmethod_in_a_local_class(x):
-    class Cell:
-        alive = False
-
-        def set_state(self, state):
-            self.alive = state
-
-        set_alive = functools.partialmethod(set_state, True)
-
-    cell = Cell()
-    cell.set_alive()
-    return x + 1, cell.alive
-
-
 @programs(tensor(2), [1, 2, 3])
 def reduce_in_every_form(x, items):
     a = functools.reduce(operator.add, items)
@@ -143,25 +112,6 @@ def reduce_in_every_form(x, items):
     c = functools.reduce(lambda p, q: {**p, q: len(p)}, "ab", {})
     d = functools.reduce(operator.add, [], 5), functools.reduce(operator.add, [7])
     return b, a, c, d
-
-
-@programs(tensor(2))
-def reduce_of_nothing_is_an_error(x):
-    try:
-        functools.reduce(operator.add, [])
-    except TypeError as error:
-        return x + 1, str(error)
-
-
-@programs(tensor(2))
-def reduce_with_state(x):
-    calls = []
-
-    def step(total, item):
-        calls.append((total is x, item))
-        return total + item
-
-    return functools.reduce(step, iter([1, 2]), x), calls
 
 
 def logged(fn):
@@ -200,49 +150,6 @@ def wraps_copies_what_a_function_has(x):
     return outer(x), outer.__name__, outer.__doc__, outer.mark, outer.__wrapped__ is base, outer.__qualname__
 
 
-@programs(tensor(2))
-def wraps_with_chosen_attributes(x):
-    def base(v):
-        """Base."""
-        return v
-
-    base.mark = 5
-
-    @functools.wraps(base, assigned=("__doc__",), updated=())
-    def outer(v):
-        return base(v) * 2
-
-    return outer(x), outer.__name__, outer.__doc__, hasattr(outer, "mark")
-
-
-@programs(tensor(2))
-def update_wrapper_by_hand(x):
-    def base(v):
-        return v + 1
-
-    def outer(v):
-        return base(v) * 2
-
-    same = functools.update_wrapper(outer, base)
-    return outer(x), same is outer, outer.__name__
-
-
-class Call:
-    def __call__(self, v):
-        return v + 1
-
-
-@programs(tensor(2))
-def wraps_around_a_callable_object(x):
-    call = Call()
-
-    @functools.wraps(call)
-    def outer(v):
-        return call(v)
-
-    return outer(x), outer.__wrapped__ is call
-
-
 @functools.lru_cache(maxsize=None)
 def table_of(n):
     return [n, n + 1]
@@ -256,11 +163,6 @@ def fibonacci(n):
 @programs(tensor(2), 3, others=[(tensor(2), 4)])
 def a_cached_function_is_called(x, n):
     return x * table_of(n)[0], fibonacci(n + 2)
-
-
-@programs(tensor(2), graphs=(0, 1))
-def a_cache_gives_the_same_object(x):
-    return x + 1, table_of(50) is table_of(50)
 
 
 @programs(tensor(2), graphs=(0, 1), recompiles=True)
@@ -363,69 +265,6 @@ def a_cache_made_inside(x):
     return total, calls
 
 
-@programs(tensor(2), graphs=None, recompiles=True)
-def a_cache_made_inside_and_its_attributes(x):
-    @functools.cache
-    def square(n):
-        """Squared."""
-        return n * n
-
-    square(2)
-    square(2)
-    info = square.cache_info()
-    square.cache_clear()
-    return x * square(3), info.hits, info.misses, square.__wrapped__(4), square.__name__, square.__doc__
-
-
-@programs(tensor(2), graphs=None, recompiles=True)
-def a_small_cache_forgets(x):
-    calls = []
-
-    @functools.lru_cache(maxsize=1)
-    def square(n):
-        calls.append(n)
-        return n * n
-
-    return x * square(2) + square(3) + square(2), calls
-
-
-@programs(tensor(2), graphs=None, recompiles=True)
-def a_typed_cache(x):
-    calls = []
-
-    @functools.lru_cache(typed=True)
-    def show(n):
-        calls.append(n)
-        return str(n)
-
-    found = show(1), show(1.0), show(True), show(1)
-    return x + 1, found, calls
-
-
-@functools.lru_cache
-def options_of(n, *, k=2):
-    return {"v": n * k}
-
-
-@programs(tensor(2), 3, others=[(tensor(2), 4), (tensor(2), 3)])
-def a_cache_of_dicts_by_keywords(x, n):
-    a, b, c = options_of(n), options_of(n, k=2), options_of(n=n)
-    return x * a["v"], a is b, a is options_of(n), a is c, c
-
-
-@functools.lru_cache(maxsize=2)
-def pair_of(n):
-    return [n, n]
-
-
-@programs(tensor(2), graphs=None, recompiles=True)
-def a_cache_that_is_full_evicts(x):
-    pair_of.cache_clear()
-    a, b, c = pair_of(1), pair_of(2), pair_of(3)
-    d = pair_of(1)
-    return x + 1, a is d, pair_of(3) is c, b, tuple(pair_of.cache_info())
-
-
 class Lazy:
     def __init__(self, n):
         self.n = n
@@ -439,13 +278,6 @@ class Lazy:
     @functools.cached_property
     def doubled(self):
         return self.weight * 2
-
-
-@programs(tensor(2), 3)
-def cached_property_of_an_object_made_inside(x, n):
-    lazy = Lazy(n)
-    a = x + lazy.weight + lazy.doubled
-    return a, lazy.built, lazy.weight is lazy.weight, sorted(lazy.__dict__)
 
 
 @programs(tensor(2), Lazy(3))
@@ -489,11 +321,6 @@ def singledispatch_by_type(x, value):
     return describe(value, x), describe(x, x), describe.dispatch(bool) is describe.dispatch(int)
 
 
-@programs(tensor(2), collections.OrderedDict(a=1))
-def singledispatch_by_base_class(x, value):
-    return describe(value, x), describe(1, x)
-
-
 class Dispatching:
     @functools.singledispatchmethod
     def apply(self, value, x):
@@ -523,17 +350,6 @@ def cmp_to_key_sorts(x, items):
     return x + a[0], a, b, c
 
 
-@programs(tensor(2), graphs=None)
-def cmp_to_key_with_state(x):
-    calls = []
-
-    def compare(a, b):
-        calls.append((a, b))
-        return (a > b) - (a < b)
-
-    return x + 1, sorted([3, 1, 2], key=functools.cmp_to_key(compare)), len(calls)
-
-
 @functools.total_ordering
 class Version:
     def __init__(self, *parts):
@@ -554,48 +370,6 @@ def total_ordering_fills_in(x):
     a, b = Version(1, 2), Version(1, 10)
     facts = a < b, a <= b, a > b, a >= b, a == b, a != b, a <= Version(1, 2), max(a, b).parts
     return x + 1, facts, sorted([b, a])[0] is a
-
-
-@programs(tensor(2), graphs=None)
-def total_ordering_with_another_type(x):
-    return x + 1, Version(1) <= 3
-
-
-@programs(tensor(2), graphs=None, recompiles=True)
-def total_ordering_of_a_class_made_inside(x):
-    @functools.total_ordering
-    class Number:
-        def __init__(self, n):
-            self.n = n
-
-        def __eq__(self, other):
-            return self.n == other.n
-
-        def __gt__(self, other):
-            return self.n > other.n
-
-    return x + 1, Number(1) < Number(2), Number(1) <= Number(1)
-
-
-@programs(tensor(2))
-def decorators_with_arguments(x):
-    def repeat(times):
-        def decorate(fn):
-            @functools.wraps(fn)
-            def wrapper(v):
-                for _ in range(times):
-                    v = fn(v)
-                return v
-
-            return wrapper
-
-        return decorate
-
-    @repeat(3)
-    def inc(v):
-        return v + 1
-
-    return inc(x), inc.__name__
 
 
 @pytest.mark.parametrize("case", programs.parameters())
@@ -641,39 +415,6 @@ def test_cached_function_that_raises_runs_once(fn, n):
         return fn
 
     check(build, tensor(3), n, graphs=None, build=True, watch=["CALLED"], others=[(tensor(3), n + 5)])
-
-
-@pytest.mark.parametrize("maxsize", [None, 4, 0])
-def test_a_cache_counts_a_call_that_raises_once(maxsize):
-    """Also where it raised while the call was compiled, and where there is no frame that could raise."""
-
-    def build():
-        @functools.lru_cache(maxsize=maxsize)
-        def half(n):
-            if n % 2:
-                raise ValueError(n)
-            return n // 2 if n < 8 else half(n // 2)
-
-        square_root = functools.lru_cache(maxsize=maxsize)(math.sqrt)
-
-        def fn(x, n):
-            try:
-                x = x * half(n)
-            except ValueError as error:
-                x = x + error.args[0]
-            try:
-                x = x * half(n, n)
-            except TypeError:
-                x = x + 1
-            try:
-                return x * square_root(-n)
-            except ValueError:
-                return x + 1, tuple(half.cache_info()), tuple(square_root.cache_info())
-
-        return fn
-
-    others = [(tensor(3), 4), (tensor(3), 12), (tensor(3), 10), (tensor(3), 3)]
-    check(build, tensor(3), 3, graphs=None, build=True, recompiles=True, others=others)
 
 
 REFUSED: set[int] = set()

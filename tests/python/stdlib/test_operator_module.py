@@ -6,7 +6,6 @@ import math
 import operator
 
 import pytest
-import torch
 
 from programs import tensor
 from table import Table
@@ -165,12 +164,6 @@ def getters_that_fail(x):
     return x + len(found), found
 
 
-@programs(tensor(2), [{"n": 2, "k": "b"}, {"n": 1, "k": "a"}])
-def getters_sort_and_group(x, rows):
-    a = sorted(rows, key=operator.itemgetter("n", "k")), max(rows, key=operator.itemgetter("k"))["n"]
-    return x + a[1], a, list(map(operator.itemgetter("k"), rows)), sum(map(operator.mul, [1, 2], [3, 4]))
-
-
 @programs(tensor(2), 2.5, others=[(tensor(2), -0.5)])
 def mathematics_of_one_number(x, v):
     a = (
@@ -228,25 +221,6 @@ def mathematics_of_several_numbers(x):
     return x + a[0], a, b, math.pi, math.e, math.tau, math.inf, math.nan
 
 
-@programs(tensor(2))
-def mathematics_that_fails(x):
-    found = []
-    for fn, args in (
-        (math.sqrt, (-1,)),
-        (math.log, (0,)),
-        (math.factorial, (-1,)),
-        (math.exp, (1000,)),
-        (math.gcd, (1.5,)),
-        (math.sin, ("a",)),
-        (math.acos, (2,)),
-    ):
-        try:
-            fn(*args)
-        except (ValueError, OverflowError, TypeError) as error:
-            found.append((type(error).__name__, str(error)))
-    return x + len(found), found
-
-
 class Angle:
     def __init__(self, v):
         self.v = v
@@ -288,12 +262,6 @@ def mathematics_of_sizes(x):
         int(math.log2(d)),
         math.prod([x, 2, x]),
     )
-
-
-@programs(tensor(1), graphs=None)
-def mathematics_of_data(x):
-    y = x.abs() + 1
-    return math.sqrt(y), math.floor(y), torch.tensor(math.exp(y.item()))
 
 
 @pytest.mark.parametrize("case", programs.parameters())

@@ -9,9 +9,7 @@ import sys
 import warnings
 
 import pytest
-import torch
 
-import dynamo_lite as dl
 from programs import check, tensor
 from table import Table
 
@@ -52,50 +50,12 @@ def print_to_a_stream(x):
     return y * 2, stream.getvalue()
 
 
-@programs(tensor(2), graphs=2, breaks=1)
-def print_of_what_is_computed(x):
-    y = x + 1
-    print(y.shape, y)
-    return y * 2
-
-
-@programs(tensor(2), graphs=(2, 4))
-def print_in_a_loop(x):
-    for i in range(3):
-        x = x + i
-        print(i)
-    return x
-
-
-@programs(tensor(2), graphs=(2, 3))
-def print_in_a_callee(x):
-    def noisy(v):
-        print("callee")
-        return v * 2
-
-    return noisy(x + 1) + 1
-
-
 @programs(tensor(2), graphs=None)
 def write_to_stdout(x):
     y = x + 1
     sys.stdout.write("text\n")
     sys.stdout.flush()
     return y
-
-
-@programs(tensor(2), graphs=1)
-def print_while_not_compiling(x):
-    if not dl.is_compiling():
-        pass
-    return x + 1
-
-
-@programs(tensor(2), graphs=None, cut=False)
-def a_warning(x):
-    y = x + 1
-    warnings.warn("careful", UserWarning, stacklevel=1)
-    return y * 2
 
 
 @programs(tensor(2), graphs=None, cut=False)
@@ -123,46 +83,6 @@ def test_a_warning_is_given_once():
         return x + 1
 
     check(fn, tensor(2), graphs=None, recompiles=True, watch=[(sys.modules[__name__], "_warned")])
-
-
-_seen: set = set()
-
-
-def test_a_warning_is_given_once_for_each_message():
-    def fn(x, n):
-        y = x * n
-        if n not in _seen:
-            _seen.add(n)
-            warnings.warn(f"first {n}", stacklevel=1)
-        return y + 1
-
-    check(
-        fn,
-        tensor(2),
-        1,
-        graphs=None,
-        recompiles=True,
-        others=[(tensor(2), 2), (tensor(2), 1)],
-        watch=[(sys.modules[__name__], "_seen")],
-    )
-
-
-@programs(tensor(2), graphs=None, cut=False)
-def warnings_are_caught(x):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        y = x + 1
-        warnings.warn("inside", stacklevel=1)
-    return y, [str(each.message) for each in caught]
-
-
-@programs(tensor(2), graphs=None, cut=False)
-def warnings_are_ignored(x):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        y = torch.sin(x)
-        warnings.warn("unheard", stacklevel=1)
-    return y + 1
 
 
 @programs(tensor(2))
@@ -216,23 +136,6 @@ def test_a_logger_is_turned_on_between_calls():
 
 
 @programs(tensor(2))
-def the_level_of_a_logger(x):
-    return x + 1, silent.level, silent.name, logging.DEBUG
-
-
-@programs(tensor(2))
-def nullcontext_in_every_form(x):
-    with contextlib.nullcontext():
-        x = x + 1
-    with contextlib.nullcontext(5) as n:
-        x = x * n
-    context = contextlib.nullcontext() if n == 5 else torch.no_grad()
-    with context as nothing:
-        x = x - 1
-    return x, nothing
-
-
-@programs(tensor(2))
 def suppress_swallows_only_its_own(x):
     log = []
     with contextlib.suppress(KeyError, ValueError):
@@ -247,16 +150,6 @@ def suppress_swallows_only_its_own(x):
     with contextlib.suppress():  # noqa: B022
         log.append(3)
     return x + len(log), log
-
-
-@programs(tensor(2))
-def suppress_in_a_function(x):
-    def find(table, key):
-        with contextlib.suppress(KeyError):
-            return table[key]
-        return 7
-
-    return x * find({"a": 2}, "a") + find({}, "b")
 
 
 class Door:
@@ -287,15 +180,6 @@ def output_is_redirected(x):
         y = x + 1
         print("inside")
     print("outside")
-    return y * 2, stream.getvalue()
-
-
-@programs(tensor(2), graphs=None)
-def errors_are_redirected(x):
-    stream = io.StringIO()
-    with contextlib.redirect_stderr(stream):
-        y = x + 1
-        print("inside", file=sys.stderr)
     return y * 2, stream.getvalue()
 
 
@@ -345,20 +229,6 @@ def a_context_decorator(x):
     with timer as t:
         y = f(x)
     return y + 1, t.entered
-
-
-@programs(tensor(2), graphs=None)
-def a_stream_of_text(x):
-    stream = io.StringIO("a\nb")
-    lines = [line for line in stream]
-    return x + len(lines), lines
-
-
-@programs(tensor(2), graphs=None)
-def a_stream_of_bytes(x):
-    stream = io.BytesIO()
-    stream.write(b"abc")
-    return x + stream.tell(), stream.getvalue()
 
 
 @pytest.mark.parametrize("case", programs.parameters())

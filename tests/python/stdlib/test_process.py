@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import gc
 import os
 import pathlib
-import platform
 import random
 import secrets
 import sys
@@ -14,7 +12,6 @@ import tempfile
 import threading
 import time
 import uuid
-import weakref
 
 import numpy
 import pytest
@@ -24,69 +21,6 @@ from programs import check, tensor
 from table import Table
 
 programs = Table()
-
-
-@programs(tensor(2), graphs=None, recompiles=True)
-def random_numbers_of_python(x):
-    a = random.random()
-    b = random.randint(1, 6), random.choice("abc"), random.uniform(0, 1), random.gauss(0, 1), random.sample(range(9), 3)
-    return x * a, b
-
-
-@programs(tensor(2), graphs=None, recompiles=True)
-def random_numbers_in_turn(x):
-    y = x + random.random()
-    z = y * random.random()
-    items = [1, 2, 3, 4]
-    random.shuffle(items)
-    return z + random.randrange(5), items
-
-
-@programs(tensor(2), graphs=None, recompiles=True)
-def random_numbers_with_a_seed(x):
-    random.seed(7)
-    a = random.random()
-    state = random.getstate()
-    b = random.random()
-    random.setstate(state)
-    return x + a, b == random.random()
-
-
-@programs(tensor(2), graphs=None)
-def a_generator_of_random_numbers(x):
-    own = random.Random(3)
-    return x * own.random(), own.randint(1, 9), own.choice([1, 2])
-
-
-shared = random.Random(5)
-
-
-def test_a_generator_held_outside_goes_on():
-    def build():
-        own = random.Random(3)
-
-        def fn(x):
-            return x * own.random(), own.randint(1, 100)
-
-        return fn
-
-    check(build, tensor(2), build=True, graphs=None, calls=3, recompiles=True)
-
-
-@programs(tensor(2), graphs=None, recompiles=True)
-def a_random_branch(x):
-    if random.random() < 0.5:
-        return x + 1
-    return x - 1
-
-
-@programs(tensor(2), graphs=None, recompiles=True)
-def random_numbers_in_a_loop(x):
-    for _ in range(3):
-        if random.random() > 0.3:
-            x = x + 1
-        x = x * 2
-    return x
 
 
 @programs(tensor(2), graphs=None, recompiles=True)
@@ -110,14 +44,6 @@ def time_goes_on(x):
     y = x + 1
     took = time.perf_counter() - start
     return y, took >= 0, time.time() > 0, time.monotonic() > 0
-
-
-@programs(tensor(2), graphs=None)
-def time_is_asked_each_time(x):
-    a = time.time_ns()
-    y = x * 2
-    time.sleep(0.001)
-    return y, time.time_ns() > a
 
 
 @programs(tensor(2), graphs=None)
@@ -156,14 +82,6 @@ def test_the_environment_is_read_in_a_graph():
     check(fn, tensor(2), graphs=1)
 
 
-@programs(tensor(2), graphs=None)
-def the_environment_is_written(x):
-    os.environ["DL_TEST_X"] = "1"
-    y = x + 1
-    del os.environ["DL_TEST_X"]
-    return y, "DL_TEST_X" in os.environ
-
-
 @programs(tensor(2), graphs=(1, 2))
 def paths_as_text(x):
     a = (
@@ -196,14 +114,6 @@ def files(x):
     return y * n, there, os.path.exists(path)
 
 
-@programs(tensor(2), graphs=None, recompiles=True)  # the folder's name is another in each call
-def tensors_in_a_file(x):
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "t.pt")
-        torch.save({"x": x + 1}, path)
-        return torch.load(path)["x"] * 2
-
-
 @programs(tensor(2))
 def facts_of_the_interpreter(x):
     newer = sys.version_info >= (3, 8)
@@ -219,41 +129,9 @@ def facts_of_the_interpreter(x):
     )
 
 
-@programs(tensor(2), graphs=None)
-def facts_that_calls_tell(x):
-    return (
-        x + 1,
-        sys.getrecursionlimit() > 0,
-        platform.system() == "",
-        os.getpid() == os.getpid(),
-        os.cpu_count() is None,
-        sys.getsizeof([]) > 0,
-    )
-
-
 @programs(tensor(2))
 def modules_by_name(x):
     return x + 1, "torch" in sys.modules, sys.modules["math"].pi, sys.modules[__name__].tensor is tensor
-
-
-@programs(tensor(2), graphs=None)
-def garbage_is_collected(x):
-    y = x + 1
-    gc.collect()
-    return y * 2, gc.isenabled()
-
-
-class Thing:
-    pass
-
-
-@programs(tensor(2), graphs=None)
-def weak_references(x):
-    thing = Thing()
-    ref = weakref.ref(thing)
-    same = ref() is thing
-    del thing
-    return x + 1, same
 
 
 @programs(tensor(2), graphs=None)
@@ -272,15 +150,6 @@ def a_lock_is_held(x):
         y = x + 1
         held = lock.locked()
     return y * 2, held, lock.locked()
-
-
-local = threading.local()
-
-
-@programs(tensor(2), graphs=None)
-def a_value_of_a_thread(x):
-    local.n = getattr(local, "n", 1) * 0 + 3
-    return x * local.n
 
 
 @programs(tensor(2), graphs=None)

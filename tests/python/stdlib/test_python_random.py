@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import random
 from unittest import mock
 
@@ -64,11 +63,6 @@ def numbers_for_each_item(x):
     return [x * random.random() for _ in range(3)], random.getrandbits(5)
 
 
-@programs(tensor(4), calls=4, breaks=0, recompiles=True, all_graphs=1)
-def texts_of_numbers(x):
-    return x + 1, f"{random.random():.3f} and {random.randint(0, 9)}"
-
-
 @programs(tensor(9), calls=4, breaks=0, recompiles=True, all_graphs=1)
 def a_crop(x):
     start = random.randint(0, x.shape[0] - 4)
@@ -117,14 +111,6 @@ def a_branch(x):
     return y * random.random()
 
 
-@programs(tensor(4), calls=6, graphs=(1, 4), breaks=(1, 6), recompiles=True)
-def a_loop_until_they_differ(x):
-    first = second = random.randrange(3)
-    while first == second:
-        second = random.randrange(3)
-    return x * 2, first, second
-
-
 @programs(tensor(4), calls=4, graphs=(1, 3), breaks=(1, 3), recompiles=True)
 def an_index_of_a_list(x):
     return x * [1.0, 2.0, 3.0, 4.0][random.randint(0, 3)]
@@ -145,21 +131,6 @@ def one_made_inside(x):
     return x * rng.random() + rng.randint(1, 3), rng.choice(items), rng.sample(range(9), 3)[0:0], items, rng.gauss(0, 1)
 
 
-@programs(tensor(4), graphs=1, breaks=2, recompiles=True)
-def what_is_left_of_one_made_inside(x):
-    rng = random.Random("seed")
-    rng.random()
-    return x * 2, rng, rng.choices([1, 2, 3], weights=[1, 2, 3], k=4)
-
-
-@programs(tensor(4), graphs=1, breaks=3, recompiles=True)
-def one_made_inside_is_seeded_again(x):
-    rng = random.Random(1)
-    first = rng.random()
-    rng.seed(1)
-    return x * first, first == rng.random()
-
-
 def draws_from_a_helper(x):
     return x * random.random()
 
@@ -169,12 +140,6 @@ def breaks_between(x):
     y = draws_from_a_helper(x)
     dl.graph_break()
     return y * random.random()
-
-
-@programs(tensor(4), calls=3, breaks=0, recompiles=True, all_graphs=1)
-def in_a_generator(x):
-    numbers = (random.random() for _ in itertools.count())
-    return x * next(numbers) + next(numbers)
 
 
 @programs(tensor(4), calls=3, graphs=(1, 2), breaks=(1, 2))

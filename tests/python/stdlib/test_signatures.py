@@ -44,7 +44,6 @@ class Layer(torch.nn.Module):
 
 
 layer = Layer()
-FOUND = inspect.signature(helper)
 
 
 @programs(tensor(2), recompiles=True)
@@ -58,31 +57,12 @@ def of_functions_inside(x):
 
 
 @programs(tensor(2))
-def of_lambdas_and_decorated_functions(x):
-    @passing
-    def inner(a, b):
-        return a
-
-    kinds = [p.kind.name for p in inspect.signature(lambda a, *b, **c: a).parameters.values()]
-    return x + len(inspect.signature(inner).parameters), kinds
-
-
-@programs(tensor(2))
 def of_everything_that_is_called(x):
     partial = inspect.signature(functools.partial(helper, 1, c=2))
     callables = (wrapped, Called(), layer.forward, Layer, layer, Called.__call__, int.from_bytes)
     names = [list(inspect.signature(each).parameters) for each in callables[:-1]]
     raw = inspect.signature(wrapped, follow_wrapped=False)
     return x + 1, names, list(raw.parameters), list(partial.parameters), partial.parameters["c"].default
-
-
-@programs(tensor(2), breaks=1, recompiles=True)
-def of_a_method_inside(x):
-    class Thing:
-        def f(self, a, b=2):
-            return a
-
-    return x + len(inspect.signature(Thing().f).parameters), len(inspect.signature(Thing.f).parameters)
 
 
 @programs(tensor(2))
@@ -108,39 +88,9 @@ def what_does_not_bind(x):
 
 
 @programs(tensor(2))
-def replaced_and_annotated(x):
-    signature = inspect.signature(helper)
-    shorter = signature.replace(parameters=list(signature.parameters.values())[:2])
-    annotated = signature.parameters["c"].annotation, signature.return_annotation
-    return x + 1, str(shorter), annotated, str(signature), repr(signature.parameters["c"])
-
-
-@programs(tensor(2))
-def made_from_parameters(x):
-    parameter = inspect.Parameter("a", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=3)
-    signature = inspect.Signature([parameter])
-    return x + signature.parameters["a"].default, str(signature), signature == inspect.signature(lambda a=3: a)
-
-
-@programs(tensor(2))
-def found_outside(x):
-    return x + len(FOUND.parameters), FOUND.bind(x, 2).args[1], FOUND.parameters["b"].default, FOUND
-
-
-@programs(tensor(2))
 def argument_specifications(x):
     found = inspect.getfullargspec(helper)
     return x + len(found.args), found.varargs, found.varkw, found.defaults, found.kwonlydefaults
-
-
-@programs(tensor(2), recompiles=True)
-def defaults_of_a_function_inside(x):
-    def inner(a, b=x, *, c=2):
-        return c
-
-    inner.__kwdefaults__["c"] = 5
-    plain = (lambda: 0).__kwdefaults__, (lambda: 0).__defaults__
-    return x + inner(1), inner.__defaults__[0] is x, inner, inner.__kwdefaults__, inner.__defaults__, plain
 
 
 @programs(tensor(2))
@@ -200,18 +150,3 @@ def test_defaults_that_change_between_calls():
     assert torch.equal(compiled(x, function), x + 2)
     function.__defaults__ = (7,)
     assert torch.equal(compiled(x, function), x + 7)
-
-
-def test_a_global_that_comes_and_goes():
-    def fn(x):
-        global PASSING
-        PASSING = x.shape[0]
-        y = x + PASSING
-        del PASSING
-        return y
-
-    check(fn, tensor(3))
-    globals()["PASSING"] = 1
-    compiled = dl.compile(fn, backend="eager")
-    compiled(tensor(3))
-    assert "PASSING" not in globals()

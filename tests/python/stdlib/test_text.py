@@ -7,7 +7,6 @@ import enum
 import json
 import re
 import string
-import textwrap
 import types
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ import pytest
 import torch
 from torch.torch_version import TorchVersion
 
-from programs import check, tensor
+from programs import tensor
 from table import Table
 
 programs = Table()
@@ -99,24 +98,6 @@ def methods_that_ask(x):
     return x + 1, facts
 
 
-@programs(tensor(2))
-def methods_that_fail(x):
-    found = []
-    for call in (
-        lambda: "abc".index("z"),
-        lambda: "a".join([1]),
-        lambda: "a" + 1,
-        lambda: "abc"[9],
-        lambda: "a".nothing,
-        lambda: "é".encode("ascii"),
-    ):
-        try:
-            call()
-        except (ValueError, TypeError, IndexError, AttributeError) as error:
-            found.append((type(error).__name__, str(error)))
-    return x + len(found), found
-
-
 @programs(tensor(2), ["a", "b"])
 def join_of_many_things(x, names):
     a = (
@@ -127,25 +108,6 @@ def join_of_many_things(x, names):
         "|".join({"k": 1, "l": 2}),
     )
     return x + len(a), a, "-".join("abc"), "-".join(reversed(names)), ",".join(())
-
-
-@programs(tensor(2), "a")
-def text_compared_and_multiplied(x, s):
-    return (
-        x + 1,
-        s * 3,
-        2 * s,
-        s + "b",
-        s < "b",
-        s == "a",
-        s != "a",
-        "a" in s,
-        "z" not in s,
-        max(s, "c"),
-        s >= "B",
-        bool(""),
-        bool(s),
-    )
 
 
 @programs(tensor(2), "key", 3, others=[(tensor(2), "other", 4)])
@@ -181,15 +143,6 @@ def translate_and_templates(x):
     return x + 1, a, b
 
 
-@programs(tensor(2), graphs=None)
-def a_formatter_object(x):
-    return (
-        x + 1,
-        string.Formatter().format("{0}-{name:>4}-{1!r}", 1, "b", name="n"),
-        [*string.Formatter().parse("a{b!r:c}")],
-    )
-
-
 @programs(tensor(2), b"abc")
 def methods_of_bytes(x, data):
     a = (
@@ -214,14 +167,6 @@ def methods_of_bytes(x, data):
         data == b"abc",
     )
     return x + data[0], a, b
-
-
-@programs(tensor(2), graphs=None)
-def bytes_that_fail(x):
-    try:
-        b"\xff".decode("utf8")
-    except UnicodeDecodeError as error:
-        return x + 1, str(error), error.start
 
 
 @programs(tensor(2), "abc12 d3", others=[(tensor(2), "x9")])
@@ -344,64 +289,6 @@ def a_wrong_pattern(x):
 def json_there_and_back(x, table):
     text = json.dumps(table, sort_keys=True)
     return x + len(text), text, json.loads('{"k": [1, 2]}')["k"], json.loads(text) == table
-
-
-@programs(tensor(2))
-def text_is_wrapped(x):
-    return x + 1, textwrap.dedent("  a\n  b"), textwrap.indent("a\nb", "> "), textwrap.shorten("hello world foo", 11)
-
-
-@programs(tensor(2), "mean", others=[(tensor(2), "sum"), (tensor(2), "max")])
-def text_chooses_an_operation(x, how):
-    match how:
-        case "mean":
-            return x.mean()
-        case "sum" | "total":
-            return x.sum()
-    return getattr(torch_like, how)(x) if how in dir(torch_like) else x.max()
-
-
-class torch_like:
-    pass
-
-
-class Name(str):
-    def __new__(cls, text, tag=None):
-        made = super().__new__(cls, text)
-        made.tag = tag
-        return made
-
-    def shout(self):
-        return self.upper() + "!"
-
-
-@programs(tensor(2), Name("ab", 3), graphs=None)
-def a_subclass_of_str(x, name):
-    return (
-        x + len(name),
-        name.shout(),
-        name.tag,
-        name == "ab",
-        f"{name}-",
-        name + "c",
-        {name: 1}["ab"],
-        isinstance(name, str),
-    )
-
-
-def test_text_that_is_equal_but_another_object():
-    def fn(x, key, table):
-        return x * table[key], key in table, key == "long key"
-
-    check(
-        fn,
-        tensor(2),
-        "long key",
-        {"long key": 2},
-        operators=1,
-        others=[(tensor(2), "long " + "".join("key"), {"long key": 2})],
-        all_graphs=1,
-    )
 
 
 class Telling(type):

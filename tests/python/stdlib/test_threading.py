@@ -37,15 +37,6 @@ class Depth(threading.local):
 DEPTH = Depth(3)
 
 
-class Deeper:
-    def __enter__(self):
-        self.before = DEPTH.depth
-        DEPTH.depth = 50
-
-    def __exit__(self, *error):
-        DEPTH.depth = self.before
-
-
 @programs(tensor(2))
 def what_is_there_is_read(x):
     return x + STATE.scale, hasattr(STATE, "other"), getattr(STATE, "other", 5)
@@ -70,21 +61,6 @@ def what_a_class_derived(x):
         return x * DEPTH.depth, DEPTH.twice, DEPTH.kind
     finally:
         DEPTH.depth -= 1
-
-
-@programs(tensor(2))
-def a_property_of_it(x):
-    DEPTH.twice = 10
-    y = x * DEPTH.depth
-    DEPTH.depth = 3
-    return y
-
-
-@programs(tensor(2))
-def a_context_that_writes_it(x):
-    with Deeper():
-        y = x * DEPTH.depth
-    return y + DEPTH.depth
 
 
 @programs(tensor(2), graphs=(0, 2))

@@ -51,7 +51,6 @@ class Items:
 
 scale, items = Scale(4), Items(1, 2, 3)
 scale_proxy, items_proxy = weakref.proxy(scale), weakref.proxy(items)
-heard_proxy = weakref.proxy(items, print)
 
 
 @programs(tensor(2), operators=2)
@@ -71,31 +70,6 @@ def classes_of_one_that_was_found(x):
 def items_of_one_that_was_found(x):
     texts = str(items_proxy), f"{items_proxy}"
     return items_proxy(x), len(items_proxy), items_proxy[1], [*items_proxy], 3 in items_proxy, bool(items_proxy), texts
-
-
-@programs(tensor(2), graphs=None, breaks=None)
-def operators_of_one_that_was_found(x):
-    equal = items_proxy == items, items_proxy == heard_proxy, items_proxy != heard_proxy, scale_proxy == scale
-    same = items_proxy is heard_proxy, items_proxy is weakref.proxy(items), heard_proxy is heard_proxy
-    return x + 1, equal, same, items_proxy + 3
-
-
-@programs(tensor(2), graphs=None, breaks=None)
-def what_one_can_not_do(x):
-    said = []
-    for act in (
-        lambda: scale_proxy.absent,
-        lambda: scale_proxy[0],
-        lambda: len(scale_proxy),
-        lambda: scale_proxy(x),
-        lambda: scale_proxy + 3,
-        lambda: {scale_proxy: 3},
-    ):
-        try:
-            act()
-        except (AttributeError, TypeError) as error:
-            said.append(str(error))
-    return x + 1, said
 
 
 @programs(tensor(2), graphs=None, breaks=None)
@@ -122,14 +96,6 @@ def dead(x):
         return proxy.apply(x)
     except ReferenceError:
         return x + 5
-
-
-@programs(tensor(2), graphs=None, breaks=None)
-def of_what_takes_none(x):
-    try:
-        weakref.proxy((1, 2))
-    except TypeError as error:
-        return x + 1, str(error)
 
 
 class Parent(nn.Module):
@@ -197,15 +163,3 @@ def test_one_reference_of_an_object():
 
     check(build, tensor(2), 0, others=[(tensor(2), 1), (tensor(2), 0)], build=True)
     check(build, tensor(2), 1, others=[(tensor(2), 0), (tensor(2), 1)], build=True)
-
-
-def test_references_that_are_given():
-    one, other = Scale(2), Scale(3)
-    first, second, heard = weakref.ref(one), weakref.ref(other), weakref.ref(one, print)
-
-    def fn(x, a, b):
-        return x + 1, a is b, a == b, a() is b()
-
-    compiled = dl.compile(fn, backend="eager")
-    for pair in ((first, second), (first, first), (second, first), (first, heard), (heard, first), (heard, heard)):
-        assert compiled(tensor(2), *pair)[1:] == fn(tensor(2), *pair)[1:]
