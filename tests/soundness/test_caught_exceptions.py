@@ -37,23 +37,6 @@ def test_an_exception_that_is_kept():
     check(fn, tensor(2), [], graphs=None)
 
 
-def test_an_exception_in_an_attribute():
-    def fn(x, holder):
-        y = x + 1
-        try:
-            y.shape[5]
-        except IndexError as error:
-            holder.error = error
-        return y * 2
-
-    def program(x):
-        holder = Holder()
-        y = fn(x, holder)
-        return y, len(lines_of(holder.error))
-
-    check(program, tensor(2), graphs=None)
-
-
 def test_an_exception_that_is_returned():
     def catches(x):
         try:
@@ -69,13 +52,6 @@ def test_an_exception_that_is_returned():
         return y, lines_of(error)[-2:], str(error)
 
     check(program, tensor(2), graphs=None)
-
-
-def test_an_exception_that_is_made_alone():
-    def fn(x):
-        return x + 1, ValueError("a", 1)
-
-    check(fn, tensor(2))
 
 
 def test_a_cause_that_is_kept():

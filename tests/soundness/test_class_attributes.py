@@ -71,40 +71,6 @@ def instances():
     return (lambda x: x * Thing().v), changes
 
 
-def instances_of_another_class():
-    class Thing:
-        def __new__(cls):
-            return object.__new__(Derived)
-
-        def __init__(self):
-            self.v = 2
-
-    class Derived(Thing):
-        def __init__(self):
-            self.v = 5
-
-    return (lambda x: (x * Thing().v, type(Thing()).__name__)), [lambda: delattr(Derived, "__init__")]
-
-
-def errors():
-    class Wrong(Exception):
-        pass
-
-    def fn(x):
-        try:
-            raise Wrong("a")
-        except Wrong as error:
-            return x + 1, error.args, str(error)
-
-    changes = [
-        lambda: setattr(Wrong, "__init__", CountsArguments()),
-        lambda: setattr(Wrong, "__init__", staticmethod(lambda text: None)),
-        lambda: setattr(Wrong, "__str__", staticmethod(lambda: "told")),
-        lambda: setattr(Wrong, "__str__", functools.partial(str, 3)),
-    ]
-    return fn, changes
-
-
 def operators():
     class Thing:
         pass
@@ -163,20 +129,6 @@ def attribute_access():
     return fn, changes
 
 
-def properties_that_raise():
-    class Thing:
-        @property
-        def v(self):
-            raise AttributeError("none yet")
-
-    thing = Thing()
-    changes = [
-        lambda: setattr(Thing, "__getattr__", lambda self, name: 4),
-        lambda: delattr(Thing, "__getattr__"),
-    ]
-    return (lambda x: x * getattr(thing, "v", 1)), changes
-
-
 def numbers():
     class Thing:
         pass
@@ -218,22 +170,6 @@ def truth_and_length():
         lambda: setattr(Thing, "__len__", CountsArguments(4)),
     ]
     return (lambda x: x + 1 if thing else x - 1), changes
-
-
-def questions_to_a_metaclass():
-    class Meta(type):
-        pass
-
-    class Asked(metaclass=Meta):
-        pass
-
-    changes = [
-        lambda: setattr(Meta, "__instancecheck__", CountsArguments()),
-        lambda: setattr(Meta, "__instancecheck__", staticmethod(lambda value: value == 3)),
-        lambda: setattr(Meta, "__subclasscheck__", functools.partial(lambda kind: kind is int)),
-        lambda: delattr(Meta, "__instancecheck__"),
-    ]
-    return (lambda x: (x + 1, isinstance(3, Asked), issubclass(int, Asked))), changes
 
 
 def keys():
@@ -293,78 +229,6 @@ def writes_of_attributes():
         lambda: setattr(Thing, "w", 3),
     ]
     return fn, changes
-
-
-def deletions_alone():
-    class Plain:
-        pass
-
-    class Thing:
-        w = Plain()
-
-    thing = Thing()
-    kept = Kept()
-
-    def fn(x):
-        del thing.v, thing.w
-        return x + 1, sorted(vars(thing)), list(kept.log)
-
-    def again():
-        vars(thing).update(v=1, w=2)
-
-    def changed(*change):
-        def act():
-            again()
-            setattr(*change)
-
-        return act
-
-    again()
-    fn_of_first, first = fn, [True]
-
-    def fn(x):
-        if first:
-            first.clear()
-            again()
-        return fn_of_first(x)
-
-    changes = [
-        again,
-        changed(Thing, "v", kept),
-        changed(Plain, "__delete__", lambda self, instance: kept.log.append("w")),
-        again,
-    ]
-    return fn, changes
-
-
-def iterators_that_begin_again():
-    class Thrice:
-        count = 0
-
-        def __iter__(self):
-            return self
-
-        def __next__(self):
-            self.count += 1
-            if self.count > 3:
-                self.count = 0
-                raise StopIteration
-            return self.count
-
-    class Items:
-        def __getitem__(self, at):
-            self.asked = self.asked + 1
-            return [1, 2][at]
-
-        asked = 0
-
-    thrice, items = Thrice(), Items()
-
-    def fn(x):
-        iterator = iter(items)
-        return x * sum(thrice), sum(thrice, 0.5), list(thrice), list(iterator), list(iterator), items.asked
-
-    return fn, []
 
 
 def mappings():
@@ -623,43 +487,10 @@ def members_given_to_functions_in_c():
     return fn, changes
 
 
-def members_of_two():
-    class Plain(enum.Enum):
-        A = 1
-
-    class Other(enum.Enum):
-        A = 1
-
-    class One(enum.IntEnum):
-        A = 1
-
-    class Two(enum.IntEnum):
-        A = 2
-
-    def fn(x):
-        found = outcomes_of(
-            *(lambda: Plain.A == Other.A, lambda: Plain.A != Other.A, lambda: Other.A != Plain.A),
-            *(lambda: Plain.A + Other.A, lambda: One.A + Two.A, lambda: One.A < Two.A, lambda: 1 < Two.A),
-            *(lambda: 1 + Two.A, lambda: Plain.A < Other.A, lambda: One.A == 1, lambda: Two.A != 2),
-        )
-        return x + 1, found
-
-    changes = [
-        lambda: setattr(Other, "__eq__", lambda self, other: True),
-        lambda: setattr(Other, "__radd__", lambda self, other: 5),
-        lambda: setattr(Two, "__radd__", lambda self, other: 55),
-        lambda: setattr(Two, "__gt__", lambda self, other: "greater"),
-        lambda: setattr(Plain, "__ne__", lambda self, other: "unlike"),
-    ]
-    return fn, changes
-
-
 PROGRAMS = (
-    *(instances, instances_of_another_class, errors, operators, attribute_access, properties_that_raise, numbers),
-    *(truth_and_length, questions_to_a_metaclass, keys, iterators_that_begin_again, mappings, numbers_of_a_class),
-    *(properties_without_a_part, writes_of_attributes, deletions_alone, class_methods_of_other_objects),
-    *(members_that_are_missing, encoders, members, members_that_are_numbers, members_of_two),
-    members_given_to_functions_in_c,
+    *(instances, operators, attribute_access, numbers, truth_and_length, keys, mappings, numbers_of_a_class),
+    *(properties_without_a_part, writes_of_attributes, class_methods_of_other_objects, members_that_are_missing),
+    *(encoders, members, members_that_are_numbers, members_given_to_functions_in_c),
 )
 
 

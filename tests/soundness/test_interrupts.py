@@ -216,29 +216,6 @@ def test_error_while_another_is_handled():
     assert events == ["finally"]
 
 
-def test_error_where_one_is_raised_again():
-    def fails():
-        raise LookupError("first")
-
-    fails = dl.disable(fails)
-
-    def fn(x, events):
-        try:
-            x = x + 1
-            fails()
-        except LookupError:
-            events.append("handled")
-            x = x * 2
-        finally:
-            events.append("finally")
-        return x
-
-    events = []
-    with pytest.raises(dl.exc.BackendCompilerFailed):
-        dl.compile(fn, backend=failing_at(2, broken))(tensor(2), events)
-    assert events[-1] == "finally"
-
-
 def test_signal_while_an_operator_is_traced(alarm):
     rings = [1]
 
@@ -312,8 +289,7 @@ def test_handlers_of_other_kinds(kind):
         signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.parametrize("allocations", [300, 1000, 3000])
-def test_finalizers_see_tensors(allocations):
+def test_finalizers_see_tensors():
     """Those of garbage that a collection would find while a frame is translated."""
     found = []
 
@@ -334,7 +310,7 @@ def test_finalizers_see_tensors(allocations):
     try:
         for _ in range(10):
             Cycle()
-        gc.set_threshold(gc.get_count()[0] + allocations)
+        gc.set_threshold(gc.get_count()[0] + 1000)
         gc.enable()
         compiled(torch.ones(100, 2))
         assert gc.isenabled()

@@ -97,16 +97,6 @@ def test_the_answer_is_put_into_an_object():
     check(fn, tensor(3), graphs=2, watch=["STATE"])
 
 
-def test_something_is_computed_of_the_answer():
-    def fn(x):
-        at = {"index": int(is_compiling())}
-        x = x + 1
-        dl.graph_break()
-        return x + [1][at["index"]]
-
-    check(fn, tensor(3), graphs=2)
-
-
 def test_a_break_inside_of_the_callee_that_asked():
     def inner(x):
         told = is_compiling()
@@ -117,33 +107,6 @@ def test_a_break_inside_of_the_callee_that_asked():
         return x * 2
 
     check(lambda x: inner(x * 3) + 1, tensor(3), graphs=2)
-
-
-def test_a_generator_asked():
-    def numbers():
-        if is_compiling():
-            yield 1
-        yield 2
-
-    def fn(x):
-        y = x + next(numbers())
-        dl.graph_break()
-        return y + 1
-
-    check(fn, tensor(3), graphs=2)
-
-
-def test_two_questions_of_which_one_leads_to_the_other():
-    def fn(x):
-        first = is_compiling()
-        second = first or is_compiling()
-        y = x + 1
-        dl.graph_break()
-        if first or second:
-            raise RuntimeError("only where it is compiled")
-        return y * 2
-
-    check(fn, tensor(3), graphs=2)
 
 
 def test_what_raises_where_it_is_told_is_in_a_graph():

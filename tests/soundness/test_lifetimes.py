@@ -83,17 +83,6 @@ def test_a_variable_of_a_callee_lives_to_its_end():
     run_both(fn)
 
 
-def test_a_variable_that_is_bound_to_something_else():
-    def fn(x, items):
-        told = items.pop()
-        LOG.append("before")
-        told = None
-        LOG.append("after")
-        return x + 1, told
-
-    run_both(fn, lambda: [Told("item")])
-
-
 def test_a_result_that_nobody_takes():
     def fn(x, items):
         items.pop()
@@ -121,15 +110,6 @@ def _left_by_break(x):
     return (x,)
 
 
-def _left_before_a_break(x):
-    for each in waiting(3):
-        if each == 1:
-            break
-    LOG.append("after")
-    dl.graph_break()
-    return (x + 1,)
-
-
 def _bound_to_something_else(x):
     generator = waiting(3)
     next(generator)
@@ -153,9 +133,7 @@ def _not_bound(x):
     return (x,)
 
 
-@pytest.mark.parametrize(
-    "fn", [_left_by_break, _left_before_a_break, _bound_to_something_else, _to_the_end, _not_bound]
-)
+@pytest.mark.parametrize("fn", [_left_by_break, _bound_to_something_else, _to_the_end, _not_bound])
 def test_generators_that_are_dropped_in_two_blocks(fn):
     run_both(fn)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import weakref
 
 import pytest
@@ -48,16 +47,6 @@ def a_variable_is_written(x):
 
 
 @programs(tensor(2), graphs=None, recompiles=True)
-def variables_are_swapped(x):
-    x = begin(x)
-    one, two = Dies(1), Dies(2)
-    one, two = two, one
-    x = x + len(LOG)
-    one = two
-    return x * len(LOG), list(LOG), one.n
-
-
-@programs(tensor(2), graphs=None, recompiles=True)
 def a_loop_lets_go_of_what_it_made_before(x):
     x = begin(x)
     for at in range(3):
@@ -86,19 +75,6 @@ def a_list_is_cleared(x):
     x = x + len(LOG)
     items.clear()
     return x + len(LOG), list(LOG), one
-
-
-@delayed(tensor(2), graphs=None, recompiles=True)
-def containers_in_containers(x):
-    x = begin(x)
-    table = {"a": [Dies(1)], "b": (Dies(2),), "c": {Dies(3)}}
-    x = x + len(LOG)
-    table.pop("a")
-    x = x + len(LOG)
-    table["b"] = None
-    x = x + len(LOG)
-    table.clear()
-    return x + len(LOG), list(LOG)
 
 
 @delayed(tensor(2), graphs=None, recompiles=True)
@@ -203,69 +179,6 @@ def a_finalizer_by_weakref(x):
     return x + len(LOG), held.alive, thing
 
 
-class Holder:
-    items = None
-
-
-@programs(tensor(2), graphs=None, recompiles=True)
-def what_a_container_holds_that_was_found(x):
-    x = begin(x)
-    Holder.items = [(Dies(1),)]
-    x = x + len(LOG)
-    for each in Holder.items:
-        x = x * each[0].n
-    each = None
-    x = x + len(LOG)
-    Holder.items = None
-    return x + len(LOG), list(LOG), each
-
-
-@delayed(tensor(2), graphs=None, recompiles=True)
-def defaults_of_functions_have_it(x):
-    x = begin(x)
-    functions = [lambda one=Dies(at): one.n for at in range(2)]  # noqa: B008
-    x = x + functions[0]() + functions[1]()
-    functions.pop()
-    x = x + len(LOG)
-    functions.clear()
-    return x + len(LOG), list(LOG)
-
-
-@programs(tensor(2), graphs=None, recompiles=True)
-def a_partial_has_it(x):
-    x = begin(x)
-    scale = functools.partial(lambda one, v: v * one.n, Dies(2))
-    x = scale(x) + len(LOG)
-    scale = None
-    return x + len(LOG), list(LOG), scale
-
-
-@programs(tensor(2), graphs=None, recompiles=True)
-def a_generator_in_a_block_had_it(x):
-    @contextlib.contextmanager
-    def holding(one):
-        yield one
-
-    x = begin(x)
-    with holding(Dies(1)) as one:
-        x = x * one.n
-    x = x + len(LOG)
-    one = None
-    return x + len(LOG), list(LOG), one
-
-
-@programs(tensor(2), graphs=None, recompiles=True)
-def a_loop_until_the_end(x):
-    x = begin(x)
-    one, at = Dies(0), 0
-    while at < 3:
-        one, at = Dies(at), at + 1
-        x = x + len(LOG)
-    else:
-        one = None
-    return x + len(LOG), list(LOG), one
-
-
 @programs(tensor(2), graphs=None, recompiles=True)
 def a_cell_is_written_by_a_callee(x):
     x = begin(x)
@@ -277,16 +190,6 @@ def a_cell_is_written_by_a_callee(x):
         return len(LOG)
 
     return x + write() + len(LOG), list(LOG), one.n
-
-
-@programs(tensor(2), graphs=None, recompiles=True)
-def a_weak_reference_does_not_hold_it(x):
-    x = begin(x)
-    one = Dies(1)
-    ref = weakref.ref(one)
-    x = x * ref().n + len(LOG)
-    one = None
-    return x + len(LOG), ref() is None, one
 
 
 @programs(tensor(2), graphs=None, recompiles=True)
@@ -302,18 +205,6 @@ def a_frame_that_is_over_does_not_hold_it(x):
     x = begin(x)
     use = make(Dies(1))
     return x * use() + len(LOG), list(LOG)
-
-
-@programs(tensor(2), graphs=None, recompiles=True)
-def a_handler_lets_go_of_it(x):
-    x = begin(x)
-    try:
-        one = Dies(1)
-        raise ValueError(one.n)
-    except ValueError:
-        del one
-        x = x + len(LOG)
-    return x + len(LOG), list(LOG)
 
 
 @pytest.mark.parametrize("case", programs.parameters())

@@ -26,26 +26,6 @@ class Manager:
         self.log.append("exit" if kind is None else kind.__name__)
 
 
-def test_extended_slice_of_another_size():
-    def fn(x, items):
-        y = x + 1
-        items[::2] = [y, 1, 2]
-        return y
-
-    check(fn, tensor(2), [1, 2, 3], graphs=None)
-
-
-def test_extended_slice_of_another_size_in_try():
-    def fn(x, items):
-        try:
-            items[::2] = [x + 1]
-        except ValueError as error:
-            items.append(str(error))
-        return x * 2
-
-    check(fn, tensor(2), [1, 2, 3])
-
-
 def test_no_exception_is_handled_after_one_left_a_with():
     def fn(x, log):
         y = x * 2
@@ -109,34 +89,6 @@ def test_global_that_was_deleted_in_a_handler():
         return error  # noqa: F821
 
     check(fn, tensor(2), [], graphs=None)
-
-
-def test_send_to_a_generator_that_has_not_started():
-    def fn(x):
-        def produce():
-            got = yield x
-            yield got
-
-        generator = produce()
-        try:
-            generator.send(x * 2)
-        except TypeError as error:
-            return str(error), x + 1, list(generator)
-        return x
-
-    check(fn, tensor(2), graphs=None)
-
-
-def test_send_none_to_a_generator_that_has_not_started():
-    def fn(x):
-        def produce():
-            got = yield x
-            yield got * 2
-
-        generator = produce()
-        return generator.send(None), generator.send(x + 1)
-
-    check(fn, tensor(2))
 
 
 def test_delete_an_item_that_is_not_there_another_time():
@@ -285,40 +237,6 @@ def test_end_of_iterator_while_an_exception_is_handled(make, how):
         return x + 1
 
     check(fn, tensor(2), make, how, [])
-
-
-def test_stop_iteration_that_leaves_a_generator():
-    def fn(x, seen):
-        def items():
-            raise StopIteration(x)
-            yield
-
-        try:
-            next(items())
-        except RuntimeError as error:
-            seen.append(error.__suppress_context__)
-            seen.append(error.__cause__ is error.__context__)
-        return x + 1
-
-    check(fn, tensor(2), [])
-
-
-class Empty(Exception):
-    def __len__(self):
-        return 0
-
-
-class Untrue(Exception):
-    def __bool__(self):
-        return False
-
-
-@pytest.mark.parametrize("kind, breaks", [(Exception, 0), (Empty, 1), (Untrue, 1)])
-def test_truth_of_an_exception_is_what_its_class_says(kind, breaks):
-    def fn(x, kind):
-        return x + 1 if kind() else x - 1
-
-    check(fn, tensor(2), kind, breaks=breaks)
 
 
 def test_operator_that_fails_says_nothing_of_fake_tensors():

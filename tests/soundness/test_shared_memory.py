@@ -35,15 +35,6 @@ def test_a_view_that_comes_before_the_write():
     check(fn, x, [x[1:]], graphs=(1, 2), breaks=1)
 
 
-def test_all_at_once():
-    def fn(x, view):
-        y = x.add_(view.sum())
-        return y * 2
-
-    x = tensor(4)
-    check(fn, x, x[1:], graphs=None)
-
-
 def test_written_through_the_view():
     def fn(x, parts):
         y = x.sin()
@@ -101,17 +92,3 @@ def test_another_call_has_other_memory():
 
     x = tensor(4)
     check(fn, tensor(4), [tensor(3, seed=1)], others=[(x, [x[1:]]), (tensor(4), [tensor(3, seed=1)])], graphs=1)
-
-
-def test_after_a_handler():
-    def fn(x, parts):
-        try:
-            x.add_(1)
-            y = parts[0] * 2
-            z = y.sin()
-        finally:
-            x.add_(1)
-        return z
-
-    x = tensor(4)
-    check(fn, x, [x[1:]], graphs=None)

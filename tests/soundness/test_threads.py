@@ -137,25 +137,6 @@ def test_grad_mode_is_each_threads_own():
     together(work)
 
 
-def test_exceptions_on_all_threads():
-    def raises(x, n):
-        y = x + 1
-        raise ValueError(n, y.dim())
-
-    compiled = dl.compile(raises, backend=Recorder())
-
-    def work(number):
-        for _ in range(10):
-            try:
-                compiled(torch.ones(2), number)
-            except ValueError as error:
-                assert error.args == (number, 1)
-            else:
-                raise AssertionError("nothing was raised")
-
-    together(work)
-
-
 def test_enable_on_all_threads_then_off():
     recorder = Recorder()
 
