@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from dynamo_lite import _C
+from dynamo_lite.runtime.shared_memory import memory_of
 
 from .aot import aot, run_aten
 
@@ -203,11 +204,12 @@ def _devices(gm: torch.fx.GraphModule) -> dict[torch.device, torch.fx.Node]:
 
 def mutated_inputs(graph: torch.fx.Graph) -> set[int]:
     """Positions of the inputs whose memory the operators of an ATen graph mutate."""
-    owners: dict[int, set[int]] = {}
+    owners: dict[int | None, set[int]] = {}
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     for at, node in enumerate(placeholders):
-        if isinstance(node.meta.get("val"), torch.Tensor):
-            owners.setdefault(node.meta["val"].untyped_storage()._cdata, set()).add(at)
+        memory = memory_of(node.meta.get("val"))
+        if memory is not None:
+            owners.setdefault(memory, set()).add(at)
     found: set[int] = set()
     for node in graph.nodes:
         if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
@@ -216,6 +218,6 @@ def mutated_inputs(graph: torch.fx.Graph) -> set[int]:
             if argument.is_write:
                 given = node.args[at] if at < len(node.args) else node.kwargs.get(argument.name)
                 for written in given if isinstance(given, (list, tuple)) else [given]:
-                    if isinstance(written, torch.fx.Node) and isinstance(written.meta.get("val"), torch.Tensor):
-                        found |= owners.get(written.meta["val"].untyped_storage()._cdata, set())
+                    if isinstance(written, torch.fx.Node):
+                        found |= owners.get(memory_of(written.meta.get("val")), set())
     return found

@@ -20,6 +20,8 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._pytree import tree_leaves
 
+from dynamo_lite.runtime.shared_memory import memory_of
+
 _aten = torch.ops.aten
 
 _LIMIT = 20_000
@@ -156,7 +158,7 @@ class _CachedDispatch:
         kind = type(result)
         sequence = kind if kind in (list, tuple) else getattr(kind, "_make", None)
         found = [result] if sequence is None else list(result)
-        memory = [_memory_of(arg) for arg in args]
+        memory = [memory_of(arg) for arg in args]
         tensors: list[_Result | None] = []
         for each in found:
             if each is None:
@@ -166,7 +168,7 @@ class _CachedDispatch:
                 return None
             if each.requires_grad or each._has_symbolic_sizes_strides or any(each is arg for arg in args):
                 return None
-            where = _memory_of(each)
+            where = memory_of(each)
             of = memory.index(where) if where in memory else None
             if memory.count(where) > 1 or (is_view and of is None):
                 return None
@@ -179,13 +181,9 @@ class _CachedDispatch:
         return results if alike else None
 
 
-def _memory_of(value: Any) -> int | None:
-    return value.untyped_storage()._cdata if isinstance(value, torch.Tensor) else None
-
-
 def _aliasing(args: Sequence[Any], found: list[Any]) -> list[int]:
     """For each tensor the index of the first one with the same memory."""
-    memory = [_memory_of(each) for each in (*tree_leaves(args), *found)]
+    memory = [memory_of(each) for each in (*tree_leaves(args), *found)]
     return [memory.index(each) for each in memory]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import linecache
 import logging
 import operator
@@ -42,7 +41,8 @@ from dynamo_lite.runtime.graph_functions import (
     vjp,
     with_data_of,
 )
-from dynamo_lite.runtime.inner_tensors import is_wrapper, leaves, storages
+from dynamo_lite.runtime.inner_tensors import is_wrapper
+from dynamo_lite.runtime.shared_memory import all_memory_of, memory_of, memory_ranges, overlap, overlaps_itself
 from dynamo_lite.shapes.expressions import Operation, compile_expression
 from dynamo_lite.shapes.float_formulas import Formula
 from dynamo_lite.shapes.number_guards import ComputedInt
@@ -152,30 +152,6 @@ class GraphInput:
     def example(self) -> Any:
         """The example input for the backend."""
         return self.value if self.is_tensor else self.fake
-
-
-_Range = tuple[int, int, int]
-
-
-def _addresses(value: torch.Tensor) -> list[_Range]:
-    """The storage and address range of a tensor; for a wrapper subclass, of its inner tensors too."""
-    storage = value.untyped_storage()
-    if is_wrapper(value):
-        return [(storage._cdata, 0, 0), *(found for each in leaves(value) for found in _addresses(each))]
-    begin = 0 if value.device.type == "meta" else storage.data_ptr()
-    return [(storage._cdata, begin, begin + storage.nbytes())]
-
-
-def _overlap(ones: list[_Range], others: list[_Range]) -> bool:
-    return any(
-        one[0] == other[0] or bool(one[1] and other[1]) and one[1] < other[2] and other[1] < one[2]
-        for one, other in itertools.product(ones, others)
-    )
-
-
-def _overlaps_itself(ranges: list[_Range]) -> bool:
-    """Whether two inner tensors of a tensor share memory."""
-    return any(_overlap([one], [other]) for one, other in itertools.combinations(ranges, 2))
 
 
 _tracing = threading.local()
@@ -354,7 +330,7 @@ class GraphBuilder:
         recorded so far get its ``detach()`` instead. Views would require gradients too: no other input may share its
         memory."""
         self.alone.add(given.source)
-        self._thawed.add(given.value.untyped_storage()._cdata)
+        self._thawed.add(memory_of(given.value))
         if given.node.users:
             with self.graph.inserting_after(self._last_placeholder):
                 data = self.graph.call_method("detach", (given.node,))
@@ -386,20 +362,20 @@ class GraphBuilder:
 
     def is_shared(self, fake: torch.Tensor) -> bool:
         """Whether several inputs share a tensor's memory: a backend can't know of which of them an output is a view."""
-        return fake.untyped_storage()._cdata in self._shared
+        return memory_of(fake) in self._shared
 
     def share(self, given: GraphInput, make: functools.partial[Any], by: Any) -> GraphInput:
         """Add an input that is another object (``by``) with the memory of an input. Neither may be written to."""
         self.shared_by = by
         with unset_fake_temporarily():
             value = make(given.value)
-        self._shared.add(given.fake.untyped_storage()._cdata)
+        self._shared.add(memory_of(given.fake))
         return self.create_input(make, value, given.source)
 
     def note_shared(self, owner: GraphInput, by: Any) -> None:
         """The existing tensor ``by`` shares an input's memory from here on. Neither may be written to."""
         self.shared_by = by
-        self._shared.add(owner.fake.untyped_storage()._cdata)
+        self._shared.add(memory_of(owner.fake))
 
     def cut_off(self, outputs: Iterable[torch.Tensor]) -> int:
         """The first step that replaced a tensor's data, if a graph with these outputs can't have that; 0: none."""
@@ -407,16 +383,16 @@ class GraphBuilder:
 
     def note_copy(self, fake: torch.Tensor, leaf: torch.Tensor) -> None:
         """In the graph a result and the leaf created from it have different memory; in eager it is the same."""
-        self._copied[fake.untyped_storage()._cdata] = False
-        self._copied[leaf.untyped_storage()._cdata] = True
+        self._copied[memory_of(fake)] = False
+        self._copied[memory_of(leaf)] = True
 
     def is_write_protected(self, fake: torch.Tensor) -> bool:
         """Whether the graph can't have writes into a tensor's memory."""
-        return fake.untyped_storage()._cdata in (*self._copied, *self._shared)
+        return memory_of(fake) in (*self._copied, *self._shared)
 
     def may_be_output(self, fake: torch.Tensor) -> bool:
         """Whether a tensor may be an output of the graph."""
-        return self._copied.get(fake.untyped_storage()._cdata, True)
+        return self._copied.get(memory_of(fake), True)
 
     def allows_writes(self, node: Any) -> bool:
         """Whether backends handle writes into a tensor that may have views."""
@@ -525,7 +501,7 @@ class GraphBuilder:
         self.fake_mode.__exit__(None, None, None)
 
     def _fake(self, source: Source, value: torch.Tensor, free: SymbolicDims | None) -> torch.Tensor:
-        shares = self._thawed and value.layout is torch.strided and value.untyped_storage()._cdata in self._thawed
+        shares = self._thawed and value.layout is torch.strided and memory_of(value) in self._thawed
         if shares:
             raise Unsupported(
                 UnsupportedValue("a tensor", "it shares memory with a leaf on which the program sets requires_grad")
@@ -648,8 +624,8 @@ class GraphBuilder:
 
     def all_in_storage(self, fake: torch.Tensor) -> list[GraphInput]:
         """All inputs that share a tensor's memory."""
-        memory = storages(fake)
-        return [each for each in self.tensors if not memory.isdisjoint(storages(each.fake))]
+        memory = all_memory_of(fake)
+        return [each for each in self.tensors if not memory.isdisjoint(all_memory_of(each.fake))]
 
     def is_resized(self, fake: torch.Tensor) -> bool:
         """Whether it is an input whose shape or strides were changed in place."""
@@ -659,8 +635,8 @@ class GraphBuilder:
         """Record that an operator wrote, or may have written, into tensors."""
         self.writes += 1
         for body in self.bodies:
-            memory = body.storages()
-            outside = [fake for fake in fakes if not (memory.isdisjoint(storages(fake)) or body.maps_over(fake))]
+            memory = body.existing_memory()
+            outside = [fake for fake in fakes if not (memory.isdisjoint(all_memory_of(fake)) or body.maps_over(fake))]
             if body.overwritten is not None:
                 body.overwritten += outside
             elif outside:
@@ -700,14 +676,14 @@ class GraphBuilder:
         if len(self.inputs) > 1 and any(each.may_share_memory for each in self.inputs):
             return 0  # a converted value may share memory with anything
         # Inner tensors without users were only checked, not used.
-        ranges = [(each, _addresses(each.value)) for each in self.tensors if each.node.users or not each.is_part]
-        steps = [each.step for each, mine in ranges if each.source in alone and _overlaps_itself(mine)]
+        ranges = [(each, memory_ranges(each.value)) for each in self.tensors if each.node.users or not each.is_part]
+        steps = [each.step for each, mine in ranges if each.source in alone and overlaps_itself(mine)]
         steps += [
             max(self._written.get(each.source, each.step), other.step)
             for each, mine in ranges
             if each.source in alone
             for other, theirs in ranges
-            if other is not each and _overlap(mine, theirs)
+            if other is not each and overlap(mine, theirs)
         ]
         return min(steps, default=None)
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from dynamo_lite.runtime.inner_tensors import storages
+from dynamo_lite.runtime.shared_memory import all_memory_of, share_memory
 
 
 class Body:
@@ -52,18 +52,15 @@ class Body:
 
     def maps_over(self, fake: torch.Tensor) -> bool:
         """Whether a tensor is the slice of one that ``vmap`` maps over: a write into it is visible outside."""
-        storage = fake.untyped_storage()._cdata
-        lifted = [node.meta["example_value"] for node in self.lifted]
-        others = {each.untyped_storage()._cdata for each in lifted if isinstance(each, torch.Tensor)}
-        given = [each for each in self._given if isinstance(each, torch.Tensor)]
-        is_given = any(each.untyped_storage()._cdata == storage for each in given)
-        return self.transform == "vmap" and is_given and storage not in others and not fake.requires_grad
+        is_given = any(share_memory(fake, each) for each in self._given)
+        is_lifted = any(share_memory(fake, node.meta["example_value"]) for node in self.lifted)
+        return self.transform == "vmap" and is_given and not is_lifted and not fake.requires_grad
 
     def existing(self) -> list[torch.Tensor]:
         """The tensors that exist when it runs."""
         fakes = [*self._given, *(node.meta["example_value"] for node in (*self.lifted, *self.lifted.values()))]
         return [fake for fake in fakes if isinstance(fake, torch.Tensor)]
 
-    def storages(self) -> set[int]:
+    def existing_memory(self) -> set[int]:
         """The memory of the tensors that exist when it runs."""
-        return {storage for fake in self.existing() for storage in storages(fake)}
+        return set().union(*map(all_memory_of, self.existing()))

@@ -64,9 +64,3 @@ def rebuilt(tensor: Any) -> torch.Tensor:
     inner = {name: getattr(tensor, name) for name in names}
     wrapper: torch.Tensor = cls.__tensor_unflatten__(inner, context, tensor.size(), tensor.stride())
     return wrapper
-
-
-def storages(tensor: torch.Tensor) -> set[int]:
-    """The addresses of a tensor's storages: its own and, of a wrapper, those of its inner tensors."""
-    found = {tensor.untyped_storage()._cdata}
-    return found | {each.untyped_storage()._cdata for each in leaves(tensor)} if is_wrapper(tensor) else found

@@ -25,6 +25,7 @@ from dynamo_lite.insight.break_reasons import (
     NumpyWrite,
     UnsupportedOperation,
 )
+from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, class_lookup
 from dynamo_lite.variables.core.base import (
     Args,
@@ -56,7 +57,6 @@ from .node_targets import (
     method,
     numpy_dtype,
     read,
-    same_memory,
     with_memory_order,
 )
 from .scalars import SCALARS, NumpyScalarVariable, call_numpy, has_array, is_cast
@@ -297,7 +297,7 @@ def _can_cast(value: Any, array: NdarrayVariable) -> bool:
 def _without_overlap(tx: Translator, value: VariableTracker, array: NdarrayVariable) -> VariableTracker:
     """A value that is written into an array: a copy, if they share memory."""
     value = _for_graph(tx, value)
-    overlaps = isinstance(value, TensorVariable) and same_memory(value.fake, array.fake)
+    overlaps = isinstance(value, TensorVariable) and share_memory(value.fake, array.fake)
     return record(tx, "call_method", "clone", [value], {}) if overlaps else value
 
 
@@ -342,7 +342,7 @@ def _checked_array(tx: Translator, expected: Any, recorded: TensorVariable, tria
     if numpy_dtype(dtype) != expected.dtype or shape != expected.shape:
         trial.differs(f"{dtype} of shape {shape} instead of {expected.dtype} of shape {expected.shape}")
     arrays = [(variable, ones) for variable, ones in trial.arrays if isinstance(ones, numpy.ndarray)]
-    aliased = {id(variable) for variable, _ in arrays if same_memory(variable.fake, recorded.fake)}
+    aliased = {id(variable) for variable, _ in arrays if share_memory(variable.fake, recorded.fake)}
     expected_aliased = {id(variable) for variable, ones in arrays if numpy.shares_memory(expected, ones)}
     if not expected_aliased <= aliased:
         trial.differs("a copy instead of a view")

@@ -147,10 +147,6 @@ BY_OPERATOR = {each.__name__: operator_of(each.__name__, _REPLACED.get(each, eac
 STACK = operator_of("stack", _torch_numpy.stack)
 
 
-def same_memory(one: torch.Tensor, other: Any) -> bool:
-    return isinstance(other, torch.Tensor) and one.untyped_storage()._cdata == other.untyped_storage()._cdata
-
-
 SETITEM = torch.fx.node.has_side_effect(operator_of("setitem", operator.setitem))
 
 

@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from dynamo_lite.insight.break_reasons import DataReplaced, UnknownCall
 from dynamo_lite.records.graph import DENSE, GraphInput
 from dynamo_lite.runtime import graph_functions
+from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models, provides
@@ -185,9 +186,8 @@ def _can_move(tx: Translator, data: TensorVariable, aliases: Sequence[TensorVari
 
 def created_aliases(tx: Translator, fake: torch.Tensor) -> list[TensorVariable]:
     """The tensors created so far that share this one's storage."""
-    storage = fake.untyped_storage()._cdata
     known: dict[int, TensorVariable] = {id(each): each for each in tx.attempt.values.fakes.values()}
-    return [each for each in known.values() if each.fake.untyped_storage()._cdata == storage]
+    return [each for each in known.values() if share_memory(each.fake, fake)]
 
 
 def spans_storage(tx: Translator, fake: torch.Tensor) -> bool:

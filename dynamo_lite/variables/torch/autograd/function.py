@@ -20,7 +20,7 @@ from dynamo_lite.insight.break_reasons import AutogradFunction, UnsupportedAttri
 from dynamo_lite.records.restart import FunctionsUntraced, Restart
 from dynamo_lite.records.subgraphs import Body
 from dynamo_lite.runtime import graph_functions
-from dynamo_lite.runtime.inner_tensors import storages
+from dynamo_lite.runtime.shared_memory import all_memory_of
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, bind, class_lookup
 from dynamo_lite.variables.core.base import (
     Args,
@@ -316,8 +316,8 @@ class _Application:
 
     def _check_writes(self, body: Body) -> None:
         """Break the graph if the forward mutates a tensor from outside that it doesn't mark as dirty."""
-        marked = {storage for each in self.ctx.dirty for storage in storages(each.as_fx()[1])}
-        if not all(marked.issuperset(storages(fake)) for fake in body.overwritten or ()):
+        marked = {memory for each in self.ctx.dirty for memory in all_memory_of(each.as_fx()[1])}
+        if not all(marked.issuperset(all_memory_of(fake)) for fake in body.overwritten or ()):
             unsupported(AutogradFunction(self.cls.__qualname__, "forward mutates what it doesn't mark as dirty"))
         if self.ctx.dirty and any(each.transform for each in self.tx.graph.bodies):
             unsupported(AutogradFunction(self.cls.__qualname__, "ctx.mark_dirty is called under a transform"))

@@ -13,6 +13,7 @@ from dynamo_lite.insight.break_reasons import (
 )
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import count_write
+from dynamo_lite.runtime.shared_memory import memory_of
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
@@ -82,7 +83,7 @@ def _is_data_of(tx: Translator, tensor: TensorVariable, value: TensorVariable) -
     if tensor.has_torch_function or value.has_torch_function or any(map(tx.graph.is_write_protected, fakes)):
         return False
     one, other = (
-        (each.untyped_storage()._cdata, each.dtype, each.is_conj(), each.is_neg(), each.storage_offset(), each.stride())
+        (memory_of(each), each.dtype, each.is_conj(), each.is_neg(), each.storage_offset(), each.stride())
         for each in fakes
     )
     return one == other and tensor.fake.shape == value.fake.shape

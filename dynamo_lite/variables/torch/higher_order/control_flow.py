@@ -19,6 +19,7 @@ from torch._higher_order_ops.while_loop import while_loop_op
 
 from dynamo_lite.insight.break_reasons import ControlFlowOperator
 from dynamo_lite.runtime import graph_functions
+from dynamo_lite.runtime.shared_memory import memory_of
 from dynamo_lite.variables.core.base import Args, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
@@ -60,7 +61,7 @@ def _check_body(
     nodes: torch.fx.graph._node_list = graph.nodes
     inputs = [node for node in nodes if node.op == "placeholder"]
     results = next(iter(reversed(nodes))).args[0]
-    taken, returned = ([_storage(node) for node in some if _storage(node) is not None] for some in (inputs, results))
+    taken, returned = ([_memory(node) for node in some if _memory(node) is not None] for some in (inputs, results))
     if len(set(returned)) < len(returned) or not set(returned).isdisjoint(taken):
         _refuse(operator, "a result of its function shares memory with another result or with an input")
     fakes = [node.meta["example_value"] for node in inputs] + [each.as_fx()[1] for each in carried]
@@ -73,9 +74,8 @@ def _check_body(
         _refuse(operator, "tensors that its function uses share memory")
 
 
-def _storage(node: Any) -> int | None:
-    fake = node.meta["example_value"] if isinstance(node, torch.fx.Node) else node
-    return fake.untyped_storage()._cdata if isinstance(fake, torch.Tensor) else None
+def _memory(node: Any) -> int | None:
+    return memory_of(node.meta["example_value"] if isinstance(node, torch.fx.Node) else node)
 
 
 def _shared_operands(bodies: Sequence[BodyVariable]) -> tuple[NodesVariable, Args]:

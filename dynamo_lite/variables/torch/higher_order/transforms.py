@@ -14,6 +14,7 @@ from torch.utils import checkpoint as torch_checkpoint
 
 from dynamo_lite.insight.break_reasons import CheckpointCall, FunctionTransform
 from dynamo_lite.runtime import graph_functions
+from dynamo_lite.runtime.shared_memory import memory_of
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Load, Translator
@@ -84,18 +85,18 @@ def _check_reentrant(output: VariableTracker, args: Sequence[VariableTracker]) -
     """
     output = output.realize()
     results = [each.realize() for each in output.items] if isinstance(output, TupleVariable) else [output]
-    storages = {arg.fake.untyped_storage()._cdata for arg in args if isinstance(arg, TensorVariable)}
-    if not all(_is_new_result(each, storages) for each in results):
+    taken = {memory_of(arg.fake) for arg in args if isinstance(arg, TensorVariable)}
+    if not all(_is_new_result(each, taken) for each in results):
         _refuse_checkpoint("with use_reentrant=True, its function must return new tensors that require gradients")
     return output
 
 
-def _is_new_result(result: VariableTracker, storages: set[int]) -> bool:
+def _is_new_result(result: VariableTracker, taken: set[int]) -> bool:
     if not isinstance(result, TensorVariable):
         return isinstance(result, ConstantVariable)
     fake = result.fake
     can_require_grad = torch.is_grad_enabled() and (fake.is_floating_point() or fake.is_complex())
-    return fake.untyped_storage()._cdata not in storages and fake.requires_grad >= can_require_grad
+    return memory_of(fake) not in taken and fake.requires_grad >= can_require_grad
 
 
 def _call_on_lifted(tx: Translator, target: Any, body: BodyVariable, settings: Args) -> VariableTracker:

@@ -28,6 +28,7 @@ from dynamo_lite.records.code_origin import FOLDED_ERRORS
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.inner_tensors import is_wrapper_class, leaves, overrides_torch_function, rebuilt
 from dynamo_lite.runtime.inner_tensors import parts as parts_of
+from dynamo_lite.runtime.shared_memory import memory_of, share_memory
 from dynamo_lite.shapes.policy import SymbolicDims
 from dynamo_lite.variables.core.attributes import bind, class_lookup
 from dynamo_lite.variables.core.base import (
@@ -461,8 +462,7 @@ def _is_strided_view(fake: torch.Tensor, of: torch.Tensor) -> bool:
 
 
 def _layout(leaf: torch.Tensor) -> tuple[Any, ...]:
-    storage = leaf.untyped_storage()._cdata
-    return storage, leaf.size(), leaf.stride(), leaf.storage_offset(), leaf.dtype
+    return memory_of(leaf), leaf.size(), leaf.stride(), leaf.storage_offset(), leaf.dtype
 
 
 @provides("wrapper_result")
@@ -473,8 +473,7 @@ def _wrapper_result(tx: Translator, node: Any, fake: torch.Tensor) -> VariableTr
         unsupported(UnsupportedValue(f"a {cls.__qualname__} returned by an operator", "the operator runs in eager"))
     _guard_class(tx, cls)
     result = tx.attempt.values.fakes[id(fake)] = WrapperVariable(node, fake, cls)
-    shared = fake.untyped_storage()._cdata
-    given = next((each.fake for each in tx.graph.tensors if each.fake.untyped_storage()._cdata == shared), None)
+    given = next((each.fake for each in tx.graph.tensors if share_memory(each.fake, fake)), None)
     result.step, result.is_recreatable = tx.attempt.provenance.step, given is None or _is_strided_view(fake, given)
     if fake.requires_grad and fake.is_leaf:
         tx.attempt.provenance.created_leaf(result)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynamo_lite.insight.break_reasons import NumpyStorage
+from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
@@ -23,26 +24,25 @@ if TYPE_CHECKING:
 
 def array_owner(attempt: Attempt, tensor: TensorVariable) -> TensorVariable | None:
     """The tensor created from an array that this tensor is, or is a view of."""
-    storage = tensor.fake.untyped_storage()._cdata if attempt.values.array_tensors else None
     owners: dict[torch.fx.Node, TensorVariable] = {
-        each.node: each for each in attempt.values.array_tensors if _is_in(each.fake, storage)
+        each.node: each for each in attempt.values.array_tensors if share_memory(each.fake, tensor.fake)
     }
     pending, seen = [tensor.node] if owners else [], set()
     while pending:
         node = pending.pop()
         if node in owners:
             return owners[node]
-        if node not in seen and _is_in(node.meta.get("example_value"), storage):
+        if node not in seen and _shares_memory(node.meta.get("example_value"), tensor.fake):
             seen.add(node)
             pending += node.all_input_nodes
     return None
 
 
-def _is_in(value: Any, storage: int | None) -> bool:
-    """Whether a tensor, or one of a sequence of tensors, is in this storage."""
+def _shares_memory(value: Any, fake: torch.Tensor) -> bool:
+    """Whether a tensor, or one of a sequence of tensors, shares memory with this one."""
     if isinstance(value, (tuple, list)):
-        return any(_is_in(each, storage) for each in value)
-    return isinstance(value, torch.Tensor) and value.untyped_storage()._cdata == storage
+        return any(_shares_memory(each, fake) for each in value)
+    return share_memory(value, fake)
 
 
 def load_view(cg: Codegen, owner: TensorVariable, tensor: TensorVariable) -> None:

@@ -16,6 +16,7 @@ import torch
 
 from dynamo_lite.insight.break_reasons import FailureAndWrite, OperatorFailed
 from dynamo_lite.records.graph import DENSE
+from dynamo_lite.runtime.shared_memory import memory_of, share_memory
 from dynamo_lite.variables.core.attributes import MethodVariable
 from dynamo_lite.variables.core.base import unsupported
 from dynamo_lite.variables.core.protocols import Translator
@@ -148,15 +149,15 @@ def check_overlap(
         return
     if name.endswith("setitem"):  # it writes into the indexed view
         value = operands[-1]
-        if value is not fakes[-1] or value.untyped_storage()._cdata != operands[0].untyped_storage()._cdata:
+        if value is not fakes[-1] or not share_memory(value, operands[0]):
             return
         mutated = [operands[0].detach()[fakes[1]]]
         operands = [*mutated, value]
-    by_storage: dict[int, list[torch.Tensor]] = {}
+    by_memory: dict[int, list[torch.Tensor]] = {}
     for fake in operands:
-        by_storage.setdefault(fake.untyped_storage()._cdata, []).append(fake)
+        by_memory.setdefault(memory_of(fake), []).append(fake)
     for fake in mutated:
-        others = by_storage[fake.untyped_storage()._cdata]
+        others = by_memory[memory_of(fake)]
         if any(_overlaps_partly(fake, other) for other in others if other is not fake):
             unsupported(OperatorFailed(name, "it writes into memory that overlaps another operand"))
 
