@@ -34,7 +34,9 @@ class RandomCall:
     def __str__(self) -> str:
         given = [each.text(str) for each in self.args]
         given += [f"{name}={each.text(str)}" for name, each in self.named.items()]
-        return f"{self.source}.{self.function.__name__}({', '.join(given)})"
+        name = self.function.__name__
+        owner = str(self.source).removesuffix(f".{name}.__self__")  # the generator is reached through its own method
+        return f"{owner}.{name}({', '.join(given)})"
 
     def load(self, cg: Emitter) -> None:
         """Emit code that pushes the drawn number."""

@@ -177,9 +177,10 @@ class CompiledFunctionVariable(BuiltinVariable):
     __slots__ = ()
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+        wrapped = tx.make(self.value.__wrapped__)
         if self.value.owner is _C.OFF:
-            unsupported(DisabledCall(f"{self.value.__wrapped__!r}"))
-        return tx.call(tx.make(self.value.__wrapped__), args, kwargs)
+            unsupported(DisabledCall(wrapped.describe()))
+        return tx.call(wrapped, args, kwargs)
 
 
 wraps_type(_C.Wrapped)(CompiledFunctionVariable.by_identity)
