@@ -20,7 +20,7 @@ from dynamo_lite.insight.break_reasons import UnreconstructableValue
 from dynamo_lite.records.graph import GraphInput
 from dynamo_lite.records.restart import MadeByCPython, Restart
 from dynamo_lite.records.source import Source
-from dynamo_lite.runtime.graph_functions import frozen
+from dynamo_lite.runtime.graph_functions import frozen, with_data
 from dynamo_lite.shapes.python_random import emit_state_restores, emit_state_saves
 from dynamo_lite.shapes.symbols import SYMBOLIC
 from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker
@@ -61,7 +61,13 @@ class PyCodegen:
         """Objects created by `make_then_fill`."""
         self._recreated: set[VariableTracker] = set()
         self._count = 0
-        self._created = {each.node: self.temp("created") for each in attempt.graph.inputs if each.make}
+        graph = attempt.graph
+        created = [each.node for each in graph.inputs if each.make]
+        created += [before for before, _ in graph.replaced.values()]
+        for each in graph.made.values():
+            if each.of is not None:  # creating it changes another tensor
+                created += [node for node in (each.of.node, each.node) if node in graph.made]
+        self._created: dict[torch.fx.Node, str] = {node: self.temp("created") for node in created}
         """Placeholders of tensors that are created before the graph -> the local that each is kept in."""
         self.grad_mode: bool | None = None
         """The grad mode at this point of the new code; None before the first change."""
@@ -304,10 +310,13 @@ class PyCodegen:
 
     def graph_output(self, tensor: Any) -> None:
         """Push a tensor that the graph computes, not one of a function that an operator runs."""
-        first_freed_at = self.attempt.provenance.first_freed_at(tensor.fake)
+        graph, first_freed_at = self.attempt.graph, self.attempt.provenance.first_freed_at(tensor.fake)
         if first_freed_at:  # break before the call that frees its history: CPython makes that call
             self.attempt.provenance.created(tensor, first_freed_at)
+        if first_freed_at or not graph.may_be_output(tensor.fake):
             unreconstructable(self.attempt, tensor)
+        if graph.is_shared(tensor.fake):
+            unreconstructable(self.attempt, graph.shared_by)
         self.graph_result(tensor)
 
     def graph_result(self, value: Any) -> None:
@@ -404,11 +413,13 @@ class PyCodegen:
         return self._emitted(lambda: emit_state_restores(self, self.attempt.before_graph.draws))
 
     def _create_tensors(self) -> list[Instruction]:
-        """Create the tensors that the graph takes or the body loads."""
+        """Create the tensors that the graph takes or the body loads; first those with the data of an existing tensor,
+        since creating the others may replace that tensor's data."""
         code: list[Instruction] = []
-        for node, each in self.attempt.graph.made.items():
+        for node, each in sorted(self.attempt.graph.made.items(), key=lambda pair: not pair[1].is_of_before):
             if node in self._created:
                 args = [] if each.given is None else [self._emitted(functools.partial(self.load_source, each.given))]
+                args += [] if each.of is None else [self._load_input(each.of)]
                 code += [*emit.call_function([emit.load_const(each.make)], args), emit.store_fast(self._created[node])]
         return code
 
@@ -419,6 +430,10 @@ class PyCodegen:
             if node in self._created and each.is_thawed:
                 call = emit.call_function([emit.load_const(frozen)], [[emit.load_fast(self._created[node])]])
                 code += [*call, emit.pop_top()]
+        for source, (before, cls) in self.attempt.graph.replaced.items():
+            tensor = self._emitted(functools.partial(self.load_source, source))
+            args = [[emit.load_fast(self._created[before])], [emit.load_const(cls)], tensor]
+            code += [*emit.call_function([emit.load_const(with_data)], args), emit.pop_top()]
         return code
 
     def _emitted(self, load: Load) -> list[Instruction]:

@@ -30,7 +30,8 @@ def guard_aliases(attempt: Attempt) -> None:
     for value, tracker in attempt.values.memo.values():
         if tracker.source is not None:
             known[id(value)] = value, tracker.source
-            if tracker in written or getattr(tracker, "payload", None) in written:
+            gets_data = tracker.source in attempt.graph.replaced
+            if gets_data or tracker in written or getattr(tracker, "payload", None) in written:
                 changed.append((value, tracker.source))
     kinds = {id(type(value)) for value, _ in changed}  # a metaclass may compare classes
     for value, source in attempt.guards.iterated_objects:

@@ -112,6 +112,9 @@ def _check_generators_live_on(attempt: Attempt, cg: PyCodegen) -> None:
 
 def _check_history(attempt: Attempt, outputs: list[torch.Tensor]) -> None:
     """The graph's results have the autograd history that they have in eager."""
+    cut_off = attempt.graph.cut_off(outputs)
+    if cut_off:
+        attempt.let_data_stay(cut_off)
     has_gradients = any(each.value.requires_grad for each in attempt.graph.tensors)
     leaf = attempt.provenance.first_leaf
     if leaf is not None and not has_gradients and any(each.requires_grad for each in outputs):

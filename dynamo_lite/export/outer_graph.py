@@ -231,8 +231,8 @@ class OuterGraph:
         for each in graph.inputs:
             if each.convert is not None:
                 each.convert = partial(self._convert, each.convert)
-            if each.given is not None:
-                raise Unsupported(NotExportable(str(each.given), "it comes to require gradients inside"))
+            if each.given is not None or each.of is not None:
+                raise Unsupported(NotExportable(str(each.given), "it gets other data, or another has its memory"))
             if each.make is not None:
                 each.make = partial(self._make, each.make)
         return EmbeddedCall(

@@ -405,9 +405,10 @@ class BackwardCall(BreakReason, code="DL0710", numbers_matter=False):
 
 
 class DataReplaced(BreakReason, code="DL0711", numbers_matter=True):
-    happened = "`.data` of {tensor} is replaced"
+    happened = "`.data` of {tensor} can't be replaced in the graph: {why}"
     mend = "overwrite the data instead: tensor.data.copy_(value) or, under torch.no_grad(), tensor.copy_(value)"
     tensor: str
+    why: str
 
 
 class RequiresGradChange(BreakReason, code="DL0712", numbers_matter=True):

@@ -21,8 +21,26 @@ from torch.autograd import grad_mode
 
 from dynamo_lite import config
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, UnsupportedValue
-from dynamo_lite.runtime.graph_functions import enter_sdpa_kernel, leave_autocast, plain_tensor, thawed
+from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.runtime.graph_functions import (
+    autograd_function,
+    checkpoint,
+    data_of,
+    empty_leaf,
+    enter_sdpa_kernel,
+    gradients,
+    hook,
+    leaf_of,
+    leave_autocast,
+    module_inputs,
+    module_outputs,
+    parameter_of,
+    plain_tensor,
+    pull_back,
+    thawed,
+    vjp,
+    with_data_of,
+)
 from dynamo_lite.runtime.inner_tensors import is_wrapper
 from dynamo_lite.runtime.shared_memory import all_memory_of, memory_of, memory_ranges, overlap, overlaps_itself
 from dynamo_lite.shapes.expressions import Operation, compile_expression
@@ -33,6 +51,7 @@ from dynamo_lite.shapes.symbols import Symbols
 
 from .captured_warnings import CapturedWarnings
 from .fakes import fake_mode
+from .replaced_data import ReplacedData
 from .source import Source
 from .subgraphs import Body
 
@@ -49,6 +68,10 @@ float_tensor = functools.partial(torch.scalar_tensor, dtype=torch.float64, devic
 def tensor_of_scalar(value: Any) -> torch.Tensor:
     """A tensor with a copy of a numpy scalar."""
     return torch.from_numpy(value.reshape(1).reshape(()))
+
+
+_SHARE_MEMORY = (data_of, leaf_of, parameter_of, thawed, with_data_of)
+"""Functions that create an input with the memory of an existing tensor."""
 
 
 @dataclass
@@ -69,6 +92,8 @@ class GraphInput:
     """Creates it before each call of the graph; None: it is the value at the source."""
     given: Source | None = None
     """The source of the argument of ``make``."""
+    of: GraphInput | None = None
+    """The input whose data it takes over, a further argument of ``make``."""
     step: int = 0
     """The root's step at which it was added."""
     is_part: bool = False
@@ -83,7 +108,14 @@ class GraphInput:
     @property
     def is_fresh(self) -> bool:
         """Whether its memory is newly allocated in each call."""
-        return self.make is not None and not self.is_thawed
+        if self.of is not None:
+            return self.of.is_fresh
+        return self.make is not None and self.make.func not in _SHARE_MEMORY
+
+    @property
+    def is_of_before(self) -> bool:
+        """Whether it is the data that an existing tensor had when the frame was called."""
+        return self.make is not None and self.make.func is data_of and self.of is None
 
     @property
     def is_thawed(self) -> bool:
@@ -140,6 +172,18 @@ _COPIED_BYTES = 1 << 20
 """Inputs up to this size are copied before each call at little cost: statistics and counters, not activations."""
 
 
+_DEPEND_ON_HISTORY = frozenset(
+    {checkpoint, autograd_function, hook, gradients, vjp, pull_back, module_inputs, module_outputs}
+)
+"""Operators that depend on the autograd history of their arguments."""
+
+
+def _has_history(result: Any, of: torch.Tensor) -> bool:
+    """Whether gradients may flow from a result to a tensor."""
+    parts = result if isinstance(result, (tuple, list)) else [result]
+    return any(getattr(each, "requires_grad", False) and each is not of for each in parts)
+
+
 def _is_copyable(given: GraphInput) -> bool:
     """Whether the content of an input can be saved by a copy, and restored by ``copy_``."""
     value = given.value
@@ -174,8 +218,19 @@ class GraphBuilder:
         """id of an input's fake -> its initial shape and strides."""
         self.made: dict[torch.fx.Node, GraphInput] = {}
         """Placeholders of inputs that are created before the graph, in that order."""
-        self._views: list[torch.fx.Node] = []
-        """Aliases of tensors that are created before the graph. Unused ones are dropped at the end."""
+        self.replaced: dict[Source, tuple[torch.fx.Node, type]] = {}
+        """Source of a tensor whose ``.data`` is replaced -> the placeholder of its old data, and its class."""
+        self.replaced_data = ReplacedData()
+        self._copied: dict[int, bool] = {}
+        """Memory that is one piece in eager and two in the graph (a result's, and that of the leaf created from it). It
+        may not be written to -> whether its tensors may be outputs."""
+        self._shared: set[int] = set()
+        """Memory that several inputs share."""
+        self.shared_by: Any = None
+        """The tracker of the last tensor that came to share it."""
+        self._views: dict[torch.fx.Node, bool] = {}
+        """Views of memory that a tensor created before the graph took over -> whether the view is strided: backends
+        don't support writes through such a view. Unused ones are dropped at the end."""
         self._last_placeholder: torch.fx.Node | None = None
         self.step = 0  # the root's
         self.operators = 0
@@ -238,15 +293,37 @@ class GraphBuilder:
             found = self._floats[formula] = self._add_input(source, value, fake, float_tensor, formula)
         return found
 
-    def create_input(self, make: functools.partial[Any]) -> GraphInput:
-        """Add an input that is created before each call."""
+    def create_input(
+        self, make: functools.partial[Any], value: torch.Tensor | None = None, given: Source | None = None
+    ) -> GraphInput:
+        """Add an input that is created before each call. ``value``: an example; None: create one now."""
         with unset_fake_temporarily():
-            value = make()
+            value = make() if value is None else value
         source = Source(None, "made", len(self.made))
         found = self._add_input(source, value, self._fake(source, value, None))
-        found.make = make
+        found.make, found.given = make, given
         self.made[found.node] = found
         return found
+
+    def retire_input(self, given: GraphInput, step: int) -> bool:
+        """The ``.data`` of an input is replaced: from here on the placeholder stands for its old data. False if that is
+        not possible, because gradients would flow to it."""
+        if any(_has_history(user.meta.get("example_value"), given.fake) for user in given.node.users):
+            if self.differentiates or any(node.target in _DEPEND_ON_HISTORY for node in self.graph.nodes):
+                return False
+            self.replaced_data.severed.append((given.fake, step))
+        if given.make is None:
+            given.make, given.given = functools.partial(data_of), given.source
+        elif given.of is not None:
+            given.make, given.given = functools.partial(data_of), None
+        else:
+            of_data: Any = *given.make.args[:4], False
+            given.make, given.given = functools.partial(empty_leaf, *of_data), None
+        self.made[given.node] = given
+        self.replaced_data.retired.append(given.fake)
+        given.fake = given.node.meta["example_value"] = given.fake.detach()
+        self._show(given, given.value.detach)
+        return True
 
     def thaw_input(self, given: GraphInput) -> None:
         """An existing leaf requires gradients from here on. In the graph it does from the beginning, so operators
@@ -263,17 +340,67 @@ class GraphBuilder:
         given.fake.requires_grad_()
         given.make, given.given = functools.partial(thawed), given.source
         self.made[given.node] = given
+        self._show(given, lambda: given.value.detach().requires_grad_())
+
+    def _show(self, given: GraphInput, make: Callable[[], torch.Tensor]) -> None:
+        """Replace the example tensor of an input whose fake has changed."""
         with unset_fake_temporarily():
-            given.value = given.value.detach().requires_grad_()
+            given.value = make()
         self.fake_mode.fake_tensor_converter.set_tensor_memo(given.value, given.fake)
 
-    def alias_of(self, filled: torch.fx.Node) -> tuple[torch.fx.Node, torch.Tensor]:
+    def view_of_replaced_memory(self, filled: torch.fx.Node, of: torch.Tensor) -> tuple[torch.fx.Node, torch.Tensor]:
         """The node and fake that represent, from here on, a tensor whose memory a tensor created before the graph took
         over."""
-        fake = filled.meta["example_value"].detach()
-        node = self.call("call_method", "detach", (filled,), {}, fake)
-        self._views.append(node)
+        base = filled.meta["example_value"]
+        place = of.size(), of.stride(), of.storage_offset()
+        strided = place != (base.size(), base.stride(), base.storage_offset())
+        method, args = ("as_strided", place) if strided else ("detach", ())
+        fake = getattr(base, method)(*args)
+        node = self.call("call_method", method, (filled, *args), {}, fake)
+        self._views[node] = strided
         return node, fake
+
+    def is_shared(self, fake: torch.Tensor) -> bool:
+        """Whether several inputs share a tensor's memory: a backend can't know of which of them an output is a view."""
+        return memory_of(fake) in self._shared
+
+    def share(self, given: GraphInput, make: functools.partial[Any], by: Any) -> GraphInput:
+        """Add an input that is another object (``by``) with the memory of an input. Neither may be written to."""
+        self.shared_by = by
+        with unset_fake_temporarily():
+            value = make(given.value)
+        self._shared.add(memory_of(given.fake))
+        return self.create_input(make, value, given.source)
+
+    def note_shared(self, owner: GraphInput, by: Any) -> None:
+        """The existing tensor ``by`` shares an input's memory from here on. Neither may be written to."""
+        self.shared_by = by
+        self._shared.add(memory_of(owner.fake))
+
+    def cut_off(self, outputs: Iterable[torch.Tensor]) -> int:
+        """The first step that replaced a tensor's data, if a graph with these outputs can't have that; 0: none."""
+        return self.replaced_data.cut_off([*outputs, *(each.fake for each in self.tensors)])
+
+    def note_copy(self, fake: torch.Tensor, leaf: torch.Tensor) -> None:
+        """In the graph a result and the leaf created from it have different memory; in eager it is the same."""
+        self._copied[memory_of(fake)] = False
+        self._copied[memory_of(leaf)] = True
+
+    def is_write_protected(self, fake: torch.Tensor) -> bool:
+        """Whether the graph can't have writes into a tensor's memory."""
+        return memory_of(fake) in (*self._copied, *self._shared)
+
+    def may_be_output(self, fake: torch.Tensor) -> bool:
+        """Whether a tensor may be an output of the graph."""
+        return self._copied.get(memory_of(fake), True)
+
+    def allows_writes(self, node: Any) -> bool:
+        """Whether backends handle writes into a tensor that may have views."""
+        while isinstance(node, torch.fx.Node) and self._views:
+            if node in self._views:
+                return not self._views[node]
+            node = node.args[0] if node.args else None
+        return True
 
     def _add_input(
         self, source: Source, value: Any, fake: Any, convert: Any = None, formula: Formula | None = None
@@ -399,6 +526,10 @@ class GraphBuilder:
 
     def call(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any) -> torch.fx.Node:
         """Record an operator, whose result on fakes was ``fake``, in the thread's grad mode."""
+        if self.replaced_data.severed and target in _DEPEND_ON_HISTORY:
+            raise Unsupported(
+                UnsupportedOperation(target.__name__, "what was computed from a leaf whose .data was replaced")
+            )
         graph = self._follow_grad_mode(torch.is_grad_enabled())
         if self._modules or self.bodies:
             args, kwargs = torch.fx.node.map_arg((args, kwargs), self._here)

@@ -7,23 +7,12 @@ autograd's graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 
-
-def history(fakes: Iterable[torch.Tensor], ends: Iterable[torch.Tensor] = ()) -> Iterator[Any]:
-    """The nodes of autograd's graph that tensors depend on, each once, without AccumulateGrad nodes. The nodes of
-    ``ends``, and those behind them, are left out."""
-    seen = {each.grad_fn for each in ends}
-    waiting = [each.grad_fn for each in fakes]
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in seen and not hasattr(node, "variable"):
-            seen.add(node)
-            yield node
-            waiting.extend(before for before, _ in node.next_functions)
+from .replaced_data import history
 
 
 class Provenance:
@@ -59,6 +48,10 @@ class Provenance:
     def created_with(self, value: Any, other: Any) -> None:
         """Record that a value is created with another one."""
         self._created[value] = self._created[other]
+
+    def shared(self, value: Any) -> None:
+        """Record that an existing value starts to share its memory at this step, unless it is recorded already."""
+        self._created.setdefault(value, self.step)
 
     def is_created(self, value: Any) -> bool:
         return value in self._created

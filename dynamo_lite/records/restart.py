@@ -70,6 +70,13 @@ class AnswersWithheld:
 
 
 @dataclass(frozen=True)
+class DataStay:
+    """At this step ``.data`` of a tensor is not replaced: something that depends on the old data leaves the graph."""
+
+    step: int
+
+
+@dataclass(frozen=True)
 class FunctionsUntraced:
     """Calls of these ``torch.autograd.Function`` classes break the graph: what their backward reads may change."""
 
@@ -110,6 +117,7 @@ Fact = (
     | EndsBefore
     | MadeByCPython
     | AnswersWithheld
+    | DataStay
     | FunctionsUntraced
     | RecordedWhole
     | NumbersSpecialized

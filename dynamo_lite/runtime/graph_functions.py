@@ -52,6 +52,23 @@ def empty_parameter(
     return torch.nn.Parameter(made.detach(), made.requires_grad)
 
 
+def leaf_of(requires_grad: bool, tensor: torch.Tensor) -> torch.Tensor:
+    """A leaf that shares a tensor's memory."""
+    return tensor.detach().requires_grad_(requires_grad)
+
+
+def parameter_of(requires_grad: bool, tensor: torch.Tensor) -> torch.Tensor:
+    """An ``nn.Parameter`` that shares a tensor's memory."""
+    return torch.nn.Parameter(tensor.detach(), requires_grad)
+
+
+def data_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The current data of a tensor, as an alias that keeps them when ``.data`` of the tensor is replaced. Mutations of
+    the alias increment the tensor's version counter."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return tensor.detach()
+
+
 def thawed(tensor: torch.Tensor) -> torch.Tensor:
     """Make a leaf require gradients; return it."""
     with torch._C.DisableTorchFunctionSubclass():
@@ -64,10 +81,31 @@ def frozen(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.requires_grad_(False)
 
 
+def with_new_data(
+    size: Numbers, stride: Numbers, dtype: torch.dtype, device: torch.device, cls: type, tensor: torch.Tensor
+) -> torch.Tensor:
+    """Replace the ``.data`` of a tensor by an uninitialized one, and its class; return it."""
+    return with_data(empty_leaf(size, stride, dtype, device, False), cls, tensor)
+
+
+def with_data_of(cls: type, tensor: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Replace the ``.data`` of a tensor by another tensor, and its class; return it."""
+    return with_data(other, cls, tensor)
+
+
 def from_numpy_written(array: Any, writes: int) -> torch.Tensor:
     """``torch.from_numpy`` with the version counter set to the number of mutations so far."""
     tensor = torch.from_numpy(array)
     torch._C._autograd._unsafe_set_version_counter((tensor,), (writes,))
+    return tensor
+
+
+def with_data(data: torch.Tensor, cls: type, tensor: torch.Tensor) -> torch.Tensor:
+    """Replace the ``.data`` of a tensor, and its class; return it."""
+    with torch._C.DisableTorchFunctionSubclass():
+        tensor.data = data
+        if type(tensor) is not cls:
+            tensor.__class__ = cls
     return tensor
 
 

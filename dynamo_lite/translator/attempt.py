@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch.fx
 
@@ -12,6 +12,7 @@ from dynamo_lite.insight.site import Site
 from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.guards import Guards
 from dynamo_lite.records.provenance import Provenance
+from dynamo_lite.records.restart import DataStay, Restart
 from dynamo_lite.records.restart_facts import RestartFacts
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
 from dynamo_lite.records.side_effects import SideEffects
@@ -96,6 +97,10 @@ class Attempt:
         self.cell_frames: list[InstructionTranslator] = []
         """Frames that create cells. Their cells refer back to them."""
 
+    def let_data_stay(self, step: int) -> NoReturn:
+        """Restart with a graph break before this step, which replaces a tensor's ``.data``."""
+        raise Restart(DataStay(step))
+
     @property
     def are_failures_observable(self) -> bool:
         """Whether the program (or its traceback) can tell an error of the graph from one that an operator raises at its
@@ -104,7 +109,7 @@ class Attempt:
         graph = self.graph
         if graph.mutates_inputs:
             return graph.fails_handled
-        return self.has_handlers or not self.effects.empty or graph.may_fail
+        return self.has_handlers or not self.effects.empty or graph.may_fail or bool(graph.replaced)
 
     def __enter__(self) -> Attempt:
         self.torch_state.enter()

@@ -134,6 +134,11 @@ def wrapper_result(tx: Translator, node: Any, fake: Any) -> VariableTracker:
     return _SERVICES["wrapper_result"](tx, node, fake)
 
 
+def try_replace_data(tx: Translator, tensor: Any, data: Any, cls: type) -> bool:
+    """Trace ``tensor.data = data`` of a leaf, which becomes an instance of ``cls``. False if that isn't possible."""
+    return _SERVICES["try_replace_data"](tx, tensor, data, cls)
+
+
 def dispatch_torch_function(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Call a function of torch by the ``__torch_function__`` of its arguments' classes."""
     return _SERVICES["dispatch_torch_function"](tx, target, args, kwargs)

@@ -1,4 +1,4 @@
-"""Lazy modules: the first call, in which they get their parameters, breaks the graph; later ones are captured."""
+"""Lazy modules: the first call, in which they get their parameters, is one graph too."""
 
 from __future__ import annotations
 
@@ -32,17 +32,7 @@ def test_the_first_call(name, train):
         return make().train(train)
 
     x = tensor(*shape, dtype=torch.float64 if name == "of_doubles" else torch.float32)
-    check(build, x, build=True, calls=3, recompiles=True, backward=True, graphs=None)
-
-
-def test_the_second_call_is_one_graph():
-    graphs = []
-    m = nn.Sequential(nn.LazyLinear(4), nn.ReLU(), nn.LazyLinear(2))
-    compiled = dl.compile(m, backend=lambda gm, inputs: graphs.append(gm) or gm.forward)
-    compiled(tensor(2, 3))
-    first = len(graphs)
-    compiled(tensor(2, 3)), compiled(tensor(2, 3))
-    assert len(graphs) == first + 1
+    check(build, x, build=True, calls=3, recompiles=True, backward=True, fullgraph=True)
 
 
 @pytest.mark.parametrize("name", NETS)
@@ -50,7 +40,7 @@ def test_what_becomes_of_them(name):
     make, shape = NETS[name]
     x = tensor(*shape, dtype=torch.float64 if name == "of_doubles" else torch.float32)
     found = []
-    for transform in (lambda f: f, lambda f: dl.compile(f, backend="aot_eager")):
+    for transform in (lambda f: f, lambda f: dl.compile(f, backend="aot_eager", fullgraph=True)):
         torch.manual_seed(5)
         m = make()
         before = [*m.parameters(), *m.buffers()]
@@ -96,7 +86,7 @@ def test_a_lazy_module_of_the_programs_own():
     def build():
         return nn.Sequential(seeded(nn.Linear(3, 3)), Own(2))
 
-    check(build, tensor(2, 3), build=True, calls=3, recompiles=True, backward=True, graphs=None)
+    check(build, tensor(2, 3), build=True, calls=3, recompiles=True, backward=True, fullgraph=True)
 
 
 def test_draws_come_in_the_programs_order():
@@ -105,7 +95,7 @@ def test_draws_come_in_the_programs_order():
         y = m(torch.dropout(x, 0.5, True))
         return before, y, torch.rand(2)
 
-    check(fn, nn.LazyLinear(2), tensor(2, 3), graphs=None, recompiles=True)
+    check(fn, nn.LazyLinear(2), tensor(2, 3), recompiles=True)
 
 
 def test_a_first_call_that_breaks_later():
@@ -114,9 +104,7 @@ def test_a_first_call_that_breaks_later():
         torch._dynamo.graph_break()
         return m[1](y)
 
-    check(
-        fn, nn.Sequential(nn.LazyLinear(3), nn.LazyLinear(2)), tensor(2, 3), graphs=None, recompiles=True, backward=True
-    )
+    check(fn, nn.Sequential(nn.LazyLinear(3), nn.LazyLinear(2)), tensor(2, 3), graphs=2, recompiles=True, backward=True)
 
 
 def test_a_first_call_that_fails_before():
@@ -164,7 +152,7 @@ def test_a_part_of_a_lazy_module_is_there():
     def fn(m, x):
         return m.has_uninitialized_params(), torch.nn.parameter.is_lazy(m.bias), m.bias.requires_grad, x + 1
 
-    check(fn, nn.LazyLinear(2), tensor(3), graphs=None)
+    check(fn, nn.LazyLinear(2), tensor(3))
 
 
 def test_sizes_of_a_tensor_without_data():

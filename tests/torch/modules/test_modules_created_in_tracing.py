@@ -153,7 +153,7 @@ def test_what_shares_memory_with_a_parameter():
             p[2] = 7
         return (x * p[0]).sum() + row.sum(), p, row, data, data[2] + 0
 
-    check(fn, tensor(2, 3), graphs=None, backward=True)
+    check(fn, tensor(2, 3), backward=True)
     p, row, data = dl.compile(fn, backend="aot_eager")(tensor(2, 3))[1:4]
     assert p.data_ptr() == row.data_ptr() == data.data_ptr()
 
@@ -163,7 +163,7 @@ def test_a_parameter_of_transposed_memory():
         p = nn.Parameter(torch.randn(4, 3).t())
         return x @ p, p, p.stride()
 
-    check(fn, tensor(2, 3), graphs=2, backward=True)
+    check(fn, tensor(2, 3), backward=True)
 
 
 def test_a_view_that_is_older_than_the_parameter_is_written_to():
@@ -174,7 +174,7 @@ def test_a_view_that_is_older_than_the_parameter_is_written_to():
         row[:2].add_(1)
         return (x * p[0]).sum() + row.sum(), p, row
 
-    check(fn, tensor(2, 3), graphs=None, backward=True)
+    check(fn, tensor(2, 3), graphs=2, breaks=1, backward=True)
     dl.compile(fn, backend="aot_eager")(tensor(2, 3))
 
 
@@ -197,15 +197,27 @@ def test_parameters_of_memory_that_is_not_theirs_alone(make):
     check(fn, tensor(2, 3), graphs=None, backward=True)
 
 
-def test_a_parameter_and_a_leaf_of_an_argument():
-    def fn(x):
-        p, given = nn.Parameter(x), x.detach().requires_grad_()
-        return (p @ given).sum(), p, given, p is x
+def test_a_parameter_of_an_argument():
+    def fn(m, x):
+        p, q = nn.Parameter(x), nn.Parameter(m.weight.data)
+        return (p @ q).sum(), p, q, m.weight + 0, p is x
 
-    check(fn, tensor(3, 3), graphs=None, backward=True)
-    x = tensor(3, 3)
-    _, p, given, _ = dl.compile(fn, backend="aot_eager")(x)
-    assert p.data_ptr() == given.data_ptr() == x.data_ptr() and type(p) is nn.Parameter
+    check(fn, seeded(nn.Linear(3, 3)), tensor(2, 3), backward=True, fullgraph=True)
+    m, x = nn.Linear(3, 3), tensor(2, 3)
+    for backend in ("eager", "aot_eager"):
+        _, p, q, _, _ = dl.compile(fn, backend=backend)(m, x)
+        assert p.data_ptr() == x.data_ptr() and q.data_ptr() == m.weight.data_ptr()
+        (p @ q).sum().backward()
+        assert m.weight.grad is None and q.grad is not None and type(q) is nn.Parameter
+
+
+def test_a_leaf_of_an_argument():
+    def fn(x):
+        given = x.detach().requires_grad_()
+        return (given * given).sum(), given
+
+    check(fn, tensor(2, 3), backward=True, fullgraph=True, others=[(tensor(4, 3),), (tensor(2, 5),)])
+    check(fn, tensor(2, 3, grad=True), backward=True, fullgraph=True)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -283,7 +295,7 @@ def test_a_parameter_of_a_result():
         other = nn.Parameter((m.weight + 1).data)
         return (x @ p).sum() + (x @ weight).sum(), p, p.data, other
 
-    check(fn, seeded(nn.Linear(3, 3)), tensor(2, 3), graphs=None, backward=True)
+    check(fn, seeded(nn.Linear(3, 3)), tensor(2, 3), backward=True)
 
 
 def test_a_result_that_is_seen_to_share_memory_with_a_parameter():

@@ -70,7 +70,7 @@ def test_data_are_replaced_before_the_forward():
         m[0].weight.data = m[0].weight.data * 0.5
         return m(x)
 
-    check(fn, net(), tensor(2, 3), graphs=None, backward=True, recompiles=True)
+    check(fn, net(), tensor(2, 3), backward=True, fullgraph=True)
 
 
 def test_data_are_clipped_after_the_forward():
@@ -81,7 +81,18 @@ def test_data_are_clipped_after_the_forward():
                 p.data = p.data.clamp(-0.1, 0.1)
         return y, m(x), [p.data.sum() for p in m.parameters()]
 
-    check(fn, net(), tensor(2, 3), graphs=None, backward=True, recompiles=True)
+    check(fn, net(), tensor(2, 3), backward=True, fullgraph=True)
+
+
+def test_data_are_replaced_twice():
+    def fn(p, x):
+        before = p.data
+        p.data = x * 2
+        p.data = p.data + 1
+        p.data.add_(before)
+        return (p * x).sum(), before, p.data
+
+    check(fn, tensor(3, grad=True), tensor(3), backward=True, fullgraph=True)
 
 
 def test_the_graph_of_what_came_before_needs_the_old_data():
@@ -91,6 +102,20 @@ def test_the_graph_of_what_came_before_needs_the_old_data():
         return y + (p * x).sum()
 
     check(fn, tensor(3, grad=True), tensor(3), graphs=2, breaks=1, backward=True)
+
+
+def test_writes_before_are_told_to_autograd():
+    def fn(p, x):
+        with torch.no_grad():
+            p[0] = 3
+        p.data = x * 2
+
+    for call in (fn, dl.compile(fn, backend="eager")):
+        p = tensor(3, grad=True)
+        y = (p * p).sum()
+        call(p, tensor(3))
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.backward()
 
 
 def test_data_of_another_owner():
@@ -118,7 +143,7 @@ def test_data_that_are_written_to_after():
         row = data[0]
         return (p * x).sum(), row, data
 
-    check(fn, tensor(2, 3, grad=True), tensor(2, 3), graphs=None, backward=True, recompiles=True)
+    check(fn, tensor(2, 3, grad=True), tensor(2, 3), backward=True, fullgraph=True)
 
 
 def test_data_of_another_shape():
@@ -126,7 +151,16 @@ def test_data_of_another_shape():
         p.data = torch.cat([p.data, x])
         return (p * 2).sum(), p.shape
 
-    check(fn, tensor(3, grad=True), tensor(3), backward=True, graphs=None, recompiles=True)
+    check(fn, tensor(3, grad=True), tensor(3), backward=True, recompiles=True, fullgraph=True)
+
+
+def test_data_of_a_result():
+    def fn(p, x):
+        y = p * x
+        y.data = x + 1
+        return (y * 2).sum(), y
+
+    check(fn, tensor(3, grad=True), tensor(3), graphs=None, backward=True)
 
 
 def test_data_of_a_buffer_and_of_a_gradient():
@@ -140,7 +174,7 @@ def test_data_of_a_buffer_and_of_a_gradient():
         m(tensor(4, 3)).square().sum().backward()
         return lambda x: (fn(m, x), m.running_mean, m.weight.grad)
 
-    check(program, tensor(4, 3), build=True, backward=True, graphs=None)
+    check(program, tensor(4, 3), build=True, backward=True)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -151,7 +185,7 @@ def test_a_step_of_training_with_data_replaced(backend):
         return m(x).square().sum()
 
     found = []
-    for transform in (lambda f: f, lambda f: dl.compile(f, backend=backend)):
+    for transform in (lambda f: f, lambda f: dl.compile(f, backend=backend, fullgraph=True)):
         m = net()
         before = [*m.parameters()]
         run = transform(step)
@@ -164,6 +198,46 @@ def test_a_step_of_training_with_data_replaced(backend):
         found.append([p.detach() for p in before])
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(other, one)
+
+
+@pytest.mark.parametrize("handled", [False, True])
+def test_data_are_put_back_where_the_graph_fails(handled):
+    def fn(p, x, table, at):
+        y = table[at]
+        p.data = x * 2
+        return (p * y).sum()
+
+    def careful(*args):
+        try:
+            return fn(*args)
+        except IndexError:
+            return args[0] + 1
+
+    program = careful if handled else fn
+    for call in (program, dl.compile(program, backend="eager")):
+        p, x = tensor(3, grad=True), tensor(3, seed=1)
+        memory = p.data_ptr()
+        if handled:
+            assert torch.equal(call(p, x, tensor(4), torch.tensor([9])), tensor(3) + 1)
+        else:
+            with pytest.raises(IndexError):
+                call(p, x, tensor(4), torch.tensor([9]))
+        assert torch.equal(p, tensor(3)) and p.data_ptr() == memory
+        call(p, x, tensor(4), torch.tensor([1])).backward()
+        assert torch.equal(p, x * 2) and p.data_ptr() != memory
+        assert torch.equal(p.grad, tensor(4)[1].expand(3))
+
+
+def test_what_fails_after_data_are_replaced():
+    def fn(p, x, table, at):
+        p.data = x * 2
+        return (p * table[at]).sum()
+
+    for call in (fn, dl.compile(fn, backend="eager")):
+        p, x = tensor(3, grad=True), tensor(3, seed=1)
+        with pytest.raises(IndexError):
+            call(p, x, tensor(4), torch.tensor([9]))
+        assert torch.equal(p, x * 2)
 
 
 def test_the_old_data_are_written_to():
@@ -191,6 +265,40 @@ def test_the_old_data_are_written_to():
     check(shared, tensor(3), build=True, graphs=None, calls=1)
 
 
+def test_data_that_do_not_fit():
+    def fn(p, x):
+        try:
+            p.data = torch.arange(3)
+        except RuntimeError as error:
+            return str(error)[:20], x + 1
+
+    check(fn, tensor(3, grad=True), tensor(3), graphs=None)
+    check(lambda p, x: (setattr(p, "data", torch.arange(3)), p + x), tensor(3), tensor(3), recompiles=True)
+
+
+def test_what_others_have_of_the_old_data():
+    def fn(p, view, x):
+        p.data = x + 1
+        view.add_(1)
+        return (p * x).sum(), view + 0
+
+    def program():
+        p = tensor(3).requires_grad_()
+        view = p.data[:2]
+        return lambda x: (*fn(p, view, x), p, view)
+
+    check(program, tensor(3), build=True, backward=True, graphs=None)
+
+
+def test_a_leaf_of_data_that_were_replaced():
+    def fn(p):
+        p.data = p.data.clamp(-0.5, 0.5)
+        leaf = p.detach().requires_grad_()
+        return leaf, leaf.sum(), p
+
+    check(fn, tensor(3, grad=True), backward=True, graphs=None)
+
+
 # -- module.to ---------------------------------------------------------------------------------------------------------
 
 
@@ -200,7 +308,7 @@ def test_retyped(method):
         getattr(m, method)()
         return m(getattr(x, method)()), [p.dtype for p in m.parameters()]
 
-    check(fn, seeded(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))), tensor(2, 3), graphs=None, recompiles=True)
+    check(fn, seeded(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))), tensor(2, 3), recompiles=True, fullgraph=True)
 
 
 def test_retyped_with_gradients():
@@ -214,7 +322,15 @@ def test_retyped_with_gradients():
 
         return fn
 
-    check(program, tensor(2, 3), build=True, backward=True, graphs=None, recompiles=True)
+    check(program, tensor(2, 3), build=True, backward=True, recompiles=True, fullgraph=True)
+
+
+def test_retyped_and_made_inside():
+    def fn(x):
+        m = nn.Linear(3, 4).double()
+        return m(x.double()), m, nn.Linear(3, 3, dtype=torch.float64).float()(x)
+
+    check(fn, tensor(2, 3), backward=True, fullgraph=True)
 
 
 # -- requires_grad_ ----------------------------------------------------------------------------------------------------

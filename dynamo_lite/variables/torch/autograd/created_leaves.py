@@ -1,4 +1,4 @@
-"""Leaves created during tracing: parameters, and tensors that require gradients.
+"""Leaves created during tracing (parameters, tensors that require gradients), and tensors whose ``.data`` is replaced.
 
 What a backend returns has a ``grad_fn``, so it is no leaf. So such a leaf is created, empty, before the graph; it is an
 input of the graph, which fills it where the program creates it. Aliases of the data become views of that input.
@@ -10,8 +10,9 @@ import functools
 from collections.abc import Callable, Sequence
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from dynamo_lite.insight.break_reasons import UnknownCall
+from dynamo_lite.insight.break_reasons import DataReplaced, UnknownCall
 from dynamo_lite.records.graph import DENSE, GraphInput
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.shared_memory import share_memory
@@ -27,6 +28,12 @@ _EMPTY: dict[type, Callable[..., torch.Tensor]] = {
 }
 """Creates an empty leaf of a class."""
 
+_SHARING: dict[type, Callable[..., torch.Tensor]] = {
+    torch.Tensor: graph_functions.leaf_of,
+    torch.nn.Parameter: graph_functions.parameter_of,
+}
+"""Creates a leaf of a class that shares a tensor's memory."""
+
 
 def _create_leaf(
     tx: Translator, data: TensorVariable, cls: type, requires_grad: bool, in_place: bool = False
@@ -35,12 +42,109 @@ def _create_leaf(
 
     ``in_place``: the tensor itself becomes the leaf (``requires_grad_``).
     """
+    owner = _owner(tx, data)
+    if owner is not None:
+        tx.attempt.provenance.shared(data)
+        return tx.graph.share(owner, functools.partial(_SHARING[cls], requires_grad), data)
     aliases = [each for each in created_aliases(tx, data.fake) if not (in_place and each is data)]
     if not _can_move(tx, data, aliases):
         return None
     leaf = tx.graph.create_input(functools.partial(_EMPTY[cls], *_layout(data.fake), requires_grad))
     _fill(tx, leaf, data, aliases)
     return leaf
+
+
+@provides("try_replace_data")
+def try_replace_data(tx: Translator, tensor: TensorVariable, data: TensorVariable, cls: type) -> bool:
+    """Trace ``tensor.data = data`` for a leaf, whose class becomes ``cls``. Returns False if that isn't possible."""
+    aliases = created_aliases(tx, data.fake)
+    before = next((each for each in tx.graph.tensors if each.node is tensor.node), None)
+    owner = _owner_of_data(tx, data)
+    if tx.attempt.steps in tx.attempt.restart_facts.data_stay:
+        return False
+    if not spans_storage(tx, data.fake) if owner is None else _is_view(owner, data):
+        unsupported(DataReplaced(tensor.describe(), "its new data are a part of another tensor"))
+    if (owner is None and not _can_move(tx, data, aliases)) or not _fits(tensor.fake, data.fake):
+        return False
+    if before is None or before.convert is not None or (before.make and not before.is_fresh and before.of is None):
+        return False
+    if cls not in _EMPTY or (owner is not None and tensor.source is None):
+        return False
+    if not tx.graph.retire_input(before, tx.attempt.steps):
+        return False
+    if owner is not None:
+        _share_data(tx, tensor, before, owner, cls)
+        return True
+    requires_grad = tensor.fake.requires_grad
+    layout = _layout(data.fake)
+    if tensor.source is None:
+        leaf = tx.graph.create_input(functools.partial(_EMPTY[cls], *layout, requires_grad))
+        tx.attempt.before_graph.created[tensor] = leaf.node
+    else:
+        make = functools.partial(graph_functions.with_new_data, *layout, cls)
+        with unset_fake_temporarily():
+            value = _EMPTY[cls](*layout, requires_grad)
+        leaf = tx.graph.create_input(make, value, tensor.source)
+        tx.graph.replaced.setdefault(tensor.source, (before.node, tensor.cls))
+    tensor.cls = cls
+    _bind(tx, leaf, tensor)
+    _fill(tx, leaf, data, aliases)
+    return True
+
+
+def _share_data(tx: Translator, tensor: TensorVariable, before: GraphInput, owner: GraphInput, cls: type) -> None:
+    """Give a pre-existing tensor, before the graph, the data of an input. From here on nothing may mutate them."""
+    tx.graph.note_shared(owner, tensor)
+    tx.attempt.provenance.shared(tensor)
+    assert tensor.source is not None
+    with unset_fake_temporarily():
+        value = _SHARING[cls](tensor.fake.requires_grad, owner.value)
+    leaf = tx.graph.create_input(functools.partial(graph_functions.with_data_of, cls), value, tensor.source)
+    leaf.of = owner
+    tx.graph.replaced.setdefault(tensor.source, (before.node, tensor.cls))
+    tensor.cls = cls
+    _bind(tx, leaf, tensor)
+
+
+def _fits(fake: torch.Tensor, data: torch.Tensor) -> bool:
+    """Whether torch accepts this data for the tensor."""
+    can_require_grad = data.is_floating_point() or data.is_complex()
+    devices = {each.device.type for each in (fake, data)}
+    return (can_require_grad or not fake.requires_grad) and (len(devices) == 1 or devices == {"cpu", "cuda"})
+
+
+def _owner(tx: Translator, data: TensorVariable) -> GraphInput | None:
+    """The pre-existing input whose whole data this tensor is, if the graph doesn't mutate it."""
+    owner = _sole_owner(tx, data, tx.graph.inputs_in_storage(data.fake))
+    if owner is None or owner.make is not None or _is_view(owner, data):
+        return None
+    return owner
+
+
+def _owner_of_data(tx: Translator, data: TensorVariable) -> GraphInput | None:
+    """The input that has this data or is a base of it. It may be the data that a tensor had before a replacement."""
+    owner = _sole_owner(tx, data, [each for each in tx.graph.inputs_in_storage(data.fake) if each.of is None])
+    if owner is None or not (owner.make is None or owner.is_of_before):
+        return None
+    return owner if torch._debug_has_internal_overlap(data.fake) == DENSE else None
+
+
+def _sole_owner(tx: Translator, data: TensorVariable, owners: Sequence[GraphInput]) -> GraphInput | None:
+    if tx.graph.bodies or data.has_torch_function or len(owners) != 1 or data.fake.is_inference():
+        return None
+    (owner,) = owners
+    fakes = owner.fake, data.fake
+    is_plain = owner.convert is owner.formula is None and owner.source not in tx.graph.written
+    if not is_plain or fakes[0].dtype is not fakes[1].dtype or any(each.is_conj() or each.is_neg() for each in fakes):
+        return None
+    _layout(data.fake)  # specializes its sizes
+    return owner
+
+
+def _is_view(owner: GraphInput, data: TensorVariable) -> bool:
+    """Whether the data have other sizes, strides or another offset than the input that owns them."""
+    one, other = ((each.size(), each.stride(), each.storage_offset()) for each in (owner.fake, data.fake))
+    return bool(one != other)
 
 
 Layout = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, torch.device]
@@ -58,12 +162,16 @@ def _bind(tx: Translator, leaf: GraphInput, tensor: TensorVariable) -> None:
 
 
 def _fill(tx: Translator, leaf: GraphInput, data: TensorVariable, aliases: Sequence[TensorVariable]) -> None:
-    """Copy the data into an empty leaf in the graph. Aliases of the data become aliases of the leaf."""
+    """Copy the data into an empty leaf in the graph. Aliases of the data become views of the leaf."""
     detached = compute("call_method", "detach", [leaf.fake], {})
     filled = tx.graph.call("call_function", graph_functions.fill, (leaf.node, data.node), {}, detached)
     for each in aliases:
-        each.node, each.fake = tx.graph.alias_of(filled)
-        tx.attempt.values.fakes[id(each.fake)] = each
+        if each.fake.requires_grad:  # it has a grad_fn, so it keeps its own memory in the graph
+            tx.graph.note_copy(each.fake, leaf.fake)
+            tx.attempt.provenance.shared(each)
+        else:
+            each.node, each.fake = tx.graph.view_of_replaced_memory(filled, each.fake)
+            tx.attempt.values.fakes[id(each.fake)] = each
 
 
 def _can_move(tx: Translator, data: TensorVariable, aliases: Sequence[TensorVariable]) -> bool:
@@ -71,14 +179,9 @@ def _can_move(tx: Translator, data: TensorVariable, aliases: Sequence[TensorVari
     fake = data.fake
     if tx.graph.bodies or data.has_torch_function or fake.is_inference() or not spans_storage(tx, fake):
         return False
-    if tx.graph.all_in_storage(fake):
+    if any(each.has_torch_function for each in aliases) or tx.graph.is_write_protected(fake):
         return False
-    return not any(each.has_torch_function or each.fake.requires_grad or _differs(each.fake, fake) for each in aliases)
-
-
-def _differs(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors in one storage are different views of it."""
-    return one.storage_offset() != other.storage_offset() or _layout(one) != _layout(other)
+    return not tx.graph.all_in_storage(fake)
 
 
 def created_aliases(tx: Translator, fake: torch.Tensor) -> list[TensorVariable]:

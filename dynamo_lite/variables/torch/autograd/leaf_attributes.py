@@ -12,13 +12,14 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedOperation,
 )
 from dynamo_lite.records.source import Source
+from dynamo_lite.runtime.graph_functions import count_write
 from dynamo_lite.runtime.shared_memory import memory_of
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.core.registry import become_created_leaf
+from dynamo_lite.variables.core.registry import become_created_leaf, try_replace_data
 from dynamo_lite.variables.torch.tensors.fake_computation import compute
-from dynamo_lite.variables.torch.tensors.tensor import ATTRIBUTES, METHODS, SETTERS, TensorVariable
+from dynamo_lite.variables.torch.tensors.tensor import ATTRIBUTES, METHODS, SETTERS, TensorVariable, record
 
 from .created_leaves import created_aliases
 
@@ -53,7 +54,25 @@ def _set_data(tx: Translator, tensor: TensorVariable, value: VariableTracker) ->
     """``tensor.data = value``."""
     if value is tensor or isinstance(value, TensorVariable) and _is_data_of(tx, tensor, value):
         return  # it has these data already
-    unsupported(DataReplaced(tensor.describe()))
+    is_leaf = tensor in tx.attempt.before_graph.created or _is_existing_leaf(tx, tensor)
+    if not is_leaf or not isinstance(value, TensorVariable) or not try_replace_data(tx, tensor, value, tensor.cls):
+        unsupported(DataReplaced(tensor.describe(), "it is no leaf, or other tensors share the new data"))
+
+
+def _set_(tx: Translator, tensor: TensorVariable, *args: VariableTracker) -> VariableTracker:
+    """``tensor.set_(other)``: replaces ``.data`` and counts as a mutation."""
+    other = args[0] if len(args) == 1 else None
+    is_dispatched = any(isinstance(each, TensorVariable) and each.has_torch_function for each in (tensor, other))
+    if not isinstance(other, TensorVariable) or tx.graph.bodies or is_dispatched:
+        unsupported(TensorObjectMethod("set_"))
+    fakes = tensor.fake, other.fake
+    is_tracked = torch.is_grad_enabled() and any(each.requires_grad for each in fakes)
+    if is_tracked or any(each.is_inference() for each in fakes):
+        unsupported(UnsupportedAttribute(tensor.describe(), "set_", "autograd tracks it"))
+    if fakes[0].dtype is not fakes[1].dtype or fakes[0].device != fakes[1].device or fakes[0]._is_view():
+        unsupported(UnsupportedAttribute(tensor.describe(), "set_", f"{other.describe()} does not fit"))
+    _set_data(tx, tensor, other)
+    return record(tx, "call_function", count_write, [tensor], {})
 
 
 def _is_data_of(tx: Translator, tensor: TensorVariable, value: TensorVariable) -> bool:
@@ -61,7 +80,7 @@ def _is_data_of(tx: Translator, tensor: TensorVariable, value: TensorVariable) -
     fakes = (tensor.fake, value.fake)
     if tx.graph.bodies or any(each.layout is not torch.strided or each.is_inference() for each in fakes):
         return False
-    if tensor.has_torch_function or value.has_torch_function:
+    if tensor.has_torch_function or value.has_torch_function or any(map(tx.graph.is_write_protected, fakes)):
         return False
     one, other = (
         (memory_of(each), each.dtype, each.is_conj(), each.is_neg(), each.storage_offset(), each.stride())
@@ -162,4 +181,4 @@ def _is_leaf(tx: Translator, tensor: TensorVariable) -> VariableTracker:
 
 ATTRIBUTES |= {"grad": _grad, "is_leaf": _is_leaf}
 SETTERS |= {"grad": _set_grad, "requires_grad": _set_requires_grad, "data": _set_data}
-METHODS |= {"requires_grad_": _requires_grad_, "detach_": _detach_}
+METHODS |= {"requires_grad_": _requires_grad_, "detach_": _detach_, "set_": _set_}

@@ -12,7 +12,7 @@ import torch
 from torch.autograd.graph import Node
 
 from dynamo_lite.insight.break_reasons import OperatorFailed, UnknownCall, UnsupportedAttribute
-from dynamo_lite.records.provenance import history
+from dynamo_lite.records.replaced_data import history
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupported, wraps_if

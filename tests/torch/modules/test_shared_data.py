@@ -1,0 +1,376 @@
+"""Tensors that get the data of others which were given: ``p.data = other``."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import dynamo_lite as dl
+from programs import check, tensor
+
+
+def leaf(seed=0):
+    return tensor(3, seed=seed, grad=True)
+
+
+@pytest.mark.parametrize("grads", [(False, False), (True, False), (False, True), (True, True)])
+def test_of_another(grads):
+    def fn(p, other):
+        p.data = other
+        return p * 2
+
+    check(fn, tensor(3, grad=grads[0]), tensor(3, seed=1, grad=grads[1]), calls=3, graphs=1, backward=True)
+
+
+def test_of_what_another_has():
+    def fn(p, other):
+        p.data = other.data
+        return p * 2 + other
+
+    check(fn, leaf(), leaf(1), calls=3, graphs=1, backward=True)
+
+
+def test_is_one_memory_afterwards():
+    def fn(p, other):
+        p.data = other
+        return p + 1
+
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    for _ in range(2):
+        p, other = tensor(3), tensor(3, seed=1)
+        compiled(p, other)
+        assert p.data_ptr() == other.data_ptr()
+        other.add_(1)
+        assert torch.equal(p, other)
+    before = p.clone()
+    compiled(p, other)  # now that it has them
+    compiled(p, p)
+    assert torch.equal(p, before)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_swapped(backend):
+    def fn(one, other, x):
+        for p, q in zip(one.parameters(), other.parameters()):
+            p.data, q.data = q.data, p.data
+        return one(x).relu()
+
+    states = []
+    for program in (fn, dl.compile(fn, backend=backend, fullgraph=True)):
+        torch.manual_seed(0)
+        one, other = (nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)) for _ in range(2))
+        held = [*one.parameters(), *other.parameters()]
+        for _ in range(3):
+            y = program(one, other, torch.ones(2, 3))
+            y.sum().backward()
+            states.append([y, *held, *(each.grad for each in one.parameters())])
+            assert [id(each) for each in held] == [id(each) for each in (*one.parameters(), *other.parameters())]
+            states[-1] = [each.detach().clone() for each in states[-1]]
+    for before, after in zip(states[:3], states[3:], strict=True):
+        assert all(torch.allclose(a, b) for a, b in zip(before, after, strict=True))
+
+
+def test_only_swapped():
+    def fn(p, q, x):
+        p.data, q.data = q.data, p.data
+        return x + 1
+
+    check(fn, leaf(), leaf(1), tensor(3), calls=3, graphs=1)
+
+
+def test_three_in_turn():
+    def fn(p, q, r):
+        p.data, q.data, r.data = q.data, r.data, p.data
+        return p + q * 2 + r * 3
+
+    check(fn, leaf(), leaf(1), leaf(2), calls=3, graphs=1, backward=True)
+
+
+class Averaged(nn.Module):
+    """Evaluates with the averages of its weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.shadow = {name: each.data.clone() for name, each in self.layer.named_parameters()}
+
+    def forward(self, x):
+        for name, each in self.layer.named_parameters():
+            self.shadow[name] = (0.9 * self.shadow[name] + 0.1 * each.data).clone()
+        kept = {}
+        for name, each in self.layer.named_parameters():
+            kept[name] = each.data
+            each.data = self.shadow[name]
+        with torch.no_grad():
+            y = self.layer(x)
+        for name, each in self.layer.named_parameters():
+            each.data = kept[name]
+        return y, self.layer(x)
+
+
+def test_put_back():
+    torch.manual_seed(0)
+    check(Averaged, tensor(2, 3), build=True, calls=3, graphs=1, recompiles=True)
+
+
+def test_put_back_where_gradients_went():
+    def fn(p, other):
+        kept = p.data
+        p.data = other
+        y = p * p
+        p.data = kept
+        return y
+
+    check(fn, leaf(), tensor(3, seed=1), graphs=None, backward=True)
+
+
+def test_written_to_afterwards():
+    def fn(p, other):
+        p.data = other
+        p.mul_(2)
+        return p + 1, other + 1
+
+    check(fn, tensor(3), tensor(3, seed=1), graphs=None)
+
+
+def test_written_to_before():
+    def fn(p, other):
+        other.mul_(2)
+        p.data = other
+        return p + 1
+
+    check(fn, tensor(3), tensor(3, seed=1), graphs=None)
+
+
+def test_the_old_data_written_to_before():
+    def fn(p, other):
+        old = p.data
+        p.mul_(2)
+        p.data = other
+        return p + 1, old + 1
+
+    check(fn, tensor(3), tensor(3, seed=1), graphs=None)
+
+
+def test_the_old_data_written_to_afterwards():
+    def fn(p, other):
+        old = p.data
+        p.data = other
+        old.mul_(2)
+        return p + 1, old
+
+    check(fn, tensor(3), tensor(3, seed=1), graphs=None)
+
+
+def test_of_two_one_after_the_other():
+    def fn(p, one, other):
+        p.data = one
+        y = p * 2
+        p.data = other
+        return y, p * 3
+
+    check(fn, tensor(3), tensor(3, seed=1), tensor(3, seed=2), graphs=1)
+
+
+@pytest.mark.parametrize("last", [lambda one: one[:3], lambda one: one[:3] + 1])
+def test_a_part_before_others(last):
+    def fn(p, one, other):
+        p.data = one[2:5]
+        y = p * 2
+        p.data = last(other)
+        return y, p * 3
+
+    check(fn, tensor(3), tensor(6, seed=1), tensor(6, seed=2), graphs=None, breaks=(1, 2))
+
+
+def test_given_results_after_another():
+    def fn(p, other):
+        p.data = other
+        y = p * 2
+        p.data = y + 1
+        return y, p * 3
+
+    check(fn, tensor(3), tensor(3, seed=1), graphs=1)
+
+
+def test_several_of_one():
+    def fn(p, q, other):
+        p.data = other
+        q.data = other
+        return p + q
+
+    check(fn, tensor(3), tensor(3, seed=3), tensor(3, seed=1), graphs=1)
+
+
+def test_parts_of_a_vector():
+    def fn(net, vector, x):
+        nn.utils.vector_to_parameters(vector, net.parameters())
+        return net(x)
+
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+    size = sum(each.numel() for each in net.parameters())
+    check(fn, net, tensor(size), tensor(2, 3), graphs=None, backward=True)
+    compiled = dl.compile(fn, backend="eager")
+    for seed in range(3):
+        vector = tensor(size + 5, seed=seed)[seed : seed + size]
+        y = compiled(net, vector, torch.ones(1, 3))
+        assert torch.equal(nn.utils.parameters_to_vector(net.parameters()), vector)
+        assert [*net.parameters()][1].data_ptr() == vector[12:].data_ptr()
+        assert torch.equal(y, net(torch.ones(1, 3)))
+
+
+def test_transposed():
+    def fn(p, other):
+        p.data = other.t()
+        return p + 1
+
+    check(fn, tensor(2, 3), tensor(3, 2, seed=1), graphs=2, breaks=1)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_parts_of_its_own(backend):
+    def fn(p, q):
+        old = p.data
+        p.data = p.data[1:]
+        q.data = q.data.t()
+        return p * 2 + q.sum(), old.sum()
+
+    results = []
+    for program in (fn, dl.compile(fn, backend=backend)):
+        p, q = tensor(6, grad=True), nn.Parameter(tensor(2, 3))
+        for _ in range(3):
+            y, total = program(p, q)
+            y.sum().backward()
+            results.append((y.detach(), total, p.detach().clone(), p.grad, q.detach().clone(), q.grad))
+            p.grad = q.grad = y = None  # autograd's node for a leaf knows its shape, and lives as long as the result
+    for one, other in zip(results[:3], results[3:], strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_expanded():
+    def fn(p, other):
+        p.data = other.expand(2, 3)
+        return p + 1
+
+    check(fn, tensor(2, 3), tensor(3, seed=1), graphs=None)
+
+
+def test_handed_out():
+    def fn(p, other):
+        p.data = other
+        return p, other, p.detach(), other.view(3, 1), p.data
+
+    check(fn, leaf(), tensor(3, seed=1), graphs=None)
+
+
+def test_a_part():
+    def fn(p, other):
+        p.data = other[1:]
+        return p + 1
+
+    check(fn, tensor(3), tensor(3, seed=1), graphs=None)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float64])
+def test_of_another_type(dtype):
+    def fn(p, other):
+        try:
+            p.data = other
+        except RuntimeError as error:
+            return str(error)
+        return p + 1
+
+    check(fn, leaf(), tensor(3, seed=1).to(dtype), graphs=None)
+
+
+@pytest.mark.parametrize("viewed", [torch.conj, torch.neg, lambda x: x.view(torch.complex64)])
+def test_viewed_otherwise(viewed):
+    def fn(p, other):
+        p.data = viewed(other)
+        made = nn.Parameter(viewed(other), requires_grad=False)
+        return p + 1, made + 1
+
+    check(fn, tensor(3).to(torch.complex64), tensor(3, seed=1).to(torch.complex64) * 1j, graphs=None)
+
+
+def test_seen_as_another_type():
+    def fn(p, other):
+        p.data = other.view(torch.int32)
+        made = nn.Parameter(other.view(torch.int32), requires_grad=False)
+        return p + 1, made + 1
+
+    check(fn, tensor(3), tensor(3, seed=1), graphs=None)
+
+
+def test_of_another_shape():
+    def fn(p, other):
+        p.data = other
+        return p + 1
+
+    check(fn, tensor(3), tensor(2, 2), graphs=1)
+
+
+def test_one_object_at_two_places():
+    def fn(p, q, other):
+        p.data = other
+        return p + q
+
+    others = []
+    for _ in range(2):
+        one = tensor(3)
+        others.append((one, one, tensor(3, seed=2)))
+    check(fn, tensor(3), tensor(3, seed=1), tensor(3, seed=2), others=others, graphs=1)
+
+
+def test_a_view_of_it_that_was_given():
+    def fn(p, view, other):
+        p.data = other
+        return p + view
+
+    one = tensor(3)
+    check(fn, tensor(3), tensor(3, seed=1), tensor(3, seed=2), others=[(one, one.view(3), tensor(3))], graphs=1)
+
+
+def test_the_graph_fails():
+    """In eager the data are other ones by then."""
+
+    def fn(p, other, index):
+        p.data = other
+        y = p * 2
+        return y[index]
+
+    compiled = dl.compile(fn, backend="eager")
+    for program in (fn, compiled, compiled):
+        p, other = tensor(3), tensor(3, seed=1)
+        with pytest.raises(IndexError):
+            program(p, other, torch.tensor([7]))
+        assert p.data_ptr() == other.data_ptr()
+
+
+def test_of_a_parameter_made_before():
+    def fn(x, other):
+        p = nn.Parameter(x * 2)
+        p.data = other
+        return p * 3
+
+    check(fn, tensor(3), tensor(3, seed=1), graphs=None)
+
+
+def test_copies_of_a_module():
+    class Target(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.online = nn.Linear(3, 3)
+            self.target = copy.deepcopy(self.online).requires_grad_(False)
+
+        def forward(self, x):
+            for mine, theirs in zip(self.target.parameters(), self.online.parameters()):
+                mine.data = theirs.data
+            return self.online(x) - self.target(x * 2)
+
+    torch.manual_seed(0)
+    check(Target, tensor(2, 3), build=True, calls=3, graphs=1, recompiles=True, backward=True)
