@@ -266,6 +266,15 @@ def mapping_proxy_from_outside(x, n):
 
 
 @program()
+def simple_namespace(x, n):
+    space = types.SimpleNamespace(a=x, b=n)
+    space.c = space.a * 2
+    CUT
+    del space.b
+    return space.c, sorted(space.__dict__), hasattr(space, "b"), repr(space.__class__)
+
+
+@program()
 def set_methods(x, n):
     s = {3, 1, 2}
     t = s

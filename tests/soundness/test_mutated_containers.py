@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import itertools
 from collections import OrderedDict, defaultdict, deque
 
 import pytest
@@ -306,6 +307,26 @@ def test_reversed_asks_what_it_is_given(items):
             return x - 1, str(error)
 
     check(fn, tensor(2), items, graphs=None, breaks=None)
+
+
+def test_pairs_of_an_iterator_that_asks_for_pairs():
+    def fn(x):
+        class Counting:
+            count = 0
+
+            def __iter__(self):
+                return self
+
+            def __next__(self):
+                if self.count >= 3:
+                    raise StopIteration
+                self.count += 1
+                return next(pairs, None) if self.count == 1 else [self.count]
+
+        pairs = itertools.pairwise(Counting())
+        return x + 1, list(pairs)
+
+    check(fn, tensor(2), graphs=None, breaks=None, recompiles=True)
 
 
 def test_a_generator_in_a_list_that_it_goes_over():

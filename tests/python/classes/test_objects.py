@@ -114,7 +114,9 @@ def iteration_protocols(x, n):
     chain = Chain(n)
     first = next(chain)
     CUT
-    return x * first, list(chain), list(reversed(Chain(2))), list(ByItem()), 20 in ByItem(), next(chain, "end")
+    items = iter(ByItem())
+    found = list(items), list(items), 20 in ByItem()
+    return x * first, list(chain), list(reversed(Chain(2))), found, next(chain, "end")
 
 
 class NoIter:

@@ -226,6 +226,21 @@ def copies_of_named_tuples(x):
     return p.b + 1, a.a is p.a, b, type(b) is Pair, type(a) is Pair
 
 
+class Counted(NamedTuple):
+    a: Any
+
+    def __copy__(self):
+        return Counted(self.a + 1)
+
+    def __deepcopy__(self, memo):
+        return Counted(self.a + 2)
+
+
+@programs(tensor(2), graphs=(0, 2))
+def copies_of_named_tuples_that_say_how(x):
+    return copy.copy(Counted(1)), copy.deepcopy(Counted(1)), x + 1
+
+
 @programs(tensor(2, 3))
 def copies_of_sizes(x):
     a, b = copy.copy(x.shape), copy.deepcopy(x.shape)

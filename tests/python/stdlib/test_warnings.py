@@ -94,6 +94,21 @@ def test_nested_with_an_error_inside():
     check(fn, tensor(3), graphs=None, breaks=None)
 
 
+def test_entered_twice():
+    def fn(x):
+        manager = warnings.catch_warnings()
+        with manager:
+            y = x * 2
+        try:
+            with manager:
+                y = y + 1
+        except RuntimeError as error:
+            return y, str(error)
+        return y
+
+    check(fn, tensor(3), graphs=None, breaks=None)
+
+
 def test_what_warns_is_ignored():
     def fn(x):
         with warnings.catch_warnings():
