@@ -11,6 +11,9 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 import dynamo_lite as dl
 from programs import check, tensor
+from table import Table
+
+programs = Table(cut=False)
 
 
 def halves(x, n):
@@ -18,26 +21,22 @@ def halves(x, n):
         yield x / (at + 2)
 
 
-def test_of_closures():
-    def fn(x, n):
-        scale = x + 1
-        items = (scale * at for at in range(n))
-        more = (item + scale for item in halves(x, n))
-        print("here")
-        return sum(items), list(more)
-
-    check(fn, tensor(3), 3, graphs=2, breaks=1)
+@programs(tensor(3), 3, graphs=2, breaks=1)
+def of_closures(x, n):
+    scale = x + 1
+    items = (scale * at for at in range(n))
+    more = (item + scale for item in halves(x, n))
+    print("here")
+    return sum(items), list(more)
 
 
-def test_a_variable_written_to_after_the_break():
-    def fn(x, n):
-        scale = x + 1
-        items = (scale * at for at in range(n))
-        print("here")
-        scale = x * 2
-        return sum(items)
-
-    check(fn, tensor(3), 3, graphs=2, breaks=1)
+@programs(tensor(3), 3, graphs=2, breaks=1)
+def a_variable_written_to_after_the_break(x, n):
+    scale = x + 1
+    items = (scale * at for at in range(n))
+    print("here")
+    scale = x * 2
+    return sum(items)
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -57,39 +56,33 @@ def test_zip(strict, lengths):
     check(fn, tensor(3), *lengths, graphs=2, breaks=1)
 
 
-def test_left_half_way_and_taken_up_later():
-    def fn(x):
-        items = halves(x, 4)
-        pairs = zip(items, (1, 2))
-        dl.graph_break()
-        y = [item * by for item, by in pairs]
-        z = next(items, None)
-        dl.graph_break()
-        return y, z, next(items, None), next(pairs, None)
-
-    check(fn, tensor(3), graphs=None)
+@programs(tensor(3), graphs=None)
+def left_half_way_and_taken_up_later(x):
+    items = halves(x, 4)
+    pairs = zip(items, (1, 2))
+    dl.graph_break()
+    y = [item * by for item, by in pairs]
+    z = next(items, None)
+    dl.graph_break()
+    return y, z, next(items, None), next(pairs, None)
 
 
-def test_one_object_in_two_places():
-    def fn(x):
-        items = halves(x, 3)
-        same = items
-        held = [items]
-        dl.graph_break()
-        one = next(items)
-        return one, next(same), next(held[0]), same is items, held[0] is items, next(items, None)
-
-    check(fn, tensor(3), graphs=None)
+@programs(tensor(3), graphs=None)
+def one_object_in_two_places(x):
+    items = halves(x, 3)
+    same = items
+    held = [items]
+    dl.graph_break()
+    one = next(items)
+    return one, next(same), next(held[0]), same is items, held[0] is items, next(items, None)
 
 
-def test_shared_by_two_iterators():
-    def fn(x):
-        items = halves(x, 4)
-        pairs = zip(items, items)
-        dl.graph_break()
-        return [a + b for a, b in pairs]
-
-    check(fn, tensor(3), graphs=None)
+@programs(tensor(3), graphs=None)
+def shared_by_two_iterators(x):
+    items = halves(x, 4)
+    pairs = zip(items, items)
+    dl.graph_break()
+    return [a + b for a, b in pairs]
 
 
 def test_kept_by_what_breaks():
@@ -106,13 +99,11 @@ def test_kept_by_what_breaks():
     check(fn, tensor(3), graphs=None)
 
 
-def test_given_to_what_breaks():
-    def fn(x):
-        items = halves(x, 3)
-        first = dl.disable(next)(items)
-        return first, list(items)
-
-    check(fn, tensor(3), graphs=None)
+@programs(tensor(3), graphs=None)
+def given_to_what_breaks(x):
+    items = halves(x, 3)
+    first = dl.disable(next)(items)
+    return first, list(items)
 
 
 def test_in_an_attribute():
@@ -127,36 +118,30 @@ def test_in_an_attribute():
     check(fn, tensor(3), Box(), graphs=None)
 
 
-def test_what_it_goes_over_changes_meanwhile():
-    def fn(x, values):
-        items = (x * value for value in values)
-        print("here")
-        values.append(5)
-        return list(items)
-
-    check(fn, tensor(3), [1, 2], graphs=None)
+@programs(tensor(3), [1, 2], graphs=None)
+def what_it_goes_over_changes_meanwhile(x, values):
+    items = (x * value for value in values)
+    print("here")
+    values.append(5)
+    return list(items)
 
 
-def test_begun_before():
-    def fn(x):
-        items = halves(x, 4)
-        first = next(items)
-        print("here")
-        return first, list(items)
-
-    check(fn, tensor(3), graphs=None)
+@programs(tensor(3), graphs=None)
+def begun_before(x):
+    items = halves(x, 4)
+    first = next(items)
+    print("here")
+    return first, list(items)
 
 
-def test_never_gone_through():
-    def fn(x, n):
-        items = halves(x, 3)
-        print("here")
-        y = x + 1
-        if n:
-            return y
-        return y, list(items)
-
-    check(fn, tensor(3), 1, others=[(tensor(3), 0)], graphs=1, breaks=1)
+@programs(tensor(3), 1, others=[(tensor(3), 0)], graphs=1, breaks=1)
+def never_gone_through(x, n):
+    items = halves(x, 3)
+    print("here")
+    y = x + 1
+    if n:
+        return y
+    return y, list(items)
 
 
 def test_a_generator_that_leaves_effects():
@@ -187,13 +172,11 @@ class Box:
         self.items = items
 
 
-def test_held_by_an_object():
-    def fn(x):
-        box = Box(halves(x, 3))
-        print("here")
-        return [item.sin() for item in box.items], type(box)
-
-    check(fn, tensor(3), graphs=1, breaks=1)
+@programs(tensor(3), graphs=1, breaks=1)
+def held_by_an_object(x):
+    box = Box(halves(x, 3))
+    print("here")
+    return [item.sin() for item in box.items], type(box)
 
 
 def averaged(**kwargs):
@@ -238,15 +221,13 @@ def test_averages_of_weights(kwargs):
     assert len(graphs) <= 6
 
 
-def test_carried_over_several_breaks():
-    def fn(x, n):
-        items = halves(x, 3)
-        for at in range(n):
-            x = x + at
-            print("here")
-        return x, [item.sin() for item in items]
-
-    check(fn, tensor(3), 12, graphs=4)
+@programs(tensor(3), 12, graphs=4)
+def carried_over_several_breaks(x, n):
+    items = halves(x, 3)
+    for at in range(n):
+        x = x + at
+        print("here")
+    return x, [item.sin() for item in items]
 
 
 def test_the_type_of_what_goes_over_a_constant():
@@ -260,3 +241,8 @@ def test_the_type_of_what_goes_over_a_constant():
 
     check(fn, tensor(3))
     assert type(dl.compile(fn, backend="eager")(tensor(3))[3]) is type(iter("é"))
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_program(case):
+    case.run()

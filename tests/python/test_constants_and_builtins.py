@@ -9,23 +9,22 @@ import pytest
 import torch
 
 from programs import check, tensor
+from table import Table
+
+programs = Table(cut=False)
 
 
-def test_container_builtins():
-    def fn(x, items):
-        a = len(items), list(items), tuple(items), set(items), frozenset(items), dict(enumerate(items)), sorted(items)
-        b = any(items), all(items), list(reversed(items)), list(zip(items, items, strict=True)), list(range(5, 0, -2))
-        c = isinstance(items, list), type(items), list(map(str, items)), list(filter(lambda v: v > 1, items))
-        return x + len(a), a, b, c, iter([1]).__next__(), slice(1, 2), bytes([65]), [*range(3)]
-
-    check(fn, tensor(2), [3, 1, 2], operators=1)
+@programs(tensor(2), [3, 1, 2], operators=1)
+def container_builtins(x, items):
+    a = len(items), list(items), tuple(items), set(items), frozenset(items), dict(enumerate(items)), sorted(items)
+    b = any(items), all(items), list(reversed(items)), list(zip(items, items, strict=True)), list(range(5, 0, -2))
+    c = isinstance(items, list), type(items), list(map(str, items)), list(filter(lambda v: v > 1, items))
+    return x + len(a), a, b, c, iter([1]).__next__(), slice(1, 2), bytes([65]), [*range(3)]
 
 
-def test_min_max_abs_sum_pow_of_tensors():
-    def fn(x, y):
-        return abs(x), sum([x, y, x]), pow(x, 2), max(x.shape[0], 1), x.round(), len(x)
-
-    check(fn, tensor(3), tensor(3, seed=1), graphs=(1, 2), operators=6)
+@programs(tensor(3), tensor(3, seed=1), graphs=(1, 2), operators=6)
+def min_max_abs_sum_pow_of_tensors(x, y):
+    return abs(x), sum([x, y, x]), pow(x, 2), max(x.shape[0], 1), x.round(), len(x)
 
 
 def test_builtins_that_tensors_do_not_define():
@@ -37,18 +36,14 @@ def test_builtins_that_tensors_do_not_define():
     check(fn, tensor(3), divmod, 2, graphs=None)
 
 
-def test_max_of_one_element_tensors():
-    def fn(x, y):
-        return max(x.sum(), y.sum()) + 1
-
-    check(fn, torch.ones(2), torch.zeros(2), graphs=None, others=[(torch.zeros(2), torch.ones(2))])
+@programs(torch.ones(2), torch.zeros(2), graphs=None, others=[(torch.zeros(2), torch.ones(2))])
+def max_of_one_element_tensors(x, y):
+    return max(x.sum(), y.sum()) + 1
 
 
-def test_any_and_all_of_tensors():
-    def fn(x):
-        return x + 1, any([x.sum() > 0, True]), all([x.sum() > -99, 1])
-
-    check(fn, torch.ones(2), graphs=None)
+@programs(torch.ones(2), graphs=None)
+def any_and_all_of_tensors(x):
+    return x + 1, any([x.sum() > 0, True]), all([x.sum() > -99, 1])
 
 
 def test_isinstance_of_many_things():
@@ -116,33 +111,25 @@ def test_equal_constants_in_containers_are_told_apart(values):
     check(fn, tensor(2), [one], {"k": one}, operators=1, others=[(tensor(2), [other], {"k": other})])
 
 
-def test_nan_is_itself():
-    def fn(x, n):
-        same = n == n  # noqa: PLR0124
-        return x * 1, same, n is n, n in [n], n != n, math.isnan(n)  # noqa: PLR0124
-
-    check(fn, tensor(2), float("nan"), operators=1, others=[(tensor(2), 1.0), (tensor(2), float("nan"))], all_graphs=2)
+@programs(tensor(2), float("nan"), operators=1, others=[(tensor(2), 1.0), (tensor(2), float("nan"))], all_graphs=2)
+def nan_is_itself(x, n):
+    same = n == n  # noqa: PLR0124
+    return x * 1, same, n is n, n in [n], n != n, math.isnan(n)  # noqa: PLR0124
 
 
-def test_signed_zero_in_arithmetic():
-    def fn(x, z):
-        return x / z, math.atan2(z, -1.0), z + 0, -z
-
-    check(fn, torch.ones(2), 0.0, operators=1, others=[(torch.ones(2), -0.0)], all_graphs=2)
+@programs(torch.ones(2), 0.0, operators=1, others=[(torch.ones(2), -0.0)], all_graphs=2)
+def signed_zero_in_arithmetic(x, z):
+    return x / z, math.atan2(z, -1.0), z + 0, -z
 
 
-def test_keys_that_are_equal_but_of_different_kind():
-    def fn(x, table):
-        return x + table[1], list(table), [type(k) for k in table]
-
-    check(fn, tensor(2), {1: 5}, operators=1, others=[(tensor(2), {True: 5}), (tensor(2), {1.0: 5})])
+@programs(tensor(2), {1: 5}, operators=1, others=[(tensor(2), {True: 5}), (tensor(2), {1.0: 5})])
+def keys_that_are_equal_but_of_different_kind(x, table):
+    return x + table[1], list(table), [type(k) for k in table]
 
 
-def test_big_and_interned_integers():
-    def fn(x, n):
-        return x + n, n is n, n + 1, n == 10**18  # noqa: PLR0124
-
-    check(fn, tensor(2, dtype=torch.float64), 10**18, operators=1, others=[(tensor(2, dtype=torch.float64), 257)])
+@programs(tensor(2, dtype=torch.float64), 10**18, operators=1, others=[(tensor(2, dtype=torch.float64), 257)])
+def big_and_interned_integers(x, n):
+    return x + n, n is n, n + 1, n == 10**18  # noqa: PLR0124
 
 
 def test_constants_of_every_kind_pass_through():
@@ -167,28 +154,27 @@ def test_constants_of_every_kind_pass_through():
     check(fn, tensor(2), *constants, (1, (2, None)), frozenset({1}), slice(1, 2), range(3), torch.strided, operators=1)
 
 
-def test_strings_are_values():
-    def fn(x, s):
-        return x + len(s), s == "ab", s is s, s + "c", s[0], "a" in s  # noqa: PLR0124
-
-    check(fn, tensor(2), "ab", operators=1, others=[(tensor(2), "".join(["a", "b"]))], all_graphs=1)
+@programs(tensor(2), "ab", operators=1, others=[(tensor(2), "".join(["a", "b"]))], all_graphs=1)
+def strings_are_values(x, s):
+    return x + len(s), s == "ab", s is s, s + "c", s[0], "a" in s  # noqa: PLR0124
 
 
 CHOSEN = frozenset([torch.add, torch.Tensor.add, len, torch.nn.functional.relu.__class__])
 TABLE = {torch.add: 2, torch.Tensor.add: 3, len: 5}
 
 
-def test_functions_in_c_are_in_sets_and_tables():
-    def fn(x):
-        found = torch.add in CHOSEN, torch.mul in CHOSEN, torch.Tensor.add in CHOSEN, torch.Tensor.sub in CHOSEN
-        return x * TABLE[torch.add] + TABLE[torch.Tensor.add], found, len in CHOSEN, TABLE.get(torch.sub)
-
-    check(fn, tensor(3), operators=2)
+@programs(tensor(3), operators=2)
+def functions_in_c_are_in_sets_and_tables(x):
+    found = torch.add in CHOSEN, torch.mul in CHOSEN, torch.Tensor.add in CHOSEN, torch.Tensor.sub in CHOSEN
+    return x * TABLE[torch.add] + TABLE[torch.Tensor.add], found, len in CHOSEN, TABLE.get(torch.sub)
 
 
-def test_attributes_in_c_are_objects():
-    def fn(x):
-        get = torch.Tensor.data.__get__
-        return get(x) + 1, torch.Tensor.ndim.__get__(x), torch.Tensor.shape.__name__, get == torch.Tensor.data.__get__
+@programs(tensor(3))
+def attributes_in_c_are_objects(x):
+    get = torch.Tensor.data.__get__
+    return get(x) + 1, torch.Tensor.ndim.__get__(x), torch.Tensor.shape.__name__, get == torch.Tensor.data.__get__
 
-    check(fn, tensor(3))
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_program(case):
+    case.run()

@@ -11,6 +11,9 @@ import torch
 import dynamo_lite as dl
 import elsewhere
 from programs import check, tensor
+from table import Table
+
+programs = Table(cut=False)
 
 COUNTER = 0
 TENSOR = torch.zeros(2)
@@ -26,46 +29,38 @@ class Thing:
         self.__dict__.update(values)
 
 
-def test_global_number():
-    def fn(x):
-        global COUNTER
-        COUNTER += 1
-        return x * COUNTER
-
-    check(fn, tensor(2), watch=["COUNTER"], operators=1, recompiles=True, calls=3)
+@programs(tensor(2), watch=["COUNTER"], operators=1, recompiles=True, calls=3)
+def global_number(x):
+    global COUNTER
+    COUNTER += 1
+    return x * COUNTER
 
 
-def test_global_tensor():
-    def fn(x):
-        global TENSOR
-        TENSOR = TENSOR + x
-        return TENSOR * 2
-
-    check(fn, tensor(2), watch=["TENSOR"], operators=2, calls=3)
+@programs(tensor(2), watch=["TENSOR"], operators=2, calls=3)
+def global_tensor(x):
+    global TENSOR
+    TENSOR = TENSOR + x
+    return TENSOR * 2
 
 
-def test_global_deleted_and_made_again():
-    def fn(x):
-        global NAME
-        del NAME
-        y = x + 1
-        try:
-            NAME  # noqa: B018
-        except NameError:
-            NAME = "again"
-        return y
-
-    check(fn, tensor(2), watch=["NAME"], operators=1, graphs=(1, 2))
+@programs(tensor(2), watch=["NAME"], operators=1, graphs=(1, 2))
+def global_deleted_and_made_again(x):
+    global NAME
+    del NAME
+    y = x + 1
+    try:
+        NAME  # noqa: B018
+    except NameError:
+        NAME = "again"
+    return y
 
 
-def test_global_containers():
-    def fn(x):
-        ITEMS.append(x + 1)
-        TABLE["a"] += 1
-        TABLE["b"] = x * 2
-        return len(ITEMS)
-
-    check(fn, tensor(2), watch=["ITEMS", "TABLE"], operators=2, recompiles=True, calls=3)
+@programs(tensor(2), watch=["ITEMS", "TABLE"], operators=2, recompiles=True, calls=3)
+def global_containers(x):
+    ITEMS.append(x + 1)
+    TABLE["a"] += 1
+    TABLE["b"] = x * 2
+    return len(ITEMS)
 
 
 def test_globals_of_another_module():
@@ -96,15 +91,13 @@ def test_global_seen_after_a_break():
     check(fn, tensor(2), watch=["COUNTER", "ITEMS"], graphs=2, operators=2, recompiles=True)
 
 
-def test_attributes_of_an_argument():
-    def fn(x, thing):
-        thing.a = x + 1
-        thing.n += 1
-        thing.items.append(thing.n)
-        del thing.gone
-        return thing.a
-
-    check(fn, tensor(2), Thing(n=1, items=[], gone=0), operators=1)
+@programs(tensor(2), Thing(n=1, items=[], gone=0), operators=1)
+def attributes_of_an_argument(x, thing):
+    thing.a = x + 1
+    thing.n += 1
+    thing.items.append(thing.n)
+    del thing.gone
+    return thing.a
 
 
 def test_class_attributes_written():
@@ -187,103 +180,85 @@ def test_class_attributes_that_answer_for_themselves():
     check(build, tensor(2), build=True, graphs=None, recompiles=True)
 
 
-def test_instance_attribute_hides_the_class():
-    def fn(x, thing):
-        before = thing.shared
-        thing.shared = 9
-        between = thing.shared
-        del thing.shared
-        return x + between, before, thing.shared
-
-    check(fn, tensor(2), Thing(), operators=1)
+@programs(tensor(2), Thing(), operators=1)
+def instance_attribute_hides_the_class(x, thing):
+    before = thing.shared
+    thing.shared = 9
+    between = thing.shared
+    del thing.shared
+    return x + between, before, thing.shared
 
 
-def test_order_of_attributes_in_dict():
-    def fn(x, thing):
-        thing.z = 1
-        thing.a = x + 1
-        del thing.first
-        thing.first = 2
-        thing.m = 3
-
-    check(fn, tensor(2), Thing(first=0, second=0), operators=1)
+@programs(tensor(2), Thing(first=0, second=0), operators=1)
+def order_of_attributes_in_dict(x, thing):
+    thing.z = 1
+    thing.a = x + 1
+    del thing.first
+    thing.first = 2
+    thing.m = 3
 
 
-def test_lists():
-    def fn(x, items):
-        items.append(x + 1)
-        items.extend([1, 2])
-        items.insert(0, "first")
-        items[1] = "changed"
-        del items[-1]
-        items.pop(1)
-        items += [3]
-        items.reverse()
-        return len(items)
-
-    check(fn, tensor(2), [10, 11], operators=1)
+@programs(tensor(2), [10, 11], operators=1)
+def lists(x, items):
+    items.append(x + 1)
+    items.extend([1, 2])
+    items.insert(0, "first")
+    items[1] = "changed"
+    del items[-1]
+    items.pop(1)
+    items += [3]
+    items.reverse()
+    return len(items)
 
 
-def test_list_cleared_and_refilled():
-    def fn(x, items):
-        items.clear()
-        items.append(x * 2)
-        items *= 2
-
-    check(fn, tensor(2), [1, 2], operators=1)
+@programs(tensor(2), [1, 2], operators=1)
+def list_cleared_and_refilled(x, items):
+    items.clear()
+    items.append(x * 2)
+    items *= 2
 
 
-def test_dictionaries():
-    def fn(x, table):
-        table["new"] = x + 1
-        table["a"] = 5
-        del table["b"]
-        table.update(c=3)
-        table.setdefault("d", []).append(1)
-        table.pop("e", None)
-        table["b"] = "again"
-        return list(table)
-
-    check(fn, tensor(2), {"a": 1, "b": 2, "e": 3}, operators=1)
+@programs(tensor(2), {"a": 1, "b": 2, "e": 3}, operators=1)
+def dictionaries(x, table):
+    table["new"] = x + 1
+    table["a"] = 5
+    del table["b"]
+    table.update(c=3)
+    table.setdefault("d", []).append(1)
+    table.pop("e", None)
+    table["b"] = "again"
+    return list(table)
 
 
-def test_order_of_a_dictionary():
-    def fn(x, table):
-        value = table.pop("a")
-        table["z"] = x + value
-        table["a"] = value
-
-    check(fn, tensor(2), {"a": 1, "b": 2}, operators=1)
+@programs(tensor(2), {"a": 1, "b": 2}, operators=1)
+def order_of_a_dictionary(x, table):
+    value = table.pop("a")
+    table["z"] = x + value
+    table["a"] = value
 
 
-def test_sets():
-    def fn(x, items):
-        items.add(5)
-        items.discard(1)
-        items |= {7}
-        return x + len(items)
-
-    check(fn, tensor(2), {1, 2}, operators=1, graphs=(1, 2))
+@programs(tensor(2), {1, 2}, operators=1, graphs=(1, 2))
+def sets(x, items):
+    items.add(5)
+    items.discard(1)
+    items |= {7}
+    return x + len(items)
 
 
-def test_deques():
-    def fn(x, queue):
-        queue.append(x + 1)
-        queue.popleft()
-        queue.extend([1, 2])
-        queue[0] = "first"
-        return len(queue)
-
-    check(fn, tensor(2), collections.deque([1, 2, 3], maxlen=4), graphs=(1, 3), operators=1)
+@programs(tensor(2), collections.deque([1, 2, 3], maxlen=4), graphs=(1, 3), operators=1)
+def deques(x, queue):
+    queue.append(x + 1)
+    queue.popleft()
+    queue.extend([1, 2])
+    queue[0] = "first"
+    return len(queue)
 
 
-def test_nested_containers():
-    def fn(x, table):
-        table["list"][0]["deep"].append(x + 1)
-        table["list"].append(table["list"][0])
-        return table["list"][1] is table["list"][0]
-
-    check(fn, tensor(2), {"list": [{"deep": []}]}, operators=1)
+@programs(tensor(2), {"list": [{"deep": []}]}, operators=1)
+def nested_containers(x, table):
+    table["list"][0]["deep"].append(x + 1)
+    table["list"].append(table["list"][0])
+    return table["list"][1] is table["list"][0]
 
 
 def test_aliased_containers():
@@ -295,25 +270,21 @@ def test_aliased_containers():
     check(fn, tensor(2), shared, shared, operators=1, others=[(tensor(2), [1], [1])], all_graphs=2)
 
 
-def test_aliased_through_local_argument_and_result():
-    def fn(x, table):
-        inner = table["items"]
-        alias = inner
-        alias.append(x + 1)
-        table["other"] = inner
-        return {"again": alias}, table["items"] is alias
-
-    check(fn, tensor(2), {"items": []}, operators=1)
+@programs(tensor(2), {"items": []}, operators=1)
+def aliased_through_local_argument_and_result(x, table):
+    inner = table["items"]
+    alias = inner
+    alias.append(x + 1)
+    table["other"] = inner
+    return {"again": alias}, table["items"] is alias
 
 
-def test_objects_constructed_inside_and_stored():
-    def fn(x, registry):
-        thing = Thing(value=x + 1)
-        thing.me = thing
-        registry["thing"] = thing
-        return thing.value
-
-    check(fn, tensor(2), {}, operators=1)
+@programs(tensor(2), {}, operators=1)
+def objects_constructed_inside_and_stored(x, registry):
+    thing = Thing(value=x + 1)
+    thing.me = thing
+    registry["thing"] = thing
+    return thing.value
 
 
 def test_order_of_effects_on_different_objects():
@@ -335,81 +306,67 @@ def test_order_of_effects_on_different_objects():
     check(fn, tensor(2), Ordered(log), Ordered(log), watch=["ITEMS"], operators=1, recompiles=True)
 
 
-def test_order_is_kept_across_breaks():
-    def fn(x, log):
-        log.append("one")
-        y = x + 1
-        print("two", len(log))
-        log.append("three")
-        z = y * 2
-        print("four", len(log))
-        log.append(z)
-        return z
-
-    check(fn, tensor(2), [], graphs=2, breaks=2, operators=2)
+@programs(tensor(2), [], graphs=2, breaks=2, operators=2)
+def order_is_kept_across_breaks(x, log):
+    log.append("one")
+    y = x + 1
+    print("two", len(log))
+    log.append("three")
+    z = y * 2
+    print("four", len(log))
+    log.append(z)
+    return z
 
 
-def test_print_sees_what_was_done_before():
-    def fn(x, thing, table):
-        thing.n = 5
-        table["k"] = [thing.n]
-        y = x + 1
-        print(thing.n, table, COUNTER)
-        table["k"].append(6)
-        return y * 2
-
-    check(fn, tensor(2), Thing(), {}, watch=["COUNTER"], graphs=2, breaks=1, operators=2)
+@programs(tensor(2), Thing(), {}, watch=["COUNTER"], graphs=2, breaks=1, operators=2)
+def print_sees_what_was_done_before(x, thing, table):
+    thing.n = 5
+    table["k"] = [thing.n]
+    y = x + 1
+    print(thing.n, table, COUNTER)
+    table["k"].append(6)
+    return y * 2
 
 
-def test_tensor_mutation_and_python_mutation_mixed():
-    def fn(x, items):
-        items.append(x[0])
-        x.add_(1)
-        items.append(x.clone())
-        x.zero_()
-        return items
-
-    check(fn, tensor(2, 2), [], operators=4)
+@programs(tensor(2, 2), [], operators=4)
+def tensor_mutation_and_python_mutation_mixed(x, items):
+    items.append(x[0])
+    x.add_(1)
+    items.append(x.clone())
+    x.zero_()
+    return items
 
 
-def test_tensor_attribute_grad_and_custom():
-    def fn(x, y):
-        y.grad = x * 2
-        y.note = "set"
-        return y.grad + 1
-
-    check(fn, tensor(2), tensor(2, seed=1), graphs=(0, 3))
+@programs(tensor(2), tensor(2, seed=1), graphs=(0, 3))
+def tensor_attribute_grad_and_custom(x, y):
+    y.grad = x * 2
+    y.note = "set"
+    return y.grad + 1
 
 
-def test_effects_that_cancel():
-    def fn(x, items, thing):
-        items.append(1)
-        items.pop()
-        thing.n = 1
-        del thing.n
-        return x + len(items)
-
-    check(fn, tensor(2), [0], Thing(), operators=1)
+@programs(tensor(2), [0], Thing(), operators=1)
+def effects_that_cancel(x, items, thing):
+    items.append(1)
+    items.pop()
+    thing.n = 1
+    del thing.n
+    return x + len(items)
 
 
-def test_iterating_while_appending():
-    def fn(x, items):
-        for i, v in enumerate(items):
-            if i < 2:
-                items.append(v + 1)
-        return x + len(items)
-
-    check(fn, tensor(2), [1], operators=1)
+@programs(tensor(2), [1], operators=1)
+def iterating_while_appending(x, items):
+    for i, v in enumerate(items):
+        if i < 2:
+            items.append(v + 1)
+    return x + len(items)
 
 
-def test_dictionary_changed_while_iterating_raises():
-    def fn(x, table):
-        y = x + 1
-        for k in table:
-            table[k + "x"] = 1
-        return y
-
-    check(fn, tensor(2), {"a": 1}, graphs=None)
+@programs(tensor(2), {"a": 1}, graphs=None)
+def dictionary_changed_while_iterating_raises(x, table):
+    y = x + 1
+    for k in table:
+        table[k + "x"] = 1
+    return y
 
 
 def test_default_and_ordered_dictionary_arguments():
@@ -486,3 +443,8 @@ def test_an_attribute_that_comes_and_goes(target, there_first):
             target.passing = 1
         assert torch.equal(compiled(tensor(2)), tensor(2) + 2)
         assert not hasattr(target, "passing")
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_program(case):
+    case.run()

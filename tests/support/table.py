@@ -40,10 +40,14 @@ class Case:
 class Table(list[Case]):
     """The programs of one file. As a decorator it adds one; ``cut=False``: not with breaks between statements."""
 
-    def __call__(self, *args: Any, cut: bool = True, **settings: Any) -> Callable[..., Any]:
+    def __init__(self, cut: bool = True) -> None:
+        super().__init__()
+        self.cut = cut
+
+    def __call__(self, *args: Any, cut: bool | None = None, **settings: Any) -> Callable[..., Any]:
         def add(fn: Callable[..., Any]) -> Callable[..., Any]:
             self.append(Case(fn, args, settings))
-            if cut:
+            if self.cut if cut is None else cut:
                 self.append(Case(fn, args, settings, cut=True))
             return fn
 

@@ -6,6 +6,9 @@ import pytest
 import torch
 
 from programs import check, ints, tensor
+from table import Table
+
+programs = Table(cut=False)
 
 BINARY = {
     "add": lambda a, b: a + b,
@@ -64,35 +67,29 @@ def test_numbers_are_folded(name):
     check(folded, tensor(2), 7, 3, graphs=1, operators=1, others=[(tensor(2), 9, 2)], all_graphs=2)
 
 
-def test_matmul_and_reflected_operators():
-    def fn(x, y):
-        return x @ y, 2 - x, 1 / y, 2 // y, 5 % y, 2**x, [1, 2] + [3]
-
-    check(fn, tensor(3, 3), tensor(3, 3, seed=1) + 5, graphs=1, operators=6)
+@programs(tensor(3, 3), tensor(3, 3, seed=1) + 5, graphs=1, operators=6)
+def matmul_and_reflected_operators(x, y):
+    return x @ y, 2 - x, 1 / y, 2 // y, 5 % y, 2**x, [1, 2] + [3]
 
 
-def test_unary_operators():
-    def fn(x, n, b):
-        return -x, +x, ~b, abs(x), -n, +n, ~n, not n, abs(n)
-
-    check(fn, tensor(3), 5, torch.tensor([True, False]), graphs=1, operators=(3, 4))
+@programs(tensor(3), 5, torch.tensor([True, False]), graphs=1, operators=(3, 4))
+def unary_operators(x, n, b):
+    return -x, +x, ~b, abs(x), -n, +n, ~n, not n, abs(n)
 
 
-def test_in_and_not_in():
-    def fn(x, n):
-        table = {"a": 1, "b": 2}
-        hits = [
-            n in (1, 2, 3),
-            n not in [1, 2],
-            "a" in table,
-            "z" not in table,
-            n in {5, 6},
-            "b" in "abc",
-            n in range(4),
-        ]
-        return x + sum(hits), hits
-
-    check(fn, tensor(2), 2, graphs=1, operators=1)
+@programs(tensor(2), 2, graphs=1, operators=1)
+def in_and_not_in(x, n):
+    table = {"a": 1, "b": 2}
+    hits = [
+        n in (1, 2, 3),
+        n not in [1, 2],
+        "a" in table,
+        "z" not in table,
+        n in {5, 6},
+        "b" in "abc",
+        n in range(4),
+    ]
+    return x + sum(hits), hits
 
 
 def test_is_and_is_not():
@@ -105,90 +102,79 @@ def test_is_and_is_not():
     check(fn, one, one, graphs=1, operators=1)
 
 
-def test_augmented_assignment_of_numbers_and_tensors():
-    def fn(x, n):
-        y = x.clone()
-        n += 2
-        n *= 3
-        n -= 1
-        n //= 2
-        n **= 2
-        n %= 50
-        n |= 1
-        n &= 0xFF
-        n ^= 3
-        n <<= 1
-        n >>= 1
-        y += n
-        y -= 1
-        y *= 2
-        y /= 4
-        return y, n
-
-    check(fn, tensor(3), 4, graphs=1, operators=5)
+@programs(tensor(3), 4, graphs=1, operators=5)
+def augmented_assignment_of_numbers_and_tensors(x, n):
+    y = x.clone()
+    n += 2
+    n *= 3
+    n -= 1
+    n //= 2
+    n **= 2
+    n %= 50
+    n |= 1
+    n &= 0xFF
+    n ^= 3
+    n <<= 1
+    n >>= 1
+    y += n
+    y -= 1
+    y *= 2
+    y /= 4
+    return y, n
 
 
-def test_inplace_operator_on_argument_is_seen_by_caller():
-    def fn(x, y):
-        x += y
-        x *= 2
-        return y
-
-    check(fn, tensor(3), tensor(3, seed=1), graphs=1, operators=2)
+@programs(tensor(3), tensor(3, seed=1), graphs=1, operators=2)
+def inplace_operator_on_argument_is_seen_by_caller(x, y):
+    x += y
+    x *= 2
+    return y
 
 
-def test_augmented_assignment_of_list_and_tuple():
-    def fn(x, items):
-        other = items
-        items += [x + 1]
-        pair = (1,)
-        alias = pair
-        pair += (2,)
-        return items is other, pair is alias, pair, items
-
-    check(fn, tensor(2), [1, 2], graphs=1, operators=1)
+@programs(tensor(2), [1, 2], graphs=1, operators=1)
+def augmented_assignment_of_list_and_tuple(x, items):
+    other = items
+    items += [x + 1]
+    pair = (1,)
+    alias = pair
+    pair += (2,)
+    return items is other, pair is alias, pair, items
 
 
-def test_float_arithmetic_is_exact():
-    def fn(x, a, b):
-        return x * 1, a + b, a / b, a * 1e308 * 10, -0.0 * a, (a - a) / (1.0), 0.1 + 0.2, round(a, 1), divmod(a, b)
-
-    check(fn, tensor(1), 0.1, 0.3, graphs=1, operators=1)
+@programs(tensor(1), 0.1, 0.3, graphs=1, operators=1)
+def float_arithmetic_is_exact(x, a, b):
+    return x * 1, a + b, a / b, a * 1e308 * 10, -0.0 * a, (a - a) / (1.0), 0.1 + 0.2, round(a, 1), divmod(a, b)
 
 
-def test_complex_and_bytes_and_bigint():
-    def fn(x):
-        return x + 1, (1 + 2j) * 3j, b"ab" + b"c", 2**200, -(10**40) // 7, "ab" * 3, (1, 2) * 2, [0] * 3
-
-    check(fn, tensor(1), graphs=1, operators=1)
+@programs(tensor(1), graphs=1, operators=1)
+def complex_and_bytes_and_bigint(x):
+    return x + 1, (1 + 2j) * 3j, b"ab" + b"c", 2**200, -(10**40) // 7, "ab" * 3, (1, 2) * 2, [0] * 3
 
 
-def test_type_error_is_the_users_exception():
-    def fn(x):
-        y = x * 2
-        return y + "text"
-
-    check(fn, tensor(2), graphs=None)
+@programs(tensor(2), graphs=None)
+def type_error_is_the_users_exception(x):
+    y = x * 2
+    return y + "text"
 
 
-def test_rich_comparison_of_containers():
-    def fn(x):
-        return (
-            x + 1,
-            [1, 2] == [1, 2],
-            (1, 2) < (1, 3),
-            [1] != [2],
-            {1: 2} == {1: 2},
-            {1, 2} <= {1, 2, 3},
-            (1, "a") == (1, "a"),
-            [3] > [2, 5],
-        )
-
-    check(fn, tensor(1), graphs=1, operators=1)
+@programs(tensor(1), graphs=1, operators=1)
+def rich_comparison_of_containers(x):
+    return (
+        x + 1,
+        [1, 2] == [1, 2],
+        (1, 2) < (1, 3),
+        [1] != [2],
+        {1: 2} == {1: 2},
+        {1, 2} <= {1, 2, 3},
+        (1, "a") == (1, "a"),
+        [3] > [2, 5],
+    )
 
 
-def test_promotion_of_types():
-    def fn(i, f, b):
-        return i + 1.5, f + i, b + 1, i / 2, i // 2, f > 0, (f > 0) + i, b & (f > 0)
+@programs(ints(3), tensor(3), torch.tensor([True, False, True]), graphs=1, operators=10)
+def promotion_of_types(i, f, b):
+    return i + 1.5, f + i, b + 1, i / 2, i // 2, f > 0, (f > 0) + i, b & (f > 0)
 
-    check(fn, ints(3), tensor(3), torch.tensor([True, False, True]), graphs=1, operators=10)
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_program(case):
+    case.run()

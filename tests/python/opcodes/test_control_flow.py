@@ -5,40 +5,33 @@ PYTEST_DONT_REWRITE: the programs' own assertions stay as they are written.
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from programs import check, ints, tensor
+from table import Table
+
+programs = Table(cut=False)
 
 
-def test_branch_on_shape():
-    def fn(x):
-        if x.shape[0] > 2:
-            return x + 1
-        return x - 1
-
-    check(fn, tensor(3), others=[(tensor(2),), (tensor(3, seed=1),)], graphs=1, operators=1, all_graphs=2)
+@programs(tensor(3), others=[(tensor(2),), (tensor(3, seed=1),)], graphs=1, operators=1, all_graphs=2)
+def branch_on_shape(x):
+    if x.shape[0] > 2:
+        return x + 1
+    return x - 1
 
 
-def test_branch_on_rank_dtype_device_and_gradient():
-    def fn(x):
-        if x.dim() == 2 and x.dtype == torch.float32:
-            x = x * 2
-        elif x.is_floating_point():
-            x = x * 3
-        if x.device.type == "cpu" and not x.is_cuda:
-            x = x + 1
-        if x.requires_grad:
-            x = x - 1
-        return x
-
-    check(
-        fn,
-        tensor(2, 2),
-        others=[(ints(2),), (tensor(2),), (tensor(2, grad=True),)],
-        graphs=1,
-        operators=2,
-        all_graphs=4,
-    )
+@programs(tensor(2, 2), others=[(ints(2),), (tensor(2),), (tensor(2, grad=True),)], graphs=1, operators=2, all_graphs=4)
+def branch_on_rank_dtype_device_and_gradient(x):
+    if x.dim() == 2 and x.dtype == torch.float32:
+        x = x * 2
+    elif x.is_floating_point():
+        x = x * 3
+    if x.device.type == "cpu" and not x.is_cuda:
+        x = x + 1
+    if x.requires_grad:
+        x = x - 1
+    return x
 
 
 def test_branch_on_type():
@@ -52,22 +45,18 @@ def test_branch_on_type():
     check(fn, [tensor(2), (tensor(2, seed=1), 3)], graphs=1, operators=(5, 6), others=[(tensor(2),)])
 
 
-def test_branch_on_constant():
-    def fn(x, mode, flag=False):
-        if mode == "double" and not flag:
-            return x * 2
-        return x if mode is None else x * 3
-
-    check(fn, tensor(2), "double", others=[(tensor(2), "other"), (tensor(2), None)], operators=1, all_graphs=2)
+@programs(tensor(2), "double", others=[(tensor(2), "other"), (tensor(2), None)], operators=1, all_graphs=2)
+def branch_on_constant(x, mode, flag=False):
+    if mode == "double" and not flag:
+        return x * 2
+    return x if mode is None else x * 3
 
 
-def test_branch_on_truth_of_containers():
-    def fn(x, items, table, text):
-        if items and not table and text:
-            return x + len(items)
-        return x - 1
-
-    check(fn, tensor(2), [1], {}, "s", others=[(tensor(2), [], {}, "s")], operators=1, all_graphs=2)
+@programs(tensor(2), [1], {}, "s", others=[(tensor(2), [], {}, "s")], operators=1, all_graphs=2)
+def branch_on_truth_of_containers(x, items, table, text):
+    if items and not table and text:
+        return x + len(items)
+    return x - 1
 
 
 def test_branch_on_truth_of_a_user_object():
@@ -108,92 +97,76 @@ def test_branch_on_data_both_ways():
     check(fn, positive, graphs=2, breaks=1, operators=4, others=[(negative,), (positive,)], all_graphs=3)
 
 
-def test_branch_on_data_with_values_on_the_stack():
-    def fn(x):
-        y = x * 2
-        return [y, (y + 1 if y.sum() > 0 else y - 1), y * 3]
-
-    check(fn, torch.ones(3), graphs=2, breaks=1, operators=5, others=[(-torch.ones(3),)], all_graphs=3)
+@programs(torch.ones(3), graphs=2, breaks=1, operators=5, others=[(-torch.ones(3),)], all_graphs=3)
+def branch_on_data_with_values_on_the_stack(x):
+    y = x * 2
+    return [y, (y + 1 if y.sum() > 0 else y - 1), y * 3]
 
 
-def test_and_or_not_of_data():
-    def fn(x, y):
-        a = x.sum() > 0 and y.sum() > 0
-        b = x.sum() > 0 or y.sum() > 0
-        c = not x.sum() > 0
-        return x + 1, a, b, c
-
-    check(fn, torch.ones(3), -torch.ones(3), graphs=None, others=[(-torch.ones(3), torch.ones(3))])
+@programs(torch.ones(3), -torch.ones(3), graphs=None, others=[(-torch.ones(3), torch.ones(3))])
+def and_or_not_of_data(x, y):
+    a = x.sum() > 0 and y.sum() > 0
+    b = x.sum() > 0 or y.sum() > 0
+    c = not x.sum() > 0
+    return x + 1, a, b, c
 
 
-def test_assert_on_data():
-    def fn(x):
-        y = x + 1
-        assert (y > 0).all(), "not positive"
-        return y * 2
-
-    check(fn, torch.ones(3), graphs=1, others=[(-torch.ones(3) * 5,)])
+@programs(torch.ones(3), graphs=1, others=[(-torch.ones(3) * 5,)])
+def assert_on_data(x):
+    y = x + 1
+    assert (y > 0).all(), "not positive"
+    return y * 2
 
 
-def test_branch_on_none_and_is():
-    def fn(x, y=None, z=None):
-        if y is None:
-            y = x
-        if z is not None:
-            y = y * z
-        return y + 1, y is x
-
-    check(fn, tensor(2), operators=1, others=[(tensor(2), tensor(2, seed=1)), (tensor(2), None, 3.0)], all_graphs=3)
+@programs(tensor(2), operators=1, others=[(tensor(2), tensor(2, seed=1)), (tensor(2), None, 3.0)], all_graphs=3)
+def branch_on_none_and_is(x, y=None, z=None):
+    if y is None:
+        y = x
+    if z is not None:
+        y = y * z
+    return y + 1, y is x
 
 
-def test_for_over_range_is_unrolled():
-    def fn(x, n):
-        for i in range(n):
-            x = x + i
-        return x
-
-    check(fn, tensor(2), 3, operators=3, others=[(tensor(2), 5)], all_graphs=2)
+@programs(tensor(2), 3, operators=3, others=[(tensor(2), 5)], all_graphs=2)
+def for_over_range_is_unrolled(x, n):
+    for i in range(n):
+        x = x + i
+    return x
 
 
-def test_for_over_everything():
-    def fn(x, items, table):
-        for i, v in enumerate(items):
-            x = x * v + i
-        for a, b in zip(items, reversed(items), strict=True):
-            x = x - a * b
-        for k in table:
-            x = x + len(k)
-        for k, v in table.items():
-            x = x + v
-        for c in "ab":
-            x = x + ord(c)
-        return x
-
-    check(fn, tensor(2), [1.0, 2.0], {"k": 1, "kk": 2}, operators=12)
+@programs(tensor(2), [1.0, 2.0], {"k": 1, "kk": 2}, operators=12)
+def for_over_everything(x, items, table):
+    for i, v in enumerate(items):
+        x = x * v + i
+    for a, b in zip(items, reversed(items), strict=True):
+        x = x - a * b
+    for k in table:
+        x = x + len(k)
+    for k, v in table.items():
+        x = x + v
+    for c in "ab":
+        x = x + ord(c)
+    return x
 
 
-def test_for_over_a_tensor():
-    def fn(x):
-        total = 0
-        for row in x:
-            total = total + row
-        return total
-
-    check(fn, tensor(3, 2), operators=(4, 6))
+@programs(tensor(3, 2), operators=(4, 6))
+def for_over_a_tensor(x):
+    total = 0
+    for row in x:
+        total = total + row
+    return total
 
 
-def test_while_on_numbers():
-    def fn(x, n):
-        while n:
-            x = x * 2
-            n -= 1
-            if n == 1:
-                break
-        else:
-            x = x - 1
-        return x, n
-
-    check(fn, tensor(2), 4, operators=3, others=[(tensor(2), 0)])
+@programs(tensor(2), 4, operators=3, others=[(tensor(2), 0)])
+def while_on_numbers(x, n):
+    while n:
+        x = x * 2
+        n -= 1
+        if n == 1:
+            break
+    else:
+        x = x - 1
+    return x, n
 
 
 def test_iterator_argument_is_used_up_for_the_caller():
@@ -231,24 +204,20 @@ def test_match_statement():
     check(fn, tensor(2), 1, operators=1, others=inputs)
 
 
-def test_early_return_and_implicit_none():
-    def fn(x, out):
-        out.append(x + 1)
-        if x.dim() == 1:
-            return
-        out.append(1)
-
-    check(fn, tensor(2), [], operators=1)
+@programs(tensor(2), [], operators=1)
+def early_return_and_implicit_none(x, out):
+    out.append(x + 1)
+    if x.dim() == 1:
+        return
+    out.append(1)
 
 
-def test_conditional_on_shapes_of_results():
-    def fn(x):
-        y = x.reshape(-1)
-        while y.shape[0] > 2:
-            y = y[::2]
-        return y if y.numel() else y + 1
-
-    check(fn, tensor(3, 4), operators=4)
+@programs(tensor(3, 4), operators=4)
+def conditional_on_shapes_of_results(x):
+    y = x.reshape(-1)
+    while y.shape[0] > 2:
+        y = y[::2]
+    return y if y.numel() else y + 1
 
 
 def test_long_function_has_far_jumps():
@@ -260,3 +229,8 @@ def test_long_function_has_far_jumps():
     scope = {}
     exec("\n".join(source), scope)
     check(scope["fn"], tensor(2), 1, operators=82, others=[(tensor(2), 0)], all_graphs=2)
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_program(case):
+    case.run()
