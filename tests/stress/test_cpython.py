@@ -11,7 +11,7 @@ import pytest
 
 import cpython_tests
 
-PARTS = 3
+PARTS = 2
 
 
 @pytest.mark.skipif(importlib.util.find_spec("test.test_grammar") is None, reason="CPython came without its tests")

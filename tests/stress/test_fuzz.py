@@ -6,7 +6,7 @@ from collections import Counter
 
 from fuzz import Totals, searching
 
-PROGRAMS = 500
+PROGRAMS = 300
 
 
 def test_made_programs_do_the_same_compiled():
