@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import pytest
 import torch
-from torch import nn
 
 import dynamo_lite as dl
 from programs import check, tensor
-from weights import seeded
-
-ELSEWHERE = os.environ.get("DL_REFERENCE") == "torch"
 
 
 def test_is_compiling_in_every_spelling():
@@ -27,32 +22,6 @@ def test_is_compiling_in_every_spelling():
         return x + (1 if all(found) else 1.0)
 
     check(fn, tensor(3), operators=1)
-
-
-def test_questions_whose_answer_is_no():
-    def fn(x):
-        if torch.jit.is_scripting() or torch.jit.is_tracing() or torch.compiler.is_exporting():
-            return x * 2
-        if torch.onnx.is_in_onnx_export() or torch._C._get_tracing_state():
-            return x * 3
-        return x + 1
-
-    check(fn, tensor(3), operators=1)
-
-
-def test_is_compiling_asked_by_a_callee_and_by_a_module():
-    class Net(torch.nn.Module):
-        def forward(self, x):
-            return self.fast(x) if torch.compiler.is_compiling() else self.slow(x)
-
-        def fast(self, x):
-            return x + 1
-
-        def slow(self, x):
-            y = x + 1
-            return y
-
-    check(Net(), tensor(3), operators=1)
 
 
 def test_disabled_function_method_and_module():
@@ -70,20 +39,6 @@ def test_disabled_function_method_and_module():
             return self.frozen(free(x + 1) + 1) + 1
 
     check(Net(), tensor(3), graphs=(2, 3), breaks=(1, 4))
-
-
-def test_disable_with_and_without_recursion():
-    def inner(x):
-        return x * 2
-
-    @torch.compiler.disable(recursive=False)
-    def outer(x):
-        return inner(x) + 1
-
-    def fn(x):
-        return outer(x + 1) - 1
-
-    check(fn, tensor(3), graphs=(2, 4), breaks=None)
 
 
 def test_graph_break_of_torchs():
@@ -111,20 +66,6 @@ def test_marks_on_tensors_change_nothing():
         return fn(x)
 
     check(around, tensor(3), graphs=(1, 3), breaks=None)
-
-
-def test_allow_in_graph_of_torchs():
-    pytest.importorskip("torch._dynamo")
-
-    def opaque(x):
-        return x * len(sys.argv[:0]) + 1
-
-    allowed = torch.compiler.allow_in_graph(opaque)
-
-    def fn(x):
-        return allowed(x) + 1
-
-    check(fn, tensor(3), graphs=(1, 2), breaks=None)
 
 
 def test_allow_in_graph_of_what_can_not_be_traced():
@@ -310,28 +251,6 @@ def test_checks_on_data():
     check(fn, tensor(3), graphs=(1, 3), breaks=None)
 
 
-def test_log_once_and_vmapped_questions():
-    def fn(x):
-        torch._C._log_api_usage_once("tests")
-        return x + 1, torch._C._functorch.maybe_current_level() if False else None
-
-    check(fn, tensor(3))
-
-
-def test_overrides_questions():
-    def fn(x):
-        facts = (
-            torch.overrides.has_torch_function((x,)),
-            torch.overrides.has_torch_function_unary(x),
-            torch.overrides.is_tensor_like(x),
-            torch.overrides.is_tensor_like(3),
-            torch.overrides.is_tensor_method_or_property(torch.Tensor.add),
-        )
-        return x + 1, facts
-
-    check(fn, tensor(3), graphs=(1, 2), breaks=None)
-
-
 def test_guard_questions_about_devices():
     def fn(x):
         facts = (
@@ -378,35 +297,3 @@ def test_disabled_for_itself_alone():
 
     check(fn, tensor(3, grad=True), graphs=3, operators=8, breaks=1, backward=True)
     check(outer, tensor(3), graphs=1, operators=6, breaks=1)
-
-
-def test_disabled_for_themselves_within_each_other():
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first, self.second = nn.Linear(3, 3), nn.Linear(3, 3)
-
-        @torch.compiler.disable(recursive=False)
-        def both(self, x):
-            y = self.one(x) * 2
-            return self.second(y).sin()
-
-        @torch.compiler.disable(recursive=False)
-        def one(self, x):
-            return self.first(x).cos()
-
-        def forward(self, x):
-            return self.both(x + 1) * 2
-
-    check(seeded(Model()), tensor(2, 3), graphs=4, operators=7, breaks=2, backward=True)
-
-
-def test_disabled_with_all_that_it_calls():
-    def inner(x):
-        return x.sin() * 2
-
-    @torch.compiler.disable
-    def outer(x):
-        return inner(x) + inner(x * 2)
-
-    check(lambda x: outer(x + 1) * 2, tensor(3), graphs=2, operators=2, breaks=1)

@@ -23,29 +23,6 @@ def test_autocast_of_several_operators():
     check(fn, tensor(3, 3), tensor(3, 3, seed=1))
 
 
-def test_autocast_disabled_within_autocast():
-    def fn(x, w):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            a = x @ w
-            with torch.autocast("cpu", enabled=False):
-                b = x @ w
-            c = x @ w
-        return a.dtype, b.dtype, c.dtype, a, b
-
-    check(fn, tensor(3, 3), tensor(3, 3, seed=1))
-
-
-def test_autocast_and_a_break_within():
-    def fn(x, w):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            a = x @ w
-            print(torch.is_autocast_enabled("cpu"))
-            b = x @ w
-        return a, b, x @ w
-
-    check(fn, tensor(3, 3), tensor(3, 3, seed=1), graphs=2, breaks=1)
-
-
 def test_autocast_left_after_a_break():
     def fn(x, stop):
         with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
@@ -90,21 +67,6 @@ def test_autocast_left_after_a_break_forgets_what_it_cast():
 def _depth():
     torch.autocast_increment_nesting()
     return torch.autocast_decrement_nesting()
-
-
-def test_autocast_within_another_left_after_a_break():
-    def fn(x):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            with torch.autocast("cpu", dtype=torch.float16, cache_enabled=False):
-                y = x @ x
-                dl.graph_break()
-                y = y @ x
-            z = x @ x, torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled()
-            dl.graph_break()
-            w = x @ x
-        return y, z, w, x @ x
-
-    check(fn, tensor(2, 2), graphs=3, breaks=2)
 
 
 def test_autocast_left_after_a_break_by_backends():
@@ -167,45 +129,6 @@ def test_autocast_by_an_argument():
     check(fn, tensor(3, 3), torch.bfloat16, True, others=others, all_graphs=3)
 
 
-def test_autocast_left_by_an_exception():
-    def fn(x):
-        try:
-            with torch.autocast("cpu", dtype=torch.bfloat16):
-                y = x @ x
-                raise ValueError
-        except ValueError:
-            return y, x @ x
-
-    check(fn, tensor(3, 3))
-
-
-def test_autocast_cache_of_weights():
-    def fn(x, w):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            return (x @ w) + (x @ w)
-
-    check(fn, tensor(3, 3), tensor(3, 3, seed=1, grad=True), backward=True)
-
-
-def test_custom_autocast_functions_stay_eagers():
-    @torch.amp.custom_fwd(device_type="cpu")
-    def forward(x):
-        return x * 2
-
-    check(lambda x: forward(x) + 1, tensor(3), graphs=(1, 3), breaks=None)
-
-
-def test_autocast_state_by_hand():
-    def fn(x):
-        before = torch.is_autocast_enabled("cpu")
-        torch.set_autocast_enabled("cpu", True)
-        y = x @ x
-        torch.set_autocast_enabled("cpu", before)
-        return y
-
-    check(fn, tensor(3, 3), graphs=(1, 3), breaks=None)
-
-
 def test_inference_mode_and_its_tensors():
     def fn(x):
         with torch.inference_mode():
@@ -214,38 +137,6 @@ def test_inference_mode_and_its_tensors():
         return y, y.is_inference(), torch.is_inference_mode_enabled()
 
     check(fn, tensor(3))
-
-
-def test_inference_mode_off_inside_of_on():
-    def fn(x):
-        with torch.inference_mode():
-            with torch.inference_mode(False):
-                y = x * 2
-        return y, y.is_inference()
-
-    check(fn, tensor(3))
-
-
-def test_inference_mode_and_a_break_within():
-    def fn(x):
-        with torch.inference_mode():
-            y = x * 2
-            print("within")
-            z = y + 1
-        return z, z.is_inference()
-
-    check(fn, tensor(3), graphs=(2, 3), breaks=(1, 2))
-
-
-def test_inference_mode_as_a_decorator():
-    @torch.inference_mode()
-    def inner(x):
-        return x * 2
-
-    def fn(x):
-        return inner(x), inner(x).is_inference(), torch.is_inference_mode_enabled()
-
-    check(fn, tensor(3, grad=True), graphs=(1, 3), breaks=None)
 
 
 def test_called_within_inference_mode_and_without():
@@ -342,29 +233,6 @@ def test_device_context_of_every_factory():
     check(fn, tensor(3), graphs=(1, 3), breaks=None)
 
 
-def test_device_context_nested_and_left_by_break():
-    def fn(x):
-        with torch.device("meta"):
-            with torch.device("cpu"):
-                a = torch.ones(3) + x
-            print("within")
-            b = torch.ones(3)
-        return a, b.device.type
-
-    check(fn, tensor(3), graphs=(1, 3), breaks=None)
-
-
-def test_device_context_around_the_call():
-    def fn(x):
-        return x + 1, torch.ones(2).device.type
-
-    def around(x):
-        with torch.device("meta"):
-            return fn(x)
-
-    check(around, tensor(3), graphs=(1, 3), breaks=None)
-
-
 def test_default_device_set_outside():
     def fn(x):
         return x + 1, torch.ones(2).device.type, torch.get_default_device()
@@ -374,30 +242,6 @@ def test_default_device_set_outside():
         check(fn, torch.ones(3, device="cpu"), graphs=1)
     finally:
         torch.set_default_device(None)
-
-
-def test_default_device_set_inside():
-    def fn(x):
-        torch.set_default_device("meta")
-        a = torch.ones(2)
-        torch.set_default_device("cpu")
-        torch.set_default_device(None)
-        return a, x + torch.ones(3)
-
-    check(fn, tensor(3))
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
-def test_default_dtype_set_inside(dtype):
-    def fn(x):
-        before = torch.get_default_dtype()
-        torch.set_default_dtype(dtype)
-        a = torch.ones(2) + 1
-        b = torch.tensor([1.5])
-        torch.set_default_dtype(before)
-        return a, b, torch.ones(2), x * 2
-
-    check(fn, tensor(3))
 
 
 def test_default_dtype_around_the_call():
@@ -435,79 +279,12 @@ def test_flags_read_and_written():
     check(fn, tensor(2), graphs=(1, 4), breaks=None)
 
 
-def test_number_of_threads():
-    def fn(x):
-        return x * torch.get_num_threads(), torch.get_num_interop_threads() > 0
-
-    check(fn, tensor(2), graphs=(1, 2), breaks=None)
-
-
-def test_grad_mode_objects_as_decorators_of_methods():
-    class Net(torch.nn.Module):
-        @torch.no_grad()
-        def frozen(self, x):
-            return x * 2
-
-        @torch.enable_grad()
-        def live(self, x):
-            return x * 3
-
-        def forward(self, x):
-            a = self.frozen(x)
-            with torch.no_grad():
-                b = self.live(x)
-            return a, b
-
-    check(Net(), tensor(3, grad=True), backward=True)
-
-
-def test_exit_stack_of_torchs_contexts():
-    def fn(x):
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(torch.no_grad())
-            stack.enter_context(torch.autocast("cpu", torch.bfloat16))
-            y = x @ x
-        return y, y.requires_grad, x @ x
-
-    check(fn, tensor(3, 3, grad=True), graphs=(1, 3), breaks=None, backward=True)
-
-
-def test_contexts_entered_by_hand():
-    def fn(x):
-        manager = torch.no_grad()
-        manager.__enter__()
-        y = x * 2
-        manager.__exit__(None, None, None)
-        return y, x * 3
-
-    check(fn, tensor(3, grad=True), graphs=(1, 3), breaks=None, backward=True)
-
-
-def test_profiler_ranges_and_anomalies():
-    def fn(x):
-        with torch.profiler.record_function("part"):
-            y = x * 2
-        with torch.autograd.profiler.record_function("other"):
-            return y + 1
-
-    check(fn, tensor(3), graphs=(1, 3), breaks=None)
-
-
 def test_cuda_contexts_without_a_device():
     def fn(x):
         with torch.cuda.amp.autocast(enabled=False):
             y = x * 2
         with torch.cuda.device(-1) if torch.cuda.is_available() else contextlib.nullcontext():
             return y + 1
-
-    check(fn, tensor(3), graphs=(1, 3), breaks=None)
-
-
-def test_compiler_disable_as_a_context_of_recursion():
-    def fn(x):
-        with torch._C.DisableTorchFunctionSubclass():
-            y = x * 2
-        return y + 1
 
     check(fn, tensor(3), graphs=(1, 3), breaks=None)
 
@@ -535,29 +312,6 @@ def test_record_function_as_a_decorator():
     check(fn, tensor(3), operators=4)
 
 
-def test_record_function_left_by_an_exception():
-    def fn(x):
-        try:
-            with torch.profiler.record_function("tried"):
-                y = x * 2
-                raise ValueError(3)
-        except ValueError as error:
-            return y, error.args
-
-    check(fn, tensor(3))
-
-
-def test_record_function_and_a_break():
-    def fn(x):
-        with torch.profiler.record_function("outer"), torch.no_grad():
-            y = x.sin()
-            print("break")
-            y = y.cos()
-        return y * 2
-
-    check(fn, tensor(3, grad=True), graphs=2, breaks=1)
-
-
 def test_record_function_tells_a_profiler():
     def fn(x):
         with torch.profiler.record_function("first"):
@@ -581,33 +335,3 @@ def test_record_function_tells_a_profiler():
     assert names == ["first", *told(fn)[0]]  # one that a break is in is two
     inner = {each.name: {child.name for child in each.cpu_children} for each in events}
     assert "aten::cos" in inner["second"] and "aten::exp" in inner["third"]
-
-
-def test_record_function_in_a_compiler():
-    def fn(x):
-        with torch.profiler.record_function("block"):
-            y = x.sin() * 2
-        return y.cos()
-
-    compiled = dl.compile(fn, backend="aot_eager", fullgraph=True)
-    x = tensor(3, grad=True)
-    assert torch.equal(compiled(x), fn(x))
-    compiled(x).sum().backward()
-
-
-def test_record_function_of_an_optimizer():
-    layer = torch.nn.Linear(3, 3)
-    optimizer = torch.optim.SGD(layer.parameters(), 0.1)
-
-    def fn(x):
-        for each in layer.parameters():
-            each.grad = torch.ones_like(each)
-        optimizer.step()
-        return layer(x).detach()
-
-    expected = [fn(tensor(3)) for _ in range(2)]
-    layer.load_state_dict({"weight": layer.weight + 0.2, "bias": layer.bias + 0.2})
-    compiled = dl.compile(fn, backend="eager")
-    for each in expected:
-        assert torch.allclose(compiled(tensor(3)), each, atol=1e-6)
-    assert dl.counters.graphs == 3  # before the step, in it and after it

@@ -25,20 +25,6 @@ def test_inference_mode_left_after_a_break():
     check(fn, tensor(3, grad=True), tensor(3, seed=1, grad=True), graphs=2, breaks=1, backward=True)
 
 
-def test_inference_mode_off_within_on_left_after_a_break():
-    def fn(x, w):
-        with torch.inference_mode():
-            with torch.inference_mode(False):
-                y = x * 2
-                print("within")
-                y = y * w
-            z = y * 2
-            known = torch.is_inference_mode_enabled(), z.is_inference(), y.is_inference(), y.requires_grad
-        return known, z, (x * w).sin(), torch.is_inference_mode_enabled()
-
-    check(fn, tensor(3, grad=True), tensor(3, seed=1, grad=True), graphs=2, breaks=1, backward=True)
-
-
 def test_several_breaks_in_inference_mode():
     def fn(x):
         for index in range(3):
@@ -72,22 +58,6 @@ def test_inference_mode_keeps_the_grad_mode_that_was_set_before():
             torch.set_grad_enabled(True)
 
 
-def test_grad_mode_set_after_inference_mode_is_left():
-    def fn(x):
-        with torch.inference_mode():
-            y = x * 2
-            print("within")
-            y = y + 1
-        torch._C._set_grad_enabled(False)
-        z = x * 3
-        if y.shape[0] == 3:
-            print(torch.is_grad_enabled())
-        torch._C._set_grad_enabled(True)
-        return y, z, x * 4
-
-    check(fn, tensor(3, grad=True), graphs=3, breaks=2, backward=True)
-
-
 @pytest.mark.parametrize("where", ["before", "at", "after"])
 def test_inference_mode_left_by_an_exception(where):
     def fail():
@@ -111,16 +81,6 @@ def test_inference_mode_left_by_an_exception(where):
     check(fn, tensor(3, grad=True), graphs=None, breaks=None, backward=True)
 
 
-def test_inference_mode_left_by_an_exception_out_of_the_call():
-    def fn(x):
-        with torch.inference_mode():
-            y = x * 2
-            print("within")
-            raise ValueError(y.shape)
-
-    check(fn, tensor(3), graphs=None, breaks=None)
-
-
 def test_inference_mode_left_after_a_break_by_backends():
     def fn(x, w):
         with torch.inference_mode():
@@ -135,55 +95,6 @@ def test_inference_mode_left_after_a_break_by_backends():
     assert not torch.is_inference_mode_enabled()
     grads = [torch.autograd.grad(each[1].sum(), (x, w)) for each in (found, expected)]
     torch.testing.assert_close(*grads)
-
-
-def test_the_context_is_the_programs_own():
-    def fn(x):
-        manager = torch.inference_mode()
-        with manager as entered:
-            y = x * 2
-            print("within", entered)
-            y = y + 1
-        with manager:
-            z = x * 3
-        return manager.mode, type(manager).__name__, y, z.is_inference()
-
-    check(fn, tensor(3), graphs=2, breaks=1)
-
-
-def test_grad_mode_set_within_inference_mode():
-    def fn(x):
-        with torch.inference_mode():
-            torch.set_grad_enabled(True)
-            y = x * 2
-            print(torch.is_grad_enabled())
-            known = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
-            with torch.no_grad():
-                print(torch.is_grad_enabled())
-                torch.set_grad_enabled(True)
-                print(torch.is_grad_enabled())
-                z = x * 3
-            known += (torch.is_grad_enabled(),)
-        return y, z, known, torch.is_grad_enabled(), x * 4
-
-    check(fn, tensor(3, grad=True), graphs=None, breaks=None, backward=True)
-
-
-def test_no_grad_within_inference_mode_off():
-    def fn(x):
-        with torch.no_grad():
-            y = x + 1
-            with torch.inference_mode(False):
-                with torch.no_grad():
-                    z = x * 2
-                w = x * 3
-            v = x * 4
-        with torch.inference_mode():
-            with torch.enable_grad():
-                u = x * 5
-        return y, z, w, v, x * 6, u.requires_grad
-
-    check(fn, tensor(3, grad=True), backward=True)
 
 
 def test_attention_backends_left_after_a_break():
@@ -214,19 +125,6 @@ def test_contexts_of_all_kinds_with_a_break_within():
     check(fn, tensor(3, 3, grad=True), graphs=2, breaks=1, backward=True)
 
 
-def test_attention_backends_left_by_an_exception():
-    def fn(q):
-        try:
-            with sdpa_kernel(SDPBackend.MATH):
-                a = F.scaled_dot_product_attention(q, q, q)
-                print("within")
-                raise ValueError("x")
-        except ValueError:
-            return a, F.scaled_dot_product_attention(q, q, a), torch.backends.cuda.flash_sdp_enabled()
-
-    check(fn, tensor(1, 2, 4, 8), graphs=2, breaks=1)
-
-
 @pytest.mark.parametrize("limit", [1, 8])
 def test_autocast_within_inference_mode(limit):
     def fn(x):
@@ -253,17 +151,6 @@ def test_autocast_within_inference_mode(limit):
         check(cut, tensor(3, 3), 1, graphs=None, breaks=None, others=others)
 
 
-def test_inference_mode_within_autocast():
-    def fn(x):
-        with torch.autocast("cpu", torch.bfloat16), torch.inference_mode():
-            y = x @ x
-            print("within", torch.is_autocast_enabled("cpu"))
-            z = x @ x
-        return y, z, x @ x, torch.is_autocast_enabled("cpu")
-
-    check(fn, tensor(3, 3, grad=True), graphs=2, breaks=1)
-
-
 def test_devices():
     def inner(x):
         with torch.device("meta"):
@@ -287,17 +174,6 @@ def test_devices():
     check(fn, tensor(3), graphs=2, breaks=1)
     for size in (1, 4):
         check(fn, tensor(size), graphs=None, breaks=None)
-
-
-def test_autocast_within_attention_backends():
-    def fn(q):
-        with sdpa_kernel(SDPBackend.MATH), torch.autocast("cpu", torch.bfloat16):
-            a = F.scaled_dot_product_attention(q, q, q)
-            print("within")
-            b = q @ q.transpose(-1, -2)
-        return a, b, q @ q.transpose(-1, -2), torch.backends.cuda.flash_sdp_enabled()
-
-    check(fn, tensor(1, 2, 4, 8), graphs=2, breaks=1)
 
 
 @pytest.mark.parametrize("index", range(6))

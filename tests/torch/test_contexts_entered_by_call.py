@@ -145,16 +145,6 @@ def test_left_in_another_order():
     check(fn, tensor(3, 3, grad=True), graphs=None, breaks=None, backward=True)
 
 
-def test_what_entering_returns():
-    def fn(x):
-        with torch.autocast("cpu", torch.bfloat16) as one, torch.profiler.record_function("part") as two:
-            with torch.no_grad() as three, sdpa_kernel(SDPBackend.MATH) as four:
-                y = x @ x
-        return type(one).__name__, type(two).__name__, three, four, y
-
-    check(fn, tensor(3, 3))
-
-
 def test_attributes_of_those_made_inside():
     def fn(x):
         manager = torch.inference_mode(False)

@@ -79,15 +79,6 @@ def test_dtype_and_a_break():
     check(fn, tensor(3), graphs=2, breaks=1)
 
 
-def test_dtype_set_before_it_raises():
-    def fn(x):
-        torch.set_default_dtype(torch.float64)
-        y = x + torch.ones(3)
-        raise ValueError(torch.get_default_dtype())
-
-    check(fn, tensor(3), graphs=(0, 1), breaks=None, calls=1)
-
-
 def test_dtype_that_is_none():
     def fn(x):
         y = x + 1
@@ -140,15 +131,6 @@ def test_dtype_that_another_call_finds():
     assert dl.counters.graphs == 2
 
 
-def test_dtype_of_a_module_made_inside():
-    class Made(torch.nn.Module):
-        def forward(self, x):
-            with default_dtype(torch.float64):
-                return torch.nn.functional.one_hot(x, 3), torch.ones(x.shape) @ torch.eye(x.shape[0])
-
-    check(Made(), torch.tensor([0, 2, 1]))
-
-
 def test_dtype_that_is_refused_in_an_operators_function():
     def fn(x):
         def true(a):
@@ -160,15 +142,6 @@ def test_dtype_that_is_refused_in_an_operators_function():
     with pytest.raises(dl.exc.Unsupported, match="a function that an operator runs"):
         dl.compile(fn, backend="eager", fullgraph=True)(tensor(3))
     assert torch.get_default_dtype() is torch.float32
-
-
-def test_random_state_with_another_dtype():
-    def fn(x):
-        with default_dtype(torch.float64):
-            y = torch.randn(3)
-        return y + x, torch.randn(2)
-
-    check(fn, tensor(3))
 
 
 def test_device_set_for_a_while():
@@ -193,18 +166,6 @@ def test_device_set_and_left():
         torch.set_default_device(before)
         assert compiled(torch.ones(3, device="cpu"))[1] == torch.get_default_device() == torch.device("meta")
     assert dl.counters.graphs == 3
-
-
-def test_device_set_and_a_break():
-    def fn(x):
-        torch.set_default_device("meta")
-        y = x * 2, torch.ones(2)
-        print(torch.ones(1).device)
-        z = torch.zeros(2)
-        torch.set_default_device("cpu")
-        return y, z, x + torch.ones(3)
-
-    check(fn, tensor(3), graphs=2, breaks=1)
 
 
 def test_device_set_in_a_context():

@@ -15,14 +15,6 @@ def leaf(seed=0):
     return tensor(3, grad=True, seed=seed)
 
 
-def test_on_an_argument():
-    def fn(w):
-        w.register_hook(lambda gradient: gradient * 2)
-        return w * 3
-
-    check(fn, leaf(), operators=1, backward=True)
-
-
 def test_on_an_argument_after_it_was_used():
     def fn(w):
         y = w.sin()
@@ -198,34 +190,6 @@ def scaled(gradient, by):
     return gradient * by
 
 
-def test_on_a_result_of_a_partial_that_was_found():
-    def program():
-        hook = functools.partial(scaled, by=2)
-
-        def fn(w):
-            y = w * 2
-            y.register_hook(hook)
-            hook.keywords["by"] += 1
-            return y * 3
-
-        return fn
-
-    check(program, leaf(), graphs=(1, 2), breaks=(1, 2), build=True, recompiles=True, backward=True)
-
-
-def test_on_a_result_with_a_closure():
-    """What the hook reads is read when the backward runs."""
-
-    def fn(w):
-        factor = 2
-        y = w * 2
-        y.register_hook(lambda gradient: gradient * factor)
-        factor = 5
-        return y * 3
-
-    check(fn, leaf(), graphs=2, breaks=1, backward=True)
-
-
 def test_on_a_result_with_effects():
     seen = []
 
@@ -296,21 +260,6 @@ def test_on_a_result_in_a_compiler(returned):
     assert torch.allclose(*gradients)
 
 
-def test_on_an_argument_in_a_compiler():
-    def fn(w):
-        y = w.sin()
-        w.register_hook(lambda gradient: gradient * gradient)
-        return y
-
-    compiled = dl.compile(fn, backend="aot_eager", fullgraph=True)
-    gradients = []
-    for program in (fn, compiled):
-        w = leaf()
-        program(w).sum().backward()
-        gradients.append(w.grad)
-    assert torch.allclose(*gradients)
-
-
 def test_on_a_result_with_a_closure_over_what_stays():
     def fn(w, scale, mask):
         y = w * 2
@@ -338,34 +287,6 @@ def test_on_a_result_with_a_closure_over_sizes():
 
     others = [(tensor(size, grad=True), n) for size, n in ((4, 3), (5, 4), (6, 5))]
     check(fn, leaf(), 2, others=others, backward=True)
-
-
-def test_on_a_result_with_a_closure_of_a_factory():
-    def scaled(by):
-        def hook(gradient):
-            return gradient * by
-
-        return hook
-
-    def fn(w, n):
-        y = w * 2
-        for index in range(n):
-            y = y.sin()
-            y.register_hook(scaled(index + 1))
-            y.register_hook(lambda gradient, index=index: gradient + index)
-        return y
-
-    check(fn, leaf(), 3, backward=True)
-
-
-def test_on_a_result_with_a_closure_over_results():
-    def fn(w):
-        y = w.sin()
-        z = y.exp()
-        y.register_hook(lambda gradient: gradient * z.detach())
-        return z * 3
-
-    check(fn, leaf(), backward=True)
 
 
 def test_on_a_result_with_a_closure_that_is_written_to():
@@ -454,29 +375,6 @@ def test_on_a_result_with_a_closure_over_what_may_change():
         return both
 
     check(program, leaf(), graphs=None, breaks=None, build=True, backward=True)
-
-
-def test_on_a_result_after_a_break_with_a_closure():
-    def fn(w, scale):
-        print("break")
-        y = w * 2
-        handle = y.register_hook(lambda gradient: gradient * scale)
-        y.register_hook(lambda gradient: gradient + scale)
-        handle.remove()
-        return y.sin()
-
-    check(fn, leaf(), 3.0, breaks=1, backward=True)
-
-
-def test_on_a_result_with_a_closure_over_a_tensor_that_is_written_to():
-    def fn(w, mask):
-        y = w * 2
-        copy = mask.clone()
-        y.register_hook(lambda gradient: gradient * copy)
-        copy.mul_(2)
-        return y.sin()
-
-    check(fn, leaf(), tensor(3, seed=1), backward=True)
 
 
 def test_on_a_result_with_a_closure_in_a_compiler():

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch.utils import checkpoint
 
 import dynamo_lite as dl
 from programs import check, tensor
@@ -60,35 +59,6 @@ def test_questions_about_types_and_tensors():
     check(fn, tensor(2), graphs=1, operators=1)
 
 
-def test_is_compiling():
-    def fn(x):
-        if dl.is_compiling():
-            return x + 1
-        return x + 1.0
-
-    check(fn, tensor(2), operators=1)
-
-
-def test_torchs_own_is_compiling_is_understood():
-    def fn(x):
-        if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
-            return x + 1
-        return x + 1 + 0
-
-    check(fn, tensor(2), operators=1)
-
-
-def test_torch_compiler_disable_is_understood():
-    @torch.compiler.disable
-    def inner(x):
-        return x * 2
-
-    def fn(x):
-        return inner(x + 1) - 3
-
-    check(fn, tensor(2), graphs=2, breaks=1, operators=2)
-
-
 def test_dl_disable():
     @dl.disable
     def inner(x):
@@ -98,117 +68,6 @@ def test_dl_disable():
         return inner(x + 1) - 3
 
     check(fn, tensor(2), graphs=2, breaks=1, operators=2)
-
-
-def test_autograd_function():
-    class Double(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x, n):
-            ctx.save_for_backward(x)
-            ctx.n = n
-            return x * n
-
-        @staticmethod
-        def backward(ctx, grad):
-            (x,) = ctx.saved_tensors
-            return grad * ctx.n * 10 + x * 0, None
-
-    def fn(x):
-        return Double.apply(x * 1, 2) + 1
-
-    check(fn, tensor(3, grad=True), graphs=(1, 4), backward=True)
-
-
-def test_autograd_grad_inside():
-    def fn(x):
-        y = (x * x).sum()
-        (g,) = torch.autograd.grad(y, x)
-        return g * 2
-
-    check(fn, tensor(3, grad=True), graphs=(1, 3))
-
-
-def test_optimizer_step():
-    def build():
-        w = tensor(3, grad=True)
-        optimizer = torch.optim.SGD([w], lr=0.1)
-
-        def fn(x):
-            loss = ((w - x) ** 2).sum()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            return loss.detach(), w
-
-        return fn
-
-    check(build, tensor(3, seed=1), build=True, graphs=None, calls=3, recompiles=True)
-
-
-def test_checkpoint():
-    def block(x):
-        return torch.sin(x) * 2
-
-    def fn(x):
-        return checkpoint.checkpoint(block, x, use_reentrant=False).sum()
-
-    check(fn, tensor(3, grad=True), graphs=None, backward=True)
-
-
-def test_vmap_and_grad_transforms():
-    def fn(x):
-        a = torch.func.vmap(lambda v: v * 2)(x)
-        b = torch.func.grad(lambda v: (v * v).sum())(x)
-        return a + b
-
-    check(fn, tensor(2, 3), graphs=None)
-
-
-def test_torch_function_mode_stays_eagers():
-    class Counting(torch.overrides.TorchFunctionMode):
-        def __init__(self):
-            super().__init__()
-            self.calls = 0
-
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            self.calls += 1
-            return func(*args, **(kwargs or {}))
-
-    def inner(x):
-        return x * 2 + 1
-
-    def fn(x):
-        with Counting() as mode:
-            y = inner(x)
-        return y, mode.calls
-
-    check(fn, tensor(2), graphs=None)
-
-
-def test_torch_function_override_stays_eagers():
-    class Wrapper:
-        def __init__(self, value):
-            self.value = value
-
-        @classmethod
-        def __torch_function__(cls, func, types, args=(), kwargs=None):
-            return func(*[a.value if isinstance(a, Wrapper) else a for a in args], **(kwargs or {}))
-
-    def fn(x):
-        return torch.add(Wrapper(x), 1) * 2
-
-    check(fn, tensor(2), graphs=None)
-
-
-def test_allow_in_graph():
-    @dl.allow_in_graph
-    def opaque(x):
-        return x * 2 + 1
-
-    def fn(x):
-        return opaque(x) - 1
-
-    check(fn, tensor(2), graphs=1, operators=(2, 3))
 
 
 def test_data_dependent_shapes():
@@ -231,42 +90,6 @@ def test_functional_zoo():
     check(fn, tensor(3, 4), graphs=(1, 2))
 
 
-def test_inplace_functional():
-    def fn(x):
-        y = x * 2
-        F.relu(y, inplace=True)
-        torch.relu_(y)
-        return y
-
-    check(fn, tensor(3), operators=3)
-
-
-def test_random_functions_of_torch():
-    def fn(x):
-        return F.dropout(x, 0.5), torch.randperm(4), torch.normal(0.0, 1.0, (2,)), torch.multinomial(x.abs(), 2)
-
-    check(fn, tensor(4), graphs=(1, 4), calls=3)
-
-
-def test_generator_argument():
-    def fn(x, g):
-        return x + torch.rand(2, generator=g)
-
-    check(fn, tensor(2), torch.Generator().manual_seed(3), graphs=None, calls=3)
-
-
-def test_custom_operator():
-    library = torch.library.Library("dynamo_lite_tests", "FRAGMENT")
-    library.define("twice(Tensor x) -> Tensor")
-    library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
-    torch.library.register_fake("dynamo_lite_tests::twice", torch.empty_like, lib=library)
-
-    def fn(x):
-        return torch.ops.dynamo_lite_tests.twice(x) + torch.ops.aten.add.Tensor(x, 1)
-
-    check(fn, tensor(2), operators=3)
-
-
 def test_pytree_utilities():
     from torch.utils import _pytree as pytree
 
@@ -285,42 +108,6 @@ def test_scripted_function_is_called():
         return scripted(y) - 1
 
     check(fn, tensor(2), graphs=None)
-
-
-def test_synchronisation_free_queries_of_devices():
-    def fn(x):
-        if x.device.type == "cuda" or torch.device("cpu") != x.device:
-            return x * 100
-        return x + 1, x.get_device(), str(x.device)
-
-    check(fn, tensor(2), operators=1)
-
-
-def test_constant_tensor_of_the_closure_and_module():
-    table = torch.arange(4.0)
-
-    def fn(x):
-        return x + table[:2] + TABLE
-
-    check(fn, tensor(2), operators=3)
-
-
-TABLE = torch.ones(2) * 5
-
-
-def test_function_that_is_marked_constant():
-    import functools
-    import importlib.util
-
-    @functools.lru_cache
-    @torch.compiler.assume_constant_result
-    def installed(name):
-        return importlib.util.find_spec(name) is not None
-
-    def fn(x):
-        return x + 1 if installed("torch") and not installed("no_such_module") else x
-
-    check(fn, tensor(3), operators=1)
 
 
 def test_names_of_torchs_operators_that_a_module_computes():
@@ -400,14 +187,6 @@ def test_assertion_about_data_that_nobody_handles():
     recorder = check(fn, torch.ones(3), operators=4)
     with pytest.raises(RuntimeError, match="not positive"):
         dl.compile(fn, backend=recorder)(-torch.ones(3))
-
-
-def test_parts_of_a_dual_tensor_where_there_is_none():
-    def fn(x):
-        primal, tangent = torch.autograd.forward_ad.unpack_dual(x)
-        return primal is x, tangent, primal + 1
-
-    check(fn, tensor(3), operators=1)
 
 
 def test_parts_of_a_dual_tensor():

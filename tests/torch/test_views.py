@@ -12,8 +12,6 @@ VIEWS = {
     "reshape": lambda x: x.reshape(2, 6),
     "transpose": lambda x: x.transpose(0, 1),
     "t": lambda x: x.t(),
-    "T": lambda x: x.T,
-    "mT": lambda x: x.mT,
     "permute": lambda x: x.permute(1, 0),
     "narrow": lambda x: x.narrow(1, 1, 2),
     "select": lambda x: x.select(0, 1),
@@ -33,15 +31,7 @@ VIEWS = {
     "view_dtype": lambda x: x.view(torch.int32),
     "detach": lambda x: x.detach(),
     "data": lambda x: x.data,
-    "alias": lambda x: torch.ops.aten.alias(x),
-    "movedim": lambda x: x.movedim(0, 1),
-    "flatten": lambda x: x.flatten(),
     "unflatten": lambda x: x.unflatten(1, (2, 2)),
-    "view_as": lambda x: x.view_as(torch.empty(4, 3)),
-    "expand_as": lambda x: x[:1].expand_as(x),
-    "tensor_split": lambda x: x.tensor_split(3)[1],
-    "hsplit": lambda x: torch.hsplit(x, 2)[0],
-    "ravel": lambda x: x.ravel(),
     "real": lambda x: x.real,
     "to_same": lambda x: x.to(torch.float32),
     "contiguous": lambda x: x.contiguous(),
@@ -61,7 +51,7 @@ def test_a_view_is_returned_beside_its_base_and_written_through(name):
     check(fn, tensor(3, 4), others=[(tensor(3, 4, seed=1),)])
 
 
-@pytest.mark.parametrize("name", sorted(set(VIEWS) - {"expand", "expand_as", "unfold"}))
+@pytest.mark.parametrize("name", sorted(set(VIEWS) - {"expand", "unfold"}))
 def test_writing_into_a_view_of_an_argument(name):
     view = VIEWS[name]
 
@@ -73,7 +63,7 @@ def test_writing_into_a_view_of_an_argument(name):
     check(fn, tensor(3, 4), others=[(tensor(3, 4, seed=1),)])
 
 
-@pytest.mark.parametrize("name", sorted(set(VIEWS) - {"expand", "expand_as", "unfold", "detach", "data", "view_dtype"}))
+@pytest.mark.parametrize("name", sorted(set(VIEWS) - {"expand", "unfold", "detach", "data", "view_dtype"}))
 def test_gradients_through_a_view_of_a_result_that_is_written(name):
     view = VIEWS[name]
 
@@ -95,17 +85,6 @@ def test_write_after_break_into_a_view_made_before():
         return x + 1, y
 
     check(fn, tensor(2, 2), graphs=(1, 2), breaks=None)
-
-
-def test_write_before_and_read_after_break():
-    def fn(x):
-        x.add_(1)
-        v = x[0]
-        print(v.shape)
-        x.mul_(2)
-        return v
-
-    check(fn, tensor(2, 2), graphs=2, breaks=1)
 
 
 def test_argument_and_a_view_of_it_both_given():
@@ -186,20 +165,6 @@ def test_as_strided_depends_on_the_offset():
     check(fn, base[2:5], others=[(base[4:7],)], all_graphs=(1, 2))
 
 
-def test_shape_changes_between_calls():
-    def fn(x):
-        return x.view(-1, 2) + x.shape[0]
-
-    check(fn, tensor(2, 2), others=[(tensor(4),), (tensor(2, 2, 2),)], all_graphs=3)
-
-
-def test_dtype_and_requires_grad_change_between_calls():
-    def fn(x):
-        return x * 2, x.dtype, x.requires_grad
-
-    check(fn, tensor(2), others=[(tensor(2, dtype=torch.float64),), (tensor(2, grad=True),), (ints(2),)], all_graphs=4)
-
-
 def test_argument_resized_inside():
     def fn(x):
         x.resize_(2, 2)
@@ -228,32 +193,12 @@ def test_intermediate_transposed_squeezed_and_unsqueezed_in_place():
     check(fn, tensor(2, 3))
 
 
-def test_view_of_an_argument_transposed_in_place():
-    def fn(x):
-        y = x.view(3, 4)
-        y.t_()
-        y[0] = 0
-        return x, y
-
-    check(fn, tensor(12))
-
-
 def test_out_argument():
     def fn(x, out):
         found = torch.add(x, 1, out=out)
         return found is out, found
 
     check(fn, tensor(3), torch.empty(3))
-
-
-def test_out_of_a_tensor_made_inside():
-    def fn(x):
-        out = torch.zeros(3)
-        torch.mul(x, x, out=out)
-        torch.neg(out, out=out)
-        return out
-
-    check(fn, tensor(3))
 
 
 def test_out_is_a_view_of_an_argument():
@@ -313,30 +258,6 @@ def test_setitem_with_all_kinds_of_keys():
     check(fn, tensor(4, 4), ints(4, 4) > 5, torch.tensor([0, 3]))
 
 
-def test_index_assignment_with_a_tensor_of_no_dimension():
-    def fn(x, i):
-        x[i] = 5
-        return x[i] + x[i - 1]
-
-    check(fn, tensor(4), torch.tensor(2), graphs=(1, 2), breaks=None)
-
-
-def test_deletion_of_an_item_raises():
-    def fn(x):
-        del x[0]
-
-    check(fn, tensor(4), graphs=None, breaks=None)
-
-
-def test_copy_between_overlapping_slices():
-    def fn(x):
-        x[1:] = x[:-1].clone()
-        x[:2].copy_(x[3:])
-        return x
-
-    check(fn, tensor(5))
-
-
 def test_inplace_results_are_the_objects():
     def fn(x):
         y = x.add_(1)
@@ -347,34 +268,11 @@ def test_inplace_results_are_the_objects():
     check(fn, tensor(3))
 
 
-def test_inplace_operators_on_names_and_items():
-    def fn(x, d):
-        x += 1
-        x -= d["y"]
-        d["y"] *= 2
-        d["y"] //= 1
-        x **= 2
-        return x
-
-    check(fn, tensor(3), {"y": tensor(3, seed=1)})
-
-
 def test_inplace_promotes_nothing():
     def fn(x):
         x += 1.5
 
     check(fn, ints(3), graphs=None, breaks=None)
-
-
-def test_inplace_broadcast_of_the_argument_is_refused():
-    def fn(x, y):
-        try:
-            x += y
-        except RuntimeError:
-            return x * 0
-        return x
-
-    check(fn, tensor(3), tensor(2, 3), graphs=(1, 2), breaks=None)
 
 
 def test_writing_into_an_expanded_tensor_is_refused():
@@ -486,24 +384,6 @@ def test_data_pointers():
         return x.data_ptr() == y.data_ptr(), (x + 1).data_ptr() == x.data_ptr(), x + 1
 
     check(fn, tensor(3), graphs=(0, 9), breaks=None, recompiles=True)
-
-
-def test_set_and_swap_of_storages():
-    def fn(x, y):
-        x.set_(y)
-        x.add_(1)
-        return x
-
-    check(fn, tensor(3), tensor(3, seed=1), graphs=(0, 2), breaks=None)
-
-
-def test_mutated_argument_in_a_list_that_is_returned():
-    def fn(xs):
-        xs[0].add_(1)
-        xs.append(xs[0].view(-1))
-        return xs
-
-    check(fn, [tensor(2, 2), tensor(2)])
 
 
 def test_nested_views_written_at_every_level():

@@ -57,19 +57,6 @@ def test_contexts(name):
     check(fn, tensor(2, 2), graphs=None)
 
 
-@pytest.mark.parametrize("name", [name for name in CONTEXTS if "autocast" not in name])
-def test_contexts_unhandled(name):
-    make = CONTEXTS[name]
-
-    def fn(x):
-        y = x + 1
-        with make():
-            y = y @ y
-        return y
-
-    check(fn, tensor(2, 2), graphs=None)
-
-
 @pytest.mark.parametrize("wanted", ["cpu", 1, 2.5, None, ()])
 def test_requires_grad(wanted):
     def fn(x):

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
-import dynamo_lite as dl
 from programs import check, tensor
 
 
@@ -112,23 +111,6 @@ def test_requires_grad_set_on_a_clone():
     check(fn, tensor(3), graphs=(1, 2), breaks=None)
 
 
-def test_requires_grad_set_on_an_argument():
-    def fn(x):
-        x.requires_grad_(True)
-        return x * 2
-
-    check(fn, tensor(3), graphs=(1, 2), breaks=None, recompiles=True, backward=True)
-
-
-def test_requires_grad_attribute_set_on_an_argument():
-    def fn(x):
-        x.requires_grad = True
-        y = x * 2
-        return y.requires_grad, y
-
-    check(fn, tensor(3), graphs=(1, 2), breaks=None, recompiles=True)
-
-
 def test_requires_grad_set_to_what_it_is():
     def fn(x, y):
         x.requires_grad_(True)
@@ -136,23 +118,6 @@ def test_requires_grad_set_to_what_it_is():
         return x * y
 
     check(fn, leaf(3), tensor(3), graphs=(1, 2), breaks=None, backward=True)
-
-
-def test_detach_in_place():
-    def fn(x):
-        y = x * 2
-        y.detach_()
-        return y * 3, y.requires_grad
-
-    check(fn, leaf(3), graphs=(1, 2), breaks=None)
-
-
-def test_detach_cuts_the_gradient():
-    def fn(x):
-        y = x * 2
-        return y.detach() * x, y.detach().requires_grad, torch.detach(y)
-
-    check(fn, leaf(3), backward=True)
 
 
 def test_no_grad_parts_and_enable_grad_parts():
@@ -167,43 +132,12 @@ def test_no_grad_parts_and_enable_grad_parts():
     check(fn, leaf(3), backward=True)
 
 
-def test_set_grad_enabled_as_a_function_and_left():
-    def fn(x):
-        torch.set_grad_enabled(False)
-        y = x * 2
-        torch.set_grad_enabled(True)
-        z = x * 3
-        return y, z
-
-    check(fn, leaf(3), backward=True)
-
-
-def test_grad_mode_switched_and_a_break_between():
-    def fn(x):
-        with torch.no_grad():
-            a = x * 2
-            print("in no_grad")
-            b = x * 3
-        c = x * 4
-        return a, b, c
-
-    check(fn, leaf(3), graphs=2, breaks=1, backward=True)
-
-
 def test_leaf_and_grad_fn():
     def fn(x, y):
         z = x * 2
         return x.is_leaf, y.is_leaf, z.is_leaf, x.grad_fn, z
 
     check(fn, leaf(3), tensor(3), backward=True, others=[(tensor(3), leaf(3))])
-
-
-def test_grad_fn_of_a_result():
-    def fn(x):
-        z = x * 2
-        return z, z.grad_fn is not None, z.grad_fn.name()
-
-    check(fn, leaf(3), backward=True)
 
 
 def test_non_leaf_argument():
@@ -270,109 +204,7 @@ def test_backward_twice_with_retained_graph():
     check(fn, leaf(3), graphs=(1, 3), breaks=None)
 
 
-def test_backward_twice_without_is_refused():
-    def fn(x):
-        y = (x * x).sum()
-        y.backward()
-        try:
-            y.backward()
-        except RuntimeError:
-            return x.grad + 1
-        return x
-
-    check(fn, leaf(3), graphs=(1, 4), breaks=None)
-
-
-def test_autograd_grad_with_a_graph_of_its_own():
-    def fn(x):
-        y = (x**3).sum()
-        (g,) = torch.autograd.grad(y, x, create_graph=True)
-        (h,) = torch.autograd.grad(g.sum(), x)
-        return g.detach(), h
-
-    check(fn, leaf(3), graphs=(1, 4), breaks=None)
-
-
-def test_autograd_backward_function():
-    def fn(x, y):
-        torch.autograd.backward([(x * y).sum(), (x + y).sum()])
-        return x.grad - y.grad
-
-    check(fn, leaf(3), leaf(3, seed=1), graphs=(1, 3), breaks=None)
-
-
-def test_training_step_written_out():
-    def fn(w, x):
-        loss = ((x @ w) ** 2).mean()
-        loss.backward()
-        with torch.no_grad():
-            w -= 0.1 * w.grad
-            w.grad = None
-        return loss.detach()
-
-    check(fn, leaf(3, 2), tensor(4, 3), graphs=(2, 3), breaks=None)
-
-
-def test_gradient_penalty():
-    def fn(w, x):
-        x = x.detach().requires_grad_()
-        out = torch.tanh(x @ w).sum()
-        (g,) = torch.autograd.grad(out, x, create_graph=True)
-        return (g.norm() - 1) ** 2
-
-    check(fn, leaf(3, 2), tensor(4, 3), graphs=(1, 4), breaks=None, backward=True)
-
-
 # -- hooks -------------------------------------------------------------------------------------------------------------
-
-
-def test_hook_on_a_result_fires():
-    def fn(x, seen):
-        y = x * 2
-        y.register_hook(lambda g: seen.append(g.clone()) or g * 10)
-        return y * 3
-
-    check(fn, leaf(3), [], graphs=(1, 2), breaks=None, backward=True)
-
-
-def test_hook_on_an_argument_fires():
-    def fn(x, seen):
-        handle = x.register_hook(lambda g: seen.append(1))
-        y = x * 2
-        y.sum().backward()
-        handle.remove()
-        return y
-
-    check(fn, leaf(3), [], graphs=(1, 3), breaks=None)
-
-
-def test_hook_that_was_there_before():
-    def run(x):
-        return x * 2
-
-    def fn(x, seen):
-        x.register_hook(lambda g: g * seen[0])
-        return run(x)
-
-    check(fn, leaf(3), [3], graphs=(1, 2), breaks=None, backward=True)
-
-
-def test_post_accumulate_hook():
-    def fn(x, seen):
-        x.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.sum().item()))
-        (x * 2).sum().backward()
-        return x + 1
-
-    check(fn, leaf(3), [], graphs=(1, 4), breaks=None)
-
-
-def test_multi_grad_hook_and_saved_tensor_hooks():
-    def fn(x, seen):
-        with torch.autograd.graph.saved_tensors_hooks(lambda t: seen.append(t.shape) or t, lambda t: t):
-            y = x * x
-        return y
-
-    check(fn, leaf(3), [], graphs=(0, 1), breaks=None, backward=True)
 
 
 def test_anomaly_mode_and_disabled_saving():
@@ -448,44 +280,6 @@ def test_reentrant_checkpoint_that_is_an_operator_in_more_than_its_values(return
     check(fn, leaf(3), tensor(3), graphs=None, backward=True)
 
 
-def test_reentrant_checkpoint_in_a_compiler():
-    def fn(x, w):
-        return checkpoint(block, x + 1, w, use_reentrant=True) * 3
-
-    compiled = dl.compile(fn, backend="aot_eager", fullgraph=True)
-    gradients = []
-    for program in (fn, compiled):
-        x, w = leaf(3, 3), leaf(3, 3, seed=1)
-        program(x, w).sum().backward()
-        gradients.append((x.grad, w.grad))
-    torch.testing.assert_close(*gradients)
-
-
-def test_checkpoint_of_a_closure_and_of_several_results():
-    def fn(x, w):
-        def inner(a, scale):
-            b = a @ w
-            return {"b": b * scale, "rest": [a, b.sum(), scale]}
-
-        found = checkpoint(inner, x, 2.0, use_reentrant=False)
-        return found["b"].sum() + found["rest"][1] + found["rest"][2], found["rest"][0] is x
-
-    check(fn, leaf(3, 3), leaf(3, 3, seed=1), graphs=(1, 2), breaks=None, backward=True)
-
-
-def test_checkpoint_of_a_module_with_dropout():
-    class Net(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5), torch.nn.Tanh())
-
-        def forward(self, x):
-            return checkpoint(self.inner, x, use_reentrant=False).sum()
-
-    torch.manual_seed(0)
-    check(Net(), tensor(3, 4), backward=True)
-
-
 def test_checkpoint_sequential():
     layers = torch.nn.Sequential(*(torch.nn.Linear(3, 3) for _ in range(4)))
 
@@ -528,27 +322,12 @@ def test_checkpoint_in_a_checkpoint():
     check(fn, leaf(3, 3), leaf(3, 3, seed=1), backward=True)
 
 
-def test_checkpoint_under_no_grad():
-    def fn(x, w):
-        with torch.no_grad():
-            return checkpoint(block, x, w, use_reentrant=False)
-
-    check(fn, leaf(3, 3), leaf(3, 3, seed=1))
-
-
 def test_checkpoint_under_autocast():
     def fn(x, w):
         with torch.autocast("cpu", torch.bfloat16):
             return checkpoint(block, x, w, use_reentrant=False)
 
     check(fn, leaf(3, 3), leaf(3, 3, seed=1), backward=True)
-
-
-def test_checkpoint_without_preserved_random_state():
-    def fn(x):
-        return checkpoint(torch.sin, x, use_reentrant=False, preserve_rng_state=False, determinism_check="none")
-
-    check(fn, leaf(3), graphs=(1, 2), breaks=None, backward=True)
 
 
 def test_detached_in_place():
@@ -593,24 +372,6 @@ def test_argument_detached_in_place():
     check(fn, tensor(3), graphs=1)
     check(lambda x: fn(x * 2), tensor(3), graphs=1)
     check(lambda x: fn(x)[1], tensor(3, grad=True), graphs=2, breaks=1)
-
-
-def test_detached_in_place_in_a_compiler():
-    def fn(x):
-        y = x * 2
-        z = y * 5
-        y.detach_()
-        return z, y * x, y
-
-    compiled = dl.compile(fn, backend="aot_eager", fullgraph=True)
-    gradients = []
-    for program in (fn, compiled):
-        x = tensor(3, grad=True)
-        z, product, y = program(x)
-        (z.sum() + product.sum()).backward()
-        gradients.append(x.grad)
-        assert not y.requires_grad
-    assert torch.allclose(*gradients)
 
 
 def test_gradient_of_a_tensor_made_inside():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import sys
 
@@ -38,24 +37,6 @@ def test_changed_after_the_call(kind):
             y = apply(x * 2)
             change()
             return y.sin()
-
-        return fn
-
-    gradients(make)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_changed_after_a_call_in_a_callee(kind):
-    def make():
-        apply, change = kind()
-
-        def callee(x):
-            return apply(x * 2)
-
-        def fn(x):
-            y = callee(x)
-            change()
-            return y.sin() + callee(x)
 
         return fn
 
@@ -128,12 +109,6 @@ def test_a_constant_that_is_assigned_from_outside():
         setattr(sys.modules[__name__], "LIMIT", 2.0)
         found.append(x.grad)
     torch.testing.assert_close(found[0], found[1] * 2)
-
-
-@functools.lru_cache
-def set_kind(value):
-    global KIND_OF_CACHED
-    KIND_OF_CACHED = value
 
 
 KIND_OF_CACHED = 2.0

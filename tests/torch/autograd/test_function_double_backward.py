@@ -7,7 +7,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 import dynamo_lite as dl
-from programs import Recorder, check, tensor
+from programs import Recorder, tensor
 
 
 def cube(backward, **also):
@@ -106,24 +106,6 @@ def test_once(backward, backend):
         run(x).sum().backward()
         found.append(x.grad)
     assert torch.equal(*found)
-
-
-@BACKWARDS
-def test_under_transforms(backward):
-    def forward(x):
-        return x**3
-
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-
-    function = cube(backward, setup_context=staticmethod(setup_context))
-    function.forward = staticmethod(forward)
-
-    def fn(x):
-        once = torch.func.grad(lambda v: function.apply(v).sum())
-        return once(x), torch.func.grad(lambda v: (once(v) ** 2).sum())(x)
-
-    check(fn, tensor(3), graphs=(0, 3))
 
 
 def test_once_differentiable():

@@ -143,16 +143,3 @@ def test_differentiated_again(function):
     layer = seeded(nn.Linear(3, 3, bias=False))
     weights = [layer.weight] if function is Step else []
     beside_eager(lambda x: function.apply(x * 2, *weights) * x, "eager", layer, twice=True)
-
-
-def test_under_a_transform():
-    def fn(x):
-        return torch.func.grad(lambda v: OfWhatWasGiven.apply(v).sum())(x)
-
-    found = []
-    for run in (fn, dl.compile(fn, backend="eager")):
-        try:
-            found.append(run(tensor(3)))
-        except RuntimeError as error:
-            found.append(str(error)[:80])
-    assert found[0] == found[1]

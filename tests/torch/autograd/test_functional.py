@@ -52,44 +52,6 @@ def test_in_a_compiler(name, backend):
     torch.testing.assert_close(dl.compile(PROGRAMS[name], backend=backend)(x), PROGRAMS[name](x))
 
 
-@BACKENDS
-def test_differentiated_further(backend):
-    def fn(x):
-        return functional.jacobian(lambda y: y**2, x, create_graph=True).sum() + x.sum()
-
-    found = []
-    for run in (fn, dl.compile(fn, backend=backend, fullgraph=True)):
-        x = tensor(3, grad=True)
-        run(x).backward()
-        found.append(x.grad)
-    torch.testing.assert_close(*found)
-
-
-def test_of_a_module():
-    torch.manual_seed(0)
-    module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh())
-
-    def fn(x):
-        return functional.jacobian(module, x), module(x)
-
-    check(fn, tensor(3), fullgraph=True, backward=True)
-
-
-@BACKENDS
-def test_batched_gradients(backend):
-    def fn(x):
-        y = x.sin() * x.sum()
-        (rows,) = torch.autograd.grad(y, x, torch.eye(3), is_grads_batched=True, create_graph=True)
-        return rows.pow(2).sum() + x.sum()
-
-    found = []
-    for run in (fn, dl.compile(fn, backend=backend, fullgraph=True)):
-        x = tensor(3, grad=True)
-        run(x).backward()
-        found.append(x.grad)
-    torch.testing.assert_close(*found)
-
-
 def test_errors():
     def fn(x):
         return functional.jacobian(lambda y: torch.ones(2), x, strict=True)

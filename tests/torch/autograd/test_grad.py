@@ -62,28 +62,8 @@ def of_first_order(m, x):
     return total
 
 
-def guided(m, x):
-    start = m(x).mean()
-    with torch.no_grad():
-        for _ in range(2):
-            with torch.enable_grad():
-                given = x.detach().requires_grad_(True)
-                (slope,) = torch.autograd.grad(m(given).sum(), given)
-            x = x + 0.1 * slope
-    return start + x.sum()
-
-
-def walked(m, x):
-    for _ in range(3):
-        x = x.detach().requires_grad_()
-        x = x - 0.1 * torch.autograd.grad(m(x).sum(), [x])[0] + 0.01 * torch.randn_like(x)
-    return m(x.detach()).mean()
-
-
 PROGRAMS = {
     "first order": (of_first_order, 1),
-    "guided": (guided, 1),
-    "walked": (walked, 1),
     "gradient_penalty": (lambda m, x: penalty(m, x, x * 2 + 1), 1),
     "maml": (adapted, 1),
     "laplacian": (laplacian, 1),
@@ -133,29 +113,6 @@ def test_what_does_not_come_of_freed_buffers_leaves():
 
     check(of_inputs, critic(), tensor(2, 3), backward=True, fullgraph=True)
     check(of_inputs, critic().requires_grad_(False), tensor(2, 3), backward=True, fullgraph=True)
-
-
-def test_a_step_of_attack():
-    def fn(m, x, y):
-        given = x.clone().requires_grad_()
-        (grad,) = torch.autograd.grad(F.mse_loss(m(given), y), given)
-        return (given + 0.1 * grad.sign()).detach()
-
-    check(fn, critic(), tensor(2, 3), tensor(2, 1), backward=True, fullgraph=True)
-
-
-def test_weights_are_trained_inside():
-    def fn(x, y):
-        w = torch.zeros(3, requires_grad=True)
-        for _ in range(3):
-            (grad,) = torch.autograd.grad(((x @ w) - y).square().mean(), w)
-            with torch.no_grad():
-                w -= 0.1 * grad
-        return w
-
-    check(fn, tensor(4, 3), tensor(4, seed=1), backward=True, fullgraph=True)
-    given = tensor(4, 3), tensor(4, seed=1)
-    torch.testing.assert_close(dl.compile(fn, backend="aot_eager")(*given), fn(*given))
 
 
 def test_where_no_gradients_are_kept():
@@ -275,24 +232,6 @@ def test_without_gradients():
     check(outside, tensor(3, grad=True), tensor(3), graphs=None)
     with torch.no_grad():
         check(fn, tensor(3, grad=True), tensor(3))
-
-
-def test_a_penalty_of_gradients_as_it_is_written_everywhere():
-    def fn(x, y, weight, share):
-        between = (share * x + (1 - share) * y).requires_grad_(True)
-        scores = torch.tanh(between @ weight)
-        (slope,) = torch.autograd.grad(
-            outputs=scores,
-            inputs=between,
-            grad_outputs=torch.ones_like(scores),
-            create_graph=True,
-            retain_graph=True,
-            only_inputs=True,
-            is_grads_batched=False,
-        )
-        return ((slope.norm(2, dim=1) - 1) ** 2).mean()
-
-    check(fn, tensor(3, 4), tensor(3, 4, seed=1), tensor(4, 1, grad=True), tensor(3, 1, seed=2), graphs=1, breaks=0)
 
 
 def test_what_warns_of_other_inputs():

@@ -148,18 +148,6 @@ def test_returned_after_a_write():
     assert y.grad_fn.name() == "SinBackward0" and node.name() == "MulBackward0"
 
 
-def test_kept_over_a_break():
-    def fn(x):
-        y = x * 2
-        node = y.grad_fn
-        print("break")
-        if node is not None:
-            y = y + 1
-        return y, node.name()
-
-    check(fn, leaf(), graphs=2, breaks=1, backward=True)
-
-
 def test_with_a_hook():
     def program():
         seen = []
@@ -173,14 +161,6 @@ def test_with_a_hook():
         return fn
 
     check(program, leaf(), graphs=(1, 3), breaks=(1, 4), build=True)
-
-
-def test_beside_numbers_that_differ():
-    def fn(x, power):
-        y = x**power
-        return y.grad_fn.name(), y
-
-    check(fn, leaf(), 2.0, others=[(leaf(), 3.5), (leaf(), 4.5)], graphs=1)
 
 
 def test_of_sizes_that_differ():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 
 import pytest
@@ -96,17 +95,6 @@ def test_step(name):
         assert len(recorder.graphs) <= 2 and dl.counters.graph_breaks == 0, dl.counters.break_reasons
 
 
-@pytest.mark.parametrize("name", FEW)
-def test_learning_rate_changed_between_steps(name):
-    def change(training, index):
-        training.optimizer.param_groups[0]["lr"] = 0.1 / (index // 2 + 1)
-
-    eager, compiled = Training(MAKERS[name]), Training(MAKERS[name])
-    trained(eager, eager.optimizer.step, before=change)
-    trained(compiled, compiled_step(compiled)[0], before=change)
-    compare(eager, compiled)
-
-
 RATES = ["sgd", "sgd_one_by_one", "sgd_momentum", "adam_foreach", "adamw_foreach", "rmsprop", "adadelta"]
 
 
@@ -122,22 +110,6 @@ def test_learning_rate_that_each_step_changes(name):
     compare(eager, compiled)
     if not torch_compile_has_run():
         assert len(recorder.graphs) <= 3 and dl.counters.graph_breaks == 0
-
-
-@pytest.mark.parametrize("name", FEW)
-def test_scheduler_between_steps(name):
-    def run(training, step):
-        schedule = torch.optim.lr_scheduler.StepLR(training.optimizer, 2, gamma=0.5)
-        for _ in range(5):
-            training.backward()
-            step()
-            schedule.step()
-        return training
-
-    eager, compiled = Training(MAKERS[name]), Training(MAKERS[name])
-    run(eager, eager.optimizer.step)
-    run(compiled, dl.compile(compiled.optimizer.step, backend="eager"))
-    compare(eager, compiled)
 
 
 @pytest.mark.parametrize("name", ["sgd_one_by_one", "adam", "adamw"])
@@ -218,92 +190,6 @@ def test_step_with_a_closure():
     compiled, found = run(Training(MAKERS["sgd"]), lambda step: dl.compile(step, backend="eager"))
     compare(eager, compiled)
     torch.testing.assert_close(found, losses)
-
-
-def test_hooks_of_an_optimizer():
-    def run(transform):
-        training, seen = Training(MAKERS["sgd"]), []
-        training.optimizer.register_step_pre_hook(lambda *given: seen.append("before"))
-        training.optimizer.register_step_post_hook(lambda *given: seen.append("after"))
-        return trained(training, transform(training.optimizer.step)), seen
-
-    eager, seen = run(lambda step: step)
-    compiled, found = run(lambda step: dl.compile(step, backend="eager"))
-    compare(eager, compiled)
-    assert found == seen == ["before", "after"] * 4
-
-
-def test_gradients_clipped_before_a_step():
-    def run(transform):
-        training = Training(MAKERS["sgd"])
-
-        def step():
-            norm = nn.utils.clip_grad_norm_(training.model.parameters(), 0.1)
-            training.optimizer.step()
-            return norm
-
-        step = transform(step)
-        norms = []
-        trained(training, lambda: norms.append(step()))
-        return training, norms
-
-    eager, norms = run(lambda step: step)
-    compiled, found = run(lambda step: dl.compile(step, backend="eager"))
-    compare(eager, compiled)
-    torch.testing.assert_close(found, norms)
-
-
-def test_gradients_clipped_by_value_and_set_to_zero():
-    def run(transform):
-        training = Training(MAKERS["sgd"])
-
-        def step():
-            nn.utils.clip_grad_value_(training.model.parameters(), 0.01)
-            training.optimizer.step()
-            training.optimizer.zero_grad(set_to_none=False)
-
-        trained(training, transform(step))
-        return training, [p.grad for p in training.model.parameters()]
-
-    eager, gradients = run(lambda step: step)
-    compiled, found = run(lambda step: dl.compile(step, backend="eager"))
-    compare(eager, compiled)
-    torch.testing.assert_close(found, gradients)
-
-
-def test_zero_grad_to_none():
-    def run(transform):
-        training = Training(MAKERS["adam"])
-        training.backward()
-        transform(training.optimizer.zero_grad)()
-        return [p.grad for p in training.model.parameters()]
-
-    assert run(lambda f: f) == run(lambda f: dl.compile(f, backend="eager")) == [None] * 4
-
-
-def test_state_saved_and_loaded_between_steps():
-    def run(transform):
-        training = Training(MAKERS["adam"])
-        step = transform(training.optimizer.step)
-        trained(training, step, 2)
-        saved = copy.deepcopy(training.optimizer.state_dict())
-        trained(training, step, 2)
-        training.optimizer.load_state_dict(saved)
-        return trained(training, step, 2)
-
-    compare(run(lambda step: step), run(lambda step: dl.compile(step, backend="eager")))
-
-
-def test_optimizer_by_hand():
-    def fn(parameters, gradients, buffers):
-        with torch.no_grad():
-            for p, g, b in zip(parameters, gradients, buffers):
-                b.mul_(0.9).add_(g)
-                p.sub_(b, alpha=0.1)
-        return [p.norm() for p in parameters]
-
-    given = [[tensor(3, seed=s), tensor(2, 2, seed=s + 1)] for s in (0, 2, 4)]
-    check(fn, *given, operators=8)
 
 
 def test_moving_average_of_weights():

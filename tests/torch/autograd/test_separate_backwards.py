@@ -34,48 +34,6 @@ def holds(program, modules, backend, calls=2):
 
 
 @BACKENDS
-def test_one_after_the_other(backend):
-    def program(first, second):
-        def fn(x):
-            one, other = first(x).pow(2).sum(), second(x).pow(2).sum()
-            one.backward()
-            other.backward()
-            return one.detach(), other.detach()
-
-        return fn
-
-    holds(program, [network(4, 2), network(4, 2, seed=1)], backend)
-
-
-@BACKENDS
-def test_a_head_on_what_is_detached(backend):
-    def program(body, head):
-        def fn(x):
-            features = body(x)
-            loss, other = features.pow(2).sum(), head(features.detach()).sum()
-            loss.backward()
-            other.backward()
-            return loss.detach(), other.detach()
-
-        return fn
-
-    holds(program, [network(4, 2), nn.Linear(2, 1)], backend)
-
-
-@BACKENDS
-def test_several_at_once(backend):
-    def program(first, second, third):
-        def fn(x):
-            one, two, three = (each(x).pow(2).sum() for each in (first, second, third))
-            torch.autograd.backward([one, two, three])
-            return one.detach()
-
-        return fn
-
-    holds(program, [network(4, 2, seed=seed) for seed in range(3)], backend)
-
-
-@BACKENDS
 def test_in_a_callee(backend):
     def program(first, second):
         def step(loss):
@@ -114,39 +72,6 @@ def test_adversaries(backend):
         return fn
 
     holds(program, [network(3, 4), network(4, 1, seed=1)], backend)
-
-
-@BACKENDS
-def test_by_turns(backend):
-    def program(actor, critic):
-        def fn(x):
-            value = critic(x).squeeze(1)
-            chances = F.log_softmax(actor(x), 1)[:, 0]
-            loss = -(chances * (1 - value).detach()).mean()
-            other = (1 - value).pow(2).mean()
-            loss.backward()
-            other.backward()
-            return loss.detach(), other.detach()
-
-        return fn
-
-    holds(program, [network(4, 2), network(4, 1, seed=1)], backend)
-
-
-@BACKENDS
-def test_in_a_loop(backend):
-    def program(*modules):
-        def fn(x):
-            losses = []
-            for module in modules:
-                losses.append(module(x).pow(2).sum())
-            for loss in losses:
-                loss.backward()
-            return losses[0].detach()
-
-        return fn
-
-    holds(program, [network(4, 2, seed=seed) for seed in range(3)], backend)
 
 
 @BACKENDS

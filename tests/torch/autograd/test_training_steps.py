@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 from pathlib import Path
 
@@ -41,7 +40,6 @@ def batches(count=3):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
         lambda p: torch.optim.AdamW(p, lr=0.05),
         lambda p: torch.optim.Adam(p, lr=0.05, foreach=True),
     ],
@@ -62,46 +60,6 @@ def test_a_loop(make):
         return losses, weights(module), gradients(module)
 
     check_training(body)
-
-
-def test_gradients_accumulate():
-    def body(wrap):
-        module = mlp()
-        compiled = wrap(module)
-        for x, _ in batches(4):
-            (compiled(x).pow(2).mean() / 4).backward()
-        return gradients(module)
-
-    check_training(body)
-
-
-def test_parameters_frozen_and_thawed():
-    def body(wrap):
-        module, found = mlp(), []
-        compiled = wrap(module)
-        for at, (x, _) in enumerate(batches(4)):
-            module[0].weight.requires_grad_(at % 2 == 0)
-            compiled(x).sum().backward()
-            found.append({name: None if g is None else g.clone() for name, g in gradients(module).items()})
-        return found
-
-    check_training(body, graphs=2)
-
-
-def test_train_and_eval_in_turns():
-    def body(wrap):
-        module = mlp(nn.Dropout(0.5))
-        compiled, found = wrap(module), []
-        for train in (True, False, True, False):
-            module.train(train)
-            with torch.set_grad_enabled(train):
-                y = compiled(tensor(5, 3))
-            if train:
-                y.sum().backward()
-            found.append((y.detach(), y.requires_grad))
-        return found, gradients(module)
-
-    check_training(body, graphs=2)
 
 
 def test_optimizer_in_the_backward():
@@ -125,28 +83,11 @@ def test_optimizer_in_the_backward():
     check_training(body)
 
 
-def test_a_teacher_without_gradients():
-    def body(wrap):
-        student = mlp()
-        teacher = copy.deepcopy(student)
-
-        def loss(x):
-            with torch.no_grad():
-                wanted = teacher(x) + 1
-            return functional.mse_loss(student(x), wanted)
-
-        wrap(loss)(tensor(5, 3)).backward()
-        return gradients(student), gradients(teacher)
-
-    check_training(body)
-
-
 # -- steps compiled ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 @pytest.mark.parametrize("compiled", ["step", "step and zero_grad"])
-def test_the_optimizer_compiled(compiled, backend):
+def test_the_optimizer_compiled(compiled):
     def body(wrap):
         module = mlp()
         optimizer = torch.optim.AdamW(module.parameters(), lr=0.05)
@@ -163,7 +104,7 @@ def test_the_optimizer_compiled(compiled, backend):
                 optimizer.zero_grad()
         return weights(module), gradients(module)
 
-    check_training(body, backend=backend, graphs=None, breaks=None, rtol=1e-4)
+    check_training(body, graphs=None, breaks=None, rtol=1e-4)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -185,56 +126,11 @@ def test_loss_and_step_in_one_function(backend):
     check_training(body, backend=backend, graphs=None, breaks=None, rtol=1e-4)
 
 
-def test_accumulation_in_one_function():
-    def body(wrap):
-        module = mlp()
-
-        def step(xs):
-            total = 0
-            for x, y in xs:
-                loss = functional.mse_loss(module(x), y) / len(xs)
-                loss.backward()
-                total += loss.detach()
-            return total
-
-        return wrap(step)(batches()), gradients(module)
-
-    check_training(body, graphs=None, breaks=None)
-
-
-def test_a_closure_that_the_optimizer_calls():
-    def body(wrap):
-        module = mlp()
-        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-
-        def closure():
-            optimizer.zero_grad()
-            loss = module(tensor(5, 3)).pow(2).mean()
-            loss.backward()
-            return loss
-
-        step = wrap(lambda: optimizer.step(closure))
-        return [step().detach() for _ in range(3)], weights(module)
-
-    check_training(body, graphs=None, breaks=None)
-
-
-def test_clipping_compiled():
-    def body(wrap):
-        module = mlp()
-        module(tensor(5, 3)).sum().backward()
-        norm = wrap(lambda: nn.utils.clip_grad_norm_(module.parameters(), 0.1))()
-        return norm, gradients(module)
-
-    check_training(body, graphs=None, breaks=None)
-
-
 # -- autocast ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 @pytest.mark.parametrize("inside", [True, False])
-def test_autocast_and_grad_scaler(inside, backend):
+def test_autocast_and_grad_scaler(inside):
     def body(wrap):
         module, losses = mlp(), []
         optimizer, scaler = torch.optim.SGD(module.parameters(), lr=0.1), torch.amp.GradScaler("cpu", init_scale=256.0)
@@ -256,8 +152,7 @@ def test_autocast_and_grad_scaler(inside, backend):
             losses.append((loss.detach(), dtype))
         return losses, weights(module), scaler.get_scale()
 
-    rounding = {"rtol": 2e-2, "atol": 2e-2} if backend == "inductor" else {}  # bfloat16 that it fuses away
-    check_training(body, backend=backend, **rounding)
+    check_training(body)
 
 
 def test_a_step_with_a_grad_scaler_that_skips_it():
@@ -356,16 +251,6 @@ def test_dropout_draws_what_eager_draws():
     check_training(body)
 
 
-def test_noise_and_attention_with_dropout():
-    def body(wrap):
-        layer = seeded(nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True))
-        y = wrap(lambda x: layer(x + torch.randn_like(x) * 0.1))(tensor(2, 5, 8))
-        y.sum().backward()
-        return y.detach(), gradients(layer)
-
-    check_training(body)
-
-
 def test_batch_norm_follows_the_batches():
     def body(wrap):
         module = seeded(
@@ -380,19 +265,6 @@ def test_batch_norm_follows_the_batches():
         return gradients(module), dict(module.named_buffers()), compiled(tensor(2, 3, 8, 8)).detach()
 
     check_training(body, graphs=2, rtol=1e-4, atol=1e-5)
-
-
-def test_parametrized_weights():
-    def body(wrap):
-        torch.manual_seed(1)
-        plain = seeded(nn.utils.parametrizations.weight_norm(nn.Linear(3, 3)))
-        spectral = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 2))
-        compiled = wrap(nn.Sequential(plain, spectral))
-        for x, _ in batches():
-            compiled(x).sum().backward()
-        return gradients(plain), gradients(spectral), dict(spectral.named_buffers())
-
-    check_training(body, rtol=1e-4, atol=1e-5)
 
 
 # -- through Inductor --------------------------------------------------------------------------------------------------
@@ -425,28 +297,10 @@ def test_inductor_draws_as_eager_where_it_is_told_to():
     check_training(body, backend="inductor", options={"fallback_random": True}, rtol=1e-4, atol=1e-5)
 
 
-def test_inductor_with_writes_views_and_checkpoint():
-    def body(wrap):
-        module = mlp()
-
-        def fn(x, total):
-            total.add_(x.detach().sum())
-            y = checkpoint(module, x, use_reentrant=False)
-            return y, y.view(-1), x.t()
-
-        x, total = tensor(5, 3, grad=True), torch.zeros(())
-        y, flat, turned = wrap(fn)(x, total)
-        (y.sum() + flat.pow(2).sum() + turned.sum()).backward(retain_graph=True)
-        y.sum().backward()
-        return total, x.grad, gradients(module), flat._base is y, turned._base is x
-
-    check_training(body, backend="inductor", rtol=1e-4, atol=1e-5)
-
-
 # -- loss curves -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name, breaks", [("gpt2", True), ("vit", False), ("resnet", False), ("resnet", True)])
+@pytest.mark.parametrize("name, breaks", [("gpt2", True), ("resnet", False)])
 def test_loss_curves(name, breaks):
     pytest.importorskip("transformers")
     curve = training.compare(name, steps=5, backend="aot_eager", device="cpu", breaks=breaks)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
-from torch.utils.checkpoint import checkpoint
 
 import dynamo_lite as dl
 from programs import Recorder, check, tensor
@@ -90,18 +89,6 @@ def test_for_a_while(backend):
 
 
 @BACKENDS
-def test_written_to_before_and_after(backend):
-    def fn(model, x, index):
-        model[0].weight.add_(1)
-        model.requires_grad_(True)
-        with torch.no_grad():
-            model[0].bias.add_(1)
-        return [model(x)]
-
-    beside_eager(fn, model_and_data, backend)
-
-
-@BACKENDS
 def test_differentiated_inside(backend):
     def fn(x, index):
         y = x.sin()
@@ -111,30 +98,6 @@ def test_differentiated_inside(backend):
         return gradient, x.requires_grad
 
     beside_eager(fn, lambda: [tensor(3)], backend)
-
-
-@BACKENDS
-def test_in_a_checkpoint(backend):
-    def fn(x, index):
-        y = checkpoint(torch.sin, x, use_reentrant=False)
-        x.requires_grad_(True)
-        return [y + checkpoint(torch.sin, x, use_reentrant=False)]
-
-    beside_eager(fn, lambda: [tensor(3)], backend)
-
-
-@BACKENDS
-def test_statistics_are_written(backend):
-    def make():
-        return seeded(nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 2))).requires_grad_(False), tensor(5, 3)
-
-    def fn(model, x, index):
-        y = model(x)
-        for each in model.parameters():
-            each.requires_grad = True
-        return [y + model(x), model[0].num_batches_tracked.clone()]
-
-    beside_eager(fn, make, backend)
 
 
 class Adapted(nn.Module):
@@ -169,17 +132,6 @@ def test_adapters_are_switched():
         return [model(x)]
 
     beside_eager(fn, make, graphs=None, calls=4)
-
-
-def test_over_a_break():
-    def fn(x, index):
-        y = x * 2
-        x.requires_grad_(True)
-        z = x * 3
-        dl.graph_break()
-        return y, z, x * 4
-
-    beside_eager(fn, lambda: [tensor(3)], graphs=2)
 
 
 def test_with_a_gradient_and_a_hook():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch.nn.attention import flex_attention as flex
 from torch.nn.attention.flex_attention import AuxRequest, create_block_mask, flex_attention
 
 import dynamo_lite as dl
@@ -19,13 +18,6 @@ DOCUMENTS = torch.tensor([0] * 8 + [1] * 8)
 
 def heads(count=2, length=16, grad=False):
     return [tensor(1, count, length, 8, seed=seed, grad=grad) for seed in range(3)]
-
-
-def test_plain():
-    def fn(q, k, v):
-        return flex_attention(q, k, v) * 2
-
-    check(fn, *heads(), fullgraph=True)
 
 
 def test_function_of_scores():
@@ -70,21 +62,6 @@ def test_mask_made_inside():
     check(fn, *heads(), DOCUMENTS, others=[(*heads(), DOCUMENTS.flip(0))], fullgraph=True)
 
 
-def test_masks_combined():
-    def causal(b, h, i, j):
-        return i >= j
-
-    def window(b, h, i, j):
-        return i - j < 4
-
-    def fn(q, k, v):
-        both = flex.and_masks(causal, window)
-        mask = create_block_mask(both, None, None, q.shape[-2], k.shape[-2], device=q.device, BLOCK_SIZE=8)
-        return flex_attention(q, k, v, block_mask=mask)
-
-    check(fn, *heads(), fullgraph=True)
-
-
 def test_fewer_heads_of_keys():
     def fn(q, k, v):
         return flex_attention(q, k, v, enable_gqa=True, scale=0.3)
@@ -123,14 +100,6 @@ def test_effect_in_a_function_of_scores():
     assert not seen
 
 
-def test_wrong_number_of_heads():
-    def fn(q, k, v):
-        return flex_attention(q, k, v)
-
-    q, k, v = heads(4)
-    check(fn, q, k[:, :2], v[:, :2], graphs=None)
-
-
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_compilers(backend):
     """Of blocks of 8, some of them masked, Inductor's kernel without AVX-512 reads memory that it didn't write."""
@@ -147,12 +116,3 @@ def test_compilers(backend):
         return flex_attention(q, k, v, score_mod=score_mod, block_mask=mask)
 
     same_as_backend(lambda wrap: wrap(fn)(*heads(length=32), documents), backend, fullgraph=True)
-
-
-def test_indices_outside_of_it():
-    """Elsewhere such a tensor is a number that is read."""
-
-    def fn(x, i):
-        return x[i] + 1
-
-    check(fn, tensor(3, 3), torch.tensor(1), graphs=(0, 1), breaks=1)

@@ -11,19 +11,7 @@ from programs import check, tensor
 from weights import seeded
 
 pytestmark = pytest.mark.skipif(torch.__version__ < "2.12", reason="torch reads the places in a basis from a tensor")
-BOTH = pytest.mark.parametrize("transform", [jacrev, jacfwd])
 ALL = pytest.mark.parametrize("transform", [jacrev, jacfwd, hessian])
-
-
-@ALL
-def test_by_a_models_parameters(transform):
-    model = seeded(nn.Sequential(nn.Linear(2, 2), nn.Tanh()))
-
-    def fn(x):
-        parameters = {name: each.detach() for name, each in model.named_parameters()}
-        return transform(lambda given: functional_call(model, given, x).sin().sum())(parameters)
-
-    check(fn, tensor(4, 2), graphs=1)
 
 
 @ALL
@@ -45,30 +33,6 @@ def test_of_several_results(transform):
 
     check(lambda x: transform(program)(x), tensor(3), graphs=1)
     check(lambda x: transform(lambda given: (given * given,))(x), tensor(3), graphs=1)
-
-
-@ALL
-def test_of_several_results_by_several(transform):
-    def program(named, other):
-        return named["a"] * other * other, [(other**3).sum()]
-
-    check(lambda x: transform(program, argnums=(1, 0))({"a": x[0]}, x[1]), tensor(2, 3), graphs=1)
-
-
-@BOTH
-def test_beside_others(transform):
-    def program(named):
-        return (named["a"] * named["b"], named["a"].sum()), {"twice": named["a"] * 2}
-
-    check(lambda x: transform(program, has_aux=True)({"a": x[0], "b": x[1]}), tensor(2, 3), graphs=1)
-
-
-@BOTH
-def test_of_each_row(transform):
-    def program(given):
-        return given.sin(), {"sum": given.cos().sum()}
-
-    check(lambda x: vmap(transform(program))(x), tensor(4, 3), graphs=1)
 
 
 def test_tangent_kernel():

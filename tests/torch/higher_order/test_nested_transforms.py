@@ -56,20 +56,6 @@ def test_pulling_back_inside_of_another_transform(gradients):
     check(fn, tensor(3, 3, grad=gradients), exact=False, operators=None)
 
 
-def test_pulling_back_after_the_transform_that_made_it():
-    def fn(x):
-        made = []
-
-        def inner(row):
-            value, pull = vjp(waves, row)
-            made.append(pull)
-            return value
-
-        return vmap(inner)(x)
-
-    check(fn, tensor(3, 3), graphs=None, breaks=None, exact=False, operators=None)
-
-
 @pytest.mark.parametrize("around", ["cond", "map"])
 def test_pulling_back_in_what_takes_tensors_alone(around):
     def fn(x):
@@ -144,36 +130,3 @@ def test_functions_with_rules_for_vmap_inside_of(fn, gradients):
 
     check(fn, tensor(3, 3, grad=gradients), exact=False, operators=None)
     check(run, tensor(3, 3, grad=gradients), exact=False, graphs=None, breaks=None, operators=None)
-
-
-@pytest.mark.parametrize("gradients", [False, True])
-def test_functions_with_rules_for_vmap_under_it(gradients):
-    def fn(x):
-        return vmap(both)(x), grad(lambda a: both(a).sum())(x)
-
-    check(fn, tensor(3, 3, grad=gradients), exact=False, graphs=None, breaks=None, operators=None)
-
-
-class Doubled(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x * 1
-
-    @staticmethod
-    def backward(ctx, g):
-        return g * 2
-
-
-def test_function_in_a_loop_that_is_given_what_gets_a_history_there():
-    def fn(x):
-        def step(i, a):
-            return i + 1, Doubled.apply(a) + x
-
-        return torch.while_loop(lambda i, a: i < 3, step, (torch.tensor(0), torch.ones(3)))[1]
-
-    def run(x):
-        result = fn(x)
-        return result, torch.autograd.grad(result.sum(), x) if result.requires_grad else None
-
-    check(fn, tensor(3), operators=None)
-    check(run, tensor(3, grad=True), graphs=None, breaks=None, operators=None)

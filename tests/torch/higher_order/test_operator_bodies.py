@@ -78,17 +78,6 @@ def test_saved_output_and_intermediate():
     check(fn, leaf(2, 3), backward=True)
 
 
-def test_double_backward_through_a_saved_output():
-    def fn(x):
-        return SavesOutput.apply(x)
-
-    def around(x):
-        (g,) = torch.autograd.grad(fn(x).sum(), x, create_graph=True)
-        return (g * g).sum()
-
-    check(around, leaf(3), graphs=None, breaks=None, backward=True)
-
-
 class Contiguous(torch.autograd.Function):
     """A kernel's: it views the gradient as one row."""
 
@@ -110,13 +99,6 @@ def test_gradient_of_other_strides_than_the_output():
         return fn(x).t().sum(0).expand(2, 2).sum() + (fn(x).t() * tensor(3, 2)).sum()
 
     check(around, leaf(2, 3), graphs=None, breaks=None)
-
-
-def test_gradient_that_is_expanded():
-    def fn(x):
-        return Contiguous.apply(x).sum()
-
-    check(fn, leaf(2, 3), backward=True)
 
 
 class AsksStrides(torch.autograd.Function):
@@ -162,32 +144,6 @@ def test_some_outputs_unused():
         return b * 2, a.shape, c.shape
 
     check(fn, leaf(2, 3), backward=True)
-
-
-class WithClosure:
-    def __init__(self, scale):
-        self.scale = scale
-
-    def apply(self, x):
-        scale = self.scale
-
-        class Inner(torch.autograd.Function):
-            @staticmethod
-            def forward(ctx, x):
-                return x * scale
-
-            @staticmethod
-            def backward(ctx, g):
-                return g * scale * 2
-
-        return Inner.apply(x)
-
-
-def test_function_class_made_inside():
-    def fn(x, scale):
-        return WithClosure(scale).apply(x)
-
-    check(fn, leaf(3), tensor(3, seed=1), graphs=None, breaks=None, backward=True, recompiles=True)
 
 
 SCALE = tensor(3, seed=5).requires_grad_()
@@ -250,95 +206,6 @@ def test_backward_that_raises():
     check(fn, leaf(3), graphs=None, breaks=None)
 
 
-class SameTwice(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, y):
-        return x * y
-
-    @staticmethod
-    def backward(ctx, g):
-        return g * 2, g * 3
-
-
-def test_one_tensor_as_two_arguments():
-    def fn(x):
-        return SameTwice.apply(x, x)
-
-    check(fn, leaf(3), graphs=None, breaks=None, backward=True)
-
-
-class Integers(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, index):
-        ctx.save_for_backward(index)
-        ctx.size = x.shape[0]
-        return x[index], index + 1
-
-    @staticmethod
-    def backward(ctx, g, _):
-        (index,) = ctx.saved_tensors
-        return g.new_zeros(ctx.size).index_add(0, index, g), None
-
-
-def test_integer_inputs_and_outputs():
-    def fn(x, index):
-        values, more = Integers.apply(x, index)
-        return values * 2, more
-
-    check(fn, leaf(4), torch.tensor([0, 2, 2]), backward=True)
-
-
-class Named(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, scale=2, *, flag=True):
-        return x * scale
-
-    @staticmethod
-    def backward(ctx, g):
-        return g, None
-
-
-def test_keyword_arguments_are_refused_as_in_eager():
-    def fn(x):
-        return Named.apply(x, scale=3)
-
-    check(fn, leaf(3), graphs=None, breaks=None)
-
-
-def test_function_in_a_loop_and_under_autocast():
-    class Half(torch.autograd.Function):
-        @staticmethod
-        @torch.amp.custom_fwd(device_type="cpu", cast_inputs=torch.float32)
-        def forward(ctx, x):
-            return x * 2
-
-        @staticmethod
-        @torch.amp.custom_bwd(device_type="cpu")
-        def backward(ctx, g):
-            return g * 2
-
-    def fn(x):
-        with torch.autocast("cpu", torch.bfloat16):
-            for _ in range(3):
-                x = Half.apply(x @ x)
-        return x
-
-    check(fn, leaf(3, 3), graphs=None, breaks=None, backward=True)
-
-
-def test_checkpoint_of_batch_norm_in_training():
-    class Net(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3))
-
-        def forward(self, x):
-            return checkpoint(self.inner, x, use_reentrant=False).sum()
-
-    torch.manual_seed(0)
-    check(Net(), tensor(4, 3), graphs=None, breaks=None, backward=True)
-
-
 def test_checkpoint_with_keywords_and_structures():
     def inner(x, parts, *, scale, flag=True):
         a, b = parts
@@ -359,24 +226,6 @@ def test_checkpoint_that_returns_nothing_new():
     check(fn, leaf(3))
 
 
-def test_checkpoint_of_a_function():
-    class Twice(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * x
-
-        @staticmethod
-        def backward(ctx, g):
-            (x,) = ctx.saved_tensors
-            return g * x * 2
-
-    def fn(x):
-        return checkpoint(lambda a: Twice.apply(a).sin(), x, use_reentrant=False)
-
-    check(fn, leaf(3), backward=True)
-
-
 def test_checkpoint_whose_function_writes_what_it_made():
     def inner(x):
         parts = []
@@ -390,42 +239,6 @@ def test_checkpoint_whose_function_writes_what_it_made():
         return checkpoint(inner, x, use_reentrant=False)
 
     check(fn, leaf(2, 3), backward=True)
-
-
-def test_checkpoint_whose_function_sets_an_attribute():
-    class Net(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.calls = 0
-
-        def inner(self, x):
-            self.calls += 1
-            return x.sin()
-
-        def forward(self, x):
-            return checkpoint(self.inner, x, use_reentrant=False)
-
-    check(Net(), leaf(3), graphs=None, breaks=None, backward=True, recompiles=True)
-
-
-def test_objects_that_a_body_can_reach_are_not_asked():
-    class Watched:
-        asked: list[str] = []
-
-        def __init__(self):
-            self.scale = 2
-
-        def __getattribute__(self, name):
-            Watched.asked.append(name)
-            return object.__getattribute__(self, name)
-
-    def fn(x, watched):
-        Watched.asked.clear()
-        held = [watched]
-        y = vmap(lambda row: row * held[0].scale)(x)
-        return y, list(Watched.asked)
-
-    check(fn, tensor(3, 2), Watched(), graphs=None, breaks=None)
 
 
 def test_list_made_outside_is_filled_by_a_body():
@@ -450,18 +263,6 @@ def test_tensor_of_a_body_escapes_by_a_cell():
         return g, held is None
 
     check(fn, tensor(3), graphs=None, breaks=None)
-
-
-def test_module_called_by_functional_call_inside_of_a_checkpoint():
-    net = torch.nn.Linear(3, 3)
-
-    def fn(x, w):
-        def inner(a):
-            return functional_call(net, {"weight": w}, (a,)).sin()
-
-        return checkpoint(inner, x, use_reentrant=False)
-
-    check(fn, leaf(2, 3), leaf(3, 3, seed=1), backward=True)
 
 
 def test_functional_call_replaces_and_puts_back():
@@ -490,37 +291,6 @@ def test_functional_call_of_tied_weights():
         return functional_call(m, {"a.weight": w}, x), functional_call(m, {"a.weight": w}, x, tie_weights=False)
 
     check(fn, Tied(), tensor(2, 3), tensor(3, 3, seed=1))
-
-
-def test_functional_call_that_fails_inside():
-    net = torch.nn.Linear(3, 3)
-
-    def fn(m, x, w):
-        try:
-            y = functional_call(m, {"weight": w}, x)
-        except RuntimeError:
-            y = x * 0
-        return y, m(x)
-
-    check(fn, net, tensor(2, 3), tensor(4, 4), graphs=None, breaks=None)
-
-
-def test_functional_call_after_the_module_changed():
-    class Switch(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.weight = torch.nn.Parameter(tensor(3))
-            self.mode = "a"
-
-        def forward(self, x):
-            return x * self.weight if self.mode == "a" else x + self.weight
-
-    def fn(m, x, w, mode):
-        m.mode = mode
-        return functional_call(m, {"weight": w}, x)
-
-    check(fn, Switch(), tensor(3), tensor(3, seed=1), "a", others=[], graphs=None, breaks=None)
-    check(fn, Switch(), tensor(3), tensor(3, seed=1), "b", graphs=None, breaks=None)
 
 
 def test_ordered_dict_that_a_body_returns_or_notes_in():

@@ -218,10 +218,6 @@ def shift(row):
     return row
 
 
-def mapped_twice(x):
-    return vmap(lambda row: vmap(add)(row).sum())(x[None])
-
-
 @pytest.mark.parametrize("function", [add, shift])
 @pytest.mark.parametrize("options", [{}, {"in_dims": 1}, {"chunk_size": 3}])
 def test_written_to(function, options):
@@ -230,10 +226,6 @@ def test_written_to(function, options):
 
     check(fn, tensor(4, 3), graphs=1)
     check(lambda x: (lambda y: (vmap(function, **options)(y), y))(x * 2), tensor(4, 3), graphs=1)
-
-
-def test_written_to_in_two_mappings():
-    check(lambda x: (mapped_twice(x), x + 1), tensor(4, 3), graphs=1)
 
 
 def test_the_same_mapped_over_twice():

@@ -15,7 +15,6 @@ from torch.func import (
     jacrev,
     jvp,
     stack_module_state,
-    vjp,
     vmap,
 )
 from torch.utils.checkpoint import checkpoint
@@ -66,13 +65,6 @@ def test_vmap_captures_outer_tensors_and_constants():
     check(fn, tensor(3, 4), 2, others=[(tensor(3, 4), 3)])
 
 
-def test_vmap_of_vmap():
-    def fn(x, y):
-        return vmap(vmap(lambda a, b: a * b, (None, 0)), (0, None))(x, y)
-
-    check(fn, tensor(3), tensor(4))
-
-
 def test_vmap_with_structures():
     def fn(d):
         def inner(each):
@@ -99,13 +91,6 @@ def test_vmap_with_random_numbers():
     check(fn, tensor(3, 2))
 
 
-def test_vmap_in_chunks():
-    def fn(x):
-        return vmap(lambda row: row.cumsum(0), chunk_size=2)(x)
-
-    check(fn, tensor(5, 3))
-
-
 def test_vmap_whose_function_writes():
     def fn(x):
         def inner(row):
@@ -119,24 +104,6 @@ def test_vmap_whose_function_writes():
     check(fn, tensor(3, 2))
 
 
-def test_vmap_whose_function_writes_its_argument():
-    def fn(x):
-        return vmap(lambda row: row.mul_(2))(x)
-
-    check(fn, tensor(3, 2), graphs=(0, 1), breaks=None)
-
-
-def test_vmap_whose_function_has_effects():
-    def fn(x, seen):
-        def inner(row):
-            seen.append(row.shape)
-            return row * 2
-
-        return vmap(inner)(x)
-
-    check(fn, tensor(3, 2), [], graphs=(0, 1), breaks=None)
-
-
 def test_vmap_whose_function_prints():
     def fn(x):
         def inner(row):
@@ -148,33 +115,11 @@ def test_vmap_whose_function_prints():
     check(fn, tensor(3, 2), graphs=2, breaks=None)
 
 
-def test_vmap_made_before_and_passed():
-    def fn(f, x):
-        return f(x) + 1
-
-    check(fn, vmap(torch.sum), tensor(3, 2), graphs=(1, 2), breaks=None)
-
-
-def test_vmap_made_inside_and_returned():
-    def fn(x):
-        f = vmap(torch.sum)
-        return f(x)
-
-    check(fn, tensor(3, 2))
-
-
 def test_vmap_that_is_refused():
     def fn(x, y):
         return vmap(torch.add)(x, y)
 
     check(fn, tensor(3), tensor(4), graphs=None, breaks=None)
-
-
-def test_vmap_of_data_dependent_control_flow():
-    def fn(x):
-        return vmap(lambda row: row * 2 if row.sum() > 0 else row)(x)
-
-    check(fn, tensor(3, 2), graphs=None, breaks=None)
 
 
 def test_vmap_over_places_in_structures():
@@ -202,14 +147,6 @@ def test_vmap_over_nothing():
     check(fn, tensor(2, 0, 3), tensor(0, 3), others=[(tensor(3, 0, 2).transpose(0, 2), tensor(2, 3))])
 
 
-@pytest.mark.skipif(torch.__version__ < "2.13", reason="fails in the kernel only: with the lines of the graph's call")
-def test_vmap_over_nothing_of_what_needs_an_element():
-    def fn(x):
-        return vmap(lambda row: row.sum() + row)(x)
-
-    check(fn, tensor(0, 3), graphs=None, breaks=None)
-
-
 # -- associative_scan --------------------------------------------------------------------------------------------------
 
 
@@ -228,13 +165,6 @@ def test_associative_scan_backwards():
         return associative_scan(lambda a, b: a + b, x, 0, reverse=True, combine_mode="generic").relu()
 
     check(fn, tensor(8, 3), others=[(tensor(2, 3),), (tensor(1),)])
-
-
-def test_associative_scan_of_what_it_refuses():
-    def fn(x):
-        return associative_scan(lambda a, b: a + b, x + 1, 0, combine_mode="pointwise")
-
-    check(fn, tensor(3), graphs=None, breaks=None)
 
 
 # -- gradients ---------------------------------------------------------------------------------------------------------
@@ -270,13 +200,6 @@ def test_grad_and_value_of_a_structure():
     check(fn, {"w": tensor(3, 2), "b": tensor(2)}, tensor(4, 3))
 
 
-def test_grad_of_grad():
-    def fn(x):
-        return grad(lambda a: grad(lambda b: (b**3).sum())(a).sum())(x)
-
-    check(fn, tensor(3))
-
-
 def test_grad_under_no_grad_and_of_what_needs_gradients():
     def fn(x):
         with torch.no_grad():
@@ -284,18 +207,6 @@ def test_grad_under_no_grad_and_of_what_needs_gradients():
         return a, grad(lambda a: (a**2).sum())(x)
 
     check(fn, leaf(3), backward=True)
-
-
-def test_grad_with_no_grad_inside():
-    def fn(x):
-        def inner(a):
-            with torch.no_grad():
-                b = a * 2
-            return (a * b).sum()
-
-        return grad(inner)(x)
-
-    check(fn, tensor(3))
 
 
 def test_per_sample_gradients():
@@ -306,18 +217,6 @@ def test_per_sample_gradients():
         return vmap(grad(loss), in_dims=(None, 0, 0))(w, x, y)
 
     check(fn, tensor(3, 2), tensor(5, 3), tensor(5, 2))
-
-
-@pytest.mark.parametrize("transform", [jacrev, jacfwd])
-@pytest.mark.parametrize("argnums", [0, (0, 1)])
-def test_jacobians_with_aux(transform, argnums):
-    def fn(x, y):
-        def inner(a, b):
-            return a**2 * b, {"cos": a.cos(), "both": (a, b * 2)}
-
-        return transform(inner, argnums, has_aux=True)(x, y)
-
-    check(fn, tensor(3), tensor(3, seed=1), graphs=1 if _is_whole(transform) else None)
 
 
 def _is_whole(transform):
@@ -342,14 +241,6 @@ def test_jvp():
         return value + 1, tangent * 2
 
     check(fn, tensor(3), tensor(3, seed=1))
-
-
-def test_vjp_stays_right():
-    def fn(x):
-        value, pull = vjp(torch.sin, x)
-        return value, pull(torch.ones(3))
-
-    check(fn, tensor(3), graphs=(0, 3), breaks=None)
 
 
 def test_dot_product_of_gradients():
@@ -382,27 +273,6 @@ def test_functional_call():
     check(fn, Net(), params, tensor(2, 3))
 
 
-def test_gradients_through_functional_call():
-    def fn(net, x):
-        params = {name: p * 2 for name, p in net.named_parameters()}
-        return functional_call(net, params, x).sum()
-
-    check(fn, Net(), leaf(2, 3), backward=True)
-
-
-def test_grad_of_a_functional_call():
-    net = Net()
-
-    def fn(params, buffers, x):
-        def loss(p):
-            return functional_call(net, (p, buffers), (x,)).sum()
-
-        return grad(loss)(params)
-
-    given = {name: p.detach() for name, p in net.named_parameters()}
-    check(fn, given, dict(net.named_buffers()), tensor(2, 3))
-
-
 def test_ensemble_of_stacked_modules():
     nets = [Net() for _ in range(3)]
     params, buffers = stack_module_state(nets)
@@ -424,13 +294,6 @@ def test_functional_call_with_a_missing_name():
 # -- cond and while_loop -----------------------------------------------------------------------------------------------
 
 
-def test_cond():
-    def fn(x):
-        return torch.cond(x.sum() > 0, lambda a: a + 1, lambda a: a * 2, (x,)) - 1
-
-    check(fn, torch.ones(3), others=[(-torch.ones(3),)], all_graphs=1)
-
-
 def test_cond_with_closures_and_structures():
     def fn(x, y):
         z = x * 3
@@ -445,16 +308,6 @@ def test_cond_with_closures_and_structures():
         return found["a"] * 2, found["b"][0]
 
     check(fn, torch.ones(3), tensor(3), others=[(-torch.ones(3), tensor(3))], all_graphs=1)
-
-
-def test_cond_in_a_cond():
-    def fn(x):
-        def inner(a):
-            return torch.cond(a.sum() > 5, lambda b: b * 10, lambda b: b * 100, (a,))
-
-        return torch.cond(x.sum() > 0, inner, lambda a: -a, (x,))
-
-    check(fn, torch.ones(3), others=[(-torch.ones(3),), (torch.ones(3) * 3,)], all_graphs=1)
 
 
 def test_cond_on_what_is_known():
@@ -474,20 +327,6 @@ def test_cond_on_what_is_known():
 
     others = [(tensor(2), True), (tensor(5), 0), (tensor(4), 1.5), (tensor(7), False)]
     check(run, tensor(4), True, others=others, recompiles=True)
-
-
-def test_while_loop():
-    def fn(x):
-        def more(i, a):
-            return i < 5
-
-        def step(i, a):
-            return i + 1, a * 2
-
-        i, a = torch._higher_order_ops.while_loop(more, step, (torch.tensor(0), x))
-        return i + 1, a
-
-    check(fn, tensor(3))
 
 
 def test_cond_with_gradients():
@@ -537,11 +376,6 @@ def scale_by(x: torch.Tensor, factor: float) -> torch.Tensor:
     return torch.from_numpy(x.detach().numpy() * factor)
 
 
-@scale_by.register_fake
-def _(x, factor):
-    return torch.empty_like(x)
-
-
 scale_by.register_autograd(
     lambda ctx, grad: (grad * ctx.factor, None),
     setup_context=lambda ctx, inputs, output: setattr(ctx, "factor", inputs[1]),
@@ -580,17 +414,6 @@ def test_custom_operator_without_a_fake():
         return no_fake(x + 1) * 2
 
     check(fn, tensor(3), graphs=2, breaks=1)
-
-
-def test_operator_defined_by_schema():
-    library = torch.library.Library("dl_tests_schema", "DEF")
-    library.define("twice(Tensor x) -> Tensor")
-    library.impl("twice", lambda x: x * 2, "CompositeImplicitAutograd")
-
-    def fn(x):
-        return torch.ops.dl_tests_schema.twice(x) + torch.ops.dl_tests_schema.twice.default(x)
-
-    check(fn, leaf(3), backward=True, operators=3)
 
 
 def _silu_into(out, x):
@@ -704,14 +527,6 @@ def test_vjp_is_differentiable():
     check(fn, tensor(3, grad=True), backward=True, fullgraph=True)
 
 
-def test_vjp_with_dropout():
-    def fn(x):
-        y, pull = torch.func.vjp(torch.nn.functional.dropout, x)
-        return y, pull(y), torch.rand(2)
-
-    check(fn, tensor(8), fullgraph=True)
-
-
 def test_vjp_of_wrong_cotangents():
     def fn(x):
         y, pull = torch.func.vjp(torch.sin, x)
@@ -739,17 +554,3 @@ def test_vjp_whose_function_is_returned():
     compiled = dl.compile(fn, backend="eager")
     (y, pull), (z, other) = compiled(tensor(3)), fn(tensor(3))
     assert torch.equal(pull(y)[0], other(z)[0])
-
-
-def test_vjp_in_a_compiler():
-    def fn(x):
-        y, pull = torch.func.vjp(lambda a: a.sin() * a, x)
-        return y.sum() + (pull(y)[0] ** 2).sum()
-
-    compiled = dl.compile(fn, backend="aot_eager", fullgraph=True)
-    gradients = []
-    for program in (fn, compiled):
-        x = tensor(3, grad=True)
-        program(x).backward()
-        gradients.append(x.grad)
-    torch.testing.assert_close(*gradients)

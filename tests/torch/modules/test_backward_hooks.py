@@ -76,10 +76,6 @@ def looks(module, inputs, outputs):
     inputs[0].norm()
 
 
-def halves_outputs(module, outputs):
-    return (outputs[0] / 2,)
-
-
 BACKENDS = pytest.mark.parametrize("backend", [None, "aot_eager"])
 
 
@@ -95,37 +91,12 @@ def test_of_gradients_alone(hook, backend):
 
 
 @BACKENDS
-def test_several(backend):
-    def build():
-        module = Network()
-        module.last.register_full_backward_pre_hook(halves_outputs)
-        module.last.register_full_backward_hook(doubles)
-        module.last.register_full_backward_hook(clamps)
-        module.last.register_full_backward_hook(looks)
-        module.first.register_full_backward_hook(by_output)
-        return module, []
-
-    gradients_of(build, tensor(2, 4, grad=True), backend=backend, graphs=None if backend else 1)
-
-
-@BACKENDS
 def test_modules_in_modules(backend):
     def build():
         inner = Network()
         inner.last.register_full_backward_hook(clamps)
         inner.register_full_backward_hook(doubles)
         return nn.Sequential(nn.Linear(4, 4), inner, nn.Tanh()), []
-
-    gradients_of(build, tensor(2, 4), backend=backend, graphs=None if backend else 1)
-
-
-@BACKENDS
-def test_called_twice(backend):
-    def build():
-        torch.manual_seed(0)
-        layer = nn.Linear(4, 4)
-        layer.register_full_backward_hook(doubles)
-        return nn.Sequential(nn.Linear(4, 4), layer, nn.Tanh(), layer), []
 
     gradients_of(build, tensor(2, 4), backend=backend, graphs=None if backend else 1)
 
@@ -315,19 +286,6 @@ def test_without_gradients():
     assert not noted
 
 
-def test_old_hooks_without_gradients():
-    module = Network()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        module.last.register_backward_hook(lambda *gradients: None)
-
-    def fn(x):
-        with torch.no_grad():
-            return module(x)
-
-    check(fn, tensor(2, 4))
-
-
 @pytest.mark.parametrize("pre", [False, True])
 def test_for_all_modules(pre):
     names = nn.modules.module
@@ -348,38 +306,6 @@ def test_for_all_modules(pre):
     finally:
         handle.remove()
         names._global_is_full_backward_hook = None
-
-
-def test_removed_between_calls():
-    def build():
-        module, noted = Network(), []
-        handle = module.last.register_full_backward_hook(doubles)
-
-        def after(*gradients):
-            noted.append(len(noted))
-            handle.remove()
-
-        module.register_full_backward_hook(after)
-        return module, noted
-
-    gradients_of(build, tensor(2, 4, grad=True), steps=3)
-
-
-@BACKENDS
-def test_gradients_of_gradients(backend):
-    module = Network()
-    module.last.register_full_backward_hook(doubles)
-
-    def run(module, x):
-        (first,) = torch.autograd.grad(module(x).pow(2).sum(), x, create_graph=True)
-        return torch.autograd.grad(first.pow(2).sum(), x)[0]
-
-    if backend is None:
-        x = tensor(2, 4, grad=True)
-        torch.testing.assert_close(run(dl.compile(module, backend="eager", fullgraph=True), x), run(module, x))
-    else:
-        with pytest.raises(RuntimeError, match="double backward"):
-            run(dl.compile(module, backend=backend), tensor(2, 4, grad=True))
 
 
 def test_in_a_checkpoint():

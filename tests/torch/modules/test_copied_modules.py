@@ -36,17 +36,6 @@ def test_shared_parameters_stay_shared():
     check(fn, seeded(m), tensor(2, 3), backward=True, fullgraph=True)
 
 
-def test_a_copy_that_is_trained():
-    def fn(m, x):
-        fast = copy.deepcopy(m)
-        with torch.no_grad():
-            for p in fast.parameters():
-                p.mul_(0.5)
-        return fast(x), fast
-
-    check(fn, net(), tensor(2, 3), backward=True, fullgraph=True)
-
-
 def test_a_copied_module_takes_gradients():
     def fn(m, x):
         other = copy.deepcopy(m)
@@ -105,24 +94,6 @@ def test_tensors_that_share_memory():
     check(build, 0, tensor(2), build=True, graphs=None, others=[(at, tensor(2)) for at in range(5)])
 
 
-def test_a_tensor_with_a_gradient_and_with_attributes():
-    def fn(w):
-        return copy.deepcopy(w), w * 2
-
-    def with_gradient():
-        w = tensor(3).requires_grad_()
-        (w * w).sum().backward()
-        return lambda: fn(w)
-
-    def with_a_note():
-        w = tensor(3)
-        w.note = ["kept"]
-        return lambda: (fn(w), fn(w)[0].note)
-
-    for build in (with_gradient, with_a_note):
-        check(build, build=True, graphs=None)
-
-
 def test_results_are_not_copied():
     def fn(x):
         try:
@@ -131,17 +102,3 @@ def test_results_are_not_copied():
             return str(error)[:30], x + 1
 
     check(fn, tensor(3, grad=True), graphs=None, backward=True)
-
-
-def test_a_module_with_hooks():
-    def build():
-        m = net()
-        m[0].register_forward_hook(lambda module, args, out: out * 2)
-
-        def fn(x):
-            other = copy.deepcopy(m)
-            return other(x), len(other[0]._forward_hooks)
-
-        return fn
-
-    check(build, tensor(2, 3), build=True, backward=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils import parameters_to_vector, prune, vector_to_parameters
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 import dynamo_lite as dl
 from programs import Recorder, check, tensor
@@ -63,51 +63,6 @@ def test_vector_to_parameters(backend, grads):
     beside_eager(fn, backend, graphs=5)
 
 
-@BACKENDS
-def test_there_and_back(backend):
-    @torch.no_grad()
-    def fn(model, x):
-        vector = parameters_to_vector(model.parameters())
-        noise = torch.linspace(-1, 1, vector.numel())
-        vector_to_parameters(vector + noise, model.parameters())
-        up = model(x)
-        vector_to_parameters(vector - noise, model.parameters())
-        down = model(x)
-        vector_to_parameters(vector, model.parameters())
-        return up - down
-
-    beside_eager(fn, backend, graphs=7)
-
-
-@BACKENDS
-@pytest.mark.parametrize("last", ["returned", "written", "kept", "parameter"])
-def test_the_vector_lives_on(backend, last):
-    kept = [None]
-
-    @torch.no_grad()
-    def fn(model, x):
-        vector = parameters_to_vector(model.parameters()) * 2
-        vector_to_parameters(vector, model.parameters())
-        if last == "written":
-            vector.add_(1)
-        if last == "parameter":
-            model[2].bias.mul_(2)
-            return model(x) * vector.sum()
-        if last == "kept":
-            kept[0] = vector[:3]
-        return vector if last == "returned" else model(x)
-
-    same_results(fn, backend)
-
-
-def same_results(fn, backend):
-    results = []
-    for program in (fn, dl.compile(fn, backend=backend)):
-        model = net()
-        results.append([(program(model, tensor(5, 3)).clone(), facts(model)) for _ in range(3)])
-    torch.testing.assert_close(results[1], results[0], rtol=0, atol=0)
-
-
 @pytest.mark.parametrize(
     "parts", [((0, 2), (2, 5)), ((2, 5), (0, 2)), ((0, 2), (3, 5)), ((0, 3), (2, 5)), ((0, 5), (1, 3))]
 )
@@ -142,42 +97,6 @@ def test_parts_of_a_matrix():
     assert "its new data are a part of another tensor" in broken.reason.what()
 
 
-def test_parts_of_an_input():
-    def fn(p, q, flat):
-        p.data, q.data = flat[:3], flat[3:]
-        return p + q
-
-    check(fn, tensor(3, seed=1), tensor(2, seed=2).sum(), tensor(4), graphs=None)
-    with pytest.raises(dl.exc.Unsupported, match="its new data are a part of another tensor"):
-        dl.compile(fn, backend="eager", fullgraph=True)(tensor(3, seed=1), tensor(1), tensor(4))
-
-
-def test_interleaved_parts():
-    def fn(p, q, x):
-        y = x * 2
-        p.data, q.data = y[:, 0], y[:, 1]
-        return p + q
-
-    check(fn, tensor(3, seed=1), tensor(3, seed=2), tensor(3, 2), graphs=None)
-
-
-@BACKENDS
-def test_prune_and_make_it_permanent(backend):
-    def fn(model, x):
-        if not prune.is_pruned(model[0]):
-            prune.l1_unstructured(model[0], "weight", amount=0.5)
-        prune.remove(model[0], "weight")
-        return model(x)
-
-    lookup, results = dl.lookup_backend(backend), []
-    for program in (fn, dl.compile(fn, backend=lookup, fullgraph=True)):
-        model = net()
-        program(model, tensor(5, 3)).sum().backward()
-        results.append({name: (each.detach(), each.grad) for name, each in model.named_parameters()})
-    torch.testing.assert_close(results[1], results[0], rtol=0, atol=0)
-    assert (results[1]["0.weight"][0] == 0).sum() == 6
-
-
 @BACKENDS
 def test_what_was_computed_before_is_detached(backend):
     def fn(model, x):
@@ -188,37 +107,6 @@ def test_what_was_computed_before_is_detached(backend):
         return model(x) + before.detach()
 
     beside_eager(fn, backend, graphs=1)
-
-
-def test_what_was_computed_before_leaves():
-    def fn(model, x):
-        before = model(x)
-        for each in model.parameters():
-            each.data = each.data * 0.5
-        return before + model(x)
-
-    same_gradients(fn)
-
-
-def test_what_was_computed_before_is_written_to_an_input():
-    def fn(model, x):
-        model.total = torch.zeros(5, 4)
-        model.total.add_(model[0](x))
-        model[0].weight.data = model[0].weight.data * 0.5
-        return model(x)
-
-    same_gradients(fn, lambda model: model.total)
-
-
-def test_differentiated_after():
-    def fn(model, x):
-        before = model(x).sum()
-        parameters = [*model.parameters()]
-        for each in parameters:
-            each.data = each.data * 0.5
-        return torch.cat([each.flatten() for each in torch.autograd.grad(before, parameters)])
-
-    same_gradients(fn)
 
 
 def test_hook_after():

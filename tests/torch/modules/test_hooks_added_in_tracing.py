@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
@@ -109,18 +108,6 @@ def test_a_hook_for_all_modules():
         return y, m(x)
 
     check(fn, net(), tensor(2, 3), graphs=None, backward=True)
-
-
-@pytest.mark.parametrize("register", ["register_state_dict_pre_hook", "_register_load_state_dict_pre_hook"])
-def test_other_hooks(register):
-    def fn(m, x):
-        seen = []
-        handle = getattr(m, register)(lambda *args: seen.append(len(args)))
-        m.load_state_dict(m.state_dict())
-        handle.remove()
-        return m(x), seen
-
-    check(fn, seeded(nn.Linear(3, 3)), tensor(2, 3), backward=True, graphs=None)
 
 
 def test_a_weight_is_masked_inside():

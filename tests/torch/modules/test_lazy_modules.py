@@ -138,16 +138,6 @@ def test_data_that_it_does_not_get():
         assert m.weight.data.shape == empty.shape and m.has_uninitialized_params()
 
 
-def test_an_error_of_its_first_call():
-    def fn(m, x):
-        try:
-            return m(x)
-        except Exception as error:
-            return type(error), x + 1
-
-    check(fn, nn.LazyConv2d(2, 3), tensor(2, 3), graphs=None)
-
-
 def test_a_part_of_a_lazy_module_is_there():
     def fn(m, x):
         return m.has_uninitialized_params(), torch.nn.parameter.is_lazy(m.bias), m.bias.requires_grad, x + 1

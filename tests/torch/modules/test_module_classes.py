@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.nn.utils import parametrizations, parametrize, prune
+from torch.nn.utils import parametrizations, parametrize
 
 import dynamo_lite as dl
-from programs import check, ints, tensor
+from programs import check, tensor
 from weights import seeded
 
 
@@ -38,26 +37,6 @@ def test_properties_with_setters():
     check(seeded(Scaled()), tensor(2, 3), operators=2, recompiles=True)
 
 
-def test_property_that_returns_a_parameter():
-    class Ties(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = nn.Linear(3, 3)
-
-        @property
-        def weight(self):
-            return self.linear.weight
-
-        @functools.cached_property
-        def size(self):
-            return self.weight.numel()
-
-        def forward(self, x):
-            return F.linear(x, self.weight) + self.size
-
-    check(seeded(Ties()), tensor(2, 3), operators=2, backward=True, recompiles=True)
-
-
 def test_property_that_raises_attribute_error():
     class Broken(nn.Module):
         @property
@@ -71,35 +50,6 @@ def test_property_that_raises_attribute_error():
                 return x + 1, str(error)
 
     check(Broken(), tensor(3), operators=1)
-
-
-def test_missing_attribute():
-    class Bare(nn.Module):
-        def forward(self, x):
-            try:
-                return self.nothing(x)
-            except AttributeError as error:
-                return x + 1, str(error)
-
-    check(Bare(), tensor(3), operators=1)
-
-
-def test_getattr_that_delegates():
-    class Wrapper(nn.Module):
-        def __init__(self, inner):
-            super().__init__()
-            self.inner = inner
-
-        def __getattr__(self, name):
-            try:
-                return super().__getattr__(name)
-            except AttributeError:
-                return getattr(self.inner, name)
-
-        def forward(self, x):
-            return self.inner(x) + self.weight.sum() + self.out_features
-
-    check(seeded(Wrapper(nn.Linear(3, 3))), tensor(2, 3), operators=4, backward=True)
 
 
 def test_getattribute_that_counts():
@@ -179,30 +129,6 @@ def test_special_methods_of_a_module():
     check(seeded(Bag()), tensor(2, 3), operators=6)
 
 
-def test_inheritance_and_mixins():
-    class Noisy:
-        noise = 0.5
-
-        def forward(self, x):
-            return super().forward(x) + self.noise
-
-    class Base(nn.Module):
-        def __init__(self, width):
-            super().__init__()
-            self.linear = nn.Linear(width, width)
-
-        def forward(self, x):
-            return self.act(self.linear(x))
-
-        def act(self, x):
-            raise NotImplementedError
-
-    class Model(Noisy, Base):
-        act = staticmethod(torch.tanh)
-
-    check(seeded(Model(3)), tensor(2, 3), operators=3)
-
-
 def test_methods_of_all_kinds():
     class Model(nn.Module):
         factor = 3
@@ -239,43 +165,6 @@ def test_forward_with_arguments_of_all_kinds():
     check(fn, Model(), tensor(3), operators=6)
 
 
-def test_module_that_is_a_dataclass_or_generic():
-    import dataclasses
-    from typing import Generic, TypeVar
-
-    T = TypeVar("T")
-
-    @dataclasses.dataclass(eq=False)
-    class Head(nn.Module, Generic[T]):
-        width: int = 3
-
-        def __post_init__(self):
-            super().__init__()
-            self.linear = nn.Linear(self.width, 1)
-
-        def forward(self, x):
-            return self.linear(x) / self.width
-
-    check(seeded(Head()), tensor(2, 3), operators=2)
-
-
-def test_abstract_module():
-    import abc
-
-    class Base(nn.Module, abc.ABC):
-        @abc.abstractmethod
-        def body(self, x): ...
-
-        def forward(self, x):
-            return self.body(x) + 1
-
-    class Model(Base):
-        def body(self, x):
-            return x * 2
-
-    check(Model(), tensor(3), operators=2)
-
-
 def test_module_with_slots_and_class_attributes():
     class Model(nn.Module):
         __slots__ = ("extra",)
@@ -293,42 +182,6 @@ def test_module_with_slots_and_class_attributes():
 
     made = Model()
     check(fn, tensor(3), "relu", operators=2, others=[(tensor(3), "tanh")])
-
-
-def test_module_with_a_closure_as_forward():
-    def make(scale):
-        class Model(nn.Module):
-            def forward(self, x):
-                return x * scale
-
-        return Model()
-
-    def fn(x):
-        return one(x) + two(x)
-
-    one, two = make(2), make(3)
-    check(fn, tensor(3), operators=3)
-
-
-def test_submodule_by_path():
-    def fn(m, x):
-        return m.get_submodule("0.1")(x) + m.get_parameter("0.0.weight").sum()
-
-    m = nn.Sequential(nn.Sequential(nn.Linear(3, 3), nn.Tanh()))
-    check(fn, seeded(m), tensor(2, 3), operators=3)
-
-
-def test_names_and_kinds_of_members():
-    def fn(m, x):
-        names = [name for name, _ in m.named_modules()]
-        buffers = [name for name, _ in m.named_buffers()]
-        count = sum(p.numel() for p in m.parameters() if p.requires_grad)
-        devices = {p.device for p in m.parameters()}
-        dtype = next(m.parameters()).dtype
-        return m(x) * count, names, buffers, len(devices), dtype
-
-    m = seeded(nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Sequential(nn.ReLU()))).eval()
-    check(fn, m, tensor(2, 3), graphs=(1, 2), breaks=None, operators=4)
 
 
 def test_printed_and_described():
@@ -351,10 +204,6 @@ class Symmetric(nn.Module):
 
 def symmetric():
     return parametrize.register_parametrization(seeded(nn.Linear(3, 3)), "weight", Symmetric())
-
-
-def test_parametrization():
-    check(symmetric(), tensor(2, 3), operators=5, backward=True)
 
 
 def test_parametrizations_one_after_the_other():
@@ -393,11 +242,6 @@ def test_parametrization_removed_between_calls():
 
 
 @pytest.mark.parametrize("train", [True, False])
-def test_weight_norm(train):
-    check(parametrizations.weight_norm(seeded(nn.Linear(3, 4))).train(train), tensor(2, 3), backward=True)
-
-
-@pytest.mark.parametrize("train", [True, False])
 def test_weight_norm_by_hooks(train):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -424,92 +268,7 @@ def test_spectral_norm_by_hooks(train):
     check(build, image, build=True, calls=3, graphs=(1, 3), breaks=None, backward=True, recompiles=True)
 
 
-def test_orthogonal():
-    m = parametrizations.orthogonal(seeded(nn.Linear(3, 3)), orthogonal_map="cayley")
-    check(m, tensor(2, 3), graphs=None, exact=False, backward=True)
-
-
-def test_pruned():
-    def build():
-        m = seeded(nn.Linear(3, 3))
-        prune.l1_unstructured(m, "weight", 4)
-        return lambda x: m(x)
-
-    check(build, tensor(2, 3), build=True, graphs=(1, 2), breaks=None, backward=True, recompiles=True)
-
-
-# -- lazy --------------------------------------------------------------------------------------------------------------
-
-
-def test_lazy_module_made_real_inside():
-    def build():
-        m = nn.Sequential(nn.LazyLinear(4), nn.ReLU(), nn.LazyLinear(2))
-        return lambda x: m(x)
-
-    check(build, tensor(2, 3), build=True, graphs=None, calls=3, recompiles=True, backward=True)
-
-
-def test_lazy_module_made_real_before():
-    m = nn.Sequential(nn.LazyConv2d(2, 2), nn.LazyBatchNorm2d())
-    m(tensor(1, 1, 3, 3))
-    check(seeded(m), tensor(1, 1, 3, 3), operators=(2, 3), backward=True)
-
-
-# -- made inside -------------------------------------------------------------------------------------------------------
-
-
-def test_module_without_parameters_made_inside():
-    def fn(x):
-        m = nn.Sequential(nn.ReLU(), nn.Flatten(0), nn.Softmax(dim=0))
-        return m(x), nn.GELU(approximate="tanh")(x)
-
-    check(fn, tensor(2, 3), graphs=(1, 4), breaks=None)
-
-
-def test_module_with_parameters_made_inside():
-    def fn(x):
-        torch.manual_seed(0)
-        return nn.Linear(3, 2)(x)
-
-    check(fn, tensor(2, 3), graphs=None, backward=True)
-
-
-def test_module_of_the_program_made_inside():
-    class Scale(nn.Module):
-        def __init__(self, by):
-            super().__init__()
-            self.by = by
-
-        def forward(self, x):
-            return x * self.by
-
-    def fn(x):
-        return Scale(3)(x) + Scale(x)(x)
-
-    check(fn, tensor(3), graphs=(1, 3), breaks=None, operators=3)
-
-
-def test_modules_of_quantities():
-    class Codebook(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.codes = nn.Embedding(5, 3)
-
-        def forward(self, x):
-            distances = torch.cdist(x, self.codes.weight)
-            picked = distances.argmin(-1)
-            quantized = self.codes(picked)
-            return x + (quantized - x).detach(), picked, F.mse_loss(quantized, x.detach())
-
-    check(seeded(Codebook()), tensor(4, 3, grad=True), backward=True)
-
-
 # -- made by torch.fx --------------------------------------------------------------------------------------------------
-
-
-def test_module_made_by_fx():
-    m = torch.fx.symbolic_trace(seeded(nn.Sequential(nn.Linear(3, 3), nn.ReLU())))
-    check(m, tensor(2, 3), operators=2, backward=True)
 
 
 def test_module_made_by_fx_inside_of_another():
@@ -544,43 +303,6 @@ def lambda_module():
             return torch.add(x, 3)
 
     return Adds()
-
-
-def test_module_made_by_fx_of_a_class_with_its_own_call():
-    class Own(nn.Module):
-        def __call__(self, x):
-            return super().__call__(x) * 5
-
-        def forward(self, x):
-            return x + 1
-
-    m = torch.fx.GraphModule(Own(), torch.fx.Tracer().trace(Own()))
-    check(lambda x: m(x), tensor(3), graphs=1)
-
-
-def test_layers_by_configuration():
-    class Model(nn.Module):
-        def __init__(self, sizes, act="gelu", norm=True):
-            super().__init__()
-            self.config = {"act": act, "norm": norm}
-            self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:]))
-            self.norms = nn.ModuleList(nn.LayerNorm(b) if norm else nn.Identity() for b in sizes[1:])
-
-        def forward(self, x, ids=None, return_all=False):
-            seen = []
-            for at, (layer, norm) in enumerate(zip(self.layers, self.norms), start=1):
-                x = norm(layer(x))
-                if at < len(self.layers):
-                    x = getattr(F, self.config["act"])(x)
-                if return_all:
-                    seen.append(x)
-            x = x if ids is None else x.index_select(0, ids)
-            return (x, *seen) if return_all else x
-
-    m = seeded(Model([3, 4, 4, 2]))
-    x = tensor(4, 3)
-    check(m, x, operators=8, backward=True)
-    check(m, x, ints(2, high=4), True, operators=9)
 
 
 class Fingerprinted(nn.Module):

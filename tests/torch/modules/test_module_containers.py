@@ -31,52 +31,11 @@ def hold(run, **parts):
     return seeded(Holder(run, **parts))
 
 
-def test_sequential_by_name():
-    m = nn.Sequential()
-    m.add_module("first", nn.Linear(3, 4))
-    m.add_module("act", nn.ReLU())
-    m.append(nn.Linear(4, 2))
-    check(lambda m, x: (m(x), m.first(x), m.get_submodule("act")(x)), seeded(m), tensor(2, 3), operators=5)
-
-
-def test_sequential_of_ordered_dictionary():
-    from collections import OrderedDict
-
-    m = nn.Sequential(OrderedDict(a=nn.Linear(3, 3), b=nn.Sequential(OrderedDict(c=nn.Tanh()))))
-    check(m, tensor(2, 3), operators=2)
-
-
 def test_sequential_arithmetic():
     def fn(a, b, x):
         return (a + b)(x), len(a * 2)
 
     check(fn, seeded(nn.Sequential(nn.Linear(3, 3))), nn.Sequential(nn.ReLU()), tensor(2, 3), graphs=None)
-
-
-def test_sequential_iterated_in_reverse():
-    def fn(m, x):
-        for each in reversed(m):
-            x = each(x)
-        return x
-
-    check(fn, seeded(nn.Sequential(*linears())), tensor(2, 3), operators=3)
-
-
-def test_sequential_with_negative_and_computed_index():
-    def fn(m, x):
-        return m[-1](x) + m[len(m) // 2](x)
-
-    check(fn, seeded(nn.Sequential(*linears())), tensor(2, 3), operators=3)
-
-
-def test_sequential_index_out_of_range():
-    def fn(m, x):
-        try:
-            return m[7](x)
-        except IndexError as error:
-            return x + 1, str(error)
-
-    check(fn, seeded(nn.Sequential(*linears())), tensor(2, 3), operators=1)
 
 
 def test_module_list_by_index_slice_and_zip():
@@ -94,32 +53,6 @@ def test_module_list_membership_and_length():
         return self.layers[0](x) * len(self.layers)
 
     check(hold(run, layers=nn.ModuleList(linears())), tensor(2, 3), graphs=(1, 2), operators=2)
-
-
-def test_module_list_of_lists():
-    def run(self, x):
-        for row in self.rows:
-            x = sum(layer(x) for layer in row)
-        return x
-
-    rows = nn.ModuleList([nn.ModuleList(linears(2)), nn.ModuleList(linears(1))])
-    check(hold(run, rows=rows), tensor(2, 3), operators=6)
-
-
-def test_module_list_comprehension_and_stack():
-    def run(self, x):
-        return torch.stack([head(x) for head in self.heads], dim=-1).mean(-1)
-
-    check(hold(run, heads=nn.ModuleList(linears(4))), tensor(2, 3), operators=6, backward=True)
-
-
-def test_module_list_reduced():
-    import functools
-
-    def run(self, x):
-        return functools.reduce(lambda y, layer: layer(y).relu(), self.layers, x)
-
-    check(hold(run, layers=nn.ModuleList(linears(3))), tensor(2, 3), operators=6)
 
 
 def test_module_list_edited_between_calls():
@@ -182,15 +115,6 @@ def test_module_dictionary_get_missing():
     check(hold(run, table=nn.ModuleDict({"a": nn.Linear(3, 3)})), tensor(2, 3), operators=1)
 
 
-def test_module_dictionary_chosen_by_argument():
-    def run(self, x, name):
-        return self.table[name](x) if name in self.table else x * 2
-
-    m = hold(run, table=nn.ModuleDict({"a": nn.Linear(3, 3), "b": nn.Sigmoid()}))
-    x = tensor(2, 3)
-    check(m, x, "a", operators=1, others=[(x, "b"), (x, "c"), (x, "a")], all_graphs=3)
-
-
 def test_module_dictionary_edited_between_calls():
     def build():
         m = hold(lambda self, x: sum(layer(x) for layer in self.table.values()), table=nn.ModuleDict({"a": nn.Tanh()}))
@@ -219,13 +143,6 @@ def test_parameter_list():
     check(hold(run, weights=nn.ParameterList([torch.ones(3), torch.ones(1)])), tensor(2, 3), operators=4, backward=True)
 
 
-def test_parameter_list_with_plain_values():
-    def run(self, x):
-        return x * self.weights[0] + self.weights[1]
-
-    check(hold(run, weights=nn.ParameterList([torch.ones(3), 5])), tensor(2, 3), operators=2)
-
-
 def test_parameter_dictionary():
     def run(self, x):
         for name, weight in self.table.items():
@@ -234,16 +151,6 @@ def test_parameter_dictionary():
 
     m = hold(run, table=nn.ParameterDict({"a": torch.ones(3), "bb": torch.zeros(3)}))
     check(m, tensor(2, 3), operators=5, backward=True)
-
-
-def test_plain_lists_and_dictionaries_of_modules():
-    def run(self, x):
-        return self.plain[0][1](x) + self.table["k"](x)
-
-    m = hold(run)
-    m.plain = [(1, seeded(nn.Linear(3, 3)))]
-    m.table = {"k": nn.Tanh()}
-    check(m, tensor(2, 3), operators=3)
 
 
 def test_modules_as_dictionary_keys():
@@ -270,19 +177,6 @@ def test_modules_in_a_set():
     check(hold(run, a=nn.Linear(3, 3), b=nn.Tanh()), tensor(2, 3), operators=2)
 
 
-def test_module_shared_by_two_parents():
-    shared = nn.Linear(3, 3)
-    inner = nn.Sequential(shared, nn.ReLU())
-    m = hold(lambda self, x: self.inner(x) + self.shared(x), shared=shared, inner=inner)
-    check(m, tensor(2, 3), operators=4, backward=True)
-
-
-def test_weight_shared_by_two_modules():
-    m = hold(lambda self, x: self.b(self.a(x)), a=nn.Linear(3, 3), b=nn.Linear(3, 3, bias=False))
-    m.b.weight = m.a.weight
-    check(m, tensor(2, 3), operators=2, backward=True)
-
-
 def test_weight_tied_to_an_embedding():
     def run(self, ids):
         return F.linear(self.emb(ids), self.emb.weight), self.head(self.emb(ids))
@@ -290,25 +184,3 @@ def test_weight_tied_to_an_embedding():
     m = hold(run, emb=nn.Embedding(5, 3), head=nn.Linear(3, 5, bias=False))
     m.head.weight = m.emb.weight
     check(m, torch.tensor([1, 4, 1]), graphs=1, operators=(3, 4), backward=True)
-
-
-def test_identity_and_flatten_and_unflatten():
-    m = nn.Sequential(nn.Identity(), nn.Flatten(), nn.Unflatten(1, (2, 3)), nn.Flatten(0, 1))
-    check(m, tensor(2, 6), operators=2)
-
-
-def test_custom_container():
-    class Residual(nn.Sequential):
-        def forward(self, x):
-            return x + super().forward(x)
-
-    check(seeded(Residual(nn.Linear(3, 3), nn.ReLU())), tensor(2, 3), operators=3)
-
-
-def test_container_of_functions_and_modules():
-    def run(self, x):
-        for step in (self.a, torch.relu, F.gelu, lambda y: y * 2, self.a.forward):
-            x = step(x)
-        return x
-
-    check(hold(run, a=nn.Linear(3, 3)), tensor(2, 3), operators=5)

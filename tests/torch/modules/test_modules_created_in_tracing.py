@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 import dynamo_lite as dl
@@ -93,14 +92,6 @@ def test_each_call_makes_another_module():
     assert torch.equal(one.weight, kept)
 
 
-def test_a_layer_is_added_to_a_module():
-    def fn(m, x):
-        m.append(nn.Linear(3, 3))
-        return m(x)
-
-    check(fn, nn.Sequential(seeded(nn.Linear(3, 3))), tensor(2, 3), backward=True, recompiles=True)
-
-
 def test_a_layer_is_made_in_the_first_forward():
     class Late(nn.Module):
         def __init__(self):
@@ -156,14 +147,6 @@ def test_what_shares_memory_with_a_parameter():
     check(fn, tensor(2, 3), backward=True)
     p, row, data = dl.compile(fn, backend="aot_eager")(tensor(2, 3))[1:4]
     assert p.data_ptr() == row.data_ptr() == data.data_ptr()
-
-
-def test_a_parameter_of_transposed_memory():
-    def fn(x):
-        p = nn.Parameter(torch.randn(4, 3).t())
-        return x @ p, p, p.stride()
-
-    check(fn, tensor(2, 3), backward=True)
 
 
 def test_a_view_that_is_older_than_the_parameter_is_written_to():
@@ -288,16 +271,6 @@ def test_a_parameter_that_requires_gradients_later(backend):
     )
 
 
-def test_a_parameter_of_a_result():
-    def fn(m, x):
-        weight = m.weight * 2
-        p = nn.Parameter(weight)
-        other = nn.Parameter((m.weight + 1).data)
-        return (x @ p).sum() + (x @ weight).sum(), p, p.data, other
-
-    check(fn, seeded(nn.Linear(3, 3)), tensor(2, 3), backward=True)
-
-
 def test_a_result_that_is_seen_to_share_memory_with_a_parameter():
     def leaves(m, x):
         weight = m.weight * 2
@@ -380,45 +353,6 @@ def test_a_module_over_a_break_inside_of_a_call():
         return y.sum(), m, w
 
     check(fn, tensor(2, 3), graphs=2, breaks=1, backward=True)
-
-
-def test_modules_made_in_a_generator():
-    def layers():
-        for _ in range(3):
-            yield nn.Linear(3, 3)
-
-    def fn(x):
-        made = []
-        for layer in layers():
-            x = layer(x)
-            made.append(layer)
-            if len(made) == 2:
-                torch._dynamo.graph_break()
-        return x, made
-
-    check(fn, tensor(2, 3), graphs=None, backward=True)
-
-
-def test_parameters_made_in_a_function_that_an_operator_runs():
-    def fn(x):
-        def body(x):
-            return F.linear(x, nn.Parameter(torch.ones(2, 3)))
-
-        return torch.utils.checkpoint.checkpoint(body, x, use_reentrant=False)
-
-    check(fn, tensor(2, 3, grad=True), graphs=None, backward=True)
-
-
-def test_weights_are_loaded_and_copied():
-    def fn(source, x):
-        m = nn.Linear(3, 3)
-        m.load_state_dict(source.state_dict())
-        other = nn.Linear(3, 3, bias=False)
-        with torch.no_grad():
-            other.weight.copy_(source.weight)
-        return m(x) + other(x), m, other
-
-    check(fn, seeded(nn.Linear(3, 3)), tensor(2, 3), backward=True)
 
 
 def test_a_parameter_made_in_inference_mode():

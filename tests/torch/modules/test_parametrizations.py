@@ -135,31 +135,11 @@ def test_set_to_itself():
     check(fn, tensor(3), graphs=None)
 
 
-def test_set_to_its_own_data():
-    def fn(x):
-        y = x.detach()
-        x.set_(y)
-        y.mul_(2)
-        return x + 1, y
-
-    check(fn, tensor(3), graphs=None)
-
-
 def test_set_to_what_was_given():
     def fn(x, y):
         x.set_(y)
         y.mul_(2)
         return x + 1
-
-    check(fn, tensor(3), tensor(3, seed=1), graphs=None)
-
-
-def test_set_to_a_part():
-    def fn(x, y):
-        z = y * 2
-        x.set_(z[1:])
-        x.mul_(2)
-        return x + 1, z
 
     check(fn, tensor(3), tensor(3, seed=1), graphs=None)
 
@@ -184,29 +164,12 @@ def test_set_where_a_view_of_another():
     check(fn, tensor(3), tensor(2, 2), graphs=None)
 
 
-def test_set_what_was_made_inside():
-    def fn(x):
-        y = x + 1
-        y.set_(x * 2)
-        return y
-
-    check(fn, tensor(3), graphs=None)
-
-
 def test_set_by_a_storage():
     def fn(x, y):
         x.set_(y.untyped_storage(), 0, (2,), (1,))
         return x + 1
 
     check(fn, tensor(3), tensor(3, seed=1), graphs=None)
-
-
-def test_emptied():
-    def fn(x):
-        x.set_()
-        return x + 1
-
-    check(fn, tensor(3), graphs=None)
 
 
 @pytest.mark.parametrize("needs", [(True, False), (False, True)])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 import torch
 from torch import nn
@@ -34,27 +32,6 @@ def test_data_are_changed_in_their_place_and_put_back():
     check(fn, net(), tensor(2, 3), backward=True, fullgraph=True)
 
 
-def test_data_are_changed_by_what_has_a_history():
-    def fn(m, scale, x):
-        m[0].weight.data += scale * x.sum()
-        before = m[0].weight.data
-        m[0].weight.data = before
-        return m(x), m[0].weight.requires_grad
-
-    check(fn, net(), tensor(4, 3, grad=True), tensor(2, 3), backward=True, graphs=1)
-
-
-def test_data_of_results_and_of_inputs():
-    def fn(x, w):
-        y = x * 2
-        y.data += w
-        x.data *= 3
-        x.data = x.data.view(2, 2)
-        return y, x + 1
-
-    check(fn, tensor(2, 2), tensor(2, 2), graphs=1, breaks=0)
-
-
 @pytest.mark.parametrize("other", [torch.t, torch.conj, torch.Tensor.flatten, torch.clone, lambda x: x[:1], torch.imag])
 def test_data_that_are_not_quite_its_own(other):
     def fn(x):
@@ -69,17 +46,6 @@ def test_data_are_replaced_before_the_forward():
     def fn(m, x):
         m[0].weight.data = m[0].weight.data * 0.5
         return m(x)
-
-    check(fn, net(), tensor(2, 3), backward=True, fullgraph=True)
-
-
-def test_data_are_clipped_after_the_forward():
-    def fn(m, x):
-        with torch.no_grad():
-            y = m(x)
-            for p in m.parameters():
-                p.data = p.data.clamp(-0.1, 0.1)
-        return y, m(x), [p.data.sum() for p in m.parameters()]
 
     check(fn, net(), tensor(2, 3), backward=True, fullgraph=True)
 
@@ -146,23 +112,6 @@ def test_data_that_are_written_to_after():
     check(fn, tensor(2, 3, grad=True), tensor(2, 3), backward=True, fullgraph=True)
 
 
-def test_data_of_another_shape():
-    def fn(p, x):
-        p.data = torch.cat([p.data, x])
-        return (p * 2).sum(), p.shape
-
-    check(fn, tensor(3, grad=True), tensor(3), backward=True, recompiles=True, fullgraph=True)
-
-
-def test_data_of_a_result():
-    def fn(p, x):
-        y = p * x
-        y.data = x + 1
-        return (y * 2).sum(), y
-
-    check(fn, tensor(3, grad=True), tensor(3), graphs=None, backward=True)
-
-
 def test_data_of_a_buffer_and_of_a_gradient():
     def fn(m, x):
         m.running_mean.data = m.running_mean.data * 2 + 1
@@ -226,18 +175,6 @@ def test_data_are_put_back_where_the_graph_fails(handled):
         call(p, x, tensor(4), torch.tensor([1])).backward()
         assert torch.equal(p, x * 2) and p.data_ptr() != memory
         assert torch.equal(p.grad, tensor(4)[1].expand(3))
-
-
-def test_what_fails_after_data_are_replaced():
-    def fn(p, x, table, at):
-        p.data = x * 2
-        return (p * table[at]).sum()
-
-    for call in (fn, dl.compile(fn, backend="eager")):
-        p, x = tensor(3, grad=True), tensor(3, seed=1)
-        with pytest.raises(IndexError):
-            call(p, x, tensor(4), torch.tensor([9]))
-        assert torch.equal(p, x * 2)
 
 
 def test_the_old_data_are_written_to():
@@ -311,20 +248,6 @@ def test_retyped(method):
     check(fn, seeded(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))), tensor(2, 3), recompiles=True, fullgraph=True)
 
 
-def test_retyped_with_gradients():
-    def program():
-        m = net()
-        m(tensor(2, 3)).sum().backward()
-
-        def fn(x):
-            m.to(torch.float64)
-            return m(x.double()), [p.grad for p in m.parameters()]
-
-        return fn
-
-    check(program, tensor(2, 3), build=True, backward=True, recompiles=True, fullgraph=True)
-
-
 def test_retyped_and_made_inside():
     def fn(x):
         m = nn.Linear(3, 4).double()
@@ -356,16 +279,6 @@ def test_frozen_for_a_while():
     check(fn, net(), tensor(2, 3), backward=True, fullgraph=True)
 
 
-def test_frozen_after_it_was_used():
-    def fn(w, x):
-        y = (w * x).sum()
-        w.requires_grad_(False)
-        w.mul_(0.5)
-        return y.detach(), (w * x).sum()
-
-    check(fn, tensor(3, grad=True), tensor(3), recompiles=True, fullgraph=True)
-
-
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_what_is_frozen_is_written_to(backend):
     def fn(w, x):
@@ -382,25 +295,6 @@ def test_what_is_frozen_is_written_to(backend):
         found.append((y.detach(), z.detach(), w.detach(), x.grad, w.requires_grad))
     assert found[0][4] is found[1][4] is False
     assert all(torch.equal(one, other) for one, other in zip(found[0][:4], found[1][:4]))
-
-
-def test_frozen_and_made_inside():
-    def fn(x):
-        m = nn.Linear(3, 4).requires_grad_(False)
-        return m(x), m, m.weight.requires_grad
-
-    check(fn, tensor(2, 3, grad=True), backward=True, fullgraph=True)
-
-
-def test_made_inside_and_frozen_for_a_while():
-    def fn(x):
-        m = nn.Linear(3, 4)
-        m.requires_grad_(False)
-        y = m(x)
-        m.weight.requires_grad_(True)
-        return y, m(x), m
-
-    check(fn, tensor(2, 3), backward=True, fullgraph=True)
 
 
 def test_what_can_not_be_frozen():
@@ -504,26 +398,3 @@ def test_a_hook_of_what_has_died():
         return fn
 
     check(program, tensor(3), build=True)
-
-
-def test_a_hook_on_a_tensor_is_removed():
-    def program():
-        w = tensor(3).requires_grad_()
-        seen = []
-        handle = w.register_hook(lambda grad: seen.append(1))
-
-        def fn(x, removes):
-            if removes:
-                handle.remove()
-            return (w * x).sum(), w
-
-        return lambda x, removes: (fn(x, removes)[0].backward(), len(seen), w.grad)
-
-    check(program, tensor(3), False, build=True, graphs=None, others=[(tensor(3), True), (tensor(3), False)])
-
-
-def test_copies_keep_apart():
-    m = nn.LazyLinear(2)
-    other = copy.deepcopy(m)
-    dl.compile(m, backend="eager")(tensor(2, 3))
-    assert type(other) is nn.LazyLinear and other.has_uninitialized_params()

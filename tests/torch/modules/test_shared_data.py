@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 import torch
 from torch import nn
@@ -23,14 +21,6 @@ def test_of_another(grads):
         return p * 2
 
     check(fn, tensor(3, grad=grads[0]), tensor(3, seed=1, grad=grads[1]), calls=3, graphs=1, backward=True)
-
-
-def test_of_what_another_has():
-    def fn(p, other):
-        p.data = other.data
-        return p * 2 + other
-
-    check(fn, leaf(), leaf(1), calls=3, graphs=1, backward=True)
 
 
 def test_is_one_memory_afterwards():
@@ -71,22 +61,6 @@ def test_swapped(backend):
             states[-1] = [each.detach().clone() for each in states[-1]]
     for before, after in zip(states[:3], states[3:], strict=True):
         assert all(torch.allclose(a, b) for a, b in zip(before, after, strict=True))
-
-
-def test_only_swapped():
-    def fn(p, q, x):
-        p.data, q.data = q.data, p.data
-        return x + 1
-
-    check(fn, leaf(), leaf(1), tensor(3), calls=3, graphs=1)
-
-
-def test_three_in_turn():
-    def fn(p, q, r):
-        p.data, q.data, r.data = q.data, r.data, p.data
-        return p + q * 2 + r * 3
-
-    check(fn, leaf(), leaf(1), leaf(2), calls=3, graphs=1, backward=True)
 
 
 class Averaged(nn.Module):
@@ -132,15 +106,6 @@ def test_written_to_afterwards():
         p.data = other
         p.mul_(2)
         return p + 1, other + 1
-
-    check(fn, tensor(3), tensor(3, seed=1), graphs=None)
-
-
-def test_written_to_before():
-    def fn(p, other):
-        other.mul_(2)
-        p.data = other
-        return p + 1
 
     check(fn, tensor(3), tensor(3, seed=1), graphs=None)
 
@@ -196,15 +161,6 @@ def test_given_results_after_another():
     check(fn, tensor(3), tensor(3, seed=1), graphs=1)
 
 
-def test_several_of_one():
-    def fn(p, q, other):
-        p.data = other
-        q.data = other
-        return p + q
-
-    check(fn, tensor(3), tensor(3, seed=3), tensor(3, seed=1), graphs=1)
-
-
 def test_parts_of_a_vector():
     def fn(net, vector, x):
         nn.utils.vector_to_parameters(vector, net.parameters())
@@ -251,28 +207,12 @@ def test_parts_of_its_own(backend):
         assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def test_expanded():
-    def fn(p, other):
-        p.data = other.expand(2, 3)
-        return p + 1
-
-    check(fn, tensor(2, 3), tensor(3, seed=1), graphs=None)
-
-
 def test_handed_out():
     def fn(p, other):
         p.data = other
         return p, other, p.detach(), other.view(3, 1), p.data
 
     check(fn, leaf(), tensor(3, seed=1), graphs=None)
-
-
-def test_a_part():
-    def fn(p, other):
-        p.data = other[1:]
-        return p + 1
-
-    check(fn, tensor(3), tensor(3, seed=1), graphs=None)
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.float64])
@@ -295,23 +235,6 @@ def test_viewed_otherwise(viewed):
         return p + 1, made + 1
 
     check(fn, tensor(3).to(torch.complex64), tensor(3, seed=1).to(torch.complex64) * 1j, graphs=None)
-
-
-def test_seen_as_another_type():
-    def fn(p, other):
-        p.data = other.view(torch.int32)
-        made = nn.Parameter(other.view(torch.int32), requires_grad=False)
-        return p + 1, made + 1
-
-    check(fn, tensor(3), tensor(3, seed=1), graphs=None)
-
-
-def test_of_another_shape():
-    def fn(p, other):
-        p.data = other
-        return p + 1
-
-    check(fn, tensor(3), tensor(2, 2), graphs=1)
 
 
 def test_one_object_at_two_places():
@@ -358,19 +281,3 @@ def test_of_a_parameter_made_before():
         return p * 3
 
     check(fn, tensor(3), tensor(3, seed=1), graphs=None)
-
-
-def test_copies_of_a_module():
-    class Target(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.online = nn.Linear(3, 3)
-            self.target = copy.deepcopy(self.online).requires_grad_(False)
-
-        def forward(self, x):
-            for mine, theirs in zip(self.target.parameters(), self.online.parameters()):
-                mine.data = theirs.data
-            return self.online(x) - self.target(x * 2)
-
-    torch.manual_seed(0)
-    check(Target, tensor(2, 3), build=True, calls=3, graphs=1, recompiles=True, backward=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.utils.checkpoint
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import dynamo_lite as dl
@@ -170,13 +169,6 @@ def test_subclass_now_and_plain_then():
     check(fn, made(Swapped, 3), others=[(tensor(3),)], all_graphs=2)
 
 
-def test_subclass_that_is_only_carried():
-    def fn(x, y):
-        return {"kept": x, "computed": y * 2}
-
-    check(fn, made(Tagged, 3), tensor(3))
-
-
 def test_subclass_left_out_by_disabling():
     def fn(x):
         with torch._C.DisableTorchFunctionSubclass():
@@ -328,12 +320,6 @@ def test_wrapper_by_torch_dispatch():
     check(fn, tensor(3), tensor(3, seed=1), graphs=None, breaks=None)
 
 
-class Doubles(TorchFunctionMode):
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        found = func(*args, **(kwargs or {}))
-        return found * 2 if func is torch.sin else found
-
-
 class Counts(TorchDispatchMode):
     def __init__(self):
         super().__init__()
@@ -342,38 +328,6 @@ class Counts(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         self.seen.append(str(func))
         return func(*args, **(kwargs or {}))
-
-
-def test_function_mode_entered_inside():
-    def fn(x):
-        with Doubles():
-            y = torch.sin(x)
-        return y, torch.sin(x)
-
-    check(fn, tensor(3), graphs=None, breaks=None)
-
-
-def test_function_mode_around_the_call():
-    def fn(x):
-        return torch.sin(x) + 1
-
-    def around(x, on):
-        if on:
-            with Doubles():
-                return fn(x)
-        return fn(x)
-
-    check(around, tensor(3), False, others=[(tensor(3), True), (tensor(3), False)], graphs=None, breaks=None)
-
-
-def test_dispatch_mode_entered_inside():
-    def fn(x):
-        mode = Counts()
-        with mode:
-            y = torch.sin(x) + 1
-        return y * 2, mode.seen
-
-    check(fn, tensor(3), graphs=None, breaks=None)
 
 
 def test_dispatch_mode_given():
@@ -403,32 +357,6 @@ def test_sparse_given():
         return s @ x, s.coalesce().values() * 2, x + 1, s.is_sparse
 
     check(fn, tensor(3, 3).relu().to_sparse(), tensor(3, 3), graphs=None, breaks=None)
-
-
-def test_sparse_result_returned():
-    def fn(x):
-        return (x * 2).to_sparse(), x + 1
-
-    check(fn, tensor(3, 3), graphs=None, breaks=None)
-
-
-def test_compressed_rows():
-    def fn(x):
-        return x.to_sparse_csr() @ x, x.relu().to_sparse_csr().values()
-
-    fn(tensor(3, 3))
-    check(fn, tensor(3, 3), graphs=None, breaks=None)
-
-
-def test_parts_of_compressed_columns():
-    s = tensor(3, 3).relu().to_sparse_csc()
-
-    def fn(x):
-        values = s.values()
-        dl.graph_break()
-        return s.ccol_indices(), s.row_indices(), values * 2 + x, s.size(0)
-
-    check(fn, tensor(1), graphs=None, breaks=None)
 
 
 def test_parts_of_nested_tensors():
@@ -486,29 +414,6 @@ def test_quantised():
     check(fn, tensor(3), graphs=None, breaks=None)
 
 
-def test_fake_quantised():
-    def fn(x):
-        return torch.fake_quantize_per_tensor_affine(x, 0.1, 0, -128, 127) + 1
-
-    check(fn, tensor(3, grad=True), backward=True)
-
-
-def test_nested_tensor_made_inside():
-    def fn(x, y):
-        n = torch.nested.nested_tensor([x, y])
-        return (n * 2).to_padded_tensor(0.0), x + 1
-
-    check(fn, tensor(2, 3), tensor(4, 3), graphs=None, breaks=None)
-
-
-def test_jagged_tensor_made_inside():
-    def fn(x, y):
-        n = torch.nested.as_nested_tensor([x, y], layout=torch.jagged)
-        return torch.nested.to_padded_tensor(n.sin(), 0.0), x + 1
-
-    check(fn, tensor(2, 3), tensor(4, 3), graphs=None, breaks=None)
-
-
 def test_masked_tensors_functions():
     def fn(x, m):
         by_rows = torch.masked.sum(x, 1, mask=m), torch.masked.softmax(x, 1, mask=m), torch.masked.mean(x, 0, mask=m)
@@ -538,53 +443,6 @@ def test_named_tensors():
         return y.sum("a").rename(None), x.names
 
     check(fn, tensor(2, 3), graphs=None, breaks=None)
-
-
-def test_mkldnn_layout():
-    def fn(x):
-        return x.to_mkldnn().to_dense() + 1
-
-    if not torch.backends.mkldnn.is_available():
-        pytest.skip("this torch has no oneDNN")
-    check(fn, tensor(2, 3), graphs=None, breaks=None)
-
-
-def test_views_with_another_dtype():
-    def fn(x):
-        y = x.view(torch.int32)
-        y += 1
-        return x, y.view(torch.float32), x.view(torch.uint8).shape
-
-    check(fn, tensor(4))
-
-
-def test_low_precision_floats():
-    def fn(x):
-        a = x.to(torch.float8_e4m3fn).to(torch.float32)
-        return a + 1, x.bfloat16().float(), x.half() @ x.half().t()
-
-    check(fn, tensor(2, 2))
-
-
-def test_forward_mode_duals():
-    def fn(x, t):
-        with torch.autograd.forward_ad.dual_level():
-            dual = torch.autograd.forward_ad.make_dual(x, t)
-            return torch.autograd.forward_ad.unpack_dual(dual * dual).tangent
-
-    check(fn, tensor(3), tensor(3, seed=1), graphs=None, breaks=None)
-
-
-def test_forward_mode_dual_given():
-    def fn(x):
-        return x * x
-
-    def around(x, t):
-        with torch.autograd.forward_ad.dual_level():
-            dual = torch.autograd.forward_ad.make_dual(x, t)
-            return torch.autograd.forward_ad.unpack_dual(fn(dual))
-
-    check(around, tensor(3), tensor(3, seed=1), graphs=None, breaks=None)
 
 
 def test_compiled_function_inside_of_a_transform():

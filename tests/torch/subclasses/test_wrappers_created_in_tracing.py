@@ -122,11 +122,3 @@ def test_made_inside_of_what_needs_gradients():
         return (made * 2).a + x
 
     check(fn, tensor(3, grad=True), tensor(3, seed=1, grad=True), graphs=None, breaks=None, backward=True)
-
-
-def test_made_inside_of_sizes_that_change():
-    def fn(x, y):
-        return Pair(x, y) * 2
-
-    others = [(tensor(n), tensor(n, seed=1)) for n in (4, 5, 6)]
-    check(fn, tensor(3), tensor(3, seed=1), others=others)
