@@ -105,19 +105,6 @@ def masks(a):
     return b
 
 
-@programs(counted(4), graphs=1)
-def a_loop_over_what_it_writes_into(a):
-    seen = []
-    for at, item in enumerate(a):
-        if at + 1 < len(a):
-            a[at + 1] = item * 2
-        seen.append(item)
-    total = np.zeros(4)
-    for at in range(1, len(a)):
-        total[at] = total[at - 1] + a[at]
-    return seen, total
-
-
 @programs(counted(3, 2), graphs=None)
 def a_loop_that_breaks(a):
     found = []

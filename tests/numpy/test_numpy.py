@@ -249,22 +249,6 @@ def arrays_of_integers(x):
     return a + 1, a // 2, a % 3, a * 2.5, -a, a**2, a == 3, a << 1
 
 
-@programs(ints(5), graphs=None)
-def fractions_of_integers(x):
-    a = x.numpy()
-    return a / 2, np.sqrt(a), a.mean(), a.var()
-
-
-@programs(tensor(3), graphs=None)
-def arrays_are_changed(x):
-    y = x + 1
-    a = y.numpy()
-    a[0] = 5
-    a += 1
-    np.add(a, 1, out=a)
-    return y, a * 2
-
-
 @programs(tensor(3), graphs=None)
 def arrays_with_known_data(x):
     a = (x + 1).numpy()
@@ -291,38 +275,6 @@ def functions_of_tensors(x):
 def an_array_as_an_argument(x, a):
     b = a * 2 + 1
     return x * torch.from_numpy(b), b, a.sum(), a
-
-
-@programs(tensor(2, 3), np.arange(6.0).reshape(2, 3), graphs=None)
-def an_array_argument_is_changed(x, a):
-    a[0, 0] = 100
-    y = torch.from_numpy(a)
-    y.add_(1)
-    return x + y, a
-
-
-@programs(np.arange(6.0).reshape(2, 3), graphs=1)
-def an_array_alone(a):
-    return a + 1, (a * 2).sum(axis=0), a.shape
-
-
-@programs(np.arange(3.0), graphs=(0, 1))
-def an_array_argument_is_changed_through_a_tensor(a):
-    y = torch.from_numpy(a)
-    y.add_(1)
-    return a, y * 2
-
-
-@programs(np.arange(3.0), tensor(3), graphs=(0, 2))
-def an_array_argument_and_a_tensor_are_changed(a, x):
-    torch.from_numpy(a).add_(1)
-    x.mul_(2)
-    return a + 1, x + 1
-
-
-@programs(np.arange(6.0)[::-1], graphs=None)
-def an_array_with_negative_strides(a):
-    return a + 1
 
 
 @programs(np.arange(6.0).reshape(2, 3).T, exact=False, graphs=None)
@@ -393,17 +345,8 @@ def quotients(x, s):
     return x / s, s / x, x % s, x // s, x**2 % s
 
 
-_TENSORS = [tensor(3), tensor(3).double(), tensor(3).half(), torch.arange(3), torch.arange(3, dtype=torch.int8)]
-_SCALARS = [
-    np.float64(0.1),
-    np.float32(0.1),
-    np.float16(0.1),
-    np.int64(3),
-    np.int32(-3),
-    np.uint8(200),
-    np.uint64(7),
-    np.bool_(True),
-]
+_TENSORS = [tensor(3), tensor(3).half(), torch.arange(3)]
+_SCALARS = [np.float64(0.1), np.float32(0.1), np.int64(3), np.uint64(200), np.bool_(True)]
 
 
 @pytest.mark.parametrize("x", _TENSORS, ids=lambda x: str(x.dtype))
@@ -438,22 +381,11 @@ def arrays_that_no_operator_takes(x, a):
     return x + 1, torch.as_tensor(a), a.reshape(2, 3), torch.asarray(a)
 
 
-@programs(np.ones((2, 3)), graphs=None)
-def nothing_but_an_array(a):
-    return torch.as_tensor(a), torch.as_tensor(a) is torch.as_tensor(a)
-
-
 @programs(tensor(3), np.arange(6.0).reshape(2, 3).T, graphs=1)
 def copies_of_arrays_and_scalars(x, a):
     copied = torch.tensor(a), torch.tensor(a, dtype=torch.float16), torch.tensor(a[0, 1]), torch.as_tensor(a.sum())
     a_view = torch.as_tensor(a, dtype=torch.float64)
     return x + copied[0].sum(), copied, a_view, torch.asarray(a, dtype=torch.int64), torch.tensor(a[0]).add_(1)
-
-
-@programs(tensor(3), graphs=1)
-def scalars_of_arrays_made_inside(x):
-    steps = np.linspace(0, 1, 5)
-    return x + torch.tensor(steps[2]) + torch.tensor(steps).sum().float()
 
 
 @programs(np.arange(1.0, 7).reshape(2, 3), np.zeros((2, 3)), graphs=None)
@@ -464,25 +396,6 @@ def a_function_writes_into_an_argument_by_its_place(a, out):
     column = np.zeros(3)
     np.sum(a, 0, None, column)
     return seen, total is out, column, torch.from_numpy(a) + 1
-
-
-@programs(np.array([True, False]), np.array([1 + 1j, 2j]), graphs=None)
-def types_of_items_that_torch_has_no_kernel_for(a, b):
-    return np.ceil(a), np.floor(a), np.rint(b), np.sign(b), torch.from_numpy(a) & True
-
-
-@programs(np.array([7, 8, 9]), np.array([0, 2, 4]), graphs=None)
-def integers_are_divided_by_zero(a, b):
-    with np.errstate(all="ignore"):
-        return np.floor_divide(a, b), np.mod(a, b), np.fmod(a, b), a // b, a % b, torch.from_numpy(a) + 1
-
-
-@programs(np.array([7, 8, 9]), np.array([0, 2, -4]), graphs=None)
-def integers_to_negative_powers(a, b):
-    try:
-        return np.power(a, b)
-    except ValueError as error:
-        return str(error), torch.from_numpy(a) + 1
 
 
 @programs(np.array([7, 8, 9]), graphs=1)
@@ -507,46 +420,6 @@ def integers_are_divided(a, b):
     return a / 3, 2 / b, a / b, np.true_divide(b, 2.5), np.divide(a, b), np.cos(a / 3 * np.pi) ** 2, a / True
 
 
-@programs(tensor(2), graphs=None)
-def known_values_that_torch_takes_otherwise(x):
-    return x + 1, np.triu((2, 3), 1.5), np.tri(2, k=0.5)
-
-
-@programs(tensor(3), graphs=1)
-def arrays_made_inside_are_written_to(x):
-    a, counts, single = np.zeros(3), np.arange(3), np.zeros(3, np.float32)
-    same = a
-    for n in range(3):
-        a += n
-        a *= 2
-    counts //= 2
-    counts <<= 1
-    single += np.ones(3)
-    single /= 3
-    return x + torch.from_numpy(a), same is a, counts, single
-
-
-@programs(tensor(3), graphs=None)
-def arrays_that_can_not_hold_the_result(x):
-    counts = np.arange(3)
-    try:
-        counts += 1.5
-    except TypeError as error:
-        return x + 1, counts, type(error).__name__
-
-
-@programs(np.zeros(3), graphs=None)
-def arrays_with_views_are_written_to(found):
-    a = np.arange(6.0)
-    view = a[1:]
-    a += 1
-    view *= 2
-    found += a[:3]
-    a[:2] -= 1
-    a += a[::-1]
-    return a, view, torch.from_numpy(found) + 1
-
-
 @programs(tensor(3), graphs=None)
 def views_that_may_not_be_written_to(x):
     a, messages = np.eye(3), []
@@ -567,11 +440,6 @@ def truth_values_that_are_compared(x):
     return [(one == other, one != other, one <= other, one * other) for one, other in pairs], [
         one & big for one in (big, known)
     ]
-
-
-@programs(ints(9, high=3), graphs=None)
-def remainders_of_truth_values(x):
-    return x.numpy() % (x.numpy() > 1), x.numpy() // (x.numpy() > 1)
 
 
 @programs(tensor(2), np.arange(2), graphs=None)

@@ -85,14 +85,6 @@ def test_integers(name):
     check_arrays(fn, tensor(2), one, other, graphs=None)
 
 
-def test_integers_that_have_no_opposite():
-    def fn(x, a):
-        return x + 1, a // -1, a % -1, np.floor_divide(a, -1), np.gcd(a, -1), np.lcm(a, 1)
-
-    for kind in ("int8", "int32", "int64"):
-        check_arrays(fn, tensor(2), np.array([np.iinfo(kind).min, 3], kind), graphs=None)
-
-
 def test_unsigned_beside_negative_numbers():
     def fn(x, a):
         return x + 1, a == -1, a != -3, a < -1, a > 300, -2 <= a
@@ -113,13 +105,6 @@ def test_the_order_of_equal_items():
     check(unstable, tensor(2), a, graphs=None, others=[(tensor(2), nans)])
 
 
-def test_convolutions_of_infinities():
-    def fn(x, a):
-        return x + 1, np.convolve(a, [1.0, -1.0])
-
-    check_arrays(fn, tensor(2), np.array([1.0, np.inf, 2.0, np.nan, 3.0, 4.0]))
-
-
 def test_truth_values_are_other_ones():
     def fn(x, a):
         some, every = np.any(a > 5), np.all(a > 0)
@@ -138,94 +123,6 @@ def test_scalars_beside_arrays(kind):
     items = np.array([1, 44, 100, 127], kind)
     for other in (np.array([300, 1]), np.array([-1, 0]), np.array([1.5, 2.0]), np.array([44, 1], "int8")):
         check_arrays(fn, tensor(2), items, other, graphs=None)
-
-
-def _chosen(items, kind, seed, size):
-    return np.random.default_rng(seed).choice(np.array(items), size).astype(kind)
-
-
-CHOSEN = [0.0, -0.0, 1.0, -1.0, 2.5, np.nan, np.inf, -np.inf, 1e4, -1e-4]
-OF_TWO_FLOATS = {
-    "fmax": lambda a, b: (np.fmax(a, b), np.fmax(a, 0.0), np.fmax(-0.0, b), np.fmax(a[0], b)),
-    "fmin": lambda a, b: (np.fmin(a, b), np.fmin(a, 0.5), np.fmin(0.0, b), np.fmin(a, b[0])),
-    "written": lambda a, b: (np.fmax(a, b, out=a), a),
-}
-
-
-@pytest.mark.parametrize("kind", ("float64", "float32", "float16"))
-@pytest.mark.parametrize("size", (1, 3, 16, 37))
-@pytest.mark.parametrize("program", OF_TWO_FLOATS.values(), ids=OF_TWO_FLOATS)
-def test_one_of_two(program, size, kind):
-    def fn(x, a, b):
-        return x + 1, program(a, b)
-
-    fine = np.linspace(1, 2, size).astype(kind)
-    others = [
-        (tensor(2), _chosen(pool, kind, seed, size), _chosen(pool, kind, seed + 50, size))
-        for pool in (CHOSEN, CHOSEN[:2], CHOSEN[:5], CHOSEN[2:])
-        for seed in range(3)
-    ]
-    check_arrays(fn, tensor(2), fine, fine * 0.5, graphs=1, others=others)
-
-
-OF_PAIRS = {
-    "the other way": lambda a, b: (a // -1, np.floor_divide(b, -1), np.divmod(a, -1), b[0] // -1, a % -1),
-    "divisors": lambda a, b: (np.gcd(a, b), np.gcd(a, 6), np.gcd(12, b), np.gcd(a[0], b)),
-    "multiples": lambda a, b: (np.lcm(a, b), np.lcm(a, 6), np.lcm(b, 1)),
-    "the greater": lambda a, b: (np.fmax(a, b), np.fmin(a, 3)),
-}
-
-
-@pytest.mark.parametrize("kind", ("int64", "int32", "int16", "int8", "uint8"))
-@pytest.mark.parametrize("program", OF_PAIRS.values(), ids=OF_PAIRS)
-def test_pairs_of_integers(program, kind):
-    def fn(x, a, b):
-        return x + 1, program(a, b)
-
-    graphs = 1 if program is OF_PAIRS["the greater"] else None
-    bounds = np.iinfo(kind)
-    pools = [0, 1, 2, 6, 30, 36, -6 % 100, 97], [0, 4, 7, bounds.max, bounds.min, bounds.max // 3, bounds.min + 1]
-    others = [
-        (tensor(2), _chosen(pool, kind, seed, 9), _chosen(pool, kind, seed + 50, 9))
-        for seed in range(6)
-        for pool in pools
-    ]
-    check(fn, tensor(2), np.arange(1, 10).astype(kind), np.arange(9)[::-1].astype(kind), graphs=graphs, others=others)
-
-
-CONVOLVED = {
-    mode: lambda a, b, mode=mode: (np.convolve(a, b, mode), np.convolve(b, a, mode), np.correlate(a, b[::-1], mode))
-    for mode in ("full", "same", "valid")
-}
-
-
-@pytest.mark.parametrize("kind", ("float64", "float32", "int64", "int32", "uint8"))
-@pytest.mark.parametrize("program", CONVOLVED.values(), ids=CONVOLVED)
-def test_convolved(program, kind):
-    def fn(x, a, b):
-        return x + 1, program(a, b)
-
-    pools = CHOSEN[:5], CHOSEN[:2]  # torch pads with zeros, which infinities make NaN
-    others = []
-    if kind in ("float64", "float32"):
-        others = [
-            (tensor(2), _chosen(pool, kind, seed, 9), _chosen(pool, kind, seed + 50, 3))
-            for pool in pools
-            for seed in range(3)
-        ]
-    check_arrays(fn, tensor(2), np.arange(9).astype(kind), np.arange(1, 4).astype(kind), others=others, graphs=None)
-
-
-def test_numbers_that_another_call_did_not_have():
-    def small(x, a):
-        return x + 1, np.full_like(a, 3)
-
-    def large(x, a):
-        return x + 1, np.full_like(a, np.uint8(200))
-
-    a = np.arange(5).astype("int8")
-    check(small, tensor(2), a, graphs=1)
-    check(large, tensor(2), a, graphs=None)
 
 
 PICKING = {
@@ -257,24 +154,3 @@ def test_picked_items(program, kind):
         return x + 1, program(a), a
 
     check_arrays(fn, tensor(2), np.ones((4, 37), kind), graphs=None, others=[(tensor(2), each) for each in _data(kind)])
-
-
-def test_histograms():
-    def fn(x, a):
-        return x + 1, np.histogram(a), np.histogram(a, bins=4, range=(0.0, 1.0))
-
-    given = [np.round(np.random.default_rng(seed).normal(size=50), 1) for seed in range(8)]
-    check_arrays(
-        fn, tensor(2), given[0], graphs=None, recompiles=True, others=[(tensor(2), each) for each in given[1:]]
-    )
-
-
-@pytest.mark.parametrize("count", (1, 2, 10, 33))
-def test_numbers_between_two(count):
-    def fn(x, a):
-        known = np.linspace(0, 1, count), np.linspace(0.1, -7, count, endpoint=False), np.linspace(2, 2, count)
-        steps = np.arange(0.1, 0.1 * count, 0.1), np.arange(3.0, -1.0, -0.3), np.arange(0.7 * count)
-        return x + 1, known, steps, np.linspace(a.min(), a.max(), count), np.linspace(0, a[0], count)
-
-    others = [(tensor(2), np.array(data)) for data in ([0.1, 0.7], [-1e300, 1.0], [3.0, 3.0])]
-    check_arrays(fn, tensor(2), np.array([0.3, 1.1]), graphs=None, others=others)

@@ -148,17 +148,6 @@ def test_functions_that_refuse():
         Pairing().compare(fn(tensor(3), n), compiled(tensor(3), n), "result")
 
 
-def test_decided_by_the_least():
-    def fn(x):
-        return x * 2 if min(x.size(0), 6) == 6 else x + min(x.size(0), x.size(1))
-
-    recorder = Recorder()
-    compiled = dl.compile(fn, backend=recorder, dynamic=True)
-    for shape in SHAPES:
-        Pairing().compare(fn(tensor(*shape)), compiled(tensor(*shape)), "result")
-    assert len(recorder.graphs) == 2
-
-
 def test_wrong_operands_raise_as_in_eager():
     def fn(x):
         found = []

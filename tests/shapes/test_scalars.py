@@ -8,16 +8,14 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from torch._dynamo.backends.common import aot_autograd
 
 import dynamo_lite as dl
 from equality import Pairing
 from programs import Recorder, tensor
 from sweeps import sweep
 
-FLOATS = [0.5, 0.1, 1 / 3, 0.25, 0.7, 0.9, 0.123, 0.05, 0.6, 0.31]
+FLOATS = [0.5, 0.1, 1 / 3, 0.7, 0.05]
 X = tensor(5, 7)
-POSITIVE = X.abs() + 0.1
 IMAGES = tensor(2, 3, 8, 8)
 CLASSES = torch.arange(5) % 3
 
@@ -141,10 +139,6 @@ def test_gradients():
     assert len(recorder.graphs) == len(FLOATS)
 
 
-def test_graphs_that_share_a_float():
-    sweep(lambda x, f: (F.elu(x, f), F.celu(x, f), x * f, F.elu(x, f * 2)), calls(X), graphs=len(FLOATS))
-
-
 def test_sizes_and_floats_at_once():
     programs = [(tensor(n, 3), f) for n, f in ((4, 0.5), (6, 0.25), (9, 0.1), (5, 0.7))]
     sweep(
@@ -152,32 +146,6 @@ def test_sizes_and_floats_at_once():
         programs,
         graphs=4,
     )
-
-
-def test_a_compiler_of_somebody_elses():
-    graphs = []
-
-    def compiler(gm, example_inputs):
-        graphs.append(gm)
-        return aot_autograd(fw_compiler=lambda gm, _: gm.forward)(gm, example_inputs)
-
-    compiled = dl.compile(lambda x, f: F.leaky_relu(x * f, f), backend=compiler)
-    for f in FLOATS[:4]:
-        torch.testing.assert_close(compiled(X, f), F.leaky_relu(X * f, f))
-    assert len(graphs) == 4
-
-
-def test_a_backend_that_fails_all_the_same():
-    def broken(gm, example_inputs):
-        if any("leaky" in str(node.target) for node in gm.graph.nodes) and len(example_inputs) > 1:
-            raise ValueError("no")
-        return gm.forward
-
-    compiled = dl.compile(lambda x, f, y: F.leaky_relu(x + y, f), backend=broken)
-    with pytest.raises(dl.exc.BackendCompilerFailed, match="ValueError: no"):
-        compiled(X, 0.5, X * 2)
-    with pytest.raises(dl.exc.BackendCompilerFailed, match="ValueError: no"):
-        compiled(X, 0.25, X * 2)
 
 
 def _padded(x):

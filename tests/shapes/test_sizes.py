@@ -22,10 +22,6 @@ def matrices(*shapes, **options):
 # -- sizes in operators ------------------------------------------------------------------------------------------------
 
 
-def test_pointwise():
-    both(lambda x: x * 2 + 1, matrices())
-
-
 def test_only_what_changes_is_symbolic():
     recorder = sweep(lambda x: x + 1, [(tensor(n, 3),) for n in (2, 5, 9)])
     shape = recorder.graphs[1].graph.find_nodes(op="placeholder")[0].meta["example_value"].shape
@@ -73,28 +69,6 @@ def test_expand_cat_and_stack():
         return one, torch.cat([x, x.new_zeros(x.size(0), 2)], 1), torch.stack([x, x]), x[None].expand(3, -1, -1)
 
     both(fn, matrices())
-
-
-def test_padding_to_a_length():
-    both(lambda x: F.pad(x, (0, 16 - x.size(1))), matrices())
-
-
-@pytest.mark.full
-def test_causal_attention():
-    linear = torch.nn.Linear(8, 8)
-
-    def fn(x):
-        b, s, d = x.shape
-        q = linear(x).view(b, s, 2, d // 2).transpose(1, 2)
-        mask = torch.tril(torch.ones(s, s, dtype=torch.bool))
-        scores = (q @ q.transpose(-1, -2) / math.sqrt(d)).masked_fill(~mask, float("-inf"))
-        return (scores.softmax(-1) @ q).transpose(1, 2).reshape(b, s, d)
-
-    both(fn, [(tensor(b, s, 8),) for b, s in SHAPES])
-
-
-def test_interpolation():
-    both(lambda x: F.interpolate(x[None], scale_factor=2), matrices())
 
 
 def test_writes_into_arguments():
@@ -194,10 +168,6 @@ def test_roots_and_rounding():
     both(fn, matrices((4, 6), (6, 8), (9, 10)))
 
 
-def test_scaled_sizes():
-    both(lambda x: x[: int(x.size(0) * 0.5)], [(tensor(n),) for n in (4, 6, 8, 9, 40)])
-
-
 def test_texts_and_keys_settle_the_number():
     sweep(lambda x, table: (x + table[x.size(0)], f"{x.size(0)}"), [(tensor(n), {2: 1, 3: 5, 4: 7}) for n in (2, 3, 4)],
           graphs=3)  # fmt: skip
@@ -209,10 +179,6 @@ def test_comparing_shapes():
 
     pairs = [(tensor(2, 3), tensor(2, 3)), (tensor(4, 5), tensor(4, 5)), (tensor(6, 7), tensor(6, 7))]
     sweep(fn, [*pairs, (tensor(6, 7), tensor(5, 7)), (tensor(8, 9), tensor(5, 7))], graphs=3)
-
-
-def test_broadcasting():
-    both(lambda x, y: x * y, [(tensor(b, s), tensor(1, s)) for b, s in SHAPES])
 
 
 def test_equal_sizes_are_not_taken_to_stay_equal():
@@ -432,14 +398,6 @@ def test_integers_of_a_subclass_are_known():
     sweep(lambda x, n: x * n, [(tensor(2), Level(n)) for n in (4, 5)], graphs=2)
 
 
-def test_booleans_are_known():
-    sweep(lambda x, flag: x * flag, [(tensor(2), True), (tensor(2), False), (tensor(2), 3), (tensor(2), 4)], graphs=4)
-
-
-def test_identity_of_numbers():
-    sweep(lambda x, n: x + 1 if n is None else x + n, [(tensor(2), n) for n in (4, 5, 6)], graphs=2)
-
-
 # -- what is shown -----------------------------------------------------------------------------------------------------
 
 
@@ -477,9 +435,8 @@ def test_backends_take_symbols(backend):
     assert dl.counters.graphs - before == 2
 
 
-@pytest.mark.parametrize("backend", ["aot_eager_decomp_partition", "inductor"])
-def test_backwards_that_compute_with_sizes(backend):
-    compiled = dl.compile(lambda x, y: F.mse_loss(x, y), backend=backend, dynamic=True)
+def test_backwards_that_compute_with_sizes():
+    compiled = dl.compile(lambda x, y: F.mse_loss(x, y), backend="aot_eager_decomp_partition", dynamic=True)
     for rows in (4, 6, 9):
         x, y = tensor(rows, 5, grad=True), tensor(rows, 5, seed=1)
         losses = F.mse_loss(x, y), compiled(x, y)
@@ -501,18 +458,6 @@ def test_exponents_whose_derivatives_ask_for_them():
 
 
 # -- models ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.full
-def test_sixty_four_images():
-    net = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
-        torch.nn.Conv2d(8, 8, 3, stride=2), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(8, 4),
-    ).eval()  # fmt: skip
-    images = [(tensor(2 + at % 8, 3, 64 + at, 66 + at),) for at in range(64)]
-    graphs = 2 if torch.__version__ >= "2.13" else 3  # before it a stride of 2 tells odd sizes from even ones
-    with torch.no_grad():
-        both(net, images, graphs=graphs)
 
 
 def test_nothing_is_kept_after_reset():

@@ -63,10 +63,9 @@ def test_gradients_through_columns():
     assert len(recorder.graphs) == 2
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-def test_backends_take_strides(backend):
+def test_a_compiler_takes_strides():
     fn = lambda x: (x * 2).sum(0) + x.t() @ x  # noqa: E731
-    compiled = dl.compile(fn, backend=backend)
+    compiled = dl.compile(fn, backend="aot_eager")
     for (x,) in columns(3, 2):
         torch.testing.assert_close(compiled(x), fn(x))
 
