@@ -66,13 +66,12 @@ def test_training_is_one_graph_with_eagers_gradients(name):
             torch.testing.assert_close(one.grad, other.grad, msg=key)
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-def test_training_step_of_bert(backend):
+def test_training_step_of_bert():
     model = make("bert")
     model.module.eval()  # no dropout: backends draw random numbers in their own order
     twin = copy.deepcopy(model.module)
     model.loss(twin(**model.inputs)).backward()
-    model.loss(dl.compile(model.module, backend=backend, fullgraph=True)(**model.inputs)).backward()
+    model.loss(dl.compile(model.module, backend="inductor", fullgraph=True)(**model.inputs)).backward()
     for one, other in zip(model.module.parameters(), twin.parameters()):
         if other.grad is not None:
             torch.testing.assert_close(one.grad, other.grad, rtol=1e-3, atol=1e-5)
