@@ -1,6 +1,5 @@
 """What one ``dl.compile`` has compiled serves others of the same settings, each with guards of its own."""
 
-import copy
 import gc
 import weakref
 
@@ -81,16 +80,6 @@ def test_what_differs_is_compiled_for_itself(backend):
     assert backend.count == 2
 
 
-def test_a_copy_is_not_compiled_again(backend):
-    first, x = dl.compile(Layer(), backend=backend), torch.randn(2, 4)
-    first(x)
-    second = copy.deepcopy(first)
-    with torch.no_grad():
-        second.linear.weight.mul_(2)
-    assert torch.equal(second(x), second._dl_original(x)) and not torch.equal(second(x), first(x))
-    assert backend.count == 1
-
-
 def make(scale):
     def scaled(x, y):
         return x * scale + y
@@ -155,18 +144,6 @@ def test_what_follows_a_break_is_shared_too(backend):
     for each in compiled:
         assert torch.equal(each(x), x * 2 + 1)
     assert backend.count == 2 and counters.shared == 4
-
-
-def test_sizes_that_differ(backend):
-    def joined(xs, by):
-        return torch.cat(xs) * by["scale"] + xs[0].shape[0]
-
-    compiled = [dl.compile(joined, backend=backend, dynamic=True) for _ in range(3)]
-    for each in compiled:
-        for size in (3, 5, 7):
-            xs, by = [torch.randn(size), torch.randn(size + 1)], {"scale": torch.ones(())}
-            assert torch.equal(each(xs, by), joined(xs, by))
-    assert backend.count == 1
 
 
 def test_what_is_shared_between_arguments(backend):
