@@ -229,19 +229,6 @@ def in_except_that_raises_from(x, s):
         return y * 2, repr(error.__cause__), repr(error.__context__), error.__suppress_context__
 
 
-@place(breaks=(1, 2), graphs=2, operators=2)
-def in_except_the_context_is_kept(x, s):
-    y = x + 1
-    try:
-        try:
-            raise KeyError("first")
-        except KeyError:
-            CUT
-            raise ValueError("second")  # noqa: B904
-    except ValueError as error:
-        return y * 2, repr(error.__cause__), repr(error.__context__)
-
-
 @place(graphs=2, breaks=(1, 2), operators=2)
 def after_except_nothing_is_being_handled(x, s):
     import sys

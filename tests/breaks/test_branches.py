@@ -17,14 +17,6 @@ def straight_line(x, s):
     return y * 2
 
 
-@place(graphs=2, breaks=2, operators=2)
-def two_breaks_in_a_row(x, s):
-    y = x + 1
-    CUT
-    CUT
-    return y * 2
-
-
 @place(graphs=1, breaks=1, operators=1)
 def at_the_start(x, s):
     CUT

@@ -59,14 +59,6 @@ def test_a_step_of_training():
     assert len(recorder.graphs) == 1 and recorder.operators == 7
 
 
-def test_values_that_are_only_handed_on():
-    def fn(found):
-        time.time()
-        return found.model, DATA
-
-    check(fn, Trainer(), graphs=0, breaks=0)
-
-
 def test_nothing_comes_after():
     def fn(count):
         time.time()

@@ -156,17 +156,6 @@ def test_nullcontext_and_conditional_manager():
     check(fn, tensor(3, grad=True), True, operators=1, others=[(tensor(3, grad=True), False)], all_graphs=2)
 
 
-def test_default_dtype_changed_inside():
-    def fn(x):
-        before = torch.get_default_dtype()
-        torch.set_default_dtype(torch.float64)
-        y = torch.ones(2)
-        torch.set_default_dtype(before)
-        return y, torch.zeros(1), x + 1
-
-    check(fn, tensor(3))
-
-
 def test_default_dtype_around_the_call():
     def fn(x):
         return torch.ones(2) + x
@@ -179,12 +168,3 @@ def test_default_dtype_around_the_call():
             torch.set_default_dtype(torch.float32)
 
     check(program, tensor(2), graphs=(0, 2))
-
-
-def test_device_as_context():
-    def fn(x):
-        with torch.device("cpu"):
-            y = torch.ones(2)
-        return x + y
-
-    check(fn, tensor(2), graphs=(0, 2))

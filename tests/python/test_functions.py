@@ -23,20 +23,6 @@ def test_cell_from_outside_is_written():
     check(build, tensor(2), build=True, operators=1, recompiles=True)
 
 
-def test_cell_from_outside_holds_a_tensor():
-    def build():
-        state = torch.zeros(2)
-
-        def fn(x):
-            nonlocal state
-            state = state + x
-            return state * 2
-
-        return fn
-
-    check(build, tensor(2), build=True, operators=2, calls=3)
-
-
 def test_cell_from_outside_changed_by_the_caller_between_calls():
     def build():
         factor = 2

@@ -118,16 +118,6 @@ def test_two_arguments_that_may_be_one(fn, same_first):
     check(fn, *first, others=others, calls=1, graphs=None)
 
 
-def test_a_list_that_two_objects_share():
-    def fn(x, one, other):
-        one.items.append(3)
-        return x + len(other.items)
-
-    sharing = Thing(), Thing()
-    sharing[1].items = sharing[0].items
-    check(fn, tensor(2), Thing(), Thing(), others=[(tensor(2), *sharing), (tensor(2), Thing(), Thing())], graphs=1)
-
-
 # -- an object and the dict of its attributes ------------------------------------------------------------------------
 
 

@@ -100,16 +100,6 @@ def test_a_list_is_cleared(compiled, seen):
 
 
 @scenario
-def test_a_global_is_written(compiled, seen):
-    global HELD
-    fn, log = compiled(global_written), []
-    for name in ("first", "second"):
-        HELD = Dies(log, name)
-        seen.call(fn, tensor(2), log)
-        seen.note(log)
-
-
-@scenario
 def test_a_finalizer_sees_what_was_done_until_then(compiled, seen):
     class Looks:
         def __init__(self, table):

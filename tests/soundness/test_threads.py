@@ -112,19 +112,6 @@ def test_reset_under_way():
     together(work)
 
 
-def test_each_thread_compiles_for_itself():
-    recorders = [Recorder() for _ in range(THREADS)]
-
-    def work(number):
-        compiled = dl.compile(program, backend=recorders[number])
-        for _ in range(10):
-            assert torch.equal(compiled(torch.ones(2), 2), torch.full((2,), 2.0))
-
-    together(work)
-    assert [len(r.graphs) for r in recorders] == [1] * THREADS
-    assert [r.runs for r in recorders] == [10] * THREADS
-
-
 def test_grad_mode_is_each_threads_own():
     compiled = dl.compile(lambda x: x * 2, backend=Recorder())
 

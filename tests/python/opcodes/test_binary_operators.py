@@ -123,13 +123,6 @@ def augmented_assignment_of_numbers_and_tensors(x, n):
     return y, n
 
 
-@programs(tensor(3), tensor(3, seed=1), graphs=1, operators=2)
-def inplace_operator_on_argument_is_seen_by_caller(x, y):
-    x += y
-    x *= 2
-    return y
-
-
 @programs(tensor(2), [1, 2], graphs=1, operators=1)
 def augmented_assignment_of_list_and_tuple(x, items):
     other = items

@@ -107,14 +107,6 @@ def tensor_error_leaves_with_its_line(x, y):
     return w
 
 
-@programs(tensor(3), graphs=(1, 2))
-def tensor_error_is_caught(x):
-    try:
-        return x.reshape(100)
-    except RuntimeError:
-        return x * 2
-
-
 @programs(tensor(2), 1, operators=1, others=[(tensor(2), -1), (tensor(2, 2), 1)])
 def assertions(x, n):
     assert x.dim() == 1

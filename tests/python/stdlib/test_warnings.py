@@ -25,15 +25,6 @@ def _filters():
     assert warnings.filters == before
 
 
-def test_nothing_warns():
-    def fn(x):
-        with warnings.catch_warnings():
-            y = x * 2
-        return y + 1
-
-    check(fn, tensor(3), operators=2)
-
-
 @pytest.mark.parametrize(
     "silence",
     [
@@ -79,19 +70,6 @@ def test_a_break_has_a_name_and_a_hint():
 
     with pytest.raises(dl.exc.Unsupported, match="record=True.* lets the program observe warnings"):
         dl.compile(fn, backend="eager", fullgraph=True)(tensor(3))
-
-
-def test_nested_with_an_error_inside():
-    def fn(x):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", RuntimeWarning)
-                y = x * 2
-            z = y + 1
-        return z * 2
-
-    check(fn, tensor(3), graphs=None, breaks=None)
 
 
 def test_entered_twice():
