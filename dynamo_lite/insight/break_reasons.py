@@ -185,6 +185,33 @@ class ContextByCall(BreakReason, code="DL0415", numbers_matter=False):
     action: str
 
 
+class WrapperSubclass(BreakReason, code="DL0416", numbers_matter=True):
+    happened = "{subclass} can't be in the graph: {why}"
+    mend = "compute with its inner tensors, or keep it outside of the compiled function"
+    subclass: str
+    why: str
+
+
+class TorchFunctionOverride(BreakReason, code="DL0417", numbers_matter=True):
+    happened = "{call} can't be traced with a class that overrides __torch_function__: {because}"
+    mend = "let __torch_function__ be a classmethod that calls super().__torch_function__, or pass plain tensors"
+    call: str
+    because: str = "it has no model"
+
+
+class FunctionModeEntered(BreakReason, code="DL0418", numbers_matter=True):
+    happened = "the program enters or leaves {mode}, which changes what torch's functions do"
+    mend = "enter it around the compiled call"
+    mode: str
+
+
+class OverlappingWrite(BreakReason, code="DL0419", numbers_matter=True):
+    happened = "{operator} writes into memory that {sharer}"
+    mend = "clone() the tensor before it is written into"
+    operator: str
+    sharer: str
+
+
 # -- 05: Python's statements and values ------------------------------------------------------------------------------
 
 

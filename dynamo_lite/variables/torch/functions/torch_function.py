@@ -12,12 +12,7 @@ from typing import Any
 import torch
 from torch.overrides import get_default_nowrap_functions
 
-from dynamo_lite.insight.break_reasons import (
-    UnknownCall,
-    UnsupportedAttribute,
-    UnsupportedContext,
-    UnsupportedOperation,
-)
+from dynamo_lite.insight.break_reasons import FunctionModeEntered, TorchFunctionOverride, UnsupportedAttribute
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import plain_tensor
 from dynamo_lite.runtime.inner_tensors import is_wrapper_class
@@ -183,7 +178,7 @@ class SubclassVariable(TensorVariable):
         if result is not None:
             return unless_refused(result)
         if self.is_dispatched(tx) and not isinstance(other, (TensorVariable, ConstantVariable)):
-            unsupported(UnsupportedOperation(f"`{symbol}`", self.describe()))
+            unsupported(TorchFunctionOverride(f"`{symbol}` of {self.describe()}"))
         return super().compare(tx, symbol, other)
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
@@ -219,19 +214,21 @@ def call_torch_function(tx: Translator, target: Any, args: Args, kwargs: Kwargs)
     """Call ``target``, or the method of that name, by the ``__torch_function__`` of an argument's class."""
     owners = {each.cls for each in instances([*args, *kwargs.values()])}
     if len(owners) != 1:
-        unsupported(UnknownCall("__torch_function__", "its arguments are of several classes"))
+        unsupported(TorchFunctionOverride("__torch_function__", "its arguments are of several classes"))
     (cls,) = owners
     function, given, named = _probed(tx, target, args, kwargs)
     raw = tx.lookup(cls, _FUNCTION)
     if raw is _DEFAULT:
         return _default(tx, tx.make(cls), function, None, given, *named)
     if not isinstance(raw, classmethod) or not isinstance(raw.__func__, types.FunctionType):
-        unsupported(UnknownCall(f"{cls.__qualname__}.__torch_function__", "it is not a classmethod in Python"))
+        unsupported(
+            TorchFunctionOverride(f"{cls.__qualname__}.__torch_function__", "it is not a classmethod in Python")
+        )
     method = bind(tx, raw, _FUNCTION, None, cls)
     kinds = TupleVariable([tx.make(cls)])
     result = tx.call(method, [function, kinds, given, *named], {}).realize()
     if isinstance(result, ConstantVariable) and result.value is NotImplemented:
-        unsupported(UnknownCall(f"{cls.__qualname__}.__torch_function__", "it returns NotImplemented"))
+        unsupported(TorchFunctionOverride(f"{cls.__qualname__}.__torch_function__", "it returns NotImplemented"))
     return result
 
 
@@ -273,17 +270,21 @@ def _probe(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> tuple[_Di
         _check_dispatches_itself(target, call.function)
         return call, {key: pair[1] for key, pair in trackers.items()}
     except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
-        unsupported(UnknownCall("a function of torch", f"it fails before it calls __torch_function__: {error}"))
+        unsupported(
+            TorchFunctionOverride("a function of torch", f"it fails before it calls __torch_function__: {error}")
+        )
     finally:
         tx.graph.enter()
-    unsupported(UnknownCall("a function of torch", "it does not call __torch_function__"))
+    unsupported(TorchFunctionOverride("a function of torch", "it does not call __torch_function__"))
 
 
 def _check_dispatches_itself(target: Any, dispatched: Any) -> None:
     """Break for a Python function that is not dispatched itself: the probe has met the first function that it calls."""
     function = class_lookup(_TENSOR, target) if isinstance(target, str) else target
     if isinstance(function, types.FunctionType) and getattr(dispatched, "__name__", None) != function.__name__:
-        unsupported(UnknownCall(function.__qualname__, "functions that it calls are dispatched to __torch_function__"))
+        unsupported(
+            TorchFunctionOverride(function.__qualname__, "functions that it calls are dispatched to __torch_function__")
+        )
 
 
 def _tracker(tx: Translator, value: Any, trackers: dict[int, VariableTracker]) -> VariableTracker:
@@ -330,7 +331,7 @@ def _converted(tx: Translator, result: VariableTracker, cls: type) -> VariableTr
     """A result with its tensors as instances of a class."""
     if isinstance(result, TensorVariable) and not issubclass(result.cls, cls):
         if is_wrapper_class(cls) or result.is_wrapper:
-            unsupported(UnknownCall("Tensor.as_subclass()", f"a {cls.__qualname__} has inner tensors"))
+            unsupported(TorchFunctionOverride("Tensor.as_subclass()", f"a {cls.__qualname__} has inner tensors"))
         plain = _alias(tx, result)
         instance = tx.attempt.values.fakes[id(plain.fake)] = SubclassVariable(plain, cls)
         return instance
@@ -359,24 +360,24 @@ def _disable(tx: Translator) -> VariableTracker:
 @models(torch._C.DisableTorchFunction)
 def _disable_all(tx: Translator) -> VariableTracker:
     if torch._C._len_torch_function_stack():
-        unsupported(UnknownCall("DisableTorchFunction()", "it turns function modes off as well"))
+        unsupported(FunctionModeEntered("DisableTorchFunction()"))
     return DisableTorchFunctionVariable(torch._C.DisableTorchFunction(), ())
 
 
 @models(torch._C._push_on_torch_function_stack)
 def _push_mode(tx: Translator, mode: VariableTracker) -> VariableTracker:
     """CPython enters the mode, and no frame is traced until it exits."""
-    unsupported(UnsupportedContext(f"{mode.describe()} (a function mode)"))
+    unsupported(FunctionModeEntered(f"{mode.describe()} (a function mode)"))
 
 
 @models(torch._C._pop_torch_function_stack)
 def _pop_mode(tx: Translator) -> VariableTracker:
-    unsupported(UnsupportedContext("a function mode"))
+    unsupported(FunctionModeEntered("a function mode"))
 
 
 @models(torch._C._get_function_stack_at)
 def _mode_at(tx: Translator, index: VariableTracker) -> VariableTracker:
-    unsupported(UnsupportedContext("a function mode"))
+    unsupported(FunctionModeEntered("a function mode"))
 
 
 @models(torch._C._len_torch_function_stack)
@@ -428,7 +429,9 @@ def _as_subclass(tx: Translator, tensor: TensorVariable, cls: VariableTracker) -
     if kind is _TENSOR:
         return _alias(tx, tensor)
     if not has_only_torch_function(kind):
-        unsupported(UnknownCall("Tensor.as_subclass()", f"{kind.__qualname__} overrides more than __torch_function__"))
+        unsupported(
+            TorchFunctionOverride("Tensor.as_subclass()", f"{kind.__qualname__} overrides more than __torch_function__")
+        )
     tx.attempt.torch_state.has_subclasses = True
     return _converted(tx, tensor, kind)
 
@@ -442,7 +445,7 @@ def _new(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs:
     kind = tx.python_value(cls)
     of = args[0].realize() if len(args) == 1 and not kwargs else None
     if kind is _TENSOR or not isinstance(of, TensorVariable) or of.overloaded_arguments():
-        unsupported(UnknownCall(f"{kind.__qualname__}.__new__()", "its argument is not one plain tensor"))
+        unsupported(TorchFunctionOverride(f"{kind.__qualname__}.__new__()", "its argument is not one plain tensor"))
     return _as_subclass(tx, of, cls)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from dynamo_lite import _C
-from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedValue
+from dynamo_lite.insight.break_reasons import WrapperSubclass
 from dynamo_lite.runtime.inner_tensors import is_wrapper_class, overrides_torch_function
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, guard_class_attribute, is_data_descriptor
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
@@ -67,7 +67,7 @@ class CreatedWrapperVariable(WrapperVariable):
     def _in_graph(self) -> tuple[Any, torch.Tensor]:
         if self.graph_node_and_fake is None:
             if self.is_flattening:
-                unsupported(UnsupportedValue(self.describe(), "its __tensor_flatten__ computes with it"))
+                unsupported(WrapperSubclass(self.describe(), "its __tensor_flatten__ computes with it"))
             tx = self.attempt.innermost
             assert tx is not None
             self.is_flattening = True
@@ -109,9 +109,9 @@ def _make_wrapper(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker
     values = [tx.python_value(each) for each in given], {name: tx.python_value(each) for name, each in named.items()}
     cls = values[0][0] if given else None
     if not isinstance(cls, type) or not is_wrapper_class(cls):
-        unsupported(UnknownCall("Tensor._make_wrapper_subclass()", "the class has no __tensor_flatten__"))
+        unsupported(WrapperSubclass(given[0].describe() if given else "nothing", "the class has no __tensor_flatten__"))
     if any(class_lookup(cls, name) is not class_lookup(torch.Tensor, name) for name in _HOOKS):
-        unsupported(UnknownCall("Tensor._make_wrapper_subclass()", "the class customizes attribute access"))
+        unsupported(WrapperSubclass(given[0].describe(), "the class customizes attribute access"))
     shell = compute("call_function", _MAKE, *values)
     tx.attempt.has_wrappers = True
     if (
@@ -122,10 +122,7 @@ def _make_wrapper(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker
         or _C.computes_sizes(shell)
     ):
         unsupported(
-            UnknownCall(
-                "Tensor._make_wrapper_subclass()",
-                "it is no strided tensor without gradients",
-            )
+            WrapperSubclass(given[0].describe(), "an instance created here is no strided tensor without gradients")
         )
     tx.attempt.torch_state.has_subclasses |= overrides_torch_function(cls)
     return CreatedWrapperVariable(tx.attempt, cls, shell, given, named)
@@ -137,15 +134,15 @@ models_raw(_MAKE, _make_wrapper)
 def _create_in_graph(tx: Translator, of: CreatedWrapperVariable) -> tuple[Any, torch.Tensor]:
     names, inner, context = flattened(tx, of)
     if any(tensor.fake.requires_grad for tensor in inner):
-        unsupported(UnsupportedValue(of.describe(), "an inner tensor requires gradients"))
+        unsupported(WrapperSubclass(of.describe(), "an inner tensor requires gradients"))
     create = _unflattener(of.cls, names, _context_maker(tx, context))
     shell = of.shell
     geometry = tuple(map(int, shell.shape)), tuple(map(int, shell.stride()))
     fake: torch.Tensor = compute("call_function", create, [*geometry, *(tensor.fake for tensor in inner)], {})
     if type(fake) is not of.cls or not is_complete_fake(fake) or fake.stride() != shell.stride():
-        unsupported(UnsupportedValue(of.describe(), "its __tensor_unflatten__ doesn't restore it"))
+        unsupported(WrapperSubclass(of.describe(), "its __tensor_unflatten__ doesn't restore it"))
     if any(getattr(fake, name) != getattr(shell, name) for name in _METADATA):
-        unsupported(UnsupportedValue(of.describe(), "its __tensor_unflatten__ doesn't restore it"))
+        unsupported(WrapperSubclass(of.describe(), "its __tensor_unflatten__ doesn't restore it"))
     return tx.graph.call("call_function", create, (*geometry, *(tensor.node for tensor in inner)), {}, fake), fake
 
 
@@ -170,7 +167,7 @@ def _context_maker(tx: Translator, value: VariableTracker) -> Callable[[], Any]:
         value.source.check("id", value.value)
         return functools.partial(_identity, value.value)
     if not value.is_constant():
-        unsupported(UnsupportedValue(value.describe(), "the context of a wrapper subclass has to be constant"))
+        unsupported(WrapperSubclass(value.describe(), "the context of a wrapper subclass has to be constant"))
     return functools.partial(_identity, value.as_constant())
 
 

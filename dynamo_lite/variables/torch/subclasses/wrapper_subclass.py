@@ -18,12 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
 from dynamo_lite import _C
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.break_reasons import (
-    DataDependentValue,
-    UnsupportedAttribute,
-    UnsupportedOperation,
-    UnsupportedValue,
-)
+from dynamo_lite.insight.break_reasons import DataDependentValue, WrapperSubclass
 from dynamo_lite.records.code_origin import FOLDED_ERRORS
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.inner_tensors import is_wrapper_class, leaves, overrides_torch_function, rebuilt
@@ -110,7 +105,7 @@ class WrapperVariable(SubclassVariable):
             return inner
         if type(value) in _CONSTANTS:
             return tx.make(value)
-        unsupported(UnsupportedAttribute(self.describe(), name, "an operator created its value"))
+        unsupported(WrapperSubclass(self.describe(), f"an operator created the value of its attribute {name!r}"))
 
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         if self.instance is None:
@@ -131,7 +126,7 @@ class WrapperVariable(SubclassVariable):
         if name == "requires_grad_" and not self.is_dispatched(tx):
             return TensorMethod(self, name)
         if self.is_being_flattened and (name in OPERATOR_ATTRIBUTES or name in ATTRIBUTES):
-            unsupported(UnsupportedAttribute(self.describe(), name, "its __tensor_flatten__ is being traced"))
+            unsupported(WrapperSubclass(self.describe(), "its __tensor_flatten__ is being traced"))
         return super().getattr(tx, name)
 
     @property
@@ -141,7 +136,7 @@ class WrapperVariable(SubclassVariable):
 
     def as_fx(self) -> tuple[Any, Any]:
         if self.is_being_flattened:
-            unsupported(UnsupportedValue(self.describe(), "its __tensor_flatten__ is being traced"))
+            unsupported(WrapperSubclass(self.describe(), "its __tensor_flatten__ is being traced"))
         return super().as_fx()
 
     def length(self, tx: Translator) -> Any:
@@ -163,25 +158,25 @@ class WrapperVariable(SubclassVariable):
         self.has_read_size |= self.is_being_flattened
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        unsupported(UnsupportedAttribute(self.describe(), name, "a write may change what its operators do"))
+        unsupported(WrapperSubclass(self.describe(), f"a write of {name!r} may change what its operators do"))
 
     def delattr(self, tx: Translator, name: str) -> None:
-        unsupported(UnsupportedAttribute(self.describe(), name, "its deletion may change what its operators do"))
+        unsupported(WrapperSubclass(self.describe(), f"a deletion of {name!r} may change what its operators do"))
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name in UNTRACED_METHODS or name in _STORAGE_METHODS:
-            unsupported(UnsupportedAttribute(self.describe(), name, "a wrapper subclass has no storage of its own"))
+            unsupported(WrapperSubclass(self.describe(), f"{name!r} needs a storage, and it has none of its own"))
         if name == "size" and not self.is_dispatched(tx) and not kwargs:
             return self.size(tx) if not args or tx.is_none(args[0]) else self.size(tx).getitem(tx, args[0])
         if name == "requires_grad_" and len(args) < 2 and not kwargs:
             return self._require_grad(tx, not args or tx.truth(args[0]))
         if self.is_being_flattened:
-            unsupported(UnsupportedAttribute(self.describe(), name, "its __tensor_flatten__ is being traced"))
+            unsupported(WrapperSubclass(self.describe(), "its __tensor_flatten__ is being traced"))
         return super().call_method(tx, name, args, kwargs)
 
     def _require_grad(self, tx: Translator, wanted: bool) -> VariableTracker:
         if wanted is not self.fake.requires_grad:
-            unsupported(UnsupportedAttribute(self.describe(), "requires_grad_", "it changes the tensor object"))
+            unsupported(WrapperSubclass(self.describe(), "requires_grad_() changes the tensor object"))
         return self
 
     def _value(self, tx: Translator, name: str, args: Args) -> VariableTracker:
@@ -281,14 +276,14 @@ def flattened(tx: Translator, of: WrapperVariable) -> tuple[list[str], list[Tens
         _guard_whole(tx, context, whole)
         tx.effects.fix([*whole, *_read_from(tx, of, values_before)])
     except Unsupported as error:
-        unsupported(UnsupportedValue(of.describe(), f"its __tensor_flatten__ can't be traced: {error.reason.what()}"))
+        unsupported(WrapperSubclass(of.describe(), f"its __tensor_flatten__ can't be traced: {error.reason.what()}"))
     except ObservedException as observed:
-        unsupported(UnsupportedValue(of.describe(), f"its {_FLATTEN} raises {observed.error.describe()}"))
+        unsupported(WrapperSubclass(of.describe(), f"its {_FLATTEN} raises {observed.error.describe()}"))
     if tx.graph.operators != operators_before:
-        unsupported(UnsupportedValue(of.describe(), f"its {_FLATTEN} calls operators"))
+        unsupported(WrapperSubclass(of.describe(), f"its {_FLATTEN} calls operators"))
     tensors = [each for each in inner if isinstance(each, TensorVariable)]
     if len(tensors) < len(inner):
-        unsupported(UnsupportedValue(of.describe(), "one of its inner tensors can't be in a graph"))
+        unsupported(WrapperSubclass(of.describe(), "one of its inner tensors can't be in a graph"))
     return list(names), tensors, context
 
 
@@ -312,7 +307,7 @@ def _guard_whole(tx: Translator, value: VariableTracker, seen: set[VariableTrack
     if items is None and isinstance(value, UserObjectVariable):
         items = _values_of_object(tx, value)
     if items is None or isinstance(value, TensorVariable):
-        unsupported(UnsupportedValue(value.describe(), "it can't be guarded whole"))
+        unsupported(WrapperSubclass(value.describe(), "it can't be guarded whole"))
     for item in items:
         _guard_whole(tx, item, seen)
 
@@ -350,7 +345,7 @@ def _wrap_wrapper(attempt: Attempt, value: torch.Tensor, source: Source) -> Vari
     given = compute("call_function", _graph_input, [attempt, source, wrapper], {})
     attempt.guards.tensor(source, value, cls, attempt.graph.symbols.symbolic_dims(source))
     if not is_complete_fake(given.fake):
-        unsupported(UnsupportedValue(wrapper.describe(), "it can't be converted to a fake tensor"))
+        unsupported(WrapperSubclass(wrapper.describe(), "it can't be converted to a fake tensor"))
     wrapper.node, wrapper.fake = given.node, given.fake
     attempt.values.fakes[id(given.fake)] = wrapper
     nodes = {tensor.node for tensor in inner_tensors}
@@ -382,7 +377,7 @@ def _without_base(wrapper: WrapperVariable) -> torch.Tensor:
     with unset_fake_temporarily():
         copy = rebuilt(value).requires_grad_(value.requires_grad)
     if type(copy) is not wrapper.cls or copy.shape != value.shape or copy.stride() != value.stride():
-        unsupported(UnsupportedValue(wrapper.describe(), "its __tensor_unflatten__ doesn't restore it"))
+        unsupported(WrapperSubclass(wrapper.describe(), "its __tensor_unflatten__ doesn't restore it"))
     return copy
 
 
@@ -416,22 +411,22 @@ class RaggedVariable(VariableTracker):
         return self.attempt.graph.call("call_method", "size", (self.of.node, self.dim), {}, self.number), self.number
 
     def index(self, tx: Translator, message: str) -> Any:
-        unsupported(UnsupportedValue(self.describe(), "a ragged size has no number"))
+        unsupported(WrapperSubclass(self.describe(), "a ragged size has no number"))
 
     def truth(self, tx: Translator) -> bool:
-        unsupported(UnsupportedValue(self.describe(), "a ragged size has no number"))
+        unsupported(WrapperSubclass(self.describe(), "a ragged size has no number"))
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
-        unsupported(UnsupportedOperation(f"`{symbol}`", self.describe()))
+        unsupported(WrapperSubclass(self.describe(), f"it is an operand of `{symbol}`"))
 
     def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
-        unsupported(UnsupportedOperation(f"{function.__name__}()", self.describe()))
+        unsupported(WrapperSubclass(self.describe(), f"it is an argument of {function.__name__}()"))
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if not isinstance(other, RaggedVariable) or symbol not in ("==", "!="):
-            unsupported(UnsupportedOperation(f"`{symbol}`", self.describe()))
+            unsupported(WrapperSubclass(self.describe(), f"it is an operand of `{symbol}`"))
         return ConstantVariable(bool(COMPARE[symbol](self.number, other.number)))
 
     def reconstruct(self, cg: Codegen) -> None:
@@ -470,7 +465,7 @@ def _wrapper_result(tx: Translator, node: Any, fake: torch.Tensor) -> VariableTr
     cls = type(fake)
     tx.attempt.has_wrappers = True
     if not tx.attempt.takes_wrappers or tx.graph.bodies or _obstacle(fake) is not None or not is_complete_fake(fake):
-        unsupported(UnsupportedValue(f"a {cls.__qualname__} returned by an operator", "the operator runs in eager"))
+        unsupported(WrapperSubclass(f"a {cls.__qualname__} returned by an operator", "the operator runs in eager"))
     _guard_class(tx, cls)
     result = tx.attempt.values.fakes[id(fake)] = WrapperVariable(node, fake, cls)
     given = next((each.fake for each in tx.graph.tensors if share_memory(each.fake, fake)), None)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import increment_version
 
-from dynamo_lite.insight.break_reasons import OperatorFailed
+from dynamo_lite.insight.break_reasons import OperatorFailed, OverlappingWrite
 from dynamo_lite.records.graph import OVERLAPS
 from dynamo_lite.variables.core.base import unsupported
 from dynamo_lite.variables.core.protocols import Translator
@@ -61,10 +61,6 @@ def check_mutated(tx: Translator, name: str, mutated: Sequence[torch.Tensor]) ->
     """Break the graph for writes that kernels refuse, or that no graph input can take."""
     for fake in mutated:
         if torch._debug_has_internal_overlap(fake) == OVERLAPS and not fake.is_inference():
-            unsupported(
-                OperatorFailed(
-                    name, "it writes into a tensor whose elements share memory (an expanded one): clone it first"
-                )
-            )
+            unsupported(OverlappingWrite(name, "several elements of the tensor share (an expanded one)"))
         if tx.graph.is_resized(fake):
             unsupported(OperatorFailed(name, "it resizes a tensor that was created outside of the graph"))

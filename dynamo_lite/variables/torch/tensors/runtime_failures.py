@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.break_reasons import FailureAndWrite, OperatorFailed
+from dynamo_lite.insight.break_reasons import FailureAndWrite, OperatorFailed, OverlappingWrite
 from dynamo_lite.records.graph import DENSE
 from dynamo_lite.runtime.shared_memory import memory_of, share_memory
 from dynamo_lite.variables.core.attributes import MethodVariable
@@ -75,10 +75,10 @@ def check_write(tx: Translator, name: str, mutated: Sequence[torch.Tensor]) -> N
     if tx.graph.fails_handled and not tx.graph.can_restore_inputs(mutated):
         unsupported(FailureAndWrite(name))
     if any(map(tx.graph.is_write_protected, mutated)):
-        unsupported(OperatorFailed(name, "it mutates memory that a created leaf shares with another tensor"))
+        unsupported(OverlappingWrite(name, "a leaf created in the graph shares with another tensor"))
     trackers = [tx.attempt.values.fakes[id(fake)] for fake in mutated if id(fake) in tx.attempt.values.fakes]
     if not all(tx.graph.allows_writes(each.node) for each in trackers):
-        unsupported(OperatorFailed(name, "it mutates a view of the memory of a created parameter"))
+        unsupported(OverlappingWrite(name, "a parameter created in the graph has"))
 
 
 def _handles(frame: Any) -> bool:
@@ -159,7 +159,7 @@ def check_overlap(
     for fake in mutated:
         others = by_memory[memory_of(fake)]
         if any(_overlaps_partly(fake, other) for other in others if other is not fake):
-            unsupported(OperatorFailed(name, "it writes into memory that overlaps another operand"))
+            unsupported(OverlappingWrite(name, "another operand has, too"))
 
 
 _PRODUCTS = frozenset({"imul", "__imul__", "mul_", "multiply_", "addcmul_", "addcdiv_"})
