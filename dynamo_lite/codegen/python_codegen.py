@@ -191,11 +191,10 @@ class PyCodegen:
 
     def load(self, tracker: VariableTracker) -> None:
         """Push the value."""
+        tracker = tracker.known()
         if isinstance(tracker, LazyVariable):
-            if not tracker.is_realized:
-                self.load_source(tracker.source)
-                return
-            tracker = tracker.realize()
+            self.load_source(tracker.source)
+            return
         if isinstance(tracker, ConstantVariable):
             self._load_constant(tracker)
             return

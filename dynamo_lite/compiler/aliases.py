@@ -31,7 +31,7 @@ def guard_aliases(attempt: Attempt) -> None:
         if tracker.source is not None:
             known[id(value)] = value, tracker.source
             gets_data = tracker.source in attempt.graph.replaced
-            if gets_data or tracker in written or getattr(tracker, "payload", None) in written:
+            if gets_data or tracker in written or tracker.payload in written:
                 changed.append((value, tracker.source))
     kinds = {id(type(value)) for value, _ in changed}  # a metaclass may compare classes
     for value, source in attempt.guards.iterated_objects:

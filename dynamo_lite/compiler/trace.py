@@ -8,7 +8,7 @@ from dynamo_lite.resume.graph_break import original_position, raising_code
 from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.translator.core import BreakHere, RootTranslator
 from dynamo_lite.variables.core.base import LazyVariable, ObservedException, VariableTracker
-from dynamo_lite.variables.core.reachable import reachable_trackers
+from dynamo_lite.variables.core.reachable import reachable
 from dynamo_lite.variables.python.functions.function import CellVariable
 
 from .translation import Request, Traced
@@ -67,8 +67,6 @@ def _check_answers(root: RootTranslator) -> None:
     """Whether the program may fail after the break because ``is_compiling()`` was True before it."""
     attempt: Attempt = root.attempt
     written = [scope.writes for scope in attempt.values.scopes]
-    sites = attempt.answers.that_matter(
-        lambda: reachable_trackers([*root.stopped(), *attempt.effects.written, *written])
-    )
+    sites = attempt.answers.that_matter(lambda: reachable([*root.stopped(), *attempt.effects.written, *written]))
     if sites:
         raise Restart(AnswersWithheld(sites))

@@ -27,8 +27,8 @@ from dynamo_lite.exc import ConstraintViolation, InternalError, SkipFrame, Unsup
 from dynamo_lite.insight.break_reasons import EffectOfExport, FrameLeftAlone, NotExportable
 from dynamo_lite.records.side_effects import SideEffects
 from dynamo_lite.translator.attempt import Attempt
-from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.object_state import ObjectState
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, instance_dict
 from dynamo_lite.variables.torch.tensors.defaults import DefaultSetting
 
@@ -178,7 +178,7 @@ class _PlacedEffects(SideEffects):
     """Side effects with the user's frames at the first mutation of each object."""
 
     def __init__(self, attempt: Attempt) -> None:
-        super().__init__(attempt.guards, VariableTracker)
+        super().__init__(attempt.guards, ObjectState)
         self._attempt = attempt
         self.places: dict[Any, tuple[FrameSummary, ...]] = {}
 

@@ -8,8 +8,7 @@ no user code (user code is inlined), so only the last state of each place matter
 from __future__ import annotations
 
 import contextlib
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn, Protocol
 
 from dynamo_lite import _C
@@ -18,8 +17,6 @@ from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, Observab
 
 from .guards import Guards
 from .source import Source
-
-_ABSENT = object()
 
 
 class Tracked(Protocol):
@@ -33,6 +30,22 @@ class Tracked(Protocol):
     def guard_deallocations(self) -> None: ...
 
 
+class State(Protocol):
+    """What a tracker records of its object at one moment."""
+
+    def is_current(self) -> bool:
+        """Whether the tracker still records the same."""
+        ...
+
+    def real_objects(self) -> Iterator[Any]:
+        """The pre-existing objects among the values that the object held."""
+        ...
+
+    def dropped(self) -> Iterator[Source]:
+        """The sources of the pre-existing objects that it held and doesn't hold any more."""
+        ...
+
+
 class Scope(Protocol):
     """A namespace of globals, with the values written so far."""
 
@@ -41,64 +54,21 @@ class Scope(Protocol):
     writes: dict[str, Any]
 
 
-def _state(tracker: Any) -> list[Any]:
-    """A snapshot of what a tracker records of its object, to be compared with a later one."""
-    found: list[Any] = []
-    for name, value in slots(tracker):
-        if type(value) is dict:  # isinstance would read `__class__` of user objects
-            found += [dict, *value, *value.values()]
-        elif type(value) in (list, deque):
-            found += [list, *value]
-        else:
-            found.append(value)
-            if name == "payload" and value is not None:  # the items of an instance that derives from a container
-                found += _state(value)
-    return found
-
-
-def slots(tracker: Any) -> Iterator[tuple[str, Any]]:
-    """The names and values of a tracker's slots. A slot that is computed when first read is not computed."""
-    for cls in type(tracker).__mro__:
-        for name in vars(cls).get("__slots__", ()):
-            try:
-                yield name, vars(cls)[name].__get__(tracker)
-            except AttributeError:
-                yield name, _ABSENT
-
-
-def _realized(value: Any) -> Any:
-    """The tracker of a lazy value that is realized. Realizing one here would add guards."""
-    return value.realize() if getattr(value, "is_realized", True) else value
-
-
-def _same(one: Any, other: Any) -> bool:
-    if one is other:
-        return True
-    if hasattr(type(one), "realize") and hasattr(type(other), "realize"):
-        return _realized(one) is _realized(other)
-    return type(one) is type(other) and isinstance(one, (str, int)) and one == other
-
-
-def _unchanged(tracker: Any, before: list[Any]) -> bool:
-    now = _state(tracker)
-    return len(now) == len(before) and all(map(_same, now, before))
-
-
 class _Body:
     """A function that an operator runs, and the state of the objects outside it before they were mutated."""
 
     def __init__(self, outside: set[Any]) -> None:
         self.outside = outside
-        self.mutated: dict[Any, list[Any]] = {}
+        self.mutated: dict[Any, State] = {}
 
 
 class SideEffects:
-    """The record of one attempt. ``tracker``: the class of trackers."""
+    """The record of one attempt. ``state_of``: takes a snapshot of a tracker."""
 
-    def __init__(self, guards: Guards, tracker: type) -> None:
+    def __init__(self, guards: Guards, state_of: Callable[[Any], State]) -> None:
         self._guards = guards
-        self._tracker = tracker
-        self._mutated: dict[Any, list[Any] | None] = {}
+        self._state_of = state_of
+        self._mutated: dict[Any, State | None] = {}
         """Mutated trackers in the order of their first mutation -> their state before it; None: replay in any case."""
         self._globals: dict[tuple[Scope, str], Any] = {}
         self._notes: list[Any] = []
@@ -129,11 +99,9 @@ class SideEffects:
             self._refuse_fixed()
         for body in self._bodies:
             if tracker not in body.mutated and (tracker.source is not None or tracker in body.outside):
-                body.mutated[tracker] = _state(tracker)
+                body.mutated[tracker] = self._state_of(tracker)
         if tracker.source is not None and tracker not in self._mutated:
-            before = _state(tracker)
-            self._check_dropped(before)
-            self._mutated[tracker] = before
+            self._mutated[tracker] = self._checked_state(tracker)
             self._guards.distinct(tracker.source)
 
     def fix(self, trackers: Iterable[Tracked]) -> None:
@@ -152,23 +120,18 @@ class SideEffects:
             if _C.is_seen_to_die(value):
                 raise Unsupported(ObservableDeallocation(type(value).__name__))
 
-    def _check_dropped(self, state: list[Any]) -> None:
-        """`check_deallocation` for the objects in a tracker's state. It may have user objects beside trackers."""
-        self.check_deallocation(each.value for each in self._values(state))
-
-    def _values(self, state: list[Any]) -> Iterator[Any]:
-        """The trackers of real objects in a state."""
-        trackers = (each for each in state if issubclass(type(each), self._tracker))
-        return (each for each in trackers if hasattr(each, "value"))
+    def _checked_state(self, tracker: Any) -> State:
+        """The state before a mutation, which may drop each object in it."""
+        state = self._state_of(tracker)
+        self.check_deallocation(state.real_objects())
+        return state
 
     def guard_deallocations(self) -> None:
         """Guard that the deallocation of overwritten values, and of items dropped from containers, is unobservable."""
         for tracker, before in self._mutated.items():
             tracker.guard_deallocations()
-            kept = {id(_realized(each)) for each in self._values(_state(tracker))} if before else ()
-            for each in self._values(before or []):
-                if each.source is not None and id(_realized(each)) not in kept:
-                    each.source.check("dies_unseen")
+            for source in () if before is None else before.dropped():
+                source.check("dies_unseen")
 
     def last(self, tracker: Any) -> int:
         """The count at the last effect on a tracker; 0 if there was none."""
@@ -177,8 +140,7 @@ class SideEffects:
     def restate(self, tracker: Any) -> None:
         """Renew the state before the mutation: reading the object has shown more of it since."""
         if self._mutated.get(tracker) is not None:
-            before = self._mutated[tracker] = _state(tracker)
-            self._check_dropped(before)
+            self._mutated[tracker] = self._checked_state(tracker)
 
     @property
     def in_body(self) -> bool:
@@ -208,7 +170,7 @@ class SideEffects:
             yield
         finally:
             self._bodies.pop()
-        if not all(_unchanged(tracker, before) for tracker, before in body.mutated.items()):
+        if not all(before.is_current() for before in body.mutated.values()):
             self._refuse("it mutates an object from outside")
 
     def _refuse(self, effect: str) -> NoReturn:
@@ -247,7 +209,7 @@ class SideEffects:
     def changed_trackers(self) -> list[Any]:
         """The trackers whose state differs from before, in the order in which they are replayed."""
         rows = sorted(self._mutated.items(), key=lambda pair: not pair[0].is_replayed_first)
-        return [tracker for tracker, before in rows if before is None or not _unchanged(tracker, before)]
+        return [tracker for tracker, before in rows if before is None or not before.is_current()]
 
     @property
     def written_globals(self) -> Mapping[tuple[Scope, str], Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
-from dynamo_lite.variables.core.reachable import referents_of
+from dynamo_lite.variables.core.reachable import references
 from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
 
 Recipe = tuple[Any, ...]
@@ -72,10 +72,4 @@ def _creates_generator(value: VariableTracker, recipe: Recipe | None) -> bool:
 
 def _count_references(holders: Iterable[Any]) -> Counter[int]:
     """How many references there are to each object reachable from the holders, by id."""
-    waiting, found = [*holders], Counter[int]()
-    while waiting:
-        each = waiting.pop()
-        found[id(each)] += 1
-        if found[id(each)] == 1:
-            waiting += referents_of(each)
-    return found
+    return Counter(map(id, references(holders)))

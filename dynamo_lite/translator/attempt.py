@@ -20,6 +20,7 @@ from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
 from dynamo_lite.shapes.policy import TranslationShapes
 from dynamo_lite.shapes.python_random import RandomCall
 from dynamo_lite.variables.core.base import VariableTracker
+from dynamo_lite.variables.core.object_state import ObjectState
 from dynamo_lite.variables.torch.tensors.is_compiling_results import Answers
 from dynamo_lite.variables.torch.tensors.specialize import specialize
 
@@ -70,7 +71,7 @@ class Attempt:
         self.guards = Guards()
         self.graph = GraphBuilder()
         self.shapes = shapes
-        self.effects = SideEffects(self.guards, VariableTracker)
+        self.effects = SideEffects(self.guards, ObjectState)
         self.values = KnownValues(self, namespace, builtins_namespace)
         self.torch_state = TorchState()
         self.provenance = Provenance()

@@ -112,7 +112,7 @@ class InstructionTranslator(Operations, Holder):
         self.returned: VariableTracker | None = None
         self.yielded: VariableTracker | None = None
 
-    def held(self) -> Iterable[Any]:
+    def children(self) -> Iterable[object]:
         return (*self.locals.values(), *self.stack, *self.cells.values())
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from dynamo_lite import _C
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
-from dynamo_lite.variables.core.reachable import referents_of
+from dynamo_lite.variables.core.reachable import references
 from dynamo_lite.variables.python.objects.weak_reference import WeakReferenceVariable
 
 
@@ -35,10 +35,8 @@ class ObservableLifetimes:
 
     def holds_watched(self, value: VariableTracker) -> bool:
         """Whether a watched argument is reachable from a value."""
-        if not self._watched:
-            return False
-        watched = [_ids(each) for each in self._watched]
-        return any(not reached.isdisjoint(each) for reached in _reachable_ids([value]) for each in watched)
+        watched = {key for each in self._watched for key in _ids(each)}
+        return bool(watched) and any(not watched.isdisjoint(_ids(each)) for each in _held([value]))
 
     def close(self) -> None:
         self._watched = []
@@ -46,7 +44,8 @@ class ObservableLifetimes:
     def first_unreachable(self, holders: Iterable[Any]) -> LazyVariable | None:
         """The first watched argument that none of the holders refers to any more."""
         missing = [(each, _ids(each)) for each in self._watched]
-        for reached in _reachable_ids(holders):
+        for held in _held(holders):  # most arguments are still in their variable, so this ends early
+            reached = _ids(held)
             missing = [(each, ids) for each, ids in missing if reached.isdisjoint(ids)]
             if not missing:
                 return None
@@ -56,21 +55,13 @@ class ObservableLifetimes:
 _PLAIN = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
 
 
-def _ids(value: LazyVariable) -> set[int]:
-    return {id(value), id(value.value), id(value.realize() if value.is_realized else value)}
+def _held(holders: Iterable[object]) -> Iterator[object]:
+    """What the holders refer to, keys of containers included, but not the referents of weak references."""
+    return references(holders, lambda each: not isinstance(each, WeakReferenceVariable))
 
 
-def _reachable_ids(holders: Iterable[Any]) -> Iterator[set[int]]:
-    """Breadth-first over what the holders refer to: after each level, the ids of all trackers and objects so far, keys
-    of containers included. Most arguments are still in their variable, so callers rarely need a second level."""
-    waiting, found = [*holders], set[int]()
-    while waiting:
-        new = [each for each in {id(each): each for each in waiting}.values() if id(each) not in found]
-        found.update(map(id, new))
-        for each in new:
-            if isinstance(each, LazyVariable):
-                found.update(_ids(each))
-            elif isinstance(each, VariableTracker) and not isinstance(each, WeakReferenceVariable):
-                found.add(id(getattr(each, "value", None)))
-        yield found
-        waiting = [held for each in new if not isinstance(each, WeakReferenceVariable) for held in referents_of(each)]
+def _ids(value: object) -> set[int]:
+    """The ids of an object or a tracker, and of what a tracker stands for."""
+    if not isinstance(value, VariableTracker) or isinstance(value, WeakReferenceVariable):
+        return {id(value)}
+    return {id(value), id(value.value), id(value.known())}

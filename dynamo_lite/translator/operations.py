@@ -41,7 +41,7 @@ from dynamo_lite.variables.python.containers.sets import SetVariable, combine_vi
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, SymbolicNumber
 from dynamo_lite.variables.python.objects.exception import ExceptionVariable, ExistingExceptionVariable
-from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, builtin_value
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 if TYPE_CHECKING:
     _Base = Translator
@@ -235,7 +235,7 @@ class Operations(_Base):
             pairs.reverse()
         for left, sign, right in pairs:
             if not isinstance(left, UserObjectVariable):
-                right = builtin_value(right)  # a comparison in C reads the value of an instance of a derived class
+                right = right.builtin_part()  # a comparison in C reads the value of an instance of a derived class
             if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
                 return self.make(self.fold(COMPARE[sign], (left.value, right.value)))
             found = left.compare(self, sign, right)

@@ -77,7 +77,7 @@ def a_list_is_cleared(x):
     return x + len(LOG), list(LOG), one
 
 
-@delayed(tensor(2), graphs=None, recompiles=True)
+@programs(tensor(2), graphs=None, recompiles=True)
 def attributes_are_written_and_deleted(x):
     x = begin(x)
     thing = Thing()
@@ -257,13 +257,14 @@ def test_the_cost_of_an_argument_that_may_die(monkeypatch):
     """It is still in its variable: nobody walks through what the others have in them at each step."""
     walked = 0
 
-    def referents_of(each):
+    def counted(*args):
         nonlocal walked
-        walked += 1
-        return whole(each)
+        for each in references(*args):
+            walked += 1
+            yield each
 
-    whole = mortals.referents_of
-    monkeypatch.setattr(mortals, "referents_of", referents_of)
+    references = mortals.references
+    monkeypatch.setattr(mortals, "references", counted)
 
     def fn(x, one, items):
         found = [item for item in items if item["n"] != 1]

@@ -420,6 +420,7 @@ class MethodVariable(VariableTracker):
     """A bound method: a function and its first argument."""
 
     __slots__ = ("function", "receiver")
+    receiver: VariableTracker
     implements_equality = True
 
     def __init__(self, function: VariableTracker, receiver: VariableTracker, source: Source | None = None) -> None:
@@ -470,6 +471,7 @@ class BuiltinMethodVariable(VariableTracker):
     """
 
     __slots__ = ("receiver", "name", "raw")
+    receiver: VariableTracker
 
     def __init__(self, receiver: VariableTracker, name: str, raw: Any = None) -> None:
         self.source = None

@@ -13,6 +13,7 @@ the guards; a value that is only passed along is never wrapped and costs nothing
 
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
 import types
@@ -100,6 +101,12 @@ class VariableTracker:
 
     # -- facts about a kind: a class overrides these by another constant, or by a property ----------------------------
 
+    value: Any = None
+    """The real object that it stands for, if tracing has it: a constant, or an object that existed before the call."""
+    payload: VariableTracker | None = None
+    """The builtin part (items, a number or a string) of an instance of a user's class derived from a builtin one."""
+    receiver: VariableTracker | None = None
+    """What a method is bound to."""
     operand: Any = None
     """The number (a constant or one of torch's symbols) that arithmetic with symbols uses for it; None for other
     values."""
@@ -128,6 +135,19 @@ class VariableTracker:
     def realize(self) -> VariableTracker:
         """The tracker of the value's kind. For a `LazyVariable` this wraps the value, which adds guards."""
         return self
+
+    def known(self) -> VariableTracker:
+        """The tracker of the value's kind, if that is known already: `realize` without adding guards."""
+        return self
+
+    def builtin_part(self) -> VariableTracker:
+        """The payload; the value itself if it has none. Functions in C read this instead of calling methods."""
+        return self if self.payload is None else self.payload
+
+    def children(self) -> Iterable[object]:
+        """What it refers to: trackers, frames, and lists, tuples, deques and dicts of those. Other objects among them
+        don't count. `reachable.reachable` follows it."""
+        return slot_values(self, ("source", "value"))
 
     def python_type(self) -> type:
         """The value's exact type."""
@@ -362,10 +382,6 @@ class VariableTracker:
         """A mapping's items as a dict, read by ``keys`` and ``__getitem__``; None for other values."""
         return tx.collected_items(self)
 
-    def holds_items_in(self, container: VariableTracker) -> bool:
-        """Whether this is an instance of a user's subclass of a builtin container, whose items ``container`` holds."""
-        return False
-
     # -- iteration -----------------------------------------------------------------------------------------------------
 
     def iterate(self, tx: Translator) -> VariableTracker:
@@ -475,6 +491,30 @@ class VariableTracker:
         without having been read."""
 
 
+def same_value(one: VariableTracker, other: VariableTracker) -> bool:
+    """Whether two trackers are known to stand for one value, without adding guards. `Translator.identical` decides
+    what ``is`` does in the program instead, and guards it."""
+    return one.known() is other.known()
+
+
+def slot_values(tracker: VariableTracker, without: tuple[str, ...] = ()) -> list[Any]:
+    """The values of a tracker's slots, but for those that are computed when first read."""
+    found = []
+    cls: type = type(tracker)
+    for read in _slot_readers(cls, without):
+        try:
+            found.append(read(tracker))
+        except AttributeError:
+            found.append(None)
+    return found
+
+
+@functools.cache
+def _slot_readers(cls: type, without: tuple[str, ...]) -> list[Callable[[object], Any]]:
+    names = [(base, name) for base in cls.__mro__ for name in vars(base).get("__slots__", ())]
+    return [vars(base)[name].__get__ for base, name in names if name not in without]
+
+
 class IteratorVariable(VariableTracker):
     """Base of iterators: ``iter()`` of one is itself."""
 
@@ -575,13 +615,15 @@ class LazyVariable(VariableTracker):
             real = self._real = wrap(self.attempt, self.value, self.source)
         return real
 
+    def known(self) -> VariableTracker:
+        return self if self._real is None else self._real
+
+    def children(self) -> Iterable[object]:
+        return () if self._real is None else (self._real,)
+
     def rewrap(self) -> None:
         """Replace the tracker by the one that it realizes to, now that it was specialized."""
         self._real = self.realize().realize()
-
-    @property
-    def is_realized(self) -> bool:
-        return self._real is not None
 
 
 _SIMPLE = (int, float, bool, str, bytes, type(None))

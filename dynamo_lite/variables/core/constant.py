@@ -171,6 +171,7 @@ class ConstantMethod(VariableTracker):
     """A bound method of a constant: ``", ".join``."""
 
     __slots__ = ("receiver", "name")
+    receiver: VariableTracker
 
     def __init__(self, receiver: ConstantVariable, name: str) -> None:
         self.source = None

@@ -109,8 +109,8 @@ def mutable_objects(value: VariableTracker) -> Iterator[VariableTracker]:
     value = value.realize()
     kind = value.python_type()
     items = value.structure_items() if issubclass(kind, tuple) else None
-    if kind is types.MethodType:
-        items = [value.receiver]  # type: ignore[attr-defined]
+    if kind is types.MethodType and value.receiver is not None:
+        items = [value.receiver]
     if items is not None:
         for each in items:
             yield from mutable_objects(each)

@@ -95,8 +95,8 @@ def _check_hashable(tx: Translator, variable: VariableTracker) -> None:
 
 
 def _key_by_methods(tx: Translator, variable: VariableTracker) -> Any:
-    items = getattr(variable, "items", None)
-    if variable.python_type() is tuple and isinstance(items, list):
+    items = variable.structure_items() if variable.python_type() is tuple else None
+    if items is not None:
         return tuple([key_of(tx, item) for item in items])
     _check_hashable(tx, variable)
     method = variable.find_special(tx, "__hash__")

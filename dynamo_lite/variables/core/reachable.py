@@ -3,48 +3,52 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from dynamo_lite.records.side_effects import slots
-
-from .base import LazyVariable, VariableTracker
+from .base import VariableTracker
 
 
 class Holder:
     """A frame: a running one, or that of a suspended generator."""
 
-    def held(self) -> Iterable[Any]:
+    def children(self) -> Iterable[object]:
         """The values of its variables and its stack."""
         raise NotImplementedError
 
 
-def reachable_trackers(roots: Iterable[Any]) -> Iterator[VariableTracker]:
-    """All trackers that frames, trackers and containers of them reach, themselves included."""
-    waiting, seen = [*roots], set[int]()
-    while waiting:
-        each = waiting.pop()
-        if id(each) in seen:
-            continue
-        seen.add(id(each))
-        if isinstance(each, VariableTracker):
+def reachable(roots: Iterable[object]) -> Iterator[VariableTracker]:
+    """All trackers that frames, trackers and containers of them reach, themselves included, each once."""
+    seen = set[int]()
+    for each in references(roots):
+        if isinstance(each, VariableTracker) and id(each) not in seen:
+            seen.add(id(each))
             yield each
-        waiting += referents_of(each)
 
 
-_NOT_REFERENTS = frozenset({"value", "creator"})
-"""Slots of trackers with the real object, and with the frame that created a cell, which may have ended."""
+def references(roots: Iterable[object], enters: Callable[[object], bool] | None = None) -> Iterator[object]:
+    """The roots, then what they refer to, and so on: breadth-first, each object as often as it is referred to.
+
+    ``enters``: whether what an object refers to is reached through it.
+    """
+    level, seen = [*roots], set[int]()
+    while level:
+        yield from level
+        deeper: list[object] = []
+        for each in level:
+            if id(each) not in seen:
+                seen.add(id(each))
+                if enters is None or enters(each):
+                    deeper += _children_of(each)
+        level = deeper
+
+
 _SEQUENCES = frozenset(map(id, (list, tuple, deque)))
 
 
-def referents_of(each: Any) -> Iterable[Any]:
-    """What a tracker, a frame or a container of them refers to directly."""
-    if isinstance(each, LazyVariable):
-        return [each.realize()] if each.is_realized else ()
-    if isinstance(each, VariableTracker):
-        return [value for name, value in slots(each) if name not in _NOT_REFERENTS]
-    if isinstance(each, Holder):
-        return each.held()
+def _children_of(each: Any) -> Iterable[object]:
+    if isinstance(each, (VariableTracker, Holder)):
+        return each.children()
     if type(each) is dict:
         return [*each, *each.values()]
     return each if id(type(each)) in _SEQUENCES else ()  # by id: a metaclass may define equality of its classes

@@ -9,7 +9,6 @@ from dynamo_lite.variables.core.attributes import binds, class_attribute, guard_
 from dynamo_lite.variables.core.base import InvariantVariable, VariableTracker, wraps_type
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
-from dynamo_lite.variables.python.objects.user_object import builtin_value
 
 _Pair = collections.namedtuple("_Pair", "first second")
 _FIELD: type = type(_Pair.first)
@@ -28,7 +27,7 @@ wraps_type(_FIELD)(NamedTupleFieldVariable.by_identity)
 def _bind_field(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
     """The descriptor reads the item in C: it calls no ``__getitem__`` of the class."""
     index = raw.__reduce__()[1][0]
-    items = None if obj is None else builtin_value(obj)
+    items = None if obj is None else obj.builtin_part()
     if not isinstance(items, TupleVariable) or index >= len(items.items):
         return class_attribute(tx, owner, name, raw)
     guard_class_attribute(tx, owner, name, raw)

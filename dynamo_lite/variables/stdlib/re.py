@@ -24,7 +24,7 @@ from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.polyfills.recreation import advance_iterator
 from dynamo_lite.variables.python.containers.iterators import IteratorVariable
-from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, builtin_value
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 
 class PatternVariable(InvariantVariable):
@@ -53,7 +53,7 @@ class PatternVariable(InvariantVariable):
         given = args[0].realize() if args and name in _READ_ONLY else None
         text = given if isinstance(given, UserObjectVariable) and given.cls is not str else None
         if text is not None:  # its characters are read, no method is asked
-            args = [builtin_value(text), *args[1:]]
+            args = [text.builtin_part(), *args[1:]]
         if name == "scanner" or not all(map(tx.is_plain, [*args, *kwargs.values()])):
             unsupported(UnsupportedAttribute(self.describe(), name, "its arguments are not constant"))
         values = [tx.python_value(arg) for arg in args]

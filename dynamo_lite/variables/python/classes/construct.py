@@ -112,11 +112,10 @@ def construct_plain(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwar
     if value not in mro(kind):
         return instance
     init = tx.lookup(kind, "__init__")
-    payload = getattr(instance, "payload", None)
     if is_user_defined(init):
         _initialize(tx, bind(tx, init, "__init__", instance, kind), args, kwargs)
-    elif payload is not None or not isinstance(tx.lookup(value, "__new__"), _PYTHON_METHODS):
-        if not isinstance(payload, TupleVariable) and not issubclass(value, torch.Tensor):
+    elif instance.payload is not None or not isinstance(tx.lookup(value, "__new__"), _PYTHON_METHODS):
+        if not isinstance(instance.payload, TupleVariable) and not issubclass(value, torch.Tensor):
             instance.call_method(tx, "__init__", args, kwargs)
     return instance
 

@@ -20,6 +20,7 @@ class SuperVariable(VariableTracker):
     """``super(cls, receiver)``."""
 
     __slots__ = ("cls", "receiver")
+    receiver: VariableTracker
 
     def __init__(self, cls: type, receiver: VariableTracker) -> None:
         self.source = None

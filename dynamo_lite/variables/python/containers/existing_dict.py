@@ -89,7 +89,7 @@ class ExistingDictVariable(DictVariable):
         if self.is_whole:
             return super().setitem(tx, key, value)
         tx.effects.mutate(self)
-        if before is not None and hasattr(before, "value"):
+        if before is not None:
             tx.effects.check_deallocation([before.value])
         raw = key_of(tx, key)
         self.stored[raw] = (self.stored[raw][0] if raw in self.stored else key, value)

@@ -441,7 +441,7 @@ class DictViewVariable(VariableTracker):
             return self.of.contains(tx, item)
         if self.kind == "values":
             return any(tx.same_or_equal(each, item) for each in self.each(tx))
-        pair = getattr(item, "payload", None) or item
+        pair = item.builtin_part()
         if not isinstance(pair, TupleVariable) or len(pair.items) != 2:
             return False
         found = self.of.items.get(key_of(tx, pair.items[0]))

@@ -393,7 +393,7 @@ class MutableSequence(SequenceVariable):
         self._record_mutation(tx)
         if isinstance(items, SequenceVariable):
             self._add(list(items.items))
-        elif items.holds_items_in(self):
+        elif items.payload is self:
             self._add(list(self.items))
         else:
             for item in items.each_with_length_hint(tx) if self.kind is list else items.each(tx):

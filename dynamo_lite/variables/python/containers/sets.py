@@ -56,12 +56,6 @@ def _has_known_order(keys: Iterable[Any]) -> bool:
     return all(map(has_stable_hash, keys))
 
 
-def builtin_container(other: VariableTracker) -> VariableTracker:
-    """The builtin container inside of an instance of a user's subclass; other values are returned as they are."""
-    payload = getattr(other, "payload", None)
-    return other if payload is None else payload
-
-
 def _real(operand: SetVariable | Items) -> Any:
     """The keys in a real container."""
     if isinstance(operand, Items):
@@ -75,7 +69,7 @@ def _pairs(operand: SetVariable | Items) -> Iterable[tuple[Any, VariableTracker]
 
 def operand_of(tx: Translator, other: VariableTracker) -> SetVariable | Items:
     """The operand of a set's operation for any iterable."""
-    inner = builtin_container(other)
+    inner = other.builtin_part()
     if isinstance(inner, SetVariable):
         return inner
     if isinstance(other, DictVariable) and other.cls is dict:
@@ -285,7 +279,7 @@ class SetVariable(ContainerVariable):
 
     def _lookup(self, tx: Translator, item: VariableTracker) -> Any:
         """The key of an item that is searched or removed: CPython treats a set as a frozenset there."""
-        inner = builtin_container(item)
+        inner = item.builtin_part()
         return frozenset(inner.items) if isinstance(inner, SetVariable) else key_of(tx, item)
 
     def method_remove(self, tx: Translator, item: VariableTracker) -> VariableTracker:
@@ -310,7 +304,7 @@ class SetVariable(ContainerVariable):
 
     def method_update(self, tx: Translator, *others: VariableTracker) -> VariableTracker:
         for other in others:
-            if isinstance(builtin_container(other), (SetVariable, DictVariable)):
+            if isinstance(other.builtin_part(), (SetVariable, DictVariable)):
                 self._change(tx, set.update, other)
             else:
                 for item in other.each(tx):

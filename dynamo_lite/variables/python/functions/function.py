@@ -52,6 +52,9 @@ class CellVariable(VariableTracker):
     def python_type(self) -> type:
         return types.CellType
 
+    def children(self) -> Iterable[object]:
+        return (self.content,)  # the frame that created it may have ended
+
     def load(self) -> VariableTracker | None:
         """The content for a read by the program, None if the cell is empty."""
         content = self.content

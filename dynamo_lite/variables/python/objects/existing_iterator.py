@@ -116,12 +116,12 @@ class ContainerIterator(ExistingIterator):
 def _is_mutated(tx: Translator, container: Any) -> bool:
     """Whether the traced code has mutated a container, or the attributes of an object that has it as ``__dict__``."""
     known = tx.attempt.values.memo.get(id(container), (None, None))[1]
-    trackers = (known, getattr(known, "payload", None))
+    trackers = () if known is None else (known, known.payload)
     for tracker in tx.effects.written:
         if any(tracker is each for each in trackers):
             return True
         if type(container) is dict and not isinstance(tracker, ExistingIterator):
-            value = getattr(tracker, "value", None)
+            value = tracker.value
             if tracker.is_tensor or (value is not None and instance_dict(value) is container):
                 return True
     return tx.effects.wrote_global(container)

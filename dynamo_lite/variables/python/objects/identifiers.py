@@ -97,7 +97,7 @@ class IdVariable(_IdentifierVariable):
         obj = self.obj.realize()
         if isinstance(obj, ConstantVariable):
             return ConstantVariable(id(obj.value))
-        value, source = getattr(obj, "value", None), obj.source
+        value, source = obj.value, obj.source
         if source is None:
             is_invariant = obj.is_loaded_as_constant
         else:  # a local of another kind is often another object in the next call

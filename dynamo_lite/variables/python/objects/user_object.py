@@ -145,9 +145,6 @@ class UserObjectVariable(VariableTracker):
             raise NotConstant(self.describe())
         return self.payload.key()
 
-    def holds_items_in(self, container: VariableTracker) -> bool:
-        return self.payload is container
-
     def guard_key(self, tx: Translator) -> None:
         for name in ("__hash__", "__eq__"):
             tx.lookup(self.cls, name)
@@ -369,7 +366,7 @@ class UserObjectVariable(VariableTracker):
     def set_c_attribute(self, tx: Translator, name: str, value: VariableTracker) -> None:
         """``__class__`` can be assigned, as lazy modules do. Other descriptors in C break the graph."""
         value = value.realize()
-        cls = getattr(value, "value", None)
+        cls = value.value
         is_class = issubclass(value.python_type(), type) and isinstance(cls, type)
         if name != "__class__" or not is_class or self.payload is not None or self.is_new:
             return super().set_c_attribute(tx, name, value)
@@ -535,7 +532,7 @@ class UserObjectVariable(VariableTracker):
     ) -> VariableTracker | None:
         result = self.call_special(tx, method_of(symbol, "r" if reflected else ""), other)
         if result is None and isinstance(self.payload, ConstantVariable):
-            theirs = builtin_value(other)
+            theirs = other.builtin_part()
             if not isinstance(theirs, ConstantVariable):
                 return None
             return tx.binary(symbol, *((theirs, self.payload) if reflected else (self.payload, theirs)))
@@ -568,7 +565,7 @@ class UserObjectVariable(VariableTracker):
             equal = unless_refused(self.call_special(tx, "__eq__", other))
             return None if equal is None else ConstantVariable(not tx.truth(equal))
         if result is None and self.payload is not None:
-            theirs = builtin_value(other)
+            theirs = other.builtin_part()
             if not isinstance(self.payload, ConstantVariable):
                 return self.payload.compare(tx, symbol, theirs)
             return tx.compare(symbol, self.payload, theirs) if isinstance(theirs, ConstantVariable) else None
@@ -678,13 +675,6 @@ _CALLED_BY_C = (
     *("__len__", "__iter__", "__getitem__", "__contains__", "__lt__", "__getattribute__", "__complex__", "__trunc__"),
 )
 """Methods that C functions call on a number or string."""
-
-
-def builtin_value(variable: VariableTracker) -> VariableTracker:
-    """The payload of an instance of a class derived from a builtin type; other values as they are."""
-    if isinstance(variable, UserObjectVariable) and variable.payload is not None:
-        return variable.payload
-    return variable
 
 
 def instance_dict(value: Any) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ from dynamo_lite.variables.core.base import (
     LazyVariable,
     NotConstant,
     VariableTracker,
+    same_value,
     unsupported,
     wraps_if,
     wraps_type,
@@ -125,11 +126,7 @@ def _callers(tx: Translator) -> Iterator[Translator]:
 
 def _has_variable(frame: Any, value: VariableTracker) -> bool:
     values = (*frame.locals.values(), *(cell.content for cell in frame.cells.values() if cell.content is not None))
-    return any(
-        each is value or isinstance(each, LazyVariable) and each.is_realized and each.realize() is value
-        for each in values
-        if each is not None
-    )
+    return any(same_value(each, value) for each in values if each is not None)
 
 
 def _keeps_arguments(tx: Translator) -> bool:

@@ -34,7 +34,7 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.invariant_reads import is_read_later, mutable_objects, refuse_read
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.core.reachable import reachable_trackers
+from dynamo_lite.variables.core.reachable import reachable
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
@@ -93,9 +93,7 @@ class FunctionContext(VariableTracker):
         for part in mutable_objects(self.attrs[name]):
             if isinstance(part, TensorVariable):
                 continue
-            objects = [
-                each for each in reachable_trackers([part]) if not isinstance(each, (TensorVariable, LazyVariable))
-            ]
+            objects = [each for each in reachable([part]) if not isinstance(each, (TensorVariable, LazyVariable))]
             if any(each.source is not None and next(mutable_objects(each), None) is not None for each in objects):
                 refuse_read(f"ctx.{name}, a mutable object")
             tx.attempt.provenance.kept_on_ctx.append(KeptOnCtx(self.function, objects, tx.effects.count))
@@ -458,7 +456,7 @@ def _indices(values: Sequence[VariableTracker], chosen: Iterable[VariableTracker
 
 def _unwrap_once_differentiable(function: VariableTracker) -> tuple[VariableTracker, bool]:
     """The function that ``once_differentiable`` wraps, and whether it does."""
-    value = getattr(function, "value", None)
+    value = function.value
     wrapped = getattr(value, "__wrapped__", None)
     if not isinstance(value, types.FunctionType) or wrapped is None or value.__code__ is not _ONCE_DIFFERENTIABLE:
         return function, False

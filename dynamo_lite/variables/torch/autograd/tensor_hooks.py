@@ -159,7 +159,7 @@ def _is_torch_or_builtin(scope: GlobalScope, name: str) -> bool:
     variable = scope.load(name)
     if variable is None:
         return hasattr(builtins, name)
-    value = getattr(variable, "value", None)
+    value = variable.value
     return type(value) is types.ModuleType and value.__name__.partition(".")[0] == torch.__name__
 
 

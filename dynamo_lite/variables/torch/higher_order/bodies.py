@@ -17,7 +17,7 @@ from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.variables.core.base import InvariantVariable, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.core.reachable import reachable_trackers
+from dynamo_lite.variables.core.reachable import reachable
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.torch.contexts.torch_contexts import AUTOCAST_DEVICES
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
@@ -128,7 +128,7 @@ def trace_body(
     body.transform, body.runs_later = transform, later
     torch._C._set_grad_enabled(body.initial_grad_mode)
     with (
-        tx.effects.forbidden(set(reachable_trackers(outside))),
+        tx.effects.forbidden(set(reachable(outside))),
         _autocast_disabled() if later else contextlib.nullcontext(),
     ):
         output = run().realize()

@@ -77,5 +77,5 @@ def _refuse_storage_operators(tx: Translator, name: str, args: Args, kwargs: Kwa
 
 def refuse_array_storage(tx: Translator, value: VariableTracker, name: str) -> None:
     """Break the graph for a tensor whose storage in the graph isn't the one that it has in eager."""
-    if hasattr(value, "fake") and array_owner(tx.attempt, value) is not None:  # type: ignore[arg-type]
+    if value.is_tensor and array_owner(tx.attempt, value) is not None:  # type: ignore[arg-type]
         unsupported(NumpyStorage(name))

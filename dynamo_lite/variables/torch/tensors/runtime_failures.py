@@ -22,6 +22,7 @@ from dynamo_lite.variables.core.base import unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 from .mutated_arguments import OPERATORS
 
@@ -125,9 +126,9 @@ def _swallows(leave: Any) -> bool:
     """Whether an ``__exit__`` may swallow an error: ``suppress``, or a generator that is suspended in a ``try``."""
     if not isinstance(leave, MethodVariable):
         return False
-    if getattr(leave.function.realize(), "value", None) is contextlib.suppress.__exit__:
+    if leave.function.realize().value is contextlib.suppress.__exit__:
         return True
-    generator = getattr(leave.receiver, "attrs", {}).get("gen")
+    generator = leave.receiver.attrs.get("gen") if isinstance(leave.receiver, UserObjectVariable) else None
     return isinstance(generator, GeneratorVariable) and not generator.finished and _handles(generator.frame)
 
 

@@ -36,8 +36,7 @@ def specialize(symbols: Symbols, variables: Iterable[VariableTracker], seen: set
                 variable.rewrap()
         elif isinstance(real, TensorVariable):
             had_sizes |= _specialize_sizes(symbols, real.fake)
-        receiver = getattr(real, "receiver", None)
-        inner = [*(real.structure_items() or ()), *([] if receiver is None else [receiver])]
+        inner = [*(real.structure_items() or ()), *([] if real.receiver is None else [real.receiver])]
         had_sizes |= specialize(symbols, inner, seen)
     return had_sizes
 

@@ -393,6 +393,7 @@ class TensorMethod(VariableTracker):
     """A bound method of a tensor."""
 
     __slots__ = ("receiver", "name")
+    receiver: VariableTracker
 
     def __init__(self, receiver: TensorVariable, name: str) -> None:
         self.source = None
@@ -477,7 +478,7 @@ def _new(tx: Translator, tensor: TensorVariable, *args: VariableTracker, **kwarg
 
 def _type(tx: Translator, tensor: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     """``Tensor.type``. A legacy class (``torch.FloatTensor``) is passed by its name."""
-    if args and type(getattr(args[0], "value", None)) is type(torch.FloatTensor):
+    if args and type(args[0].value) is type(torch.FloatTensor):
         cls = args[0].as_constant()
         args = (ConstantVariable(f"{cls.__module__}.{cls.__name__}"), *args[1:])
     return record(tx, "call_method", "type", [tensor, *args], kwargs)

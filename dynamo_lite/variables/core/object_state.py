@@ -1,0 +1,66 @@
+"""Snapshots of what a tracker records of its object, by which mutations that change nothing are recognized."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from dynamo_lite.records.source import Source
+
+from .base import LazyVariable, VariableTracker, same_value, slot_values
+
+
+class ObjectState:
+    """What a tracker records of its object at this moment."""
+
+    def __init__(self, tracker: VariableTracker) -> None:
+        self._tracker = tracker
+        self._recorded = _recorded(tracker)
+
+    def is_current(self) -> bool:
+        """Whether the tracker still records the same."""
+        now = _recorded(self._tracker)
+        return len(now) == len(self._recorded) and all(map(_same, now, self._recorded))
+
+    def real_objects(self) -> Iterator[Any]:
+        """The pre-existing objects among the values that the object held."""
+        return (each.value for each in self._of_real_objects())
+
+    def dropped(self) -> Iterator[Source]:
+        """The sources of the pre-existing objects that it held and doesn't hold any more."""
+        kept = {id(each.known()) for each in ObjectState(self._tracker)._of_real_objects()}
+        for each in self._of_real_objects():
+            if each.source is not None and id(each.known()) not in kept:
+                yield each.source
+
+    def _of_real_objects(self) -> Iterator[VariableTracker]:
+        """Trackers of real objects. It may have user objects beside trackers, so no attribute of those is read."""
+        trackers = (each for each in self._recorded if issubclass(type(each), VariableTracker))
+        return (each for each in trackers if each.value is not None or isinstance(each, LazyVariable))
+
+
+def _recorded(tracker: VariableTracker) -> list[Any]:
+    found: list[Any] = []
+    for value in slot_values(tracker):
+        if type(value) is dict:  # isinstance would read `__class__` of user objects
+            found += [dict, *value, *value.values()]
+        elif type(value) in (list, deque):
+            found += [list, *value]
+        else:
+            found.append(value)
+    return found if tracker.payload is None else found + _recorded(tracker.payload)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two things that trackers record are one tracker or object, or equal numbers or strings."""
+    if one is other:
+        return True
+    kinds = type(one), type(other)
+    if all(issubclass(kind, VariableTracker) for kind in kinds):
+        return same_value(one, other)
+    return kinds[0] is kinds[1] and id(kinds[0]) in _COMPARED and bool(one == other)
+
+
+_COMPARED = frozenset(map(id, (str, int, bool)))
+"""By id: a metaclass may define equality of its classes."""
