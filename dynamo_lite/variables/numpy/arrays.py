@@ -40,6 +40,7 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import Model, models_raw
+from dynamo_lite.variables.core.structures import structure_leaves
 from dynamo_lite.variables.python.containers.iterators import GetItemIterator
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SliceVariable, TupleVariable
 from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
@@ -410,8 +411,7 @@ _CREATORS: frozenset[Any] = frozenset(
 
 
 def _has_array(variable: VariableTracker) -> bool:
-    variable = variable.realize()
-    return isinstance(variable, NdarrayVariable) or any(map(_has_array, variable.structure_items() or ()))
+    return any(isinstance(leaf, NdarrayVariable) for leaf in structure_leaves(variable))
 
 
 def _is_row_of_arrays(variable: VariableTracker) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -33,6 +33,7 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.registry import Model, models, models_if, models_raw
+from dynamo_lite.variables.core.structures import structure_leaves
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, TupleVariable
@@ -130,13 +131,9 @@ def _operators() -> dict[int, Any]:
 _OPERATORS = _operators()
 
 
-def holds_tensor(args: Any) -> bool:
+def holds_tensor(args: Iterable[VariableTracker]) -> bool:
     """Whether any argument is, or contains, a tensor."""
-    for arg in args:
-        arg = arg.realize()
-        if isinstance(arg, TensorVariable) or holds_tensor(arg.structure_items() or ()):
-            return True
-    return False
+    return any(isinstance(leaf, TensorVariable) for arg in args for leaf in structure_leaves(arg))
 
 
 def call_operator(target: Any) -> Model:

@@ -18,6 +18,7 @@ from dynamo_lite.variables.core.base import InvariantVariable, VariableTracker, 
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.reachable import reachable
+from dynamo_lite.variables.core.structures import map_structure, structure_leaves
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.torch.contexts.torch_contexts import AUTOCAST_DEVICES
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
@@ -154,34 +155,20 @@ def _autocast_disabled() -> Iterator[None]:
 
 def tensor_leaves(value: VariableTracker) -> list[TensorVariable]:
     """The tensors in a structure of containers and constants."""
-    return list(_tensor_leaves(value))
-
-
-def _tensor_leaves(value: VariableTracker) -> Iterator[TensorVariable]:
-    value = value.realize()
-    if isinstance(value, TensorVariable):
-        if value.has_torch_function:
-            unsupported(UnsupportedValue(value.describe(), "an operator's function can't take or return a subclass"))
-        yield value
-        return
-    items = value.structure_items()
-    if items is None and not isinstance(value, ConstantVariable):
-        unsupported(UnsupportedValue(value.describe(), "an operator's function can't take or return it"))
-    for item in items or ():
-        yield from _tensor_leaves(item)
+    found = []
+    for leaf in structure_leaves(value):
+        if isinstance(leaf, TensorVariable):
+            if leaf.has_torch_function:
+                unsupported(UnsupportedValue(leaf.describe(), "an operator's function can't take or return a subclass"))
+            found.append(leaf)
+        elif not isinstance(leaf, ConstantVariable):
+            unsupported(UnsupportedValue(leaf.describe(), "an operator's function can't take or return it"))
+    return found
 
 
 def replace_tensors(tx: Translator, value: VariableTracker, new: Iterator[VariableTracker]) -> VariableTracker:
     """A structure like ``value`` with other tensors, in the order of `tensor_leaves`."""
-    value = value.realize()
-    if isinstance(value, TensorVariable):
-        return next(new)
-    items = value.structure_items()
-    return (
-        value
-        if items is None
-        else value.with_structure_items(tx, iter([replace_tensors(tx, each, new) for each in items]))
-    )
+    return map_structure(tx, value, lambda leaf: next(new) if isinstance(leaf, TensorVariable) else leaf)
 
 
 def with_results(tx: Translator, output: VariableTracker, results: VariableTracker) -> VariableTracker:
@@ -191,9 +178,7 @@ def with_results(tx: Translator, output: VariableTracker, results: VariableTrack
 
 def all_tensors(value: VariableTracker) -> bool:
     """Whether a structure consists of tensors alone, without constants."""
-    value = value.realize()
-    items = value.structure_items()
-    return isinstance(value, TensorVariable) if items is None else all(map(all_tensors, items))
+    return all(isinstance(leaf, TensorVariable) for leaf in structure_leaves(value))
 
 
 def same_structure(one: VariableTracker, other: VariableTracker) -> bool:

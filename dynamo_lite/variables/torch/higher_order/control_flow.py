@@ -7,7 +7,7 @@ eager, torch compiles these functions and raises where it can't. So a call that 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 import torch
@@ -23,6 +23,7 @@ from dynamo_lite.runtime.shared_memory import memory_of
 from dynamo_lite.variables.core.base import Args, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.core.structures import map_structure, structure_leaves
 from dynamo_lite.variables.python.containers.sequences import SequenceVariable, TupleVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
@@ -143,10 +144,10 @@ def _while_loop(
         def run() -> VariableTracker:
             return tx.call(function, [_iteration_value(tx, each) for each in carried], {})
 
-        return trace_body(tx, run, [function], _flatten)
+        return trace_body(tx, run, [function], lambda output: list(structure_leaves(output)))
 
     condition, body = trace(cond_fn), trace(body_fn)
-    results = _flatten(body.output)
+    results = list(structure_leaves(body.output))
     if not _is_truth(condition.output) or len(results) != len(carried) or not all(map(_is_carried, results)):
         _refuse(name, "its functions must return a truth value, and new values of what it carries")
     for each in (condition, body):
@@ -155,7 +156,8 @@ def _while_loop(
     shared, picks = _shared_operands([condition, body])
     arguments = [condition, body, *picks, TupleVariable(carried), shared]
     final = record(tx, "call_function", graph_functions.while_loop, arguments, {})
-    return _unflatten(tx, body.output, iter(_flatten(final)))
+    leaves = structure_leaves(final)
+    return map_structure(tx, body.output, lambda _: next(leaves))
 
 
 def _is_carried(value: VariableTracker) -> bool:
@@ -167,22 +169,6 @@ def _iteration_value(tx: Translator, carried: VariableTracker) -> VariableTracke
     if isinstance(carried, TensorVariable):
         return body_parameters(tx, [carried.fake.clone()])[0]
     return tx.make(tx.graph.body_integer_input())
-
-
-def _flatten(value: VariableTracker) -> list[VariableTracker]:
-    """The leaves of a structure of containers, in the order of `tensor_leaves`."""
-    value = value.realize()
-    items = value.structure_items()
-    return [value] if items is None else [leaf for item in items for leaf in _flatten(item)]
-
-
-def _unflatten(tx: Translator, value: VariableTracker, leaves: Iterator[VariableTracker]) -> VariableTracker:
-    """A structure like ``value`` with other leaves."""
-    value = value.realize()
-    items = value.structure_items()
-    if items is None:
-        return next(leaves)
-    return value.with_structure_items(tx, iter([_unflatten(tx, item, leaves) for item in items]))
 
 
 def _is_truth(value: VariableTracker) -> bool:
