@@ -1,8 +1,7 @@
 """Models of callables: how a call of each known builtin function, class or class method is traced.
 
 A model is written as a function of trackers, ``model(tx, a, b, *, key=None)``, and registered by a decorator. Rooms
-above (`python`, `torch`, `stdlib`, `numpy`) fill the tables as `kinds` imports them. The services at the end are
-functions that this room and its neighbours call and a room above implements.
+above (`python`, `torch`, `stdlib`, `numpy`) fill the tables as `kinds` imports them.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _CALLS: dict[int, tuple[Any, Model]] = {}
 _CLOSURES: dict[int, tuple[Any, ClosureModel]] = {}
 _CLASS_METHODS: dict[tuple[type, str], Callable[..., VariableTracker]] = {}
-_SERVICES: dict[str, Callable[..., Any]] = {}
 _RULES: list[Callable[[Any], Model | None]] = []
 
 
@@ -102,43 +100,3 @@ def class_method(cls: type, name: str) -> Callable[..., VariableTracker] | None:
         if found is not None:
             return found
     return _CLASS_METHODS.get((type, name))
-
-
-# -- services ----------------------------------------------------------------------------------------------------------
-
-
-def provides(name: str) -> Callable[[_Function], _Function]:
-    """Implement one of the services below."""
-
-    def register(fn: _Function) -> _Function:
-        _SERVICES[name] = fn
-        return fn
-
-    return register
-
-
-def to_array(tx: Translator, tensor: Any) -> VariableTracker | None:
-    """``tensor.numpy()``; None if numpy isn't installed."""
-    service = _SERVICES.get("to_array")
-    return None if service is None else service(tx, tensor)
-
-
-def become_created_leaf(tx: Translator, tensor: Any) -> bool:
-    """Create a tensor before the graph, as a leaf that requires gradients from here on. False if that isn't possible or
-    isn't needed."""
-    return _SERVICES["become_created_leaf"](tx, tensor)
-
-
-def wrapper_result(tx: Translator, node: Any, fake: Any) -> VariableTracker:
-    """The tracker of an operator's result that is an instance of a wrapper subclass."""
-    return _SERVICES["wrapper_result"](tx, node, fake)
-
-
-def try_replace_data(tx: Translator, tensor: Any, data: Any, cls: type) -> bool:
-    """Trace ``tensor.data = data`` of a leaf, which becomes an instance of ``cls``. False if that isn't possible."""
-    return _SERVICES["try_replace_data"](tx, tensor, data, cls)
-
-
-def dispatch_torch_function(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-    """Call a function of torch by the ``__torch_function__`` of its arguments' classes."""
-    return _SERVICES["dispatch_torch_function"](tx, target, args, kwargs)

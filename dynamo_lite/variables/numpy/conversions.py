@@ -14,8 +14,8 @@ from dynamo_lite.runtime.graph_functions import from_numpy_written
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load, Translator
-from dynamo_lite.variables.core.registry import find_model, models, models_raw, provides
-from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
+from dynamo_lite.variables.core.registry import find_model, models, models_raw
+from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable, record
 
 from .arrays import NdarrayVariable
 from .node_targets import numpy_dtype
@@ -125,9 +125,8 @@ _model_conversion(torch.as_tensor, False)
 _model_conversion(torch.asarray, False)
 
 
-@provides("to_array")
-def array_of(tx: Translator, tensor: TensorVariable) -> VariableTracker:
-    """``tensor.numpy()``."""
+def _to_numpy(tx: Translator, tensor: TensorVariable, force: VariableTracker | None = None) -> VariableTracker:
+    """``tensor.numpy()``. With ``force`` it does more only where the graph breaks."""
     fake = tensor.fake
     if fake.requires_grad or fake.device.type != "cpu":
         unsupported(TensorToNumpy("it requires gradients" if fake.requires_grad else f"it is on {fake.device}"))
@@ -138,3 +137,6 @@ def array_of(tx: Translator, tensor: TensorVariable) -> VariableTracker:
     except TypeError:
         unsupported(TensorToNumpy(f"numpy has no {fake.dtype}"))
     return NdarrayVariable(tensor)
+
+
+METHODS["numpy"] = _to_numpy

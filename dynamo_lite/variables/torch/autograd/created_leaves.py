@@ -18,8 +18,9 @@ from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.core.registry import models, provides
+from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.torch.tensors.fake_computation import compute
+from dynamo_lite.variables.torch.tensors.services import become_created_leaf
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 _EMPTY: dict[type, Callable[..., torch.Tensor]] = {
@@ -54,7 +55,6 @@ def _create_leaf(
     return leaf
 
 
-@provides("try_replace_data")
 def try_replace_data(tx: Translator, tensor: TensorVariable, data: TensorVariable, cls: type) -> bool:
     """Trace ``tensor.data = data`` for a leaf, whose class becomes ``cls``. Returns False if that isn't possible."""
     aliases = created_aliases(tx, data.fake)
@@ -202,9 +202,8 @@ def spans_storage(tx: Translator, fake: torch.Tensor) -> bool:
     return bool(fake.untyped_storage().nbytes() == needed)
 
 
-@provides("become_created_leaf")
+@become_created_leaf.implementation
 def _become_made(tx: Translator, tensor: TensorVariable) -> bool:
-    """Let a created tensor be a leaf that requires gradients. Returns False if that isn't possible or needed."""
     if not tx.attempt.restart_facts.leaves_before:
         return False
     leaf = _create_leaf(tx, tensor, torch.Tensor, True, in_place=True)

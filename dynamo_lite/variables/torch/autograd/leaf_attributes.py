@@ -17,11 +17,11 @@ from dynamo_lite.runtime.shared_memory import memory_of
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.core.registry import become_created_leaf, try_replace_data
 from dynamo_lite.variables.torch.tensors.fake_computation import compute
+from dynamo_lite.variables.torch.tensors.services import become_created_leaf
 from dynamo_lite.variables.torch.tensors.tensor import ATTRIBUTES, METHODS, SETTERS, TensorVariable, record
 
-from .created_leaves import created_aliases
+from .created_leaves import created_aliases, try_replace_data
 
 
 def _grad(tx: Translator, tensor: TensorVariable) -> VariableTracker:

@@ -31,10 +31,11 @@ from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
 from dynamo_lite.variables.core.formatting import call_text_method
 from dynamo_lite.variables.core.operator_symbols import method_of
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.core.registry import Model, models, models_if, provides
+from dynamo_lite.variables.core.registry import Model, models, models_if
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, TupleVariable
 from dynamo_lite.variables.torch.contexts.torch_contexts import ContextVariable
+from dynamo_lite.variables.torch.tensors.services import dispatch_torch_function
 from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorMethod, TensorVariable, record, wrap_as_input
 
 _TENSOR = torch.Tensor
@@ -209,7 +210,7 @@ def instances(args: Args) -> list[Any]:
     return [each for arg in args for each in arg.realize().overloaded_arguments()]
 
 
-@provides("dispatch_torch_function")
+@dispatch_torch_function.implementation
 def call_torch_function(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Call ``target``, or the method of that name, by the ``__torch_function__`` of an argument's class."""
     owners = {each.cls for each in instances([*args, *kwargs.values()])}

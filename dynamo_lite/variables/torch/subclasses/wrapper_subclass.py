@@ -43,11 +43,11 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.overwritten_attributes import slot_is_bound
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.core.registry import provides
 from dynamo_lite.variables.python.containers.sequences import SizeVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, unmodeled_c_base
 from dynamo_lite.variables.torch.functions.torch_function import SubclassVariable
 from dynamo_lite.variables.torch.tensors.fake_computation import compute
+from dynamo_lite.variables.torch.tensors.services import wrapper_result
 from dynamo_lite.variables.torch.tensors.tensor import (
     ATTRIBUTES,
     OPERATOR_ATTRIBUTES,
@@ -460,7 +460,7 @@ def _layout(leaf: torch.Tensor) -> tuple[Any, ...]:
     return memory_of(leaf), leaf.size(), leaf.stride(), leaf.storage_offset(), leaf.dtype
 
 
-@provides("wrapper_result")
+@wrapper_result.implementation
 def _wrapper_result(tx: Translator, node: Any, fake: torch.Tensor) -> VariableTracker:
     cls = type(fake)
     tx.attempt.has_wrappers = True

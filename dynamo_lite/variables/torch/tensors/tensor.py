@@ -52,7 +52,6 @@ from dynamo_lite.variables.core.deferred_text import text_of_tensor
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE
 from dynamo_lite.variables.core.overwritten_attributes import record_dropped_item
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.core.registry import become_created_leaf, dispatch_torch_function, to_array, wrapper_result
 from dynamo_lite.variables.python.containers.sequences import (
     ListVariable,
     NamedTupleVariable,
@@ -68,9 +67,10 @@ from .fake_computation import compute_with_symbols, operator_name
 from .mutated_arguments import OPERATORS, check_mutated, mutated_by_schema, tensors_in, version
 from .operator_warnings import run_capturing_warnings
 from .runtime_failures import check_cast, check_failure, check_index, check_overlap, check_write, may_fail
+from .services import become_created_leaf, dispatch_torch_function, wrapper_result
 
 DATA_METHODS = frozenset(
-    {"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__", "__repr__"}
+    {"item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__", "__repr__"}
     | {"__str__", "__format__", "equal", "allclose", "is_nonzero"}
 )
 """Methods that read the data."""
@@ -203,11 +203,7 @@ class TensorVariable(VariableTracker):
         return record(tx, "call_method", name, [self, *args], kwargs)
 
     def _value(self, tx: Translator, name: str, args: Args) -> VariableTracker:
-        if name == "numpy" and not args:
-            array = to_array(tx, self)
-            if array is not None:
-                return array
-        if args or name in ("numpy", "__array__", "__repr__", "__str__", "__format__"):
+        if args or name in ("__array__", "__repr__", "__str__", "__format__"):
             unsupported(DataDependentValue(f"Tensor.{name}()"))
         if name in _SCALARS and self._is_captured:
             number = self._item(tx)
@@ -484,7 +480,13 @@ def _type(tx: Translator, tensor: TensorVariable, *args: VariableTracker, **kwar
     return record(tx, "call_method", "type", [tensor, *args], kwargs)
 
 
+def _to_numpy(tx: Translator, tensor: TensorVariable, *args: Any, **kwargs: Any) -> VariableTracker:
+    """``Tensor.numpy`` without numpy. The rooms of numpy's arrays have another."""
+    unsupported(DataDependentValue("Tensor.numpy()"))
+
+
 METHODS: dict[str, Callable[..., VariableTracker]] = {
+    "numpy": _to_numpy,
     "type": _type,
     "new": _new,
     "storage_offset": _storage_offset,
