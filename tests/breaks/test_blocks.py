@@ -243,18 +243,6 @@ def after_except_nothing_is_being_handled(x, s):
 
 
 @place(graphs=2, operators=2)
-def in_else_of_try(x, s):
-    try:
-        y = x + 1
-    except ValueError:
-        y = x - 1
-    else:
-        CUT
-        y = y * 2
-    return y
-
-
-@place(graphs=2, operators=2)
 def in_finally(x, s):
     log = []
     try:

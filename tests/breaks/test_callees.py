@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 import warnings
 
@@ -197,24 +196,6 @@ def in_a_with_of_the_caller(x, s):
     with torch.no_grad():
         z, enabled = callee(y)
     return z * 3, enabled, torch.is_grad_enabled()
-
-
-@place(graphs=2, operators=3)
-def in_a_decorated_function(x, s):
-    def decorated(fn):
-        @functools.wraps(fn)
-        def wrapper(*args, **kwargs):
-            return fn(*args, **kwargs)
-
-        return wrapper
-
-    @decorated
-    def callee(v, k=2):
-        w = v * k
-        CUT
-        return w + 1
-
-    return callee(x, k=3) * 2
 
 
 @place(graphs=(3, 4), breaks=(2, 3), operators=4, build=True)

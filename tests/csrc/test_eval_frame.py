@@ -14,8 +14,6 @@ import pytest
 from dynamo_lite import _C, exc
 from frames import By, define, on_thread, owned, tree
 
-LATER = sys.version_info >= (3, 12)
-
 
 def plain(x=1):
     """Add one."""
@@ -77,22 +75,6 @@ def make(n):
     held, closure = _C.Wrapped(again, owner)(6)
     assert (held, closure()) == ([6, 2], (6, 2))
     assert asked.seen == ["fn"]
-
-
-def test_methods_and_defaults():
-    class Thing:
-        def fn(self, x=4):
-            return x
-
-        def new(self, x=0):
-            return self, x
-
-    call = _C.Wrapped(Thing.fn, owned({Thing.fn: Thing.new})[0])
-    Thing.call = call
-    thing = Thing()
-    for _ in range(2):
-        assert thing.call() == (thing, 4)
-        assert call(thing, x=7) == (thing, 7)
 
 
 def test_the_entry_that_held_last_is_tried_first():

@@ -278,41 +278,6 @@ def test_functions_that_change() -> None:
     probe(namespace, look)
 
 
-def test_a_dict_of_which_only_items_are_guarded() -> None:
-    inner = {"n": 1}
-    outer = {"inner": inner}
-
-    def look(p: Probe) -> None:
-        p.demand(p.at(("dict_item", "inner"), ("dict_item", "n")), "equals", 1)
-        assert p.holds()
-        inner["n"] = 2
-        assert not p.holds()
-        inner["n"] = 1
-        assert p.holds()
-        inner["other"] = 1
-        assert p.holds()
-        del inner["n"]
-        assert not p.holds()
-
-    probe({"outer": outer}["outer"], look)
-
-
-def test_order_of_entries_and_positions() -> None:
-    items = {"a": 1, "b": 2}
-
-    def look(p: Probe) -> None:
-        p.demand(p.argument, "dict_keys", ("a", "b"))
-        p.demand(p.at(("dict_value", 0)), "equals", 1)
-        p.demand(p.at(("dict_key", 1)), "equals", "b")
-        assert p.holds()
-        items["a"] = items.pop("a")
-        assert not p.holds()
-        items["b"] = items.pop("b")
-        assert p.holds()
-
-    probe(items, look)
-
-
 # -- who keeps what alive -------------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Builtins, iterators of itertools, and constants that must be told apart."""
+"""Builtins, and constants that must be told apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists, tuples, deques, strings, bytes and ranges with their methods; iterators; sharing and identity."""
+"""Lists, tuples, deques and sets with their methods; slices; iterators; sharing and identity."""
 
 from __future__ import annotations
 

@@ -19,13 +19,6 @@ def cause(x, error):
     return x + 1, error.__suppress_context__, error.tag
 
 
-def cause_and_shown_context(x, error):
-    error.__suppress_context__ = False
-    error.__cause__ = KeyError("other")
-    error.__suppress_context__ = False
-    return x + 1, error.__suppress_context__
-
-
 def cause_after_it_was_shown(x, error):
     error.__suppress_context__ = False
     error.__cause__ = KeyError("other")
@@ -55,7 +48,6 @@ def linked_to_what_is_none(x, error):
 PROGRAMS = [
     context,
     cause,
-    cause_and_shown_context,
     cause_after_it_was_shown,
     none_of_them,
     raised_after_it_was_linked,

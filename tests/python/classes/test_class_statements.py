@@ -1,5 +1,5 @@
 """``class`` statements in a compiled function: the graph breaks there, CPython creates the class, and the rest is
-captured. Closures, bases, metaclasses and decorators are as in eager."""
+captured. Closures, bases and metaclasses are as in eager."""
 
 from __future__ import annotations
 
@@ -40,19 +40,6 @@ class Meta(type):
         made = super().__call__(*args)
         made.called = True
         return made
-
-
-@program(graphs=1, breaks=2)
-def two_classes_of_one_statement_are_different(x, n):
-    def make(k):
-        class Thing:
-            number = k
-
-        return Thing
-
-    one, two = make(1), make(2)
-    CUT
-    return x + one.number, one is two, isinstance(one(), two), isinstance(one(), one), two.number
 
 
 @program(graphs=1, breaks=1)
@@ -181,14 +168,6 @@ def class_in_a_loop(x, n):
         CUT
         out.append(Thing().apply(x))
     return out
-
-
-@program(graphs=1, breaks=1)
-def class_made_by_type(x, n):
-    Thing = type("Thing", (Base,), {"extra": n, "method": lambda self: self.x + self.extra})
-    thing = Thing(x)
-    CUT
-    return thing.method(), Thing.__name__, thing.scaled(2)
 
 
 @program(graphs=1, breaks=1)

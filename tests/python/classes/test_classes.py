@@ -1,4 +1,4 @@
-"""Descriptors and attribute hooks, slots, methods, construction, copying, weak references, finalizers."""
+"""Descriptors and attribute hooks, slots, methods, construction."""
 
 from __future__ import annotations
 
@@ -221,15 +221,6 @@ def class_and_static_methods(x, n):
     b = a.make(x)
     CUT
     return a.bound(), MoreMethods.twice(x), a.twice(x), type(b).__name__, Methods.bound(a), MoreMethods.count
-
-
-@program()
-def bound_methods_as_values(x, n):
-    m = Methods(x)
-    f = m.bound
-    m.x = x * 5
-    CUT
-    return f(), f == m.bound, f is m.bound, f.__self__ is m, f.__name__, Methods.bound is Methods.bound
 
 
 class NewOnly:

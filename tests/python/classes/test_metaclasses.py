@@ -1,4 +1,4 @@
-"""Metaclasses, abstract classes, protocols, classes that are containers."""
+"""Metaclasses, abstract classes, classes that are containers."""
 
 from __future__ import annotations
 

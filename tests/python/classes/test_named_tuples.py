@@ -49,23 +49,6 @@ def instance_and_class_escape(x, n):
     return x + 1, point, Point, point.c, Point._field_defaults, point._asdict(), made, repr(made), Point.__match_args__
 
 
-@program(graphs=None, recompiles=True)
-def derived_inside(x, n):
-    class Point(collections.namedtuple("Point", "a b")):
-        __slots__ = ()
-
-        def total(self):
-            return self.a + self.b
-
-    class Loose(Point):
-        pass
-
-    loose = Loose(x, n)
-    loose.extra = 2
-    CUT
-    return Point(x, n).total(), loose.total() * loose.extra, loose, Loose._make([1, 2])
-
-
 @program()
 def fields_that_a_class_hides(x, n):
     CUT

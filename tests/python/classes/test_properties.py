@@ -1,4 +1,4 @@
-"""Classes that derive from ``property``: found and made inside, in classes and by themselves."""
+"""Classes that derive from ``property``, and what distributions compute lazily by their own."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Objects of user classes: attributes, descriptors, construction, inheritance, dataclasses."""
+"""Objects of user classes: attributes, construction, inheritance, containers."""
 
 from __future__ import annotations
 
 import abc
-import types
 
 import pytest
 import torch
@@ -266,36 +265,6 @@ def test_protocol_methods():
         return b[1] * 2, seen, {b: 1}[Bag([])]
 
     check(fn, tensor(2), graphs=(1, 4))
-
-
-def test_class_attributes_and_their_change():
-    class Counter:
-        total = 0
-
-        @classmethod
-        def bump(cls):
-            cls.total += 1
-            return cls.total
-
-    def build():
-        Counter.total = 0
-
-        def fn(x):
-            return x + Counter.bump(), Counter.total
-
-        return fn
-
-    check(build, tensor(2), build=True, recompiles=True, graphs=(1, 3))
-
-
-def test_simple_namespace_and_module_attributes():
-    space = types.SimpleNamespace(a=2, b=None)
-
-    def fn(x, s):
-        s.b = x + s.a
-        return s.b * torch.pi, vars(s)["a"], torch.nn.functional.__name__
-
-    check(fn, tensor(2), space, graphs=(0, 2))
 
 
 def test_dict_of_an_object():

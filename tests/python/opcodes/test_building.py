@@ -1,4 +1,4 @@
-"""Building, unpacking, slicing, comprehensions and format strings."""
+"""Building, unpacking, slicing and comprehensions."""
 
 from __future__ import annotations
 

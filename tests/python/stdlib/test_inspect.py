@@ -219,22 +219,6 @@ def the_classes_of_collections_abc(x, items):
     )
 
 
-@programs(tensor(2), 3)
-def a_simple_namespace(x, n):
-    made = types.SimpleNamespace(a=x, n=n)
-    made.b = made.a * made.n
-    made.n += 1
-    del made.a
-    return (
-        made.b,
-        made.n,
-        hasattr(made, "a"),
-        vars(made)["n"],
-        made,
-        made == types.SimpleNamespace(b=made.b, n=4) if n == 99 else None,
-    )
-
-
 @programs(tensor(2), types.SimpleNamespace(scale=2, deep=types.SimpleNamespace(bias=1)))
 def a_simple_namespace_from_outside(x, options):
     options.used = True

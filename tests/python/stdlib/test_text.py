@@ -1,4 +1,4 @@
-"""Text: methods of str and bytes, the modules string, re, textwrap, json on known values."""
+"""Text: methods of str and bytes, the modules string, re, json on known values."""
 
 from __future__ import annotations
 
