@@ -30,7 +30,7 @@ from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.object_state import ObjectState
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, instance_dict
-from dynamo_lite.variables.torch.tensors.defaults import DefaultSetting
+from dynamo_lite.variables.torch.tensors.defaults import DefaultDtype
 
 from .outer_graph import OuterGraph
 
@@ -302,7 +302,7 @@ def _refuse_losses(attempt: Attempt) -> None:
         raise Unsupported(EffectOfExport(f"the global {name}"), effects.places[scope, name])
     if attempt.torch_state.final_grad_mode != attempt.torch_state.initial_grad_mode:
         raise Unsupported(EffectOfExport("torch's grad mode"))
-    if any(isinstance(each, DefaultSetting) and each.is_left for each in attempt.torch_state.contexts):
+    if any(isinstance(each, DefaultDtype) and each.is_left for each in attempt.torch_state.contexts):
         raise Unsupported(EffectOfExport("torch's default dtype or device"))
     if attempt.graph.handled_failure:
         why = "it may fail on the data, and a handler of the program's would run then"

@@ -1,8 +1,8 @@
-"""``torch.set_default_dtype`` and ``torch.set_default_device`` called by the program.
+"""``torch.set_default_dtype`` called by the program.
 
 While tracing, the default is really set, until the attempt ends. The graph runs under the default from before, because
-a backend that compiles it may read the default too. So the graph's operators get the dtype and device that they would
-have taken as explicit arguments, and the new default is set after the graph.
+a backend that compiles it may read the default too. So the graph's operators get the dtype that they would have taken
+as an explicit argument, and the new default is set after the graph.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import torch
 from torch.utils._device import _device_constructors
 
 from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedOperation
-from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
@@ -23,22 +22,15 @@ from dynamo_lite.variables.core.registry import models
 from .mutated_arguments import tensors_in
 
 
-class DefaultSetting:
-    """A default that the program set. It is one of the attempt's contexts, and is replayed after the graph."""
+class DefaultDtype:
+    """The default dtype that the program set. It is one of the attempt's contexts, and is replayed after the graph."""
 
-    ends_with_graph = True
-
-    def __init__(self, setter: Callable[[Any], None], before: Any, replayed: Callable[[Any], None]) -> None:
-        self.setter = setter
-        self.before = before
-        self.now = before
-        self.replayed = replayed
-
-    def leave_graph(self, graph: GraphBuilder) -> None:
-        """The graph has no node for it."""
+    def __init__(self, now: torch.dtype) -> None:
+        self.before = torch.get_default_dtype()
+        self.now = now
 
     def leave(self) -> None:
-        self.setter(self.before)
+        torch._C._set_default_dtype(self.before)
 
     @property
     def is_left(self) -> bool:
@@ -47,31 +39,29 @@ class DefaultSetting:
 
     def replay(self, cg: Codegen) -> None:
         if self.is_left:
-            cg.call(self.replayed, [lambda: cg.load_const(self.now)])
+            cg.call(torch._C._set_default_dtype, [lambda: cg.load_const(self.now)])
             cg.pop_top()
-
-
-def _setting(
-    tx: Translator, setter: Callable[[Any], None], before: Any, replayed: Callable[[Any], None]
-) -> DefaultSetting:
-    for each in tx.attempt.torch_state.contexts:
-        if isinstance(each, DefaultSetting) and each.setter is setter:
-            return each
-    created = DefaultSetting(setter, before, replayed)
-    tx.effects.note(created)
-    tx.attempt.torch_state.contexts.append(created)
-    return created
 
 
 @models(torch._C._set_default_dtype)
 def _set_default_dtype(tx: Translator, dtype: VariableTracker) -> VariableTracker:
-    setter = torch._C._set_default_dtype
-    wanted, before = tx.python_value(dtype), torch.get_default_dtype()
     if tx.effects.in_body:
         unsupported(UnknownCall("torch.set_default_dtype()", "it is called in a function that an operator runs"))
-    tx.fold(setter, (wanted,))
-    _setting(tx, setter, before, setter).now = wanted
+    contexts = tx.attempt.torch_state.contexts
+    setting = DefaultDtype(tx.python_value(dtype))
+    tx.fold(torch._C._set_default_dtype, (setting.now,))
+    for each in contexts:
+        if isinstance(each, DefaultDtype):
+            each.now = setting.now
+            return ConstantVariable(None)
+    tx.effects.note(setting)
+    contexts.append(setting)
     return ConstantVariable(None)
+
+
+@models(torch.set_default_device)
+def _set_default_device(tx: Translator, device: VariableTracker) -> VariableTracker:
+    unsupported(UnknownCall("torch.set_default_device()", "the graph's operators are given their devices"))
 
 
 def explicit_dtype(
@@ -103,22 +93,3 @@ def explicit_dtype(
         return results[0].dtype
     name = getattr(target, "__name__", target)
     unsupported(UnsupportedOperation(f"{name}(), whose result depends on the default dtype,", "its arguments"))
-
-
-def _set_device(device: torch.device | None) -> None:
-    torch.set_default_device(device)
-
-
-@models(torch.set_default_device)
-def _set_default_device(tx: Translator, device: VariableTracker) -> VariableTracker:
-    wanted = tx.python_value(device)
-    mode = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
-    has_context = any(not isinstance(each, DefaultSetting) for each in tx.attempt.torch_state.contexts)
-    if has_context or tx.effects.in_body or torch._C._len_torch_function_stack() > (mode is not None):
-        unsupported(UnknownCall("torch.set_default_device()", "it is called inside another context of torch"))
-    setting = _setting(tx, _set_device, None if mode is None else mode.device, torch.set_default_device)
-    if wanted is None and setting.before is not None:  # in another call, a `with` block may have set it
-        unsupported(UnknownCall("torch.set_default_device()", "the default that None restores is not known"))
-    tx.fold(torch.set_default_device, (wanted,))
-    setting.now = wanted
-    return ConstantVariable(None)
