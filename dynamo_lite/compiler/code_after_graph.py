@@ -63,9 +63,6 @@ def _end_contexts(attempt: Attempt, stack: list[VariableTracker]) -> None:
     for value in reversed(stack):
         if isinstance(value, ExitVariable) and isinstance(value.context, GraphContextVariable) and not value.called:
             value.context.leave_graph(attempt.graph)
-    for context in reversed(attempt.torch_state.contexts):
-        if context.ends_with_graph:
-            context.leave_graph(attempt.graph)
 
 
 def _check_inputs_are_separate(attempt: Attempt) -> None:

@@ -23,12 +23,11 @@ import torch.fx
 from torch.amp import autocast_mode
 
 from dynamo_lite.records.graph import forget_source_with
-from dynamo_lite.runtime.graph_functions import enter_sdpa_kernel, exit_sdpa_kernel, leave_autocast, return_to_autocast
+from dynamo_lite.runtime.graph_functions import enter_sdpa_kernel, exit_sdpa_kernel
 
 _LEAVES: dict[Any, Callable[..., Any]] = {
     autocast_mode._enter_autocast: autocast_mode._exit_autocast,
     enter_sdpa_kernel: exit_sdpa_kernel,
-    leave_autocast: return_to_autocast,
 }
 """What enters a region that may be cut, and what leaves it."""
 

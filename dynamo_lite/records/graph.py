@@ -31,7 +31,6 @@ from dynamo_lite.runtime.graph_functions import (
     gradients,
     hook,
     leaf_of,
-    leave_autocast,
     module_inputs,
     module_outputs,
     parameter_of,
@@ -57,7 +56,6 @@ from .subgraphs import Body
 
 _STATE_CHANGERS = frozenset(
     {torch._C._set_grad_enabled, autocast_mode._enter_autocast, grad_mode._enter_inference_mode, enter_sdpa_kernel}
-    | {leave_autocast}
 )
 
 

@@ -135,27 +135,6 @@ def exit_sdpa_kernel(entered: Any) -> None:
     attention._sdpa_kernel(*entered)
 
 
-def leave_autocast(device: str, dtype: torch.dtype, enabled: bool, cache_enabled: bool) -> Any:
-    """Exit a ``torch.autocast`` that was entered before the graph. Returns the argument of `return_to_autocast`."""
-    now = torch.get_autocast_dtype(device), torch.is_autocast_enabled(device), torch.is_autocast_cache_enabled()
-    if torch.autocast_decrement_nesting() == 0:
-        torch.clear_autocast_cache()
-    _set_autocast(device, dtype, enabled, cache_enabled)
-    return device, *now
-
-
-def return_to_autocast(left: Any) -> None:
-    """Undo `leave_autocast`."""
-    torch.autocast_increment_nesting()
-    _set_autocast(*left)
-
-
-def _set_autocast(device: str, dtype: torch.dtype, enabled: bool, cache_enabled: bool) -> None:
-    torch.set_autocast_enabled(device, enabled)
-    torch.set_autocast_dtype(device, dtype)
-    torch.set_autocast_cache_enabled(cache_enabled)
-
-
 def enter_record_function(name: str, args: str | None) -> Any:
     """Enter a ``record_function``. Returns the argument of `exit_record_function`. Does nothing while a compiler traces
     the graph, as the operators that it generates are others."""

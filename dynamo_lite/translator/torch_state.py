@@ -8,22 +8,14 @@ from typing import Any, Protocol
 
 import torch
 
-from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.variables.python.objects.user_object import overrides_torch_function
 
 
 class EnteredContext(Protocol):
     """A context manager that is entered for real while tracing."""
 
-    ends_with_graph: bool
-    """Whether the graph records its end where the graph ends."""
-
     def leave(self) -> None:
         """Restore the state that entering it changed."""
-        ...
-
-    def leave_graph(self, graph: GraphBuilder) -> None:
-        """Record its end in the graph."""
         ...
 
 

@@ -68,8 +68,7 @@ def test_contexts_of_all_frames(outer, kind):
             known.append((type(error).__name__, lines(error)))
         return known, state(), torch.backends.cuda.flash_sdp_enabled(), x @ x
 
-    # An autocast within inference mode is left by CPython.
-    wanted = None if kind else 3 if outer == 3 else 2
+    wanted = None if kind else 2
     check(fn, tensor(3, 3, grad=True), graphs=wanted, breaks=None, backward=True)
 
 

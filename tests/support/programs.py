@@ -33,8 +33,6 @@ STATE_CALLS = (
     "_set_grad_enabled",
     "_enter_autocast",
     "_exit_autocast",
-    "leave_autocast",
-    "return_to_autocast",
     "_enter_inference_mode",
     "_exit_inference_mode",
     "enter_record_function",

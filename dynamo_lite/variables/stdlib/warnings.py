@@ -24,7 +24,6 @@ class CatchWarningsVariable(ContextVariable):
     then. ``arguments``: the arguments of the ``simplefilter`` call on entry, if there is one."""
 
     __slots__ = ("ignores_all", "filters_before")
-    ends_with_graph = False
 
     def enter(self, tx: Translator) -> None:
         if tx.effects.in_body:

@@ -23,7 +23,6 @@ from dynamo_lite.insight.break_reasons import (
     ContextByCall,
     OperatorWarns,
     UnsupportedAttribute,
-    UnsupportedContext,
     UnsupportedOperation,
 )
 from dynamo_lite.records.captured_warnings import CapturedWarnings
@@ -99,11 +98,6 @@ class ContextVariable(VariableTracker):
         """Trace an explicit call of ``__exit__``."""
         unsupported(ContextByCall(self.describe(), "left"))
 
-    def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if name == "clone":
-            return ContextClone(self)
-        return tx.generic_getattr(self, name)
-
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         """Decorate a function."""
         return tx.call(tx.generic_getattr(self, "__call__"), args, kwargs)
@@ -119,29 +113,6 @@ class ContextVariable(VariableTracker):
         cg.swap()
         cg.call_method_of_top("__enter__")
         cg.pop_top()
-
-
-class ContextClone(VariableTracker):
-    """The bound method ``context.clone``, which decorators call."""
-
-    __slots__ = ("context",)
-
-    def __init__(self, context: ContextVariable) -> None:
-        self.source = None
-        self.context = context
-
-    def python_type(self) -> type:
-        return type(self.context.value.clone)
-
-    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        context = self.context
-        if isinstance(context, GradModeVariable) and type(context.value) is torch.set_grad_enabled:
-            return make_context(tx, type(context.value), context.arguments)
-        return type(context)(context.value, context.arguments)
-
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.load(self.context)
-        cg.load_attr("clone")
 
 
 class GradModeVariable(ContextVariable):
@@ -232,17 +203,25 @@ for _cls in (*GRAD_CLASSES, torch.inference_mode, torch.autocast, record_functio
 
 
 class GraphContextVariable(ContextVariable):
-    """A context recorded as two nodes of the graph (enter and exit), and really entered while tracing."""
+    """A context recorded as two nodes of the graph (enter and exit), and really entered while tracing.
 
-    __slots__ = ("node", "entered")
-    ends_with_graph = False
-    """Whether it lasts until the end of the graph."""
+    A graph break exits it after its instruction, and the resume function enters it again. A resume function that began
+    inside the context couldn't know the state from before it. And a graph that ends outside of the context has to begin
+    outside of it, for the backend that compiles it.
+    """
+
+    __slots__ = ("node", "entered", "before")
+    make: Callable[..., Any]
+    """Creates such a context from its arguments."""
+    read_state: Callable[[], Any]
+    """Reads the state that such contexts set."""
 
     def nodes(self) -> Nodes:
         """The function that enters, its arguments, and the function that exits, given the result of the first."""
         raise NotImplementedError
 
     def enter(self, tx: Translator) -> None:
+        self.before = torch.is_grad_enabled()
         function, arguments, _ = self.nodes()
         self.node = tx.graph.call("call_function", function, arguments, {}, None)
         self.entered = function(*arguments)
@@ -278,16 +257,18 @@ class GraphContextVariable(ContextVariable):
         self.exit(tx)
         return self.exit_value()
 
-    def exit_existing(self, cg: Codegen, method: Any) -> None:
-        """Emit the exit of a pre-existing context, after the graph."""
-        cg.call(method, [lambda: cg.load_source(self.source), *[lambda: cg.load_const(None)] * 3])
-        cg.pop_top()
+    @property
+    def reenter(self) -> ReenterContext:
+        return ReenterContext(type(self), self.arguments, self.before)
+
+    def load_exit(self, cg: Codegen) -> None:
+        cg.call(self.reenter, [])
 
 
 class ReenteredContext:
     """Exits a context that `ReenterContext` entered."""
 
-    def __init__(self, context: SuspendableContextVariable) -> None:
+    def __init__(self, context: GraphContextVariable) -> None:
         function, arguments, self.leave = context.nodes()
         self.read_state = context.read_state
         self.state_outside = self.read_state()
@@ -295,12 +276,7 @@ class ReenteredContext:
         self.state_inside = self.read_state()
 
     def __call__(self, *error: Any) -> None:
-        """Exit without changing autocast: one from before the re-entry may have ended since."""
-        casts = [(device, torch.is_autocast_enabled(device)) for device in AUTOCAST_DEVICES]
         self.leave(self.entered)
-        for device, enabled in casts:
-            if torch.is_autocast_enabled(device) is not enabled:
-                torch.set_autocast_enabled(device, enabled)
 
     def suspend(self) -> None:
         """Exit without changing the grad mode: contexts nested in this one stay entered."""
@@ -320,7 +296,7 @@ class ReenterContext:
     Entering doesn't change the current grad mode; exiting restores the one from before the context.
     """
 
-    kind: type[SuspendableContextVariable]
+    kind: type[GraphContextVariable]
     arguments: tuple[Any, ...]
     grad_mode: bool
 
@@ -328,7 +304,7 @@ class ReenterContext:
         with self.outer_grad_mode():
             return ReenteredContext(self.context())
 
-    def context(self) -> SuspendableContextVariable:
+    def context(self) -> GraphContextVariable:
         return self.kind(self.kind.make(*self.arguments), self.arguments)
 
     @contextlib.contextmanager
@@ -340,31 +316,6 @@ class ReenterContext:
             yield
         finally:
             torch._C._set_grad_enabled(now)
-
-
-class SuspendableContextVariable(GraphContextVariable):
-    """A context that a graph break exits after its instruction, and that the resume function enters again.
-
-    A resume function that began inside the context couldn't know the state from before it. And a graph that ends
-    outside of the context has to begin outside of it, for the backend that compiles it.
-    """
-
-    __slots__ = ("before",)
-    make: Callable[..., Any]
-    """Creates such a context from its arguments."""
-    read_state: Callable[[], Any]
-    """Reads the state that such contexts set."""
-
-    def enter(self, tx: Translator) -> None:
-        self.before = torch.is_grad_enabled()
-        super().enter(tx)
-
-    @property
-    def reenter(self) -> ReenterContext:
-        return ReenterContext(type(self), self.arguments, self.before)
-
-    def load_exit(self, cg: Codegen) -> None:
-        cg.call(self.reenter, [])
 
 
 def can_be_left(*exits: ReenteredContext) -> bool:
@@ -392,7 +343,7 @@ class ReenterContextVariable(InvariantVariable):
 wraps_type(ReenterContext)(ReenterContextVariable.by_identity)
 
 
-class InferenceVariable(SuspendableContextVariable):
+class InferenceVariable(GraphContextVariable):
     """``torch.inference_mode``, which sets the grad mode too."""
 
     __slots__ = ()
@@ -419,6 +370,12 @@ class AutocastVariable(GraphContextVariable):
     """``torch.autocast``."""
 
     __slots__ = ()
+    make = torch.autocast
+
+    @staticmethod
+    def read_state() -> tuple[Any, ...]:
+        devices = [(torch.is_autocast_enabled(each), torch.get_autocast_dtype(each)) for each in AUTOCAST_DEVICES]
+        return torch.is_autocast_cache_enabled(), *devices
 
     def nodes(self) -> Nodes:
         value = self.value
@@ -436,8 +393,9 @@ class AutocastVariable(GraphContextVariable):
     def exit_value(self) -> VariableTracker:
         return ConstantVariable(False)
 
-    def exit_by_call(self, tx: Translator) -> VariableTracker:
-        return super().exit_by_call(tx) if self.source is None else _exit_existing_autocast(tx, self)
+    @property
+    def reenter(self) -> ReenterContext:
+        return ReenterContext(AutocastVariable, self.nodes()[1], self.before)
 
 
 _AUTOCAST_TYPES = [str, torch.dtype, bool, bool]
@@ -447,6 +405,8 @@ class RecordVariable(GraphContextVariable):
     """``torch.profiler.record_function``."""
 
     __slots__ = ()
+    make = record_function
+    read_state = staticmethod(lambda: None)
 
     def nodes(self) -> Nodes:
         return graph_functions.enter_record_function, self.arguments, graph_functions.exit_record_function
@@ -459,61 +419,12 @@ class RecordVariable(GraphContextVariable):
             return tx.make(getattr(self.value, name))
         return super().instance_get(tx, name)
 
-    def exit_by_call(self, tx: Translator) -> VariableTracker:
-        """Exit one that was entered before a graph break. In the profile, its range ends after the graph."""
-        if self.source is None or tx.graph.bodies:
-            return super().exit_by_call(tx)
-        tx.effects.note(self)
-        return ConstantVariable(None)
-
-    def replay(self, cg: Codegen) -> None:
-        self.exit_existing(cg, record_function.__exit__)
-
-
-_PREVIOUS = ("prev", "prev_fastdtype", "prev_cache_enabled")
-
-
-class ExitedAutocastVariable(AutocastVariable):
-    """A pre-existing autocast that the program exits in the graph.
-
-    The graph switches it off for its remaining nodes, and on again at its end. The real exit is replayed after it.
-    """
-
-    __slots__ = ()
-    ends_with_graph = True
-
-    def nodes(self) -> Nodes:
-        value = self.value
-        arguments = (value.device, value.prev_fastdtype, value.prev, value.prev_cache_enabled)
-        return graph_functions.leave_autocast, arguments, graph_functions.return_to_autocast
-
-    def replay(self, cg: Codegen) -> None:
-        self.exit_existing(cg, torch.autocast.__exit__)
-
-
-def _exit_existing_autocast(tx: Translator, manager: AutocastVariable) -> VariableTracker:
-    """Exit an autocast that a ``with`` block entered before a graph break."""
-    assert manager.source is not None
-    created = (each for each in tx.attempt.torch_state.contexts if not each.ends_with_graph)
-    if any(isinstance(each, (InferenceVariable, AutocastVariable)) for each in created) or tx.graph.bodies:
-        unsupported(ContextByCall(manager.describe(), "left"))
-    for name in _PREVIOUS:
-        if name not in manager.value.__dict__:
-            unsupported(UnsupportedContext(f"{manager.describe()}, left before it is entered,"))
-        manager.source.instance_item(name).check(
-            "id" if name == "prev_fastdtype" else "equals", manager.value.__dict__[name]
-        )
-    exited = ExitedAutocastVariable(manager.value, manager.arguments, manager.source)
-    tx.effects.note(exited)
-    exited.enter(tx)
-    return ConstantVariable(False)
-
 
 def _attention(numbers: tuple[int, ...], set_priority: bool) -> contextlib.AbstractContextManager[object]:
     return sdpa_kernel([SDPBackend(number) for number in numbers], set_priority)
 
 
-class AttentionVariable(SuspendableContextVariable):
+class AttentionVariable(GraphContextVariable):
     """``torch.nn.attention.sdpa_kernel``."""
 
     __slots__ = ()
@@ -537,7 +448,7 @@ def _leave_device(device: torch.device) -> None:
     device.__exit__(None, None, None)
 
 
-class DeviceVariable(SuspendableContextVariable):
+class DeviceVariable(GraphContextVariable):
     """``with torch.device(...)``. It leaves no node: `record` passes its device to factory functions."""
 
     __slots__ = ()
@@ -598,7 +509,7 @@ class ExitVariable(VariableTracker):
     @property
     def suspended(self) -> ReenterContext | None:
         """What re-enters the context after a graph break, if the break exits it."""
-        if self.called or not isinstance(self.context, SuspendableContextVariable):
+        if self.called or not isinstance(self.context, GraphContextVariable):
             return None
         return self.context.reenter
 
