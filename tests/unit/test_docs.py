@@ -8,7 +8,6 @@ block that can't be run here says why: ```` ```python title="not run: needs two 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import doctest
 import importlib.util
 import io
@@ -151,7 +150,7 @@ def test_each_reason_has_a_page() -> None:
             kind.happened,
             kind.mend,
             kind.numbers_matter,
-            [f.name for f in dataclasses.fields(kind)],
+            list(kind.fields),
         )
         assert said == (each.name, each.happened, each.mend, each.numbers_matter, list(each.fields))
         assert each.family in hook.families()

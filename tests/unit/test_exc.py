@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 import math
@@ -267,11 +266,16 @@ def test_random_numbers_that_decide():
 @pytest.mark.parametrize("code", sorted(TABLE))
 def test_each_reason_says_what_and_what_to_do(code):
     kind = TABLE[code]
-    fields = [each for each in dataclasses.fields(kind) if each.default is dataclasses.MISSING]
-    reason = kind(**{each.name: f"<{each.name}>" for each in fields})
+    fields = [each for each in kind.fields if not hasattr(kind, each)]
+    reason = kind(**{each: f"<{each}>" for each in fields})
     assert re.fullmatch(r"DL\d{4}", code) and reason.code == code
     assert len(reason.what()) > 10 and len(reason.hint()) > 10
-    assert all(f"<{each.name}>" in reason.what() for each in fields)
+    assert all(f"<{each}>" in reason.what() for each in fields)
+    assert reason == kind(*(f"<{each}>" for each in fields)) and hash(reason) == hash(kind(*vars(reason).values()))
+    with pytest.raises(AttributeError, match="frozen"):
+        reason.code = "DL9999"
+    with pytest.raises(TypeError, match=f"{kind.__name__} has the fields"):
+        kind(unknown=1)
     message = str(dl.exc.Unsupported(reason))
     assert message.startswith(f"{code}: {reason.what()}") and message.endswith(f"Hint: {reason.hint()}")
 
