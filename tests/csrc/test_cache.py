@@ -120,7 +120,7 @@ def test_an_entry_whose_guard_has_lost_its_object_is_dropped():
 
     owner, _ = owned({p.fn: By(answer)})
     call = _C.Wrapped(p.fn, owner)
-    for _ in range(50):
+    for _ in range(10):
         token = Token()
         assert call(token) == [token]
         (entry,) = owner.entries(p.fn.__code__)
