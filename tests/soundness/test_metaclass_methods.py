@@ -60,6 +60,15 @@ class Failure(Exception, metaclass=Asked):
     pass
 
 
+class Descriptor(metaclass=Asked):
+    def __get__(self, instance, owner):
+        return 7
+
+
+class Holder:
+    described = Descriptor()
+
+
 def methods(x, thing):
     return thing.scaled(x) + thing.size, type(thing).size, type(thing)(4).value
 
@@ -72,6 +81,10 @@ def which_class(x, thing):
 def special_methods(x, thing):
     with thing as entered:
         return x + (thing + 1), thing == 3, {thing: 1}[thing], len(thing), thing[1], list(thing), entered is thing
+
+
+def descriptor(x, thing):
+    return x + Holder().described, Holder.described
 
 
 def exception(x, thing):
@@ -88,7 +101,7 @@ def as_key(x, thing):
         return x + 1, error.args
 
 
-PROGRAMS = (methods, which_class, special_methods, exception, as_key)
+PROGRAMS = (methods, which_class, special_methods, descriptor, exception, as_key)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda each: each.__name__)
