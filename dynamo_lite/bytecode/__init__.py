@@ -7,24 +7,20 @@ May import: nothing.
 
 from . import emit
 from .assemble import assemble
-from .decode import copy, copy_with_map, decode
-from .disassemble import disassemble
-from .instructions import BINARY_OPS, COMPARE_OPS, BytecodeError, Handler, Instruction
+from .decode import copy_with_map, decode
+from .instructions import BINARY_OPS, BytecodeError, Handler, Instruction
 from .liveness import live_locals, names_after
 from .stack_depth import drop_unreachable, effect, stack_depths, successors
-from .verifier import verify, verify_code
+from .verifier import verify
 
 __all__ = [
     "BINARY_OPS",
-    "COMPARE_OPS",
     "BytecodeError",
     "Handler",
     "Instruction",
     "assemble",
-    "copy",
     "copy_with_map",
     "decode",
-    "disassemble",
     "drop_unreachable",
     "effect",
     "emit",
@@ -33,5 +29,4 @@ __all__ = [
     "stack_depths",
     "successors",
     "verify",
-    "verify_code",
 ]

@@ -147,7 +147,7 @@ def _link(jumps: list[tuple[Instruction, int]], found: list[Instruction], starts
 
 def _cover(code: CodeType, found: list[Instruction], starts: list[int]) -> None:
     """Set the handlers. As in the interpreter, the first row that covers an instruction counts."""
-    for start, end, target, depth, lasti in exception_table.parse(code.co_exceptiontable):
+    for start, end, target, depth, lasti in exception_table.parse(code):
         row = Handler(_at(found, starts, target), depth, lasti)
         for index in range(_at(found, starts, start).index, len(found)):
             made = found[index]
@@ -185,8 +185,3 @@ def copy_with_map(instructions: Iterable[Instruction]) -> tuple[list[Instruction
                 rows[old.handler] = row
             new.handler = row
     return list(mapping.values()), mapping
-
-
-def copy(instructions: Iterable[Instruction]) -> list[Instruction]:
-    """A copy that may be changed."""
-    return copy_with_map(instructions)[0]

@@ -88,14 +88,6 @@ def delete_fast(name: str) -> Instruction:
     return make("DELETE_FAST", name)
 
 
-def load_global(name: str) -> Instruction:
-    return make("LOAD_GLOBAL", name)
-
-
-def store_global(name: str) -> Instruction:
-    return make("STORE_GLOBAL", name)
-
-
 def load_attr(name: str) -> Instruction:
     return make("LOAD_ATTR", name)
 
@@ -104,37 +96,14 @@ def store_attr(name: str) -> Instruction:
     return make("STORE_ATTR", name)
 
 
-def delete_attr(name: str) -> Instruction:
-    return make("DELETE_ATTR", name)
-
-
-def load_deref(name: str) -> Instruction:
-    """Push the contents of a cell."""
-    return make("LOAD_DEREF", name)
-
-
-def store_deref(name: str) -> Instruction:
-    return make("STORE_DEREF", name)
-
-
 def load_closure(name: str) -> Instruction:
     """Push a cell itself."""
     return make("LOAD_CLOSURE", name)
 
 
-def load_subscr() -> Instruction:
-    """container, key -> value."""
-    return make("BINARY_SUBSCR")
-
-
 def store_subscr() -> Instruction:
     """value, container, key ->."""
     return make("STORE_SUBSCR")
-
-
-def delete_subscr() -> Instruction:
-    """container, key ->."""
-    return make("DELETE_SUBSCR")
 
 
 def build(kind: str, count: int) -> Instruction:
@@ -164,15 +133,6 @@ def compare_op(symbol: str) -> Instruction:
     return make("COMPARE_OP", symbol)
 
 
-def is_op(invert: bool = False) -> Instruction:
-    return make("IS_OP", int(invert))
-
-
-def contains_op(invert: bool = False) -> Instruction:
-    """item, container -> bool."""
-    return make("CONTAINS_OP", int(invert))
-
-
 # -- the stack -------------------------------------------------------------------------------------------------
 
 
@@ -188,11 +148,6 @@ def copy_top(depth: int = 1) -> Instruction:
 def swap(depth: int = 2) -> Instruction:
     """Exchange the top with the value at ``depth``."""
     return make("SWAP", depth)
-
-
-def rot(depth: int) -> list[Instruction]:
-    """Move the top down to ``depth``; the values in between move up by one."""
-    return [swap(each) for each in range(depth, 1, -1)]
 
 
 def push_null() -> Instruction:
@@ -219,11 +174,6 @@ def call_function(
     return [push_null(), *function, *loads, *call(len(args), kwnames)]
 
 
-def call_ex(has_kwargs: bool) -> Instruction:
-    """A call with NULL, the function, a tuple and, with ``has_kwargs``, a dict on the stack."""
-    return make("CALL_FUNCTION_EX", int(has_kwargs))
-
-
 # -- control ---------------------------------------------------------------------------------------------------
 
 
@@ -239,10 +189,6 @@ def jump_if_true(target: Instruction) -> Instruction:
 
 def jump_if_false(target: Instruction) -> Instruction:
     return make(f"{POP_JUMP}FALSE", target=target)
-
-
-def jump_if_none(target: Instruction) -> Instruction:
-    return make(f"{POP_JUMP}NONE", target=target)
 
 
 def jump_if_not_none(target: Instruction) -> Instruction:

@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-from .instructions import BytecodeError
+import dis
+from collections.abc import Sequence
+from types import CodeType
 
 Row = tuple[int, int, int, int, bool]
 """Start, end and target in code units; depth and lasti as of `Handler`."""
 
 
-def parse(table: bytes) -> list[Row]:
-    """The rows of a table.
-
-    Raises:
-        BytecodeError: the table ends in the middle of a row.
-    """
-    data = iter(table)
-    rows = []
-    try:
-        for first in data:
-            start = _rest(first, data)
-            length, target, packed = _varint(data), _varint(data), _varint(data)
-            rows.append((start, start + length, target, packed >> 1, bool(packed & 1)))
-    except StopIteration:
-        raise BytecodeError("the exception table ends in the middle of a row") from None
-    return rows
-
-
-def _varint(data: Iterator[int]) -> int:
-    return _rest(next(data), data)
-
-
-def _rest(byte: int, data: Iterator[int]) -> int:
-    value = byte & 63
-    while byte & 64:
-        byte = next(data)
-        value = value << 6 | byte & 63
-    return value
+def parse(code: CodeType) -> list[Row]:
+    """The rows of a code object's table."""
+    return [
+        (each.start // 2, each.end // 2, each.target // 2, each.depth, each.lasti)
+        for each in dis._parse_exception_table(code)  # type: ignore[attr-defined]
+    ]
 
 
 def build(rows: Sequence[Row]) -> bytes:

@@ -12,7 +12,6 @@ import operator
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import CodeType
 from typing import Any
 
 PY312 = sys.version_info >= (3, 12)
@@ -70,21 +69,7 @@ class Instruction:
     def __repr__(self) -> str:
         if self.target is not None:
             return f"<{self.opname} to {self.target.opname} {self.target.index}>"
-        return f"<{self.opname} {show(self.argval)}>" if self.opcode in HAS_ARG else f"<{self.opname}>"
-
-
-def show(value: Any) -> str:
-    """A constant or name as text that is the same in every run: no addresses, set order or user's ``__repr__``."""
-    kind = type(value)
-    if kind in (int, float, complex, str, bytes, bool, type(None), type(Ellipsis)):
-        return repr(value)
-    if kind is tuple:
-        return f"({', '.join(map(show, value))}{',' if len(value) == 1 else ''})"
-    if kind is frozenset:
-        return f"frozenset({{{', '.join(sorted(map(show, value)))}}})"
-    if kind is CodeType:
-        return f"<code {value.co_qualname}>"
-    return f"<{kind.__name__}>"
+        return f"<{self.opname} {self.argval!r}>" if self.opcode in HAS_ARG else f"<{self.opname}>"
 
 
 # -- operands --------------------------------------------------------------------------------------------------
@@ -192,16 +177,6 @@ for _arg, (_name, _symbol) in enumerate(_opcode._nb_ops):  # type: ignore[attr-d
     _function = _FUNCTIONS[_symbol.rstrip("=")]
     _inplace = _symbol.endswith("=")
     BINARY_OPS[_arg] = (_symbol, getattr(operator, "i" + _function.rstrip("_") if _inplace else _function), _inplace)
-
-COMPARE_OPS: dict[str, Callable[[Any, Any], Any]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-"""COMPARE_OP's symbol -> function."""
 
 EXCEPT_STAR = ("CHECK_EG_MATCH", "PREP_RERAISE_STAR")
 """Opcodes that only ``except*`` has."""

@@ -6,7 +6,9 @@ import types
 
 import pytest
 
-from dynamo_lite.bytecode import BINARY_OPS, COMPARE_OPS, BytecodeError, assemble, decode, emit, verify_code
+from bytecode_checks import verify_code
+from dynamo_lite.bytecode import BINARY_OPS, BytecodeError, assemble, decode, emit
+from dynamo_lite.variables.core.operator_symbols import COMPARE
 
 
 def template(*args, **kwargs):
@@ -30,10 +32,7 @@ def test_calls():
     assert run(emit.call_function(function, [])) == ((), {})
     assert run(emit.call_function(function, [[A()], [B()]]), 1, 2) == ((1, 2), {})
     assert run(emit.call_function(function, [[A()], [B()]], ("k",)), 1, 2) == ((1,), {"k": 2})
-    assert run(emit.call_function([emit.load_global("f")], [[A()]]), 1, f=lambda x: x + 1) == 2
-    start = [emit.push_null(), *function]
-    assert run([*start, A(), emit.call_ex(False)], (1, 2)) == ((1, 2), {})
-    assert run([*start, A(), B(), emit.call_ex(True)], (1,), {"k": 2}) == ((1,), {"k": 2})
+    assert run(emit.call_function([emit.make("LOAD_GLOBAL", "f")], [[A()]]), 1, f=lambda x: x + 1) == 2
 
 
 @pytest.mark.parametrize("arg", sorted(BINARY_OPS))
@@ -58,19 +57,11 @@ def test_binary_operators(arg):
     assert run([A(), B(), emit.binary_op(symbol)], value, 5) == function(value, 5) == wanted
 
 
-@pytest.mark.parametrize("symbol", sorted(COMPARE_OPS))
+@pytest.mark.parametrize("symbol", sorted(COMPARE))
 def test_comparisons(symbol):
     for pair in ((1, 2), (2, 1), (2, 2)):
-        assert run([A(), B(), emit.compare_op(symbol)], *pair) is COMPARE_OPS[symbol](*pair)
+        assert run([A(), B(), emit.compare_op(symbol)], *pair) is COMPARE[symbol](*pair)
         assert run([A(), B(), emit.compare_op(symbol)], *pair) is eval(f"{pair[0]} {symbol} {pair[1]}")
-
-
-def test_identity_and_membership():
-    value = [1]
-    assert run([A(), B(), emit.is_op()], value, value) is True
-    assert run([A(), B(), emit.is_op(invert=True)], value, [1]) is True
-    assert run([A(), B(), emit.contains_op()], 1, value) is True
-    assert run([A(), B(), emit.contains_op(invert=True)], 1, value) is False
 
 
 def test_containers_and_items():
@@ -79,18 +70,15 @@ def test_containers_and_items():
     assert run([A(), B(), emit.build("SET", 2)], 1, 2) == {1, 2}
     assert run([A(), B(), emit.build("MAP", 1)], 1, 2) == {1: 2}
     assert run([A(), emit.unpack(2), emit.build("TUPLE", 2)], (1, 2)) == (2, 1)
-    assert run([A(), B(), emit.load_subscr()], {"k": 3}, "k") == 3
+    assert run([A(), B(), emit.make("BINARY_SUBSCR")], {"k": 3}, "k") == 3
     held = {"old": 1}
     assert run([emit.load_const(7), A(), B(), emit.store_subscr(), A()], held, "new") == {"old": 1, "new": 7}
-    assert run([A(), B(), emit.delete_subscr(), A()], held, "old") == {"new": 7}
 
 
 def test_names_and_attributes():
     holder = types.SimpleNamespace(x=1)
     assert run([A(), emit.load_attr("x")], holder) == 1
     assert run([B(), A(), emit.store_attr("y"), A(), emit.load_attr("y")], holder, 4) == 4
-    assert run([A(), emit.delete_attr("x"), A()], holder) == types.SimpleNamespace(y=4)
-    assert run([A(), emit.store_global("g"), emit.load_global("g")], 9) == 9
     assert run([A(), emit.store_fast("t"), emit.load_fast("t")], 9) == 9
     with pytest.raises(UnboundLocalError):
         check = emit.make("LOAD_FAST_CHECK", "a") if _has("LOAD_FAST_CHECK") else A()
@@ -113,9 +101,6 @@ def test_the_stack():
     assert top_four() == "wxyz"
     assert top_four(emit.swap()) == "wxzy"
     assert top_four(emit.swap(4)) == "zxyw"
-    assert top_four(*emit.rot(3)) == "wzxy"
-    assert top_four(*emit.rot(4)) == "zwxy"
-    assert emit.rot(1) == []
     assert top_four(emit.pop_top(), emit.copy_top()) == "wxyy"
     assert top_four(emit.pop_top(), emit.copy_top(3)) == "wxyw"
 
@@ -125,7 +110,6 @@ def test_the_stack():
     [
         (emit.jump_if_true, [1, "x", [0]]),
         (emit.jump_if_false, [0, "", None, []]),
-        (emit.jump_if_none, [None]),
         (emit.jump_if_not_none, [0, 1, "", "x", []]),
     ],
 )

@@ -7,7 +7,8 @@ import types
 
 import pytest
 
-from dynamo_lite.bytecode import assemble, copy, decode, emit, live_locals
+from bytecode_checks import copy
+from dynamo_lite.bytecode import assemble, decode, emit, live_locals
 
 PY312 = sys.version_info >= (3, 12)
 
