@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import types
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import live_locals
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.records.code_origin import reads_frame_by_name
 from dynamo_lite.variables.core.base import CreatingCall, NotConstant, VariableTracker
 from dynamo_lite.variables.core.null import NULL
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.polyfills.recreation import create_generator, create_started_generator
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.functions.function import ResumeFunction
@@ -24,15 +23,11 @@ from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable
 
 from .graph_break import NEW, RESUME_CODES, WAITING, ResumePoint, original_position
 
-
-class GeneratorFrame(Translator, Protocol):
-    """The frame of a generator that is suspended."""
-
-    pc: int
-    started: bool
+if TYPE_CHECKING:
+    from dynamo_lite.translator.core import InstructionTranslator
 
 
-def load_generator(cg: PyCodegen, frame: GeneratorFrame, generator: VariableTracker) -> None:
+def load_generator(cg: PyCodegen, frame: InstructionTranslator, generator: VariableTracker) -> None:
     """Emit code that creates the generator whose frame this is.
 
     Raises:
@@ -49,7 +44,7 @@ def load_generator(cg: PyCodegen, frame: GeneratorFrame, generator: VariableTrac
     cg.call(call.make, [*constants, *(partial(cg.load, each) for each in call.operands)])
 
 
-def generator_call(frame: GeneratorFrame) -> CreatingCall:
+def generator_call(frame: InstructionTranslator) -> CreatingCall:
     """The call that creates a generator which continues this frame.
 
     Raises:
@@ -72,7 +67,7 @@ def generator_call(frame: GeneratorFrame) -> CreatingCall:
     return CreatingCall(create, (function,), [TupleVariable(cells), *values])
 
 
-def _position(frame: GeneratorFrame) -> tuple[types.CodeType, int]:
+def _position(frame: InstructionTranslator) -> tuple[types.CodeType, int]:
     """The user's code and the index at which it continues: one after the program counter, since the prologue does what
     the RESUME there does. A generator suspended at the ``yield`` of its prologue continues where that one would."""
     code, index = original_position(frame.code, frame.pc + 1)
@@ -83,7 +78,7 @@ def _position(frame: GeneratorFrame) -> tuple[types.CodeType, int]:
     return code, index
 
 
-def _first_argument(code: types.CodeType, frame: GeneratorFrame) -> str | None:
+def _first_argument(code: types.CodeType, frame: InstructionTranslator) -> str | None:
     """The argument that a native ``super()`` reads from the frame, if the code may call it."""
     if "__class__" not in code.co_freevars or not code.co_argcount:
         return None

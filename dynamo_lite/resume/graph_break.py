@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from inspect import CO_VARARGS, CO_VARKEYWORDS
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -44,6 +44,9 @@ from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable, Re
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 from .iterator_recipes import IteratorRecipes, Recipe
+
+if TYPE_CHECKING:
+    from dynamo_lite.translator.core import RootTranslator, StoppingTranslator
 
 STACK = "___stack{}"
 _KEPT = "___kept{}"
@@ -276,7 +279,7 @@ def _origins(code: types.CodeType, kept: list[Instruction], index_of: dict[int, 
     return [index_of.get(id(each)) for each in kept] + [None] * added
 
 
-def break_frame(cg: PyCodegen, root: StoppedRoot) -> None:
+def break_frame(cg: PyCodegen, root: RootTranslator) -> None:
     """Emit the instruction at which the root frame stopped, and the continuation."""
     breaker = FrameBreaker(cg, root)
     breaker.restore()
@@ -296,25 +299,10 @@ def why_unbroken(code: types.CodeType, namespace: Mapping[str, Any], index: int 
     return None
 
 
-class StoppedFrame(Translator, Protocol):
-    """The translator of a frame, at the instruction before which the graph breaks."""
-
-    @property
-    def callee(self) -> StoppedFrame | None:
-        """The inlined frame in which the graph breaks, if the instruction is its call."""
-        ...
-
-
-class StoppedRoot(StoppedFrame, Protocol):
-    """The translator of the frame that is compiled."""
-
-    argument_names: list[str]
-
-
 class BrokenFrame:
     """A frame at the instruction where it is split: the user's code and index, the stack, the names."""
 
-    def __init__(self, tx: StoppedFrame) -> None:
+    def __init__(self, tx: StoppingTranslator) -> None:
         self.tx = tx
         self.instruction: Instruction = tx.current
         self.original, index = original_position(tx.code, self.instruction.index)
@@ -488,9 +476,9 @@ class BrokenFrame:
 class FrameBreaker(BrokenFrame):
     """Emits the break of the root frame."""
 
-    tx: StoppedRoot
+    tx: RootTranslator
 
-    def __init__(self, cg: PyCodegen, root: StoppedRoot) -> None:
+    def __init__(self, cg: PyCodegen, root: RootTranslator) -> None:
         super().__init__(root)
         self.cg = cg
         self.cells = {name: f"___cell_{name}" for name in root.cells if name not in root.code.co_freevars}

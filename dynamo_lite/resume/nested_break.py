@@ -15,7 +15,7 @@ import types
 from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynamo_lite import _C
 from dynamo_lite.bytecode import Instruction, assemble, decode, effect, emit
@@ -35,12 +35,13 @@ from .graph_break import (
     BrokenFrame,
     FrameBreaker,
     ResumePoint,
-    StoppedFrame,
-    StoppedRoot,
     original_position,
     why_unbroken,
 )
 from .iterator_recipes import IteratorRecipes
+
+if TYPE_CHECKING:
+    from dynamo_lite.translator.core import RootTranslator, StoppingTranslator
 
 _OPERANDS: dict[str, Callable[[int], int]] = {
     "CALL": lambda arg: arg + 2,
@@ -88,7 +89,7 @@ def _seen_from_inside(error: BaseException, frames: int) -> BaseException:
     return BaseException.with_traceback(error, trace)
 
 
-def break_inside(cg: PyCodegen, root: StoppedRoot) -> None:
+def break_inside(cg: PyCodegen, root: RootTranslator) -> None:
     """Emit the instruction at which the innermost frame stopped, and the continuation of all the frames."""
     _NestedBreaker(cg, root).emit()
 
@@ -96,7 +97,7 @@ def break_inside(cg: PyCodegen, root: StoppedRoot) -> None:
 class _Callee(BrokenFrame):
     """An inlined frame that is split. Its values are in locals of the root's new code."""
 
-    def __init__(self, tx: StoppedFrame) -> None:
+    def __init__(self, tx: StoppingTranslator) -> None:
         super().__init__(tx)
         self.namespace: dict[str, Any] = tx.scope.namespace
         self.is_innermost = tx.callee is None
@@ -212,7 +213,7 @@ class _Callee(BrokenFrame):
 class _NestedBreaker:
     """Emits a break of the root frame and of the callees down to the instruction."""
 
-    def __init__(self, cg: PyCodegen, root: StoppedRoot) -> None:
+    def __init__(self, cg: PyCodegen, root: RootTranslator) -> None:
         self.cg = cg
         self.root = FrameBreaker(cg, root)
         self.callees: list[_Callee] = []

@@ -12,10 +12,10 @@ from dynamo_lite.exc import ConstraintViolation
 
 from .expressions import Step
 from .float_formulas import Formula
-from .protocols import Emitter
 
 if TYPE_CHECKING:
     from dynamo_lite.records.source import Source
+    from dynamo_lite.variables.core.protocols import Codegen
 
 
 LARGE = 1 << 62
@@ -70,7 +70,7 @@ class NumberSource:
     def __str__(self) -> str:
         return _TEXTS[self.kind].format(self.source, self.dim)
 
-    def load(self, cg: Emitter) -> None:
+    def load(self, cg: Codegen) -> None:
         """Emit code that pushes the int or float."""
         cg.load_source(self.source)
 

@@ -13,10 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .float_formulas import Formula
-from .protocols import Emitter
 
 if TYPE_CHECKING:
     from dynamo_lite.records.source import Source
+    from dynamo_lite.variables.core.protocols import Codegen
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +38,11 @@ class RandomCall:
         owner = str(self.source).removesuffix(f".{name}.__self__")  # the generator is reached through its own method
         return f"{owner}.{name}({', '.join(given)})"
 
-    def load(self, cg: Emitter) -> None:
+    def load(self, cg: Codegen) -> None:
         """Emit code that pushes the drawn number."""
         cg.load_fast(self.name)
 
-    def emit(self, cg: Emitter, load: Callable[[Any, Formula], None]) -> None:
+    def emit(self, cg: Codegen, load: Callable[[Codegen, Formula], None]) -> None:
         """Emit the call. ``load`` emits code that pushes a formula's value."""
         args = [partial(cg.load_source, self.source), *(partial(load, cg, each) for each in self.args)]
         named: dict[str, Callable[[], None]] = {name: partial(load, cg, each) for name, each in self.named.items()}
@@ -54,14 +54,14 @@ _STATE = "___random{}"
 """Local variables of the generated code that keep the generators' states."""
 
 
-def emit_state_saves(cg: Emitter, calls: Iterable[RandomCall]) -> None:
+def emit_state_saves(cg: Codegen, calls: Iterable[RandomCall]) -> None:
     """Emit code that saves the state of each generator that these calls draw from."""
     for at, source in enumerate(_sources(calls)):
         cg.call(random.Random.getstate, [partial(cg.load_source, source)])
         cg.store_fast(_STATE.format(at))
 
 
-def emit_state_restores(cg: Emitter, calls: Iterable[RandomCall]) -> None:
+def emit_state_restores(cg: Codegen, calls: Iterable[RandomCall]) -> None:
     """Emit code that restores the saved states, so that eager code draws the same numbers again."""
     for at, source in enumerate(_sources(calls)):
         loads = [partial(cg.load_source, source), partial(cg.load_fast, _STATE.format(at))]

@@ -25,7 +25,6 @@ from .expressions import Expression, Step, Symbol
 from .float_formulas import Bounds, Formula, equals_traced_value, of_integer, truth_by_bounds
 from .number_guards import LARGE, ComputedInt, NumberSource, SymbolicGuard, marked_ranges
 from .policy import SymbolicDims
-from .protocols import UserFrames
 from .python_random import RandomCall
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     from dynamo_lite.records.source import Source
+    from dynamo_lite.variables.core.protocols import Translator
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 Symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
@@ -340,7 +340,7 @@ class Symbols:
         """Whether a call can read all symbols of a number before the graph runs."""
         return self.places.keys() >= number.node.expr.free_symbols
 
-    def note_guards(self, translator: UserFrames | None) -> None:
+    def note_guards(self, translator: Translator | None) -> None:
         """Attribute the guards that the ``ShapeEnv`` has added since the last call to the current frames of a
         translator; None: to no place in the program."""
         missing = len(self.env.guards) - len(self._guard_frames)

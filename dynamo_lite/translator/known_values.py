@@ -24,6 +24,8 @@ from dynamo_lite.variables.python.objects.ordered_dict import OrderedDictVariabl
 from dynamo_lite.variables.python.objects.user_object import wrap_opaque
 
 if TYPE_CHECKING:
+    from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
+
     from .attempt import Attempt
 
 _CONSTANTS = frozenset(CONSTANT_TYPES)
@@ -39,7 +41,7 @@ class KnownValues:
         self.builtins_namespace = builtins_namespace
         self.memo: dict[int, tuple[Any, VariableTracker]] = {}
         """id of a real object -> the object and its tracker."""
-        self.fakes: dict[int, VariableTracker] = {}
+        self.fakes: dict[int, TensorVariable] = {}
         """id of a fake tensor -> its tracker."""
         self._scopes: dict[int, GlobalScope] = {}
         self._builtins: dict[str, LazyVariable] = {}

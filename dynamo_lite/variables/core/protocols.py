@@ -1,7 +1,7 @@
 """Types of what trackers are handed: the translator, the attempt's records, the code generator.
 
-Each is a Protocol with the members that `variables` may use. The classes that implement them are in rooms above
-(`translator`, `codegen`), which this room can't import; types from there are imported for the type checker alone.
+The translator, the attempt and the code generator are Protocols with the members that `variables` may use: the classes
+are in rooms above, which this room can't import. The attempt's records are imported for the type checker alone.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from traceback import FrameSummary
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 if TYPE_CHECKING:
-    import torch.fx
-
     from dynamo_lite.bytecode import Instruction
     from dynamo_lite.insight.site import Site
     from dynamo_lite.records.graph import GraphBuilder
@@ -25,7 +23,10 @@ if TYPE_CHECKING:
     from dynamo_lite.records.source import Source
     from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
     from dynamo_lite.shapes.policy import TranslationShapes
-    from dynamo_lite.shapes.python_random import RandomCall
+    from dynamo_lite.translator.attempt import BeforeGraph
+    from dynamo_lite.translator.known_values import KnownValues
+    from dynamo_lite.translator.observable_lifetimes import ObservableLifetimes
+    from dynamo_lite.translator.torch_state import TorchState
     from dynamo_lite.variables.python.classes.classes import ClassVariable
     from dynamo_lite.variables.python.containers.mappings import DictVariable
     from dynamo_lite.variables.python.containers.sequences import SliceVariable
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from dynamo_lite.variables.torch.tensors.is_compiling_results import Answers
 
     from .base import Args, Kwargs, VariableTracker
-    from .keys import AddressKeys
 
 Load = Callable[[], None]
 """Emits code that leaves one value on the stack."""
@@ -304,79 +304,9 @@ class Translator(Protocol):
 
     def place(self) -> FrameSummary: ...
 
-
-class KnownValues(Protocol):
-    """The values that an attempt has seen: one tracker for each real object, fake tensor, global and builtin."""
-
-    memo: dict[int, tuple[Any, VariableTracker]]
-    fakes: dict[int, Any]
-    addresses: AddressKeys
-    written_classes: dict[int, ClassVariable]
-    plain_classes: set[tuple[Any, ...]]
-    array_tensors: list[Any]
-
-    @property
-    def scopes(self) -> Iterable[GlobalScope]: ...
-
-    def wrap(self, value: Any, source: Source) -> VariableTracker: ...
-
-    def make(self, value: Any) -> VariableTracker:
-        """The tracker of a value that was computed while tracing."""
+    def places(self) -> tuple[FrameSummary, ...]:
+        """The active user frames, outermost first."""
         ...
-
-    def add_alias(self, known: VariableTracker, value: Any, source: Source) -> VariableTracker:
-        """An alias: a second source holds an object that has the tracker ``known``."""
-        ...
-
-    def existing_constant(self, value: Any, source: Source) -> VariableTracker: ...
-
-    def source_of_constant(self, value: Any) -> Source | None: ...
-
-    def constant_tuple(self, value: tuple[Any, ...]) -> VariableTracker: ...
-
-    def key_of(self, variable: VariableTracker) -> Any: ...
-
-    def opaque(self, value: Any, source: Source, why: str) -> VariableTracker: ...
-
-    def guard_globals(self, function: types.FunctionType, source: Source) -> None: ...
-
-    def scope(self, namespace: dict[str, Any]) -> GlobalScope: ...
-
-    def builtin(self, name: str) -> VariableTracker | None: ...
-
-
-class TorchState(Protocol):
-    """The thread's state of torch, as the traced program sees it."""
-
-    contexts: list[Any]
-    catch_warnings_blocks: list[Any]
-    initial_grad_mode: bool
-    final_grad_mode: bool
-    has_subclasses: bool
-    torch_function_disabled: int
-
-    @property
-    def calls_torch_function(self) -> bool: ...
-
-    @property
-    def filters_at_graph_call(self) -> Any: ...
-
-    def note_class(self, cls: type) -> None: ...
-
-
-class ObservableLifetimes(Protocol):
-    """Arguments whose deallocation user code can observe."""
-
-    def holds_watched(self, value: VariableTracker) -> bool:
-        """Whether a watched argument is reachable from a value."""
-        ...
-
-
-class BeforeGraph(Protocol):
-    """Work that generated code does before it calls the graph."""
-
-    draws: list[RandomCall]
-    created: dict[VariableTracker, torch.fx.Node]
 
 
 class Attempt(Protocol):
@@ -399,21 +329,13 @@ class Attempt(Protocol):
     frees_at_once: bool
     specialized_sizes: bool
     restart_facts: RestartFacts
-
-    @property
-    def values(self) -> KnownValues: ...
-
-    @property
-    def torch_state(self) -> TorchState: ...
-
-    @property
-    def before_graph(self) -> BeforeGraph: ...
+    values: KnownValues
+    torch_state: TorchState
+    before_graph: BeforeGraph
+    lifetimes: ObservableLifetimes
 
     @property
     def innermost(self) -> Translator | None: ...
-
-    @property
-    def lifetimes(self) -> ObservableLifetimes: ...
 
     def note_guards(self) -> None:
         """Attribute the new guards of torch's ``ShapeEnv`` to the current instruction."""

@@ -12,6 +12,7 @@ import warnings
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import OutputCall, UnknownCall, UnsupportedContext, WarningsObserved
+from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker, refuse_arguments, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
@@ -43,6 +44,9 @@ class CatchWarningsVariable(ContextVariable):
     def leave(self) -> None:
         """Leave the real context manager."""
         self.value.__exit__(None, None, None)
+
+    def leave_graph(self, graph: GraphBuilder) -> None:
+        """The graph has no node for it."""
 
     def exit(self, tx: Translator) -> None:
         self.leave()
