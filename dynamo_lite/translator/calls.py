@@ -52,7 +52,7 @@ def call(tx: InstructionTranslator, instruction: Instruction) -> None:
 def call_function_ex(tx: InstructionTranslator, instruction: Instruction) -> None:
     kwargs: dict[str, VariableTracker] = {}
     if instruction.arg & 1:
-        kwargs, named = UnpackedKwargs(), tx.as_dict(tx.pop())
+        kwargs, named = UnpackedKwargs(), tx.pop().mapping_items(tx)
         assert named is not None  # DICT_MERGE made it
         for key, value in named.items.items():
             if type(key) is not str:

@@ -96,7 +96,7 @@ def set_update(tx: InstructionTranslator, instruction: Instruction) -> None:
 @opcode("DICT_UPDATE")
 def dict_update(tx: InstructionTranslator, instruction: Instruction) -> None:
     other = tx.pop()
-    mapping = tx.as_dict(other)
+    mapping = other.mapping_items(tx)
     if mapping is None:
         tx.raise_error(TypeError, f"'{other.python_type().__name__}' object is not a mapping")
     _dict_below(tx, instruction).method_update(tx, mapping)
@@ -114,7 +114,7 @@ def dict_merge(tx: InstructionTranslator, instruction: Instruction) -> None:
     other = tx.pop()
     target = _dict_below(tx, instruction)
     try:
-        mapping = tx.as_dict(other)
+        mapping = other.mapping_items(tx)
     except ObservedException as observed:
         if issubclass(observed.error.python_type(), KeyError):  # CPython reports it as a repeated keyword
             unsupported(UnsupportedOperation("`**`", f"{other.describe()}, whose items raise KeyError"))

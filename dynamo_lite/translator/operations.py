@@ -329,9 +329,6 @@ class Operations(_Base):
 
     # -- items and iteration ---------------------------------------------------------------------------------------
 
-    def getitem(self, container: VariableTracker, key: VariableTracker) -> VariableTracker:
-        return container.getitem(self, key)
-
     def iterate(self, variable: VariableTracker) -> VariableTracker:
         """``iter(variable)``."""
         return variable.realize().iterate(self).realize()
@@ -408,10 +405,6 @@ class Operations(_Base):
                 break
         return items
 
-    def as_dict(self, variable: VariableTracker) -> DictVariable | None:
-        """The items of a mapping as a dict; None if it isn't a mapping."""
-        return variable.realize().mapping_items(self)
-
     def collected_items(self, variable: VariableTracker) -> DictVariable | None:
         """The items of a mapping by its ``keys`` and ``__getitem__``; None if it has no ``keys``."""
         if self.lookup(variable.python_type(), "keys") is MISSING:
@@ -430,14 +423,6 @@ class Operations(_Base):
             rows.sort(reverse=reverse)
         finally:
             items[:] = [row.item for row in rows]
-
-    def format(self, value: VariableTracker, spec: VariableTracker) -> VariableTracker:
-        """``format(value, spec)``."""
-        return value.format(self, spec)
-
-    def string(self, value: VariableTracker, name: str) -> VariableTracker:
-        """``str`` or ``repr``."""
-        return value.realize().text(self, name)
 
     def length(self, of: VariableTracker) -> VariableTracker:
         """``len(of)``."""

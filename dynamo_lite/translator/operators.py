@@ -62,7 +62,7 @@ def contains_op(tx: InstructionTranslator, instruction: Instruction) -> None:
 @opcode("BINARY_SUBSCR")
 def binary_subscr(tx: InstructionTranslator, instruction: Instruction) -> None:
     key, container = tx.pop(), tx.pop()
-    tx.stack.append(tx.getitem(container, key))
+    tx.stack.append(container.getitem(tx, key))
 
 
 @opcode("STORE_SUBSCR")
@@ -81,7 +81,7 @@ def delete_subscr(tx: InstructionTranslator, instruction: Instruction) -> None:
 @opcode("BINARY_SLICE")
 def binary_slice(tx: InstructionTranslator, instruction: Instruction) -> None:
     stop, start, container = tx.pop(), tx.pop(), tx.pop()
-    tx.stack.append(tx.getitem(container, SliceVariable([start, stop, ConstantVariable(None)])))
+    tx.stack.append(container.getitem(tx, SliceVariable([start, stop, ConstantVariable(None)])))
 
 
 @opcode("STORE_SLICE")
@@ -138,7 +138,7 @@ def format_value(tx: InstructionTranslator, instruction: Instruction) -> None:
     conversion = flags & 3
     if conversion:
         value = tx.call(load_builtin(tx, _CONVERSIONS[conversion]), [value], {}).realize()
-    tx.stack.append(tx.format(value, spec))
+    tx.stack.append(value.format(tx, spec))
 
 
 @opcode("BUILD_STRING")

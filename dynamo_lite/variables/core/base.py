@@ -342,7 +342,7 @@ class VariableTracker:
         handler = getattr(self, "method_" + name, None)
         if handler is None:
             if name in ("__repr__", "__str__") and not args and not kwargs:
-                return tx.string(self, name)
+                return self.text(tx, name)
             unsupported(UnsupportedMethod(self.describe(), name))
         if kwargs:
             owner = next((base for base in mro(self.python_type()) if name in own_namespace(base)), object)

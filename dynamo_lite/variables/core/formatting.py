@@ -147,7 +147,7 @@ def _number_as_percent(tx: Translator, number: VariableTracker, spec: str) -> Va
     if form is None:
         return None
     kind = "d" if form["kind"] in "iu" else form["kind"]
-    return tx.format(number, ConstantVariable(form["flags"] + kind)).realize()
+    return number.format(tx, ConstantVariable(form["flags"] + kind)).realize()
 
 
 _FORMS = {
@@ -188,11 +188,11 @@ class _Formatter:
                 continue
             value = self._field(field)
             if conversion in ("s", "r"):
-                value = tx.string(value, _TEXTS[conversion])
+                value = value.realize().text(tx, _TEXTS[conversion])
             elif conversion:
                 unsupported(UnsupportedOperation(f"the conversion !{conversion}", value.describe()))
             spec = self.format(spec, depth - 1) if spec else ConstantVariable("")
-            parts.append(tx.format(value.realize(), spec).realize())
+            parts.append(value.realize().format(tx, spec).realize())
         return joined(tx, parts) or ConstantVariable("".join(map(tx.python_value, parts)))
 
     def _field(self, field: str) -> VariableTracker:
@@ -208,7 +208,7 @@ class _Formatter:
             self._next = None
         found = self._argument(first)
         for is_attribute, name in rest:
-            found = (found.getattr(tx, name) if is_attribute else tx.getitem(found, tx.make(name))).realize()
+            found = (found.getattr(tx, name) if is_attribute else found.getitem(tx, tx.make(name))).realize()
         return found
 
     def _argument(self, name: Any) -> VariableTracker:

@@ -199,8 +199,6 @@ class Translator(Protocol):
 
     def unary(self, symbol: str, operand: VariableTracker) -> VariableTracker: ...
 
-    def getitem(self, container: VariableTracker, key: VariableTracker) -> VariableTracker: ...
-
     def iterate(self, variable: VariableTracker) -> VariableTracker:
         """``iter(variable)``."""
         ...
@@ -227,10 +225,6 @@ class Translator(Protocol):
         """The exception that ``throw(kind, value)`` raises."""
         ...
 
-    def as_dict(self, variable: VariableTracker) -> DictVariable | None:
-        """A mapping's items as a dict; None for other values."""
-        ...
-
     def collected_items(self, variable: VariableTracker) -> DictVariable | None:
         """The same, read by ``keys`` and ``__getitem__``."""
         ...
@@ -238,14 +232,6 @@ class Translator(Protocol):
     def sort(self, items: list[VariableTracker], key: VariableTracker | None, reverse: bool) -> None:
         """Sort in place with the comparisons of ``list.sort``, in its order. If one raises, the items stay as far
         sorted as CPython leaves them."""
-        ...
-
-    def format(self, value: VariableTracker, spec: VariableTracker) -> VariableTracker:
-        """``format(value, spec)``."""
-        ...
-
-    def string(self, value: VariableTracker, name: str) -> VariableTracker:
-        """``str`` or ``repr``."""
         ...
 
     def length(self, of: VariableTracker) -> VariableTracker:

@@ -159,20 +159,20 @@ for _kind in (int, float, complex):
 @models(str)
 def _str(tx: Translator, *args: VariableTracker) -> VariableTracker:
     if len(args) == 1:
-        return tx.string(args[0], "__str__")
+        return args[0].realize().text(tx, "__str__")
     return tx.make(tx.fold(str, [tx.python_value(arg) for arg in args]))
 
 
 @models(repr)
 def _repr(tx: Translator, of: VariableTracker) -> VariableTracker:
-    return tx.string(of, "__repr__")
+    return of.realize().text(tx, "__repr__")
 
 
 @models(format)
 def _format(tx: Translator, of: VariableTracker, spec: VariableTracker | None = None) -> VariableTracker:
     if spec is not None and not issubclass(spec.python_type(), str):
         refuse_arguments("format")
-    return tx.format(of, spec or ConstantVariable(""))
+    return of.format(tx, spec or ConstantVariable(""))
 
 
 @models(hash)

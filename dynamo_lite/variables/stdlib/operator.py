@@ -57,7 +57,7 @@ models(operator.inv)(lambda tx, a: tx.unary("~", a))
 models(operator.is_)(lambda tx, a, b: ConstantVariable(tx.identical(a, b)))
 models(operator.is_not)(lambda tx, a, b: ConstantVariable(not tx.identical(a, b)))
 models(operator.contains)(lambda tx, a, b: ConstantVariable(a.contains(tx, b)))
-models(operator.getitem)(lambda tx, a, b: tx.getitem(a, b))
+models(operator.getitem)(lambda tx, a, b: a.getitem(tx, b))
 models(operator.index)(lambda tx, a: a if a.is_symbolic and a.python_type() is int else tx.make(tx.index_value(a)))
 
 
@@ -90,7 +90,7 @@ class ItemOrAttributeGetterVariable(VariableTracker):
 
     def _get(self, tx: Translator, of: VariableTracker, name: Any) -> VariableTracker:
         if self.kind is operator.itemgetter:
-            return tx.getitem(of, tx.make(name)).realize()
+            return of.getitem(tx, tx.make(name)).realize()
         for part in name.split("."):
             of = tx.attribute(of, part).realize()
         return of

@@ -84,7 +84,7 @@ def _prod(tx: Translator, iterable: VariableTracker, /, *, start: VariableTracke
 
 @models(ascii)
 def _ascii(tx: Translator, of: VariableTracker) -> VariableTracker:
-    text = tx.python_value(tx.string(of, "__repr__").realize())
+    text = tx.python_value(of.realize().text(tx, "__repr__").realize())
     return ConstantVariable(text.encode("ascii", "backslashreplace").decode("ascii"))
 
 

@@ -80,11 +80,11 @@ class DequeVariable(MutableSequence):
         return found
 
     def _not_found(self, tx: Translator, item: VariableTracker) -> NoReturn:
-        tx.raise_error(ValueError, tx.string(item, "__repr__").realize().as_constant() + " is not in deque")
+        tx.raise_error(ValueError, item.realize().text(tx, "__repr__").realize().as_constant() + " is not in deque")
 
     def method_remove(self, tx: Translator, item: VariableTracker) -> VariableTracker:
         if not self._remove(tx, item):
-            text = tx.string(item, "__repr__").realize().as_constant()
+            text = item.realize().text(tx, "__repr__").realize().as_constant()
             tx.raise_error(ValueError, _NOT_IN_DEQUE.replace("None", text))
         return ConstantVariable(None)
 

@@ -169,7 +169,7 @@ class DictVariable(ContainerVariable):
     ) -> VariableTracker | None:
         if symbol != "|" or not issubclass(other.python_type(), dict) or (reflected and self.cls is dict):
             return None
-        theirs = tx.as_dict(other)
+        theirs = other.realize().mapping_items(tx)
         assert theirs is not None
         merged = self.like({}, {})  # of this class even if reflected: it derives from the left operand's
         for each in (theirs, self) if reflected else (self, theirs):
@@ -244,7 +244,7 @@ class DictVariable(ContainerVariable):
             tx.raise_error(TypeError, f"update expected at most 1 argument, got {len(others)}")
         tx.effects.mutate(self)
         for other in others:
-            mapping = tx.as_dict(other)
+            mapping = other.realize().mapping_items(tx)
             if mapping is not None:
                 self._merge(mapping)
                 continue

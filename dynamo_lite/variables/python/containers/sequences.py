@@ -447,7 +447,7 @@ class ListVariable(MutableSequence):
     kind = list
 
     def _not_found(self, tx: Translator, item: VariableTracker) -> NoReturn:
-        tx.raise_error(ValueError, tx.string(item, "__repr__").realize().as_constant() + " is not in list")
+        tx.raise_error(ValueError, item.realize().text(tx, "__repr__").realize().as_constant() + " is not in list")
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
         return bracketed(tx, self, "[]", lambda tx: ", ".join(reprs(tx, self.items)))

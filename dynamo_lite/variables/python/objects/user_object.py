@@ -403,7 +403,7 @@ class UserObjectVariable(VariableTracker):
             return ConstantVariable(None)
         if self.payload is not None and name == "__str__" and not args and not kwargs:
             if class_lookup(self.payload.python_type(), name) is object.__str__:
-                return tx.string(self, "__repr__")
+                return self.text(tx, "__repr__")
         if self.payload is not None and (handler is None or name in ("__init__", "__eq__", "__ne__")):
             if name == "__getitem__" and len(args) == 1 and not kwargs:
                 return self._payload_item(tx, args[0])
