@@ -17,9 +17,7 @@ from .instructions import (
     COMPARE_SHIFT,
     CONST,
     DIRECTIONS,
-    END_FOR,
     FLAG_BITS,
-    FOR_ITER,
     FREE,
     FREE_COUNT,
     JUMP,
@@ -55,13 +53,13 @@ def assemble(
     ``argnames`` are all parameters in the order of their slots, including keyword-only ones, ``*args`` and ``**kwargs``
     (if ``flags`` has them). Other local variables follow, then cells that aren't locals, then ``freevars``.
 
-    Jumps may go in either direction. If an opcode has only one, a jump is added at the end of the code; before that,
-    `decode` of the result has these instructions one for one. Constants are any objects. Those of primitive types, and
+    Unconditional jumps may go in either direction, others as their opcode does. `decode` of the result has these
+    instructions one for one. Constants are any objects. Those of primitive types, and
     tuples of them, share an index if their types and bits are equal. The interpreter interns strings that look like
     names.
 
     Raises:
-        BytecodeError: as of `verify`; or a name has no slot.
+        BytecodeError: as of `verify`; or a name has no slot, or a jump can't go in its direction.
     """
     flags = like.co_flags if flags is None else flags
     kwonly = like.co_kwonlyargcount if kwonlyargcount is None else kwonlyargcount
@@ -71,10 +69,9 @@ def assemble(
     cellvars = tuple(like.co_cellvars if cellvars is None else cellvars)
     freevars = tuple(like.co_freevars if freevars is None else freevars)
     depths = verify(instructions)
-    instructions, targets = _lengthen(instructions)
     names = _Names(like, argnames, cellvars, freevars, instructions)
     pools = _Pools(like, names, instructions)
-    layout = _Layout(instructions, targets, pools.args)
+    layout = _Layout(instructions, pools.args)
     first = like.co_firstlineno if firstlineno is None else firstlineno
     return CodeType(
         len(argnames) - kwonly - starred,
@@ -217,48 +214,19 @@ class _Pools:
 # -- layout ----------------------------------------------------------------------------------------------------
 
 
-def _lengthen(instructions: Sequence[Instruction]) -> tuple[Sequence[Instruction], dict[Instruction, Instruction]]:
-    """Add jumps at the end for those whose opcode can't jump in the direction of their target.
-
-    Returns all instructions, and the new targets of these jumps."""
-    order = {each: at for at, each in enumerate(instructions)}
-    targets: dict[Instruction, Instruction] = {}
-    added: list[Instruction] = []
-    for at, each in enumerate(instructions):
-        target = each.target
-        if target is None or order[target] > at or DIRECTIONS[each.opcode][1] is not None:
-            continue
-        landing = order[target]
-        if each.opcode == FOR_ITER and END_FOR is not None:
-            targets[each] = _inserted(each, END_FOR)
-            added.append(targets[each])
-            landing += 1
-        jump = _inserted(each, dis.opmap["JUMP_BACKWARD"], instructions[landing])
-        targets.setdefault(each, jump)
-        added.append(jump)
-    return ([*instructions, *added] if added else instructions), targets
-
-
-def _inserted(like: Instruction, opcode: int, target: Instruction | None = None) -> Instruction:
-    return Instruction(opcode, dis.opname[opcode], target=target, positions=like.positions, handler=like.handler)
-
-
 class _Layout:
     """The offsets of instructions in code units. Each has its EXTENDED_ARGs, itself, then its caches."""
 
-    def __init__(
-        self, instructions: Sequence[Instruction], targets: dict[Instruction, Instruction], args: list[int]
-    ) -> None:
+    def __init__(self, instructions: Sequence[Instruction], args: list[int]) -> None:
         self._instructions = instructions
         self._args = args
         self._order = {each: at for at, each in enumerate(instructions)}
         self._opcodes = [each.opcode for each in instructions]
         self._jumps: list[tuple[int, int]] = []
         for at, each in enumerate(instructions):
-            target = targets.get(each, each.target)
-            if target is not None:
-                self._jumps.append((at, self._order[target]))
-                self._opcodes[at] = self._directed(each, self._order[target] <= at)
+            if each.target is not None:
+                self._jumps.append((at, self._order[each.target]))
+                self._opcodes[at] = self._directed(each, self._order[each.target] <= at)
         self._widths = [1 if arg < 256 else (arg.bit_length() + 7) // 8 for arg in args]
         self._starts: list[int] = []
         self._widen()
@@ -313,14 +281,10 @@ class _Layout:
         for at, each in enumerate(self._instructions):
             handler, end = each.handler, self._starts[at + 1]
             if handler is not None:
-                if previous is not None and (handler is previous or _same(handler, previous)):
+                if handler == previous:
                     rows[-1] = (rows[-1][0], end, *rows[-1][2:])
                 else:
                     target = self._starts[self._order[handler.target]]
                     rows.append((self._starts[at], end, target, handler.depth, handler.lasti))
             previous = handler
         return rows
-
-
-def _same(one: Handler, other: Handler) -> bool:
-    return one.target is other.target and one.depth == other.depth and one.lasti == other.lasti

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import weakref
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from types import CodeType
 from typing import Generic, TypeVar
 
@@ -159,29 +160,12 @@ def _cover(code: CodeType, found: list[Instruction], starts: list[int]) -> None:
 
 def copy_with_map(instructions: Iterable[Instruction]) -> tuple[list[Instruction], dict[Instruction, Instruction]]:
     """A copy that may be changed, and a map of old to new instructions. Targets must be among the instructions."""
-    mapping: dict[Instruction, Instruction] = {}
-    for old in instructions:
-        mapping[old] = Instruction(
-            old.opcode,
-            old.opname,
-            old.arg,
-            old.argval,
-            None,
-            old.flag,
-            old.index,
-            old.offset,
-            old.positions,
-            None,
-            old.flag2,
-        )
+    mapping = {old: replace(old) for old in instructions}
     rows: dict[Handler, Handler] = {}
     for old, new in mapping.items():
         if old.target is not None:
             new.target = mapping[old.target]
         if old.handler is not None:
-            row = rows.get(old.handler)
-            if row is None:
-                row = Handler(mapping[old.handler.target], old.handler.depth, old.handler.lasti)
-                rows[old.handler] = row
-            new.handler = row
+            row = replace(old.handler, target=mapping[old.handler.target])
+            new.handler = rows.setdefault(old.handler, row)
     return list(mapping.values()), mapping

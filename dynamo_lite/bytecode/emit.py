@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from .instructions import (
@@ -56,17 +57,7 @@ def make(
 
 def copy_of(instruction: Instruction) -> Instruction:
     """A copy with the same target and handler."""
-    return Instruction(
-        instruction.opcode,
-        instruction.opname,
-        instruction.arg,
-        instruction.argval,
-        instruction.target,
-        instruction.flag,
-        positions=instruction.positions,
-        handler=instruction.handler,
-        flag2=instruction.flag2,
-    )
+    return replace(instruction, index=-1, offset=-1)
 
 
 # -- values ----------------------------------------------------------------------------------------------------
@@ -178,7 +169,7 @@ def call_function(
 
 
 def jump(target: Instruction) -> Instruction:
-    """Jump in either direction: `assemble` chooses the opcode, here and for conditional jumps."""
+    """Jump in either direction: `assemble` chooses the opcode."""
     return make("JUMP_FORWARD", target=target)
 
 

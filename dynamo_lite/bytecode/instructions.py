@@ -24,12 +24,12 @@ class BytecodeError(Exception):
     """Instructions that can't be assembled, or a code object that would crash the interpreter."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, slots=True)
 class Handler:
     """A row of the exception table.
 
     On entry to ``target`` the stack has ``depth`` values, the offset of the raising instruction if ``lasti``, and the
-    exception. Immutable, as the instructions of one range share it.
+    exception. The instructions of one range share it.
     """
 
     target: Instruction

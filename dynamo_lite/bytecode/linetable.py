@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from .instructions import Positions
 
-_SHORT, _ONE_LINE, _NO_COLUMNS, _LONG, _NONE = 0, 10, 13, 14, 15
+_NO_COLUMNS, _LONG, _NONE = 13, 14, 15
 _MOST = 8
 """The most code units that one entry covers."""
 
@@ -42,12 +42,6 @@ def _entry(out: bytearray, length: int, positions: Positions | None, line: int) 
     if column is None or end_column is None or end is None or end < start:
         _head(out, _NO_COLUMNS, length)
         _signed(out, delta)
-    elif end == start and delta == 0 and column < 80 and 0 <= end_column - column < 16:
-        _head(out, _SHORT + column // 8, length)
-        out.append((column & 7) << 4 | end_column - column)
-    elif end == start and 0 <= delta < 3 and column < 128 and end_column < 128:
-        _head(out, _ONE_LINE + delta, length)
-        out += bytes((column, end_column))
     else:
         _head(out, _LONG, length)
         _signed(out, delta)

@@ -6,7 +6,7 @@ from dynamo_lite.records.restart import AnswersWithheld, Restart
 from dynamo_lite.records.restart_facts import RestartFacts
 from dynamo_lite.resume.graph_break import original_position, raising_code
 from dynamo_lite.translator.attempt import Attempt
-from dynamo_lite.translator.core import BreakHere, RootTranslator
+from dynamo_lite.translator.core import BreakHere, Frame, RootTranslator
 from dynamo_lite.variables.core.base import LazyVariable, ObservedException, VariableTracker
 from dynamo_lite.variables.core.reachable import reachable
 from dynamo_lite.variables.python.functions.function import CellVariable
@@ -31,9 +31,8 @@ def begin(request: Request, facts: RestartFacts) -> RootTranslator:
     wrapped = [attempt.values.wrap(cell, sources.child("closure", at)) for at, cell in enumerate(view.closure)]
     cells = [each for each in wrapped if isinstance(each, CellVariable)]
     assert len(cells) == len(wrapped)
-    root = RootTranslator(
-        attempt, view.code, attempt.values.scope(view.globals), locals_, cells, break_at=facts.break_at
-    )
+    frame = Frame(view.code, attempt.values.scope(view.globals), locals_, cells)
+    root = RootTranslator(attempt, frame, facts.break_at)
     root.own_cells = original_position(view.code, 0)[0].co_cellvars
     return root
 

@@ -214,7 +214,7 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
     if point.callee is not None:
         index_of[id(again)] = point.index
         call = kept.index(again)
-    return code, ResumeInfo(original, point, _origins(code, kept, index_of), call)
+    return code, ResumeInfo(original, point, [index_of.get(id(each)) for each in kept], call)
 
 
 def _restored(point: ResumePoint) -> list[Instruction]:
@@ -270,13 +270,6 @@ def _callee_call(callee: ResumeFunction, raising: bool, raises_anyway: bool) -> 
         code += [emit.load_fast(ERROR), emit.make("BUILD_TUPLE", 1), emit.binary_op("+")]
     code += [emit.delete_fast(name) for name in (CLOSURE, ARGUMENTS, *([ERROR] if raising else []))]
     return [*code, emit.make("CALL_FUNCTION_EX", 0)]
-
-
-def _origins(code: types.CodeType, kept: list[Instruction], index_of: dict[int, int]) -> list[int | None]:
-    """The original index of each instruction of the assembled code; None for those of the prologue and for the jumps
-    that assembling added at the end."""
-    added = len(decode(code)) - len(kept)
-    return [index_of.get(id(each)) for each in kept] + [None] * added
 
 
 def break_frame(cg: PyCodegen, root: RootTranslator) -> None:

@@ -36,12 +36,6 @@ def integer_infinity() -> Expression:
     return int_oo
 
 
-def integer_roots(expression: Expression, symbol: Symbol) -> list[Expression]:
-    """The integers for which an expression of one symbol is 0. Empty if the expression is not a polynomial."""
-    polynomial = expression.as_poly(symbol)
-    return [] if polynomial is None else [root for root in polynomial.ground_roots() if root.is_Integer]
-
-
 @functools.cache
 def printer() -> Any:
     """torch's printer of expressions as Python."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from traceback import FrameSummary
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from dynamo_lite.exc import ConstraintViolation, Unsupported
 from dynamo_lite.insight.break_reasons import DataDependentValue, RandomValue
 from dynamo_lite.runtime.inner_tensors import is_wrapper, parts
 
-from .conditions import checkable_parts, integer_infinity, integer_roots, printer, symbolic_shapes, sympy_module
+from .conditions import checkable_parts, integer_infinity, printer, symbolic_shapes, sympy_module
 from .expressions import Expression, Step, Symbol
 from .float_formulas import Bounds, Formula, equals_traced_value, of_integer, truth_by_bounds
 from .number_guards import LARGE, ComputedInt, NumberSource, SymbolicGuard, marked_ranges
@@ -42,25 +43,19 @@ Frames = tuple[FrameSummary, ...]
 _LARGE_PRIME = (1 << 31) - 1
 
 
+@dataclass(frozen=True)
 class _Name(torch._guards.Source):
     """A source as torch's ``ShapeEnv`` names it in its messages."""
 
-    def __init__(self, name: str, is_ephemeral: bool = False) -> None:
-        self._text = name
-        self._is_ephemeral = is_ephemeral
+    text: str
+    ephemeral: bool = False
 
     def is_ephemeral(self) -> bool:
-        return self._is_ephemeral
+        return self.ephemeral
 
     @property
     def name(self) -> str:
-        return self._text
-
-    def __hash__(self) -> int:
-        return hash(self._text)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Name) and self._text == other._text
+        return self.text
 
 
 class Symbols:
@@ -370,30 +365,10 @@ class Symbols:
                 at = () if backend else self._frames_that_specialize(number)
                 raise ConstraintViolation(f"{place} is marked dynamic, but must be {size}{by}", at)
 
-    def _specialized_symbols(self) -> dict[Any, Any]:
+    def _specialized_symbols(self) -> dict[Symbol, Any]:
         """The symbols that the guards allow one value only, with it."""
         bounds = {symbol: self.env.bound_sympy(symbol) for symbol, _ in self._ranges}
-        found = {symbol: each.lower for symbol, each in bounds.items() if each.is_singleton()}
-        equations = [condition for condition in self._all_parts() if isinstance(condition, sympy_module().Eq)]
-        while equations:  # a solved symbol may solve another equation
-            known = dict(found)
-            unsolved = []
-            for equation in equations:
-                difference = (equation.lhs - equation.rhs).xreplace(known)
-                symbols = difference.free_symbols
-                if len(symbols) > 1:
-                    unsolved.append(equation)
-                    continue
-                for symbol in symbols:
-                    values = integer_roots(difference, symbol)
-                    if symbol in bounds:
-                        values = [each for each in values if bounds[symbol].lower <= each <= bounds[symbol].upper]
-                    if len(values) == 1:
-                        found[symbol] = values[0]
-            if found == known:
-                break
-            equations = unsolved
-        return found
+        return {symbol: each.lower for symbol, each in bounds.items() if each.is_singleton()}
 
     def _frames_that_specialize(self, number: torch.SymInt) -> Frames:
         """The user's frames at the first equality on a symbol or one related to it; without one, at the last

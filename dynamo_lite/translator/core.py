@@ -6,7 +6,7 @@ import sys
 import types
 from collections.abc import Iterable, Iterator
 from traceback import FrameSummary
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from dynamo_lite import config
 from dynamo_lite.bytecode import Instruction, decode
@@ -59,6 +59,16 @@ class BreakHere(Exception):
     """Tracing reached the instruction before which the graph breaks."""
 
 
+class Frame(NamedTuple):
+    """What a frame begins with."""
+
+    code: types.CodeType
+    scope: GlobalScope
+    locals: dict[str, VariableTracker]
+    """The arguments by name."""
+    closure: list[CellVariable]
+
+
 class InstructionTranslator(Operations, Holder):
     """Interprets one frame's bytecode over trackers.
 
@@ -70,15 +80,8 @@ class InstructionTranslator(Operations, Holder):
     keeps_sent_iterator = sys.version_info >= (3, 12)
     """Whether SEND leaves the exhausted iterator on the stack, for END_SEND to remove."""
 
-    def __init__(
-        self,
-        attempt: Attempt,
-        code: types.CodeType,
-        scope: GlobalScope,
-        locals_: dict[str, VariableTracker],
-        closure: list[CellVariable],
-        parent: InstructionTranslator | None = None,
-    ) -> None:
+    def __init__(self, attempt: Attempt, frame: Frame, parent: InstructionTranslator | None = None) -> None:
+        code = frame.code
         self.attempt = attempt
         self.guards = attempt.guards
         self.graph = attempt.graph
@@ -93,9 +96,9 @@ class InstructionTranslator(Operations, Holder):
         self.original: types.CodeType = original_position(code, 0)[0]
         """The user's code; for a resume function, the code that it continues."""
         attempt.has_handlers = attempt.has_handlers or bool(self.original.co_exceptiontable)
-        self.scope = scope
-        self.locals = locals_
-        self.cells: dict[str, CellVariable] = dict(zip(code.co_freevars, closure))
+        self.scope = frame.scope
+        self.locals = frame.locals
+        self.cells: dict[str, CellVariable] = dict(zip(code.co_freevars, frame.closure))
         self.parent: InstructionTranslator | None = parent
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.stack: list[VariableTracker] = []
@@ -235,7 +238,7 @@ class InstructionTranslator(Operations, Holder):
         if self.depth >= config.inline_limit:
             unsupported(InlineLimit(function.describe(), config.inline_limit))
         bound = bind_arguments(self, function, args, kwargs)
-        callee = self.callee_for(is_tail, code, function.scope(self), bound, function.cells(self))
+        callee = self.callee_for(is_tail, Frame(code, function.scope(self), bound, function.cells(self)))
         before = self.graph.operators
         try:
             callee.run()
@@ -254,16 +257,9 @@ class InstructionTranslator(Operations, Holder):
             self.attempt.answers.leave(callee, callee.returned, self.effects.count)
         return callee.returned
 
-    def callee_for(
-        self,
-        is_tail: bool,
-        code: types.CodeType,
-        scope: GlobalScope,
-        locals_: dict[str, VariableTracker],
-        closure: list[CellVariable],
-    ) -> InstructionTranslator:
+    def callee_for(self, is_tail: bool, frame: Frame) -> InstructionTranslator:
         """The translator of a frame that this one calls."""
-        return InstructionTranslator(self.attempt, code, scope, locals_, closure, self)
+        return InstructionTranslator(self.attempt, frame, self)
 
     def resume_generator(
         self, tx: InstructionTranslator, value: VariableTracker, error: VariableTracker | None = None
@@ -381,16 +377,9 @@ class StoppingTranslator(InstructionTranslator):
     """
 
     def __init__(
-        self,
-        attempt: Attempt,
-        code: types.CodeType,
-        scope: GlobalScope,
-        locals_: dict[str, VariableTracker],
-        closure: list[CellVariable],
-        parent: InstructionTranslator | None = None,
-        break_at: tuple[int, ...] = (),
+        self, attempt: Attempt, frame: Frame, parent: InstructionTranslator | None, break_at: tuple[int, ...]
     ) -> None:
-        super().__init__(attempt, code, scope, locals_, closure, parent)
+        super().__init__(attempt, frame, parent)
         self.break_at = break_at
         self.callee: StoppingTranslator | None = None
         """The inlined frame that stops too."""
@@ -417,17 +406,10 @@ class StoppingTranslator(InstructionTranslator):
             raise BreakHere
         super().step(instruction)
 
-    def callee_for(
-        self,
-        is_tail: bool,
-        code: types.CodeType,
-        scope: GlobalScope,
-        locals_: dict[str, VariableTracker],
-        closure: list[CellVariable],
-    ) -> InstructionTranslator:
+    def callee_for(self, is_tail: bool, frame: Frame) -> InstructionTranslator:
         if not (is_tail and self.break_at and self.steps == self.break_at[0]):
-            return super().callee_for(is_tail, code, scope, locals_, closure)
-        self.callee = StoppingTranslator(self.attempt, code, scope, locals_, closure, self, self.break_at[1:])
+            return super().callee_for(is_tail, frame)
+        self.callee = StoppingTranslator(self.attempt, frame, self, self.break_at[1:])
         return self.callee
 
     def run(self) -> None:
@@ -441,18 +423,10 @@ class StoppingTranslator(InstructionTranslator):
 class RootTranslator(StoppingTranslator):
     """The frame that is being compiled."""
 
-    def __init__(
-        self,
-        attempt: Attempt,
-        code: types.CodeType,
-        scope: GlobalScope,
-        locals_: dict[str, VariableTracker],
-        closure: list[CellVariable],
-        break_at: tuple[int, ...] = (),
-    ) -> None:
-        super().__init__(attempt, code, scope, locals_, closure, None, break_at)
-        self.argument_names = list(locals_)
-        self.arguments = list(locals_.values())
+    def __init__(self, attempt: Attempt, frame: Frame, break_at: tuple[int, ...] = ()) -> None:
+        super().__init__(attempt, frame, None, break_at)
+        self.argument_names = list(frame.locals)
+        self.arguments = list(frame.locals.values())
         attempt.lifetimes.watch(self.arguments)
 
     def step(self, instruction: Instruction) -> None:

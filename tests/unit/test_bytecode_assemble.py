@@ -153,6 +153,7 @@ def test_a_comprehension_variable_of_a_free_variables_name(captured):
     assert made() == outside()() == again(outside())()
 
 
+@pytest.mark.skipif(PY312, reason="conditional jumps only go forward")
 @pytest.mark.parametrize(
     ("jump", "goes_on", "stops"),
     [
@@ -173,28 +174,6 @@ def test_conditional_jumps_go_backward(jump, goes_on, stops):
     assert run(body, 4) == 10
     code = assemble(body, like=template.__code__)
     assert {position[0] for position in code.co_positions()} == {7}
-
-
-def test_a_loop_may_be_left_backward():
-    """FOR_ITER only jumps forward: what it jumps to is put in front of it."""
-    end = [emit.make("END_FOR")] if PY312 else []
-    after = [*end, emit.load_fast("t"), emit.return_value()]
-    loop = emit.make("FOR_ITER", target=after[0])
-    start = emit.load_const(())
-    body = [emit.make("RESUME", 0), emit.jump(start), *after, start, emit.store_fast("t"), emit.load_fast("n")]
-    body += [emit.make("GET_ITER"), loop, emit.build("TUPLE", 1), emit.load_fast("t"), emit.swap()]
-    body += [emit.binary_op("+"), emit.store_fast("t"), emit.jump(loop)]
-    assert run(body, "abc") == ("a", "b", "c")
-    assert run(body, "") == ()
-
-
-def test_instructions_come_back_one_for_one_with_added_jumps_last():
-    top = emit.load_fast("n")
-    body = [emit.make("RESUME", 0), top, emit.jump_if_true(top), emit.load_const(1), emit.return_value()]
-    found = decode(assemble(body, like=template.__code__))
-    assert [each.opname.replace("_BACKWARD", "_FORWARD") for each in found[:5]] == [each.opname for each in body]
-    assert [each.opname for each in found[5:]] == (["JUMP_BACKWARD"] if PY312 else [])
-    assert body[2].target is top, "assembling must not change what it was given"
 
 
 def test_comparisons_keep_what_specialised_forms_look_at():

@@ -228,7 +228,6 @@ def jumping(distance):
         (lambda: code_with(co_stacksize=1), "needs a stack of"),
         (lambda: code_with(co_consts=()), "out of range"),
         (lambda: code_with(co_names=()), "out of range"),
-        (lambda: code_with(co_exceptiontable=program.__code__.co_exceptiontable[:-1]), "middle of a row"),
         (lambda: code_with(co_exceptiontable=program.__code__.co_exceptiontable * 2), "out of order"),
         (lambda: code_with(co_code=program.__code__.co_code[:-2]), "falls off|no instruction begins"),
         (lambda: jumping(9), "no instruction begins"),
