@@ -518,7 +518,7 @@ class Operations(_Base):
         why = code_origin.why_not_inlined(code, function.value if isinstance(function, FunctionVariable) else None)
         if (
             isinstance(function, FunctionVariable)
-            and function.value.__builtins__ is not self.attempt.values.builtins_namespace  # type: ignore[attr-defined]
+            and function.value.__builtins__ is not self.attempt.values.builtins_namespace
             and not function.value.__globals__.keys() >= set(code.co_names)
         ):
             why = "its builtins module is not the frame's"
