@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 
@@ -109,6 +110,12 @@ def test_a_constant_that_is_assigned_from_outside():
         setattr(sys.modules[__name__], "LIMIT", 2.0)
         found.append(x.grad)
     torch.testing.assert_close(found[0], found[1] * 2)
+
+
+@functools.lru_cache
+def set_kind(value):
+    global KIND_OF_CACHED
+    KIND_OF_CACHED = value
 
 
 KIND_OF_CACHED = 2.0
