@@ -11,16 +11,17 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import dynamo_lite as dl
 from programs import check, tensor
+from table import Table
+
+programs = Table(cut=False)
 
 
-def test_autocast_of_several_operators():
-    def fn(x, w):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            y = x @ w
-            z = torch.softmax(y, -1)
-        return y, z, (x @ w).dtype
-
-    check(fn, tensor(3, 3), tensor(3, 3, seed=1))
+@programs(tensor(3, 3), tensor(3, 3, seed=1))
+def autocast_of_several_operators(x, w):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ w
+        z = torch.softmax(y, -1)
+    return y, z, (x @ w).dtype
 
 
 def test_autocast_left_after_a_break():
@@ -46,22 +47,20 @@ def test_autocast_left_after_a_break():
     check(fn, tensor(2, 2), False, graphs=4, breaks=3)
 
 
-def test_autocast_left_after_a_break_forgets_what_it_cast():
-    def fn(x, w):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            y = x @ w
-            dl.graph_break()
-            y = y @ w
-        with torch.no_grad():
-            w.add_(1)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            z = x @ w
-        with torch.no_grad():
-            w.mul_(2)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            return y, z, x @ w
-
-    check(fn, tensor(2, 2), tensor(2, 2, seed=1, grad=True), graphs=2, breaks=1)
+@programs(tensor(2, 2), tensor(2, 2, seed=1, grad=True), graphs=2, breaks=1)
+def autocast_left_after_a_break_forgets_what_it_cast(x, w):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ w
+        dl.graph_break()
+        y = y @ w
+    with torch.no_grad():
+        w.add_(1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        z = x @ w
+    with torch.no_grad():
+        w.mul_(2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return y, z, x @ w
 
 
 def _depth():
@@ -109,15 +108,13 @@ def _leaves_by_an_error(x):
     return y
 
 
-def test_set_grad_enabled_as_a_decorator_inside():
-    def fn(x):
-        @torch.set_grad_enabled(False)
-        def inner(y):
-            return y * 2, torch.is_grad_enabled()
+@programs(tensor(2, grad=True), operators=2)
+def set_grad_enabled_as_a_decorator_inside(x):
+    @torch.set_grad_enabled(False)
+    def inner(y):
+        return y * 2, torch.is_grad_enabled()
 
-        return inner(x), torch.is_grad_enabled(), x * 3
-
-    check(fn, tensor(2, grad=True), operators=2)
+    return inner(x), torch.is_grad_enabled(), x * 3
 
 
 def test_autocast_by_an_argument():
@@ -129,14 +126,12 @@ def test_autocast_by_an_argument():
     check(fn, tensor(3, 3), torch.bfloat16, True, others=others, all_graphs=3)
 
 
-def test_inference_mode_and_its_tensors():
-    def fn(x):
-        with torch.inference_mode():
-            y = x * 2
-            y.add_(1)
-        return y, y.is_inference(), torch.is_inference_mode_enabled()
-
-    check(fn, tensor(3))
+@programs(tensor(3))
+def inference_mode_and_its_tensors(x):
+    with torch.inference_mode():
+        y = x * 2
+        y.add_(1)
+    return y, y.is_inference(), torch.is_inference_mode_enabled()
 
 
 def test_called_within_inference_mode_and_without():
@@ -199,38 +194,34 @@ def test_sdpa_kernel_around_the_call():
     check(around, tensor(1, 2, 4, 8), graphs=(1, 3), breaks=None)
 
 
-def test_device_context():
-    def fn(x):
-        with torch.device("meta"):
-            a = torch.ones(3)
-            b = torch.zeros(2, device="cpu")
-            c = x + 1
-        return a.device, a, b, c, torch.ones(2)
-
-    check(fn, tensor(3), graphs=(1, 3), breaks=None)
+@programs(tensor(3), graphs=(1, 3), breaks=None)
+def device_context(x):
+    with torch.device("meta"):
+        a = torch.ones(3)
+        b = torch.zeros(2, device="cpu")
+        c = x + 1
+    return a.device, a, b, c, torch.ones(2)
 
 
-def test_device_context_of_every_factory():
-    def fn(x):
-        with torch.device("meta"):
-            made = [
-                torch.empty(2),
-                torch.full((2,), 1.0),
-                torch.arange(3),
-                torch.linspace(0, 1, 3),
-                torch.eye(2),
-                torch.rand(2),
-                torch.randn(2),
-                torch.tensor([1.0, 2.0]),
-                torch.empty_like(x),
-                torch.zeros_like(x),
-                x.new_ones(2),
-                torch.scalar_tensor(2.0),
-                torch.tril_indices(2, 2),
-            ]
-        return [each.device.type for each in made], x + 1
-
-    check(fn, tensor(3), graphs=(1, 3), breaks=None)
+@programs(tensor(3), graphs=(1, 3), breaks=None)
+def device_context_of_every_factory(x):
+    with torch.device("meta"):
+        made = [
+            torch.empty(2),
+            torch.full((2,), 1.0),
+            torch.arange(3),
+            torch.linspace(0, 1, 3),
+            torch.eye(2),
+            torch.rand(2),
+            torch.randn(2),
+            torch.tensor([1.0, 2.0]),
+            torch.empty_like(x),
+            torch.zeros_like(x),
+            x.new_ones(2),
+            torch.scalar_tensor(2.0),
+            torch.tril_indices(2, 2),
+        ]
+    return [each.device.type for each in made], x + 1
 
 
 def test_default_device_set_outside():
@@ -258,47 +249,39 @@ def test_default_dtype_around_the_call():
     check(around, tensor(2), torch.float64, others=[(tensor(2), torch.float32)], graphs=(1, 3), breaks=None)
 
 
-def test_deterministic_algorithms_switched_inside():
-    def fn(x):
-        torch.use_deterministic_algorithms(True)
+@programs(tensor(2), graphs=(1, 3), breaks=None)
+def deterministic_algorithms_switched_inside(x):
+    torch.use_deterministic_algorithms(True)
+    y = x * 2
+    torch.use_deterministic_algorithms(False)
+    return y
+
+
+@programs(tensor(2), graphs=(1, 4), breaks=None)
+def flags_read_and_written(x):
+    if torch.backends.mkldnn.is_available():
+        x = x + 1
+    with torch.backends.mkldnn.flags(enabled=False):
+        x = x * 2
+    return x, torch.get_float32_matmul_precision()
+
+
+@programs(tensor(3), graphs=(1, 3), breaks=None)
+def cuda_contexts_without_a_device(x):
+    with torch.cuda.amp.autocast(enabled=False):
         y = x * 2
-        torch.use_deterministic_algorithms(False)
-        return y
-
-    check(fn, tensor(2), graphs=(1, 3), breaks=None)
+    with torch.cuda.device(-1) if torch.cuda.is_available() else contextlib.nullcontext():
+        return y + 1
 
 
-def test_flags_read_and_written():
-    def fn(x):
-        if torch.backends.mkldnn.is_available():
-            x = x + 1
-        with torch.backends.mkldnn.flags(enabled=False):
-            x = x * 2
-        return x, torch.get_float32_matmul_precision()
-
-    check(fn, tensor(2), graphs=(1, 4), breaks=None)
-
-
-def test_cuda_contexts_without_a_device():
-    def fn(x):
-        with torch.cuda.amp.autocast(enabled=False):
-            y = x * 2
-        with torch.cuda.device(-1) if torch.cuda.is_available() else contextlib.nullcontext():
-            return y + 1
-
-    check(fn, tensor(3), graphs=(1, 3), breaks=None)
-
-
-def test_record_function():
-    def fn(x):
-        with torch.profiler.record_function("outer") as outer:
-            y = x.sin()
-            for index in range(2):
-                with torch.autograd.profiler.record_function(f"inner {index}", "arguments"):
-                    y = y.cos()
-        return y, outer.name, outer.args
-
-    check(fn, tensor(3), operators=3)
+@programs(tensor(3), operators=3)
+def record_function(x):
+    with torch.profiler.record_function("outer") as outer:
+        y = x.sin()
+        for index in range(2):
+            with torch.autograd.profiler.record_function(f"inner {index}", "arguments"):
+                y = y.cos()
+    return y, outer.name, outer.args
 
 
 def test_record_function_as_a_decorator():
@@ -335,3 +318,8 @@ def test_record_function_tells_a_profiler():
     assert names == ["first", "first", *told(fn)[0]]  # one that a break is in is three
     inner = {each.name: {child.name for child in each.cpu_children} for each in events}
     assert "aten::cos" in inner["second"] and "aten::exp" in inner["third"]
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_programs(case):
+    case.run()

@@ -9,6 +9,9 @@ import torch
 
 import dynamo_lite as dl
 from programs import check, tensor
+from table import Table
+
+programs = Table(cut=False)
 
 
 @contextlib.contextmanager
@@ -41,80 +44,66 @@ def test_dtype_set_and_left(dtype):
     check(fn, tensor(2), operators=4)
 
 
-def test_dtype_set_for_a_while():
-    def fn(x):
+@programs(tensor(3))
+def dtype_set_for_a_while(x):
+    with default_dtype(torch.float64):
+        a = torch.zeros(3), torch.full((2,), 1.5), torch.arange(0, 1, 0.25), torch.full((2,), 3), torch.eye(2)
+        b = torch.linspace(0, 1, 3), torch.rand(2), torch.randint(3, (2,)), torch.ones(2, dtype=torch.float16)
+        c = torch.zeros_like(x), x.new_ones(2), torch.as_tensor(2.5), torch.scalar_tensor(1), torch.Tensor([1, 2])
+    return a, b, c, torch.ones(1)
+
+
+@programs(tensor(3))
+def dtype_left_by_an_exception(x):
+    try:
         with default_dtype(torch.float64):
-            a = torch.zeros(3), torch.full((2,), 1.5), torch.arange(0, 1, 0.25), torch.full((2,), 3), torch.eye(2)
-            b = torch.linspace(0, 1, 3), torch.rand(2), torch.randint(3, (2,)), torch.ones(2, dtype=torch.float16)
-            c = torch.zeros_like(x), x.new_ones(2), torch.as_tensor(2.5), torch.scalar_tensor(1), torch.Tensor([1, 2])
-        return a, b, c, torch.ones(1)
-
-    check(fn, tensor(3))
+            y = torch.ones(3)
+            raise ValueError(x.shape)
+    except ValueError as error:
+        return y + x, torch.ones(1), error.args
 
 
-def test_dtype_left_by_an_exception():
-    def fn(x):
-        try:
-            with default_dtype(torch.float64):
-                y = torch.ones(3)
-                raise ValueError(x.shape)
-        except ValueError as error:
-            return y + x, torch.ones(1), error.args
-
-    check(fn, tensor(3))
-
-
-def test_dtype_and_a_break():
-    def fn(x):
-        before = torch.get_default_dtype()
-        torch.set_default_dtype(torch.float64)
-        try:
-            y = torch.ones(3) + x
-            print(torch.get_default_dtype())
-            y = y + torch.ones(3)
-        finally:
-            torch.set_default_dtype(before)
-        return y, torch.ones(3) + x
-
-    check(fn, tensor(3), graphs=2, breaks=1)
+@programs(tensor(3), graphs=2, breaks=1)
+def dtype_and_a_break(x):
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        y = torch.ones(3) + x
+        print(torch.get_default_dtype())
+        y = y + torch.ones(3)
+    finally:
+        torch.set_default_dtype(before)
+    return y, torch.ones(3) + x
 
 
-def test_dtype_that_is_none():
-    def fn(x):
-        y = x + 1
-        torch.set_default_dtype(torch.int64)
-        return y
-
-    check(fn, tensor(3), graphs=1, breaks=1)
+@programs(tensor(3), graphs=1, breaks=1)
+def dtype_that_is_none(x):
+    y = x + 1
+    torch.set_default_dtype(torch.int64)
+    return y
 
 
-def test_results_of_the_default_dtype():
-    def fn(n):
-        with default_dtype(torch.float64):
-            y = n.sin()
-        return y, n.cos()
-
-    check(fn, torch.arange(4), graphs=(0, 2), breaks=(1, 3))
+@programs(torch.arange(4), graphs=(0, 2), breaks=(1, 3))
+def results_of_the_default_dtype(n):
+    with default_dtype(torch.float64):
+        y = n.sin()
+    return y, n.cos()
 
 
-def test_quotients_of_the_default_dtype():
-    def fn(n, x):
-        with default_dtype(torch.float64):
-            y = torch.ones(4) * 2
-            z = n / 3
-        return y, z, torch.where(n > 1, 1.0, 2.0), x / 3
-
-    check(fn, torch.arange(4), tensor(4), graphs=(1, 3), breaks=(1, 3))
+@programs(torch.arange(4), tensor(4), graphs=(1, 3), breaks=(1, 3))
+def quotients_of_the_default_dtype(n, x):
+    with default_dtype(torch.float64):
+        y = torch.ones(4) * 2
+        z = n / 3
+    return y, z, torch.where(n > 1, 1.0, 2.0), x / 3
 
 
-def test_dtype_and_out():
-    def fn(n, x):
-        with default_dtype(torch.float64):
-            y = torch.ones(4)
-            torch.sin(n, out=x)
-        return y + x
-
-    check(fn, torch.arange(4), tensor(4), graphs=(1, 3), breaks=(1, 3))
+@programs(torch.arange(4), tensor(4), graphs=(1, 3), breaks=(1, 3))
+def dtype_and_out(n, x):
+    with default_dtype(torch.float64):
+        y = torch.ones(4)
+        torch.sin(n, out=x)
+    return y + x
 
 
 def test_dtype_that_another_call_finds():
@@ -155,14 +144,12 @@ def test_device_set_and_left():
         assert compiled(torch.ones(3, device="cpu"))[1] == torch.get_default_device() == torch.device("meta")
 
 
-def test_device_set_in_a_context():
-    def fn(x):
-        with torch.device("cpu"):
-            y = x + torch.ones(3)
-            torch.set_default_device("meta")
-        return y, torch.ones(2)
-
-    check(fn, tensor(3), graphs=None, breaks=None)
+@programs(tensor(3), graphs=None, breaks=None)
+def device_set_in_a_context(x):
+    with torch.device("cpu"):
+        y = x + torch.ones(3)
+        torch.set_default_device("meta")
+    return y, torch.ones(2)
 
 
 def test_no_device_where_there_was_one():
@@ -196,3 +183,8 @@ def test_exports_refuse_what_stays_set():
     with pytest.raises(dl.exc.Unsupported, match="default dtype"):
         dl.export(fn, tensor(3))
     assert torch.get_default_dtype() is torch.float32
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_programs(case):
+    case.run()

@@ -9,20 +9,21 @@ import torch
 
 import dynamo_lite as dl
 from programs import check, tensor
+from table import Table
+
+programs = Table(cut=False)
 
 
 def leaf(seed=0):
     return tensor(3, grad=True, seed=seed)
 
 
-def test_on_an_argument_after_it_was_used():
-    def fn(w):
-        y = w.sin()
-        w.register_hook(lambda gradient: gradient * 2)
-        w.register_hook(lambda gradient: gradient + 1)
-        return y * w
-
-    check(fn, leaf(), backward=True)
+@programs(leaf(), backward=True)
+def on_an_argument_after_it_was_used(w):
+    y = w.sin()
+    w.register_hook(lambda gradient: gradient * 2)
+    w.register_hook(lambda gradient: gradient + 1)
+    return y * w
 
 
 def test_with_effects():
@@ -49,13 +50,11 @@ def test_with_effects():
     check(program, leaf(), graphs=(1, 3), breaks=1, build=True, recompiles=True)
 
 
-def test_closure_over_results():
-    def fn(w, x):
-        y = x.sin()
-        w.register_hook(lambda gradient: gradient * y)
-        return w * x, y
-
-    check(fn, leaf(), tensor(3), backward=True)
+@programs(leaf(), tensor(3), backward=True)
+def closure_over_results(w, x):
+    y = x.sin()
+    w.register_hook(lambda gradient: gradient * y)
+    return w * x, y
 
 
 def test_handles_kept():
@@ -79,26 +78,22 @@ def test_handles_kept():
         assert not w._backward_hooks
 
 
-def test_removed_at_once():
-    def fn(w):
-        handle = w.register_hook(lambda gradient: gradient * 2)
-        y = w * 3
-        handle.remove()
-        handle.remove()
-        return y
-
-    check(fn, leaf(), backward=True)
+@programs(leaf(), backward=True)
+def removed_at_once(w):
+    handle = w.register_hook(lambda gradient: gradient * 2)
+    y = w * 3
+    handle.remove()
+    handle.remove()
+    return y
 
 
-def test_removed_after_a_break():
-    def fn(w):
-        handle = w.register_hook(lambda gradient: gradient * 2)
-        y = w * 3
-        print(handle.id >= 0)
-        handle.remove()
-        return y
-
-    check(fn, leaf(), graphs=(1, 2), breaks=(1, 3), backward=True)
+@programs(leaf(), graphs=(1, 2), breaks=(1, 3), backward=True)
+def removed_after_a_break(w):
+    handle = w.register_hook(lambda gradient: gradient * 2)
+    y = w * 3
+    print(handle.id >= 0)
+    handle.remove()
+    return y
 
 
 def test_on_an_argument_that_is_no_leaf():
@@ -129,61 +124,51 @@ def test_on_an_argument_that_is_written_to():
     assert torch.equal(*found)
 
 
-def test_after_accumulation():
-    def fn(w):
-        def step(parameter):
-            with torch.no_grad():
-                parameter -= parameter.grad
+@programs(leaf(), backward=True)
+def after_accumulation(w):
+    def step(parameter):
+        with torch.no_grad():
+            parameter -= parameter.grad
 
-        w.register_post_accumulate_grad_hook(step)
-        return w * 3
-
-    check(fn, leaf(), backward=True)
+    w.register_post_accumulate_grad_hook(step)
+    return w * 3
 
 
-def test_without_a_gradient():
-    def fn(x):
-        y = x * 2
-        try:
-            y.register_hook(lambda gradient: gradient)
-        except RuntimeError as error:
-            return y, str(error)
-
-    check(fn, tensor(3), graphs=1, breaks=1)
+@programs(tensor(3), graphs=1, breaks=1)
+def without_a_gradient(x):
+    y = x * 2
+    try:
+        y.register_hook(lambda gradient: gradient)
+    except RuntimeError as error:
+        return y, str(error)
 
 
-def test_on_a_result():
-    def fn(w):
-        y = w * 2
-        z = y.sin()
-        y.register_hook(lambda gradient: gradient * 2)
-        y.register_hook(lambda gradient: torch.clamp(gradient, -1, 1))
-        y.register_hook(lambda gradient: None)
-        return y * 3 + z
-
-    check(fn, leaf(), backward=True)
+@programs(leaf(), backward=True)
+def on_a_result(w):
+    y = w * 2
+    z = y.sin()
+    y.register_hook(lambda gradient: gradient * 2)
+    y.register_hook(lambda gradient: torch.clamp(gradient, -1, 1))
+    y.register_hook(lambda gradient: None)
+    return y * 3 + z
 
 
-def test_on_a_result_and_removed():
-    def fn(w):
-        y = w * 2
-        handle = y.register_hook(lambda gradient: gradient * 2)
-        z = y * 3
-        handle.remove()
-        return z
-
-    check(fn, leaf(), operators=2, backward=True)
+@programs(leaf(), operators=2, backward=True)
+def on_a_result_and_removed(w):
+    y = w * 2
+    handle = y.register_hook(lambda gradient: gradient * 2)
+    z = y * 3
+    handle.remove()
+    return z
 
 
-def test_on_a_result_of_a_partial():
-    def fn(w):
-        y = w * 2
-        bounds = w.detach().abs().max()
-        y.register_hook(functools.partial(scaled, torch.ones(3) * 3))
-        y.register_hook(functools.partial(scaled, by=bounds))
-        return y * 3
-
-    check(fn, leaf(), backward=True)
+@programs(leaf(), backward=True)
+def on_a_result_of_a_partial(w):
+    y = w * 2
+    bounds = w.detach().abs().max()
+    y.register_hook(functools.partial(scaled, torch.ones(3) * 3))
+    y.register_hook(functools.partial(scaled, by=bounds))
+    return y * 3
 
 
 def scaled(gradient, by):
@@ -219,23 +204,19 @@ def test_on_a_result_whose_handle_is_kept():
         assert torch.equal(w.grad, torch.full((3,), 6.0 if index else 12.0))
 
 
-def test_on_a_view():
-    def fn(w):
-        y = w * 2
-        z = y.view(3, 1)
-        z.register_hook(lambda gradient: gradient * 2)
-        return y.sum() + z.sum()
-
-    check(fn, leaf(), graphs=2, breaks=1, backward=True)
+@programs(leaf(), graphs=2, breaks=1, backward=True)
+def on_a_view(w):
+    y = w * 2
+    z = y.view(3, 1)
+    z.register_hook(lambda gradient: gradient * 2)
+    return y.sum() + z.sum()
 
 
-def test_of_another_shape():
-    def fn(w):
-        y = w * 2
-        y.register_hook(lambda gradient: gradient.sum())
-        return y * 3
-
-    check(fn, leaf(), graphs=2, breaks=1)
+@programs(leaf(), graphs=2, breaks=1)
+def of_another_shape(w):
+    y = w * 2
+    y.register_hook(lambda gradient: gradient.sum())
+    return y * 3
 
 
 @pytest.mark.parametrize("returned", ["used", "returned", "both", "view"])
@@ -392,3 +373,8 @@ def test_on_a_result_with_a_closure_in_a_compiler():
         program(w, tensor(3, seed=1), 2.0).sum().backward()
         gradients.append(w.grad)
     assert torch.allclose(*gradients)
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_programs(case):
+    case.run()

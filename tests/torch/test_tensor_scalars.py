@@ -9,6 +9,9 @@ import pytest
 import torch
 
 from programs import check, ints, tensor
+from table import Table
+
+programs = Table(cut=False)
 
 SCALARS = [2, -3, 0, True, False, 2.5, -0.0, float("inf"), float("nan"), 1e30, 2**40, 1 + 2j]
 DTYPES = [
@@ -47,62 +50,48 @@ def test_promotion_between_tensors_with_and_without_dimensions(op):
     check(fn, *args)
 
 
-def test_scalars_on_the_left_of_every_operator():
-    def fn(x):
-        return 2 - x, 2 / x, 2 // x, 2 % x, 2**x, 2 < x, 2 == x, -x, abs(x), +x, divmod(7, 2), 2.0 @ x if False else x
-
-    check(fn, tensor(3).abs() + 1)
+@programs(tensor(3).abs() + 1)
+def scalars_on_the_left_of_every_operator(x):
+    return 2 - x, 2 / x, 2 // x, 2 % x, 2**x, 2 < x, 2 == x, -x, abs(x), +x, divmod(7, 2), 2.0 @ x if False else x
 
 
-def test_powers_of_negative_numbers():
-    def fn(x, n):
-        return (-2.0) ** x, (-2) ** n, (-0.0) ** x, torch.pow(-2.0, x), -(2**x), (-1.5) ** (n * 1.0)
-
-    check(fn, tensor(4) * 3, ints(5))
+@programs(tensor(4) * 3, ints(5))
+def powers_of_negative_numbers(x, n):
+    return (-2.0) ** x, (-2) ** n, (-0.0) ** x, torch.pow(-2.0, x), -(2**x), (-1.5) ** (n * 1.0)
 
 
-def test_integer_operators():
-    def fn(x, y):
-        return x & y, x | y, x ^ y, ~x, x << 1, x >> 1, 1 << x, 3 & x, x // 2, x % 3, -x, divmod(x, y)
-
-    check(fn, ints(4), ints(4, seed=1) + 1, graphs=(1, 2), breaks=None)
+@programs(ints(4), ints(4, seed=1) + 1, graphs=(1, 2), breaks=None)
+def integer_operators(x, y):
+    return x & y, x | y, x ^ y, ~x, x << 1, x >> 1, 1 << x, 3 & x, x // 2, x % 3, -x, divmod(x, y)
 
 
-def test_boolean_operators():
-    def fn(x, y):
-        return x & y, x | ~y, x ^ True, x.logical_and(y), torch.logical_not(x), x.any(), x.all(), x == y, x.sum()
-
-    check(fn, ints(4) > 4, ints(4, seed=1) > 4)
+@programs(ints(4) > 4, ints(4, seed=1) > 4)
+def boolean_operators(x, y):
+    return x & y, x | ~y, x ^ True, x.logical_and(y), torch.logical_not(x), x.any(), x.all(), x == y, x.sum()
 
 
-def test_reflected_and_inplace_with_numbers_that_change():
-    def fn(x, n):
-        x = x * n
-        x += n
-        return n - x
-
-    check(fn, tensor(3), 2, others=[(tensor(3), 3), (tensor(3), 2.5), (tensor(3), True)])
+@programs(tensor(3), 2, others=[(tensor(3), 3), (tensor(3), 2.5), (tensor(3), True)])
+def reflected_and_inplace_with_numbers_that_change(x, n):
+    x = x * n
+    x += n
+    return n - x
 
 
-def test_float_of_python_has_double_precision():
-    def fn(x):
-        third = 1.0 / 3.0
-        return x * third, x + 1e-20, torch.tensor(third, dtype=torch.float64) - third, x.double() * third
-
-    check(fn, tensor(3))
+@programs(tensor(3))
+def float_of_python_has_double_precision(x):
+    third = 1.0 / 3.0
+    return x * third, x + 1e-20, torch.tensor(third, dtype=torch.float64) - third, x.double() * third
 
 
-def test_result_type_and_promote_types():
-    def fn(x, y):
-        return (
-            torch.result_type(x, 2.5),
-            torch.result_type(x, y),
-            torch.promote_types(x.dtype, torch.float16),
-            torch.can_cast(torch.float64, torch.int32),
-            x.to(torch.promote_types(x.dtype, y.dtype)),
-        )
-
-    check(fn, ints(3), tensor(3), operators=1)
+@programs(ints(3), tensor(3), operators=1)
+def result_type_and_promote_types(x, y):
+    return (
+        torch.result_type(x, 2.5),
+        torch.result_type(x, y),
+        torch.promote_types(x.dtype, torch.float16),
+        torch.can_cast(torch.float64, torch.int32),
+        x.to(torch.promote_types(x.dtype, y.dtype)),
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
@@ -114,69 +103,63 @@ def test_finfo(dtype):
     check(fn, tensor(3).to(dtype))
 
 
-def test_iinfo():
-    def fn(x):
-        info = torch.iinfo(x.dtype)
-        return x.clamp(info.min + 1, info.max), info.bits, torch.iinfo(torch.uint8).max, info.dtype
-
-    check(fn, ints(3))
+@programs(ints(3))
+def iinfo(x):
+    info = torch.iinfo(x.dtype)
+    return x.clamp(info.min + 1, info.max), info.bits, torch.iinfo(torch.uint8).max, info.dtype
 
 
-def test_size_in_every_guise():
-    def fn(x):
-        s = x.shape
-        a, b, *rest = s
-        return (
-            s[0],
-            s[-1],
-            s[1:],
-            s[::-1],
-            len(s),
-            s.numel(),
-            list(s),
-            tuple(s),
-            s + (1,),
-            (1, *s),
-            s == torch.Size([2, 3, 4]),
-            s == (2, 3, 4),
-            s != [2, 3, 4],
-            3 in s,
-            s.index(3),
-            s.count(2),
-            max(s),
-            sum(s),
-            math.prod(s),
-            [n * 2 for n in s],
-            {n: i for i, n in enumerate(s)},
-            x.size(),
-            x.size(1),
-            x.size(dim=-1),
-            x.numel() // a // b,
-            rest,
-            isinstance(s, tuple),
-            isinstance(s, torch.Size),
-            type(s[:2]),
-            str(s),
-            f"{s}",
-            hash(s) == hash((2, 3, 4)),
-            x + 1,
-        )
-
-    check(fn, tensor(2, 3, 4), others=[(tensor(3, 2, 4),)], operators=1)
+@programs(tensor(2, 3, 4), others=[(tensor(3, 2, 4),)], operators=1)
+def size_in_every_guise(x):
+    s = x.shape
+    a, b, *rest = s
+    return (
+        s[0],
+        s[-1],
+        s[1:],
+        s[::-1],
+        len(s),
+        s.numel(),
+        list(s),
+        tuple(s),
+        s + (1,),
+        (1, *s),
+        s == torch.Size([2, 3, 4]),
+        s == (2, 3, 4),
+        s != [2, 3, 4],
+        3 in s,
+        s.index(3),
+        s.count(2),
+        max(s),
+        sum(s),
+        math.prod(s),
+        [n * 2 for n in s],
+        {n: i for i, n in enumerate(s)},
+        x.size(),
+        x.size(1),
+        x.size(dim=-1),
+        x.numel() // a // b,
+        rest,
+        isinstance(s, tuple),
+        isinstance(s, torch.Size),
+        type(s[:2]),
+        str(s),
+        f"{s}",
+        hash(s) == hash((2, 3, 4)),
+        x + 1,
+    )
 
 
-def test_shapes_as_arguments():
-    def fn(x):
-        a = x.new_zeros(x.shape)
-        b = torch.ones(x.size(), dtype=x.dtype)
-        c = torch.empty(*x.shape).fill_(1)
-        d = x.reshape(x.shape[0], -1).view(x.shape)
-        e = torch.zeros(x.shape[:-1] + (5,))
-        f = x.expand(2, *x.shape)
-        g = torch.zeros((x.size(0), 1)).expand(-1, x.size(1))
-        return a, b, c, d, e, f, g, torch.Size((1, 2)) + x.shape, torch.broadcast_shapes(x.shape, (1, 3))
-
-    check(fn, tensor(2, 3))
+@programs(tensor(2, 3))
+def shapes_as_arguments(x):
+    a = x.new_zeros(x.shape)
+    b = torch.ones(x.size(), dtype=x.dtype)
+    c = torch.empty(*x.shape).fill_(1)
+    d = x.reshape(x.shape[0], -1).view(x.shape)
+    e = torch.zeros(x.shape[:-1] + (5,))
+    f = x.expand(2, *x.shape)
+    g = torch.zeros((x.size(0), 1)).expand(-1, x.size(1))
+    return a, b, c, d, e, f, g, torch.Size((1, 2)) + x.shape, torch.broadcast_shapes(x.shape, (1, 3))
 
 
 FACTORIES = {
@@ -209,115 +192,104 @@ def test_factories(name):
     check(fn, tensor(2, 3), graphs=(1, 2), breaks=None)
 
 
-def test_tensors_made_of_tensors_of_one_number():
-    def fn(x, i):
-        wide, half, flag = x.double(), x.half(), x > 0
-        return (
-            torch.tensor([x[0], x[1]]),
-            torch.tensor([[x.max(), 2], (True, wide[0])]),
-            torch.tensor([half[0], 0.5]),
-            torch.tensor([i[0], i[1], 7]),
-            torch.tensor([i[0], 0.1], dtype=torch.float64),
-            torch.tensor([i[0], 1.0], device=x.device),
-            torch.tensor([wide[0], x[0]], dtype=torch.float32),
-            torch.tensor([flag[0], True]),
-            torch.as_tensor((x.mean(), len(x)), dtype=None, device="cpu"),
-            torch.Tensor([x[0], 1]),
-            torch.DoubleTensor([[x[0]], [i[0]]]),
-        )
-
-    check(fn, tensor(3), torch.tensor([2**60 + 129, 16777217]))
+@programs(tensor(3), torch.tensor([2**60 + 129, 16777217]))
+def tensors_made_of_tensors_of_one_number(x, i):
+    wide, half, flag = x.double(), x.half(), x > 0
+    return (
+        torch.tensor([x[0], x[1]]),
+        torch.tensor([[x.max(), 2], (True, wide[0])]),
+        torch.tensor([half[0], 0.5]),
+        torch.tensor([i[0], i[1], 7]),
+        torch.tensor([i[0], 0.1], dtype=torch.float64),
+        torch.tensor([i[0], 1.0], device=x.device),
+        torch.tensor([wide[0], x[0]], dtype=torch.float32),
+        torch.tensor([flag[0], True]),
+        torch.as_tensor((x.mean(), len(x)), dtype=None, device="cpu"),
+        torch.Tensor([x[0], 1]),
+        torch.DoubleTensor([[x[0]], [i[0]]]),
+    )
 
 
-def test_tensors_made_of_tensors_that_eager_refuses():
-    def fn(x, y, i):
-        found = [torch.tensor([x.half()[0], 1]), torch.tensor([x[0] > 0, i.byte()[0]])]
-        found += [torch.tensor([y[0], 1]), torch.tensor([i[0], 1.5]), torch.tensor([x[:1].sum(), x[0]]).requires_grad]
-        for items in ([x, x], [x[0], [1.0]], [x[0], i[0] * 1j]):
-            try:
-                found.append(torch.tensor(items))
-            except (TypeError, ValueError) as error:
-                found.append(str(error))
-        return found
-
-    check(fn, tensor(3), torch.tensor([2j]), torch.tensor([2]), graphs=None, breaks=None)
+@programs(tensor(3), torch.tensor([2j]), torch.tensor([2]), graphs=None, breaks=None)
+def tensors_made_of_tensors_that_eager_refuses(x, y, i):
+    found = [torch.tensor([x.half()[0], 1]), torch.tensor([x[0] > 0, i.byte()[0]])]
+    found += [torch.tensor([y[0], 1]), torch.tensor([i[0], 1.5]), torch.tensor([x[:1].sum(), x[0]]).requires_grad]
+    for items in ([x, x], [x[0], [1.0]], [x[0], i[0] * 1j]):
+        try:
+            found.append(torch.tensor(items))
+        except (TypeError, ValueError) as error:
+            found.append(str(error))
+    return found
 
 
-def test_constant_tensors_are_known():
-    def fn(x):
-        n = torch.tensor(3)
-        if n > 2:
-            x = x * n.item()
-        return x[: int(n)], range(n)[-1], [0, 1, 2, 3][n]
-
-    check(fn, tensor(4), graphs=(1, 4), breaks=None)
+@programs(tensor(4), graphs=(1, 4), breaks=None)
+def constant_tensors_are_known(x):
+    n = torch.tensor(3)
+    if n > 2:
+        x = x * n.item()
+    return x[: int(n)], range(n)[-1], [0, 1, 2, 3][n]
 
 
-def test_dtype_methods_and_type_strings():
-    def fn(x):
-        return (
-            x.int(),
-            x.double().dtype,
-            x.type(),
-            x.type(torch.float64),
-            x.type("torch.DoubleTensor"),
-            x.type_as(x.half()),
-            x.to(torch.int64, copy=True),
-            x.to(x.half()),
-            x.to(dtype=torch.float64, non_blocking=True),
-            x.dtype.itemsize,
-            x.dtype.is_signed,
-            x.dtype.to_complex(),
-            x.element_size(),
-            str(x.device),
-            x.get_device(),
-        )
-
-    check(fn, tensor(3), graphs=(1, 3), breaks=None)
+@programs(tensor(3), graphs=(1, 3), breaks=None)
+def dtype_methods_and_type_strings(x):
+    return (
+        x.int(),
+        x.double().dtype,
+        x.type(),
+        x.type(torch.float64),
+        x.type("torch.DoubleTensor"),
+        x.type_as(x.half()),
+        x.to(torch.int64, copy=True),
+        x.to(x.half()),
+        x.to(dtype=torch.float64, non_blocking=True),
+        x.dtype.itemsize,
+        x.dtype.is_signed,
+        x.dtype.to_complex(),
+        x.element_size(),
+        str(x.device),
+        x.get_device(),
+    )
 
 
-def test_devices():
-    def fn(x):
-        d = torch.device("cpu", 0)
-        e = torch.device(x.device)
-        return (
-            d.type,
-            d.index,
-            e == x.device,
-            d == torch.device("cpu"),
-            str(e),
-            repr(d),
-            x.to(e) is x,
-            hash(e) == hash(e),
-        )
-
-    check(fn, tensor(3), graphs=(0, 1), breaks=None)
+@programs(tensor(3), graphs=(0, 1), breaks=None)
+def devices(x):
+    d = torch.device("cpu", 0)
+    e = torch.device(x.device)
+    return (
+        d.type,
+        d.index,
+        e == x.device,
+        d == torch.device("cpu"),
+        str(e),
+        repr(d),
+        x.to(e) is x,
+        hash(e) == hash(e),
+    )
 
 
-def test_chained_conversions_keep_identity():
-    def fn(x):
-        return (
-            x.float() is x,
-            x.to("cpu") is x,
-            x.contiguous() is x,
-            x.cpu() is x,
-            x.detach() is x,
-            x.double() is x,
-            x + 1,
-        )
-
-    check(fn, tensor(3))
+@programs(tensor(3))
+def chained_conversions_keep_identity(x):
+    return (
+        x.float() is x,
+        x.to("cpu") is x,
+        x.contiguous() is x,
+        x.cpu() is x,
+        x.detach() is x,
+        x.double() is x,
+        x + 1,
+    )
 
 
-def test_comparison_with_other_things():
-    def fn(x):
-        return x == None, x != "a", x == x, x is None, x + 1  # noqa: E711
-
-    check(fn, tensor(3), graphs=(1, 2), breaks=None)
+@programs(tensor(3), graphs=(1, 2), breaks=None)
+def comparison_with_other_things(x):
+    return x == None, x != "a", x == x, x is None, x + 1  # noqa: E711
 
 
-def test_integer_division_by_zero_raises():
-    def fn(x, y):
-        return (x + 1) // y
+@programs(ints(3), torch.zeros(3, dtype=torch.int64), graphs=None, breaks=None)
+def integer_division_by_zero_raises(x, y):
+    return (x + 1) // y
 
-    check(fn, ints(3), torch.zeros(3, dtype=torch.int64), graphs=None, breaks=None)
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_programs(case):
+    case.run()

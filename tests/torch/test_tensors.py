@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import numpy
+import pytest
 import torch
 
 import dynamo_lite as dl
 from programs import check, ints, tensor
+from table import Table
+
+programs = Table(cut=False)
 
 
 def test_metadata_is_constant():
@@ -43,43 +47,37 @@ def test_metadata_is_constant():
     check(fn, ints(4, 1), operators=1)
 
 
-def test_metadata_of_results():
-    def fn(x):
-        y = x.t()[1:] @ x
-        return y * y.shape[0] + y.stride(0), y.is_contiguous(), y.requires_grad, y.dtype, type(y), y.grad_fn is None
-
-    check(fn, tensor(2, 3), operators=(4, 5))
+@programs(tensor(2, 3), operators=(4, 5))
+def metadata_of_results(x):
+    y = x.t()[1:] @ x
+    return y * y.shape[0] + y.stride(0), y.is_contiguous(), y.requires_grad, y.dtype, type(y), y.grad_fn is None
 
 
-def test_dtype_and_device_arithmetic():
-    def fn(x):
-        d = torch.device("cpu")
-        y = x.to(torch.float64).to(d)
-        info = torch.finfo(x.dtype)
-        return (
-            y + info.eps,
-            torch.iinfo(torch.int32).max,
-            y.dtype is torch.float64,
-            d.type,
-            d.index,
-            d == x.device,
-            x.dtype.is_floating_point,
-            x.dtype.itemsize,
-            str(x.dtype),
-            torch.promote_types(torch.int8, torch.float16),
-        )
-
-    check(fn, tensor(2), operators=(2, 3))
+@programs(tensor(2), operators=(2, 3))
+def dtype_and_device_arithmetic(x):
+    d = torch.device("cpu")
+    y = x.to(torch.float64).to(d)
+    info = torch.finfo(x.dtype)
+    return (
+        y + info.eps,
+        torch.iinfo(torch.int32).max,
+        y.dtype is torch.float64,
+        d.type,
+        d.index,
+        d == x.device,
+        x.dtype.is_floating_point,
+        x.dtype.itemsize,
+        str(x.dtype),
+        torch.promote_types(torch.int8, torch.float16),
+    )
 
 
-def test_inplace_on_an_argument():
-    def fn(x):
-        x.add_(1)
-        x[0] = 5
-        x.mul_(2).sub_(1)
-        return x.sum()
-
-    check(fn, tensor(2, 3), operators=5)
+@programs(tensor(2, 3), operators=5)
+def inplace_on_an_argument(x):
+    x.add_(1)
+    x[0] = 5
+    x.mul_(2).sub_(1)
+    return x.sum()
 
 
 def test_inplace_on_aliased_arguments():
@@ -103,87 +101,67 @@ def test_same_tensor_given_twice_and_apart():
     check(fn, tensor(2), tensor(2, seed=1), operators=2, others=[(one, one)], all_graphs=2)
 
 
-def test_gradients_through_inplace():
-    def fn(x):
-        y = x * 2
-        y += x
-        y[0] = 0
-        return y
-
-    check(fn, tensor(3, grad=True), operators=3, backward=True)
+@programs(tensor(3, grad=True), operators=3, backward=True)
+def gradients_through_inplace(x):
+    y = x * 2
+    y += x
+    y[0] = 0
+    return y
 
 
-def test_inplace_on_a_leaf_that_requires_grad_raises():
-    def fn(x):
-        y = x * 2
-        x.add_(1)
-        return y
-
-    check(fn, tensor(3, grad=True), graphs=None)
+@programs(tensor(3, grad=True), graphs=None)
+def inplace_on_a_leaf_that_requires_grad_raises(x):
+    y = x * 2
+    x.add_(1)
+    return y
 
 
-def test_float_int_and_bool_of_a_tensor():
-    def fn(x):
-        a = float(x.sum())
-        b = int(x.max())
-        c = bool(x.min() > -100)
-        return x * a + b, c, a
-
-    check(fn, torch.ones(3), graphs=(3, 4), operators=(6, 7))
+@programs(torch.ones(3), graphs=(3, 4), operators=(6, 7))
+def float_int_and_bool_of_a_tensor(x):
+    a = float(x.sum())
+    b = int(x.max())
+    c = bool(x.min() > -100)
+    return x * a + b, c, a
 
 
-def test_iteration_and_unbind():
-    def fn(x):
-        a, b = x
-        return a + b, [row * 2 for row in x], list(x.unbind(1))[0]
-
-    check(fn, tensor(2, 3), operators=(5, 9))
+@programs(tensor(2, 3), operators=(5, 9))
+def iteration_and_unbind(x):
+    a, b = x
+    return a + b, [row * 2 for row in x], list(x.unbind(1))[0]
 
 
-def test_contains_and_equality():
-    def fn(x):
-        y = x + 1
-        return torch.equal(y, y), 2.0 in torch.ones(2), y.allclose(y)
-
-    check(fn, tensor(2), graphs=(1, 4))
+@programs(tensor(2), graphs=(1, 4))
+def contains_and_equality(x):
+    y = x + 1
+    return torch.equal(y, y), 2.0 in torch.ones(2), y.allclose(y)
 
 
-def test_attributes_set_on_tensors():
-    def fn(x):
-        x.tag = "seen"
-        y = x + 1
-        y.tag = x.tag
-        return y, y.tag, hasattr(x, "missing")
-
-    check(fn, tensor(2), graphs=(0, 2))
+@programs(tensor(2), graphs=(0, 2))
+def attributes_set_on_tensors(x):
+    x.tag = "seen"
+    y = x + 1
+    y.tag = x.tag
+    return y, y.tag, hasattr(x, "missing")
 
 
-def test_tensor_types_as_constants():
-    def fn(x):
-        return x.type(), x.type(torch.float64), isinstance(x, torch.FloatTensor), x.long(), x.half().float(), x.bool()
-
-    check(fn, tensor(2), graphs=(1, 2))
+@programs(tensor(2), graphs=(1, 2))
+def tensor_types_as_constants(x):
+    return x.type(), x.type(torch.float64), isinstance(x, torch.FloatTensor), x.long(), x.half().float(), x.bool()
 
 
-def test_shape_properties_T_mT_real():
-    def fn(x):
-        return x.T, x.mT, x.real, x.data, x.H
-
-    check(fn, tensor(2, 3), graphs=(1, 3))
+@programs(tensor(2, 3), graphs=(1, 3))
+def shape_properties_T_mT_real(x):
+    return x.T, x.mT, x.real, x.data, x.H
 
 
-def test_empty_and_scalar_tensors():
-    def fn(e, s):
-        return e + 1, torch.cat([e, s.reshape(1)]), s * 2, e.sum(), e.shape
-
-    check(fn, torch.empty(0), torch.tensor(3.0), operators=5)
+@programs(torch.empty(0), torch.tensor(3.0), operators=5)
+def empty_and_scalar_tensors(e, s):
+    return e + 1, torch.cat([e, s.reshape(1)]), s * 2, e.sum(), e.shape
 
 
-def test_parameters_as_arguments():
-    def fn(p):
-        return p * 2, isinstance(p, torch.nn.Parameter), isinstance(p, torch.Tensor), type(p).__name__
-
-    check(fn, torch.nn.Parameter(tensor(2)), operators=1, backward=True, others=[(tensor(2, grad=True),)], all_graphs=2)
+@programs(torch.nn.Parameter(tensor(2)), operators=1, backward=True, others=[(tensor(2, grad=True),)], all_graphs=2)
+def parameters_as_arguments(p):
+    return p * 2, isinstance(p, torch.nn.Parameter), isinstance(p, torch.Tensor), type(p).__name__
 
 
 def test_inference_tensor():
@@ -208,57 +186,45 @@ def test_tensor_of_which_only_facts_are_asked_is_no_input():
     assert sum(node.op == "placeholder" for node in graph.nodes) == 1
 
 
-def test_tensor_made_inside_is_told_to_require_gradients():
-    def fn(x, w):
-        y = x[:, None] * 2
-        y.requires_grad = True
-        return (y * w).sum(), y.requires_grad, y.is_leaf
-
-    check(fn, tensor(3), tensor(3, grad=True), operators=5, backward=True)
+@programs(tensor(3), tensor(3, grad=True), operators=5, backward=True)
+def tensor_made_inside_is_told_to_require_gradients(x, w):
+    y = x[:, None] * 2
+    y.requires_grad = True
+    return (y * w).sum(), y.requires_grad, y.is_leaf
 
 
-def test_tensor_that_requires_gradients_leaves():
-    def fn(x, w):
-        y = (x * 2).requires_grad_()
-        return (y * w).sum(), y
-
-    check(fn, tensor(3), tensor(3, grad=True), graphs=(1, 2), breaks=(0, 2), backward=True)
+@programs(tensor(3), tensor(3, grad=True), graphs=(1, 2), breaks=(0, 2), backward=True)
+def tensor_that_requires_gradients_leaves(x, w):
+    y = (x * 2).requires_grad_()
+    return (y * w).sum(), y
 
 
-def test_nothing_else_requires_gradients():
-    def fn(x):
-        y = x * 2
-        y.requires_grad_()
-        return (y * 3).sum()
-
-    check(fn, tensor(3), graphs=None, backward=True)
+@programs(tensor(3), graphs=None, backward=True)
+def nothing_else_requires_gradients(x):
+    y = x * 2
+    y.requires_grad_()
+    return (y * 3).sum()
 
 
-def test_new_of_a_size_and_of_data():
-    def fn(x):
-        sized = x.new(x.shape).fill_(2), x.new(torch.Size([])).fill_(1), x.new(size=x.size()[1:]).zero_()
-        return sized, x.new((3, 4)), x.new([1, 2]), x.new(2, 3).zero_(), x.new(), x.new(x)
-
-    check(fn, tensor(3, 4), operators=12)
+@programs(tensor(3, 4), operators=12)
+def new_of_a_size_and_of_data(x):
+    sized = x.new(x.shape).fill_(2), x.new(torch.Size([])).fill_(1), x.new(size=x.size()[1:]).zero_()
+    return sized, x.new((3, 4)), x.new([1, 2]), x.new(2, 3).zero_(), x.new(), x.new(x)
 
 
-def test_instances_of_the_old_names_for_types_of_tensors():
-    def fn(x, n):
-        numbers = isinstance(n, (torch.IntTensor, torch.LongTensor)), isinstance(x, torch.FloatTensor)
-        others = isinstance(x, torch.cuda.FloatTensor), isinstance(x.double(), torch.FloatTensor)
-        return x + 1, numbers, others, isinstance(3, torch.LongTensor), isinstance(x.to("meta"), torch.FloatTensor)
-
-    check(fn, tensor(2), ints(2), others=[(tensor(2, dtype=torch.float64), ints(2).int())], operators=3)
+@programs(tensor(2), ints(2), others=[(tensor(2, dtype=torch.float64), ints(2).int())], operators=3)
+def instances_of_the_old_names_for_types_of_tensors(x, n):
+    numbers = isinstance(n, (torch.IntTensor, torch.LongTensor)), isinstance(x, torch.FloatTensor)
+    others = isinstance(x, torch.cuda.FloatTensor), isinstance(x.double(), torch.FloatTensor)
+    return x + 1, numbers, others, isinstance(3, torch.LongTensor), isinstance(x.to("meta"), torch.FloatTensor)
 
 
-def test_tensors_made_by_calling_their_type():
-    def fn(x):
-        data = torch.Tensor([1, 2.5, True]), torch.Tensor([[1, 2], (3, 4)]), torch.Tensor((3, 4)), torch.Tensor([])
-        sizes = torch.Tensor(2, 3).fill_(1), torch.Tensor(4).zero_(), torch.Tensor(x.shape).fill_(2), torch.Tensor()
-        typed = torch.LongTensor([1, 2]), torch.BoolTensor([1, 0]), torch.DoubleTensor(2).fill_(x.shape[0])
-        return data, sizes, typed, torch.FloatTensor([x.size(0)]) + x
-
-    check(fn, tensor(3), others=[(tensor(4),)])
+@programs(tensor(3), others=[(tensor(4),)])
+def tensors_made_by_calling_their_type(x):
+    data = torch.Tensor([1, 2.5, True]), torch.Tensor([[1, 2], (3, 4)]), torch.Tensor((3, 4)), torch.Tensor([])
+    sizes = torch.Tensor(2, 3).fill_(1), torch.Tensor(4).zero_(), torch.Tensor(x.shape).fill_(2), torch.Tensor()
+    typed = torch.LongTensor([1, 2]), torch.BoolTensor([1, 0]), torch.DoubleTensor(2).fill_(x.shape[0])
+    return data, sizes, typed, torch.FloatTensor([x.size(0)]) + x
 
 
 def test_tensors_made_by_calling_their_type_under_other_defaults():
@@ -285,17 +251,15 @@ def test_tensors_made_by_calling_their_type_under_other_defaults():
     check(on_meta, tensor(3))
 
 
-def test_what_types_of_tensors_are_called_on_otherwise():
-    def fn(x, array):
-        try:
-            torch.Tensor("ab")
-        except TypeError:
-            x = x + 1
-        shared = torch.Tensor(x)
-        shared += 1
-        return x, shared, torch.Tensor([x[0], 1]), torch.Tensor(array), torch.Tensor(range(2))
-
-    check(fn, tensor(3), numpy.ones(2), graphs=None)
+@programs(tensor(3), numpy.ones(2), graphs=None)
+def what_types_of_tensors_are_called_on_otherwise(x, array):
+    try:
+        torch.Tensor("ab")
+    except TypeError:
+        x = x + 1
+    shared = torch.Tensor(x)
+    shared += 1
+    return x, shared, torch.Tensor([x[0], 1]), torch.Tensor(array), torch.Tensor(range(2))
 
 
 def test_tensors_of_the_type_of_a_name():
@@ -321,12 +285,10 @@ def test_tensors_of_the_type_of_a_name():
     check(others, tensor(3), graphs=None)
 
 
-def test_classes_of_numbers_as_types_of_tensors():
-    def fn(x):
-        made = torch.ones(2, dtype=int), torch.zeros(2, dtype=float), torch.full((2,), 1, dtype=bool)
-        return made, x.to(float), x.sum(dtype=float), x.to(bool), torch.softmax(x, 0, dtype=float)
-
-    check(fn, tensor(3))
+@programs(tensor(3))
+def classes_of_numbers_as_types_of_tensors(x):
+    made = torch.ones(2, dtype=int), torch.zeros(2, dtype=float), torch.full((2,), 1, dtype=bool)
+    return made, x.to(float), x.sum(dtype=float), x.to(bool), torch.softmax(x, 0, dtype=float)
 
 
 @dl.allow_in_graph
@@ -334,8 +296,11 @@ def made_of(x, kind):
     return x + kind(2) if kind is int else x - 1
 
 
-def test_class_as_an_argument_of_what_is_allowed():
-    def fn(x):
-        return made_of(x, int) + 1, made_of(x, kind=list)
+@programs(tensor(3), graphs=None)
+def class_as_an_argument_of_what_is_allowed(x):
+    return made_of(x, int) + 1, made_of(x, kind=list)
 
-    check(fn, tensor(3), graphs=None)
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_programs(case):
+    case.run()

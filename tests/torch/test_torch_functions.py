@@ -13,50 +13,47 @@ import torch.nn.functional as F
 
 import dynamo_lite as dl
 from programs import check, tensor
+from table import Table
+
+programs = Table(cut=False)
 
 
-def test_functions_with_several_results():
-    def fn(x):
-        values, indices = torch.max(x, dim=1)
-        a, b, c = torch.split(x, 1, dim=0)
-        u, s, v = torch.linalg.svd(x)
-        std, mean = torch.std_mean(x)
-        return values, indices, a + b + c, s, std, mean, torch.unbind(x)[1], torch.where(x > 0, x, 0)
-
-    check(fn, tensor(3, 3), operators=9)
+@programs(tensor(3, 3), operators=9)
+def functions_with_several_results(x):
+    values, indices = torch.max(x, dim=1)
+    a, b, c = torch.split(x, 1, dim=0)
+    u, s, v = torch.linalg.svd(x)
+    std, mean = torch.std_mean(x)
+    return values, indices, a + b + c, s, std, mean, torch.unbind(x)[1], torch.where(x > 0, x, 0)
 
 
-def test_einsum_stack_cat_and_meshgrid():
-    def fn(x, y):
-        a = torch.einsum("ij,jk->ik", x, y)
-        b = torch.stack([x, y])
-        c = torch.cat((x, y), dim=-1)
-        d, e = torch.meshgrid(torch.arange(2), torch.arange(3), indexing="ij")
-        return a, b, c, d, e, torch.broadcast_shapes((2, 1), (3,)), torch.tensordot(x, y, dims=1)
-
-    check(fn, tensor(3, 3), tensor(3, 3, seed=1), operators=(6, 9))
+@programs(tensor(3, 3), tensor(3, 3, seed=1), operators=(6, 9))
+def einsum_stack_cat_and_meshgrid(x, y):
+    a = torch.einsum("ij,jk->ik", x, y)
+    b = torch.stack([x, y])
+    c = torch.cat((x, y), dim=-1)
+    d, e = torch.meshgrid(torch.arange(2), torch.arange(3), indexing="ij")
+    return a, b, c, d, e, torch.broadcast_shapes((2, 1), (3,)), torch.tensordot(x, y, dims=1)
 
 
-def test_questions_about_types_and_tensors():
-    def fn(x):
-        facts = (
-            torch.is_tensor(x),
-            torch.is_floating_point(x),
-            torch.is_complex(x),
-            torch.numel(x),
-            torch.is_grad_enabled(),
-            torch.get_default_dtype(),
-            torch.is_storage(x),
-            torch.overrides.is_tensor_like(x),
-            torch.can_cast(torch.int64, torch.float32),
-            torch.result_type(x, 1),
-            torch.jit.is_scripting(),
-            torch.jit.is_tracing(),
-            torch.cuda.is_available() in (True, False),
-        )
-        return x + 1, facts
-
-    check(fn, tensor(2), graphs=1, operators=1)
+@programs(tensor(2), graphs=1, operators=1)
+def questions_about_types_and_tensors(x):
+    facts = (
+        torch.is_tensor(x),
+        torch.is_floating_point(x),
+        torch.is_complex(x),
+        torch.numel(x),
+        torch.is_grad_enabled(),
+        torch.get_default_dtype(),
+        torch.is_storage(x),
+        torch.overrides.is_tensor_like(x),
+        torch.can_cast(torch.int64, torch.float32),
+        torch.result_type(x, 1),
+        torch.jit.is_scripting(),
+        torch.jit.is_tracing(),
+        torch.cuda.is_available() in (True, False),
+    )
+    return x + 1, facts
 
 
 def test_dl_disable():
@@ -70,24 +67,20 @@ def test_dl_disable():
     check(fn, tensor(2), graphs=2, breaks=1, operators=2)
 
 
-def test_data_dependent_shapes():
-    def fn(x):
-        y = x + 1
-        z = y.nonzero()
-        w = y[y > 0]
-        return z.shape[0] + y, w, torch.unique(w).numel()
-
-    check(fn, tensor(5), graphs=None, others=[(tensor(5, seed=3),)])
+@programs(tensor(5), graphs=None, others=[(tensor(5, seed=3),)])
+def data_dependent_shapes(x):
+    y = x + 1
+    z = y.nonzero()
+    w = y[y > 0]
+    return z.shape[0] + y, w, torch.unique(w).numel()
 
 
-def test_functional_zoo():
-    def fn(x):
-        a = F.gelu(x) + F.silu(x) + F.softmax(x, dim=-1) + F.log_softmax(x, -1) + F.elu(x) + F.leaky_relu(x, 0.1)
-        b = F.layer_norm(x, (4,)) + F.normalize(x, dim=-1) + F.hardtanh(x)
-        c = F.pad(x, (1, 1)), F.one_hot(torch.tensor([1, 0]), 3), F.interpolate(x[None, None], scale_factor=2.0)
-        return a, b, c, F.max_pool1d(x, 2), F.avg_pool1d(x, 2), F.dropout(x, 0.0), F.dropout(x, 0.5, training=False)
-
-    check(fn, tensor(3, 4), graphs=(1, 2))
+@programs(tensor(3, 4), graphs=(1, 2))
+def functional_zoo(x):
+    a = F.gelu(x) + F.silu(x) + F.softmax(x, dim=-1) + F.log_softmax(x, -1) + F.elu(x) + F.leaky_relu(x, 0.1)
+    b = F.layer_norm(x, (4,)) + F.normalize(x, dim=-1) + F.hardtanh(x)
+    c = F.pad(x, (1, 1)), F.one_hot(torch.tensor([1, 0]), 3), F.interpolate(x[None, None], scale_factor=2.0)
+    return a, b, c, F.max_pool1d(x, 2), F.avg_pool1d(x, 2), F.dropout(x, 0.0), F.dropout(x, 0.5, training=False)
 
 
 def test_pytree_utilities():
@@ -110,11 +103,9 @@ def test_scripted_function_is_called():
     check(fn, tensor(2), graphs=None)
 
 
-def test_names_of_torchs_operators_that_a_module_computes():
-    def fn(x):
-        return torch._VF.threshold(x, 0.5, 3.0) + torch._C._VariableFunctions.relu(x)
-
-    check(fn, tensor(3), operators=3)
+@programs(tensor(3), operators=3)
+def names_of_torchs_operators_that_a_module_computes(x):
+    return torch._VF.threshold(x, 0.5, 3.0) + torch._C._VariableFunctions.relu(x)
 
 
 def test_c_functions_under_names_that_torch_has_for_others():
@@ -158,25 +149,21 @@ def test_as_tensor():
     check(fn, tensor(2), 3, others=[(tensor(2), 4), (tensor(2), 5)], all_graphs=2)
 
 
-def test_as_tensor_shares_memory_with_an_array():
-    def fn(array):
-        made = torch.as_tensor(array)
-        made += 1
-        return made
-
-    check(fn, np.ones(3), graphs=None)
+@programs(np.ones(3), graphs=None)
+def as_tensor_shares_memory_with_an_array(array):
+    made = torch.as_tensor(array)
+    made += 1
+    return made
 
 
-def test_assertion_about_data():
-    def fn(x):
-        torch._assert_async((x > -9).all(), "below")
-        try:
-            torch._assert_async((x > 0).all(), "not positive")
-        except RuntimeError as error:
-            return str(error)
-        return x + 1
-
-    check(fn, torch.ones(3), others=[(-torch.ones(3),)], operators=7)
+@programs(torch.ones(3), others=[(-torch.ones(3),)], operators=7)
+def assertion_about_data(x):
+    torch._assert_async((x > -9).all(), "below")
+    try:
+        torch._assert_async((x > 0).all(), "not positive")
+    except RuntimeError as error:
+        return str(error)
+    return x + 1
 
 
 def test_assertion_about_data_that_nobody_handles():
@@ -261,11 +248,9 @@ def test_name_that_a_module_lacks(monkeypatch):
     check(fn, tensor(3), graphs=None)
 
 
-def test_questions_about_backends():
-    def fn(x):
-        return x * torch.backends.mkldnn.is_available() + torch.backends.cudnn.is_available()
-
-    check(fn, tensor(3), operators=2)
+@programs(tensor(3), operators=2)
+def questions_about_backends(x):
+    return x * torch.backends.mkldnn.is_available() + torch.backends.cudnn.is_available()
 
 
 def test_questions_about_how_backends_are_set():
@@ -284,19 +269,15 @@ def scripted_if_tracing(x, n: int):
     return x * n
 
 
-def test_what_scripting_leaves_alone_in_eager():
-    def fn(x):
-        made = torch.jit.annotate(torch.Tensor, scripted_if_tracing(x, 2))
-        return made + 1, torch.jit.isinstance([made], list[torch.Tensor])
-
-    check(fn, tensor(3), operators=2)
+@programs(tensor(3), operators=2)
+def what_scripting_leaves_alone_in_eager(x):
+    made = torch.jit.annotate(torch.Tensor, scripted_if_tracing(x, 2))
+    return made + 1, torch.jit.isinstance([made], list[torch.Tensor])
 
 
-def test_module_that_is_loaded_under_its_name():
-    def fn(x):
-        return x * importlib.import_module("math").sqrt(4.0), importlib.import_module("collections.abc").Sized
-
-    check(fn, tensor(3), operators=1)
+@programs(tensor(3), operators=1)
+def module_that_is_loaded_under_its_name(x):
+    return x * importlib.import_module("math").sqrt(4.0), importlib.import_module("collections.abc").Sized
 
 
 @pytest.mark.parametrize("center", [True, False])
@@ -312,3 +293,8 @@ def test_the_inverse_of_stft_checks_its_window(center):
     with pytest.raises(RuntimeError, match="window overlap add min: 1") as found:
         dl.compile(fn, backend="eager")(tensor(64), zeros)
     assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_programs(case):
+    case.run()

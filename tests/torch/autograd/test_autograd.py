@@ -7,6 +7,9 @@ import torch
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 from programs import check, tensor
+from table import Table
+
+programs = Table(cut=False)
 
 
 def leaf(*shape, seed=0):
@@ -16,12 +19,10 @@ def leaf(*shape, seed=0):
 # -- requires_grad and .grad -------------------------------------------------------------------------------------------
 
 
-def test_requires_grad_changes_between_calls():
-    def fn(x, y):
-        z = x * y
-        return z, z.requires_grad, z.is_leaf
-
-    check(fn, tensor(2), tensor(2), others=[(leaf(2), tensor(2)), (tensor(2), leaf(2))], all_graphs=3)
+@programs(tensor(2), tensor(2), others=[(leaf(2), tensor(2)), (tensor(2), leaf(2))], all_graphs=3)
+def requires_grad_changes_between_calls(x, y):
+    z = x * y
+    return z, z.requires_grad, z.is_leaf
 
 
 def test_grad_is_read_where_there_is_one_and_where_there_is_none():
@@ -57,40 +58,32 @@ def test_grad_is_set_to_none():
     check(fn, given)
 
 
-def test_grad_is_set_to_a_result():
-    def fn(x):
-        x.grad = x.detach() * 2
-        return x.grad + 1
-
-    check(fn, leaf(3))
+@programs(leaf(3))
+def grad_is_set_to_a_result(x):
+    x.grad = x.detach() * 2
+    return x.grad + 1
 
 
-def test_grad_is_set_to_an_argument():
-    def fn(x, g):
+@programs(leaf(3), tensor(3, seed=1))
+def grad_is_set_to_an_argument(x, g):
+    x.grad = g
+    g.add_(1)
+    return x.grad * 1
+
+
+@programs(leaf(3), tensor(4), graphs=(1, 2), breaks=None)
+def grad_of_the_wrong_shape_is_refused(x, g):
+    try:
         x.grad = g
-        g.add_(1)
-        return x.grad * 1
-
-    check(fn, leaf(3), tensor(3, seed=1))
-
-
-def test_grad_of_the_wrong_shape_is_refused():
-    def fn(x, g):
-        try:
-            x.grad = g
-        except RuntimeError as error:
-            return x * 2, str(error)[:20]
-        return x
-
-    check(fn, leaf(3), tensor(4), graphs=(1, 2), breaks=None)
+    except RuntimeError as error:
+        return x * 2, str(error)[:20]
+    return x
 
 
-def test_grad_of_a_result_is_none_and_warns():
-    def fn(x):
-        y = x * 2
-        return y.grad is None, y
-
-    check(fn, tensor(3))
+@programs(tensor(3))
+def grad_of_a_result_is_none_and_warns(x):
+    y = x * 2
+    return y.grad is None, y
 
 
 def test_grad_deleted():
@@ -103,117 +96,93 @@ def test_grad_deleted():
     check(fn, given, graphs=(1, 2), breaks=None)
 
 
-def test_requires_grad_set_on_a_clone():
-    def fn(x):
-        y = x.clone().requires_grad_()
-        return (y * 2).sum(), y.requires_grad, y.is_leaf
-
-    check(fn, tensor(3), graphs=(1, 2), breaks=None)
+@programs(tensor(3), graphs=(1, 2), breaks=None)
+def requires_grad_set_on_a_clone(x):
+    y = x.clone().requires_grad_()
+    return (y * 2).sum(), y.requires_grad, y.is_leaf
 
 
-def test_requires_grad_set_to_what_it_is():
-    def fn(x, y):
-        x.requires_grad_(True)
-        y.requires_grad_(False)
-        return x * y
-
-    check(fn, leaf(3), tensor(3), graphs=(1, 2), breaks=None, backward=True)
+@programs(leaf(3), tensor(3), graphs=(1, 2), breaks=None, backward=True)
+def requires_grad_set_to_what_it_is(x, y):
+    x.requires_grad_(True)
+    y.requires_grad_(False)
+    return x * y
 
 
-def test_no_grad_parts_and_enable_grad_parts():
-    def fn(x):
-        with torch.no_grad():
-            a = x * 2
-            with torch.enable_grad():
-                b = x * 3
-            c = b * 2
-        return a, b, c, a.requires_grad, b.requires_grad, c.requires_grad, torch.is_grad_enabled()
-
-    check(fn, leaf(3), backward=True)
+@programs(leaf(3), backward=True)
+def no_grad_parts_and_enable_grad_parts(x):
+    with torch.no_grad():
+        a = x * 2
+        with torch.enable_grad():
+            b = x * 3
+        c = b * 2
+    return a, b, c, a.requires_grad, b.requires_grad, c.requires_grad, torch.is_grad_enabled()
 
 
-def test_leaf_and_grad_fn():
-    def fn(x, y):
-        z = x * 2
-        return x.is_leaf, y.is_leaf, z.is_leaf, x.grad_fn, z
-
-    check(fn, leaf(3), tensor(3), backward=True, others=[(tensor(3), leaf(3))])
+@programs(leaf(3), tensor(3), backward=True, others=[(tensor(3), leaf(3))])
+def leaf_and_grad_fn(x, y):
+    z = x * 2
+    return x.is_leaf, y.is_leaf, z.is_leaf, x.grad_fn, z
 
 
-def test_non_leaf_argument():
-    def fn(x, make):
-        y = make(x)
-        print(y.is_leaf)
-        return y * 2, y.is_leaf, y.requires_grad
-
-    check(fn, leaf(3), torch.sin, graphs=2, breaks=1, backward=True)
+@programs(leaf(3), torch.sin, graphs=2, breaks=1, backward=True)
+def non_leaf_argument(x, make):
+    y = make(x)
+    print(y.is_leaf)
+    return y * 2, y.is_leaf, y.requires_grad
 
 
-def test_retain_grad_on_a_result():
-    def fn(x):
-        y = x * 2
-        y.retain_grad()
-        y.sum().backward()
-        return y.grad
-
-    check(fn, leaf(3), graphs=(0, 2), breaks=None)
+@programs(leaf(3), graphs=(0, 2), breaks=None)
+def retain_grad_on_a_result(x):
+    y = x * 2
+    y.retain_grad()
+    y.sum().backward()
+    return y.grad
 
 
-def test_parameter_made_inside():
-    def fn(x):
-        p = torch.nn.Parameter(x * 2)
-        return p * 3, p.requires_grad, isinstance(p, torch.nn.Parameter)
-
-    check(fn, tensor(3), graphs=(1, 2), breaks=None)
+@programs(tensor(3), graphs=(1, 2), breaks=None)
+def parameter_made_inside(x):
+    p = torch.nn.Parameter(x * 2)
+    return p * 3, p.requires_grad, isinstance(p, torch.nn.Parameter)
 
 
-def test_parameter_made_inside_that_needs_no_gradient():
-    def fn(x):
-        p = torch.nn.Parameter(x, requires_grad=False)
-        p.add_(1)
-        return p, type(p) is torch.nn.Parameter, p is x
-
-    check(fn, tensor(3), graphs=(0, 2), breaks=None)
+@programs(tensor(3), graphs=(0, 2), breaks=None)
+def parameter_made_inside_that_needs_no_gradient(x):
+    p = torch.nn.Parameter(x, requires_grad=False)
+    p.add_(1)
+    return p, type(p) is torch.nn.Parameter, p is x
 
 
-def test_buffer_made_inside():
-    def fn(x):
-        return torch.nn.Buffer(x * 2) + 1
-
-    check(fn, tensor(3), graphs=(1, 2), breaks=None)
+@programs(tensor(3), graphs=(1, 2), breaks=None)
+def buffer_made_inside(x):
+    return torch.nn.Buffer(x * 2) + 1
 
 
 # -- backward inside ---------------------------------------------------------------------------------------------------
 
 
-def test_backward_accumulates_into_an_argument():
-    def fn(x):
-        (x * x).sum().backward()
-        return x.grad * 2
-
-    check(fn, leaf(3), graphs=(1, 3), breaks=None)
+@programs(leaf(3), graphs=(1, 3), breaks=None)
+def backward_accumulates_into_an_argument(x):
+    (x * x).sum().backward()
+    return x.grad * 2
 
 
-def test_backward_twice_with_retained_graph():
-    def fn(x):
-        y = (x * x).sum()
-        y.backward(retain_graph=True)
-        y.backward()
-        return x.grad + 0
-
-    check(fn, leaf(3), graphs=(1, 3), breaks=None)
+@programs(leaf(3), graphs=(1, 3), breaks=None)
+def backward_twice_with_retained_graph(x):
+    y = (x * x).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    return x.grad + 0
 
 
 # -- hooks -------------------------------------------------------------------------------------------------------------
 
 
-def test_anomaly_mode_and_disabled_saving():
-    def fn(x):
-        with torch.autograd.set_detect_anomaly(True):
-            y = x * x
-        return y + 1
-
-    check(fn, leaf(3), graphs=(0, 3), breaks=None, backward=True)
+@programs(leaf(3), graphs=(0, 3), breaks=None, backward=True)
+def anomaly_mode_and_disabled_saving(x):
+    with torch.autograd.set_detect_anomaly(True):
+        y = x * x
+    return y + 1
 
 
 # -- checkpoint --------------------------------------------------------------------------------------------------------
@@ -249,20 +218,16 @@ def test_reentrant_checkpoints_of_a_module():
     check(Net(), leaf(3, 4), backward=True)
 
 
-def test_reentrant_checkpoint_without_gradients():
-    def fn(x, w):
-        with torch.no_grad():
-            y = checkpoint(block, x, w, use_reentrant=True)
-        return y, y.requires_grad, x * 2
-
-    check(fn, leaf(3, 3), leaf(3, 3, seed=1), backward=True)
+@programs(leaf(3, 3), leaf(3, 3, seed=1), backward=True)
+def reentrant_checkpoint_without_gradients(x, w):
+    with torch.no_grad():
+        y = checkpoint(block, x, w, use_reentrant=True)
+    return y, y.requires_grad, x * 2
 
 
-def test_reentrant_checkpoint_of_what_has_no_gradient():
-    def fn(x, w):
-        return checkpoint(block, x, w, use_reentrant=True), x + 1
-
-    check(fn, tensor(3, 3), tensor(3, 3, seed=1), graphs=(0, 2), breaks=(1, 2))
+@programs(tensor(3, 3), tensor(3, 3, seed=1), graphs=(0, 2), breaks=(1, 2))
+def reentrant_checkpoint_of_what_has_no_gradient(x, w):
+    return checkpoint(block, x, w, use_reentrant=True), x + 1
 
 
 @pytest.mark.parametrize("returned", ["argument", "view", "constant", "list", "part"])
@@ -301,66 +266,54 @@ def test_checkpoint_whose_function_breaks():
     check(fn, leaf(3), graphs=2, breaks=None, backward=True)
 
 
-def test_checkpoint_whose_function_has_effects():
-    def fn(x, seen):
-        def inner(a):
-            seen.append("called")
-            return a.sin() * 2
+@programs(leaf(3), [], graphs=(0, 2), breaks=None, backward=True)
+def checkpoint_whose_function_has_effects(x, seen):
+    def inner(a):
+        seen.append("called")
+        return a.sin() * 2
 
-        return checkpoint(inner, x, use_reentrant=False)
-
-    check(fn, leaf(3), [], graphs=(0, 2), breaks=None, backward=True)
+    return checkpoint(inner, x, use_reentrant=False)
 
 
-def test_checkpoint_in_a_checkpoint():
-    def fn(x, w):
-        def inner(a):
-            return checkpoint(block, a, w, use_reentrant=False).tanh()
+@programs(leaf(3, 3), leaf(3, 3, seed=1), backward=True)
+def checkpoint_in_a_checkpoint(x, w):
+    def inner(a):
+        return checkpoint(block, a, w, use_reentrant=False).tanh()
 
-        return checkpoint(inner, x, use_reentrant=False)
-
-    check(fn, leaf(3, 3), leaf(3, 3, seed=1), backward=True)
+    return checkpoint(inner, x, use_reentrant=False)
 
 
-def test_checkpoint_under_autocast():
-    def fn(x, w):
-        with torch.autocast("cpu", torch.bfloat16):
-            return checkpoint(block, x, w, use_reentrant=False)
-
-    check(fn, leaf(3, 3), leaf(3, 3, seed=1), backward=True)
+@programs(leaf(3, 3), leaf(3, 3, seed=1), backward=True)
+def checkpoint_under_autocast(x, w):
+    with torch.autocast("cpu", torch.bfloat16):
+        return checkpoint(block, x, w, use_reentrant=False)
 
 
-def test_detached_in_place():
-    def fn(x):
-        y = x * 2
-        z = y * 5
-        again = y.detach_()
-        return y + 1, z, y.requires_grad, y.is_leaf, y.grad_fn, again is y, y * x
-
-    check(fn, tensor(3, grad=True), backward=True)
+@programs(tensor(3, grad=True), backward=True)
+def detached_in_place(x):
+    y = x * 2
+    z = y * 5
+    again = y.detach_()
+    return y + 1, z, y.requires_grad, y.is_leaf, y.grad_fn, again is y, y * x
 
 
-def test_detached_in_place_with_views():
-    def fn(x):
-        y = x * 2
-        view = y[0]
-        y.detach_()
-        y.mul_(3)
-        return y, view, view.requires_grad, y[1].requires_grad
-
-    check(fn, tensor(3, grad=True))
+@programs(tensor(3, grad=True))
+def detached_in_place_with_views(x):
+    y = x * 2
+    view = y[0]
+    y.detach_()
+    y.mul_(3)
+    return y, view, view.requires_grad, y[1].requires_grad
 
 
-def test_view_detached_in_place():
-    def fn(x):
-        y = x * 2
-        view = y[0]
-        try:
-            view.detach_()
-        except RuntimeError as error:
-            return y, str(error)
-
-    check(fn, tensor(3, grad=True), graphs=1, breaks=1)
+@programs(tensor(3, grad=True), graphs=1, breaks=1)
+def view_detached_in_place(x):
+    y = x * 2
+    view = y[0]
+    try:
+        view.detach_()
+    except RuntimeError as error:
+        return y, str(error)
 
 
 def test_argument_detached_in_place():
@@ -374,30 +327,26 @@ def test_argument_detached_in_place():
     check(lambda x: fn(x)[1], tensor(3, grad=True), graphs=2, breaks=1)
 
 
-def test_gradient_of_a_tensor_made_inside():
-    def fn(x):
-        y = torch.zeros(3)
-        before = y.grad
-        y.grad = x * 2
-        y.grad.add_(1)
-        z = y.grad + y
-        w = torch.ones(3)
-        w.grad = x
-        del w.grad
-        return before, y, z, w, w.grad, y.grad is z
-
-    check(fn, tensor(3))
+@programs(tensor(3))
+def gradient_of_a_tensor_made_inside(x):
+    y = torch.zeros(3)
+    before = y.grad
+    y.grad = x * 2
+    y.grad.add_(1)
+    z = y.grad + y
+    w = torch.ones(3)
+    w.grad = x
+    del w.grad
+    return before, y, z, w, w.grad, y.grad is z
 
 
-def test_gradient_that_does_not_fit_what_was_made_inside():
-    def fn(x):
-        y = torch.zeros(2)
-        try:
-            y.grad = x
-        except RuntimeError as error:
-            return y, str(error)
-
-    check(fn, tensor(3), graphs=1, breaks=1)
+@programs(tensor(3), graphs=1, breaks=1)
+def gradient_that_does_not_fit_what_was_made_inside(x):
+    y = torch.zeros(2)
+    try:
+        y.grad = x
+    except RuntimeError as error:
+        return y, str(error)
 
 
 @pytest.mark.parametrize("norm", [2.0, float("inf")])
@@ -426,3 +375,8 @@ def test_gradients_of_several_types_clipped():
         return total, [each.grad for each in layers.parameters()]
 
     check(fn, layers, exact=False)
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_programs(case):
+    case.run()

@@ -7,6 +7,9 @@ import torch
 
 import dynamo_lite as dl
 from programs import check, tensor
+from table import Table
+
+programs = Table(cut=False)
 
 
 def leaf(*shape, seed=0):
@@ -84,13 +87,11 @@ class SetUp(torch.autograd.Function):
         return gradient * 2
 
 
-def test_what_is_returned_is_the_argument():
-    def fn(x):
-        y = x * 1
-        z = Scales.apply(y, 3.0)
-        return z is y, y.sin() * z, z + 1
-
-    check(fn, leaf(), backward=True)
+@programs(leaf(), backward=True)
+def what_is_returned_is_the_argument(x):
+    y = x * 1
+    z = Scales.apply(y, 3.0)
+    return z is y, y.sin() * z, z + 1
 
 
 @pytest.mark.parametrize("function", [Exp, SetUp])
@@ -103,13 +104,11 @@ def test_what_was_written_is_saved(function):
     check(fn, leaf(), backward=True)
 
 
-def test_one_of_two():
-    def fn(x, y):
-        z = x * 1
-        one, other = Adds.apply(z, y * 1)
-        return one is z, one * other, z.cos()
-
-    check(fn, leaf(), leaf(seed=1), backward=True)
+@programs(leaf(), leaf(seed=1), backward=True)
+def one_of_two(x, y):
+    z = x * 1
+    one, other = Adds.apply(z, y * 1)
+    return one is z, one * other, z.cos()
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -120,57 +119,45 @@ def test_one_of_two_of_which_one_is_used(which):
     check(fn, leaf(), leaf(seed=1), backward=True)
 
 
-def test_a_history_that_comes_with_the_write():
-    def fn(x, y):
-        z = x.clone()
-        before = z.requires_grad
-        one, other = Adds.apply(z, y * 1)
-        return before, z.requires_grad, one * other
-
-    check(fn, tensor(3), leaf(seed=1), backward=True)
+@programs(tensor(3), leaf(seed=1), backward=True)
+def a_history_that_comes_with_the_write(x, y):
+    z = x.clone()
+    before = z.requires_grad
+    one, other = Adds.apply(z, y * 1)
+    return before, z.requires_grad, one * other
 
 
-def test_a_view():
-    def fn(x):
-        y = x * 1
-        z = Scales.apply(y[1:])
-        return y * 2, z
-
-    check(fn, leaf(), backward=True)
+@programs(leaf(), backward=True)
+def a_view(x):
+    y = x * 1
+    z = Scales.apply(y[1:])
+    return y * 2, z
 
 
-def test_with_a_view():
-    def fn(x):
-        y = x * 1
-        view = y.view(3, 1)
-        Scales.apply(y)
-        return view * 2
-
-    check(fn, leaf(), backward=True)
+@programs(leaf(), backward=True)
+def with_a_view(x):
+    y = x * 1
+    view = y.view(3, 1)
+    Scales.apply(y)
+    return view * 2
 
 
-def test_one_of_several_views():
-    def fn(x):
-        first, second = (x * 1).unbind(0)
-        return Scales.apply(first) + second
-
-    check(fn, leaf(2, 3), graphs=1, breaks=1, backward=True)
+@programs(leaf(2, 3), graphs=1, breaks=1, backward=True)
+def one_of_several_views(x):
+    first, second = (x * 1).unbind(0)
+    return Scales.apply(first) + second
 
 
-def test_a_buffer():
-    def fn(x, seen):
-        y, now = Counts.apply(x, seen)
-        return y * now, now is seen, now.requires_grad
-
-    check(fn, leaf(2, 3), torch.zeros(3), backward=True)
+@programs(leaf(2, 3), torch.zeros(3), backward=True)
+def a_buffer(x, seen):
+    y, now = Counts.apply(x, seen)
+    return y * now, now is seen, now.requires_grad
 
 
-def test_an_argument_without_gradients():
-    def fn(x):
-        y = Scales.apply(x)
-        return y is x, y + 1
-
-    check(fn, tensor(3), breaks=0)
+@programs(tensor(3), breaks=0)
+def an_argument_without_gradients(x):
+    y = Scales.apply(x)
+    return y is x, y + 1
 
 
 def test_versions():
@@ -183,20 +170,16 @@ def test_versions():
     assert x._version == 2
 
 
-def test_a_leaf():
-    def fn(x):
-        return Scales.apply(x) * 2
-
-    check(fn, leaf(), graphs=0, breaks=1)
+@programs(leaf(), graphs=0, breaks=1)
+def a_leaf(x):
+    return Scales.apply(x) * 2
 
 
-def test_a_leaf_without_gradients():
-    def fn(x):
-        with torch.no_grad():
-            y = Scales.apply(x)
-        return y is x, y.requires_grad, x * y
-
-    check(fn, leaf(), graphs=1, breaks=1, backward=True)
+@programs(leaf(), graphs=1, breaks=1, backward=True)
+def a_leaf_without_gradients(x):
+    with torch.no_grad():
+        y = Scales.apply(x)
+    return y is x, y.requires_grad, x * y
 
 
 def test_an_argument_with_a_history():
@@ -299,10 +282,13 @@ def test_in_a_compiler():
         assert torch.allclose(one, other)
 
 
-def test_a_leaf_no_more_once_it_is_written_to():
-    def fn(x, y):
-        before = x.is_leaf
-        x.mul_(y)
-        return before, x.is_leaf, x.requires_grad
+@programs(tensor(3), leaf(), backward=True)
+def a_leaf_no_more_once_it_is_written_to(x, y):
+    before = x.is_leaf
+    x.mul_(y)
+    return before, x.is_leaf, x.requires_grad
 
-    check(fn, tensor(3), leaf(), backward=True)
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_programs(case):
+    case.run()

@@ -10,6 +10,9 @@ from torch.autograd.function import once_differentiable
 import dynamo_lite as dl
 from equality import Pairing
 from programs import check, tensor
+from table import Table
+
+programs = Table(cut=False)
 
 
 def leaf(*shape, seed=0):
@@ -31,11 +34,9 @@ class Scale(torch.autograd.Function):
         return grad * ctx.factor * 10 + x, None
 
 
-def test_function_is_captured():
-    def fn(x):
-        return Scale.apply(x * 1, 2) + 1
-
-    check(fn, leaf(3), backward=True, others=[(tensor(3),)])
+@programs(leaf(3), backward=True, others=[(tensor(3),)])
+def function_is_captured(x):
+    return Scale.apply(x * 1, 2) + 1
 
 
 class SplitForward(torch.autograd.Function):
@@ -54,12 +55,10 @@ class SplitForward(torch.autograd.Function):
         return product * y + total, product * x + 2 * total
 
 
-def test_function_with_setup_context_and_several_results():
-    def fn(x, y):
-        product, total = SplitForward.apply(x, y)
-        return product - total * 2
-
-    check(fn, leaf(3), leaf(3, seed=1), backward=True, others=[(leaf(3), tensor(3))])
+@programs(leaf(3), leaf(3, seed=1), backward=True, others=[(leaf(3), tensor(3))])
+def function_with_setup_context_and_several_results(x, y):
+    product, total = SplitForward.apply(x, y)
+    return product - total * 2
 
 
 class Straight(torch.autograd.Function):
@@ -72,11 +71,9 @@ class Straight(torch.autograd.Function):
         return grad
 
 
-def test_straight_through_estimator():
-    def fn(x):
-        return Straight.apply(x * 3) * 2
-
-    check(fn, leaf(4), backward=True)
+@programs(leaf(4), backward=True)
+def straight_through_estimator(x):
+    return Straight.apply(x * 3) * 2
 
 
 class NonDifferentiable(torch.autograd.Function):
@@ -95,12 +92,10 @@ class NonDifferentiable(torch.autograd.Function):
         return torch.zeros_like(grad).scatter(0, indices, grad)
 
 
-def test_function_with_a_result_that_has_no_gradient():
-    def fn(x):
-        values, indices = NonDifferentiable.apply(x)
-        return values * 2, indices + 1, indices.requires_grad
-
-    check(fn, leaf(4), backward=True)
+@programs(leaf(4), backward=True)
+def function_with_a_result_that_has_no_gradient(x):
+    values, indices = NonDifferentiable.apply(x)
+    return values * 2, indices + 1, indices.requires_grad
 
 
 class Reads(torch.autograd.Function):
@@ -115,11 +110,9 @@ class Reads(torch.autograd.Function):
         return grad * 2 if needs[0] else None, grad * 3 if needs[1] else None, None
 
 
-def test_function_that_asks_which_gradients_are_needed():
-    def fn(x, y):
-        return Reads.apply(x, y), Reads.apply(y, x, False)
-
-    check(fn, leaf(3), tensor(3, seed=1), backward=True, others=[(tensor(3), leaf(3, seed=1))], all_graphs=2)
+@programs(leaf(3), tensor(3, seed=1), backward=True, others=[(tensor(3), leaf(3, seed=1))], all_graphs=2)
+def function_that_asks_which_gradients_are_needed(x, y):
+    return Reads.apply(x, y), Reads.apply(y, x, False)
 
 
 class Noisy(torch.autograd.Function):
@@ -133,11 +126,9 @@ class Noisy(torch.autograd.Function):
         return grad * 5
 
 
-def test_function_whose_forward_breaks():
-    def fn(x):
-        return Noisy.apply(x + 1) * 3
-
-    check(fn, leaf(3), graphs=2, breaks=1, backward=True)
+@programs(leaf(3), graphs=2, breaks=1, backward=True)
+def function_whose_forward_breaks(x):
+    return Noisy.apply(x + 1) * 3
 
 
 COUNTED = []
@@ -155,11 +146,9 @@ class Counted(torch.autograd.Function):
         return grad * 5
 
 
-def test_function_with_effects_of_its_own():
-    def fn(x):
-        return Counted.apply(x + 1) * 3
-
-    check(fn, leaf(3), graphs=(1, 2), breaks=None, backward=True, watch=["COUNTED"])
+@programs(leaf(3), graphs=(1, 2), breaks=None, backward=True, watch=["COUNTED"])
+def function_with_effects_of_its_own(x):
+    return Counted.apply(x + 1) * 3
 
 
 class TwoHeaded(torch.autograd.Function):
@@ -174,20 +163,16 @@ class TwoHeaded(torch.autograd.Function):
         return sum(grad * w for w in weights), None
 
 
-def test_function_with_tensors_in_a_list():
-    def fn(x, a, b):
-        return TwoHeaded.apply(x, [a, b]) + 1
-
-    check(fn, leaf(3), leaf(3, seed=1), tensor(3), graphs=(1, 2), breaks=None, backward=True)
+@programs(leaf(3), leaf(3, seed=1), tensor(3), graphs=(1, 2), breaks=None, backward=True)
+def function_with_tensors_in_a_list(x, a, b):
+    return TwoHeaded.apply(x, [a, b]) + 1
 
 
-def test_function_under_no_grad():
-    def fn(x):
-        with torch.no_grad():
-            y = Scale.apply(x, 3)
-        return y, Scale.apply(x, 2)
-
-    check(fn, leaf(3), backward=True)
+@programs(leaf(3), backward=True)
+def function_under_no_grad(x):
+    with torch.no_grad():
+        y = Scale.apply(x, 3)
+    return y, Scale.apply(x, 2)
 
 
 class Identity(torch.autograd.Function):
@@ -210,11 +195,9 @@ class ReturnsInput(torch.autograd.Function):
         return -grad
 
 
-def test_gradient_reversal():
-    def fn(x):
-        return Identity.apply(x) * 2, ReturnsInput.apply(x) is x, ReturnsInput.apply(x) * 3
-
-    check(fn, leaf(3), backward=True)
+@programs(leaf(3), backward=True)
+def gradient_reversal(x):
+    return Identity.apply(x) * 2, ReturnsInput.apply(x) is x, ReturnsInput.apply(x) * 3
 
 
 class ReturnsSeveral(torch.autograd.Function):
@@ -240,15 +223,13 @@ def test_function_that_returns_arguments():
     check(fn, tensor(3), tensor(3, seed=1))
 
 
-def test_arguments_that_were_returned_share_memory():
-    def fn(x):
-        y = x * 2
-        z = ReturnsInput.apply(y)
-        with torch.no_grad():
-            y.mul_(3)
-        return z + 1, z
-
-    check(fn, tensor(3))
+@programs(tensor(3))
+def arguments_that_were_returned_share_memory(x):
+    y = x * 2
+    z = ReturnsInput.apply(y)
+    with torch.no_grad():
+        y.mul_(3)
+    return z + 1, z
 
 
 class ReturnsInputAndSetsUp(torch.autograd.Function):
@@ -500,3 +481,8 @@ def test_kept_in_attributes_and_written_to(backend, inside):
         y.sum().backward()
         rows.append((y.detach(), x.grad, scale))
     torch.testing.assert_close(*rows, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_programs(case):
+    case.run()

@@ -10,6 +10,9 @@ from torch.func import vmap
 
 import dynamo_lite as dl
 from programs import check, tensor
+from table import Table
+
+programs = Table(cut=False)
 
 
 def summed(fn):
@@ -27,68 +30,54 @@ def summed(fn):
 # -- while_loop --------------------------------------------------------------------------------------------------------
 
 
-def test_loop_that_carries_integers():
-    def fn(x):
-        i, j, y = torch.while_loop(
-            lambda i, j, a: 2 * i < a.shape[0] + 5,
-            lambda i, j, a: (i + 1, j * 2 + i % 2, a * j + i),
-            (0, x.shape[0], x),
-        )
-        return y * i, i + j, i
-
-    check(fn, tensor(3), others=[(tensor(4),), (tensor(6),)], operators=None)
+@programs(tensor(3), others=[(tensor(4),), (tensor(6),)], operators=None)
+def loop_that_carries_integers(x):
+    i, j, y = torch.while_loop(
+        lambda i, j, a: 2 * i < a.shape[0] + 5,
+        lambda i, j, a: (i + 1, j * 2 + i % 2, a * j + i),
+        (0, x.shape[0], x),
+    )
+    return y * i, i + j, i
 
 
-def test_loop_of_integers_alone():
-    def fn(n):
-        return torch.while_loop(lambda i, j: i < 10, lambda i, j: (i + n, j + i), (n, 0))
-
-    check(fn, 2, others=[(3,), (5,), (2,)], graphs=None, operators=None)
+@programs(2, others=[(3,), (5,), (2,)], graphs=None, operators=None)
+def loop_of_integers_alone(n):
+    return torch.while_loop(lambda i, j: i < 10, lambda i, j: (i + n, j + i), (n, 0))
 
 
-def test_loop_with_a_size_in_its_closure():
-    def fn(x):
-        n = x.shape[0]
-        return torch.while_loop(lambda i, a: i < n, lambda i, a: (i + n, a * n), (0, x))
-
-    check(fn, tensor(3), others=[(tensor(4),), (tensor(6),)], operators=None)
+@programs(tensor(3), others=[(tensor(4),), (tensor(6),)], operators=None)
+def loop_with_a_size_in_its_closure(x):
+    n = x.shape[0]
+    return torch.while_loop(lambda i, a: i < n, lambda i, a: (i + n, a * n), (0, x))
 
 
-def test_branch_on_an_integer_that_a_loop_gave():
-    def fn(x):
-        i, y = torch.while_loop(lambda i, a: a.sum() < 10, lambda i, a: (i + 1, a + 1), (0, x))
-        return y if i > 2 else y * 2
-
-    check(fn, torch.zeros(3), others=[(torch.ones(3) * 3,)], graphs=None, breaks=None)
+@programs(torch.zeros(3), others=[(torch.ones(3) * 3,)], graphs=None, breaks=None)
+def branch_on_an_integer_that_a_loop_gave(x):
+    i, y = torch.while_loop(lambda i, a: a.sum() < 10, lambda i, a: (i + 1, a + 1), (0, x))
+    return y if i > 2 else y * 2
 
 
-def test_branch_inside_of_a_loop():
-    def fn(x):
-        def step(i, a):
-            return i + 1, torch.cond(a.sum() > 2, lambda a: a + i, lambda a: a - 1, (a,))
+@programs(torch.ones(3), others=[(-torch.ones(3),)], operators=None)
+def branch_inside_of_a_loop(x):
+    def step(i, a):
+        return i + 1, torch.cond(a.sum() > 2, lambda a: a + i, lambda a: a - 1, (a,))
 
-        return torch.while_loop(lambda i, a: i < 3, step, (0, x))
-
-    check(fn, torch.ones(3), others=[(-torch.ones(3),)], operators=None)
+    return torch.while_loop(lambda i, a: i < 3, step, (0, x))
 
 
-def test_loop_that_carries_structures():
-    def fn(x):
-        def step(state, pair):
-            return {"k": state["k"] + pair[0]}, [pair[1] * 1, pair[0] + 1]
+@programs(torch.ones(3), others=[(torch.ones(3) * 10,)], operators=None)
+def loop_that_carries_structures(x):
+    def step(state, pair):
+        return {"k": state["k"] + pair[0]}, [pair[1] * 1, pair[0] + 1]
 
-        return torch.while_loop(lambda state, pair: state["k"].sum() < 20, step, ({"k": x}, [x + 1, x + 2]))
-
-    check(fn, torch.ones(3), others=[(torch.ones(3) * 10,)], operators=None)
+    return torch.while_loop(lambda state, pair: state["k"].sum() < 20, step, ({"k": x}, [x + 1, x + 2]))
 
 
-def test_loop_of_no_round_returns_copies():
-    def fn(x):
-        (y,) = torch.while_loop(lambda a: a.sum() < -100, lambda a: (a + 1,), (x,))
-        y.add_(1)
-        return x, y
-
-    check(fn, torch.ones(3), operators=None)
+@programs(torch.ones(3), operators=None)
+def loop_of_no_round_returns_copies(x):
+    (y,) = torch.while_loop(lambda a: a.sum() < -100, lambda a: (a + 1,), (x,))
+    y.add_(1)
+    return x, y
 
 
 @pytest.mark.parametrize("rounds", [0, 3])
@@ -160,29 +149,23 @@ def test_what_torch_refuses(name):
 # -- cond --------------------------------------------------------------------------------------------------------------
 
 
-def test_cond_that_gives_back_what_it_is_given_without_gradients():
-    def fn(x):
-        with torch.no_grad():
-            found = torch.cond(x.sum() > 0, lambda a: a, lambda a: a, (x,))
-        found.add_(1)
-        return found is x, found, x * 1
-
-    check(fn, torch.ones(3), others=[(-torch.ones(3),)], graphs=None, breaks=None, operators=None)
+@programs(torch.ones(3), others=[(-torch.ones(3),)], graphs=None, breaks=None, operators=None)
+def cond_that_gives_back_what_it_is_given_without_gradients(x):
+    with torch.no_grad():
+        found = torch.cond(x.sum() > 0, lambda a: a, lambda a: a, (x,))
+    found.add_(1)
+    return found is x, found, x * 1
 
 
-def test_cond_on_a_size_in_its_closure():
-    def fn(x):
-        n = x.shape[0]
-        return torch.cond(x.sum() > 0, lambda a: a * n, lambda a: a - n, (x,))
-
-    check(fn, torch.ones(3), others=[(-torch.ones(4),), (torch.ones(6),), (-torch.ones(7),)], operators=None)
+@programs(torch.ones(3), others=[(-torch.ones(4),), (torch.ones(6),), (-torch.ones(7),)], operators=None)
+def cond_on_a_size_in_its_closure(x):
+    n = x.shape[0]
+    return torch.cond(x.sum() > 0, lambda a: a * n, lambda a: a - n, (x,))
 
 
-def test_cond_of_each_row():
-    def fn(x):
-        return vmap(lambda row: torch.cond(row.sum() > 0, lambda a: a.sin(), lambda a: a.cos(), (row,)))(x)
-
-    check(fn, tensor(4, 3), operators=None)
+@programs(tensor(4, 3), operators=None)
+def cond_of_each_row(x):
+    return vmap(lambda row: torch.cond(row.sum() > 0, lambda a: a.sin(), lambda a: a.cos(), (row,)))(x)
 
 
 # -- map ---------------------------------------------------------------------------------------------------------------
@@ -217,14 +200,12 @@ def test_scan():
     check(fn, tensor(3, 4), tensor(3), others=[(tensor(3, 5), tensor(3)), (tensor(3, 6), tensor(3))], operators=None)
 
 
-def test_scan_of_structures():
-    def fn(x, i):
-        def step(c, a):
-            return [c[0] + a["u"], c[1] * 1], {"z": c[1] * a["v"] + x.sum()}
+@programs(tensor(3, 4), tensor(4), operators=None)
+def scan_of_structures(x, i):
+    def step(c, a):
+        return [c[0] + a["u"], c[1] * 1], {"z": c[1] * a["v"] + x.sum()}
 
-        return scan(step, [i, i + 1], {"u": x, "v": x * 2})
-
-    check(fn, tensor(3, 4), tensor(4), operators=None)
+    return scan(step, [i, i + 1], {"u": x, "v": x * 2})
 
 
 def test_scan_with_gradients():
@@ -279,3 +260,8 @@ def test_torch_compile_replaced_by_ours(monkeypatch):
     assert torch.equal(scan(lambda c, a: (c + a, c * 1), x[0] * 0, x)[0], x.sum(0))
     i, y = torch.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a + i), (0, x))
     assert i == 3 and torch.equal(y, x + 3)
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_programs(case):
+    case.run()

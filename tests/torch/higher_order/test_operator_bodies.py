@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+import pytest
 import torch
 from torch.func import functional_call, grad, vmap
 from torch.utils.checkpoint import checkpoint
 
 from programs import check, tensor
+from table import Table
+
+programs = Table(cut=False)
 
 KEPT: list[torch.Tensor] = []
 
@@ -28,11 +32,9 @@ class Keeps(torch.autograd.Function):
         return g * 4
 
 
-def test_tensor_that_a_forward_leaves_behind():
-    def fn(x):
-        return Keeps.apply(x) + 1
-
-    check(fn, leaf(3), graphs=None, breaks=None, backward=True, watch=["KEPT"])
+@programs(leaf(3), graphs=None, breaks=None, backward=True, watch=["KEPT"])
+def tensor_that_a_forward_leaves_behind(x):
+    return Keeps.apply(x) + 1
 
 
 class Stateful(torch.autograd.Function):
@@ -47,11 +49,9 @@ class Stateful(torch.autograd.Function):
         return g * ctx.buffer, None
 
 
-def test_forward_that_writes_into_an_argument():
-    def fn(x, buffer):
-        return Stateful.apply(x, buffer) + buffer
-
-    check(fn, leaf(3), tensor(3), graphs=None, breaks=None, backward=True)
+@programs(leaf(3), tensor(3), graphs=None, breaks=None, backward=True)
+def forward_that_writes_into_an_argument(x, buffer):
+    return Stateful.apply(x, buffer) + buffer
 
 
 class SavesOutput(torch.autograd.Function):
@@ -71,11 +71,9 @@ class SavesOutput(torch.autograd.Function):
         return (g * y + ctx.z * 0 + x * 0).view(ctx.shape)
 
 
-def test_saved_output_and_intermediate():
-    def fn(x):
-        return SavesOutput.apply(x) * 2
-
-    check(fn, leaf(2, 3), backward=True)
+@programs(leaf(2, 3), backward=True)
+def saved_output_and_intermediate(x):
+    return SavesOutput.apply(x) * 2
 
 
 class Contiguous(torch.autograd.Function):
@@ -138,12 +136,10 @@ class OnlyOne(torch.autograd.Function):
         return a * x.cos() - b * x.sin() + c
 
 
-def test_some_outputs_unused():
-    def fn(x):
-        a, b, c = OnlyOne.apply(x)
-        return b * 2, a.shape, c.shape
-
-    check(fn, leaf(2, 3), backward=True)
+@programs(leaf(2, 3), backward=True)
+def some_outputs_unused(x):
+    a, b, c = OnlyOne.apply(x)
+    return b * 2, a.shape, c.shape
 
 
 SCALE = tensor(3, seed=5).requires_grad_()
@@ -159,11 +155,9 @@ class UsesGlobal(torch.autograd.Function):
         return g * SCALE * 2
 
 
-def test_global_tensor_gets_no_gradient_of_a_function():
-    def fn(x):
-        return UsesGlobal.apply(x), UsesGlobal.apply(x.detach()).requires_grad
-
-    check(fn, leaf(3), graphs=None, breaks=1, backward=True, watch=["SCALE"])
+@programs(leaf(3), graphs=None, breaks=1, backward=True, watch=["SCALE"])
+def global_tensor_gets_no_gradient_of_a_function(x):
+    return UsesGlobal.apply(x), UsesGlobal.apply(x.detach()).requires_grad
 
 
 class WrongCount(torch.autograd.Function):
@@ -176,16 +170,14 @@ class WrongCount(torch.autograd.Function):
         return g
 
 
-def test_backward_that_returns_too_little():
-    def fn(x, y):
-        z = WrongCount.apply(x, y)
-        try:
-            z.sum().backward()
-        except RuntimeError:
-            return z.detach() * 2
-        return z
-
-    check(fn, leaf(3), leaf(3, seed=1), graphs=None, breaks=None)
+@programs(leaf(3), leaf(3, seed=1), graphs=None, breaks=None)
+def backward_that_returns_too_little(x, y):
+    z = WrongCount.apply(x, y)
+    try:
+        z.sum().backward()
+    except RuntimeError:
+        return z.detach() * 2
+    return z
 
 
 class RaisesInBackward(torch.autograd.Function):
@@ -198,12 +190,10 @@ class RaisesInBackward(torch.autograd.Function):
         raise ValueError("not today")
 
 
-def test_backward_that_raises():
-    def fn(x):
-        y = RaisesInBackward.apply(x) + 1
-        return y.detach()
-
-    check(fn, leaf(3), graphs=None, breaks=None)
+@programs(leaf(3), graphs=None, breaks=None)
+def backward_that_raises(x):
+    y = RaisesInBackward.apply(x) + 1
+    return y.detach()
 
 
 def test_checkpoint_with_keywords_and_structures():
@@ -218,12 +208,10 @@ def test_checkpoint_with_keywords_and_structures():
     check(fn, leaf(3), leaf(3, seed=1), backward=True)
 
 
-def test_checkpoint_that_returns_nothing_new():
-    def fn(x):
-        y = checkpoint(lambda a: (a, 3, None), x, use_reentrant=False)
-        return y[0] is x, y[1], y[2], x + 1
-
-    check(fn, leaf(3))
+@programs(leaf(3))
+def checkpoint_that_returns_nothing_new(x):
+    y = checkpoint(lambda a: (a, 3, None), x, use_reentrant=False)
+    return y[0] is x, y[1], y[2], x + 1
 
 
 def test_checkpoint_whose_function_writes_what_it_made():
@@ -241,28 +229,24 @@ def test_checkpoint_whose_function_writes_what_it_made():
     check(fn, leaf(2, 3), backward=True)
 
 
-def test_list_made_outside_is_filled_by_a_body():
-    def fn(x):
-        seen = []
-        y = vmap(lambda row: seen.append(1) or row * 2)(x)
-        return y, len(seen)
-
-    check(fn, tensor(3, 2), graphs=None, breaks=None)
+@programs(tensor(3, 2), graphs=None, breaks=None)
+def list_made_outside_is_filled_by_a_body(x):
+    seen = []
+    y = vmap(lambda row: seen.append(1) or row * 2)(x)
+    return y, len(seen)
 
 
-def test_tensor_of_a_body_escapes_by_a_cell():
-    def fn(x):
-        held = None
+@programs(tensor(3), graphs=None, breaks=None)
+def tensor_of_a_body_escapes_by_a_cell(x):
+    held = None
 
-        def inner(a):
-            nonlocal held
-            held = a * 2
-            return a.sum()
+    def inner(a):
+        nonlocal held
+        held = a * 2
+        return a.sum()
 
-        g = grad(inner)(x)
-        return g, held is None
-
-    check(fn, tensor(3), graphs=None, breaks=None)
+    g = grad(inner)(x)
+    return g, held is None
 
 
 def test_functional_call_replaces_and_puts_back():
@@ -314,3 +298,8 @@ def test_ordered_dict_that_a_body_returns_or_notes_in():
     check(returned, leaf(3), False, backward=True)
     check(returned, leaf(3), True, graphs=None, backward=True)
     check(written, leaf(3), OrderedDict(), graphs=None, backward=True)
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_programs(case):
+    case.run()

@@ -21,6 +21,9 @@ from torch.utils.checkpoint import checkpoint
 
 import dynamo_lite as dl
 from programs import check, ints, tensor
+from table import Table
+
+programs = Table(cut=False)
 
 
 def leaf(*shape, seed=0):
@@ -30,29 +33,23 @@ def leaf(*shape, seed=0):
 # -- vmap --------------------------------------------------------------------------------------------------------------
 
 
-def test_vmap_of_a_lambda():
-    def fn(x):
-        return vmap(lambda row: row.sum() * 2)(x) + 1
-
-    check(fn, tensor(3, 4), others=[(tensor(5, 2),)])
+@programs(tensor(3, 4), others=[(tensor(5, 2),)])
+def vmap_of_a_lambda(x):
+    return vmap(lambda row: row.sum() * 2)(x) + 1
 
 
-def test_vmap_over_several_arguments_and_dimensions():
-    def fn(x, y, z):
-        return vmap(torch.dot, in_dims=(0, 1))(x, y), vmap(lambda a, b: a + b, (None, 0), 1)(z, x)
-
-    check(fn, tensor(3, 4), tensor(4, 3), tensor(4))
+@programs(tensor(3, 4), tensor(4, 3), tensor(4))
+def vmap_over_several_arguments_and_dimensions(x, y, z):
+    return vmap(torch.dot, in_dims=(0, 1))(x, y), vmap(lambda a, b: a + b, (None, 0), 1)(z, x)
 
 
-def test_vmap_sees_the_shape_without_the_batch():
-    def fn(x):
-        def inner(a):
-            assert a.dim() == 1
-            return a.view(2, -1).sum(0) * a.shape[0] if a.ndim == 1 else a
+@programs(tensor(3, 4))
+def vmap_sees_the_shape_without_the_batch(x):
+    def inner(a):
+        assert a.dim() == 1
+        return a.view(2, -1).sum(0) * a.shape[0] if a.ndim == 1 else a
 
-        return vmap(inner)(x)
-
-    check(fn, tensor(3, 4))
+    return vmap(inner)(x)
 
 
 def test_vmap_captures_outer_tensors_and_constants():
@@ -65,158 +62,126 @@ def test_vmap_captures_outer_tensors_and_constants():
     check(fn, tensor(3, 4), 2, others=[(tensor(3, 4), 3)])
 
 
-def test_vmap_with_structures():
-    def fn(d):
-        def inner(each):
-            return {"sum": each["a"] + each["b"][0], "parts": (each["a"], each["b"][0].sin())}
+@programs({"a": tensor(3, 2), "b": [tensor(3, 2, seed=1)]})
+def vmap_with_structures(d):
+    def inner(each):
+        return {"sum": each["a"] + each["b"][0], "parts": (each["a"], each["b"][0].sin())}
 
-        found = vmap(inner)(d)
-        return found["sum"] * 2, found["parts"]
-
-    check(fn, {"a": tensor(3, 2), "b": [tensor(3, 2, seed=1)]})
+    found = vmap(inner)(d)
+    return found["sum"] * 2, found["parts"]
 
 
-def test_vmap_with_gradients():
-    def fn(x, w):
-        return vmap(lambda row: torch.tanh(row @ w))(x).sum()
-
-    check(fn, leaf(3, 4), leaf(4, 2, seed=1), backward=True)
+@programs(leaf(3, 4), leaf(4, 2, seed=1), backward=True)
+def vmap_with_gradients(x, w):
+    return vmap(lambda row: torch.tanh(row @ w))(x).sum()
 
 
-def test_vmap_with_random_numbers():
-    def fn(x):
-        same = vmap(lambda row: row + torch.rand(2), randomness="same")(x)
-        return same, vmap(lambda row: F.dropout(row, 0.5), randomness="different")(x)
-
-    check(fn, tensor(3, 2))
+@programs(tensor(3, 2))
+def vmap_with_random_numbers(x):
+    same = vmap(lambda row: row + torch.rand(2), randomness="same")(x)
+    return same, vmap(lambda row: F.dropout(row, 0.5), randomness="different")(x)
 
 
-def test_vmap_whose_function_writes():
-    def fn(x):
-        def inner(row):
-            y = row * 1
-            y[0] = 0
-            y.add_(1)
-            return y
+@programs(tensor(3, 2))
+def vmap_whose_function_writes(x):
+    def inner(row):
+        y = row * 1
+        y[0] = 0
+        y.add_(1)
+        return y
 
-        return vmap(inner)(x)
-
-    check(fn, tensor(3, 2))
+    return vmap(inner)(x)
 
 
-def test_vmap_whose_function_prints():
-    def fn(x):
-        def inner(row):
-            print("row")
-            return row * 2
+@programs(tensor(3, 2), graphs=2, breaks=None)
+def vmap_whose_function_prints(x):
+    def inner(row):
+        print("row")
+        return row * 2
 
-        return vmap(inner)(x + 1) - 1
-
-    check(fn, tensor(3, 2), graphs=2, breaks=None)
+    return vmap(inner)(x + 1) - 1
 
 
-def test_vmap_that_is_refused():
-    def fn(x, y):
-        return vmap(torch.add)(x, y)
-
-    check(fn, tensor(3), tensor(4), graphs=None, breaks=None)
+@programs(tensor(3), tensor(4), graphs=None, breaks=None)
+def vmap_that_is_refused(x, y):
+    return vmap(torch.add)(x, y)
 
 
-def test_vmap_over_places_in_structures():
-    def fn(x, y):
-        def inner(pair, named):
-            return pair[0] + pair[1] * named["a"]["b"]
+@programs(tensor(4, 3), tensor(4, 3, seed=1))
+def vmap_over_places_in_structures(x, y):
+    def inner(pair, named):
+        return pair[0] + pair[1] * named["a"]["b"]
 
-        in_dims = ((0, None), {"a": {"b": 1}})
-        return vmap(inner, in_dims)((x, y[0]), {"a": {"b": x.T}})
-
-    check(fn, tensor(4, 3), tensor(4, 3, seed=1))
+    in_dims = ((0, None), {"a": {"b": 1}})
+    return vmap(inner, in_dims)((x, y[0]), {"a": {"b": x.T}})
 
 
-def test_vmap_over_places_that_are_not_there():
-    def fn(x):
-        return vmap(lambda pair: pair[0] + pair[1], in_dims=((0, 0, 0),))((x, x))
-
-    check(fn, tensor(4, 3), graphs=None, breaks=None)
+@programs(tensor(4, 3), graphs=None, breaks=None)
+def vmap_over_places_that_are_not_there(x):
+    return vmap(lambda pair: pair[0] + pair[1], in_dims=((0, 0, 0),))((x, x))
 
 
-def test_vmap_over_nothing():
-    def fn(x, y):
-        return vmap(lambda row: (row * 2).t() @ row, 1)(x), vmap(lambda row: row + torch.rand(3), randomness="same")(y)
-
-    check(fn, tensor(2, 0, 3), tensor(0, 3), others=[(tensor(3, 0, 2).transpose(0, 2), tensor(2, 3))])
+@programs(tensor(2, 0, 3), tensor(0, 3), others=[(tensor(3, 0, 2).transpose(0, 2), tensor(2, 3))])
+def vmap_over_nothing(x, y):
+    return vmap(lambda row: (row * 2).t() @ row, 1)(x), vmap(lambda row: row + torch.rand(3), randomness="same")(y)
 
 
 # -- associative_scan --------------------------------------------------------------------------------------------------
 
 
-def test_associative_scan_of_a_pair():
-    def fn(x, y):
-        def combine(left, right):
-            return left[0] * right[0], right[0] * left[1] + right[1]
+@programs(leaf(2, 7, 3), leaf(2, 7, 3, seed=1), backward=True)
+def associative_scan_of_a_pair(x, y):
+    def combine(left, right):
+        return left[0] * right[0], right[0] * left[1] + right[1]
 
-        return associative_scan(combine, (x, y), dim=1, combine_mode="generic")
-
-    check(fn, leaf(2, 7, 3), leaf(2, 7, 3, seed=1), backward=True)
+    return associative_scan(combine, (x, y), dim=1, combine_mode="generic")
 
 
-def test_associative_scan_backwards():
-    def fn(x):
-        return associative_scan(lambda a, b: a + b, x, 0, reverse=True, combine_mode="generic").relu()
-
-    check(fn, tensor(8, 3), others=[(tensor(2, 3),), (tensor(1),)])
+@programs(tensor(8, 3), others=[(tensor(2, 3),), (tensor(1),)])
+def associative_scan_backwards(x):
+    return associative_scan(lambda a, b: a + b, x, 0, reverse=True, combine_mode="generic").relu()
 
 
 # -- gradients ---------------------------------------------------------------------------------------------------------
 
 
-def test_grad_of_a_function():
-    def fn(x):
-        return grad(lambda a: (a**3).sum())(x) * 2
-
-    check(fn, tensor(3))
+@programs(tensor(3))
+def grad_of_a_function(x):
+    return grad(lambda a: (a**3).sum())(x) * 2
 
 
-def test_grad_by_several_arguments_with_aux():
-    def fn(x, y):
-        def inner(a, b, flag):
-            loss = (a * b).sum() if flag else a.sum()
-            return loss, {"product": a * b}
+@programs(tensor(3), tensor(3, seed=1))
+def grad_by_several_arguments_with_aux(x, y):
+    def inner(a, b, flag):
+        loss = (a * b).sum() if flag else a.sum()
+        return loss, {"product": a * b}
 
-        (ga, gb), aux = grad(inner, argnums=(0, 1), has_aux=True)(x, y, True)
-        return ga, gb, aux["product"]
-
-    check(fn, tensor(3), tensor(3, seed=1))
+    (ga, gb), aux = grad(inner, argnums=(0, 1), has_aux=True)(x, y, True)
+    return ga, gb, aux["product"]
 
 
-def test_grad_and_value_of_a_structure():
-    def fn(params, x):
-        def loss(p):
-            return ((x @ p["w"] + p["b"]) ** 2).mean()
+@programs({"w": tensor(3, 2), "b": tensor(2)}, tensor(4, 3))
+def grad_and_value_of_a_structure(params, x):
+    def loss(p):
+        return ((x @ p["w"] + p["b"]) ** 2).mean()
 
-        gradients, value = grad_and_value(loss)(params)
-        return {name: params[name] - 0.1 * gradients[name] for name in params}, value
-
-    check(fn, {"w": tensor(3, 2), "b": tensor(2)}, tensor(4, 3))
+    gradients, value = grad_and_value(loss)(params)
+    return {name: params[name] - 0.1 * gradients[name] for name in params}, value
 
 
-def test_grad_under_no_grad_and_of_what_needs_gradients():
-    def fn(x):
-        with torch.no_grad():
-            a = grad(lambda a: (a**2).sum())(x)
-        return a, grad(lambda a: (a**2).sum())(x)
-
-    check(fn, leaf(3), backward=True)
+@programs(leaf(3), backward=True)
+def grad_under_no_grad_and_of_what_needs_gradients(x):
+    with torch.no_grad():
+        a = grad(lambda a: (a**2).sum())(x)
+    return a, grad(lambda a: (a**2).sum())(x)
 
 
-def test_per_sample_gradients():
-    def fn(w, x, y):
-        def loss(w, a, b):
-            return F.mse_loss(a @ w, b)
+@programs(tensor(3, 2), tensor(5, 3), tensor(5, 2))
+def per_sample_gradients(w, x, y):
+    def loss(w, a, b):
+        return F.mse_loss(a @ w, b)
 
-        return vmap(grad(loss), in_dims=(None, 0, 0))(w, x, y)
-
-    check(fn, tensor(3, 2), tensor(5, 3), tensor(5, 2))
+    return vmap(grad(loss), in_dims=(None, 0, 0))(w, x, y)
 
 
 def _is_whole(transform):
@@ -243,12 +208,10 @@ def test_jvp():
     check(fn, tensor(3), tensor(3, seed=1))
 
 
-def test_dot_product_of_gradients():
-    def fn(w, x):
-        hvp = jvp(grad(lambda a: (a**3).sum()), (w,), (x,))[1]
-        return hvp
-
-    check(fn, tensor(3), tensor(3, seed=1))
+@programs(tensor(3), tensor(3, seed=1))
+def dot_product_of_gradients(w, x):
+    hvp = jvp(grad(lambda a: (a**3).sum()), (w,), (x,))[1]
+    return hvp
 
 
 # -- functional_call ---------------------------------------------------------------------------------------------------
@@ -284,30 +247,26 @@ def test_ensemble_of_stacked_modules():
     check(fn, params, buffers, tensor(2, 3), exact=False)
 
 
-def test_functional_call_with_a_missing_name():
-    def fn(net, x):
-        return functional_call(net, {"nothing": x}, (x,), strict=True)
-
-    check(fn, Net(), tensor(2, 3), graphs=None, breaks=None)
+@programs(Net(), tensor(2, 3), graphs=None, breaks=None)
+def functional_call_with_a_missing_name(net, x):
+    return functional_call(net, {"nothing": x}, (x,), strict=True)
 
 
 # -- cond and while_loop -----------------------------------------------------------------------------------------------
 
 
-def test_cond_with_closures_and_structures():
-    def fn(x, y):
-        z = x * 3
+@programs(torch.ones(3), tensor(3), others=[(-torch.ones(3), tensor(3))], all_graphs=1)
+def cond_with_closures_and_structures(x, y):
+    z = x * 3
 
-        def one(a):
-            return {"a": a + z, "b": (a.sum(),)}
+    def one(a):
+        return {"a": a + z, "b": (a.sum(),)}
 
-        def other(a):
-            return {"a": a - y, "b": (y.sum(),)}
+    def other(a):
+        return {"a": a - y, "b": (y.sum(),)}
 
-        found = torch.cond(x.sum() > 0, one, other, (x,))
-        return found["a"] * 2, found["b"][0]
-
-    check(fn, torch.ones(3), tensor(3), others=[(-torch.ones(3), tensor(3))], all_graphs=1)
+    found = torch.cond(x.sum() > 0, one, other, (x,))
+    return found["a"] * 2, found["b"][0]
 
 
 def test_cond_on_what_is_known():
@@ -376,6 +335,11 @@ def scale_by(x: torch.Tensor, factor: float) -> torch.Tensor:
     return torch.from_numpy(x.detach().numpy() * factor)
 
 
+@scale_by.register_fake
+def _(x, factor):
+    return torch.empty_like(x)
+
+
 scale_by.register_autograd(
     lambda ctx, grad: (grad * ctx.factor, None),
     setup_context=lambda ctx, inputs, output: setattr(ctx, "factor", inputs[1]),
@@ -392,28 +356,22 @@ def no_fake(x: torch.Tensor) -> torch.Tensor:
     return x.clone() + x.sum().item()
 
 
-def test_custom_operator_with_gradients():
-    def fn(x):
-        return scale_by(x * 2, 3.0) + torch.ops.dl_tests.scale_by(x, 2.0)
-
-    check(fn, leaf(3), backward=True, operators=4)
+@programs(leaf(3), backward=True, operators=4)
+def custom_operator_with_gradients(x):
+    return scale_by(x * 2, 3.0) + torch.ops.dl_tests.scale_by(x, 2.0)
 
 
-def test_custom_operator_that_writes():
-    def fn(x):
-        y = x * 2
-        fill_with(y, 4.0)
-        fill_with(x, 5.0)
-        return y + x
-
-    check(fn, tensor(3))
+@programs(tensor(3))
+def custom_operator_that_writes(x):
+    y = x * 2
+    fill_with(y, 4.0)
+    fill_with(x, 5.0)
+    return y + x
 
 
-def test_custom_operator_without_a_fake():
-    def fn(x):
-        return no_fake(x + 1) * 2
-
-    check(fn, tensor(3), graphs=2, breaks=1)
+@programs(tensor(3), graphs=2, breaks=1)
+def custom_operator_without_a_fake(x):
+    return no_fake(x + 1) * 2
 
 
 def _silu_into(out, x):
@@ -468,83 +426,67 @@ def test_operators_that_write_by_schema(writing_operators, backend):
         torch.testing.assert_close(dl.compile(fn, backend=backend, fullgraph=True)(*given), expected)
 
 
-def test_aten_overloads():
-    def fn(x):
-        a = torch.ops.aten.add.Tensor(x, x, alpha=2)
-        b = torch.ops.aten.sum.dim_IntList(a, [0], True)
-        return b, torch.ops.aten.topk(x, 2), torch.ops.aten.max.dim(x, 0)
-
-    check(fn, tensor(4), others=[(ints(4),)])
+@programs(tensor(4), others=[(ints(4),)])
+def aten_overloads(x):
+    a = torch.ops.aten.add.Tensor(x, x, alpha=2)
+    b = torch.ops.aten.sum.dim_IntList(a, [0], True)
+    return b, torch.ops.aten.topk(x, 2), torch.ops.aten.max.dim(x, 0)
 
 
 # -- vjp ---------------------------------------------------------------------------------------------------------------
 
 
-def test_vjp():
-    def fn(x):
-        y, pull = torch.func.vjp(torch.sin, x)
-        return y, pull(y), pull(torch.ones_like(y) * 2)[0], callable(pull)
-
-    check(fn, tensor(3), others=[(tensor(3, seed=1),)], fullgraph=True)
+@programs(tensor(3), others=[(tensor(3, seed=1),)], fullgraph=True)
+def vjp(x):
+    y, pull = torch.func.vjp(torch.sin, x)
+    return y, pull(y), pull(torch.ones_like(y) * 2)[0], callable(pull)
 
 
-def test_vjp_of_structures():
-    def fn(x):
-        w = x * 2
+@programs(tensor(3, 4), fullgraph=True)
+def vjp_of_structures(x):
+    w = x * 2
 
-        def inner(a, b):
-            return {"product": a @ b["b"].T, "sum": (a * w).sum()}
+    def inner(a, b):
+        return {"product": a @ b["b"].T, "sum": (a * w).sum()}
 
-        y, pull = torch.func.vjp(inner, x, {"b": x + 1})
-        return y, pull({"product": torch.ones(3, 3), "sum": torch.tensor(2.0)})
-
-    check(fn, tensor(3, 4), fullgraph=True)
+    y, pull = torch.func.vjp(inner, x, {"b": x + 1})
+    return y, pull({"product": torch.ones(3, 3), "sum": torch.tensor(2.0)})
 
 
-def test_vjp_with_more_results():
-    def fn(x):
-        y, pull, rest = torch.func.vjp(lambda a: (a.sin(), {"rest": a.cos(), "n": a + 3}), x, has_aux=True)
-        return y, pull(y), rest
-
-    check(fn, tensor(3), fullgraph=True)
+@programs(tensor(3), fullgraph=True)
+def vjp_with_more_results(x):
+    y, pull, rest = torch.func.vjp(lambda a: (a.sin(), {"rest": a.cos(), "n": a + 3}), x, has_aux=True)
+    return y, pull(y), rest
 
 
-def test_vjp_with_what_is_no_tensor():
-    def fn(x):
-        try:
-            return torch.func.vjp(lambda a: (a.sin(), 3), x, has_aux=True)
-        except RuntimeError as error:
-            return str(error)
-
-    check(fn, tensor(3), graphs=None)
+@programs(tensor(3), graphs=None)
+def vjp_with_what_is_no_tensor(x):
+    try:
+        return torch.func.vjp(lambda a: (a.sin(), 3), x, has_aux=True)
+    except RuntimeError as error:
+        return str(error)
 
 
-def test_vjp_is_differentiable():
-    def fn(x):
-        y, pull = torch.func.vjp(lambda a: a.sin() * a, x)
-        return y.sum() + (pull(y)[0] ** 2).sum()
-
-    check(fn, tensor(3, grad=True), backward=True, fullgraph=True)
+@programs(tensor(3, grad=True), backward=True, fullgraph=True)
+def vjp_is_differentiable(x):
+    y, pull = torch.func.vjp(lambda a: a.sin() * a, x)
+    return y.sum() + (pull(y)[0] ** 2).sum()
 
 
-def test_vjp_of_wrong_cotangents():
-    def fn(x):
-        y, pull = torch.func.vjp(torch.sin, x)
-        try:
-            return pull((y, y))
-        except RuntimeError as error:
-            return str(error)
-
-    check(fn, tensor(3), graphs=None)
+@programs(tensor(3), graphs=None)
+def vjp_of_wrong_cotangents(x):
+    y, pull = torch.func.vjp(torch.sin, x)
+    try:
+        return pull((y, y))
+    except RuntimeError as error:
+        return str(error)
 
 
-def test_vjp_and_a_break():
-    def fn(x):
-        y, pull = torch.func.vjp(torch.sin, x)
-        print("between")
-        return y * 2, pull(y)[0]
-
-    check(fn, tensor(3), graphs=(1, 2), breaks=(1, 3))
+@programs(tensor(3), graphs=(1, 2), breaks=(1, 3))
+def vjp_and_a_break(x):
+    y, pull = torch.func.vjp(torch.sin, x)
+    print("between")
+    return y * 2, pull(y)[0]
 
 
 def test_vjp_whose_function_is_returned():
@@ -554,3 +496,8 @@ def test_vjp_whose_function_is_returned():
     compiled = dl.compile(fn, backend="eager")
     (y, pull), (z, other) = compiled(tensor(3)), fn(tensor(3))
     assert torch.equal(pull(y)[0], other(z)[0])
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_programs(case):
+    case.run()

@@ -8,7 +8,10 @@ from torch import nn
 
 import dynamo_lite as dl
 from programs import check, ints, tensor
+from table import Table
 from weights import seeded
+
+programs = Table(cut=False)
 
 
 def net():
@@ -18,18 +21,15 @@ def net():
 # -- .data = -----------------------------------------------------------------------------------------------------------
 
 
-def test_data_are_changed_in_their_place_and_put_back():
+@programs(net(), tensor(2, 3), backward=True, fullgraph=True)
+def data_are_changed_in_their_place_and_put_back(m, x):
     """``x.data -= y`` writes to ``.data``, and then to the attribute."""
-
-    def fn(m, x):
-        for p in m.parameters():
-            p.data -= 0.1 * p.data.sign()
-        y = m(x)
-        for p in m.parameters():
-            p.data *= 2
-        return y, m(x), [p.data.sum() for p in m.parameters()]
-
-    check(fn, net(), tensor(2, 3), backward=True, fullgraph=True)
+    for p in m.parameters():
+        p.data -= 0.1 * p.data.sign()
+    y = m(x)
+    for p in m.parameters():
+        p.data *= 2
+    return y, m(x), [p.data.sum() for p in m.parameters()]
 
 
 @pytest.mark.parametrize("other", [torch.t, torch.conj, torch.Tensor.flatten, torch.clone, lambda x: x[:1], torch.imag])
@@ -42,32 +42,26 @@ def test_data_that_are_not_quite_its_own(other):
     check(fn, tensor(2, 2).to(torch.complex64), graphs=None, breaks=None)
 
 
-def test_data_are_replaced_before_the_forward():
-    def fn(m, x):
-        m[0].weight.data = m[0].weight.data * 0.5
-        return m(x)
-
-    check(fn, net(), tensor(2, 3), backward=True, fullgraph=True)
+@programs(net(), tensor(2, 3), backward=True, fullgraph=True)
+def data_are_replaced_before_the_forward(m, x):
+    m[0].weight.data = m[0].weight.data * 0.5
+    return m(x)
 
 
-def test_data_are_replaced_twice():
-    def fn(p, x):
-        before = p.data
-        p.data = x * 2
-        p.data = p.data + 1
-        p.data.add_(before)
-        return (p * x).sum(), before, p.data
-
-    check(fn, tensor(3, grad=True), tensor(3), backward=True, fullgraph=True)
+@programs(tensor(3, grad=True), tensor(3), backward=True, fullgraph=True)
+def data_are_replaced_twice(p, x):
+    before = p.data
+    p.data = x * 2
+    p.data = p.data + 1
+    p.data.add_(before)
+    return (p * x).sum(), before, p.data
 
 
-def test_the_graph_of_what_came_before_needs_the_old_data():
-    def fn(p, x):
-        y = (p * x).sum()
-        p.data = p.data * 2
-        return y + (p * x).sum()
-
-    check(fn, tensor(3, grad=True), tensor(3), graphs=2, breaks=1, backward=True)
+@programs(tensor(3, grad=True), tensor(3), graphs=2, breaks=1, backward=True)
+def the_graph_of_what_came_before_needs_the_old_data(p, x):
+    y = (p * x).sum()
+    p.data = p.data * 2
+    return y + (p * x).sum()
 
 
 def test_writes_before_are_told_to_autograd():
@@ -101,15 +95,13 @@ def test_data_of_another_owner():
     check(part, tensor(3, grad=True), tensor(3), graphs=None, backward=True, recompiles=True)
 
 
-def test_data_that_are_written_to_after():
-    def fn(p, x):
-        data = x * 2
-        p.data = data
-        data.add_(1)
-        row = data[0]
-        return (p * x).sum(), row, data
-
-    check(fn, tensor(2, 3, grad=True), tensor(2, 3), backward=True, fullgraph=True)
+@programs(tensor(2, 3, grad=True), tensor(2, 3), backward=True, fullgraph=True)
+def data_that_are_written_to_after(p, x):
+    data = x * 2
+    p.data = data
+    data.add_(1)
+    row = data[0]
+    return (p * x).sum(), row, data
 
 
 def test_data_of_a_buffer_and_of_a_gradient():
@@ -227,13 +219,11 @@ def test_what_others_have_of_the_old_data():
     check(program, tensor(3), build=True, backward=True, graphs=None)
 
 
-def test_a_leaf_of_data_that_were_replaced():
-    def fn(p):
-        p.data = p.data.clamp(-0.5, 0.5)
-        leaf = p.detach().requires_grad_()
-        return leaf, leaf.sum(), p
-
-    check(fn, tensor(3, grad=True), backward=True, graphs=None)
+@programs(tensor(3, grad=True), backward=True, graphs=None)
+def a_leaf_of_data_that_were_replaced(p):
+    p.data = p.data.clamp(-0.5, 0.5)
+    leaf = p.detach().requires_grad_()
+    return leaf, leaf.sum(), p
 
 
 # -- module.to ---------------------------------------------------------------------------------------------------------
@@ -248,35 +238,29 @@ def test_retyped(method):
     check(fn, seeded(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))), tensor(2, 3), recompiles=True, fullgraph=True)
 
 
-def test_retyped_and_made_inside():
-    def fn(x):
-        m = nn.Linear(3, 4).double()
-        return m(x.double()), m, nn.Linear(3, 3, dtype=torch.float64).float()(x)
-
-    check(fn, tensor(2, 3), backward=True, fullgraph=True)
+@programs(tensor(2, 3), backward=True, fullgraph=True)
+def retyped_and_made_inside(x):
+    m = nn.Linear(3, 4).double()
+    return m(x.double()), m, nn.Linear(3, 3, dtype=torch.float64).float()(x)
 
 
 # -- requires_grad_ ----------------------------------------------------------------------------------------------------
 
 
-def test_frozen_inside():
-    def fn(m, x):
-        m[0].requires_grad_(False)
-        return m(x), [(p.requires_grad, p.is_leaf, p.grad) for p in m.parameters()]
-
-    check(fn, net(), tensor(2, 3), backward=True, recompiles=True, fullgraph=True)
+@programs(net(), tensor(2, 3), backward=True, recompiles=True, fullgraph=True)
+def frozen_inside(m, x):
+    m[0].requires_grad_(False)
+    return m(x), [(p.requires_grad, p.is_leaf, p.grad) for p in m.parameters()]
 
 
-def test_frozen_for_a_while():
-    def fn(m, x):
-        for p in m.parameters():
-            p.requires_grad_(False)
-        without = m(x)
-        for p in m.parameters():
-            p.requires_grad = True
-        return without, m(x * 2)
-
-    check(fn, net(), tensor(2, 3), backward=True, fullgraph=True)
+@programs(net(), tensor(2, 3), backward=True, fullgraph=True)
+def frozen_for_a_while(m, x):
+    for p in m.parameters():
+        p.requires_grad_(False)
+    without = m(x)
+    for p in m.parameters():
+        p.requires_grad = True
+    return without, m(x * 2)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -317,14 +301,12 @@ class Twice(nn.Linear):
         return super().forward(x) * 2
 
 
-def test_a_module_becomes_another():
-    def fn(m, x):
-        before = m(x)
-        m.__class__ = Twice
-        m.note = "changed"
-        return before, m(x), type(m) is Twice, isinstance(m, Twice)
-
-    check(fn, seeded(nn.Linear(3, 3)), tensor(2, 3), recompiles=True, backward=True, fullgraph=True)
+@programs(seeded(nn.Linear(3, 3)), tensor(2, 3), recompiles=True, backward=True, fullgraph=True)
+def a_module_becomes_another(m, x):
+    before = m(x)
+    m.__class__ = Twice
+    m.note = "changed"
+    return before, m(x), type(m) is Twice, isinstance(m, Twice)
 
 
 class Plain:
@@ -344,13 +326,11 @@ class Slotted:
     __slots__ = ("a",)
 
 
-def test_an_object_becomes_another():
-    def fn(obj, x):
-        obj.a = x + 1
-        obj.__class__ = Other
-        return obj.value() * x, obj.__class__ is Other, vars(obj)
-
-    check(fn, Plain(), tensor(2), recompiles=True, graphs=None)
+@programs(Plain(), tensor(2), recompiles=True, graphs=None)
+def an_object_becomes_another(obj, x):
+    obj.a = x + 1
+    obj.__class__ = Other
+    return obj.value() * x, obj.__class__ is Other, vars(obj)
 
 
 def test_what_does_not_become_another():
@@ -398,3 +378,8 @@ def test_a_hook_of_what_has_died():
         return fn
 
     check(program, tensor(3), build=True)
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_programs(case):
+    case.run()

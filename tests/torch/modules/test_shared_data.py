@@ -8,6 +8,9 @@ from torch import nn
 
 import dynamo_lite as dl
 from programs import check, tensor
+from table import Table
+
+programs = Table(cut=False)
 
 
 def leaf(seed=0):
@@ -90,54 +93,44 @@ def test_put_back():
     check(Averaged, tensor(2, 3), build=True, calls=3, graphs=1, recompiles=True)
 
 
-def test_put_back_where_gradients_went():
-    def fn(p, other):
-        kept = p.data
-        p.data = other
-        y = p * p
-        p.data = kept
-        return y
-
-    check(fn, leaf(), tensor(3, seed=1), graphs=None, backward=True)
+@programs(leaf(), tensor(3, seed=1), graphs=None, backward=True)
+def put_back_where_gradients_went(p, other):
+    kept = p.data
+    p.data = other
+    y = p * p
+    p.data = kept
+    return y
 
 
-def test_written_to_afterwards():
-    def fn(p, other):
-        p.data = other
-        p.mul_(2)
-        return p + 1, other + 1
-
-    check(fn, tensor(3), tensor(3, seed=1), graphs=None)
+@programs(tensor(3), tensor(3, seed=1), graphs=None)
+def written_to_afterwards(p, other):
+    p.data = other
+    p.mul_(2)
+    return p + 1, other + 1
 
 
-def test_the_old_data_written_to_before():
-    def fn(p, other):
-        old = p.data
-        p.mul_(2)
-        p.data = other
-        return p + 1, old + 1
-
-    check(fn, tensor(3), tensor(3, seed=1), graphs=None)
+@programs(tensor(3), tensor(3, seed=1), graphs=None)
+def the_old_data_written_to_before(p, other):
+    old = p.data
+    p.mul_(2)
+    p.data = other
+    return p + 1, old + 1
 
 
-def test_the_old_data_written_to_afterwards():
-    def fn(p, other):
-        old = p.data
-        p.data = other
-        old.mul_(2)
-        return p + 1, old
-
-    check(fn, tensor(3), tensor(3, seed=1), graphs=None)
+@programs(tensor(3), tensor(3, seed=1), graphs=None)
+def the_old_data_written_to_afterwards(p, other):
+    old = p.data
+    p.data = other
+    old.mul_(2)
+    return p + 1, old
 
 
-def test_of_two_one_after_the_other():
-    def fn(p, one, other):
-        p.data = one
-        y = p * 2
-        p.data = other
-        return y, p * 3
-
-    check(fn, tensor(3), tensor(3, seed=1), tensor(3, seed=2), graphs=1)
+@programs(tensor(3), tensor(3, seed=1), tensor(3, seed=2), graphs=1)
+def of_two_one_after_the_other(p, one, other):
+    p.data = one
+    y = p * 2
+    p.data = other
+    return y, p * 3
 
 
 @pytest.mark.parametrize("last", [lambda one: one[:3], lambda one: one[:3] + 1])
@@ -151,14 +144,12 @@ def test_a_part_before_others(last):
     check(fn, tensor(3), tensor(6, seed=1), tensor(6, seed=2), graphs=None, breaks=(1, 2))
 
 
-def test_given_results_after_another():
-    def fn(p, other):
-        p.data = other
-        y = p * 2
-        p.data = y + 1
-        return y, p * 3
-
-    check(fn, tensor(3), tensor(3, seed=1), graphs=1)
+@programs(tensor(3), tensor(3, seed=1), graphs=1)
+def given_results_after_another(p, other):
+    p.data = other
+    y = p * 2
+    p.data = y + 1
+    return y, p * 3
 
 
 def test_parts_of_a_vector():
@@ -179,12 +170,10 @@ def test_parts_of_a_vector():
         assert torch.equal(y, net(torch.ones(1, 3)))
 
 
-def test_transposed():
-    def fn(p, other):
-        p.data = other.t()
-        return p + 1
-
-    check(fn, tensor(2, 3), tensor(3, 2, seed=1), graphs=2, breaks=1)
+@programs(tensor(2, 3), tensor(3, 2, seed=1), graphs=2, breaks=1)
+def transposed(p, other):
+    p.data = other.t()
+    return p + 1
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -207,12 +196,10 @@ def test_parts_of_its_own(backend):
         assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def test_handed_out():
-    def fn(p, other):
-        p.data = other
-        return p, other, p.detach(), other.view(3, 1), p.data
-
-    check(fn, leaf(), tensor(3, seed=1), graphs=None)
+@programs(leaf(), tensor(3, seed=1), graphs=None)
+def handed_out(p, other):
+    p.data = other
+    return p, other, p.detach(), other.view(3, 1), p.data
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.float64])
@@ -274,10 +261,13 @@ def test_the_graph_fails():
         assert p.data_ptr() == other.data_ptr()
 
 
-def test_of_a_parameter_made_before():
-    def fn(x, other):
-        p = nn.Parameter(x * 2)
-        p.data = other
-        return p * 3
+@programs(tensor(3), tensor(3, seed=1), graphs=None)
+def of_a_parameter_made_before(x, other):
+    p = nn.Parameter(x * 2)
+    p.data = other
+    return p * 3
 
-    check(fn, tensor(3), tensor(3, seed=1), graphs=None)
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_programs(case):
+    case.run()

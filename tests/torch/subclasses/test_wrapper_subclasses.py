@@ -9,22 +9,21 @@ import torch.utils._pytree as pytree
 
 import dynamo_lite as dl
 from programs import check, tensor
+from table import Table
 from wrapper_tensors import Holder, Kind, Pair, Quantised, pair, quantised
 
-
-def test_operators_on_one_that_is_given():
-    def fn(x):
-        y = (x * 2 + 1).relu()
-        return y, y.sum(0), y.shape, y.dtype, type(y), isinstance(y, Pair)
-
-    check(fn, pair(3, 4), others=[(pair(3, 4, seed=7),)], all_graphs=1)
+programs = Table(cut=False)
 
 
-def test_beside_plain_tensors():
-    def fn(x, y):
-        return x @ y + y, y * 2
+@programs(pair(3, 4), others=[(pair(3, 4, seed=7),)], all_graphs=1)
+def operators_on_one_that_is_given(x):
+    y = (x * 2 + 1).relu()
+    return y, y.sum(0), y.shape, y.dtype, type(y), isinstance(y, Pair)
 
-    check(fn, pair(3, 3), tensor(3, 3), operators=3)
+
+@programs(pair(3, 3), tensor(3, 3), operators=3)
+def beside_plain_tensors(x, y):
+    return x @ y + y, y * 2
 
 
 def test_other_sizes_types_and_kinds_compile_again():
@@ -35,20 +34,16 @@ def test_other_sizes_types_and_kinds_compile_again():
     check(fn, pair(3, 4), others=[*others, (pair(3, 4, seed=3),)], all_graphs=5)
 
 
-def test_what_it_is_made_of_is_read():
-    def fn(x):
-        y = x + 1
-        return x.a * 2 + x.b, y.a, x.both(), y.both(), x.first is x.a, x.a
-
-    check(fn, pair(3))
+@programs(pair(3))
+def what_it_is_made_of_is_read(x):
+    y = x + 1
+    return x.a * 2 + x.b, y.a, x.both(), y.both(), x.first is x.a, x.a
 
 
-def test_views():
-    def fn(x):
-        y = x.view(-1)
-        return y * 2, x.t(), x[0], x[1] + 1
-
-    check(fn, pair(3, 4))
+@programs(pair(3, 4))
+def views(x):
+    y = x.view(-1)
+    return y * 2, x.t(), x[0], x[1] + 1
 
 
 @pytest.mark.parametrize("view", [lambda x: x.t(), lambda x: x[1:], lambda x: x.view(-1)])
@@ -79,30 +74,24 @@ def test_writes_into_a_view_that_is_given():
             assert torch.equal(found.a, wanted.a) and torch.equal(y.a, x.a) and torch.equal(y.b, x.b)
 
 
-def test_writes():
-    def fn(x):
-        x.add_(1)
-        x[0].mul_(3)
-        return x * 2
-
-    check(fn, pair(3, 4))
+@programs(pair(3, 4))
+def writes(x):
+    x.add_(1)
+    x[0].mul_(3)
+    return x * 2
 
 
-def test_writes_that_are_seen_in_its_parts():
-    def fn(x):
-        before = x.a + 0
-        x.add_(1)
-        return before, x.a + x.b
-
-    check(fn, pair(3), graphs=None, breaks=None)
+@programs(pair(3), graphs=None, breaks=None)
+def writes_that_are_seen_in_its_parts(x):
+    before = x.a + 0
+    x.add_(1)
+    return before, x.a + x.b
 
 
-def test_writes_into_its_parts():
-    def fn(x):
-        x.a.add_(1)
-        return x * 2
-
-    check(fn, pair(3), graphs=None, breaks=None)
+@programs(pair(3), graphs=None, breaks=None)
+def writes_into_its_parts(x):
+    x.a.add_(1)
+    return x * 2
 
 
 def test_given_with_one_of_its_parts():
@@ -181,19 +170,15 @@ def test_identity():
         assert not other[0] and other[1] is other[2][0] is not other[2][1]
 
 
-def test_gradients():
-    def fn(x, y):
-        z = x * 2 + y
-        return z.relu() * x.detach(), x.requires_grad, z.requires_grad
-
-    check(fn, pair(3, grad=True), tensor(3), backward=True)
+@programs(pair(3, grad=True), tensor(3), backward=True)
+def gradients(x, y):
+    z = x * 2 + y
+    return z.relu() * x.detach(), x.requires_grad, z.requires_grad
 
 
-def test_weight_in_integers():
-    def fn(x, w):
-        return F.linear(x, w) + x @ w.t(), x @ w.dequantised().t()
-
-    check(fn, tensor(2, 3), quantised(4, 3), others=[(tensor(2, 3, seed=4), quantised(4, 3, seed=5))], all_graphs=1)
+@programs(tensor(2, 3), quantised(4, 3), others=[(tensor(2, 3, seed=4), quantised(4, 3, seed=5))], all_graphs=1)
+def weight_in_integers(x, w):
+    return F.linear(x, w) + x @ w.t(), x @ w.dequantised().t()
 
 
 def test_context_changed_between_calls():
@@ -245,27 +230,21 @@ def test_what_it_is_made_of_that_is_not_clear(cls):
     check(fn, cls(tensor(3), tensor(3, seed=1)), tensor(3), graphs=None, breaks=None)
 
 
-def test_attributes_written_inside():
-    def fn(x):
-        x.note = 3
-        return x * x.note
-
-    check(fn, pair(3), graphs=None, breaks=None)
+@programs(pair(3), graphs=None, breaks=None)
+def attributes_written_inside(x):
+    x.note = 3
+    return x * x.note
 
 
-def test_data_read_inside():
-    def fn(x):
-        y = x * 2
-        return y + 1 if x.sum().item() > 0 else y - 1
-
-    check(fn, pair(3), graphs=None, breaks=None)
+@programs(pair(3), graphs=None, breaks=None)
+def data_read_inside(x):
+    y = x * 2
+    return y + 1 if x.sum().item() > 0 else y - 1
 
 
-def test_in_a_checkpointed_function():
-    def fn(x, w):
-        return torch.utils.checkpoint.checkpoint(lambda y: F.linear(y, w).sin(), x, use_reentrant=False)
-
-    check(fn, tensor(2, 3, grad=True), quantised(4, 3), graphs=None, breaks=None, backward=True)
+@programs(tensor(2, 3, grad=True), quantised(4, 3), graphs=None, breaks=None, backward=True)
+def in_a_checkpointed_function(x, w):
+    return torch.utils.checkpoint.checkpoint(lambda y: F.linear(y, w).sin(), x, use_reentrant=False)
 
 
 def test_nested():
@@ -346,11 +325,9 @@ def tabled(*shape, seed=0, shift=0):
     return Tabled(made.ints, made.scale, made.kind)
 
 
-def test_functions_that_a_class_answers_for():
-    def fn(x, w):
-        return F.linear(x, w), x @ w.t() + 1, w.detach().ints + 1, torch.mul(w, 2), type(w.t())
-
-    check(fn, tensor(2, 3), tabled(4, 3), others=[(tensor(2, 3, seed=3), tabled(4, 3, shift=1))], all_graphs=2)
+@programs(tensor(2, 3), tabled(4, 3), others=[(tensor(2, 3, seed=3), tabled(4, 3, shift=1))], all_graphs=2)
+def functions_that_a_class_answers_for(x, w):
+    return F.linear(x, w), x @ w.t() + 1, w.detach().ints + 1, torch.mul(w, 2), type(w.t())
 
 
 def test_table_changed_between_calls(monkeypatch):
@@ -362,11 +339,9 @@ def test_table_changed_between_calls(monkeypatch):
     assert torch.equal(compiled(x), layer(x)) and not torch.equal(compiled(x), first)
 
 
-def test_classes_that_answer_meet():
-    def fn(x, y, w):
-        return w.t() * x, x + 1, y * 2
-
-    check(fn, pair(3, 4), tensor(4), tabled(4, 3), graphs=None, breaks=None)
+@programs(pair(3, 4), tensor(4), tabled(4, 3), graphs=None, breaks=None)
+def classes_that_answer_meet(x, y, w):
+    return w.t() * x, x + 1, y * 2
 
 
 class Packed(Quantised):
@@ -473,11 +448,9 @@ def test_gradients_inside():
         assert torch.equal(compiled(x).a, fn(x).a) and torch.equal(compiled(x).b, fn(x).b)
 
 
-def test_told_to_need_what_it_needs():
-    def fn(x, y):
-        return x.requires_grad_() * 2, y.requires_grad_(False) + 1
-
-    check(fn, pair(3, grad=True), pair(3))
+@programs(pair(3, grad=True), pair(3))
+def told_to_need_what_it_needs(x, y):
+    return x.requires_grad_() * 2, y.requires_grad_(False) + 1
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -557,3 +530,8 @@ def test_asked_for_facts_to_say_what_it_is_made_of():
     for rows in (3, 4, 5, 3):
         x = Asking(tensor(rows, 2), tensor(rows, 2))
         assert torch.equal(compiled(x).a, fn(x).a)
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_programs(case):
+    case.run()
