@@ -35,7 +35,7 @@ def translate(request: Request) -> Translation:
             try:
                 return _attempt(root, request, facts, state)
             except Restart as restart:
-                facts = facts.learn(restart.fact, root.place())
+                facts = facts.after(root.attempt.specialized_at).learn(restart.fact, root.place())
     except SkipFrame as skipped:
         skipped.cause = skipped.cause or facts.graph_break
         raise
@@ -53,7 +53,7 @@ def _attempt(root: RootTranslator, request: Request, facts: RestartFacts, state:
         graph_break = facts.break_seen_from(root.place())
         translation = Translation(attempt, cg, root.current.positions, state, graph_break, request.shapes)
         attempt.guards.adopt(facts.assumed)
-        facts.remember()
+        facts.after(attempt.specialized_at).remember()
         return translation
     except Unsupported as error:
         raise Restart(_fact_about(error, root, facts)) from None
@@ -69,7 +69,8 @@ def _fact_about(error: Unsupported, root: RootTranslator, facts: RestartFacts) -
     """What the next attempt does about what can't be in a graph: it knows the numbers there, or breaks the graph."""
     attempt = root.attempt
     root.add_frame_to_stack(error)
-    fact = facts.numbers.fact_about(error, attempt.steps, attempt.graph.symbols, attempt.specialized_sizes)
+    numbers = facts.numbers.after(attempt.specialized_at)
+    fact = numbers.fact_about(error, attempt.steps, attempt.graph.symbols, attempt.specialized_sizes)
     if fact is not None:
         return fact
     graph_break = GraphBreak(error.reason, error.user_stack)
@@ -81,7 +82,8 @@ def _fact_about(error: Unsupported, root: RootTranslator, facts: RestartFacts) -
     step = root.step_to_break()
     path = (step, *error.path) if step == root.steps else (step,)
     goes_back = isinstance(error.reason, BackwardCall)
-    return BreakAt(path, graph_break, (*assumed, *of_tensors), to_fill, goes_back)
+    in_vain = attempt.steps if attempt.steps in numbers.steps else None
+    return BreakAt(path, graph_break, (*assumed, *of_tensors), to_fill, goes_back, in_vain)
 
 
 def _break_where_raised(observed: ObservedException, root: RootTranslator) -> BreakAt:

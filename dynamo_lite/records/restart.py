@@ -37,6 +37,8 @@ class BreakAt:
     """The dicts and caches that these guards are on. What runs at the break may fill them."""
     goes_back: bool = False
     """Whether the break is a call of ``backward``."""
+    in_vain: int | None = None
+    """The step before which numbers were specialized, which didn't help."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the attempts at one frame have learned: every attempt is given the facts of those before it.
+"""What the attempts at one frame have learned: every attempt is given the facts of those before it, which are frozen.
 
 All attempts at a frame come to the same steps until one knows something that another didn't. What later translations
 of the same code need too is remembered with the code (`shapes.policy.SpecializationHistory`).
@@ -6,6 +6,7 @@ of the same code need too is remembered with the code (`shapes.policy.Specializa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from traceback import FrameSummary
 from typing import TYPE_CHECKING, NoReturn
@@ -41,69 +42,71 @@ _MOST = 12
 NumbersFact = NumbersSpecialized | AllNumbersSpecialized | NumbersSymbolicAgain
 
 
+@dataclass(frozen=True)
 class Specializations:
-    """The steps before which symbolic numbers are specialized, because the instruction there needs their values.
+    """The steps before which symbolic numbers are specialized, because the instruction there needs their values."""
 
-    Attempts write into it as well: each notes where in the program it came to such a step.
-    """
-
-    def __init__(self, remembered: SpecializationHistory) -> None:
-        self.all = False
-        """Whether there are no symbolic numbers at all."""
-        self._hopeless: set[Failure] = remembered.needs_all_specialized
-        self._steps: dict[int, Site | None] = dict(remembered.steps)
-        """With the instruction that is there; None: no attempt has come to it yet."""
-        self._given_up: set[int] = set()
-        """Steps at which it didn't help."""
-        self._tried: AllNumbersSpecialized | None = None
-        """For what all numbers were specialized, which is done once."""
+    steps: Mapping[int, Site | None]
+    """With the instruction that is there; None: no attempt has come to it yet."""
+    hopeless: frozenset[Failure]
+    """Failures for which specializing the operands is not enough, but specializing all numbers is."""
+    all: bool = False
+    """Whether there are no symbolic numbers at all."""
+    given_up: frozenset[int] = frozenset()
+    """Steps at which it didn't help."""
+    tried: AllNumbersSpecialized | None = None
+    """For what all numbers were specialized, which is done once."""
 
     def first_after(self, step: int) -> int | None:
-        return min((each for each in self._steps if each > step), default=None)
+        return min((each for each in self.steps if each > step), default=None)
 
     def is_at(self, step: int, site: Site) -> bool:
-        """Whether numbers are specialized before this step. Another translation may have come to it elsewhere: what it
-        learned is forgotten then."""
-        if step in self._steps and self._steps[step] in (None, site):
-            self._steps[step] = site
-            return True
-        self._steps.pop(step, None)
-        return False
+        """Whether numbers are specialized before this step."""
+        return step in self.steps and self.steps[step] in (None, site)
+
+    def after(self, met: Mapping[int, Site]) -> Specializations:
+        """What holds after an attempt. ``met``: the steps in question that it came to. Another translation may have
+        come to one elsewhere: what it learned is forgotten then."""
+        kept = [step for step in self.steps if step not in met or self.is_at(step, met[step])]
+        known = {**self.steps, **met}
+        return replace(self, steps={step: known[step] for step in kept})
 
     def fact_about(self, error: Unsupported, step: int, symbols: Symbols, took_sizes: bool) -> NumbersFact | None:
         """What may mend a failure at this step: to specialize the numbers that the instruction takes; if it takes
         tensors, all numbers. None: the graph breaks. ``took_sizes``: whether sizes of tensors were specialized for it.
         """
         failure = Failure(type(error.reason), lines_of(error.user_stack))
-        if self._tried is not None and self.all:
-            self._given_up.add(self._tried.step)
-            return NumbersSymbolicAgain() if failure == self._tried.failure else None
+        if self.tried is not None and self.all:
+            return NumbersSymbolicAgain() if failure == self.tried.failure else None
         if not error.reason.numbers_matter or not (symbols.has_symbols or symbols.has_floats):
             return None
-        if step in self._given_up or len(self._steps) >= _MOST:
+        if step in self.given_up or len(self.steps) >= _MOST:
             return None
-        if step not in self._steps and failure not in self._hopeless:
+        if step not in self.steps and failure not in self.hopeless:
             return NumbersSpecialized(step)
-        self._steps.pop(step, None)
-        self._given_up.add(step)
         takes_tensors = took_sizes or is_over_operands(error)
-        if self._tried is None and (takes_tensors or failure in self._hopeless):
+        if self.tried is None and (takes_tensors or failure in self.hopeless):
             return AllNumbersSpecialized(step, failure)
         return None
 
-    def learn(self, fact: NumbersFact) -> None:
+    def learn(self, fact: NumbersFact) -> Specializations:
         match fact:
             case NumbersSpecialized(step):
-                self._steps[step] = None
-            case AllNumbersSpecialized():
-                self.all, self._tried = True, fact
+                return replace(self, steps={**self.steps, step: None})
+            case AllNumbersSpecialized(step):
+                return replace(self.give_up(step), all=True, tried=fact)
             case NumbersSymbolicAgain():
-                self.all = False
+                return replace(self, all=False)
+
+    def give_up(self, step: int) -> Specializations:
+        """Specializing numbers before this step didn't help."""
+        left = {each: site for each, site in self.steps.items() if each != step}
+        return replace(self, steps=left, given_up=self.given_up | {step})
 
     def remember(self, remembered: SpecializationHistory) -> None:
-        remembered.steps = dict(self._steps)
-        if self.all and self._tried is not None:
-            remembered.needs_all_specialized.add(self._tried.failure)
+        remembered.steps = dict(self.steps)
+        if self.all and self.tried is not None:
+            remembered.needs_all_specialized.add(self.tried.failure)
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,8 @@ class RestartFacts:
     ) -> RestartFacts:
         """For the first attempt."""
         known = SpecializationHistory() if remembered is None else remembered
-        return cls(known, Specializations(known), fullgraph, differentiates)
+        numbers = Specializations(dict(known.steps), frozenset(known.needs_all_specialized))
+        return cls(known, numbers, fullgraph, differentiates)
 
     @property
     def whole(self) -> dict[int, bool]:
@@ -153,6 +157,10 @@ class RestartFacts:
     def failing_assertions(self) -> set[Site]:
         """Where runtime assertions failed again and again: the graph breaks there."""
         return self.remembered.failing_assertions
+
+    def after(self, met: Mapping[int, Site]) -> RestartFacts:
+        """The facts after an attempt: see `Specializations.after`."""
+        return replace(self, numbers=self.numbers.after(met))
 
     def learn(self, fact: Fact, place: FrameSummary) -> RestartFacts:
         """The facts with one more. ``place``: where in the root frame the attempt ended.
@@ -177,7 +185,7 @@ class RestartFacts:
             case RecordedWhole(function, can_be):
                 self.remembered.whole[function] = can_be
             case NumbersSpecialized() | AllNumbersSpecialized() | NumbersSymbolicAgain():
-                self.numbers.learn(fact)
+                return replace(self, numbers=self.numbers.learn(fact))
         return self
 
     def _break_at(self, fact: BreakAt) -> RestartFacts:
@@ -189,6 +197,7 @@ class RestartFacts:
             assumed=self.assumed + fact.assumed,
             to_fill=self.to_fill | fact.to_fill,
             goes_back=self.goes_back or fact.goes_back,
+            numbers=self.numbers if fact.in_vain is None else self.numbers.give_up(fact.in_vain),
         )
 
     def _end_before(self, fact: EndsBefore, place: FrameSummary) -> RestartFacts:

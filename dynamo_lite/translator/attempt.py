@@ -89,6 +89,8 @@ class Attempt:
         """How many instructions all translators interpreted."""
         self.pauses_at = self._next_pause()
         """The step count at which tracing stops at the limit, or specializes numbers."""
+        self.specialized_at: dict[int, Site] = {}
+        """The steps at which numbers are to be specialized that it came to, and the instruction there."""
         self.specialized_sizes = False
         """Whether the last specialization included sizes of tensors."""
         self.reprs: list[VariableTracker] = []
@@ -145,7 +147,10 @@ class Attempt:
 
     def specialize_operands(self, operands: list[VariableTracker], site: Site) -> None:
         """Specialize, before this step, the symbolic numbers that its instruction takes."""
-        if self.restart_facts.numbers.is_at(self.steps, site):
+        numbers = self.restart_facts.numbers
+        if self.steps in numbers.steps:
+            self.specialized_at[self.steps] = site
+        if numbers.is_at(self.steps, site):
             self.specialized_sizes = specialize(self.graph.symbols, operands, set())
         self.note_guards()
         self.pauses_at = self._next_pause()

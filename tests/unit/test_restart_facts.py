@@ -91,6 +91,9 @@ def test_what_later_translations_of_the_code_need_is_remembered():
     known = learned(RecordedWhole(17, False), NumbersSpecialized(3), remembered=remembered)
     assert remembered.whole == {17: False} and not remembered.steps
     assert known.numbers.is_at(3, SITE)
-    known.remember()
+    known.after({3: SITE}).remember()
     assert remembered.steps == {3: SITE}
-    assert not RestartFacts.first(remembered).numbers.is_at(3, ()), "another translation came to the step elsewhere"
+    again = RestartFacts.first(remembered)
+    assert again.numbers.is_at(3, SITE) and not again.numbers.is_at(3, ())
+    again.after({3: ()}).remember()
+    assert not remembered.steps, "another translation came to the step elsewhere"
