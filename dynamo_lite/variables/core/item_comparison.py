@@ -22,7 +22,8 @@ class ItemComparison:
         self._effects = tx.effects.count
 
     def _current_items(self) -> list[Any]:
-        return [item for each in self._containers for item in (*each.items, *getattr(each.items, "values", list)())]
+        items = (each.items for each in self._containers)
+        return [item for each in items for item in (*each, *(each.values() if isinstance(each, dict) else ()))]
 
     def equal(self, one: VariableTracker, other: VariableTracker) -> bool:
         """``one is other or one == other``."""
