@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import operator
+from collections import deque
 from typing import ClassVar
 
 import pytest
@@ -305,6 +306,51 @@ def operands_that_are_classes(x, n):
             texts.append(str(error))
     CUT
     return x + 1, texts
+
+
+class AskedFirst:
+    """What a list or tuple is added to, or repeated by: they have no arithmetic of numbers."""
+
+    def __radd__(self, other):
+        return "added", len(other)
+
+    def __rmul__(self, other):
+        return "multiplied", len(other)
+
+    def __index__(self):
+        return 2
+
+    def __iter__(self):
+        return iter([7, 8])
+
+
+class ListWithItsOwn(list):
+    def __iadd__(self, other):
+        return "its own", list(other)
+
+    def __radd__(self, other):
+        return "reflected"
+
+
+class PlainList(list):
+    pass
+
+
+@program()
+def sequences_ask_the_other_operand_first(x, n):
+    one, two, three, four, five = [1], [1], deque([1]), ListWithItsOwn([1]), PlainList([1])
+    CUT
+    one += AskedFirst()
+    two *= AskedFirst()
+    three += AskedFirst()
+    four += AskedFirst()
+    five += AskedFirst()
+    six, seven, eight = [1], [1, 2], [n]
+    six += ListWithItsOwn([2])
+    seven += (3,)
+    seven *= 2
+    eight += "ab"
+    return x + 1, one, two, three, four, five, six, seven, eight, [1] * AskedFirst(), (1,) + AskedFirst()
 
 
 @pytest.mark.parametrize("place, kind", program.parameters())
