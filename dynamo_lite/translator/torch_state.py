@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import torch
 
-from dynamo_lite.variables.python.objects.user_object import overrides_torch_function
+from dynamo_lite.variables.python.objects.user_object import has_torch_function
 
 
 class EnteredContext(Protocol):
@@ -46,7 +46,7 @@ class TorchState:
 
     def note_class(self, cls: type) -> None:
         """Note that an instance of a user-defined class is traced."""
-        if overrides_torch_function(cls) and torch._C._is_torch_function_enabled():
+        if has_torch_function(cls) and torch._C._is_torch_function_enabled():
             self.has_subclasses = True
 
     def enter(self) -> None:

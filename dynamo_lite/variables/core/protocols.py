@@ -332,7 +332,6 @@ class Codegen(Protocol):
     """Emits bytecode: loads of values, calls, writes."""
 
     code: types.CodeType
-    outputs: dict[Any, str]
     body: list[Instruction]
 
     @property
@@ -392,16 +391,8 @@ class Codegen(Protocol):
         """Replace the top of the stack by the result of its method."""
         ...
 
-    def store_into(self, namespace: dict[str, Any], name: str) -> None:
-        """Store the value on top of the stack under a name."""
-        ...
-
     def load(self, tracker: VariableTracker) -> None:
         """Leave the value on the stack."""
-        ...
-
-    def has_made(self, tracker: VariableTracker) -> bool:
-        """Whether the code so far creates the object and keeps it in a local."""
         ...
 
     def load_tuple(self, trackers: Sequence[VariableTracker]) -> None: ...

@@ -102,7 +102,7 @@ def unmodeled_c_base(cls: type) -> type | None:
     return owner if isinstance(owner, type) and owner is not object and owner not in PAYLOAD_TYPES else None
 
 
-def overrides_torch_function(cls: type) -> bool:
+def has_torch_function(cls: type) -> bool:
     """Whether torch functions dispatch to the class's ``__torch_function__`` for an instance among their arguments."""
     raw = class_lookup(cls, "__torch_function__")
     return raw is not MISSING and raw is not torch._C._disabled_torch_function_impl
@@ -154,7 +154,7 @@ class UserObjectVariable(VariableTracker):
             self.payload.guard_key(tx)
 
     def overloaded_arguments(self) -> Iterable[VariableTracker]:
-        return (self,) if overrides_torch_function(self.cls) else ()
+        return (self,) if has_torch_function(self.cls) else ()
 
     def as_fx(self) -> tuple[Any, Any]:
         """Operators take an instance of a class derived from a number or sequence as that number or sequence."""

@@ -44,7 +44,7 @@ from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.overwritten_attributes import slot_is_bound
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.python.containers.sequences import SizeVariable
-from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, unmodeled_c_base
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, has_torch_function, unmodeled_c_base
 from dynamo_lite.variables.torch.functions.torch_function import SubclassVariable
 from dynamo_lite.variables.torch.tensors.fake_computation import compute
 from dynamo_lite.variables.torch.tensors.services import wrapper_result
@@ -83,10 +83,10 @@ class WrapperVariable(SubclassVariable):
         """Whether a compiled graph creates it as its class does."""
 
     def is_dispatched(self, tx: Translator) -> bool:
-        return tx.attempt.torch_state.calls_torch_function and _has_torch_function(self.cls)
+        return tx.attempt.torch_state.calls_torch_function and has_torch_function(self.cls)
 
     def overloaded_arguments(self) -> Iterable[VariableTracker]:
-        return (self,) if _has_torch_function(self.cls) else ()
+        return (self,) if has_torch_function(self.cls) else ()
 
     def _instance_attribute(self, tx: Translator, name: str) -> VariableTracker | None:
         if self.instance is not None or name not in vars(self.fake):
@@ -232,10 +232,6 @@ def _mutable_parts(fake: Any) -> Iterator[Any]:
 
 
 _CONSTANTS = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
-
-
-def _has_torch_function(cls: type) -> bool:
-    return class_lookup(cls, "__torch_function__") is not torch._C._disabled_torch_function_impl
 
 
 # -- inputs and their guards -------------------------------------------------------------------------------------------
