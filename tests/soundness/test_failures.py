@@ -191,6 +191,27 @@ def test_error_that_a_context_suppresses():
     check(fn, tensor(3, 3), torch.arange(3) + 10, graphs=None, breaks=None)
 
 
+class Quiet:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        return kind is not None and issubclass(kind, IndexError)
+
+
+def test_error_that_a_class_of_the_program_suppresses():
+    def fn(a, i):
+        a.mul_(2)
+        with contextlib.ExitStack() as stack, Quiet():
+            stack.enter_context(contextlib.nullcontext())
+            a[i] = 1.0
+            a.add_(1)
+        return a + 1
+
+    for start in (0, 10):
+        check(fn, tensor(3, 3), torch.arange(3) + start, graphs=None, breaks=None)
+
+
 class Missing(NotImplementedError):
     pass
 

@@ -9,6 +9,9 @@ gradients, the graph breaks before the second of the two.
 from __future__ import annotations
 
 import contextlib
+import dis
+import itertools
+import types
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -18,11 +21,12 @@ from dynamo_lite.insight.break_reasons import FailureAndWrite, OperatorFailed, O
 from dynamo_lite.records.graph import DENSE
 from dynamo_lite.runtime.shared_memory import memory_of, share_memory
 from dynamo_lite.variables.core.attributes import MethodVariable
-from dynamo_lite.variables.core.base import unsupported
+from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
+from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable
 
 from .mutated_arguments import OPERATORS
 
@@ -122,14 +126,23 @@ def _catches(frame: Any, at: int) -> bool:
         at = instructions[at + 1].target.index
 
 
-def _swallows(leave: Any) -> bool:
-    """Whether an ``__exit__`` may swallow an error: ``suppress``, or a generator that is suspended in a ``try``."""
+def _swallows(leave: VariableTracker) -> bool:
+    """Whether an ``__exit__`` may swallow an error."""
     if not isinstance(leave, MethodVariable):
-        return False
-    if leave.function.realize().value is contextlib.suppress.__exit__:
-        return True
+        return not isinstance(leave, ExitVariable)
+    function = leave.function.realize().value
+    if function is not contextlib._GeneratorContextManager.__exit__:
+        return not isinstance(function, types.FunctionType) or _returns_truth(function.__code__)
     generator = leave.receiver.attrs.get("gen") if isinstance(leave.receiver, UserObjectVariable) else None
     return isinstance(generator, GeneratorVariable) and not generator.finished and _handles(generator.frame)
+
+
+def _returns_truth(code: types.CodeType) -> bool:
+    """Whether code returns anything but the constants None and False."""
+    instructions = [*dis.get_instructions(code)]
+    results = [each for each in instructions if each.opname == "RETURN_CONST"]
+    results += [one for one, after in itertools.pairwise(instructions) if after.opname == "RETURN_VALUE"]
+    return any(not each.opname.endswith("_CONST") or each.argval not in (None, False) for each in results)
 
 
 def check_index(index: Any) -> None:
