@@ -472,14 +472,6 @@ def _new(tx: Translator, tensor: TensorVariable, *args: VariableTracker, **kwarg
     return record(tx, "call_method", "new_empty" if takes_size else "new", [tensor, *args], kwargs)
 
 
-def _type(tx: Translator, tensor: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    """``Tensor.type``. A legacy class (``torch.FloatTensor``) is passed by its name."""
-    if args and type(args[0].value) is type(torch.FloatTensor):
-        cls = args[0].as_constant()
-        args = (ConstantVariable(f"{cls.__module__}.{cls.__name__}"), *args[1:])
-    return record(tx, "call_method", "type", [tensor, *args], kwargs)
-
-
 def _to_numpy(tx: Translator, tensor: TensorVariable, *args: Any, **kwargs: Any) -> VariableTracker:
     """``Tensor.numpy`` without numpy. The rooms of numpy's arrays have another."""
     unsupported(DataDependentValue("Tensor.numpy()"))
@@ -487,7 +479,6 @@ def _to_numpy(tx: Translator, tensor: TensorVariable, *args: Any, **kwargs: Any)
 
 METHODS: dict[str, Callable[..., VariableTracker]] = {
     "numpy": _to_numpy,
-    "type": _type,
     "new": _new,
     "storage_offset": _storage_offset,
     "size": _size,
