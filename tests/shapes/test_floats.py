@@ -59,14 +59,6 @@ def test_writes():
     both(fn, calls(tensor(5, 3)))
 
 
-def test_choices_and_filling():
-    def fn(x, f):
-        y = torch.zeros(3).fill_(f)
-        return x.masked_fill(x > 0, f), y
-
-    both(fn, calls(tensor(5, 3)))
-
-
 @pytest.mark.parametrize(
     "fn",
     [
@@ -122,7 +114,7 @@ def test_factors_of_lists(dtype):
     def fn(x, f):
         xs, ys = [x, x[0]], [x.cos(), x[0].sin()]
         sums = torch._foreach_add(xs, ys, alpha=f), torch._foreach_sub(ys, xs, alpha=f), torch._foreach_add(xs, f)
-        products = torch._foreach_mul(xs, f), torch._foreach_div(ys, f), torch._foreach_lerp(xs, ys, f)
+        products = torch._foreach_mul(xs, f), torch._foreach_div(ys, f)
         twice = torch._foreach_addcmul(xs, xs, ys, value=f), torch._foreach_addcdiv(xs, ys, torch._foreach_exp(ys), f)
         torch._foreach_add_(ys, xs, alpha=f)
         torch._foreach_mul_(ys, f)

@@ -217,26 +217,6 @@ for _name in _METHODS:
     _rule_for_elementwise(_name, _name + "_", getattr(torch, _name))
 
 
-def _rule_for_fill(*targets: Any) -> None:
-    """Operators that convert the float to the dtype of the first argument."""
-
-    @takes_floats(*targets)
-    def rule(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-        given = [*args, *kwargs.values()]
-        if (
-            set(kwargs) - {"value"}
-            or not isinstance(args[0], TensorVariable)
-            or not isinstance(given[-1], SymbolicFloat)
-        ):
-            return None
-        if not args[0].fake.is_floating_point() or any(isinstance(each, SymbolicFloat) for each in given[:-1]):
-            return None
-        return record(tx, _node_kind(target), target, [*given[:-1], float_as_tensor(tx, given[-1])], {})
-
-
-_rule_for_fill(torch.masked_fill, "masked_fill", "masked_fill_", "fill_")
-
-
 def fits_float32(number: VariableTracker, tx: Translator, dtype: torch.dtype) -> TypeGuard[SymbolicFloat]:
     """Whether a symbolic float is in the range of float32, and guarded to be. Operators on floating-point tensors raise
     for other numbers."""

@@ -43,99 +43,77 @@ def _is_alike(one: VariableTracker, other: VariableTracker) -> bool:
     return fakes[0].shape == fakes[1].shape and 0 not in strides
 
 
+def _tensors(arg: VariableTracker) -> Args:
+    """The tensors of an argument: a list of tensors, or one tensor."""
+    if isinstance(arg, (ListVariable, TupleVariable)):
+        return [each.realize() for each in arg.items]
+    return [arg]
+
+
+def _beside(factor: VariableTracker, arg: VariableTracker) -> VariableTracker:
+    """The factor as the operand beside a tensor, or a list with one for each tensor."""
+    is_list = isinstance(arg, (ListVariable, TupleVariable))
+    return ListVariable([factor] * len(_tensors(arg))) if is_list else factor
+
+
+def _multiply(tx: Translator, arg: VariableTracker, factor: VariableTracker) -> VariableTracker:
+    is_list = isinstance(arg, (ListVariable, TupleVariable))
+    return record(tx, "call_function", torch._foreach_mul if is_list else torch.mul, [arg, factor], {})
+
+
+def _record(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    return record(tx, "call_method" if isinstance(target, str) else "call_function", target, args, kwargs)
+
+
 # -- sums --------------------------------------------------------------------------------------------------------------
 
+
+def _rule_for_sum(target: Any, product: Any, more: Kwargs) -> None:
+    """``self + alpha * other`` rounds once; so does ``product``, an ``addcmul``."""
+
+    @takes_floats(target)
+    def rule(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+        alpha = _only("alpha", kwargs)
+        if alpha is None or len(args) != 2:
+            return None
+        one, other = map(_tensors, args)
+        factor = _factor(tx, alpha, [*one, *other])
+        if factor is None or not all(map(_is_alike, one, other)):
+            return None
+        return _record(tx, product, [*args, _beside(factor, args[0])], more)
+
+
 _SUMS: dict[str, Kwargs] = {"add": {}, "sub": {"value": ConstantVariable(-1)}}
-
-
-def _rule_for_sum(name: str, more: Kwargs) -> None:
-    """``self + alpha * other`` rounds once; so does ``addcmul``."""
-
-    @takes_floats(getattr(torch, name), name, name + "_")
-    def rule(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-        alpha = _only("alpha", kwargs)
-        factor = None if alpha is None or len(args) != 2 else _factor(tx, alpha, args)
-        if factor is None or not _is_alike(*args):
-            return None
-        method = "addcmul_" if target == name + "_" else "addcmul"
-        return record(tx, "call_method", method, [*args, factor], more)
-
-
-def _rule_for_sum_of_lists(name: str, write: str, more: Kwargs) -> None:
-    @takes_floats(getattr(torch, name + write))
-    def rule(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-        alpha = _only("alpha", kwargs)
-        lists = _lists(tx, args)
-        factor = None if alpha is None or len(lists) != 2 else _factor(tx, alpha, [*lists[0], *lists[1]])
-        if factor is None or not all(_is_alike(one, other) for one, other in zip(*lists)):
-            return None
-        factors = ListVariable([factor] * len(lists[0]))
-        return record(tx, "call_function", getattr(torch, f"_foreach_addcmul{write}"), [*args, factors], more)
-
-
 for _name, _more in _SUMS.items():
-    _rule_for_sum(_name, _more)
+    _rule_for_sum(getattr(torch, _name), "addcmul", _more)
     for _write in ("", "_"):
-        _rule_for_sum_of_lists(f"_foreach_{_name}", _write, _more)
-
-
-def _lists(tx: Translator, args: Args) -> list[list[VariableTracker]]:
-    """The items of these lists; no lists if an argument is another value."""
-    if not all(isinstance(arg, (ListVariable, TupleVariable)) for arg in args):
-        return []
-    return [[each.realize() for each in arg.elements(tx)] for arg in args]
+        _rule_for_sum(_name + _write, f"addcmul{_write}", _more)
+        _product = getattr(torch, f"_foreach_addcmul{_write}")
+        _rule_for_sum(getattr(torch, f"_foreach_{_name}{_write}"), _product, _more)
 
 
 # -- products ----------------------------------------------------------------------------------------------------------
 
+_PRODUCTS = [
+    each
+    for name in ("addcmul", "addcdiv")
+    for each in (getattr(torch, name), name, name + "_", *(getattr(torch, f"_foreach_{name}{w}") for w in ("", "_")))
+]
 
-def _rule_for_products(name: str) -> None:
+
+@takes_floats(*_PRODUCTS)
+def _products(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """``self + value * one * other`` or ``self + value * one / other``, from left to right."""
-
-    @takes_floats(getattr(torch, name), name, name + "_")
-    def rule(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-        value = _only("value", kwargs)
-        if value is None or len(args) != 3 or is_differentiated(args):
-            return None
-        factor = _factor(tx, value, args)
-        if factor is None:
-            return None
-        first = record(tx, "call_function", torch.mul, [args[1], factor], {})
-        return record(tx, "call_method", name + "_" * (target == name + "_"), [args[0], first, args[2]], {})
-
-
-def _rule_for_products_of_lists(target: Any) -> None:
-    @takes_floats(target)
-    def rule(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-        value = args[3] if len(args) == 4 and not kwargs else _only("value", kwargs)
-        lists = [each for items in _lists(tx, args[:3]) for each in items]
-        factor = None if value is None or is_differentiated(lists) else _factor(tx, value, lists)
-        if factor is None:
-            return None
-        first = record(tx, "call_function", torch._foreach_mul, [args[1], factor], {})
-        return record(tx, "call_function", target, [args[0], first, args[2]], {})
-
-
-for _name in ("addcmul", "addcdiv"):
-    _rule_for_products(_name)
-    for _write in ("", "_"):
-        _rule_for_products_of_lists(getattr(torch, f"_foreach_{_name}{_write}"))
+    value = args[3] if len(args) == 4 and not kwargs else _only("value", kwargs)
+    tensors = [each for arg in args[:3] for each in _tensors(arg)]
+    factor = None if value is None or is_differentiated(tensors) else _factor(tx, value, tensors)
+    if factor is None:
+        return None
+    return _record(tx, target, [args[0], _multiply(tx, args[1], factor), args[2]], {})
 
 
 @takes_floats(*(getattr(torch, f"_foreach_{name}{write}") for name in ("add", "mul", "div") for write in ("", "_")))
 def _lists_and_float(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """``target(tensors, float)``."""
-    lists = _lists(tx, args[:1])
-    factor = _factor(tx, args[1], lists[0]) if lists and len(args) == 2 and not kwargs else None
-    if factor is None:
-        return None
-    return record(tx, "call_function", target, [args[0], ListVariable([factor] * len(lists[0]))], {})
-
-
-@takes_floats(torch._foreach_lerp, torch._foreach_lerp_)
-def _lerp_of_lists(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-    lists = _lists(tx, args[:2])
-    factor = _factor(tx, args[2], [*lists[0], *lists[1]]) if lists and len(args) == 3 and not kwargs else None
-    if factor is None:
-        return None
-    return record(tx, "call_function", target, [*args[:2], ListVariable([factor] * len(lists[0]))], {})
+    factor = _factor(tx, args[1], _tensors(args[0])) if len(args) == 2 and not kwargs else None
+    return None if factor is None else _record(tx, target, [args[0], _beside(factor, args[0])], {})
