@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import torch.fx
 
@@ -12,7 +12,6 @@ from dynamo_lite.insight.site import Site
 from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.guards import Guards
 from dynamo_lite.records.provenance import Provenance
-from dynamo_lite.records.restart import DataStay, Restart
 from dynamo_lite.records.restart_facts import RestartFacts
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
 from dynamo_lite.records.side_effects import SideEffects
@@ -99,10 +98,6 @@ class Attempt:
         """Whether traced code has exception handlers."""
         self.cell_frames: list[InstructionTranslator] = []
         """Frames that create cells. Their cells refer back to them."""
-
-    def let_data_stay(self, step: int) -> NoReturn:
-        """Restart with a graph break before this step, which replaces a tensor's ``.data``."""
-        raise Restart(DataStay(step))
 
     @property
     def are_failures_observable(self) -> bool:

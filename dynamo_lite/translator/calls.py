@@ -6,12 +6,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
-from dynamo_lite.insight.break_reasons import FirstImport, UnknownCall
+from dynamo_lite.insight.break_reasons import FirstImport, UnknownCall, UnsupportedOperation
 from dynamo_lite.variables.core.base import (
     ObservedException,
     UnpackedKwargs,
     VariableTracker,
-    refuse_arguments,
     unsupported,
 )
 from dynamo_lite.variables.core.null import NULL
@@ -60,21 +59,11 @@ def call_function_ex(tx: InstructionTranslator, instruction: Instruction) -> Non
             kwargs[key] = value.realize()
     unpacked, function = tx.pop(), tx.pop()
     if not tx.is_iterable(unpacked):
-        what = f"argument after * must be an iterable, not {unpacked.python_type().__name__}"
-        tx.raise_error(TypeError, f"{callee_name(tx, function)} {what}")
+        unsupported(UnsupportedOperation("`*`", f"{unpacked.describe()}, which is no iterable"))
     args = list(unpacked.each_with_length_hint(tx))
     if tx.stack and tx.stack[-1] is NULL:
         tx.stack.pop()
     tx.stack.append(tx.call_from_instruction(function, args, kwargs))
-
-
-def callee_name(tx: InstructionTranslator, function: VariableTracker) -> str:
-    """The name of the function in CPython's messages about a call's arguments."""
-    function = function.realize()
-    if not all(tx.has_attribute(function, each) for each in ("__module__", "__qualname__")):
-        refuse_arguments(function.describe())
-    module, name = (tx.python_value(function.getattr(tx, each)) for each in ("__module__", "__qualname__"))
-    return f"{name}()" if module in (None, "builtins") else f"{module}.{name}()"
 
 
 @opcode("MAKE_FUNCTION")

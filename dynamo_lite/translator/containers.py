@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections.abc
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
@@ -14,7 +14,6 @@ from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SliceVariable, TupleVariable
 from dynamo_lite.variables.python.containers.sets import SetVariable
 
-from .calls import callee_name
 from .opcodes import opcode
 from .stack import pop_tuple
 
@@ -120,12 +119,9 @@ def dict_merge(tx: InstructionTranslator, instruction: Instruction) -> None:
             unsupported(UnsupportedOperation("`**`", f"{other.describe()}, whose items raise KeyError"))
         raise
     if mapping is None:
-        what = f"argument after ** must be a mapping, not {other.python_type().__name__}"
-        tx.raise_error(TypeError, f"{callee_name(tx, tx.stack[-instruction.arg - 2])} {what}")
-    for key in mapping.items:
-        if key in target.items:
-            what = f"got multiple values for keyword argument '{key}'"
-            tx.raise_error(TypeError, f"{callee_name(tx, tx.stack[-instruction.arg - 2])} {what}")
+        unsupported(UnsupportedOperation("`**`", f"{other.describe()}, which is no mapping"))
+    if not mapping.items.keys().isdisjoint(target.items):
+        unsupported(UnsupportedOperation("`**`", "a keyword argument that is given already"))
     target.method_update(tx, mapping)
 
 
@@ -194,56 +190,26 @@ def match_keys(tx: InstructionTranslator, instruction: Instruction) -> None:
 def match_class(tx: InstructionTranslator, instruction: Instruction) -> None:
     names, cls, subject = tx.pop(), tx.pop(), tx.pop()
     if not issubclass(cls.python_type(), type):
-        tx.fold(_match_against_non_class)
-    values = _matched_attributes(tx, subject, cls, instruction.arg, names) if tx.is_instance(subject, cls) else None
-    tx.stack.append(ConstantVariable(None) if values is None else TupleVariable(values))
-
-
-def _match_against_non_class() -> None:
-    """Raise CPython's own error, whose text depends on the version."""
-    non_class: Any = None
-    match None:
-        case non_class():
-            pass
-
-
-def _matched_attributes(
-    tx: InstructionTranslator, subject: VariableTracker, cls: VariableTracker, count: int, names: VariableTracker
-) -> list[VariableTracker] | None:
-    """The attributes that a class pattern matches its sub-patterns against; None if the subject lacks one."""
-    found: list[VariableTracker] = []
-    attributes: list[str] = []
-    kind = tx.python_value(cls)
-    if count:
-        declared = tx.attribute_or_none(cls, "__match_args__")
-        if declared is not None and declared.realize().python_type() is not tuple:
-            name = declared.realize().python_type().__name__
-            tx.raise_error(TypeError, f"{kind.__name__}.__match_args__ must be a tuple (got {name})")
-        matches_itself = declared is None and bool(kind.__flags__ & _MATCH_SELF)
-        positional = [] if declared is None else declared.elements(tx)
-        allowed = 1 if matches_itself else len(positional)
-        if allowed < count:
-            what = f"{allowed} positional sub-pattern{'' if allowed == 1 else 's'} ({count} given)"
-            tx.raise_error(TypeError, f"{kind.__name__}() accepts {what}")
-        if matches_itself:
-            found.append(subject)
-        attributes.extend(_match_arg(tx, each.realize()) for each in positional[:count])
-    attributes.extend(names.as_constant())
-    for at, name in enumerate(attributes):
-        if name in attributes[:at]:
-            tx.raise_error(TypeError, f"{kind.__name__}() got multiple sub-patterns for attribute {name!r}")
+        tx.refuse(instruction, f"{cls.describe()} is no class")
+    if not tx.is_instance(subject, cls):
+        tx.stack.append(ConstantVariable(None))
+        return
+    declared = tx.attribute_or_none(cls, "__match_args__") if instruction.arg else None
+    matches_itself = instruction.arg == 1 and declared is None and tx.python_value(cls).__flags__ & _MATCH_SELF
+    count = 0 if matches_itself else instruction.arg
+    positional = () if declared is None else tx.python_value(declared)
+    attributes = [*positional[:count], *names.as_constant()]
+    are_names = type(positional) is tuple and all(type(each) is str for each in attributes)
+    if not are_names or len(attributes) != count + len(names.as_constant()) or len({*attributes}) < len(attributes):
+        tx.refuse(instruction, "CPython raises a TypeError for this class pattern")
+    found = [subject] if matches_itself else []
+    for name in attributes:
         value = tx.attribute_or_none(subject, name)
         if value is None:
-            return None
+            tx.stack.append(ConstantVariable(None))
+            return
         found.append(value)
-    return found
-
-
-def _match_arg(tx: InstructionTranslator, name: VariableTracker) -> str:
-    if name.python_type() is not str:
-        kind = name.python_type().__name__
-        tx.raise_error(TypeError, f"__match_args__ elements must be strings (got {kind})")
-    return str(name.as_constant())
+    tx.stack.append(TupleVariable(found))
 
 
 _MATCH_SELF = 1 << 22

@@ -321,7 +321,7 @@ def calls_with_several_stars(x, n):
     return x + 1, f(*a, 3, *"xy", **b, z=1, **{}), f(*(), **{}), f(*range(2)), f(**b)
 
 
-@program()
+@program(graphs=None)
 def duplicate_keywords_in_a_call(x, n):
     def f(**kwargs):
         return kwargs

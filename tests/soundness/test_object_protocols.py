@@ -419,7 +419,7 @@ def test_arguments_that_can_not_be_unpacked(function):
                 said.append(str(error))
         return x + 1
 
-    check(fn, tensor(2), function, [])
+    check(fn, tensor(2), function, [], graphs=None)
 
 
 def test_class_is_given_a_method_that_its_base_has_in_c():
