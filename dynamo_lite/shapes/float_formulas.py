@@ -89,12 +89,10 @@ _ROWS = [
     *(FormulaOperation(getattr(math, name), name, f"math.{name}({{}})")
       for name in ("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tanh", "trunc", "floor", "ceil")),
     FormulaOperation(round, "round", "round({})"),
-    *(FormulaOperation(getattr(math, name), name, f"math.{name}({{}}, {{}})") for name in ("gcd", "lcm")),
     *(FormulaOperation(getattr(operator, f"{name}_" if name != "xor" else name), f"bit_{name}", f"({{}} {sign} {{}})")
       for name, sign in [("and", "&"), ("or", "|"), ("xor", "^")]),
-    *(FormulaOperation(getattr(int, name), name, f"int.{name}({{}})") for name in ("bit_length", "bit_count")),
+    FormulaOperation(int.bit_length, "bit_length", "int.bit_length({})"),
     FormulaOperation(math.factorial, "factorial", "math.factorial({})"),
-    FormulaOperation(int.__round__, "int_round", "round({}, {})"),
     FormulaOperation(math.isfinite, "finite", "math.isfinite({})"),
     FormulaOperation(float.__round__, "", "round({}, {})", domain=_between(-1e300, 1e300)),
     FormulaOperation(total_of, "", "sum"),
@@ -110,9 +108,7 @@ MAY_RAISE = frozenset({operator.pow, math.sqrt, math.exp, math.log, math.log2, m
 """Operations that may raise for other operands. A guard checks that their result is finite, not a domain."""
 _ROUNDING: frozenset[Callable[..., Any]] = frozenset({math.trunc, math.floor, math.ceil, round})
 OF_BITS: dict[Callable[..., Any], str] = {operator.and_: "&", operator.or_: "|", operator.xor: "^"}
-TO_INTEGER: frozenset[Callable[..., Any]] = frozenset(
-    {*_ROUNDING, *OF_BITS, math.gcd, math.lcm, int.bit_length, int.bit_count, math.factorial, int.__round__}
-)
+TO_INTEGER: frozenset[Callable[..., Any]] = frozenset({*_ROUNDING, *OF_BITS, int.bit_length, math.factorial})
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,21 +68,6 @@ class DeferredTextVariable(VariableTracker):
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         return self._constant(f"{name}()").call_method(tx, name, args, kwargs)
 
-    def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        return self._constant("an item").getitem(tx, key)
-
-    def iterate(self, tx: Translator) -> VariableTracker:
-        return self._constant("iteration").iterate(tx)
-
-    def reverse(self, tx: Translator) -> VariableTracker:
-        return self._constant("reversed()").reverse(tx)
-
-    def length(self, tx: Translator) -> int:
-        return self._constant("len()").length(tx)
-
-    def contains(self, tx: Translator, item: VariableTracker) -> bool:
-        return self._constant("`in`").contains(tx, item)
-
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:

@@ -42,8 +42,6 @@ from dynamo_lite.variables.core.deferred_text import text_of_number
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
-from .number_methods import call_number_method
-
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "//", "%"})
 _DIVISIONS = frozenset({"/", "//", "%"})
 
@@ -74,13 +72,11 @@ class SymbolicNumber(VariableTracker):
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         kind = self.python_type()
-        if kind is bool and hasattr(kind, name):
-            return ConstantVariable(self.as_constant()).getattr(tx, name)
-        if name in ("real", "numerator"):
-            return self
-        if name in _TYPE_ATTRIBUTES or not hasattr(kind, name):
+        if name == "__class__" or not hasattr(kind, name):
             return ConstantVariable(kind()).getattr(tx, name)
-        return BuiltinMethodVariable(self, name)
+        if callable(getattr(kind, name)):
+            return BuiltinMethodVariable(self, name)
+        return ConstantVariable(self.as_constant()).getattr(tx, name)
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
         return text_of_number(tx, self, TEXTS[name])
@@ -89,9 +85,8 @@ class SymbolicNumber(VariableTracker):
         return text_of_number(tx, self, format, tx.python_value(spec))
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        result = None if kwargs or self.python_type() is bool else call_number_method(tx, self, name, args)
-        if result is not None:
-            return result
+        if name == "bit_length" and self.python_type() is int and not args:
+            return self.converted(tx, int.bit_length, ())
         return ConstantVariable(self.as_constant()).call_method(tx, name, args, kwargs)
 
     def index(self, tx: Translator, message: str) -> Any:
@@ -216,9 +211,9 @@ class SymNodeVariable(SymbolicNumber):
         if number is None:
             return None
         self._decide_bools(number)
-        result = self._shift_or_mask(tx, symbol, other, reflected)
-        if result is not None:
-            return result
+        shift = self._shift(tx, symbol, other, reflected) if symbol in ("<<", ">>") else None
+        if shift is not None:
+            return shift
         is_root = symbol == "**" and not reflected and isinstance(other, ConstantVariable) and other.value < 0
         if symbol == "/" or is_root or other.python_type() is float or BINARY[symbol] in OF_BITS:
             result = self._binary_formula(BINARY[symbol], other, reflected)
@@ -234,21 +229,12 @@ class SymNodeVariable(SymbolicNumber):
                 return tx.make(value)
         return self._binary_on_constants(tx, symbol, other, reflected)
 
-    def _shift_or_mask(
-        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool
-    ) -> VariableTracker | None:
-        """A shift, or a mask of the lowest bits, as arithmetic; None for other operators."""
-        if self.python_type() is not int or other.python_type() is not int:
+    def _shift(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        """A shift as arithmetic; None for counts that aren't small ints."""
+        shifted, count = (other, self) if reflected else (self, other)
+        if not shifted.python_type() is count.python_type() is int or not _is_between(0, count, _MAX_SHIFT):
             return None
-        if symbol in ("<<", ">>"):
-            shifted, count = (other, self) if reflected else (self, other)
-            if not _is_between(0, count, _MAX_SHIFT):
-                return None
-            return tx.binary("*" if symbol == "<<" else "//", shifted, tx.binary("**", ConstantVariable(2), count))
-        mask = other.operand
-        if symbol != "&" or type(mask) is not int or not 0 <= mask <= _MAX_MASK or mask & (mask + 1):
-            return None
-        return self.binary(tx, "%", ConstantVariable(mask + 1))
+        return tx.binary("*" if symbol == "<<" else "//", shifted, tx.binary("**", ConstantVariable(2), count))
 
     def _is_integer_power(self, other: VariableTracker, reflected: bool) -> bool:
         """Whether ``self ** other`` (``other ** self`` if ``reflected``) is a symbolic int: the exponent is an int and
@@ -280,14 +266,6 @@ class SymNodeVariable(SymbolicNumber):
     def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
         if self.python_type() is int and function in _IDENTITY_ON_INTS:
             return self
-        if self.python_type() is int and function in (bin, hex, oct):
-            return text_of_number(tx, self, function)
-        if function in _DIVISOR_FUNCTIONS and self.python_type() is int:
-            return tx.unary("abs", self)
-        if (function is math.fabs or function in _FLOAT_PREDICATES) and self.python_type() is int:
-            return self.converted(tx, float, methods).converted(tx, function, methods)
-        if function is math.isqrt and self._decide(0 <= self.number) and self._decide(self.number < _MAX_ISQRT):
-            return self.converted(tx, math.sqrt, methods).converted(tx, math.floor, methods)
         mine = self.as_formula()
         result = None if mine is None else _make_formula(self.attempt, function, mine)
         if result is not None:
@@ -388,8 +366,11 @@ class SymbolicFloat(SymbolicNumber):
     def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
         if function is float:
             return self
-        if function in _FLOAT_PREDICATES:
-            return ConstantVariable(_FLOAT_PREDICATES[function](self.attempt, self.formula))
+        if function is math.isnan:
+            return tx.compare("!=", self, self)
+        if function in (math.isfinite, math.isinf):
+            symbol = "<" if function is math.isfinite else "=="
+            return tx.compare(symbol, tx.unary("abs", self), ConstantVariable(math.inf))
         result = _make_formula(self.attempt, _UNARY.get(function, function), self.formula)
         return super().converted(tx, function, methods) if result is None else result
 
@@ -461,42 +442,13 @@ def call_on_numbers(
     if function is math.log and len(args) == 2 and any(isinstance(each, SymbolicNumber) for each in args):
         number, base = (each.converted(tx, math.log, ()) for each in args)
         return tx.binary("/", number, base)
-    if function in _DIVISOR_FUNCTIONS and len(args) > 1 and has_ints:
-        return _fold_divisors(tx, function, args)
-    if function is round and len(args) == 2 and isinstance(args[0], SymbolicNumber):
-        return _round_to(tx, *args)
     if function is math.pow and has_ints:
         args = [each.converted(tx, float, ("__float__", "__index__")).realize() for each in args]
     if not any(isinstance(each, SymbolicFloat) for each in args):
         return None
-    function = operator.pow if function is math.pow else function
+    function = {math.pow: operator.pow, round: float.__round__}.get(function, function)
     operands = [formula_of(each) if each.python_type() in (int, float) else None for each in args]
     return _make_formula(tx.attempt, function, *operands)
-
-
-def _round_to(tx: Translator, number: VariableTracker, digits: VariableTracker) -> VariableTracker | None:
-    """``round(number, digits)``."""
-    if tx.is_none(digits):
-        return number.converted(tx, round, ())
-    if digits.python_type() is not int or number.python_type() not in (int, float):
-        return None
-    if number.python_type() is int and tx.truth(tx.compare(">=", digits, ConstantVariable(0))):
-        return number
-    function: Callable[..., Any] = int.__round__ if number.python_type() is int else float.__round__
-    return _make_formula(tx.attempt, function, formula_of(number), formula_of(digits))
-
-
-def _fold_divisors(
-    tx: Translator, function: Callable[..., Any], numbers: Sequence[VariableTracker]
-) -> VariableTracker | None:
-    """``math.gcd`` or ``math.lcm`` of several ints, two at a time."""
-    if any(each.python_type() is not int for each in numbers):
-        return None
-    result: VariableTracker | None = numbers[0]
-    for each in numbers[1:]:
-        if result is not None:
-            result = _make_formula(tx.attempt, function, formula_of(result.realize()), formula_of(each))
-    return result
 
 
 def _decide_formula(attempt: Attempt, function: Callable[..., bool], *operands: Formula) -> bool:
@@ -572,20 +524,6 @@ _SYMBOLIC_FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
 """Functions of one number that torch's symbolic numbers support, and how they are called on these."""
 
 _IDENTITY_ON_INTS = frozenset({int, round, math.trunc, math.floor, math.ceil})
-_DIVISOR_FUNCTIONS = frozenset({math.gcd, math.lcm})
-
-
-def _is_infinite(attempt: Attempt, number: Formula) -> bool:
-    magnitude = apply(abs, number)
-    assert magnitude is not None
-    return _decide_formula(attempt, operator.eq, magnitude, Formula(math.inf))
-
-
-_FLOAT_PREDICATES: dict[Callable[..., Any], Callable[[Attempt, Formula], bool]] = {
-    math.isfinite: lambda attempt, number: _decide_formula(attempt, math.isfinite, number),
-    math.isnan: lambda attempt, number: not _decide_formula(attempt, operator.eq, number, number),
-    math.isinf: _is_infinite,
-}
 _UNARY: dict[Callable[..., Any], Callable[..., Any]] = {
     operator.neg: operator.neg,
     operator.abs: abs,
@@ -593,14 +531,9 @@ _UNARY: dict[Callable[..., Any], Callable[..., Any]] = {
     int: math.trunc,
 }
 """Functions of a float, and the functions that formulas have in their place."""
-_TYPE_ATTRIBUTES = frozenset({"__class__", "__doc__", "imag", "denominator"})
-"""Attributes that are the same for all numbers of a type."""
-_MAX_ISQRT = 1 << 50
-"""For ints below it, the float square root rounded down is the integer square root."""
 _MAX_POWER = 8
 _MAX_SHIFT = 30
 _MAX_SYMBOL = (1 << 62) - 1
-_MAX_MASK = (1 << _MAX_SHIFT) - 1
 
 _OPERATORS = {**BINARY_OPERATORS, **OF_BITS}
 _EMITTED = {"add": "+", "mul": "*", "floordiv": "//", "mod": "%", "pow": "**", "truediv": "/"}
