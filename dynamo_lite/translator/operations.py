@@ -34,7 +34,7 @@ from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.classes import isinstance_checks
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.classes.construct import construct
-from dynamo_lite.variables.python.containers.iterators import GeneratorVariable, GetItemIterator
+from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import SequenceVariable, SliceVariable
 from dynamo_lite.variables.python.containers.sets import SetVariable, combine_views
@@ -350,11 +350,6 @@ class Operations(_Base):
         if self.lookup(kind, "__next__") is MISSING:
             self.raise_error(TypeError, f"iter() returned non-iterator of type {kind.__name__!r}")
         return found
-
-    def iterate_by_getitem(self, variable: UserObjectVariable) -> VariableTracker:
-        if self.lookup(variable.cls, "__getitem__") is MISSING:
-            self.raise_error(TypeError, f"'{variable.cls.__name__}' object is not iterable")
-        return GetItemIterator(variable)
 
     def next(self, iterator: VariableTracker) -> VariableTracker:
         """``next(iterator)`` in the traced program: StopIteration at the end."""

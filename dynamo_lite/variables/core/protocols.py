@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from dynamo_lite.variables.python.containers.sequences import SliceVariable
     from dynamo_lite.variables.python.containers.sets import SetVariable
     from dynamo_lite.variables.python.functions.function import CellVariable, GlobalScope
-    from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
     from dynamo_lite.variables.torch.tensors.is_compiling_results import Answers
 
     from .base import Args, Kwargs, VariableTracker
@@ -210,8 +209,6 @@ class Translator(Protocol):
     def checked_iterator(self, found: VariableTracker) -> VariableTracker:
         """The result of a user's ``__iter__``, checked to be an iterator."""
         ...
-
-    def iterate_by_getitem(self, variable: UserObjectVariable) -> VariableTracker: ...
 
     def next(self, iterator: VariableTracker) -> VariableTracker:
         """``next(iterator)`` called by the program: raises StopIteration at the end."""

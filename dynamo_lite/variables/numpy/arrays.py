@@ -30,6 +30,7 @@ from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, class_l
 from dynamo_lite.variables.core.base import (
     Args,
     Exhausted,
+    IteratorVariable,
     Kwargs,
     VariableTracker,
     refuse_arguments,
@@ -41,7 +42,6 @@ from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import Model, models_raw
 from dynamo_lite.variables.core.structures import structure_leaves
-from dynamo_lite.variables.python.containers.iterators import GetItemIterator
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SliceVariable, TupleVariable
 from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable
@@ -154,19 +154,26 @@ class NdarrayVariable(ArrayVariable):
         cg.call(_scalar_of if self.scalar else _array_of, [lambda: cg.load(self.memory)])
 
 
-class ArrayIterator(GetItemIterator):
+class ArrayIterator(IteratorVariable):
     """Iterates over an array. Each item is read by its own ``next``, which sees writes between them."""
 
-    __slots__ = ()
+    __slots__ = ("of", "at")
+
+    def __init__(self, of: VariableTracker) -> None:
+        self.source = None
+        self.of = of
+        self.at = 0
+
+    def python_type(self) -> type:
+        return type(iter(numpy.empty(0)))
 
     def next(self, tx: Translator) -> VariableTracker:
-        assert self.of is not None
         if self.at >= self.of.length(tx):
             raise Exhausted
-        return super().next(tx)
+        self.at += 1
+        return self.of.getitem(tx, ConstantVariable(self.at - 1)).realize()
 
     def reconstruct(self, cg: Codegen) -> None:
-        assert self.of is not None
         cg.call(_iterator_from, [functools.partial(cg.load, self.of), lambda: cg.load_const(self.at)])
 
 

@@ -34,7 +34,7 @@ from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models, models_raw
 
 from .containers.instance_dict import globals_of
-from .containers.iterators import CallableIterator, EnumerateVariable, FilterVariable, MapVariable, ZipVariable
+from .containers.iterators import EnumerateVariable, FilterVariable, MapVariable, ZipVariable
 from .containers.sequences import ListVariable, SequenceVariable, SliceVariable
 from .containers.sets import SetVariable
 from .functions.function import FunctionVariable
@@ -310,9 +310,7 @@ def _type(tx: Translator, of: VariableTracker, /, *rest: VariableTracker, **kwar
 def _iter(tx: Translator, of: VariableTracker, sentinel: VariableTracker | None = None) -> VariableTracker:
     if sentinel is None:
         return tx.iterate(of)
-    if not is_callable(tx, of):
-        refuse_arguments("iter")
-    return CallableIterator(of, sentinel)
+    unsupported(UnsupportedOperation("iter() with a sentinel", of.describe()))
 
 
 @models(next)

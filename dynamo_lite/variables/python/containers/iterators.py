@@ -1,4 +1,4 @@
-"""Iterators of builtins (enumerate, zip, map, filter, ``iter(function, sentinel)``) and generators.
+"""Iterators of builtins (enumerate, zip, map, filter) and generators.
 
 Those of builtins are classes and not polyfills: each is as short as a polyfill, often used, continues after an
 exception, and generated code can create it in the middle of an iteration.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
+from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.variables.core.base import (
     CreatingCall,
     Exhausted,
@@ -17,6 +18,8 @@ from dynamo_lite.variables.core.base import (
     NotConstant,
     ObservedException,
     VariableTracker,
+    remaining_items,
+    unsupported,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
@@ -76,19 +79,9 @@ class ZipVariable(IteratorVariable):
         return TupleVariable(items)
 
     def _check_strict(self, tx: Translator, at: int) -> None:
-        """``zip(strict=True)``: the iterator ``at`` is exhausted, so all must be."""
-        if at:
-            self._raise_length(tx, at, "shorter")
-        for later in range(1, len(self.of)):
-            try:
-                self.of[later].next(tx)
-            except Exhausted:
-                continue
-            self._raise_length(tx, later, "longer")
-
-    def _raise_length(self, tx: Translator, at: int, comparison: str) -> NoReturn:
-        before = f"argument{'s 1-' if at > 1 else ' '}{at}"
-        tx.raise_error(ValueError, f"zip() argument {at + 1} is {comparison} than {before}")
+        """``zip(strict=True)``: the iterator ``at`` is exhausted, so all must be. CPython raises the error."""
+        if at or not all(next(remaining_items(tx, each), None) is None for each in self.of[1:]):
+            unsupported(UnsupportedOperation("zip(strict=True)", "iterables of different lengths"))
 
     def creating_call(self) -> CreatingCall | None:
         return None if self.started else CreatingCall(strict_zip if self.strict else zip, (), self.of)
@@ -141,46 +134,6 @@ class FilterVariable(IteratorVariable):
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.call(filter, [lambda: cg.load(self.function), lambda: cg.load(self.of)])
-
-
-class CallableIterator(IteratorVariable):
-    """``iter(function, sentinel)``. ``function``: None once it is exhausted."""
-
-    __slots__ = ("function", "sentinel")
-
-    def __init__(self, function: VariableTracker, sentinel: VariableTracker) -> None:
-        self.source = None
-        self.function: VariableTracker | None = function
-        self.sentinel = sentinel
-
-    def python_type(self) -> type:
-        return _CALLABLE_ITERATOR
-
-    def next(self, tx: Translator) -> VariableTracker:
-        if self.function is None:
-            raise Exhausted
-        try:
-            item = tx.call(self.function, [], {}).realize()
-        except ObservedException as observed:
-            if not issubclass(observed.error.python_type(), StopIteration):
-                raise
-            self.function = None
-            raise Exhausted from None
-        if self.function is not None and tx.same_or_equal(self.sentinel, item):
-            self.function = None
-        if self.function is None:
-            raise Exhausted
-        return item
-
-    def reconstruct(self, cg: Codegen) -> None:
-        function = self.function
-        if function is None:
-            cg.call(iter, [lambda: cg.load_const(int), lambda: cg.load_const(0)])
-        else:
-            cg.call(iter, [lambda: cg.load(function), lambda: cg.load(self.sentinel)])
-
-
-_CALLABLE_ITERATOR: type = type(iter(int, 0))
 
 
 class GeneratorVariable(IteratorVariable):
@@ -321,30 +274,3 @@ def _finished_generator() -> Any:
     for _ in generator:
         pass
     return generator
-
-
-class GetItemIterator(IteratorVariable):
-    """``iter()`` of an object that has ``__getitem__`` alone."""
-
-    __slots__ = ("of", "at")
-
-    def __init__(self, of: VariableTracker) -> None:
-        self.source = None
-        self.of: VariableTracker | None = of
-        self.at = 0
-
-    def python_type(self) -> type:
-        return type(iter(type("Sequence", (), {"__getitem__": lambda self, at: None})()))
-
-    def next(self, tx: Translator) -> VariableTracker:
-        if self.of is None:
-            raise Exhausted
-        try:
-            item = self.of.getitem(tx, ConstantVariable(self.at))
-        except ObservedException as observed:
-            if issubclass(observed.error.python_type(), (IndexError, StopIteration)):
-                self.of = None
-                raise Exhausted from None
-            raise
-        self.at += 1
-        return item.realize()

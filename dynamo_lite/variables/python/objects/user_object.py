@@ -453,7 +453,9 @@ class UserObjectVariable(VariableTracker):
             return self.payload.iterate(tx)
         if tx.lookup(self.cls, "__iter__") is not MISSING:
             return super().iterate(tx)
-        return tx.iterate_by_getitem(self)
+        if tx.lookup(self.cls, "__getitem__") is MISSING:
+            tx.raise_error(TypeError, f"'{self.cls.__name__}' object is not iterable")
+        unsupported(UnsupportedOperation("iteration by __getitem__", self.describe()))
 
     def each_with_length_hint(self, tx: Translator) -> Iterator[VariableTracker]:
         iterator = self.iterate(tx)
