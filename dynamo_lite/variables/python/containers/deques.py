@@ -1,61 +1,52 @@
-"""Deques and their iterators, which raise if the deque is mutated."""
+"""Deques: what queues and stacks need of them."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from dynamo_lite.insight.break_reasons import UnsupportedValue
+from dynamo_lite.insight.break_reasons import ChangedDuringIteration, UnsupportedMethod, UnsupportedValue
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.base import (
+    Args,
+    Exhausted,
+    IteratorVariable,
+    Kwargs,
+    NotConstant,
+    VariableTracker,
+    unsupported,
+    wraps_type,
+)
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load, Translator
+from dynamo_lite.variables.polyfills.recreation import advance_iterator
 
-from .sequences import MutableSequence, SequenceIterator, SequenceVariable, wrap_items
+from .sequences import MutableSequence, SequenceVariable, wrap_items
 
-
-def _remove_error() -> str:
-    try:
-        deque[None]().remove(None)
-    except ValueError as error:
-        return str(error)
-    return ""
-
-
-_NOT_IN_DEQUE = _remove_error()
-"""The message of ``deque.remove``; some versions have the item in it."""
+_NOT_MODELLED = frozenset({"__init__", "index", "insert", "remove", "rotate"})
+"""Methods that lists have, too, and do otherwise."""
 
 
 class DequeVariable(MutableSequence):
-    """A deque. Assigning an item doesn't count as a mutation for its iterators."""
+    """A deque. ``maxlen``: at most so many items; None if there is no limit."""
 
-    __slots__ = ("maxlen", "version")
+    __slots__ = ("maxlen",)
     kind = deque
     out_of_range = "deque index out of range"
 
     def __init__(self, items: list[VariableTracker], source: Source | None = None, maxlen: int | None = None) -> None:
         super().__init__(items, source)
         self.maxlen = maxlen
-        self.version = 0
-        """Counts the mutations that make an iterator raise."""
-
-    def _record_mutation(self, tx: Translator) -> None:
-        super()._record_mutation(tx)
-        self.version += 1
 
     def as_fx(self) -> tuple[Any, Any]:
         unsupported(UnsupportedValue(self.describe(), "an operator can't take it as an argument"))
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        return DequeIterator(self)
+        return DequeIterator(tx, self, iter)
 
     def reverse(self, tx: Translator) -> VariableTracker:
-        return DequeIterator(self, is_reversed=True)
-
-    def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
-        version = self.version
-        super().setitem(tx, key, value)
-        self.version = version
+        return DequeIterator(tx, self, reversed)
 
     def _build(self, values: list[Any]) -> Any:
         return deque(values, self.maxlen)
@@ -69,47 +60,15 @@ class DequeVariable(MutableSequence):
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
-        found = super().binary(tx, symbol, other, reflected)
-        if isinstance(found, DequeVariable):
-            found._trim(left=True)
-        return found
+        return None
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        found = super().inplace(tx, symbol, other)
-        self._trim(left=True)
-        return found
+        return super().inplace(tx, symbol, other) if symbol == "+" else None
 
-    def _not_found(self, tx: Translator, item: VariableTracker) -> NoReturn:
-        tx.raise_error(ValueError, item.realize().text(tx, "__repr__").realize().as_constant() + " is not in deque")
-
-    def method_remove(self, tx: Translator, item: VariableTracker) -> VariableTracker:
-        if not self._remove(tx, item):
-            text = item.realize().text(tx, "__repr__").realize().as_constant()
-            tx.raise_error(ValueError, _NOT_IN_DEQUE.replace("None", text))
-        return ConstantVariable(None)
-
-    def method_pop(self, tx: Translator, at: VariableTracker | None = None) -> VariableTracker:
-        if at is not None:
-            tx.raise_error(TypeError, "deque.pop() takes no arguments (1 given)")
-        if not self.items:
-            tx.raise_error(IndexError, "pop from an empty deque")
-        return super().method_pop(tx)
-
-    def method_insert(self, tx: Translator, at: VariableTracker, item: VariableTracker) -> VariableTracker:
-        if self.maxlen is not None and len(self.items) >= self.maxlen:
-            tx.raise_error(IndexError, "deque already at its maximum size")
-        return super().method_insert(tx, at, item)
-
-    def method_extendleft(self, tx: Translator, items: VariableTracker) -> VariableTracker:
-        for item in items.elements(tx):
-            self.method_appendleft(tx, item)
-        return ConstantVariable(None)
-
-    def _trim(self, left: bool) -> VariableTracker:
-        """Drop items from one end until ``maxlen`` holds; returns None's tracker."""
-        while self.maxlen is not None and len(self.items) > self.maxlen:
-            del self.items[0 if left else -1]
-        return ConstantVariable(None)
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name in _NOT_MODELLED:
+            unsupported(UnsupportedMethod(self.describe(), name))
+        return super().call_method(tx, name, args, kwargs)
 
     def method_append(self, tx: Translator, item: VariableTracker) -> VariableTracker:
         super().method_append(tx, item)
@@ -124,19 +83,28 @@ class DequeVariable(MutableSequence):
         self.items.insert(0, item)
         return self._trim(left=False)
 
+    def method_extendleft(self, tx: Translator, items: VariableTracker) -> VariableTracker:
+        for item in items.elements(tx):
+            self.method_appendleft(tx, item)
+        return ConstantVariable(None)
+
+    def _trim(self, left: bool) -> VariableTracker:
+        """Drop items from one end until ``maxlen`` holds; returns None's tracker."""
+        while self.maxlen is not None and len(self.items) > self.maxlen:
+            del self.items[0 if left else -1]
+        return ConstantVariable(None)
+
+    def method_pop(self, tx: Translator) -> VariableTracker:  # type: ignore[override]
+        return self._pop(tx, -1)
+
     def method_popleft(self, tx: Translator) -> VariableTracker:
+        return self._pop(tx, 0)
+
+    def _pop(self, tx: Translator, at: int) -> VariableTracker:
         if not self.items:
             tx.raise_error(IndexError, "pop from an empty deque")
         self._record_mutation(tx)
-        return self.items.pop(0)
-
-    def method_rotate(self, tx: Translator, by: VariableTracker | None = None) -> VariableTracker:
-        steps = 1 if by is None else tx.index_value(by)
-        if len(self.items) > 1:
-            self._record_mutation(tx)
-            steps %= len(self.items)
-            self.items[:] = self.items[-steps:] + self.items[:-steps] if steps else self.items
-        return ConstantVariable(None)
+        return self.items.pop(at)
 
     def _index(self, tx: Translator, key: VariableTracker) -> int | slice:
         return tx.index_value(key, "sequence index must be integer, not '{}'")
@@ -145,10 +113,7 @@ class DequeVariable(MutableSequence):
         def new() -> None:
             cg.call(deque, [lambda: cg.build("TUPLE", 0), lambda: cg.load_const(self.maxlen)])
 
-        cg.make_then_fill(self, new, self._fill)
-
-    def _fill(self, cg: Codegen) -> None:
-        cg.call_with_top(deque.extend, [self._load_items(cg)])
+        cg.make_then_fill(self, new, lambda cg: cg.call_with_top(deque.extend, [self._load_items(cg)]))
 
     def _load_items(self, cg: Codegen) -> Load:
         return lambda: cg.load_tuple(self.items)
@@ -163,35 +128,38 @@ def _refill_deque(target: deque[Any], items: tuple[Any, ...]) -> None:
     target.extend(items)
 
 
-class DequeIterator(SequenceIterator):
-    """``iter()`` or ``reversed()`` of a deque. ``at``: how many items were taken."""
+class DequeIterator(IteratorVariable):
+    """``iter`` or ``reversed`` of a deque, which must not be mutated meanwhile. ``at``: how many items were taken."""
 
-    __slots__ = ("version", "is_reversed")
+    __slots__ = ("of", "function", "items", "at", "mutated_at")
 
-    def __init__(self, of: DequeVariable, is_reversed: bool = False) -> None:
-        super().__init__(of)
-        self.version = of.version
-        self.is_reversed = is_reversed
+    def __init__(self, tx: Translator, of: DequeVariable, function: Callable[[Any], Iterator[Any]]) -> None:
+        self.source = None
+        self.of = of
+        self.function = function
+        self.items = [*function(of.items)]
+        self.at = 0
+        self.mutated_at = tx.effects.last(of)
 
     def python_type(self) -> type:
-        return type(reversed(deque())) if self.is_reversed else type(iter(deque()))
+        return type(self.function(deque()))
 
     def next(self, tx: Translator) -> VariableTracker:
-        of = self.of
-        if isinstance(of, DequeVariable) and of.version != self.version:
-            self.of = None
-            tx.raise_error(RuntimeError, "deque mutated during iteration")
-        item = super().next(tx)
-        return of.items[-self.at].realize() if self.is_reversed and of is not None else item
+        if tx.effects.last(self.of) != self.mutated_at:
+            unsupported(ChangedDuringIteration(self.of.describe()))
+        if self.at >= len(self.items):
+            raise Exhausted
+        self.at += 1
+        return self.items[self.at - 1].realize()
 
     def reconstruct(self, cg: Codegen) -> None:
-        of = self.of
-        if isinstance(of, DequeVariable) and of.version != self.version:
+        if cg.attempt.effects.last(self.of) != self.mutated_at:
             raise NotConstant("an iterator over a deque that was mutated since")
-        if of is None:
-            cg.call(self.python_type(), [lambda: cg.call(deque, [])])
-        else:
-            cg.call(self.python_type(), [lambda: cg.load(of), lambda: cg.load_const(self.at)])
+
+        def make() -> None:
+            cg.call(self.function, [lambda: cg.load(self.of)])
+
+        cg.call(advance_iterator, [make, lambda: cg.load_const(self.at)])
 
 
 @wraps_type(deque)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
-from dynamo_lite.variables.core.base import VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 
@@ -60,36 +60,16 @@ class InstanceDictVariable(VariableTracker):
     def iterate(self, tx: Translator) -> VariableTracker:
         return self.copied(tx).iterate(tx)
 
-    def length(self, tx: Translator) -> int:
-        return self.copied(tx).length(tx)
-
-    def truth(self, tx: Translator) -> bool:
-        return self.copied(tx).truth(tx)
-
-    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        theirs = other.copied(tx) if isinstance(other, InstanceDictVariable) else other
-        return self.copied(tx).compare(tx, symbol, theirs)
-
-    def binary(
-        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
-    ) -> VariableTracker | None:
-        return self.copied(tx).binary(tx, symbol, other, reflected)
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name in ("items", "keys", "values", "copy"):
+            return self.copied(tx).call_method(tx, name, args, kwargs)
+        return super().call_method(tx, name, args, kwargs)
 
     def method_get(
         self, tx: Translator, key: VariableTracker, default: VariableTracker | None = None
     ) -> VariableTracker:
         found = self.of.instance_get(tx, self._name(key))
         return found if found is not None else (default or ConstantVariable(None))
-
-    def method_setdefault(self, tx: Translator, key: VariableTracker, default: Any = None) -> VariableTracker:
-        if not self.contains(tx, key):
-            self.setitem(tx, key, default if default is not None else ConstantVariable(None))
-        return self.getitem(tx, key)
-
-    def method_clear(self, tx: Translator) -> VariableTracker:
-        for name in self.copied(tx).items:
-            self.of.instance_delete(tx, name)
-        return ConstantVariable(None)
 
     def method_pop(
         self, tx: Translator, key: VariableTracker, default: VariableTracker | None = None
@@ -108,21 +88,6 @@ class InstanceDictVariable(VariableTracker):
         for name, value in staged.items.items():
             self.of.instance_set(tx, name, value)
         return ConstantVariable(None)
-
-    def method_items(self, tx: Translator) -> VariableTracker:
-        return self.copied(tx).method_items(tx)
-
-    def method_keys(self, tx: Translator) -> VariableTracker:
-        return self.copied(tx).method_keys(tx)
-
-    def method_values(self, tx: Translator) -> VariableTracker:
-        return self.copied(tx).method_values(tx)
-
-    def method_copy(self, tx: Translator) -> VariableTracker:
-        return self.copied(tx)
-
-    def method___contains__(self, tx: Translator, item: VariableTracker) -> VariableTracker:
-        return ConstantVariable(self.contains(tx, item))
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.load(self.of)

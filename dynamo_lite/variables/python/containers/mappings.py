@@ -9,7 +9,12 @@ from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import ChangedDuringIteration, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import (
+    ChangedDuringIteration,
+    UnsupportedMethod,
+    UnsupportedOperation,
+    UnsupportedValue,
+)
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     Args,
@@ -31,7 +36,7 @@ from dynamo_lite.variables.core.keys import PLAIN_KEYS, key_of
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.polyfills.recreation import advance_iterator
 
-from .sequences import TupleVariable
+from .sequences import SequenceVariable, TupleVariable
 
 
 class DictVariable(ContainerVariable):
@@ -74,12 +79,6 @@ class DictVariable(ContainerVariable):
         if raw not in self.items and not (type(raw) in PLAIN_KEYS and isinstance(key, ConstantVariable)):
             self.keys[raw] = key
         self.items[raw] = value
-
-    def as_fx(self) -> tuple[Any, Any]:
-        pairs = {key: value.realize().as_fx() for key, value in self.items.items()}
-        if self.keys:
-            unsupported(UnsupportedValue(self.describe(), "an operator's argument has only constant keys"))
-        return {k: p[0] for k, p in pairs.items()}, {k: p[1] for k, p in pairs.items()}
 
     def python_value(self, tx: Translator) -> Any:
         found = {tx.python_value(self.key_variable(key)): tx.python_value(value) for key, value in self.items.items()}
@@ -215,11 +214,11 @@ class DictVariable(ContainerVariable):
         return default
 
     def method_popitem(self, tx: Translator, last: VariableTracker | None = None) -> VariableTracker:
-        if last is not None and self.cls is not OrderedDict:
-            tx.raise_error(TypeError, "dict.popitem() takes no arguments (1 given)")
         if not self.items:
             message = "dictionary is empty"
             tx.raise_error(KeyError, message if self.cls is OrderedDict else f"popitem(): {message}")
+        if last is not None and self.cls is not OrderedDict:
+            unsupported(UnsupportedMethod(self.describe(), "popitem"))
         raw = next(reversed(self.items)) if last is None or last.truth(tx) else next(iter(self.items))
         key = self.key_variable(raw)
         tx.effects.mutate(self)
@@ -239,26 +238,19 @@ class DictVariable(ContainerVariable):
             self.items = {raw: value, **self.items}
         return ConstantVariable(None)
 
-    def method_update(self, tx: Translator, /, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
-        if len(others) > 1:
-            tx.raise_error(TypeError, f"update expected at most 1 argument, got {len(others)}")
+    def method_update(
+        self, tx: Translator, other: VariableTracker | None = None, /, **named: VariableTracker
+    ) -> VariableTracker:
         tx.effects.mutate(self)
-        for other in others:
-            mapping = other.realize().mapping_items(tx)
-            if mapping is not None:
-                self._merge(mapping)
-                continue
-            for at, pair in enumerate(other.each(tx)):
-                pair = pair.realize()
-                tx.check_iterable(pair, f"cannot convert dictionary update sequence element #{at} to a sequence")
-                parts = pair.elements(tx)
-                if len(parts) != 2 and self.cls is OrderedDict:
-                    few = f"need more than {len(parts)} value{'s' * (len(parts) != 1)} to unpack"
-                    tx.raise_error(ValueError, few if len(parts) < 2 else "too many values to unpack (expected 2)")
-                if len(parts) != 2:
-                    what = f"element #{at} has length {len(parts)}; 2 is required"
-                    tx.raise_error(ValueError, f"dictionary update sequence {what}")
-                self.put(tx, *parts)
+        mapping = None if other is None else other.realize().mapping_items(tx)
+        if mapping is not None:
+            self._merge(mapping)
+        elif other is not None:
+            for each in other.each(tx):
+                pair = each.realize()
+                if not isinstance(pair, SequenceVariable) or len(pair.items) != 2:
+                    unsupported(UnsupportedOperation("update() by items that aren't pairs", self.describe()))
+                self.put(tx, *pair.elements(tx))
         for name, value in named.items():
             self.items[name] = value
         return ConstantVariable(None)
@@ -364,27 +356,8 @@ class MappingProxyVariable(VariableTracker):
     def iterate(self, tx: Translator) -> VariableTracker:
         return self.of.iterate(tx)
 
-    def reverse(self, tx: Translator) -> VariableTracker:
-        return self.of.reverse(tx)
-
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         return self.of.getitem(tx, key)
-
-    def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
-        tx.raise_error(TypeError, "'mappingproxy' object does not support item assignment")
-
-    def delitem(self, tx: Translator, key: VariableTracker) -> None:
-        tx.raise_error(TypeError, "'mappingproxy' object does not support item deletion")
-
-    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        theirs = other.of if isinstance(other, MappingProxyVariable) else other
-        return self.of.compare(tx, symbol, theirs)
-
-    def binary(
-        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
-    ) -> VariableTracker | None:
-        theirs = other.of if isinstance(other, MappingProxyVariable) else other
-        return tx.binary(symbol, *((theirs, self.of) if reflected else (self.of, theirs)))
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         return self.of.call_method(tx, name, args, kwargs)
@@ -406,15 +379,8 @@ class DictViewVariable(VariableTracker):
     def python_type(self) -> type:
         return type(getattr(self.of.cls() if self.of.cls is not MappingProxyType else {}, self.kind)())
 
-    def python_value(self, tx: Translator) -> Any:
-        items = [tx.python_value(item) for item in self.elements(tx)]
-        kind = OrderedDict if self.of.cls is OrderedDict else dict
-        if self.kind == "keys":
-            return kind.fromkeys(items).keys()
-        return kind(items).items() if self.kind == "items" else kind(enumerate(items)).values()
-
-    def text(self, tx: Translator, name: str) -> VariableTracker:
-        unsupported(UnsupportedOperation(f"{name.strip('_')}()", self.describe()))  # the dict may contain the view
+    def drained_value(self, tx: Translator) -> Any:
+        return iter([tx.python_value(item) for item in self.elements(tx)])
 
     def item(self, raw: Any) -> VariableTracker:
         """The view's item for a key of `DictVariable.items`."""
@@ -450,20 +416,17 @@ class DictViewVariable(VariableTracker):
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
-        if self.kind == "values" or symbol not in "&|-^":
+        if self.kind != "keys" or symbol not in "&|-^":
             return None
         pair = (other, self) if reflected else (self, other)
         return tx.combine_views(symbol, *pair)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if self.kind == "values":
+        if self.kind != "keys":
             return None
         if isinstance(other, DictViewVariable):
             other = tx.make_set(other.elements(tx))
         return tx.make_set(self.elements(tx)).compare(tx, symbol, other)
-
-    def method_isdisjoint(self, tx: Translator, other: VariableTracker) -> VariableTracker:
-        return tx.make_set(self.elements(tx)).method_isdisjoint(tx, other)
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.call(getattr(self.of.cls, self.kind), [lambda: cg.load(self.of)])
@@ -559,28 +522,13 @@ def _order_of(value: OrderedDict[Any, Any]) -> tuple[Any, ...]:
 
 
 def _viewed_dict(attempt: Attempt, value: Any, source: Source) -> DictVariable | None:
-    """The dict behind a view; None if it is an instance of a subclass."""
+    """The dict behind a proxy; None if it is an instance of a subclass."""
     (mapping,) = gc.get_referents(value)
     if type(mapping) not in (dict, OrderedDict):
         return None
     source.check("type", type(value))
     found = attempt.values.wrap(mapping, source.child("taken_from"))
     return found if isinstance(found, DictVariable) else None
-
-
-_VIEWS = {
-    type(getattr(of, kind)()): kind
-    for of in (dict[Any, Any](), OrderedDict[Any, Any]())
-    for kind in ("keys", "values", "items")
-}
-
-
-@wraps_type(*_VIEWS)
-def _wrap_view(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
-    of = _viewed_dict(attempt, value, source)
-    if of is None:
-        return attempt.values.opaque(value, source, "a view of an instance of a dict's subclass")
-    return DictViewVariable(of, _VIEWS[type(value)], source)
 
 
 @wraps_type(MappingProxyType)

@@ -15,7 +15,6 @@ from dynamo_lite.variables.core.base import (
     Exhausted,
     IteratorVariable,
     LazyVariable,
-    NotConstant,
     VariableTracker,
     own_namespace,
     unsupported,
@@ -515,9 +514,6 @@ class SliceVariable(VariableTracker):
     def real_argument(self, leaf: Callable[[VariableTracker], Any]) -> Any:
         return slice(*(part.realize().real_argument(leaf) for part in self.parts))
 
-    def key(self) -> Any:
-        raise NotConstant("a slice is unhashable")
-
     def as_fx(self) -> tuple[Any, Any]:
         pairs = [part.realize().as_fx() for part in self.parts]
         return slice(*(pair[0] for pair in pairs)), slice(*(pair[1] for pair in pairs))
@@ -562,17 +558,18 @@ class SequenceIterator(IteratorVariable):
         self.at += 1
         return self.of.items[self.at - 1].realize()
 
-    def method___length_hint__(self, tx: Translator) -> VariableTracker:
-        return ConstantVariable(0 if self.of is None else max(len(self.of.items) - self.at, 0))
-
     def reconstruct(self, cg: Codegen) -> None:
         sequence = self.of
         if sequence is None:
-            cg.call(_exhausted, [lambda: cg.load_const(self.kind)])
+            cg.call(_exhausted, [lambda: cg.load_const(iter), lambda: cg.load_const(self.kind)])
         elif self.at == 0:
             cg.call(iter, [lambda: cg.load(sequence)])
         else:
-            cg.call(_iterate_from, [lambda: cg.load(sequence), lambda: cg.load_const(self.at)])
+            self._emit_from(cg, sequence, iter)
+
+    def _emit_from(self, cg: Codegen, sequence: SequenceVariable, function: Callable[[Any], Iterator[Any]]) -> None:
+        loads = [lambda: cg.load_const(function), lambda: cg.load(sequence), lambda: cg.load_const(self.at)]
+        cg.call(_iterate_from, loads)
 
 
 class ReversedIterator(SequenceIterator):
@@ -594,40 +591,24 @@ class ReversedIterator(SequenceIterator):
         self.at -= 1
         return self.of.items[self.at + 1].realize()
 
-    def method___length_hint__(self, tx: Translator) -> VariableTracker:
-        return ConstantVariable(0 if self.of is None else self.at + 1)
-
     def reconstruct(self, cg: Codegen) -> None:
         sequence = self.of
         if sequence is None:
-            cg.call(_exhausted_backwards, [lambda: cg.load_const(self.kind)])
+            cg.call(_exhausted, [lambda: cg.load_const(reversed), lambda: cg.load_const(self.kind)])
         else:
-            cg.call(_reverse_from, [lambda: cg.load(sequence), lambda: cg.load_const(self.at)])
+            self._emit_from(cg, sequence, reversed)
 
 
-def _exhausted(kind: Any) -> Any:
-    iterator = iter(kind())
+def _exhausted(function: Callable[[Any], Iterator[Any]], kind: type) -> Iterator[Any]:
+    iterator = function(kind())
     next(iterator, None)
     return iterator
 
 
-def _exhausted_backwards(kind: Any) -> Any:
-    iterator = reversed(kind())
-    next(iterator, None)
-    return iterator
-
-
-def _reverse_from(sequence: Any, at: int) -> Any:
-    return _set_index(reversed(sequence), sequence, at)
-
-
-def _iterate_from(sequence: Any, at: int) -> Any:
-    return _set_index(iter(sequence), sequence, at)
-
-
-def _set_index(iterator: Any, sequence: Any, at: int) -> Any:
-    """Set an iterator's position. ``__setstate__`` clips it to the length, and generated code may fill the list later,
-    so the list is extended for the call."""
+def _iterate_from(function: Callable[[Any], Any], sequence: Any, at: int) -> Iterator[Any]:
+    """``iter`` or ``reversed`` of a sequence, at a position. ``__setstate__`` clips it to the length, and generated
+    code may fill the list later, so the list is extended for the call."""
+    iterator = function(sequence)
     length = len(sequence)
     missing = at - length
     if missing > 0 and isinstance(sequence, list):

@@ -7,9 +7,8 @@ A set's order depends on the operations that created it. So each tracker does th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from dynamo_lite.insight.break_reasons import ChangedDuringIteration, UnknownSetOrder
 from dynamo_lite.records.source import Source
@@ -31,59 +30,83 @@ from dynamo_lite.variables.polyfills.recreation import advance_iterator
 from .mappings import DictVariable, DictViewVariable
 
 
-@dataclass(frozen=True, eq=False)
-class Recipe:
-    """How a set was created: ``operation``, a method or function, was called on ``operands``, each a `Recipe` or
-    `Items`. Without an operation the only operand is a `Source` that holds the set, a class (the set is empty), or a
-    frozenset."""
+class Items(NamedTuple):
+    """The items of an operand that isn't a set. ``make``: creates a container like the operand of a tuple of them."""
+
+    make: Callable[[tuple[Any, ...]], Any]
+    trackers: tuple[VariableTracker, ...]
+
+
+class Recipe(NamedTuple):
+    """How a set was created: ``operation``, a method or function, was called on ``operands``. Without an operation the
+    only operand is a `Source` that holds the set, or a frozenset."""
 
     operation: Any
     operands: tuple[Any, ...]
+    """Each a `Recipe` or `Items`."""
     is_mutation: bool = False
     """Whether the operation mutates its first operand, which is the set."""
 
 
-@dataclass(frozen=True, eq=False)
-class Items:
-    """The items of an operand that isn't a set. ``real``: their keys, in a real list, dict or view of a dict."""
+class Operand(NamedTuple):
+    """What an operation of sets takes."""
 
-    trackers: tuple[VariableTracker, ...]
     real: Any
+    """The keys, in a real container of the operand's kind."""
+    trackers: Iterable[tuple[Any, VariableTracker]]
+    """Each key of ``real`` with its tracker."""
+    has_known_order: bool
+    """Whether the order is the same in every call, given the operations that created the operand."""
+    recipe: Recipe | Items
 
 
-def _has_known_order(keys: Iterable[Any]) -> bool:
-    """Whether a set of these keys has the same order in every call, given the operations that created it."""
-    return all(map(has_stable_hash, keys))
+def _operand_of_items(tx: Translator, items: list[VariableTracker]) -> Operand:
+    keys = [key_of(tx, item) for item in items]
+    return Operand(keys, list(zip(keys, items)), all(map(has_stable_hash, keys)), Items(tuple, tuple(items)))
 
 
-def _real(operand: SetVariable | Items) -> Any:
-    """The keys in a real container."""
-    if isinstance(operand, Items):
-        return operand.real
-    return operand.table if operand.table is not None else operand.cls(operand.items)
-
-
-def _pairs(operand: SetVariable | Items) -> Iterable[tuple[Any, VariableTracker]]:
-    return zip(operand.real, operand.trackers) if isinstance(operand, Items) else operand.items.items()
-
-
-def operand_of(tx: Translator, other: VariableTracker) -> SetVariable | Items:
+def operand_of(tx: Translator, other: VariableTracker) -> Operand:
     """The operand of a set's operation for any iterable."""
     inner = other.builtin_part()
     if isinstance(inner, SetVariable):
-        return inner
+        return inner.as_operand()
     if isinstance(other, DictVariable) and other.cls is dict:
-        trackers = tuple(other.key_variable(key) for key in other.items)
-        return Items(trackers, dict.fromkeys(other.items))
-    found = other.elements(tx)
-    return Items(tuple(found), [key_of(tx, item) for item in found])
+        operand = _operand_of_items(tx, [other.key_variable(key) for key in other.items])
+        return _with_container(operand, dict.fromkeys)
+    return _operand_of_items(tx, other.elements(tx))
+
+
+def _with_container(operand: Operand, make: Callable[[Any], Any]) -> Operand:
+    """The operand of the same items in another container."""
+    trackers = tuple(tracker for _, tracker in operand.trackers)
+    return operand._replace(real=make(operand.real), recipe=Items(make, trackers))
+
+
+def _apply(operation: Callable[..., Any], operands: tuple[Operand, ...]) -> tuple[Any, dict[Any, VariableTracker]]:
+    """The result on the real containers, a set of keys, and the trackers of its items."""
+    by_id: dict[int, tuple[Any, VariableTracker]] = {}
+    """The keys are kept: a deallocated one would leave its id to the next."""
+    for operand in operands:
+        for key, tracker in operand.trackers:
+            by_id.setdefault(id(key), (key, tracker))
+    table = operation(*(each.real for each in operands))
+    return table, {key: by_id[id(key)][1] for key in table}
+
+
+def _combining(name: str) -> Callable[..., VariableTracker]:
+    """The model of a method that returns a new set."""
+
+    def combine(self: Any, tx: Translator, *others: VariableTracker) -> VariableTracker:
+        return self._combine(tx, getattr(self.cls, name), *others)
+
+    return combine
 
 
 class SetVariable(ContainerVariable):
     """A set or frozenset. ``items``: the items' trackers by their keys; ``table``: a real set with the traced set's
     order, None if the order isn't known."""
 
-    __slots__ = ("items", "cls", "table", "recipe", "real", "was_empty")
+    __slots__ = ("items", "cls", "table", "recipe", "real")
 
     def __init__(
         self,
@@ -99,26 +122,28 @@ class SetVariable(ContainerVariable):
         self.cls = cls
         self.table = table
         self.recipe = recipe
-        self.was_empty = not items
         self.real = real
         """The real set at the source; None once the traced program mutated it."""
 
     @classmethod
     def empty(cls) -> SetVariable:
-        return cls({}, set, set(), Recipe(None, (set,)))
+        return cls({}, set, set(), _EMPTY)
 
     @classmethod
     def of(cls, tx: Translator, items: VariableTracker | list[VariableTracker], kind: type = set) -> SetVariable:
         """``kind(items)``."""
         if isinstance(items, SetVariable) and items.cls is kind is frozenset:
             return items
-        if isinstance(items, list):
-            operand: SetVariable | Items = Items(tuple(items), [key_of(tx, item) for item in items])
-        else:
-            operand = operand_of(tx, items)
-        result = cls.empty()
-        result._update((operand,))
-        return result if kind is set else result.combined(frozenset, (result,), frozenset)
+        operand = _operand_of_items(tx, items) if isinstance(items, list) else operand_of(tx, items)
+        if kind is set:
+            result = cls.empty()
+            result.update(operand)
+            return result
+        return result_of(frozenset, (operand,), frozenset)
+
+    def as_operand(self) -> Operand:
+        real = self.table if self.table is not None else self.cls(self.items)
+        return Operand(real, list(self.items.items()), self.table is not None, self.recipe)
 
     def python_type(self) -> type:
         return self.cls
@@ -141,81 +166,42 @@ class SetVariable(ContainerVariable):
 
     # -- combining -------------------------------------------------------------------------------------------------
 
-    def _real_operands(
-        self, operands: tuple[SetVariable | Items, ...]
-    ) -> tuple[list[Any], Callable[[Any], VariableTracker]]:
-        """The operands as real containers of keys, and the function from one of these keys to its tracker."""
-        reals: list[Any] = []
-        by_id: dict[int, tuple[Any, VariableTracker]] = {}
-        """The keys are kept: a view of items creates them, and a deallocated one would leave its id to the next."""
-        by_value: dict[Any, VariableTracker] = {}
-        for each in operands:
-            reals.append(_real(each))
-            for key, tracker in _pairs(each):
-                by_id.setdefault(id(key), (key, tracker))
-                by_value.setdefault(key, tracker)
-        return reals, lambda key: by_id[id(key)][1] if id(key) in by_id else by_value[key]
-
-    def _have_known_order(self, operands: tuple[SetVariable | Items, ...]) -> bool:
-        return all(
-            each.table is not None if isinstance(each, SetVariable) else _has_known_order(each.real)
-            for each in operands
-        )
-
-    def _add(self, item: VariableTracker, key: Any) -> None:
-        """`_update` by one item."""
-        self.recipe = Recipe(set.update, (self.recipe, Items((item,), [key])), is_mutation=True)
-        self.items.setdefault(key, item)
-        self.real = None
-        if self.table is not None:
-            if has_stable_hash(key):
-                self.table.add(key)
-            else:
-                self.table = None
-
-    def _do(self, operation: Any, operands: tuple[SetVariable | Items, ...]) -> Any:
-        """Mutate this set by a method of ``set``; the method's result, which is a key or None."""
-        if operation is set.update:
-            self._update(operands)
-            return None
-        reals, tracker_of = self._real_operands((self, *operands))
-        table = reals[0]
-        returned = operation(table, *reals[1:])
-        has_known_order = self._have_known_order((self, *operands))
-        self.recipe = Recipe(operation, (self.recipe, *map(_recipe, operands)), is_mutation=True)
-        self.items = {key: tracker_of(key) for key in table}
-        self.table = table if has_known_order else None
-        self.real = None
-        return returned
-
-    def _update(self, operands: tuple[SetVariable | Items, ...]) -> None:
+    def update(self, operand: Operand) -> None:
         """``set.update`` without a pass over the present items, since programs gather items in loops."""
-        if self.table is not None and self._have_known_order(operands):
-            self.table.update(*map(_real, operands))
+        if self.table is not None and operand.has_known_order:
+            self.table.update(operand.real)
         else:
             self.table = None
-        self.recipe = Recipe(set.update, (self.recipe, *map(_recipe, operands)), is_mutation=True)
-        for each in operands:
-            for key, tracker in list(_pairs(each)):
-                self.items.setdefault(key, tracker)
-        self.real = None
+        self.recipe = _extended(self.recipe, operand.recipe)
+        for key, tracker in operand.trackers:
+            self.items.setdefault(key, tracker)
 
-    def combined(self, operation: Any, operands: tuple[SetVariable | Items, ...], kind: type) -> SetVariable:
-        """The new set that an operation on several operands returns."""
-        reals, tracker_of = self._real_operands(operands)
-        table = operation(*reals)
-        recipe = Recipe(operation, tuple(map(_recipe, operands)))
-        items = {key: tracker_of(key) for key in table}
-        return SetVariable(items, kind, table if self._have_known_order(operands) else None, recipe)
+    def _mutate(self, tx: Translator, operation: Any, *operands: Operand) -> Any:
+        """Mutate this set by a method of ``set``; the method's result, which is a key or None."""
+        tx.effects.mutate(self)
+        self.real = None
+        if operation is set.update:
+            for each in operands:
+                self.update(each)
+            return None
+        results: list[Any] = []
+
+        def mutated(table: Any, *others: Any) -> Any:
+            results.append(operation(table, *others))
+            return table
+
+        has_known_order = self.table is not None and all(each.has_known_order for each in operands)
+        table, self.items = _apply(mutated, (self.as_operand(), *operands))
+        self.table = table if has_known_order else None
+        self.recipe = Recipe(operation, (self.recipe, *(each.recipe for each in operands)), is_mutation=True)
+        return results[0]
 
     def _change(self, tx: Translator, operation: Any, *others: VariableTracker) -> VariableTracker:
-        operands = tuple(operand_of(tx, other) for other in others)
-        tx.effects.mutate(self)
-        self._do(operation, operands)
+        self._mutate(tx, operation, *(operand_of(tx, other) for other in others))
         return ConstantVariable(None)
 
     def _combine(self, tx: Translator, operation: Any, *others: VariableTracker) -> VariableTracker:
-        return self.combined(operation, (self, *(operand_of(tx, other) for other in others)), self.cls)
+        return result_of(operation, (self.as_operand(), *(operand_of(tx, other) for other in others)), self.cls)
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
@@ -247,7 +233,7 @@ class SetVariable(ContainerVariable):
         return self._lookup(tx, item) in self.items
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        return SetIterator(self, self.order(tx))
+        return SetIterator(self, self.order(tx), tx.effects.last(self))
 
     def order(self, tx: Translator) -> list[Any]:
         """The keys in the order of iteration."""
@@ -265,16 +251,13 @@ class SetVariable(ContainerVariable):
     # -- methods ---------------------------------------------------------------------------------------------------
 
     def method_add(self, tx: Translator, item: VariableTracker) -> VariableTracker:
-        key = key_of(tx, item)
-        tx.effects.mutate(self)
-        self._add(item, key)
+        self._mutate(tx, set.update, _operand_of_items(tx, [item]))
         return ConstantVariable(None)
 
     def method_discard(self, tx: Translator, item: VariableTracker) -> VariableTracker:
         key = self._lookup(tx, item)
         if key in self.items:
-            tx.effects.mutate(self)
-            self._do(set.difference_update, (Items((self.items[key],), [key]),))
+            self._mutate(tx, set.difference_update, _operand_of_items(tx, [self.items[key]]))
         return ConstantVariable(None)
 
     def _lookup(self, tx: Translator, item: VariableTracker) -> Any:
@@ -286,6 +269,8 @@ class SetVariable(ContainerVariable):
         if self._lookup(tx, item) not in self.items:
             tx.raise_with(KeyError, [item])
         return self.method_discard(tx, item)
+
+    method_union, method_intersection, method_difference = map(_combining, ("union", "intersection", "difference"))
 
     def method_symmetric_difference(self, tx: Translator, other: VariableTracker) -> VariableTracker:
         return self._combine(tx, self.cls.symmetric_difference, other)  # type: ignore[attr-defined]
@@ -299,8 +284,7 @@ class SetVariable(ContainerVariable):
         if self.table is None and len(self.items) > 1:
             unsupported(UnknownSetOrder("set.pop()", self.describe()))
         trackers = self.items
-        tx.effects.mutate(self)
-        return trackers[self._do(set.pop, ())]
+        return trackers[self._mutate(tx, set.pop)]
 
     def method_update(self, tx: Translator, *others: VariableTracker) -> VariableTracker:
         for other in others:
@@ -335,8 +319,7 @@ class SetVariable(ContainerVariable):
         return ConstantVariable(set(self.items).issuperset(self._keys(tx, other)))
 
     def _keys(self, tx: Translator, other: VariableTracker) -> list[Any]:
-        operand = operand_of(tx, other)
-        return list(operand.items if isinstance(operand, SetVariable) else operand.real)
+        return list(operand_of(tx, other).real)
 
     def method___init__(self, tx: Translator, items: VariableTracker | None = None) -> VariableTracker:
         if issubclass(self.cls, frozenset):  # object.__init__: `__new__` took the arguments
@@ -347,11 +330,8 @@ class SetVariable(ContainerVariable):
     # -- code ------------------------------------------------------------------------------------------------------
 
     def reconstruct(self, cg: Codegen) -> None:
-        if self.cls is frozenset:
-            _emit(cg, self.recipe)
-            return
         first, changes = _unrolled(self.recipe)
-        if first.operation is None and first.operands[0] is set:
+        if first is _EMPTY:
             cg.make_then_fill(self, lambda: cg.build("SET", 0), lambda cg: _replay_on_top(cg, changes))
         else:
             _emit(cg, self.recipe)
@@ -361,12 +341,29 @@ class SetVariable(ContainerVariable):
         _replay_on_top(cg, _unrolled(self.recipe)[1])
 
     def replay(self, cg: Codegen) -> None:
-        changes = _unrolled(self.recipe)[1]
-        if not self.items and self.was_empty:
-            return
         cg.load_source(self.source)
-        _replay_on_top(cg, changes)
+        _replay_on_top(cg, _unrolled(self.recipe)[1])
         cg.pop_top()
+
+
+_EMPTY = Recipe(set, ())
+
+
+def result_of(operation: Any, operands: tuple[Operand, ...], kind: type) -> SetVariable:
+    """The new set that an operation on several operands returns."""
+    table, items = _apply(operation, operands)
+    recipe = Recipe(operation, tuple(each.recipe for each in operands))
+    return SetVariable(items, kind, table if all(each.has_known_order for each in operands) else None, recipe)
+
+
+def _extended(recipe: Recipe, operand: Recipe | Items) -> Recipe:
+    """The recipe after ``update`` by an operand. Successive additions of items become one."""
+    if recipe.is_mutation and recipe.operation is set.update:
+        before = recipe.operands[1]
+        if isinstance(before, Items) and isinstance(operand, Items) and before.make is operand.make is tuple:
+            operand = Items(tuple, (*before.trackers, *operand.trackers))
+            recipe = recipe.operands[0]
+    return Recipe(set.update, (recipe, operand), is_mutation=True)
 
 
 def _unrolled(recipe: Recipe) -> tuple[Recipe, list[Recipe]]:
@@ -380,89 +377,43 @@ def _unrolled(recipe: Recipe) -> tuple[Recipe, list[Recipe]]:
 
 
 def _replay_on_top(cg: Codegen, changes: list[Recipe]) -> None:
-    for change in _merged(changes):
-        cg.call_with_top(change.operation, [partial(_load_operand, cg, each) for each in change.operands[1:]])
+    for change in changes:
+        cg.call_with_top(change.operation, [partial(_emit, cg, each) for each in change.operands[1:]])
 
 
-def _load_operand(cg: Codegen, operand: Recipe | Items) -> None:
-    if isinstance(operand, Recipe):
-        _emit(cg, operand)
+def _emit(cg: Codegen, recipe: Recipe | Items) -> None:
+    """Emit code that creates a set by its recipe, or a container of items."""
+    if isinstance(recipe, Items):
+        cg.call(recipe.make, [lambda: cg.load_tuple(recipe.trackers)])
         return
-    convert = {dict: dict.fromkeys, _KEYS: _keys_view, _ITEMS: _items_view}.get(type(operand.real), tuple)
-    cg.call(convert, [lambda: cg.load_tuple(operand.trackers)])
-
-
-def _emit(cg: Codegen, recipe: Recipe) -> None:
-    """Emit code that creates a set by its recipe."""
     first, changes = _unrolled(recipe)
+    origin = first.operands[0] if first.operands else None
     if first.operation is not None:
-        cg.call(first.operation, [partial(_load_operand, cg, each) for each in first.operands])
+        cg.call(first.operation, [partial(_emit, cg, each) for each in first.operands])
+    elif isinstance(origin, Source):
+        if changes or cg.attempt.effects.changed(origin):
+            raise NotConstant("a set that was mutated since")
+        cg.load_source(origin)
     else:
-        _emit_first(cg, first.operands[0], bool(changes))
+        cg.load_const(origin)
     _replay_on_top(cg, changes)
 
 
-def _emit_first(cg: Codegen, origin: Any, is_mutated: bool) -> None:
-    """Load the set before any operation. ``origin``: a source, a class or a frozenset."""
-    if isinstance(origin, Source):
-        if is_mutated or cg.attempt.effects.changed(origin):
-            raise NotConstant("a set that was mutated since")
-        cg.load_source(origin)
-    elif origin is set:
-        cg.build("SET", 0)
-    else:
-        cg.load_const(origin if isinstance(origin, frozenset) else origin())
+def combine_views(tx: Translator, symbol: str, left: VariableTracker, right: VariableTracker) -> SetVariable:
+    """``left symbol right``, one of which is a dict's view of keys."""
+    operands = (_view_operand(tx, left), _view_operand(tx, right))
+    return result_of(SET_OPERATORS[symbol], operands, set)
 
 
-def _merged(changes: list[Recipe]) -> list[Recipe]:
-    """The same mutations, with successive additions of items merged into one."""
-    found: list[Recipe] = []
-    for change in changes:
-        before = found[-1] if found else None
-        if before is not None and _adds_items(before) and _adds_items(change):
-            one, other = before.operands[1], change.operands[1]
-            both = Items((*one.trackers, *other.trackers), [*one.real, *other.real])
-            found[-1] = Recipe(set.update, (None, both), is_mutation=True)
-        else:
-            found.append(change)
-    return found
-
-
-def _adds_items(change: Recipe) -> bool:
-    if change.operation is not set.update or len(change.operands) != 2:
-        return False
-    added = change.operands[1]
-    return isinstance(added, Items) and isinstance(added.real, list)
-
-
-def _recipe(operand: SetVariable | Items) -> Recipe | Items:
-    return operand.recipe if isinstance(operand, SetVariable) else operand
-
-
-_KEYS: type = type(dict[Any, Any]().keys())
-_ITEMS: type = type(dict[Any, Any]().items())
+def _view_operand(tx: Translator, other: VariableTracker) -> Operand:
+    operand = operand_of(tx, other)
+    if isinstance(other, DictViewVariable) and other.kind == "keys":
+        return _with_container(operand, _keys_view)
+    return operand
 
 
 def _keys_view(keys: Any) -> Any:
     return dict.fromkeys(keys).keys()
-
-
-def _items_view(pairs: Any) -> Any:
-    return dict(pairs).items()
-
-
-def _view_operand(tx: Translator, other: VariableTracker) -> SetVariable | Items:
-    if isinstance(other, DictViewVariable) and other.kind != "values":
-        trackers = other.elements(tx)
-        real = [key_of(tx, each) for each in trackers]
-        return Items(tuple(trackers), _keys_view(real) if other.kind == "keys" else _items_view(real))
-    return operand_of(tx, other)
-
-
-def combine_views(tx: Translator, symbol: str, left: VariableTracker, right: VariableTracker) -> SetVariable:
-    """``left symbol right``, one of which is a dict's view of keys or items."""
-    operands = (_view_operand(tx, left), _view_operand(tx, right))
-    return SetVariable.empty().combined(SET_OPERATORS[symbol], operands, set)
 
 
 SET_OPERATORS = {symbol: BINARY[symbol] for symbol in "&|-^"}
@@ -474,47 +425,31 @@ _IN_PLACE = {
 }
 
 
-def _methods() -> None:
-    """Define the models of the methods that return a new set."""
-    for name in ("union", "intersection", "difference"):
-
-        def combine(self: Any, tx: Translator, *others: VariableTracker, name: str = name) -> VariableTracker:
-            return self._combine(tx, getattr(self.cls, name), *others)
-
-        setattr(SetVariable, "method_" + name, combine)
-
-
-_methods()
-
-
 class SetIterator(IteratorVariable):
-    """An iterator over a set. It raises RuntimeError, as CPython's does, if the set's size has changed."""
+    """An iterator over a set, which must not be mutated meanwhile."""
 
-    __slots__ = ("of", "order", "at", "recipe")
+    __slots__ = ("of", "order", "at", "mutated_at")
 
-    def __init__(self, of: SetVariable, order: list[Any]) -> None:
+    def __init__(self, of: SetVariable, order: list[Any], mutated_at: int) -> None:
         self.source = None
-        self.recipe = of.recipe
         self.of = of
         self.order = order
         self.at = 0
+        self.mutated_at = mutated_at
 
     def python_type(self) -> type:
         return type(iter(set()))
 
     def next(self, tx: Translator) -> VariableTracker:
-        if len(self.of.items) != len(self.order):
-            tx.raise_error(RuntimeError, "Set changed size during iteration")
+        if tx.effects.last(self.of) != self.mutated_at:
+            unsupported(ChangedDuringIteration(self.of.describe()))
         if self.at >= len(self.order):
             raise Exhausted
-        key = self.order[self.at]
-        if self.of.recipe is not self.recipe and self.of.order(tx) != self.order:
-            unsupported(ChangedDuringIteration(self.of.describe()))
         self.at += 1
-        return self.of.items[key].realize()
+        return self.of.items[self.order[self.at - 1]].realize()
 
     def reconstruct(self, cg: Codegen) -> None:
-        if self.of.recipe is not self.recipe:
+        if cg.attempt.effects.last(self.of) != self.mutated_at:
             raise NotConstant("an iterator over a set that was mutated since")
 
         def make() -> None:
@@ -526,11 +461,11 @@ class SetIterator(IteratorVariable):
 def set_of_constants(attempt: Attempt, value: Any) -> SetVariable:
     """The tracker of a set of constants that was computed while tracing."""
     items = {item: attempt.values.make(item) for item in value}
+    recipe = Recipe(None, (frozenset(value),))
     if type(value) is frozenset:
-        return SetVariable(items, frozenset, value, Recipe(None, (value,)))
+        return SetVariable(items, frozenset, value, recipe)
     table = set(value)
-    recipe = Recipe(set, (Recipe(None, (frozenset(value),)),))
-    return SetVariable(items, set, table if list(table) == list(value) else None, recipe)
+    return SetVariable(items, set, table if list(table) == list(value) else None, Recipe(set, (recipe,)))
 
 
 @wraps_type(set, frozenset)
