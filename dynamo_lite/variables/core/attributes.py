@@ -288,16 +288,13 @@ def _bind_property(tx: Translator, raw: property, name: str, obj: _Object, cls: 
     if obj is None:
         return class_attribute(tx, owner, name, raw)
     if raw.fget is None:
-        _refuse_property(tx, raw, name, cls, "getter", property.__get__)
+        _refuse_property(name, cls, "getter")
     return tx.call(_inner(tx, raw, name, owner, "fget"), [obj], {})
 
 
-def _refuse_property(tx: Translator, raw: property, name: str, cls: type, what: str, act: Any, *args: Any) -> NoReturn:
-    """Raise the AttributeError of a property without a getter or setter. By ``act`` first: CPython's message has the
-    name that the class statement gave the property."""
-    _guard_class_has(tx, cls, name, raw)
-    tx.fold(act, (raw, type(cls.__name__, (), {"__qualname__": cls.__qualname__})(), *args))
-    tx.raise_error(AttributeError, f"property {name!r} of {cls.__qualname__!r} object has no {what}")
+def _refuse_property(name: str, cls: type, what: str) -> NoReturn:
+    """Break the graph: CPython raises the AttributeError of a property without a getter or setter."""
+    unsupported(UnsupportedAttribute(f"an instance of {cls.__qualname__}", name, f"its property has no {what}"))
 
 
 @binds(types.MemberDescriptorType)
@@ -364,7 +361,7 @@ def object_setattr(tx: Translator, obj: VariableTracker, name: str, value: Varia
     if raw is not MISSING and is_data_descriptor(raw):
         if class_lookup(type(raw), "__set__") is _SET_PROPERTY:
             if raw.fset is None:
-                _refuse_property(tx, raw, name, cls, "setter", property.__set__, None)
+                _refuse_property(name, cls, "setter")
             tx.call(_inner(tx, raw, name, cls, "fset"), [obj, value], {})
             return
         if issubclass(type(raw), types.MemberDescriptorType):

@@ -78,18 +78,10 @@ class ConstantVariable(InvariantVariable):
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         found = tx.fold(getattr, (self.value, name))
         if callable(found) and not isinstance(found, type):
-            return ConstantMethod(self, name)
+            return tx.generic_getattr(self, name)
         if type(found) is tuple:  # the constant holds it: each read returns the same object
             return tx.attempt.values.wrap(found, tx.guards.const(found))
         return tx.make(found)
-
-    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        tx.fold(setattr, (self.value, name, None))  # raises: these types are immutable
-        super().setattr(tx, name, value)
-
-    def delattr(self, tx: Translator, name: str) -> None:
-        tx.fold(delattr, (self.value, name))
-        super().delattr(tx, name)
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name == "format" and type(self.value) is str and not all(map(tx.is_plain, [*args, *kwargs.values()])):
@@ -165,28 +157,6 @@ _IMPURE = frozenset(
     {"__init__", "__setattr__", "__delattr__", "__getattribute__", "__reduce_ex__", "__init_subclass__"}
     | {"__enter__", "__exit__"}
 )
-
-
-class ConstantMethod(VariableTracker):
-    """A bound method of a constant: ``", ".join``."""
-
-    __slots__ = ("receiver", "name")
-    receiver: VariableTracker
-
-    def __init__(self, receiver: ConstantVariable, name: str) -> None:
-        self.source = None
-        self.receiver = receiver
-        self.name = name
-
-    def python_type(self) -> type:
-        return type(getattr(self.receiver.value, self.name))
-
-    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        return self.receiver.call_method(tx, self.name, args, kwargs)
-
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.load(self.receiver)
-        cg.load_attr(self.name)
 
 
 class ConstantIterator(IteratorVariable):

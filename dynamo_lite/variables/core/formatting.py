@@ -25,11 +25,7 @@ from .protocols import Translator
 def plain_format(tx: Translator, value: VariableTracker, spec: VariableTracker) -> VariableTracker:
     """``object.__format__``."""
     if tx.truth(spec):
-        raw = tx.lookup(value.python_type(), "__format__")
-        if raw is not object.__format__:
-            unsupported(UnsupportedOperation("format()", value.describe()))
-        name = value.python_type().__name__
-        tx.raise_error(TypeError, f"unsupported format string passed to {name}.__format__")
+        unsupported(UnsupportedOperation("format() with a specification", value.describe()))
     return value.text(tx, "__str__")
 
 
@@ -37,15 +33,8 @@ def call_text_method(tx: Translator, method: VariableTracker, name: str, *args: 
     """Call a special method that user code defines for a text; it must return a string."""
     result = tx.call(method, list(args), {}).realize()
     if not issubclass(result.python_type(), str):
-        tx.raise_error(TypeError, _NOT_A_STRING[name].format(result.python_type().__name__))
+        unsupported(UnsupportedOperation(f"{name}()", "an object whose method returns no string"))
     return result
-
-
-_NOT_A_STRING = {
-    "__str__": "__str__ returned non-string (type {})",
-    "__repr__": "__repr__ returned non-string (type {})",
-    "__format__": "__format__ must return a str, not {}",
-}
 
 
 def call_class_text_method(tx: Translator, value: VariableTracker, name: str) -> VariableTracker | None:
@@ -58,7 +47,7 @@ def call_class_text_method(tx: Translator, value: VariableTracker, name: str) ->
 def has_user_text(tx: Translator, cls: type) -> bool:
     """Whether the texts of a class's instances come from user code (torch's and the standard library's doesn't
     count)."""
-    methods = [tx.lookup(cls, name) for name in _NOT_A_STRING]
+    methods = [tx.lookup(cls, name) for name in ("__str__", "__repr__", "__format__")]
     own = [each for each in methods if is_user_defined(each)]
     return not all(type(each) is types.FunctionType and is_library(each.__code__) for each in own)
 
