@@ -173,7 +173,7 @@ class Square(Shape):
         return "square"
 
 
-@program()
+@program(breaks=(0, 9))
 def read_only_property(x, n):
     try:
         Square(x).name = "other"

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import ChangedDuringIteration, UnsupportedMethod, UnsupportedValue
+from dynamo_lite.insight.break_reasons import UnsupportedMethod, UnsupportedValue
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     Args,
-    Exhausted,
-    IteratorVariable,
     Kwargs,
-    NotConstant,
     VariableTracker,
     unsupported,
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load, Translator
-from dynamo_lite.variables.polyfills.recreation import advance_iterator
 
-from .sequences import MutableSequence, SequenceVariable, wrap_items
+from .sequences import MutableSequence, SequenceVariable, UnmutatedIterator, wrap_items
 
 _NOT_MODELLED = frozenset({"__init__", "index", "insert", "remove", "rotate"})
 """Methods that lists have, too, and do otherwise."""
@@ -43,10 +38,10 @@ class DequeVariable(MutableSequence):
         unsupported(UnsupportedValue(self.describe(), "an operator can't take it as an argument"))
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        return DequeIterator(tx, self, iter)
+        return UnmutatedIterator(tx, self, self.items, iter)
 
     def reverse(self, tx: Translator) -> VariableTracker:
-        return DequeIterator(tx, self, reversed)
+        return UnmutatedIterator(tx, self, self.items[::-1], reversed)
 
     def _build(self, values: list[Any]) -> Any:
         return deque(values, self.maxlen)
@@ -126,40 +121,6 @@ class DequeVariable(MutableSequence):
 def _refill_deque(target: deque[Any], items: tuple[Any, ...]) -> None:
     target.clear()
     target.extend(items)
-
-
-class DequeIterator(IteratorVariable):
-    """``iter`` or ``reversed`` of a deque, which must not be mutated meanwhile. ``at``: how many items were taken."""
-
-    __slots__ = ("of", "function", "items", "at", "mutated_at")
-
-    def __init__(self, tx: Translator, of: DequeVariable, function: Callable[[Any], Iterator[Any]]) -> None:
-        self.source = None
-        self.of = of
-        self.function = function
-        self.items = [*function(of.items)]
-        self.at = 0
-        self.mutated_at = tx.effects.last(of)
-
-    def python_type(self) -> type:
-        return type(self.function(deque()))
-
-    def next(self, tx: Translator) -> VariableTracker:
-        if tx.effects.last(self.of) != self.mutated_at:
-            unsupported(ChangedDuringIteration(self.of.describe()))
-        if self.at >= len(self.items):
-            raise Exhausted
-        self.at += 1
-        return self.items[self.at - 1].realize()
-
-    def reconstruct(self, cg: Codegen) -> None:
-        if cg.attempt.effects.last(self.of) != self.mutated_at:
-            raise NotConstant("an iterator over a deque that was mutated since")
-
-        def make() -> None:
-            cg.call(self.function, [lambda: cg.load(self.of)])
-
-        cg.call(advance_iterator, [make, lambda: cg.load_const(self.at)])
 
 
 @wraps_type(deque)

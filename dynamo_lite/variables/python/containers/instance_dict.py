@@ -60,6 +60,9 @@ class InstanceDictVariable(VariableTracker):
     def iterate(self, tx: Translator) -> VariableTracker:
         return self.copied(tx).iterate(tx)
 
+    def length(self, tx: Translator) -> int:
+        return self.copied(tx).length(tx)
+
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name in ("items", "keys", "values", "copy"):
             return self.copied(tx).call_method(tx, name, args, kwargs)

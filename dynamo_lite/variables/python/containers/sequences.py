@@ -8,13 +8,14 @@ from typing import Any, NoReturn
 
 import torch
 
-from dynamo_lite.insight.break_reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import ChangedDuringIteration, UnsupportedOperation
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     ContainerVariable,
     Exhausted,
     IteratorVariable,
     LazyVariable,
+    NotConstant,
     VariableTracker,
     own_namespace,
     unsupported,
@@ -27,6 +28,7 @@ from dynamo_lite.variables.core.formatting import bracketed, call_class_text_met
 from dynamo_lite.variables.core.item_comparison import ItemComparison
 from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.polyfills.recreation import advance_iterator
 
 
 class SequenceVariable(ContainerVariable):
@@ -417,16 +419,6 @@ class MutableSequence(SequenceVariable):
         except IndexError:
             tx.raise_error(IndexError, "pop index out of range")
 
-    def _remove(self, tx: Translator, item: VariableTracker) -> bool:
-        """Remove the first equal item; False if there is none."""
-        comparison = ItemComparison(tx, self)
-        for at, each in enumerate(self.items):
-            if comparison.equal(each, item):
-                self._record_mutation(tx)
-                del self.items[at]
-                return True
-        return False
-
     def method_clear(self, tx: Translator) -> VariableTracker:
         self._record_mutation(tx)
         self.items.clear()
@@ -452,9 +444,13 @@ class ListVariable(MutableSequence):
         return bracketed(tx, self, "[]", lambda tx: ", ".join(reprs(tx, self.items)))
 
     def method_remove(self, tx: Translator, item: VariableTracker) -> VariableTracker:
-        if not self._remove(tx, item):
-            tx.raise_error(ValueError, "list.remove(x): x not in list")
-        return ConstantVariable(None)
+        comparison = ItemComparison(tx, self)
+        for at, each in enumerate(self.items):
+            if comparison.equal(each, item):
+                self._record_mutation(tx)
+                del self.items[at]
+                return ConstantVariable(None)
+        tx.raise_error(ValueError, "list.remove(x): x not in list")
 
     def method_sort(self, tx: Translator, *, key: Any = None, reverse: Any = None) -> VariableTracker:
         """As in CPython, the list is empty while it is sorted."""
@@ -597,6 +593,43 @@ class ReversedIterator(SequenceIterator):
             cg.call(_exhausted, [lambda: cg.load_const(reversed), lambda: cg.load_const(self.kind)])
         else:
             self._emit_from(cg, sequence, reversed)
+
+
+class UnmutatedIterator(IteratorVariable):
+    """``iter`` or ``reversed`` of a set or deque, which must not be mutated meanwhile. ``at``: how many items were
+    taken."""
+
+    __slots__ = ("of", "items", "function", "at", "mutated_at")
+
+    def __init__(
+        self, tx: Translator, of: VariableTracker, items: list[VariableTracker], function: Callable[[Any], Any]
+    ) -> None:
+        self.source = None
+        self.of = of
+        self.items = [*items]
+        self.function = function
+        self.at = 0
+        self.mutated_at = tx.effects.last(of)
+
+    def python_type(self) -> type:
+        return type(self.function(self.of.python_type()()))
+
+    def next(self, tx: Translator) -> VariableTracker:
+        if tx.effects.last(self.of) != self.mutated_at:
+            unsupported(ChangedDuringIteration(self.of.describe()))
+        if self.at >= len(self.items):
+            raise Exhausted
+        self.at += 1
+        return self.items[self.at - 1].realize()
+
+    def reconstruct(self, cg: Codegen) -> None:
+        if cg.attempt.effects.last(self.of) != self.mutated_at:
+            raise NotConstant("an iterator over a container that was mutated since")
+
+        def make() -> None:
+            cg.call(self.function, [lambda: cg.load(self.of)])
+
+        cg.call(advance_iterator, [make, lambda: cg.load_const(self.at)])
 
 
 def _exhausted(function: Callable[[Any], Iterator[Any]], kind: type) -> Iterator[Any]:

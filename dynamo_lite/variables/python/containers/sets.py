@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
-from dynamo_lite.insight.break_reasons import ChangedDuringIteration, UnknownSetOrder
+from dynamo_lite.insight.break_reasons import UnknownSetOrder
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     ContainerVariable,
-    Exhausted,
-    IteratorVariable,
     NotConstant,
     VariableTracker,
     unsupported,
@@ -25,9 +23,9 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import has_stable_hash, key_of
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.polyfills.recreation import advance_iterator
 
 from .mappings import DictVariable, DictViewVariable
+from .sequences import UnmutatedIterator
 
 
 class Items(NamedTuple):
@@ -233,7 +231,7 @@ class SetVariable(ContainerVariable):
         return self._lookup(tx, item) in self.items
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        return SetIterator(self, self.order(tx), tx.effects.last(self))
+        return UnmutatedIterator(tx, self, self.elements(tx), iter)
 
     def order(self, tx: Translator) -> list[Any]:
         """The keys in the order of iteration."""
@@ -423,39 +421,6 @@ _IN_PLACE = {
     "-": set.difference_update,
     "^": set.symmetric_difference_update,
 }
-
-
-class SetIterator(IteratorVariable):
-    """An iterator over a set, which must not be mutated meanwhile."""
-
-    __slots__ = ("of", "order", "at", "mutated_at")
-
-    def __init__(self, of: SetVariable, order: list[Any], mutated_at: int) -> None:
-        self.source = None
-        self.of = of
-        self.order = order
-        self.at = 0
-        self.mutated_at = mutated_at
-
-    def python_type(self) -> type:
-        return type(iter(set()))
-
-    def next(self, tx: Translator) -> VariableTracker:
-        if tx.effects.last(self.of) != self.mutated_at:
-            unsupported(ChangedDuringIteration(self.of.describe()))
-        if self.at >= len(self.order):
-            raise Exhausted
-        self.at += 1
-        return self.of.items[self.order[self.at - 1]].realize()
-
-    def reconstruct(self, cg: Codegen) -> None:
-        if cg.attempt.effects.last(self.of) != self.mutated_at:
-            raise NotConstant("an iterator over a set that was mutated since")
-
-        def make() -> None:
-            cg.call(iter, [lambda: cg.load(self.of)])
-
-        cg.call(advance_iterator, [make, lambda: cg.load_const(self.at)])
 
 
 def set_of_constants(attempt: Attempt, value: Any) -> SetVariable:
