@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dynamo_lite import _C
 from dynamo_lite.exc import Unsupported
@@ -18,65 +18,35 @@ from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, Observab
 from .guards import Guards
 from .source import Source
 
-
-class Tracked(Protocol):
-    """The tracker of an object that may be mutated."""
-
-    is_replayed_first: bool
-
-    @property
-    def source(self) -> Source | None: ...
-
-    def guard_deallocations(self) -> None: ...
-
-
-class State(Protocol):
-    """What a tracker records of its object at one moment."""
-
-    def is_current(self) -> bool:
-        """Whether the tracker still records the same."""
-        ...
-
-    def real_objects(self) -> Iterator[Any]:
-        """The pre-existing objects among the values that the object held."""
-        ...
-
-    def dropped(self) -> Iterator[Source]:
-        """The sources of the pre-existing objects that it held and doesn't hold any more."""
-        ...
-
-
-class Scope(Protocol):
-    """A namespace of globals, with the values written so far."""
-
-    namespace: dict[str, Any]
-    source: Source
-    writes: dict[str, Any]
+if TYPE_CHECKING:
+    from dynamo_lite.variables.core.base import VariableTracker
+    from dynamo_lite.variables.core.object_state import ObjectState
+    from dynamo_lite.variables.python.functions.function import GlobalScope
 
 
 class _Body:
     """A function that an operator runs, and the state of the objects outside it before they were mutated."""
 
-    def __init__(self, outside: set[Any]) -> None:
+    def __init__(self, outside: set[VariableTracker]) -> None:
         self.outside = outside
-        self.mutated: dict[Any, State] = {}
+        self.mutated: dict[VariableTracker, ObjectState] = {}
 
 
 class SideEffects:
     """The record of one attempt. ``state_of``: takes a snapshot of a tracker."""
 
-    def __init__(self, guards: Guards, state_of: Callable[[Any], State]) -> None:
+    def __init__(self, guards: Guards, state_of: Callable[[VariableTracker], ObjectState]) -> None:
         self._guards = guards
         self._state_of = state_of
-        self._mutated: dict[Any, State | None] = {}
+        self._mutated: dict[VariableTracker, ObjectState | None] = {}
         """Mutated trackers in the order of their first mutation -> their state before it; None: replay in any case."""
-        self._globals: dict[tuple[Scope, str], Any] = {}
+        self._globals: dict[tuple[GlobalScope, str], VariableTracker | None] = {}
         self._notes: list[Any] = []
         self.count = 0
         """How many effects there were so far, on objects created during tracing too."""
-        self._last: dict[Any, int] = {}
+        self._last: dict[VariableTracker | tuple[GlobalScope, str], int] = {}
         """Tracker, or scope and name -> the count at its last effect."""
-        self._fixed: set[Any] = set()
+        self._fixed: set[VariableTracker] = set()
         """Trackers of objects that the graph reads as they were before it."""
         self._bodies: list[_Body] = []
 
@@ -91,7 +61,7 @@ class SideEffects:
     def empty(self) -> bool:
         return not self._mutated and not self._globals
 
-    def mutate(self, tracker: Tracked) -> None:
+    def mutate(self, tracker: VariableTracker) -> None:
         """Record that the program is about to mutate an object. Guard that no other source in use reaches it."""
         self.count += 1
         self._last[tracker] = self.count
@@ -104,7 +74,7 @@ class SideEffects:
             self._mutated[tracker] = self._checked_state(tracker)
             self._guards.distinct(tracker.source)
 
-    def fix(self, trackers: Iterable[Tracked]) -> None:
+    def fix(self, trackers: Iterable[VariableTracker]) -> None:
         """Forbid effects on objects that the graph reads, since those are replayed after it."""
         self._fixed.update(trackers)
         if not self._fixed.isdisjoint(self._mutated):
@@ -120,7 +90,7 @@ class SideEffects:
             if _C.is_seen_to_die(value):
                 raise Unsupported(ObservableDeallocation(type(value).__name__))
 
-    def _checked_state(self, tracker: Any) -> State:
+    def _checked_state(self, tracker: VariableTracker) -> ObjectState:
         """The state before a mutation, which may drop each object in it."""
         state = self._state_of(tracker)
         self.check_deallocation(state.real_objects())
@@ -133,11 +103,11 @@ class SideEffects:
             for source in () if before is None else before.dropped():
                 source.check("dies_unseen")
 
-    def last(self, tracker: Any) -> int:
+    def last(self, tracker: VariableTracker) -> int:
         """The count at the last effect on a tracker; 0 if there was none."""
         return self._last.get(tracker, 0)
 
-    def restate(self, tracker: Any) -> None:
+    def restate(self, tracker: VariableTracker) -> None:
         """Renew the state before the mutation: reading the object has shown more of it since."""
         if self._mutated.get(tracker) is not None:
             self._mutated[tracker] = self._checked_state(tracker)
@@ -148,20 +118,20 @@ class SideEffects:
         return bool(self._bodies)
 
     @property
-    def written(self) -> Iterable[Any]:
+    def written(self) -> Iterable[VariableTracker]:
         """The trackers that were mutated."""
         return self._mutated
 
-    def wrote_global(self, namespace: Any) -> bool:
+    def wrote_global(self, namespace: dict[str, Any]) -> bool:
         """Whether a dict of globals was written to."""
         return any(scope.namespace is namespace for scope, _ in self._globals)
 
-    def changed(self, source: Any) -> bool:
+    def changed(self, source: Source) -> bool:
         """Whether the object at a source was mutated."""
         return any(tracker.source is source for tracker in self._mutated)
 
     @contextlib.contextmanager
-    def forbidden(self, outside: set[Any]) -> Iterator[None]:
+    def forbidden(self, outside: set[VariableTracker]) -> Iterator[None]:
         """While a function that an operator runs is traced: break the graph if it mutates objects that have a source or
         are ``outside``, unless it restores them."""
         body = _Body(outside)
@@ -176,7 +146,7 @@ class SideEffects:
     def _refuse(self, effect: str) -> NoReturn:
         raise Unsupported(EffectInOperatorFunction(effect))
 
-    def decorate(self, tracker: Any) -> None:
+    def decorate(self, tracker: VariableTracker) -> None:
         """Record that attributes are set on an object. If the graph creates it, it must be a result of the graph."""
         if self._bodies:
             self._refuse("it sets attributes of a tensor")
@@ -193,7 +163,7 @@ class SideEffects:
         """The other events to replay."""
         return self._notes
 
-    def write_global(self, scope: Scope, name: str, value: Any) -> None:
+    def write_global(self, scope: GlobalScope, name: str, value: VariableTracker | None) -> None:
         """Record the store of a global; None deletes it."""
         self.count += 1
         if self._bodies:
@@ -206,12 +176,12 @@ class SideEffects:
         self._globals[scope, name] = value
 
     @property
-    def changed_trackers(self) -> list[Any]:
+    def changed_trackers(self) -> list[VariableTracker]:
         """The trackers whose state differs from before, in the order in which they are replayed."""
         rows = sorted(self._mutated.items(), key=lambda pair: not pair[0].is_replayed_first)
         return [tracker for tracker, before in rows if before is None or not before.is_current()]
 
     @property
-    def written_globals(self) -> Mapping[tuple[Scope, str], Any]:
+    def written_globals(self) -> Mapping[tuple[GlobalScope, str], VariableTracker | None]:
         """Scope and name -> the value that was stored last; None: the global was deleted."""
         return self._globals

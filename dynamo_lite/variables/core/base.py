@@ -486,6 +486,10 @@ class VariableTracker:
     def fill_instance(self, cg: Codegen, base: type) -> None:
         """Such an instance is on the stack: emit code that adds the items which `new_instance` didn't, and leave it."""
 
+    def replay(self, cg: Codegen) -> None:
+        """For a mutated object that existed before the call: emit the writes that leave it as it is by now."""
+        raise NotImplementedError(type(self).__name__)
+
     def guard_deallocations(self) -> None:
         """For a mutated object: guard that user code can't observe the deallocation of a value that was overwritten
         without having been read."""
