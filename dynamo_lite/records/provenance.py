@@ -8,11 +8,20 @@ autograd's graph.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
+from torch.autograd.graph import Node
 
 from .replaced_data import history
+
+if TYPE_CHECKING:
+    from dynamo_lite.variables.core.base import VariableTracker
+    from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
+    from dynamo_lite.variables.torch.autograd.function import KeptOnCtx
+    from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
+
+_Kind = TypeVar("_Kind")
 
 
 class Provenance:
@@ -20,13 +29,13 @@ class Provenance:
 
     def __init__(self) -> None:
         self.step = 0
-        self._created: dict[Any, int] = {}
-        self._generators: dict[Any, int] = {}
-        self._leaves: dict[Any, int] = {}
-        self._raised: dict[Any, int] = {}
-        self._recorded: dict[Any, int] = {}
-        self._freed: dict[Any, int] = {}
-        self.kept_on_ctx: list[Any] = []
+        self._created: dict[VariableTracker, int] = {}
+        self._generators: dict[GeneratorVariable, int] = {}
+        self._leaves: dict[TensorVariable, int] = {}
+        self._raised: dict[VariableTracker, int] = {}
+        self._recorded: dict[Node, int] = {}
+        self._freed: dict[Node, int] = {}
+        self.kept_on_ctx: list[KeptOnCtx] = []
         """Mutable objects, created during tracing, that a traced backward reads through ``ctx``."""
 
     def close(self) -> None:
@@ -34,80 +43,80 @@ class Provenance:
             each.clear()
         self.kept_on_ctx.clear()
 
-    def step_of(self, value: Any) -> int:
+    def step_of(self, value: VariableTracker) -> int:
         """The step at which CPython must create a value; 0 if none is recorded."""
-        ledgers = (self._generators, self._leaves, self._created, self._raised)
+        ledgers: tuple[dict[Any, int], ...] = (self._generators, self._leaves, self._created, self._raised)
         return next((steps[value] for steps in ledgers if value in steps), 0)
 
     # -- values --------------------------------------------------------------------------------------------------------
 
-    def created(self, value: Any, step: int | None = None) -> None:
+    def created(self, value: VariableTracker, step: int | None = None) -> None:
         """Record that a value is created at a step, by default the current one."""
         self._created[value] = self.step if step is None else step
 
-    def created_with(self, value: Any, other: Any) -> None:
+    def created_with(self, value: VariableTracker, other: VariableTracker) -> None:
         """Record that a value is created with another one."""
         self._created[value] = self._created[other]
 
-    def shared(self, value: Any) -> None:
+    def shared(self, value: VariableTracker) -> None:
         """Record that an existing value starts to share its memory at this step, unless it is recorded already."""
         self._created.setdefault(value, self.step)
 
-    def is_created(self, value: Any) -> bool:
+    def is_created(self, value: object) -> bool:
         return value in self._created
 
-    def discard(self, value: Any) -> bool:
+    def discard(self, value: VariableTracker) -> bool:
         """Forget a value that the program no longer uses. Whether it was created during tracing."""
         return self._created.pop(value, None) is not None
 
-    def all_of(self, kind: type) -> list[Any]:
+    def all_of(self, kind: type[_Kind]) -> list[_Kind]:
         """The values of a kind, in order of creation."""
         return [each for each in self._created if isinstance(each, kind)]
 
     # -- generators ----------------------------------------------------------------------------------------------------
 
-    def created_generator(self, generator: Any) -> None:
+    def created_generator(self, generator: GeneratorVariable) -> None:
         self._generators[generator] = self.step
 
     @property
-    def generators(self) -> Iterable[Any]:
+    def generators(self) -> Iterable[GeneratorVariable]:
         """The generators that were created during tracing."""
         return self._generators
 
     # -- leaves --------------------------------------------------------------------------------------------------------
 
-    def created_leaf(self, tensor: Any) -> None:
+    def created_leaf(self, tensor: TensorVariable) -> None:
         """Record that a tensor which was created during tracing starts to require gradients."""
         self._leaves[tensor] = self.step
 
-    def is_created_leaf(self, tensor: Any) -> bool:
+    def is_created_leaf(self, tensor: object) -> bool:
         return tensor in self._leaves
 
     @property
-    def first_leaf(self) -> Any:
+    def first_leaf(self) -> TensorVariable | None:
         """The first leaf created during tracing; None if there is none."""
         return next(iter(self._leaves), None)
 
     # -- exceptions ----------------------------------------------------------------------------------------------------
 
-    def raised(self, error: Any, step: int) -> None:
+    def raised(self, error: VariableTracker, step: int) -> None:
         """Record that the program raises an exception, unless it was raised before."""
         self._raised.setdefault(error, step)
 
-    def raised_at(self, error: Any, otherwise: int) -> int:
+    def raised_at(self, error: VariableTracker, otherwise: int) -> int:
         """The step that raised an exception first."""
         return self._raised.get(error, otherwise)
 
-    def was_raised(self, error: Any) -> bool:
+    def was_raised(self, error: VariableTracker) -> bool:
         return error in self._raised
 
     # -- autograd's graph ----------------------------------------------------------------------------------------------
 
-    def recorded(self, node: Any) -> None:
+    def recorded(self, node: Node) -> None:
         """Record that the current step adds a node to autograd's graph."""
         self._recorded[node] = self.step
 
-    def freed(self, nodes: Iterable[Any]) -> None:
+    def freed(self, nodes: Iterable[Node]) -> None:
         """Record that the current step frees nodes of autograd's graph."""
         self._freed.update(dict.fromkeys(nodes, self.step))
 
@@ -119,7 +128,7 @@ class Provenance:
 
     def first_unrelated_step(self, tensors: Iterable[torch.Tensor]) -> int | None:
         """The first step whose results share no history with the earlier ones; None if all these tensors share one."""
-        groups: list[set[Any]] = []
+        groups: list[set[Node]] = []
         for tensor in tensors:
             mine = {node for node in history([tensor]) if node in self._recorded}
             shared = [group for group in groups if not group.isdisjoint(mine)]

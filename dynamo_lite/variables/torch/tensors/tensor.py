@@ -508,7 +508,7 @@ def _tensor_result(tx: Translator, node: torch.fx.Node, fake: torch.Tensor) -> V
     cls = torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
     created = TensorVariable(node, fake, cls)
     tx.attempt.values.fakes[id(fake)] = created
-    if tx.attempt.frees_at_once and fake.requires_grad:
+    if tx.attempt.frees_at_once and fake.grad_fn is not None:
         tx.attempt.provenance.recorded(fake.grad_fn)
     is_leaf = fake.requires_grad and fake.is_leaf  # ``torch.zeros(3, requires_grad=True)``
     if is_leaf and cls is torch.Tensor and _inherits_requires_grad(node):
