@@ -22,7 +22,7 @@ from .python.objects import (
     weak_proxy,
     weak_reference,
 )
-from .torch.autograd import created_leaves, gradients, leaf_attributes, nodes, tensor_hooks
+from .torch.autograd import created_leaves, gradients, leaf_attributes, tensor_hooks
 from .torch.autograd import function as autograd_function
 from .torch.contexts import torch_contexts
 from .torch.functions import (

@@ -12,14 +12,13 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedOperation,
 )
 from dynamo_lite.records.source import Source
-from dynamo_lite.runtime.graph_functions import count_write
 from dynamo_lite.runtime.shared_memory import memory_of
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.torch.tensors.fake_computation import compute
 from dynamo_lite.variables.torch.tensors.services import become_created_leaf
-from dynamo_lite.variables.torch.tensors.tensor import ATTRIBUTES, METHODS, SETTERS, TensorVariable, record
+from dynamo_lite.variables.torch.tensors.tensor import ATTRIBUTES, METHODS, SETTERS, TensorVariable
 
 from .created_leaves import created_aliases, try_replace_data
 
@@ -57,22 +56,6 @@ def _set_data(tx: Translator, tensor: TensorVariable, value: VariableTracker) ->
     is_leaf = tensor in tx.attempt.before_graph.created or _is_existing_leaf(tx, tensor)
     if not is_leaf or not isinstance(value, TensorVariable) or not try_replace_data(tx, tensor, value, tensor.cls):
         unsupported(DataReplaced(tensor.describe(), "it is no leaf, or other tensors share the new data"))
-
-
-def _set_(tx: Translator, tensor: TensorVariable, *args: VariableTracker) -> VariableTracker:
-    """``tensor.set_(other)``: replaces ``.data`` and counts as a mutation."""
-    other = args[0] if len(args) == 1 else None
-    is_dispatched = any(isinstance(each, TensorVariable) and each.has_torch_function for each in (tensor, other))
-    if not isinstance(other, TensorVariable) or tx.graph.bodies or is_dispatched:
-        unsupported(TensorObjectMethod("set_"))
-    fakes = tensor.fake, other.fake
-    is_tracked = torch.is_grad_enabled() and any(each.requires_grad for each in fakes)
-    if is_tracked or any(each.is_inference() for each in fakes):
-        unsupported(UnsupportedAttribute(tensor.describe(), "set_", "autograd tracks it"))
-    if fakes[0].dtype is not fakes[1].dtype or fakes[0].device != fakes[1].device or fakes[0]._is_view():
-        unsupported(UnsupportedAttribute(tensor.describe(), "set_", f"{other.describe()} does not fit"))
-    _set_data(tx, tensor, other)
-    return record(tx, "call_function", count_write, [tensor], {})
 
 
 def _is_data_of(tx: Translator, tensor: TensorVariable, value: TensorVariable) -> bool:
@@ -179,6 +162,12 @@ def _is_leaf(tx: Translator, tensor: TensorVariable) -> VariableTracker:
     return tx.attempt.values.wrap(tensor.value.is_leaf, tensor.source.child("c_attr", "is_leaf"))
 
 
-ATTRIBUTES |= {"grad": _grad, "is_leaf": _is_leaf}
+def _grad_fn(tx: Translator, tensor: TensorVariable) -> VariableTracker:
+    if tensor.getattr(tx, "is_leaf").as_constant():
+        return ConstantVariable(None)
+    unsupported(UnsupportedAttribute(tensor.describe(), "grad_fn", "a compiled graph has other nodes"))
+
+
+ATTRIBUTES |= {"grad": _grad, "is_leaf": _is_leaf, "grad_fn": _grad_fn}
 SETTERS |= {"grad": _set_grad, "requires_grad": _set_requires_grad, "data": _set_data}
-METHODS |= {"requires_grad_": _requires_grad_, "detach_": _detach_, "set_": _set_}
+METHODS |= {"requires_grad_": _requires_grad_, "detach_": _detach_}

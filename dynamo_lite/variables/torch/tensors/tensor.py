@@ -83,7 +83,7 @@ _LONGEST_LIST = 1024
 
 UNTRACED_METHODS = frozenset(
     {"resize_", "resize_as_", "t_", "transpose_", "squeeze_", "unsqueeze_", "swapdims_", "swapaxes_"}
-    | {"as_strided_", "rename_", "share_memory_", "retain_grad"}
+    | {"as_strided_", "rename_", "share_memory_", "retain_grad", "set_"}
     | {"backward", "untyped_storage", "storage", "data_ptr", "apply_", "map_"}
     | {"__reduce_ex__", "__deepcopy__", "__setstate__", "names", "storage_offset_", "__dlpack__", "module_load"}
     | {"pin_memory", "to_sparse", "refine_names", "align_to", "unflatten_names"}
