@@ -27,7 +27,6 @@ class CudaGraphs:
     operator synchronises. Other graphs run as with ``aot_eager``; the log ``torch._inductor.cudagraphs`` says why."""
 
     __name__ = "cudagraphs"
-    carries_integers = False
     frees_at_once = True
 
     def __call__(self, gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:

@@ -29,7 +29,6 @@ class Inductor:
 
     patches: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     __name__ = "inductor"
-    carries_integers = False
     frees_at_once = True
 
     def __call__(

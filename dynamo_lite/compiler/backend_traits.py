@@ -29,8 +29,6 @@ class BackendTraits:
     """Graphs may have wrapper subclasses: the backend hasn't failed on one that has."""
     arguments_only: bool = False
     """Only tensors among the arguments may have symbolic sizes."""
-    integers_in_loops: bool = True
-    """Loops in a graph may carry integers."""
     frees_at_once: bool = False
     """A backward frees all that the graph saved for backwards."""
     records_graphs: Callable[[], bool] = _never
@@ -40,7 +38,6 @@ class BackendTraits:
     def of(cls, backend: Backend) -> BackendTraits:
         """As the backend says by attributes."""
         return cls(
-            integers_in_loops=getattr(backend, "carries_integers", True),
             frees_at_once=getattr(backend, "frees_at_once", False),
             records_graphs=getattr(backend, "records_graphs", _never),
         )

@@ -20,7 +20,6 @@ def begin(request: Request, facts: RestartFacts) -> RootTranslator:
     request.shapes.specializes_all = facts.numbers.all
     attempt = Attempt(view.globals, view.builtins, request.shapes, request.precomputed, facts)
     attempt.takes_wrappers = traits.wrappers
-    attempt.carries_integers = traits.integers_in_loops
     attempt.frees_at_once = traits.frees_at_once
     attempt.begins_in_block = raising_code(view.code) is not None
     request.prepare(attempt)

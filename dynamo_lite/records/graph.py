@@ -420,35 +420,24 @@ class GraphBuilder:
             NoProgram: the expression has a function that a graph can't compute.
         """
         expression = number.node.expr
-        inside = any(not expression.free_symbols.isdisjoint(body.numbers) for body in self.bodies)
-        graph, numbers = (self.bodies[-1].graph, self.bodies[-1].numbers) if inside else (self.graph, self._numbers)
-        found = numbers.get(expression)
+        found = self._numbers.get(expression)
         if found is None:
             stack: list[Any] = []
             for step in compile_expression(expression, lambda symbol: ("node", self._symbol(symbol)), False):
                 if isinstance(step, Operation):
                     operands = tuple(stack[-step.operands :])
-                    if inside:
-                        operands = torch.fx.node.map_arg(operands, self._here)
-                    stack[-step.operands :] = [graph.call_function(step.function, operands)]
+                    stack[-step.operands :] = [self.graph.call_function(step.function, operands)]
                 else:
                     stack.append(step[1])
             (found,) = stack
             found.meta["example_value"] = number
-            numbers[expression] = found
+            self._numbers[expression] = found
         return found
-
-    def body_integer_input(self) -> torch.SymInt:
-        """A symbolic integer that is an argument of the innermost body."""
-        number = self.symbols.unbacked_int()
-        self.bodies[-1].numbers[number.node.expr] = self.bodies[-1].placeholder(number)
-        return number
 
     def _symbol(self, symbol: Any) -> torch.fx.Node:
         """The node for a symbol: an input of its own, or a size, stride or offset of an input."""
-        for numbers in (self._numbers, *(body.numbers for body in self.bodies)):
-            if symbol in numbers:
-                return numbers[symbol]
+        if symbol in self._numbers:
+            return self._numbers[symbol]
         if symbol in self._results:
             found = self._numbers[symbol] = self._within(*self._results[symbol])
             return found

@@ -17,8 +17,6 @@ class Body:
         self.graph = torch.fx.Graph()
         self.lifted: dict[torch.fx.Node, torch.fx.Node] = {}
         """Node of an enclosing graph -> the placeholder for it here."""
-        self.numbers: dict[Any, torch.fx.Node] = {}
-        """Expression over symbols that exist only inside -> the node that computes it."""
         self.initial_grad_mode = self.grad_mode = grad_mode
         self.transform = ""
         """The transform of torch.func that runs it, if one does."""

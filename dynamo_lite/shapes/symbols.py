@@ -194,8 +194,9 @@ class Symbols:
 
     def random_int(self, formula: Formula) -> torch.SymInt:
         """An unbacked int for a random integer, or one that is computed from random numbers."""
-        found = self._without_origin(self.env.create_unbacked_symint())
+        found = self.env.create_unbacked_symint()
         symbol = found.node.expr
+        self.env.pending_fresh_unbacked_symbols.remove(symbol)  # the next operator isn't its origin
         low, high = (end if math.isfinite(end) else math.copysign(LARGE, end) for end in formula.bounds)
         self.env.constrain_symbol_range(symbol, compiler_min=int(low), compiler_max=int(high))
         self.places[symbol] = ComputedInt(formula)
@@ -203,17 +204,6 @@ class Symbols:
         self._random_ints[symbol] = found
         self.of_data.add(symbol)
         return found
-
-    def unbacked_int(self) -> torch.SymInt:
-        """An unbacked int for an integer that a higher-order operator passes to its function."""
-        found = self._without_origin(self.env.create_unbacked_symint())
-        self.of_data.add(found.node.expr)
-        return found
-
-    def _without_origin(self, number: torch.SymInt) -> torch.SymInt:
-        """Register a new unbacked int as known, so that the next operator isn't taken for its origin."""
-        self.env.pending_fresh_unbacked_symbols.remove(number.node.expr)
-        return number
 
     def formula_of_random_int(self, expression: Expression) -> Formula | None:
         """The formula of a symbol that `random_int` created; None for other expressions."""

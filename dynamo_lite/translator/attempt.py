@@ -52,8 +52,6 @@ class Attempt:
     """Whether the backend accepts wrapper subclasses."""
     has_wrappers = False
     """Whether the graph has wrapper subclasses."""
-    carries_integers = True
-    """Whether the backend accepts loops that carry integers."""
     begins_in_block = False
     """Whether the frame resumes inside a ``try`` or ``with``, so that errors of the graph are raised in that block."""
     frees_at_once = False

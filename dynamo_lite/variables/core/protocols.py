@@ -258,7 +258,6 @@ class Attempt(Protocol):
     reprs: list[VariableTracker]
     takes_wrappers: bool
     has_wrappers: bool
-    carries_integers: bool
     begins_in_block: bool
     frees_at_once: bool
     restart_facts: RestartFacts

@@ -116,7 +116,6 @@ AROUND = {
     "checkpoint": lambda x: checkpoint(both, x, use_reentrant=False),
     "cond": lambda x: torch.cond(x.sum() > 0, both, lambda a: a * 2, (x,)),
     "while_loop": lambda x: torch.while_loop(lambda i, a: i < 2, lambda i, a: (i + 1, both(a)), (torch.tensor(0), x)),
-    "map": lambda x: torch._higher_order_ops.map(both, x),
 }
 
 

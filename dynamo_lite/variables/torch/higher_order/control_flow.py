@@ -1,4 +1,4 @@
-"""Control flow operators: ``torch.cond``, ``while_loop``, ``map`` and ``scan``.
+"""Control flow operators: ``torch.cond``, ``while_loop`` and ``scan``.
 
 Their Python code, which flattens the arguments, is inlined; the operator that it calls takes traced functions. In
 eager, torch compiles these functions and raises where it can't. So a call that torch refuses breaks the graph.
@@ -13,7 +13,6 @@ from typing import Any, NoReturn
 import torch
 from torch._higher_order_ops import utils as torch_operators
 from torch._higher_order_ops.cond import cond_op
-from torch._higher_order_ops.map import map_impl
 from torch._higher_order_ops.scan import scan_op
 from torch._higher_order_ops.while_loop import while_loop_op
 
@@ -23,7 +22,6 @@ from dynamo_lite.runtime.shared_memory import memory_of
 from dynamo_lite.variables.core.base import Args, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.core.structures import map_structure, structure_leaves
 from dynamo_lite.variables.python.containers.sequences import SequenceVariable, TupleVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
@@ -33,7 +31,6 @@ from .bodies import (
     NodesVariable,
     all_tensors,
     body_parameters,
-    mapped_element,
     same_structure,
     tensor_leaves,
     trace_body,
@@ -97,6 +94,11 @@ for _each in (torch.cond, torch.while_loop):
     _inline_whole(_each)
 
 
+@models(torch._higher_order_ops.map)
+def _map(tx: Translator, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    _refuse("torch._higher_order_ops.map()", "it is a prototype, which torch compiles itself")
+
+
 @models(type(cond_op).__call__)
 def _cond(
     tx: Translator,
@@ -135,66 +137,30 @@ def _while_loop(
 ) -> VariableTracker:
     name = "torch.while_loop()"
     carried = [each.realize() for each in carried_inputs.elements(tx)]
-    if not all(map(_is_carried, carried)) or additional_inputs.elements(tx):
-        _refuse(name, "it carries values that are neither tensors nor integers")
-    if not tx.attempt.carries_integers and not all(isinstance(each, TensorVariable) for each in carried):
-        _refuse(name, "it carries integers, which the backend doesn't take")
+    tensors = [each for each in carried if isinstance(each, TensorVariable)]
+    if len(tensors) < len(carried) or additional_inputs.elements(tx):
+        _refuse(name, "it carries values that are no tensors")
 
     def trace(function: VariableTracker) -> BodyVariable:
         def run() -> VariableTracker:
-            return tx.call(function, [_iteration_value(tx, each) for each in carried], {})
+            return tx.call(function, [*body_parameters(tx, [each.fake.clone() for each in tensors])], {})
 
-        return trace_body(tx, run, [function], lambda output: list(structure_leaves(output)))
+        return trace_body(tx, run, [function])
 
     condition, body = trace(cond_fn), trace(body_fn)
-    results = list(structure_leaves(body.output))
-    if not _is_truth(condition.output) or len(results) != len(carried) or not all(map(_is_carried, results)):
-        _refuse(name, "its functions must return a truth value, and new values of what it carries")
+    returns_tensors = all_tensors(body.output) and len(tensor_leaves(body.output)) == len(carried)
+    if not _is_truth(condition.output) or not returns_tensors:
+        _refuse(name, "its functions must return a truth value, and new tensors for those that it carries")
     for each in (condition, body):
         _check_body(name, each, carried=carried)
     tx.graph.reads_inside = True
     shared, picks = _shared_operands([condition, body])
     arguments = [condition, body, *picks, TupleVariable(carried), shared]
-    final = record(tx, "call_function", graph_functions.while_loop, arguments, {})
-    leaves = structure_leaves(final)
-    return map_structure(tx, body.output, lambda _: next(leaves))
-
-
-def _is_carried(value: VariableTracker) -> bool:
-    return isinstance(value, TensorVariable) or value.python_type() is int
-
-
-def _iteration_value(tx: Translator, carried: VariableTracker) -> VariableTracker:
-    """A carried value as the loop's functions get it in any iteration: integers are unknown."""
-    if isinstance(carried, TensorVariable):
-        return body_parameters(tx, [carried.fake.clone()])[0]
-    return tx.make(tx.graph.body_integer_input())
+    return with_results(tx, body.output, record(tx, "call_function", graph_functions.while_loop, arguments, {}))
 
 
 def _is_truth(value: VariableTracker) -> bool:
-    if isinstance(value, TensorVariable):
-        return value.fake.dtype is torch.bool and value.fake.ndim == 0
-    return value.is_symbolic and value.python_type() is bool
-
-
-@models(type(map_impl).__call__)
-def _map(
-    tx: Translator, _: VariableTracker, function: VariableTracker, xs: VariableTracker, pos_args: VariableTracker
-) -> VariableTracker:
-    name = "torch._higher_order_ops.map()"
-    mapped, others = ([each.realize() for each in some.elements(tx)] for some in (xs, pos_args))
-
-    def run() -> VariableTracker:
-        elements = body_parameters(tx, [mapped_element(each.as_fx()[1], 0) for each in mapped])
-        return tx.call(function, [*elements, *others], {})
-
-    body = trace_body(tx, run, [function, *others])
-    if not all_tensors(body.output) and not tx.is_none(body.output):
-        _refuse(name, "its function returns values that are no tensors")
-    _check_body(name, body)
-    tx.graph.reads_inside = True
-    arguments = [body, xs, NodesVariable(body.lifted)]
-    return with_results(tx, body.output, record(tx, "call_function", map_impl, arguments, {}))
+    return isinstance(value, TensorVariable) and value.fake.dtype is torch.bool and value.fake.ndim == 0
 
 
 @models(type(scan_op).__call__)
