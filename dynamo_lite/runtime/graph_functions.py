@@ -15,7 +15,6 @@ from typing import Any, cast
 import torch
 import torch.fx
 from torch.autograd.function import once_differentiable
-from torch.autograd.graph import increment_version
 from torch.autograd.profiler import record_function
 from torch.nn import attention
 from torch.utils import _pytree as pytree
@@ -117,12 +116,6 @@ def fill(leaf: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
         return leaf.detach()
 
 
-def count_write(tensor: torch.Tensor) -> torch.Tensor:
-    """Increment a tensor's version counter; return the tensor."""
-    increment_version(tensor)
-    return tensor
-
-
 def enter_sdpa_kernel(backends: Sequence[int], set_priority: bool) -> Any:
     """Enter ``torch.nn.attention.sdpa_kernel``. Returns the argument of `exit_sdpa_kernel`."""
     previous = attention._cur_sdpa_kernel_backends(with_priority=set_priority)
@@ -219,7 +212,7 @@ class TracedFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, bodies: Sequence[Body], extras: Tensors, facts: Any, *inputs: torch.Tensor) -> Any:
-        count, non_differentiable, dirty, kept, materializes, ways = facts
+        count, non_differentiable, kept, materializes, ways = facts
         results = bodies[0](*inputs, *extras)
         outputs = results[:count]
         _prepare(ctx, bodies[1:], count, materializes, ways)
@@ -227,7 +220,6 @@ class TracedFunction(torch.autograd.Function):
         ctx.kept = [None if saved else sources[place][index] for place, index, saved in kept]
         ctx.save_for_backward(*(sources[place][index] for place, index, saved in kept if saved))
         ctx.mark_non_differentiable(*(outputs[index] for index in non_differentiable))
-        ctx.mark_dirty(*(inputs[index] for index in dirty))
         return outputs
 
     @staticmethod
@@ -241,37 +233,6 @@ class OnceTracedFunction(TracedFunction):
     """A `TracedFunction` whose backward is ``once_differentiable``."""
 
     backward = staticmethod(once_differentiable(TracedFunction.backward))  # type: ignore[assignment]
-
-
-class TransformedFunction(torch.autograd.Function):
-    """A `TracedFunction` under ``torch.func`` transforms: all that the backward reads is an input or output, as the
-    transforms require."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(bodies: Sequence[Body], facts: Any, *tensors: torch.Tensor) -> Any:
-        return bodies[0](*tensors)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        (_, *backwards), (ctx.count, non_differentiable, _, kept, materializes, ways, given), *tensors = inputs
-        ctx.given = len(tensors)
-        _prepare(ctx, backwards, ctx.count, materializes, ways)
-        sources = {"inputs": tensors[:given], "extras": tensors[given:], "results": output}
-        ctx.save_for_backward(*(sources[place][index] for place, index, _ in kept))
-        ctx.mark_non_differentiable(*(output[index] for index in non_differentiable), *output[ctx.count :])
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        found = _pull(ctx, gradients[: ctx.count], ctx.saved_tensors)
-        return (None, None, *found, *[None] * (ctx.given - len(found)))
-
-
-class OnceTransformedFunction(TransformedFunction):
-    """A `TransformedFunction` whose backward is ``once_differentiable``."""
-
-    backward = staticmethod(once_differentiable(TransformedFunction.backward))  # type: ignore[assignment]
 
 
 @functools.cache
@@ -289,18 +250,14 @@ def autograd_function(
     Args:
         name: of the class.
         bodies: the forward, then backwards.
-        facts: (number of outputs; indices of non-differentiable outputs; indices of mutated inputs; values of the
-            forward that the backwards read, as ("inputs", "extras" or "results", index, whether it was saved with
+        facts: (number of outputs; indices of non-differentiable outputs; values of the forward that the
+            backwards read, as ("inputs", "extras" or "results", index, whether it was saved with
             ``save_for_backward``); whether missing gradients are materialized as zeros; a tuple for each backward).
             That tuple: ((whether grad mode is on, for each output whether it has a gradient), indices into the values
             that it reads, for each input the index of its gradient among the body's results or -1, an exception that
             it raises instead as (name, *arguments)).
         once: whether the backward is ``once_differentiable``.
     """
-    if torch._C._are_functorch_transforms_active():
-        transformed = OnceTransformedFunction if once else TransformedFunction
-        results: Tensors = _named(transformed, name).apply(tuple(bodies), (*facts, len(inputs)), *inputs, *extras)
-        return results[: facts[0]]
     kind = OnceTracedFunction if once else TracedFunction
     outputs: Tensors = _named(kind, name).apply(tuple(bodies), tuple(extras), facts, *inputs)
     return outputs

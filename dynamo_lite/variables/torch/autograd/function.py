@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import torch
-from torch.autograd import forward_ad
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 from dynamo_lite.exc import Unsupported
@@ -20,7 +19,6 @@ from dynamo_lite.insight.break_reasons import AutogradFunction, UnsupportedAttri
 from dynamo_lite.records.restart import FunctionsUntraced, Restart
 from dynamo_lite.records.subgraphs import Body
 from dynamo_lite.runtime import graph_functions
-from dynamo_lite.runtime.shared_memory import all_memory_of
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, bind, class_lookup
 from dynamo_lite.variables.core.base import (
     Args,
@@ -48,13 +46,13 @@ from dynamo_lite.variables.torch.higher_order.bodies import (
 )
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
-_METHODS = ("save_for_backward", "mark_non_differentiable", "mark_dirty", "set_materialize_grads", "save_for_forward")
+_METHODS = ("save_for_backward", "mark_non_differentiable", "set_materialize_grads")
 
 
 class FunctionContext(VariableTracker):
     """``ctx``, which carries values from the forward to the backward."""
 
-    __slots__ = ("function", "attrs", "saved", "non_differentiable", "dirty", "needs", "materializes")
+    __slots__ = ("function", "attrs", "saved", "non_differentiable", "needs", "materializes")
 
     def __init__(self, function: type[torch.autograd.Function], needs: list[bool]) -> None:
         self.source = None
@@ -62,8 +60,6 @@ class FunctionContext(VariableTracker):
         self.attrs: dict[str, VariableTracker] = {}
         self.saved: list[VariableTracker] = []
         self.non_differentiable: list[VariableTracker] = []
-        self.dirty: list[VariableTracker] = []
-        """The inputs that the forward mutates and returns."""
         self.needs = needs
         """``needs_input_grad``."""
         self.materializes = True
@@ -86,6 +82,8 @@ class FunctionContext(VariableTracker):
             return tx.make(tuple(self.needs))
         if name in _METHODS:
             return BuiltinMethodVariable(self, name)
+        if name == "mark_dirty":
+            unsupported(AutogradFunction(self.function.__qualname__, "it calls ctx.mark_dirty"))
         unsupported(UnsupportedAttribute(self.describe(), name))
 
     def _check_read(self, tx: Translator, name: str) -> None:
@@ -112,13 +110,6 @@ class FunctionContext(VariableTracker):
 
     def method_mark_non_differentiable(self, tx: Translator, *tensors: VariableTracker) -> VariableTracker:
         self.non_differentiable = list(tensors)
-        return ConstantVariable(None)
-
-    def method_mark_dirty(self, tx: Translator, *tensors: VariableTracker) -> VariableTracker:
-        self.dirty = list(dict.fromkeys(each.realize() for each in tensors))
-        return ConstantVariable(None)
-
-    def method_save_for_forward(self, tx: Translator, *tensors: VariableTracker) -> VariableTracker:
         return ConstantVariable(None)
 
     def method_set_materialize_grads(self, tx: Translator, value: VariableTracker) -> VariableTracker:
@@ -169,9 +160,9 @@ def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs
     tensors = list(dict.fromkeys(arg for arg in args if isinstance(arg, TensorVariable)))
     differentiable = [each for each in tensors if each.fake.requires_grad and torch.is_grad_enabled()]
     is_repeated = any(args.count(each) > 1 for each in differentiable)  # its gradients would have to be summed
-    plain = _is_plain(tx, value, {body.transform for body in tx.graph.bodies if body.transform})
-    if kwargs or torch._C._are_functorch_transforms_active() or not plain or is_repeated:
-        why = "it gets a tensor twice or keyword arguments, has a jvp or vmap rule, or isn't written with staticmethods"
+    is_transformed = any(body.transform for body in tx.graph.bodies) or torch._C._are_functorch_transforms_active()
+    if kwargs or is_transformed or not _is_plain(value) or is_repeated:
+        why = "it gets a tensor twice or keyword arguments, has a jvp or no staticmethods, or torch.func transforms it"
         unsupported(AutogradFunction(value.__qualname__, why))
     if value in tx.attempt.restart_facts.untraced_functions:
         refuse_read("a mutable object on ctx, which the program keeps or changes")
@@ -182,31 +173,11 @@ def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs
     return _Application(tx, value, list(args), tensors, ctx).run()
 
 
-def _is_plain(tx: Translator, cls: type[torch.autograd.Function], transforms: set[str]) -> bool:
-    """Whether a Function has static methods, and no rules of its own for these torch.func transforms.
-
-    ``transforms``: those around the call. A ``jvp`` rule matters for dual numbers too, inside a ``dual_level``.
-    """
+def _is_plain(cls: type[torch.autograd.Function]) -> bool:
+    """Whether a Function has static methods, and no rule of its own for forward-mode differentiation."""
     base = torch.autograd.Function
     static = all(isinstance(class_lookup(cls, name), staticmethod) for name in ("forward", "backward"))
-    if not static or class_lookup(cls, "vjp") is not class_lookup(base, "vjp"):
-        return False
-    if class_lookup(cls, "jvp") is not class_lookup(base, "jvp") and not _no_dual_numbers(tx):
-        return False
-    if "vmap" in transforms and (cls.generate_vmap_rule is not True or cls.vmap is not base.vmap):
-        return False
-    return not transforms or cls.setup_context is not base.setup_context and transforms <= _BY_OPERATORS
-
-
-def _no_dual_numbers(tx: Translator) -> bool:
-    """Whether no ``dual_level`` is entered; guarded."""
-    level = tx.guards.const(forward_ad).child("instance_dict").child("dict_item", "_current_level")
-    level.check("equals", forward_ad._current_level)
-    return forward_ad._current_level < 0
-
-
-_BY_OPERATORS = frozenset({"grad", "grad_and_value", "vjp", "jacrev", "vmap"})
-"""Transforms under which a Function is no more than the operators of its forward and backward."""
+    return static and all(class_lookup(cls, name) is class_lookup(base, name) for name in ("vjp", "jvp"))
 
 
 Pattern = tuple[bool, ...]
@@ -255,10 +226,6 @@ class _Application:
             torch._C._set_grad_enabled(False)
             outputs = self._forward()
             torch._C._set_grad_enabled(enabled)
-            for each in self.ctx.dirty:
-                if each.as_fx()[1].requires_grad:
-                    unsupported(AutogradFunction(self.cls.__qualname__, "it returns a detached argument"))
-                record(tx, "call_function", graph_functions.count_write, [each], {})
             return self._result(outputs)
         torch._C._set_grad_enabled(False)
         body = tx.graph.open(False)
@@ -266,8 +233,9 @@ class _Application:
         for tensor in self.tensors:
             body.lift(tensor.node)
         outputs = self._forward()
-        self._check_writes(body)
-        if any(each.node.graph is not body.graph and each not in self.ctx.dirty for each in outputs):
+        if body.overwritten:
+            unsupported(AutogradFunction(self.cls.__qualname__, "forward mutates an argument"))
+        if any(each.node.graph is not body.graph for each in outputs):
             unsupported(AutogradFunction(self.cls.__qualname__, "forward returns a tensor that it didn't create"))
         backwards, once = self._backwards(outputs)
         torch._C._set_grad_enabled(enabled)
@@ -293,32 +261,19 @@ class _Application:
             if not isinstance(each, TensorVariable):
                 unsupported(AutogradFunction(cls.__qualname__, f"forward returns {each.describe()}"))
             outputs.append(each)
-            is_input = each in self.tensors and each not in self.ctx.dirty
-            if is_input and not has_ctx:  # torch refuses it if it is saved for the backward
+            if each in self.tensors and not has_ctx:  # torch refuses it if it is saved for the backward
                 unsupported(AutogradFunction(cls.__qualname__, "with setup_context, forward returns an argument"))
         if len(set(outputs)) < len(outputs):
             unsupported(AutogradFunction(cls.__qualname__, "forward returns one tensor twice"))
-        if not all(each in self.tensors and each in outputs for each in self.ctx.dirty):
-            unsupported(
-                AutogradFunction(cls.__qualname__, "ctx.mark_dirty gets a tensor that is no argument or no result")
-            )
         return [self._returned(each) for each in outputs]
 
     def _returned(self, output: TensorVariable) -> TensorVariable:
-        """The result of `apply` for a result of the forward: a view, if it is an argument that wasn't mutated."""
-        if output not in self.tensors or output in self.ctx.dirty:
+        """The result of `apply` for a result of the forward: a view, if it is an argument."""
+        if output not in self.tensors:
             return output
         view = record(self.tx, "call_method", "view_as", [output, output], {})
         assert isinstance(view, TensorVariable)
         return view
-
-    def _check_writes(self, body: Body) -> None:
-        """Break the graph if the forward mutates a tensor from outside that it doesn't mark as dirty."""
-        marked = {memory for each in self.ctx.dirty for memory in all_memory_of(each.as_fx()[1])}
-        if not all(marked.issuperset(all_memory_of(fake)) for fake in body.overwritten or ()):
-            unsupported(AutogradFunction(self.cls.__qualname__, "forward mutates what it doesn't mark as dirty"))
-        if self.ctx.dirty and any(each.transform for each in self.tx.graph.bodies):
-            unsupported(AutogradFunction(self.cls.__qualname__, "ctx.mark_dirty is called under a transform"))
 
     # -- backward --------------------------------------------------------------------------------------------------
 
@@ -425,14 +380,13 @@ class _Application:
         if any(each not in outputs for each in self.ctx.non_differentiable):
             unsupported(AutogradFunction(self.cls.__qualname__, "ctx.mark_non_differentiable gets what is no result"))
         marked = _indices(outputs, self.ctx.non_differentiable)
-        dirty = _indices(self.tensors, self.ctx.dirty)
         forward = BodyVariable(tx.graph, tx.graph.close(body, results))
         cases = [
             (case, tuple(map(wanted.index, each.body.lifted)), tuple(each.slots), each.raises)
             for case, each in backwards.items()
         ]
         kept = tuple((*places[node], node in saved) for node in wanted)
-        facts = LiteralVariable((len(outputs), marked, dirty, kept, self.ctx.materializes, tuple(cases)))
+        facts = LiteralVariable((len(outputs), marked, kept, self.ctx.materializes, tuple(cases)))
         if all(each.raises for each in backwards.values()):
             unsupported(AutogradFunction(self.cls.__qualname__, "backward raises"))
         placeholder = next(each.body for each in backwards.values() if not each.raises)
@@ -440,10 +394,6 @@ class _Application:
         name = ConstantVariable(self.cls.__name__)
         arguments: Args = [name, bodies, NodesVariable(extras), facts, ConstantVariable(once), *self.tensors]
         applied = tensor_leaves(record(tx, "call_function", graph_functions.autograd_function, arguments, {}))
-        for each in self.ctx.dirty:  # compilers would drop the history of the mutated input
-            fake = each.as_fx()[1]
-            if fake.requires_grad and tx.graph.inputs_in_storage(fake):
-                unsupported(AutogradFunction(self.cls.__qualname__, "forward mutates an input of the graph"))
         return self._result(applied)
 
     def _result(self, outputs: Sequence[VariableTracker]) -> VariableTracker:
