@@ -8,7 +8,6 @@ anything else may have changed when the backward runs.
 from __future__ import annotations
 
 import builtins
-import functools
 import types
 from collections.abc import Iterator
 
@@ -132,10 +131,6 @@ def _is_like(value: VariableTracker, fake: torch.Tensor) -> bool:
 
 def depends_on_gradient_only(tx: Translator, hook: VariableTracker) -> bool:
     """Whether a hook reads nothing but its arguments, torch, builtins and invariant values."""
-    if hook.python_type() is functools.partial and hook.source is None:
-        function, args, keywords = (hook.getattr(tx, name).realize() for name in ("func", "args", "keywords"))
-        bound = (*(args.structure_items() or ()), *(keywords.structure_items() or ()))
-        return depends_on_gradient_only(tx, function) and all(_is_invariant(tx, each) for each in bound)
     if not isinstance(hook, (FunctionVariable, NestedFunctionVariable)):
         return False
     names = {each.argval for each in _instructions(hook.code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
@@ -198,11 +193,6 @@ def _remove(tx: Translator, handle: VariableTracker, *error: VariableTracker) ->
 
 
 models(RemovableHandle.remove, RemovableHandle.__exit__)(_remove)
-
-
-@models(RemovableHandle.__enter__)
-def _enter(tx: Translator, handle: VariableTracker) -> VariableTracker:
-    return handle
 
 
 for _name in _HOOKS:

@@ -79,13 +79,10 @@ class CreatedWrapperVariable(WrapperVariable):
     def _instance_attribute(self, tx: Translator, name: str) -> VariableTracker | None:
         return self.attrs.get(name)
 
-    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
-        return self.attrs.get(name)
-
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         raw = class_lookup(self.cls, name)
         if self.graph_node_and_fake is not None or (raw is not MISSING and is_data_descriptor(raw)):
-            super().setattr(tx, name, value)
+            unsupported(WrapperSubclass(self.describe(), f"a write to {name!r} may change what its operators do"))
         guard_class_attribute(tx, self.cls, name, raw)
         self.attrs[name] = value
 
@@ -114,13 +111,8 @@ def _make_wrapper(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker
         unsupported(WrapperSubclass(given[0].describe(), "the class customizes attribute access"))
     shell = compute("call_function", _MAKE, *values)
     tx.attempt.has_wrappers = True
-    if (
-        not tx.attempt.takes_wrappers
-        or tx.graph.bodies
-        or shell.requires_grad
-        or shell.layout is not torch.strided
-        or _C.computes_sizes(shell)
-    ):
+    is_plain = shell.layout is torch.strided and not shell.requires_grad and not _C.computes_sizes(shell)
+    if not is_plain or tx.graph.bodies or not tx.attempt.takes_wrappers:
         unsupported(
             WrapperSubclass(given[0].describe(), "an instance created here is no strided tensor without gradients")
         )

@@ -29,7 +29,6 @@ from dynamo_lite.variables.core.attributes import bind, class_lookup
 from dynamo_lite.variables.core.base import (
     Args,
     Kwargs,
-    LazyVariable,
     NotConstant,
     ObservedException,
     VariableTracker,
@@ -41,7 +40,6 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.class_lookup import is_heap_type, is_user_defined
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import COMPARE
-from dynamo_lite.variables.core.overwritten_attributes import slot_is_bound
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.python.containers.sequences import SizeVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, has_torch_function, unmodeled_c_base
@@ -59,7 +57,7 @@ from dynamo_lite.variables.torch.tensors.tensor import (
 )
 
 _FLATTEN = "__tensor_flatten__"
-_STORAGE_METHODS = frozenset({"storage_offset", "set_", "numpy", "register_hook", "register_post_accumulate_grad_hook"})
+_STORAGE_METHODS = frozenset({"storage_offset", "numpy", "register_hook", "register_post_accumulate_grad_hook"})
 """Methods on the storage or the autograd history, for which the rules of plain tensors don't hold."""
 
 
@@ -108,15 +106,7 @@ class WrapperVariable(SubclassVariable):
         unsupported(WrapperSubclass(self.describe(), f"an operator created the value of its attribute {name!r}"))
 
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
-        if self.instance is None:
-            is_bound = slot_is_bound(raw, self.fake)
-            return self._attribute_of_result(tx, name, raw.__get__(self.fake)) if is_bound else None
-        assert self.source is not None
-        place = self.source.child("slot", raw)
-        if slot_is_bound(raw, self.instance):
-            return LazyVariable(tx.attempt, raw.__get__(self.instance), place.expect())
-        place.check("unbound")
-        return None
+        unsupported(WrapperSubclass(self.describe(), f"its attribute {name!r} is in a slot"))
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name == "shape" and class_lookup(self.cls, name) is class_lookup(torch.Tensor, name):
@@ -192,8 +182,8 @@ class WrapperVariable(SubclassVariable):
         TensorVariable.reconstruct(self, cg)
 
     def _has_known_context(self, attempt: Attempt) -> bool:
-        """Whether the mutable objects in the context are those of an argument, which is guarded. Compilers give each
-        result the context objects of tracing, and eager gives it the argument's."""
+        """Whether the mutable objects in the context are those of an argument; guarded. Compilers give each result the
+        context objects of tracing, and eager gives it the argument's."""
         for value in _mutable_parts(self.fake):
             known = attempt.values.memo.get(id(value))
             if known is None or known[1].source is None:
