@@ -175,6 +175,32 @@ def hints_of_lengths(x):
     return x + 1, caught(lambda: list(hinted)), hinted.asked
 
 
+class ByIndex:
+    """Has `__getitem__` alone."""
+
+    def __init__(self, items):
+        self.items = items
+
+    def __getitem__(self, at):
+        return self.items[at]
+
+
+@programs(tensor(2))
+def objects_without_iter(x):
+    seen = []
+    for item in ByIndex([1, 2, 3]):
+        seen.append(item)
+        x = x + item
+    a, b = ByIndex([6, 7])
+    return x, seen, a, b, [*ByIndex("ab")], dict(zip(ByIndex("xy"), ByIndex([1, 2, 3]))), 3 in ByIndex([1, 3])
+
+
+@programs(tensor(2), graphs=0)
+def iterators_of_objects_without_iter(x):
+    iterator = iter(ByIndex([1, 2]))
+    return type(iterator).__name__, next(iterator), list(enumerate(iterator)), x
+
+
 @pytest.mark.parametrize("case", programs.parameters())
 def test_program(case):
     case.run()

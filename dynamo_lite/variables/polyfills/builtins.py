@@ -1,8 +1,8 @@
-"""Polyfills of builtins that iterate: ``all``, ``any``, ``min``, ``max``."""
+"""Polyfills of builtins that iterate (``all``, ``any``, ``min``, ``max``), and of iteration by ``__getitem__``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 _MISSING = object()
@@ -43,6 +43,18 @@ def min_(*args: Any, key: Any = None, default: Any = _MISSING) -> Any:
 
 def max_(*args: Any, key: Any = None, default: Any = _MISSING) -> Any:
     return _pick(lambda a, b: a > b, "max", args, key, default)
+
+
+def iterate_by_getitem(sequence: Any) -> Iterator[Any]:
+    """What a loop over an object without ``__iter__`` reads."""
+    at = 0
+    while True:
+        try:
+            item = sequence[at]
+        except (IndexError, StopIteration):
+            return
+        yield item
+        at += 1
 
 
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {all: all_, any: any_, min: min_, max: max_}

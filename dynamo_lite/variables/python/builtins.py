@@ -16,7 +16,7 @@ import torch
 from dynamo_lite.insight.break_reasons import ClassCreation, UnsupportedOperation
 from dynamo_lite.shapes.float_formulas import total_of
 from dynamo_lite.variables import polyfills
-from dynamo_lite.variables.core.attributes import is_callable
+from dynamo_lite.variables.core.attributes import MISSING, is_callable
 from dynamo_lite.variables.core.base import (
     Args,
     Exhausted,
@@ -308,9 +308,11 @@ def _type(tx: Translator, of: VariableTracker, /, *rest: VariableTracker, **kwar
 
 @models(iter)
 def _iter(tx: Translator, of: VariableTracker, sentinel: VariableTracker | None = None) -> VariableTracker:
-    if sentinel is None:
-        return tx.iterate(of)
-    unsupported(UnsupportedOperation("iter() with a sentinel", of.describe()))
+    if sentinel is not None:
+        unsupported(UnsupportedOperation("iter() with a sentinel", of.describe()))
+    if tx.lookup(of.python_type(), "__iter__") is MISSING:  # a loop inlines a generator, whose type would show here
+        unsupported(UnsupportedOperation("iter()", f"{of.describe()}, which has no __iter__,"))
+    return tx.iterate(of)
 
 
 @models(next)

@@ -57,6 +57,7 @@ from dynamo_lite.variables.core.formatting import call_text_method
 from dynamo_lite.variables.core.operator_symbols import method_of
 from dynamo_lite.variables.core.overwritten_attributes import guard_overwritten, overwritten_attribute, slot_is_bound
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.polyfills.builtins import iterate_by_getitem
 from dynamo_lite.variables.polyfills.recreation import create_object
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable, wrap_dict_items
@@ -455,7 +456,7 @@ class UserObjectVariable(VariableTracker):
             return super().iterate(tx)
         if tx.lookup(self.cls, "__getitem__") is MISSING:
             tx.raise_error(TypeError, f"'{self.cls.__name__}' object is not iterable")
-        unsupported(UnsupportedOperation("iteration by __getitem__", self.describe()))
+        return tx.call(tx.make(iterate_by_getitem), [self], {})
 
     def each_with_length_hint(self, tx: Translator) -> Iterator[VariableTracker]:
         iterator = self.iterate(tx)
