@@ -30,8 +30,8 @@ from dynamo_lite.variables.python.functions.function import (
     NestedFunctionVariable,
 )
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
+from dynamo_lite.variables.python.objects.weak_reference import WeakReferenceVariable
 from dynamo_lite.variables.torch.higher_order.bodies import body_parameters, trace_body
-from dynamo_lite.variables.torch.tensors.hook_handles import remove_hook
 from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable
 
 from .function import GradientVariable
@@ -183,12 +183,33 @@ def has_pending_hooks(tx: Translator) -> bool:
 
 def _remove(tx: Translator, handle: VariableTracker, *error: VariableTracker) -> VariableTracker:
     if not isinstance(handle, TensorHookVariable):
-        return remove_hook(tx, handle)
+        return _remove_from_dicts(tx, handle)
     if tx.graph.bodies:
         unsupported(UnknownCall("RemovableHandle.remove()", "it is called in a function that an operator runs"))
     if handle.node is not None and not handle.removed:
         tx.graph.drop(handle.node)
     handle.removed = True
+    return ConstantVariable(None)
+
+
+@models(RemovableHandle)
+def _create_handle(tx: Translator, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    unsupported(UnknownCall("RemovableHandle()", "a hook is registered, under an id that differs in each call"))
+
+
+def _remove_from_dicts(tx: Translator, handle: VariableTracker) -> VariableTracker:
+    """Delete a hook of a module from the dicts that are still alive."""
+    handle_id, first, others = (
+        handle.getattr(tx, name).realize() for name in ("id", "hooks_dict_ref", "extra_dict_ref")
+    )
+    if not isinstance(handle_id, ConstantVariable):
+        unsupported(UnknownCall("RemovableHandle.remove()", "the id of the handle isn't known"))
+    for reference in (each.realize() for each in (first, *others.elements(tx))):
+        if not isinstance(reference, WeakReferenceVariable):
+            unsupported(UnknownCall("RemovableHandle.remove()", "the handle holds no weak references to dicts"))
+        hooks = reference.referent_at_entry()
+        if not tx.is_none(hooks) and hooks.contains(tx, handle_id):
+            hooks.delitem(tx, handle_id)
     return ConstantVariable(None)
 
 

@@ -365,20 +365,14 @@ def _disable_all(tx: Translator) -> VariableTracker:
     return DisableTorchFunctionVariable(torch._C.DisableTorchFunction(), ())
 
 
-@models(torch._C._push_on_torch_function_stack)
-def _push_mode(tx: Translator, mode: VariableTracker) -> VariableTracker:
-    """CPython enters the mode, and no frame is traced until it exits."""
-    unsupported(FunctionModeEntered(f"{mode.describe()} (a function mode)"))
-
-
-@models(torch._C._pop_torch_function_stack)
-def _pop_mode(tx: Translator) -> VariableTracker:
-    unsupported(FunctionModeEntered("a function mode"))
-
-
-@models(torch._C._get_function_stack_at)
-def _mode_at(tx: Translator, index: VariableTracker) -> VariableTracker:
-    unsupported(FunctionModeEntered("a function mode"))
+@models(
+    torch._C._push_on_torch_function_stack,
+    torch._C._pop_torch_function_stack,
+    torch._C._get_function_stack_at,
+)
+def _act_on_modes(tx: Translator, *args: VariableTracker) -> VariableTracker:
+    """CPython enters a mode, and no frame is traced until it exits."""
+    unsupported(FunctionModeEntered(f"{args[0].describe()} (a function mode)" if args else "a function mode"))
 
 
 @models(torch._C._len_torch_function_stack)

@@ -576,7 +576,7 @@ def record(tx: Translator, kind: str, target: Any, args: Args, kwargs: Kwargs) -
     if torch._C._len_torch_function_stack():
         kwargs = _with_device(target, kwargs)
     try:
-        pairs = [arg.as_fx() for arg in args]
+        pairs = [arg.as_fx() for arg in args]  # wraps items of lists, which may be the first instances of a subclass
         named = {name: value.as_fx() for name, value in kwargs.items()}
     except Unsupported:
         if not _dispatches(tx, args, kwargs):
@@ -600,9 +600,8 @@ def _record_plain(
         unsupported(UnsupportedOperation(operator_name(target), "wrapper subclasses in an operator's function"))
     versions = [version(each) for each in tensors]
     called = kind, target
-    if any(
-        overrides_torch_function(type(each)) for each in wrappers
-    ):  # its ``__torch_function__`` has run, or is disabled
+    # The ``__torch_function__`` of such a wrapper has run, or is disabled.
+    if any(overrides_torch_function(type(each)) for each in wrappers):
         called = "call_function", unasked(kind, target)
     run = functools.partial(compute_with_symbols, tx, *called, fakes, fake_kwargs)
     fake = run_capturing_warnings(tx, called[1], tensors, run)
