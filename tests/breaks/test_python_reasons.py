@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import time
 import weakref
+from collections import deque
 from typing import Protocol, runtime_checkable
 
 import pytest
@@ -87,6 +88,35 @@ def checks_a_protocol(x):
     return x + 1, isinstance(Scales(), Scaled)
 
 
+def iterates_up_to_a_sentinel(x):
+    stack = [1, 2, 3]
+    return x + sum(iter(stack.pop, 1))
+
+
+def rotates_a_deque(x):
+    queue = deque([1, 2, 3])
+    queue.rotate(1)
+    return x + queue[0]
+
+
+def appends_to_a_deque_in_a_loop_over_it(x):
+    queue = deque([1, 2])
+    try:
+        for each in queue:
+            queue.append(each)
+    except RuntimeError:
+        return x + len(queue)
+
+
+def formats_an_attribute(x):
+    return x + 1, "{0.ndim}".format(x)
+
+
+def combines_items_of_dicts(x):
+    one, other = {"a": 1, "b": 2}, {"b": 2}
+    return x + len(one.items() - other.items())
+
+
 ROWS = [
     (creates_an_object_with_a_finalizer, reasons.FinalizerOfCreated),
     (calls_an_enum_with_an_object, reasons.EnumCall),
@@ -96,6 +126,11 @@ ROWS = [
     (changes_a_function, reasons.FunctionChanged),
     (reads_the_clock, reasons.ClockRead),
     (reads_a_file, reasons.FileAccess),
+    (iterates_up_to_a_sentinel, reasons.UnsupportedOperation),
+    (rotates_a_deque, reasons.UnsupportedMethod),
+    (appends_to_a_deque_in_a_loop_over_it, reasons.ChangedDuringIteration),
+    (formats_an_attribute, reasons.UnsupportedOperation),
+    (combines_items_of_dicts, reasons.UnsupportedOperation),
 ]
 
 
