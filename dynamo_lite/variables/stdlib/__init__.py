@@ -20,5 +20,4 @@ from . import (  # noqa: F401
     sys,
     types,
     typing,
-    warnings,
 )
