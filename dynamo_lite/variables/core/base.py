@@ -29,7 +29,6 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedArguments,
     UnsupportedAttribute,
     UnsupportedMethod,
-    UnsupportedOperation,
     UnsupportedValue,
 )
 from dynamo_lite.records.source import Source
@@ -314,10 +313,6 @@ class VariableTracker:
         """Delete from the instance's ``__dict__`` or slot, which has it."""
         unsupported(UnsupportedAttribute(self.describe(), name, "deleting it is not modelled"))
 
-    def instance_names(self, tx: Translator) -> Iterable[str]:
-        """The names in ``dir(self)`` that no class of it has."""
-        unsupported(UnsupportedOperation("dir()", self.describe()))
-
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         """The value in a slot, by its member descriptor ``raw``; None if the slot is empty."""
         unsupported(UnsupportedAttribute(self.describe(), name))
@@ -544,9 +539,6 @@ class ContainerVariable(VariableTracker):
 
     __slots__ = ()
     implements_equality = True
-
-    def instance_names(self, tx: Translator) -> Iterable[str]:
-        return ()
 
     def method___len__(self, tx: Translator) -> VariableTracker:
         return tx.make(self.length(tx))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import operator
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -99,9 +99,6 @@ class ConstantVariable(InvariantVariable):
 
     def cache_key(self, tx: Translator) -> Any:
         return self.value
-
-    def instance_names(self, tx: Translator) -> Iterable[str]:
-        return ()
 
     @property
     def operand(self) -> Any:

@@ -10,22 +10,18 @@ from collections.abc import Callable
 from typing import Any
 
 from . import (
-    bisect,
     builtins,
     collections,
     copy,
     distributed,
     functools,
-    heapq,
     inspect,
     itertools,
     logging,
     operator,
-    re,
 )
 
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {
-    **bisect.TABLE,
     **builtins.TABLE,
     **collections.TABLE,
     **distributed.TABLE,
@@ -36,4 +32,4 @@ TABLE: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 """The replaced callable -> the function that is inlined instead."""
 
-__all__ = ["TABLE", "copy", "heapq", "itertools", "operator", "re"]
+__all__ = ["TABLE", "copy", "itertools", "operator"]

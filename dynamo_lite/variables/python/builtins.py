@@ -27,7 +27,6 @@ from dynamo_lite.variables.core.base import (
     remaining_items,
     unsupported,
 )
-from dynamo_lite.variables.core.class_lookup import is_heap_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import has_stable_hash, key_of, slot_hash
 from dynamo_lite.variables.core.protocols import Translator
@@ -250,21 +249,6 @@ def _vars(tx: Translator, of: VariableTracker) -> VariableTracker:
 @models(globals)
 def _globals(tx: Translator) -> VariableTracker:
     return globals_of(tx, tx.scope)
-
-
-@models(dir)
-def _dir(tx: Translator, of: VariableTracker | None = None) -> VariableTracker:
-    if of is None:
-        unsupported(UnsupportedOperation("dir() without an argument", "the frame"))
-    cls = of.python_type()
-    names = of.call_special(tx, "__dir__")
-    if names is not None:
-        return tx.call(tx.make(sorted), [names], {})
-    own = of.instance_names(tx)
-    for base in cls.__mro__:
-        if is_heap_type(base):
-            tx.guards.const(base).child("instance_dict").check("dict_keys", tuple(base.__dict__))
-    return tx.make(sorted({*own, *(name for base in cls.__mro__ for name in base.__dict__)}))
 
 
 # -- classes -----------------------------------------------------------------------------------------------------------

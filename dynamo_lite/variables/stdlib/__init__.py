@@ -7,7 +7,6 @@ from . import (  # noqa: F401
     collections,
     copy,
     functools,
-    heapq,
     importlib,
     inspect,
     itertools,

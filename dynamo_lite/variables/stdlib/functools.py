@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import functools
-import types
 from typing import Any
 
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import is_callable
 from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, VariableTracker, refuse_arguments, wraps_type
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.core.registry import Model, models, models_if
-from dynamo_lite.variables.python.classes.classes import ClassVariable
+from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
-from dynamo_lite.variables.python.functions.function import FunctionVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 
@@ -89,38 +86,3 @@ def _wrap_partial(attempt: Attempt, value: functools.partial[Any], source: Sourc
         for name in ("func", "args", "keywords")
     )
     return PartialVariable(function, args, keywords, value, source)
-
-
-# -- singledispatch ----------------------------------------------------------------------------------------------------
-
-_DISPATCH: types.CodeType = next(
-    code
-    for code in functools.singledispatch.__code__.co_consts
-    if isinstance(code, types.CodeType) and code.co_name == "dispatch"
-)
-
-
-def _find_implementation(cls: type, *kinds: type) -> type:
-    return functools._find_impl(cls, {kind: kind for kind in kinds})  # type: ignore[attr-defined]
-
-
-@models_if
-def _dispatches(value: Any) -> Model | None:
-    """``generic.dispatch``: the registry's implementation for a class. Its cache, which nobody can see, is left out."""
-    if getattr(value, "__code__", None) is not _DISPATCH:
-        return None
-
-    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        dispatch = tx.make(value)
-        assert isinstance(dispatch, FunctionVariable)
-        if len(args) != 1 or kwargs or not isinstance(args[0], ClassVariable):
-            refuse_arguments("functools.singledispatch.dispatch")
-        cells = dict(zip(_DISPATCH.co_freevars, dispatch.cells(tx)))
-        content = cells["registry"].content
-        registry = None if content is None else content.realize()
-        assert isinstance(registry, DictVariable)
-        keys = {registry.key_variable(key).as_constant(): key for key in registry.items}
-        nearest = tx.guards.answers.ask(_find_implementation, args[0].value, *keys)
-        return registry.items[keys[nearest]].realize()
-
-    return model

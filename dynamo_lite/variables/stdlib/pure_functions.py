@@ -3,6 +3,7 @@ class's methods first."""
 
 from __future__ import annotations
 
+import bisect
 import cmath
 import json
 import math
@@ -136,7 +137,10 @@ def _model_on_constants(function: Any) -> None:
     models_raw(function, model)
 
 
-for _value in (json.dumps, json.loads, struct.calcsize, struct.pack, struct.unpack, sys.intern):
+for _value in (
+    *(json.dumps, json.loads, struct.calcsize, struct.pack, struct.unpack, sys.intern),
+    *(bisect.bisect_left, bisect.bisect_right),
+):
     _model_on_constants(_value)
 
 

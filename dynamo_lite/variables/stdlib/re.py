@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
-from dynamo_lite.variables import polyfills
+from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import (
     Args,
-    Exhausted,
     InvariantVariable,
     Kwargs,
+    NotConstant,
     VariableTracker,
     unsupported,
     wraps_type,
 )
-from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.polyfills.recreation import advance_iterator
-from dynamo_lite.variables.python.containers.iterators import IteratorVariable
-from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 
 class PatternVariable(InvariantVariable):
@@ -44,29 +38,17 @@ class PatternVariable(InvariantVariable):
         return BuiltinMethodVariable(self, name) if callable(value) else tx.make(value)
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name in ("sub", "subn"):
-            repl = args[0] if args else kwargs.get("repl", ConstantVariable(None))
-            if not tx.is_plain(repl):
-                substitute = tx.make(polyfills.re.substitute)
-                found = tx.call(substitute, [self, *args], kwargs).realize()
-                return found if name == "subn" else found.getitem(tx, ConstantVariable(0))
-        given = args[0].realize() if args and name in _READ_ONLY else None
-        text = given if isinstance(given, UserObjectVariable) and given.cls is not str else None
-        if text is not None:  # its characters are read, no method is asked
-            args = [text.builtin_part(), *args[1:]]
-        if name == "scanner" or not all(map(tx.is_plain, [*args, *kwargs.values()])):
+        given = [each.realize() for each in args]
+        if name in _READ_ONLY:  # they read the characters of an instance of a subclass of str, and call no method of it
+            args = [each.builtin_part() for each in given]
+        is_copy = args != given
+        if name in ("scanner", "finditer") or not all(map(tx.is_plain, [*args, *kwargs.values()])):
             unsupported(UnsupportedAttribute(self.describe(), name, "its arguments are not constant"))
         values = [tx.python_value(arg) for arg in args]
         named = {key: tx.python_value(value) for key, value in kwargs.items()}
         result = tx.fold(getattr(self.value, name), values, named)
-        if name == "finditer":
-            matches = [
-                MatchVariable(match, _nth_match, (self.value, tuple(values), named, at))
-                for at, match in enumerate(result)
-            ]
-            return MatchIterator(self.value, values, named, matches)
         if isinstance(result, re.Match):
-            return MatchVariable(result, _match, (self.value, name, tuple(values), named), text)
+            return MatchVariable(result, None if is_copy else (self.value, name, tuple(values), named))
         return tx.make(result)
 
 
@@ -75,30 +57,22 @@ _READ_ONLY = frozenset({"match", "fullmatch", "search", "findall", "split"})
 
 
 class MatchVariable(VariableTracker):
-    """A match in a constant string; ``create(*args)`` creates an equal one. ``searched``: the string, if it is of a
-    subclass of ``str``."""
+    """A match in a constant string. ``arguments``: those of `_match`, which creates an equal one; None if the program
+    searched a string of another class."""
 
-    __slots__ = ("value", "create", "args", "searched")
+    __slots__ = ("value", "arguments")
 
-    def __init__(
-        self,
-        value: re.Match[Any],
-        create: Callable[..., Any],
-        args: tuple[Any, ...],
-        searched: VariableTracker | None = None,
-    ) -> None:
+    def __init__(self, value: re.Match[Any], arguments: tuple[Any, ...] | None) -> None:
         self.source = None
-        self.searched = searched
         self.value = value
-        self.create = create
-        self.args = args
+        self.arguments = arguments
 
     def python_type(self) -> type:
         return re.Match
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if name == "string" and self.searched is not None:
-            return self.searched
+        if name == "string" and self.arguments is None:
+            unsupported(UnsupportedAttribute(self.describe(), name, "its class derives from str"))
         value = tx.fold(getattr, (self.value, name))
         return BuiltinMethodVariable(self, name) if callable(value) else tx.make(value)
 
@@ -110,51 +84,13 @@ class MatchVariable(VariableTracker):
         return tx.make(tx.fold(self.value.__getitem__, (tx.python_value(key),)))
 
     def reconstruct(self, cg: Codegen) -> None:
-        if self.searched is not None:
-            unsupported(UnsupportedValue(self.describe(), "the searched string is of a subclass of str"))
-        cg.call(self.create, [functools.partial(cg.load_const, each) for each in self.args])
+        if self.arguments is None:
+            raise NotConstant("the searched string is of a subclass of str")
+        cg.call(_match, [functools.partial(cg.load_const, each) for each in self.arguments])
 
 
 def _match(pattern: Any, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     return getattr(pattern, name)(*args, **named)
-
-
-def _nth_match(pattern: Any, args: tuple[Any, ...], named: dict[str, Any], at: int) -> Any:
-    return list(pattern.finditer(*args, **named))[at]
-
-
-class MatchIterator(IteratorVariable):
-    """The iterator of ``Pattern.finditer``. ``at``: how many matches it has yielded."""
-
-    __slots__ = ("pattern", "args", "named", "matches", "at")
-
-    def __init__(self, pattern: Any, args: list[Any], named: dict[str, Any], matches: list[MatchVariable]) -> None:
-        self.source = None
-        self.pattern = pattern
-        self.args = args
-        self.named = named
-        self.matches = matches
-        self.at = 0
-
-    def python_type(self) -> type:
-        return _MATCH_ITERATOR
-
-    def next(self, tx: Translator) -> VariableTracker:
-        if self.at == len(self.matches):
-            raise Exhausted
-        self.at += 1
-        return self.matches[self.at - 1]
-
-    def reconstruct(self, cg: Codegen) -> None:
-        args = (self.pattern, tuple(self.args), self.named, self.at)
-        cg.call(_matches_from, [functools.partial(cg.load_const, each) for each in args])
-
-
-_MATCH_ITERATOR: type = type(re.finditer("", ""))
-
-
-def _matches_from(pattern: Any, args: tuple[Any, ...], named: dict[str, Any], at: int) -> Any:
-    return advance_iterator(pattern.finditer(*args, **named), at)
 
 
 wraps_type(re.Pattern)(PatternVariable.by_identity)

@@ -105,7 +105,7 @@ def text_by_special_methods(x):
 @programs(tensor(2))
 def hash_order_and_membership_by_special_methods(x):
     v = Number(3)
-    return x + hash(v), list(reversed(v)), 3 in v, dir(v)
+    return x + hash(v), list(reversed(v)), 3 in v
 
 
 class Thing:
@@ -273,19 +273,6 @@ def callables_are_known(x):
     )
 
 
-class ThingDirOfThings:
-    a = 1
-
-    def b(self):
-        return 1
-
-
-@programs(tensor(2))
-def dir_of_things(x):
-    names = [name for name in dir(ThingDirOfThings()) if not name.startswith("_")]
-    return x + len(names), names, "append" in dir([])
-
-
 @programs(tensor(2), graphs=None)
 def eval_exec_and_compile(x):
     n = 4
@@ -449,7 +436,7 @@ def bound_methods_as_values(x):
 
 
 LEFT_TO_PYTHON = frozenset(
-    "aiter anext breakpoint bytearray classmethod compile eval exec locals memoryview open property".split()
+    "aiter anext breakpoint bytearray classmethod compile dir eval exec locals memoryview open property".split()
 ) | {"staticmethod"}
 MADE_BY_SITE = frozenset({"copyright", "credits", "exit", "help", "license", "quit"})
 

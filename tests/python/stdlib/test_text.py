@@ -126,7 +126,7 @@ def f_strings(x, name, n):
     return table, a, f"{x.shape[0]}x{tuple(x.shape)} {x.dtype} {x.device}", f"{None} {True} {1.5} {[n]} {name:s}"
 
 
-@programs(tensor(2))
+@programs(tensor(2), graphs=None)
 def translate_and_templates(x):
     table = str.maketrans({"a": "1", "b": None})
     a = (
@@ -196,7 +196,7 @@ class Release(str):
         return "shown"
 
 
-@programs(tensor(2), Release("v2.13"), graphs=1, cut=False)
+@programs(tensor(2), Release("v2.13"), cut=False, graphs=None)
 def a_pattern_on_text_of_a_class(x, release):
     found = re.match(r"v(\d+)\.(\d+)", release)
     again = re.fullmatch(".*", release)
@@ -231,7 +231,7 @@ def a_pattern_that_does_not_match(x, text):
     return x + (1 if found is None else 2), found, bool(re.search("o", text)), re.fullmatch("x*", text)
 
 
-@programs(tensor(2), "a1,b2; c3")
+@programs(tensor(2), "a1,b2; c3", graphs=None)
 def the_functions_of_re(x, text):
     a = (
         re.findall(r"[a-z]\d", text),
@@ -251,7 +251,7 @@ def the_functions_of_re(x, text):
     return x + len(a[0]), a, b
 
 
-@programs(tensor(2), "a1b22")
+@programs(tensor(2), "a1b22", graphs=None)
 def sub_with_a_function(x, text):
     calls = []
 
