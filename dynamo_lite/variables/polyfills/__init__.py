@@ -24,6 +24,7 @@ from . import (
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {
     **builtins.TABLE,
     **collections.TABLE,
+    **copy.TABLE,
     **distributed.TABLE,
     **functools.TABLE,
     **inspect.TABLE,
