@@ -1,12 +1,12 @@
-"""Binding a call's arguments to a function's parameters, with the errors that CPython's ``ceval.c`` raises."""
+"""Binding a call's arguments to a function's parameters, with CPython's own errors."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from inspect import CO_VARARGS, CO_VARKEYWORDS
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import NoReturn, Protocol
 
+from dynamo_lite.exc import InternalError
 from dynamo_lite.records.code_origin import is_polyfill
 from dynamo_lite.variables.core.base import Args, Kwargs, refuse_arguments
 from dynamo_lite.variables.core.protocols import Translator
@@ -30,69 +30,29 @@ class TracedFunction(Protocol):
     def keyword_defaults(self, tx: Translator) -> Kwargs: ...
 
 
-def _raise_type_error(tx: Translator, function: TracedFunction, message: str) -> NoReturn:
-    if is_polyfill(function.code):  # the message would name the polyfill's parameters, not the builtin's
-        refuse_arguments(function.name)
-    tx.raise_error(TypeError, f"{function.name}() {message}")
-
-
 def bind_arguments(tx: Translator, function: TracedFunction, args: Args, kwargs: Kwargs) -> Kwargs:
     """The initial locals of a call of ``function``. Raises TypeError in the traced program if they don't fit."""
     code = function.code
-    names = code.co_varnames
-    positional = code.co_argcount
+    names, positional = code.co_varnames, code.co_argcount
     total = positional + code.co_kwonlyargcount
     bound: Kwargs = dict(zip(names[:positional], args))
+    extra: Kwargs = {}
+    keywords = names[code.co_posonlyargcount : total]
+    is_unfit = len(args) > positional and not code.co_flags & CO_VARARGS
+    for name, value in kwargs.items():
+        is_keyword = name in keywords
+        is_unfit = is_unfit or (name in bound if is_keyword else not code.co_flags & CO_VARKEYWORDS)
+        (bound if is_keyword else extra)[name] = value
+    if is_unfit:
+        _raise_type_error(tx, function, args, kwargs)
+    _bind_defaults(tx, function, bound)
+    if any(name not in bound for name in names[:total]):
+        _raise_type_error(tx, function, args, kwargs)
     if code.co_flags & CO_VARARGS:
         bound[names[total]] = TupleVariable(list(args[positional:]))
-    extra: Kwargs = {}
-    if kwargs:
-        _bind_keywords(tx, function, total, kwargs, bound, extra)
-    if len(args) > positional and not code.co_flags & CO_VARARGS:
-        _raise_too_many(tx, function, len(args), sum(name in kwargs for name in names[positional:total]))
     if code.co_flags & CO_VARKEYWORDS:
-        bound[names[total + bool(code.co_flags & CO_VARARGS)]] = DictVariable(dict(extra))
-    _bind_defaults(tx, function, bound)
+        bound[names[total + bool(code.co_flags & CO_VARARGS)]] = DictVariable(extra)
     return bound
-
-
-def _bind_keywords(
-    tx: Translator, function: TracedFunction, total: int, kwargs: Kwargs, bound: Kwargs, extra: Kwargs
-) -> None:
-    """``extra`` receives what ``**kwargs`` collects."""
-    code = function.code
-    names = code.co_varnames
-    keywords = names[code.co_posonlyargcount : total]
-    for name, value in kwargs.items():
-        if name in keywords:
-            if name in bound:
-                _raise_type_error(tx, function, f"got multiple values for argument '{name}'")
-            bound[name] = value
-        elif code.co_flags & CO_VARKEYWORDS:
-            extra[name] = value
-        else:
-            positional_only = [each for each in names[: code.co_posonlyargcount] if each in kwargs]
-            if positional_only:
-                what = f"some positional-only arguments passed as keyword arguments: '{', '.join(positional_only)}'"
-                _raise_type_error(tx, function, f"got {what}")
-            _raise_type_error(tx, function, f"got an unexpected keyword argument '{name}'")
-
-
-def _plural(count: int) -> str:
-    return "" if count == 1 else "s"
-
-
-def _raise_too_many(tx: Translator, function: TracedFunction, given: int, keyword_only: int) -> NoReturn:
-    wanted = function.code.co_argcount
-    optional = len(function.defaults(tx))
-    expected = f"from {wanted - optional} to {wanted}" if optional else str(wanted)
-    also = ""
-    if keyword_only:
-        also = f" positional argument{_plural(given)} (and {keyword_only} keyword-only argument{_plural(keyword_only)})"
-    plural = "s" if optional else _plural(wanted)
-    verb = "was" if given == 1 and not keyword_only else "were"
-    message = f"takes {expected} positional argument{plural} but {given}{also} {verb} given"
-    _raise_type_error(tx, function, message)
 
 
 def _bind_defaults(tx: Translator, function: TracedFunction, bound: Kwargs) -> None:
@@ -103,18 +63,31 @@ def _bind_defaults(tx: Translator, function: TracedFunction, bound: Kwargs) -> N
     if any(name not in bound for name in positional):
         for name, value in zip(reversed(positional), reversed(function.defaults(tx))):
             bound.setdefault(name, value)
-        _check_none_missing(tx, function, positional, bound, "positional")
     if any(name not in bound for name in keyword_only):
         for name, value in function.keyword_defaults(tx).items():
             bound.setdefault(name, value)
-        _check_none_missing(tx, function, keyword_only, bound, "keyword-only")
 
 
-def _check_none_missing(
-    tx: Translator, function: TracedFunction, names: Sequence[str], bound: Kwargs, kind: str
-) -> None:
-    quoted = [f"'{name}'" for name in names if name not in bound]
-    if not quoted:
-        return
-    listed = quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])}{',' * (len(quoted) > 2)} and {quoted[-1]}"
-    _raise_type_error(tx, function, f"missing {len(quoted)} required {kind} argument{_plural(len(quoted))}: {listed}")
+def _raise_type_error(tx: Translator, function: TracedFunction, args: Args, kwargs: Kwargs) -> NoReturn:
+    """Raise what CPython raises for these arguments, by calling an empty function of the same signature."""
+    code = function.code
+    if is_polyfill(code):  # the message would name the polyfill's parameters, not the builtin's
+        refuse_arguments(function.name)
+    flags = code.co_flags & (CO_VARARGS | CO_VARKEYWORDS)
+    count = code.co_argcount + code.co_kwonlyargcount + flags.bit_count()
+    empty = _EMPTY.replace(
+        co_argcount=code.co_argcount,
+        co_posonlyargcount=code.co_posonlyargcount,
+        co_kwonlyargcount=code.co_kwonlyargcount,
+        co_varnames=code.co_varnames[:count],
+        co_nlocals=count,
+        co_flags=_EMPTY.co_flags | flags,
+    )
+    unfit = FunctionType(empty, {}, code.co_name, (None,) * len(function.defaults(tx)))
+    unfit.__kwdefaults__ = dict.fromkeys(function.keyword_defaults(tx))
+    unfit.__qualname__ = function.name
+    tx.fold(unfit, [None] * len(args), dict.fromkeys(kwargs))
+    raise InternalError(f"{function.name}() takes the arguments that were found not to fit")
+
+
+_EMPTY = (lambda: None).__code__
