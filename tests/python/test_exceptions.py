@@ -282,7 +282,7 @@ def exc_info_restored_by_nested_handlers(x, n):
     return x + 1, seen
 
 
-@program()
+@program(graphs=None, breaks=None)
 def notes(x, n):
     error = Quiet("a")
     error.add_note("first")
@@ -294,7 +294,7 @@ def notes(x, n):
         return x + 1, caught.__notes__
 
 
-@program()
+@program(graphs=None, breaks=None)
 def with_traceback_of_none(x, n):
     try:
         raise Quiet("a").with_traceback(None)
@@ -329,7 +329,7 @@ def equality_and_hash_of_exceptions(x, n):
     return x + 1, a == b, a == a, a in table, b in table
 
 
-@program()
+@program(graphs=None, breaks=None)
 def str_and_repr_of_builtin_errors(x, n):
     found = [KeyError("k"), KeyError(), ValueError("v", 2), OSError(2, "text"), IndexError(), StopIteration(3)]
     return x + 1, [str(each) for each in found], [repr(each) for each in found]

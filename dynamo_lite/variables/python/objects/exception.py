@@ -16,22 +16,21 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.formatting import call_class_text_method, reprs, text_of
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.python.containers.sequences import ListVariable, TupleVariable
+from dynamo_lite.variables.python.containers.sequences import TupleVariable
 
 from .user_object import UserObjectVariable
 
 
 class ExceptionVariable(VariableTracker):
     """An exception created during tracing. ``args``: the arguments of the last call of the builtin base's ``__init__``,
-    or of its ``__new__`` if not ``initialized`` (a user's ``__init__`` need not call the base's)."""
+    or of its ``__new__``."""
 
-    __slots__ = ("cls", "args", "initialized", "cause", "context", "attrs", "suppress", "args_tuple")
+    __slots__ = ("cls", "args", "cause", "context", "attrs", "suppress", "args_tuple")
 
     def __init__(self, cls: type[BaseException], args: Args) -> None:
         self.source = None
         self.cls = cls
         self.args = args
-        self.initialized = True
         self.cause: VariableTracker | None = None
         self.context: VariableTracker | None = None
         self.suppress = False
@@ -57,14 +56,14 @@ class ExceptionVariable(VariableTracker):
             return tx.generic_getattr(self, name)
         if name == "args":
             if self.args_tuple is None:
-                self.args_tuple = TupleVariable(self._visible_args(tx))
+                self.args_tuple = TupleVariable(list(self.args))
             return self.args_tuple
         if name == "__cause__":
             return self.cause or ConstantVariable(None)
         if name == "__context__":
             return self.context or ConstantVariable(None)
         if name == "value" and issubclass(self.cls, StopIteration):
-            return self.args[0] if self.args and self.initialized else ConstantVariable(None)
+            return self.args[0] if self.args else ConstantVariable(None)
         if name == "__class__":
             return tx.make(self.cls)
         if name == "__suppress_context__":
@@ -101,18 +100,15 @@ class ExceptionVariable(VariableTracker):
         else:
             self.suppress = tx.truth(value)
 
-    def method___init__(self, tx: Translator, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-        if not _KEYWORDS.get(_c_base(self.cls), frozenset()).issuperset(kwargs):
-            unsupported(UnsupportedAttribute(self.describe(), "__init__", "it is called with keyword arguments"))
-        self.args, self.args_tuple, self.initialized = list(args), None, True
-        self.attrs.update(kwargs)
+    def method___init__(self, tx: Translator, /, *args: VariableTracker) -> VariableTracker:
+        self.args, self.args_tuple = list(args), None
         return ConstantVariable(None)
 
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         if name in ("name", "obj") and issubclass(self.cls, (AttributeError, NameError, ImportError)):
             return ConstantVariable(None)
         if issubclass(type(raw), types.MemberDescriptorType) and not is_heap_type(raw.__objclass__):
-            return self.c_member(tx, name)
+            unsupported(UnsupportedAttribute(self.describe(), name))
         return super().slot_get(tx, name, raw)
 
     def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
@@ -120,43 +116,6 @@ class ExceptionVariable(VariableTracker):
 
     def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
         self.attrs[name] = value
-
-    def c_member(self, tx: Translator, name: str) -> VariableTracker:
-        """An attribute that a builtin class computes from the arguments: ``OSError.errno``."""
-        if has_several_c_bases(self.cls):
-            unsupported(
-                UnsupportedAttribute(self.describe(), name, "its class derives from several builtin exceptions")
-            )
-        error = self._builtin_error(tx)
-        value = tx.fold(getattr, (error, name))
-        return self.getattr(tx, "args") if value is error.args else tx.make(value)  # SystemExit.code
-
-    def _builtin_error(self, tx: Translator) -> BaseException:
-        """A real instance of the builtin base with the same arguments, which runs no user code."""
-        cls = _c_base(self.cls)
-        if not self.initialized and has_c_fields(cls):
-            unsupported(UnsupportedAttribute(self.describe(), "args", f"{cls.__name__}.__init__ has not been called"))
-        error = tx.fold(cls, [tx.python_value(arg) for arg in self.args])
-        assert isinstance(error, BaseException)
-        return error
-
-    def _visible_args(self, tx: Translator) -> Args:
-        """The items of ``args``. OSError removes file names from it."""
-        if not issubclass(self.cls, OSError) or (self.initialized and len(self.args) < 3):
-            return list(self.args)
-        return self.args[: len(self._builtin_error(tx).args)]
-
-    def method_add_note(self, tx: Translator, note: VariableTracker) -> VariableTracker:
-        if not issubclass(note.python_type(), str):
-            tx.raise_error(TypeError, f"note must be a str, not '{note.python_type().__name__}'")
-        notes = self.attrs.setdefault("__notes__", ListVariable([]))
-        notes.realize().call_method(tx, "append", [note], {})
-        return ConstantVariable(None)
-
-    def method_with_traceback(self, tx: Translator, traceback: VariableTracker) -> VariableTracker:
-        if not tx.is_none(traceback) and not isinstance(traceback, TracebackVariable):
-            unsupported(UnsupportedAttribute(self.describe(), "with_traceback"))
-        return self
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
         text = call_class_text_method(tx, self, name)
@@ -173,12 +132,13 @@ class ExceptionVariable(VariableTracker):
         raw = c_lookup(self.cls, name)
         args = [arg.realize() for arg in self.args]
         if raw is BaseException.__repr__:
-            return f"{self.cls.__name__}({', '.join(reprs(tx, self._visible_args(tx)))})"
+            return f"{self.cls.__name__}({', '.join(reprs(tx, args))})"
         if raw is BaseException.__str__ or raw is KeyError.__str__:
             if len(args) != 1:
                 return f"({', '.join(reprs(tx, args))})" if args else ""
             return text_of(tx, args[0], "__repr__" if raw is KeyError.__str__ else "__str__")
-        return str(tx.fold(TEXTS[name], (self._builtin_error(tx),)))
+        error = tx.fold(_c_base(self.cls), [tx.python_value(arg) for arg in args])  # runs no user code
+        return str(tx.fold(TEXTS[name], (error,)))
 
     def reconstruct(self, cg: Codegen) -> None:
         if cg.attempt.provenance.was_raised(self):
@@ -198,22 +158,9 @@ class ExceptionVariable(VariableTracker):
                 cg.load_const(self.cls)
                 cg.finish_call([partial(cg.load, arg) for arg in self.args])
                 return
-            base = _c_base(self.cls)
-            loads = [partial(cg.load_const, self.cls), *(partial(cg.load, arg) for arg in self.args)]
-            if self.initialized and has_c_fields(base):
-                cg.call(_create_initialized, [partial(cg.load_const, base), *loads])
-            else:
-                cg.call(self.cls.__new__, loads)
+            cg.call(self.cls.__new__, [partial(cg.load_const, self.cls), *(partial(cg.load, arg) for arg in self.args)])
 
         cg.make_then_fill(self, create, fill)
-
-
-_KEYWORDS: dict[type[BaseException], frozenset[str]] = {
-    AttributeError: frozenset({"name", "obj"}),
-    NameError: frozenset({"name"}),
-    ImportError: frozenset({"name", "path"}),
-}
-"""Keyword arguments of builtin exceptions, which become attributes."""
 
 
 def _c_base(cls: type[BaseException]) -> type[BaseException]:
@@ -226,21 +173,12 @@ def has_several_c_bases(cls: type[BaseException]) -> bool:
     return any(not is_heap_type(base) and not issubclass(first, base) for base in mro(cls))
 
 
+_WITH_FIELDS = (OSError, UnicodeError, SyntaxError, SystemExit, StopIteration, ImportError, AttributeError, NameError)
+
+
 def has_c_fields(cls: type[BaseException]) -> bool:
     """Whether the builtin base stores more of its arguments than ``args`` (``OSError.errno``)."""
-    bases = mro(_c_base(cls))
-    return any(
-        issubclass(type(each), (types.MemberDescriptorType, types.GetSetDescriptorType))
-        for base in bases[: bases.index(BaseException)]
-        for each in vars(base).values()
-    )
-
-
-def _create_initialized(base: type[BaseException], cls: type[BaseException], *args: Any) -> BaseException:
-    """Called by generated code: create an exception without running a user's ``__init__`` a second time."""
-    error = cls.__new__(cls, *args)
-    base.__init__(error, *args)
-    return error
+    return issubclass(cls, _WITH_FIELDS)
 
 
 _CHAIN = ("__cause__", "__context__", "__suppress_context__")
