@@ -17,7 +17,6 @@ from .python.objects import (
     existing_iterator,
     identifiers,
     property_object,
-    thread_local,
     user_object,
     weak_proxy,
     weak_reference,
