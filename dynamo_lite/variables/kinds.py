@@ -18,7 +18,6 @@ from .python.objects import (
     identifiers,
     property_object,
     user_object,
-    weak_proxy,
     weak_reference,
 )
 from .torch.autograd import created_leaves, gradients, leaf_attributes, tensor_hooks

@@ -36,7 +36,7 @@ def what_a_default_holds_is_shared_by_calls(x):
     return x + 1, inner, inner(), inner.__defaults__[0] is inner()[0]
 
 
-@programs(tensor(2))
+@programs(tensor(2), graphs=None)
 def defaults_are_set(x):
     def inner(a, b=2, *, c=3):
         return a + b + c
@@ -59,7 +59,7 @@ def defaults_are_set(x):
     return y, messages, inner(1, 2), inner, inner.__kwdefaults__ is named
 
 
-@programs(tensor(2))
+@programs(tensor(2), graphs=None)
 def defaults_are_set_to_something_else(x):
     def inner(a, b=2, *, c=3):
         return a + b + c
@@ -73,7 +73,7 @@ def defaults_are_set_to_something_else(x):
     return x + 1, messages, inner
 
 
-@programs(tensor(2))
+@programs(tensor(2), graphs=None)
 def defaults_are_deleted(x):
     def inner(a, b=2, *, c=3):
         return a + b + c
@@ -82,7 +82,7 @@ def defaults_are_deleted(x):
     return x + 1, inner.__defaults__, inner.__kwdefaults__, inner
 
 
-@programs(tensor(2))
+@programs(tensor(2), graphs=None)
 def more_defaults_than_parameters(x):
     def inner(a, b):
         return a, b

@@ -68,7 +68,7 @@ def caught(action):
         return type(error).__name__, str(error)
 
 
-@programs(tensor(3), cut=False)
+@programs(tensor(3), cut=False, graphs=None)
 def membership_stops_at_the_first(x):
     down = CountDown(5)
     found = 3 in down, 9 in CountDown(3), 3 in ByCounted

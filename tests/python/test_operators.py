@@ -268,7 +268,7 @@ class Number(enum.IntEnum):
     TWO = 2
 
 
-@program()
+@program(graphs=None, breaks=None)
 def operators_of_metaclasses(x, n):
     less = ByOperated
     less -= n
@@ -280,7 +280,7 @@ def operators_of_metaclasses(x, n):
     return x + 1, found, Operated.items, [*reversed(Number)]
 
 
-@program()
+@program(graphs=None, breaks=None)
 def operands_that_are_classes(x, n):
     texts = []
     for each in (

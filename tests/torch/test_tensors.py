@@ -212,7 +212,7 @@ def new_of_a_size_and_of_data(x):
     return sized, x.new((3, 4)), x.new([1, 2]), x.new(2, 3).zero_(), x.new(), x.new(x)
 
 
-@programs(tensor(2), ints(2), others=[(tensor(2, dtype=torch.float64), ints(2).int())], operators=3)
+@programs(tensor(2), ints(2), others=[(tensor(2, dtype=torch.float64), ints(2).int())], graphs=None)
 def instances_of_the_old_names_for_types_of_tensors(x, n):
     numbers = isinstance(n, (torch.IntTensor, torch.LongTensor)), isinstance(x, torch.FloatTensor)
     others = isinstance(x, torch.cuda.FloatTensor), isinstance(x.double(), torch.FloatTensor)

@@ -45,24 +45,8 @@ def owner_of(cls: type, name: str) -> type:
     return next((base for base in mro(cls) if name in own_namespace(base)), cls)
 
 
-def _written_attribute(tx: Translator, cls: type, name: str) -> VariableTracker | None:
-    """The value that the traced program assigned to an attribute of the class or its bases; None if it assigned
-    none."""
-    written = tx.attempt.values.written_classes
-    if not written:
-        return None
-    for base in mro(cls):
-        found = written[id(base)].own(name) if id(base) in written else None
-        if found is not None or name in own_namespace(base):
-            return found
-    return None
-
-
 def class_attribute(tx: Translator, cls: type, name: str, raw: Any) -> VariableTracker:
     """The tracker of a raw class attribute, guarded if the class can change."""
-    written = _written_attribute(tx, cls, name)
-    if written is not None:
-        return written.realize()
     source = tx.guards.const(cls)
     if is_heap_type(cls):
         return LazyVariable(tx.attempt, raw, source.child("type_attr", name)).realize()

@@ -124,7 +124,7 @@ LEAST_ADDRESS = 1 << 20
 
 
 class AddressKey:
-    """Represents ``id()`` of an object, or a thread's number, as a key, whatever the number is in each call.
+    """Represents ``id()`` of an object as a key, whatever the number is in each call.
     ``is_existing``: the object existed before the call."""
 
     __slots__ = ("identity", "is_existing")
@@ -160,7 +160,7 @@ class AddressKeys:
         else:
             self.as_objects |= type(key) is AddressKey and key.is_existing
         if self.as_objects and self.as_numbers:
-            unsupported(UnsupportedKey("a result of id() or get_ident()", "other keys are numbers that it may equal"))
+            unsupported(UnsupportedKey("a result of id()", "other keys are numbers that it may equal"))
 
 
 _IN_C = (types.BuiltinFunctionType, types.MethodDescriptorType)

@@ -137,7 +137,7 @@ def exception_class_inside(x, n):
         return x * error.code, str(error), isinstance(error, Problem)
 
 
-@program(graphs=1, breaks=2)
+@program(graphs=None, breaks=None)
 def class_attributes_changed_after(x, n):
     class Counter:
         count = 0

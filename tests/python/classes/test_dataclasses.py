@@ -60,7 +60,7 @@ def dataclass_with_factories_and_post_init(x, n):
     return x * one.total, one.names, two.names, one == two, one.scale
 
 
-@program()
+@program(graphs=None, breaks=None)
 def dataclass_text_and_fields(x, n):
     config = Config(n, ["a"])
     return x + 1, repr(config), [field.name for field in dataclasses.fields(config)], dataclasses.asdict(config)

@@ -55,7 +55,7 @@ class Square(Shape):
 class_dict = type.__dict__["__dict__"].__get__
 
 
-@programs(tensor(2), Square)
+@programs(tensor(2), Square, graphs=None)
 def attributes_without_descriptors(x, cls):
     found = inspect.getattr_static(cls, "sides"), inspect.getattr_static(cls, "area") is Square.area
     missing = inspect.getattr_static(cls, "absent", 3), class_dict(cls)["sides"]
@@ -191,7 +191,7 @@ class Door:
         return v * 2
 
 
-@programs(tensor(2), Door())
+@programs(tensor(2), Door(), graphs=None)
 def protocols(x, door):
     def use(s: Scales):
         return s.scale(x)

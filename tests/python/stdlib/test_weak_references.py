@@ -115,7 +115,7 @@ def over_a_break(x):
 
 @pytest.mark.parametrize("fn", [tree, of_a_global, of_a_variable])
 def test_alive(fn):
-    check(fn, tensor(3))
+    check(fn, tensor(3), graphs=None, breaks=None)
 
 
 def test_alive_over_a_break():

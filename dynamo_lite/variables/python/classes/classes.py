@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import enum
-import gc
 import operator
 import sys
 import types
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
 from dynamo_lite.records import code_origin
-from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import (
     MISSING,
     bind,
     class_lookup,
     guard_behind_instance,
     guard_class_lacks,
-    is_descriptor_type,
     overrides_instance,
 )
 from dynamo_lite.variables.core.base import (
@@ -32,7 +28,6 @@ from dynamo_lite.variables.core.base import (
     NotConstant,
     VariableTracker,
     class_compares_by_identity,
-    own_namespace,
     unsupported,
     wraps_if,
 )
@@ -41,8 +36,7 @@ from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
 from dynamo_lite.variables.core.formatting import call_text_method, has_user_text
 from dynamo_lite.variables.core.invariant_reads import check_global, is_read_later
 from dynamo_lite.variables.core.operator_symbols import method_of
-from dynamo_lite.variables.core.overwritten_attributes import record_dropped_item
-from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.functions.function import is_trusted_module
 
 
@@ -103,14 +97,9 @@ _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: to
 class ClassVariable(InvariantVariable):
     """A pre-existing class."""
 
-    __slots__ = ("attributes",)
+    __slots__ = ()
     is_guarded_by_identity = True
     is_loaded_as_constant = True
-
-    def __init__(self, value: type, source: Source | None = None) -> None:
-        super().__init__(value, source)
-        self.attributes: dict[str, VariableTracker] | None = None
-        """Attributes written during tracing."""
 
     def as_fx(self) -> tuple[Any, Any]:
         """Operators take ``float`` and its like as a dtype. A graph's code has no names for other classes."""
@@ -128,9 +117,10 @@ class ClassVariable(InvariantVariable):
         return self.value if class_compares_by_identity(self.value) else super().cache_key(tx)
 
     def sample_value(self) -> Any:
-        """Error messages contain the name of the class or of its metaclass."""
-        meta = type(self.value)
-        return (meta if meta is type else type(meta.__name__, (type,), {}))(self.value.__name__, (), {})
+        """Error messages contain the name of the class."""
+        if type(self.value) is not type:
+            raise NotConstant("its metaclass may have the operator")
+        return type(self.value.__name__, (), {})
 
     def find_special(self, tx: Translator, name: str) -> VariableTracker | None:
         """A special method of the metaclass that ``type`` doesn't have, bound to the class."""
@@ -163,29 +153,8 @@ class ClassVariable(InvariantVariable):
             return tx.make(tx.fold(operator.or_, operands))
         return result
 
-    def unary(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker | None:
-        return self.call_special(tx, f"__{function.__name__}__")
-
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         return unless_refused(self.call_special(tx, method_of(symbol, "i"), other))
-
-    def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
-        if self.call_special(tx, "__setitem__", key, value) is None:
-            super().setitem(tx, key, value)
-
-    def delitem(self, tx: Translator, key: VariableTracker) -> None:
-        if self.call_special(tx, "__delitem__", key) is None:
-            super().delitem(tx, key)
-
-    def next(self, tx: Translator) -> VariableTracker:
-        method = self.find_special(tx, "__next__")
-        return super().next(tx) if method is None else tx.next_by_call(method)
-
-    def reverse(self, tx: Translator) -> VariableTracker:
-        iterator = self.call_special(tx, "__reversed__")
-        if iterator is None and tx.lookup(type(self.value), "__getitem__") is not MISSING:
-            unsupported(UnsupportedOperation("reversed()", self.describe()))
-        return super().reverse(tx) if iterator is None else iterator
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         method = self.find_special(tx, "__getitem__")
@@ -263,49 +232,6 @@ class ClassVariable(InvariantVariable):
             unsupported(UnsupportedAttribute(self.describe(), name, "the interpreter's caches change it"))
         return LazyVariable(tx.attempt, value, tx.guards.const(self.value).child("c_attr", name)).realize()
 
-    def own(self, name: str) -> VariableTracker | None:
-        """An attribute written during tracing."""
-        return None if self.attributes is None else self.attributes.get(name)
-
-    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        """Replaces an attribute. Neither value may be a descriptor."""
-        if not self._can_set(tx, name, value.realize().python_type()):
-            super().setattr(tx, name, value)
-        if self.source is None:
-            self.source = tx.guards.const(self.value)
-        if self.own(name) is None:
-            record_dropped_item(tx, own_namespace(self.value), name)
-        tx.effects.mutate(self)
-        self.attributes = {**(self.attributes or {}), name: value}
-        tx.attempt.values.written_classes[id(self.value)] = self
-        namespace = _dict_of(self.value)
-        tx.attempt.values.memo[id(namespace)] = (namespace, self)  # its old items must not be read any more
-
-    def _can_set(self, tx: Translator, name: str, kind: type) -> bool:
-        """Whether the attribute is read only by its name: CPython caches special methods, and the trace must not have
-        read the class's ``__dict__``."""
-        cls, meta = self.value, type(self.value)
-        is_special = name.startswith("__") and name.endswith("__")
-        if is_special or not is_heap_type(cls) or not class_compares_by_identity(cls):
-            return False
-        if tx.attempt.values.memo.get(id(_dict_of(cls)), (None, self))[1] is not self:
-            return False
-        if tx.lookup(meta, "__setattr__") is not type.__setattr__ or tx.lookup(meta, name) is not MISSING:
-            return False
-        raw = class_lookup(cls, name)
-        return raw is not MISSING and not is_descriptor_type(type(raw)) and not is_descriptor_type(kind)
-
-    def guard_deallocations(self) -> None:
-        assert self.source is not None
-        for name in self.attributes or ():
-            self.source.child("instance_dict").check("dict_item_dies_unseen", name)
-
-    def replay(self, cg: Codegen) -> None:
-        for name, value in (self.attributes or {}).items():
-            cg.load(value)
-            cg.load_const(self.value)
-            cg.store_attr(name)
-
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         return self.c_attribute(tx, name)
 
@@ -318,12 +244,6 @@ class ClassVariable(InvariantVariable):
             return tx.checked_iterator(iterator)
         tx.check_iterable(self, f"'{type(self.value).__name__}' object is not iterable")
         return super().iterate(tx)
-
-
-def _dict_of(cls: type) -> Any:
-    """The dict behind a class's ``__dict__`` proxy."""
-    (namespace,) = gc.get_referents(own_namespace(cls))
-    return namespace
 
 
 def _makes_generic_alias(method: Any) -> bool:

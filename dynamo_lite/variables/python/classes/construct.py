@@ -20,7 +20,7 @@ from dynamo_lite.variables.core.base import (
     refuse_arguments,
     unsupported,
 )
-from dynamo_lite.variables.core.class_lookup import is_heap_type, is_instantiable, is_user_defined
+from dynamo_lite.variables.core.class_lookup import is_heap_type, is_user_defined
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import find_model, models, models_class_method
@@ -34,7 +34,6 @@ from dynamo_lite.variables.python.containers.sequences import (
     is_struct_sequence,
 )
 from dynamo_lite.variables.python.containers.sets import SetVariable
-from dynamo_lite.variables.python.functions.function import CellVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
 from dynamo_lite.variables.python.objects.exception import (
     ExceptionVariable,
@@ -84,17 +83,12 @@ def _construct_by_metaclass(
 
 
 def _find_member(tx: Translator, cls: ClassVariable, value: Any) -> VariableTracker:
-    """The enum member with a value, or the result of a user's ``_missing_``."""
+    """The enum member with a value. A user's ``_missing_`` is called where the graph breaks."""
     missing = tx.lookup(cls.value, "_missing_")
     is_default = any(each is missing for each in _DEFAULT_MISSING)
     if is_default or any(each.value == value for each in cls.value.__members__.values()):
         return tx.make(tx.fold(cls.value, [value]))
-    member = tx.call(cls.getattr(tx, "_missing_"), [tx.make(value)], {}).realize()
-    if tx.is_none(member):
-        tx.raise_error(ValueError, f"{value!r} is not a valid {cls.value.__qualname__}")
-    if not derives(member.python_type(), cls.value):
-        unsupported(UnknownCall(f"{cls.describe()}()", "its _missing_ returns something else than a member"))
-    return member
+    unsupported(EnumCall(cls.value.__qualname__))
 
 
 _DEFAULT_MISSING = tuple(each.__dict__["_missing_"] for each in (enum.Enum, enum.Flag))
@@ -106,7 +100,7 @@ def construct_plain(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwar
     if issubclass(value, BaseException):
         return _construct_exception(tx, cls, args, kwargs)
     if is_struct_sequence(value):
-        return _construct_struct(tx, value, args, kwargs)
+        unsupported(UnknownCall(f"class {value.__qualname__}()", "struct sequences are created by torch's operators"))
     instance = _call_new(tx, cls, args, kwargs)
     kind = instance.python_type()  # `__new__` may return an instance of another class
     if value not in mro(kind):
@@ -126,35 +120,26 @@ def _initialize(tx: Translator, method: VariableTracker, args: Args, kwargs: Kwa
         tx.raise_error(TypeError, f"__init__() should return None, not '{result.realize().python_type().__name__}'")
 
 
-def _construct_struct(tx: Translator, cls: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-    """``torch.return_types.max((values, indices))``."""
-    items = args[0].elements(tx) if len(args) == 1 and not kwargs else []
-    if len(items) != cls.n_fields or not is_instantiable(cls):
-        unsupported(UnknownCall(f"class {cls.__qualname__}()", f"it doesn't get one sequence of {cls.n_fields} items"))
-    return NamedTupleVariable(items, cls)
-
-
 def _construct_exception(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     value = cls.value
     if overrides_creation(value):
         unsupported(UnknownCall(f"{cls.describe()}()", "the exception class has a metaclass or its own __new__"))
     if issubclass(value, BaseExceptionGroup):
         unsupported(UnknownCall(f"{cls.describe()}()", "exception groups aren't traced"))
-    if value is OSError and len(args) > 1:  # the instance is of a subclass, chosen by errno
-        value = type(tx.fold(OSError, [tx.python_value(arg) for arg in args]))
+    if issubclass(value, OSError) and len(args) > 1:
+        unsupported(UnknownCall(f"{cls.describe()}()", "its arguments decide its class and attributes"))
     error = ExceptionVariable(value, args)
     init = tx.lookup(value, "__init__")
     if is_user_defined(init):
-        if has_several_c_bases(value):
-            unsupported(UnknownCall(f"{cls.describe()}()", "it derives from several builtin exceptions"))
-        error.initialized = False
+        if has_c_fields(value) or has_several_c_bases(value):
+            unsupported(UnknownCall(f"{cls.describe()}()", "it has an __init__, and its base stores its arguments"))
         _initialize(tx, bind(tx, init, "__init__", error, value), args, kwargs)
     elif is_heap_type(owner_of(value, "__init__")):
         unsupported(UnknownCall(f"{cls.describe()}()", "its __init__ is implemented in C"))
     elif kwargs and not has_c_fields(value):
         tx.raise_error(TypeError, f"{value.__name__}() takes no keyword arguments")
     elif kwargs:
-        error.call_method(tx, "__init__", args, kwargs)
+        refuse_arguments(value.__name__)
     return error
 
 
@@ -325,11 +310,6 @@ def _method(tx: Translator, function: VariableTracker, receiver: VariableTracker
     if tx.is_none(receiver):
         refuse_arguments("method")
     return tx.call(function.getattr(tx, "__get__"), [receiver], {})
-
-
-@models(types.CellType)
-def _cell(tx: Translator, *content: VariableTracker) -> VariableTracker:
-    return CellVariable(content[0] if content else None)
 
 
 # -- class methods implemented in C ------------------------------------------------------------------------------------

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import abc
 import types
-import typing
-import weakref
 from typing import Any
 
 import torch
@@ -13,16 +11,16 @@ from torch._opaque_base import OpaqueBaseMeta
 
 from dynamo_lite.insight.break_reasons import ProtocolCheck, UnsupportedOperation
 from dynamo_lite.records import code_origin
-from dynamo_lite.variables.core.attributes import MISSING, bind, class_lookup
+from dynamo_lite.variables.core.attributes import bind, class_lookup
 from dynamo_lite.variables.core.base import VariableTracker, mro, unsupported
 from dynamo_lite.variables.core.class_lookup import is_heap_type, is_user_defined
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
+from dynamo_lite.variables.python.objects.weak_reference import PROXIES
 
 from .classes import ClassVariable
 
 _CLASS = object.__dict__["__class__"]
-_PROXIES = (weakref.ProxyType, weakref.CallableProxyType)
 _HOOKS = {name: type.__dict__[name] for name in ("__instancecheck__", "__subclasscheck__")}
 """The default hooks, which search the MRO."""
 
@@ -67,7 +65,9 @@ def _class_list(tx: Translator, classinfo: VariableTracker) -> list[Any]:
 def _kinds(tx: Translator, variable: VariableTracker) -> list[type]:
     """The type of a value, and its ``__class__`` if that may be another class."""
     kind = variable.python_type()
-    if class_lookup(kind, "__class__") is _CLASS and not any(kind is each for each in _PROXIES):
+    if any(kind is each for each in PROXIES):
+        unsupported(UnsupportedOperation("isinstance()", variable.describe()))
+    if class_lookup(kind, "__class__") is _CLASS:
         return [kind]
     cls = variable.getattr(tx, "__class__").realize()
     return [kind, cls.value] if isinstance(cls, ClassVariable) else [kind]
@@ -77,22 +77,15 @@ def _is_instance(tx: Translator, variable: VariableTracker, cls: Any) -> bool:
     if variable.python_type() is cls:
         return True
     if type(cls) is type(torch.FloatTensor):
-        return _is_legacy_tensor(tx, variable, cls)
+        unsupported(UnsupportedOperation(f"isinstance(..., {cls})", variable.describe()))
     if not isinstance(cls, type) and not _is_classinfo(cls):
         tx.fold(isinstance, (None, cls))
     if isinstance(cls, type) and class_lookup(cls, "_is_protocol") is True:
-        return _implements_protocol(tx, variable, cls)
+        tx.fold(isinstance, (None, cls))  # raises unless the protocol is @runtime_checkable
+        if not guarded_derives(tx, variable.python_type(), cls):
+            unsupported(ProtocolCheck(variable.describe(), cls.__qualname__))
+        return True
     return any(_check(tx, "__instancecheck__", variable, kind, cls) for kind in _kinds(tx, variable))
-
-
-def _is_legacy_tensor(tx: Translator, variable: VariableTracker, kind: Any) -> bool:
-    """``isinstance(variable, torch.FloatTensor)`` and its like: a check of dtype and device."""
-    if not issubclass(variable.python_type(), torch.Tensor):
-        return False
-    dtype, device = (variable.getattr(tx, each).as_constant() for each in ("dtype", "device"))
-    if kind.layout is not torch.strided or device.type not in ("cpu", "cuda", "meta"):
-        unsupported(UnsupportedOperation(f"isinstance(..., {kind})", variable.describe()))
-    return dtype is kind.dtype and device.type == ("cuda" if kind.is_cuda else "cpu")
 
 
 def _check(tx: Translator, hook: str, variable: VariableTracker, kind: type, cls: Any) -> bool:
@@ -131,33 +124,3 @@ def _is_classinfo(value: Any) -> bool:
     except TypeError:
         return False
     return True
-
-
-class _StandIn:
-    """An instance of ``kind``, as far as ``__class__`` tells, without attributes of its own."""
-
-    def __init__(self, kind: type) -> None:
-        self._kind = kind
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> Any:
-        return self._kind
-
-
-def _class_implements(kind: type, protocol: abc.ABCMeta) -> bool:
-    return abc.ABCMeta.__instancecheck__(protocol, _StandIn(kind))
-
-
-def _implements_protocol(tx: Translator, variable: VariableTracker, protocol: type) -> bool:
-    """Whether the class has the protocol's members. Breaks the graph if only the instance has them, where Python
-    versions differ."""
-    kind = variable.python_type()
-    tx.fold(isinstance, (None, protocol))  # raises unless the protocol is @runtime_checkable
-    if derives(kind, protocol) or tx.guards.answers.ask(_class_implements, kind, protocol):
-        return True
-    hook = tx.lookup(kind, "__getattr__")
-    if hook is MISSING or (isinstance(hook, types.FunctionType) and code_origin.is_library(hook.__code__)):
-        for name in typing._get_protocol_attrs(protocol):  # type: ignore[attr-defined]
-            if class_lookup(kind, name) is MISSING and not tx.has_attribute(variable, name):
-                return False
-    unsupported(ProtocolCheck(variable.describe(), protocol.__qualname__))

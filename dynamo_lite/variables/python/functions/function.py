@@ -23,7 +23,6 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.invariant_reads import check_value, is_read_later, refuse_read
-from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.overwritten_attributes import record_dropped_item
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable, globals_of
@@ -66,23 +65,6 @@ class CellVariable(VariableTracker):
     def set(self, tx: Translator, value: VariableTracker | None) -> None:
         tx.effects.mutate(self)
         self.content = value
-
-    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        """Cells compare by their contents. An empty cell is less than any other."""
-        if not isinstance(other, CellVariable):
-            return None
-        mine, theirs = self.load(), other.load()
-        if mine is None or theirs is None:
-            return ConstantVariable(COMPARE[symbol](mine is not None, theirs is not None))
-        return tx.compare(symbol, mine.realize(), theirs.realize())
-
-    def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if name == "cell_contents":
-            content = self.load()
-            if content is None:
-                tx.raise_error(ValueError, "Cell is empty")
-            return content
-        return super().getattr(tx, name)
 
     def reconstruct(self, cg: Codegen) -> None:
         def fill(cg: Codegen) -> None:
@@ -167,8 +149,7 @@ def _descriptor_get(
 
 class FunctionVariable(VariableTracker):
     """A pre-existing Python function. ``by_code``: it is guarded by its code and globals, not by identity, since
-    functions that calls pass as arguments are often created anew. ``attrs``: attributes written during tracing, None
-    for deleted ones."""
+    functions that calls pass as arguments are often created anew. ``attrs``: attributes written during tracing."""
 
     __slots__ = ("value", "_cells", "by_code", "attrs")
     method___get__ = _descriptor_get
@@ -178,7 +159,7 @@ class FunctionVariable(VariableTracker):
         self.value = value
         self.by_code = by_code
         self._cells: list[CellVariable] | None = None
-        self.attrs: dict[str, VariableTracker | None] = {}
+        self.attrs: dict[str, VariableTracker] = {}
 
     def python_type(self) -> type:
         return types.FunctionType
@@ -277,7 +258,7 @@ class FunctionVariable(VariableTracker):
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in self.attrs and name in _MEMBERS:
-            return self.attrs[name] or ConstantVariable(None)
+            return self.attrs[name]
         if name in _MEMBERS or name in _DEFAULTS:
             source = self._member_source(name) or tx.guards.const(self.value).child("c_attr", name)
             return LazyVariable(tx.attempt, getattr(self.value, name), source)
@@ -319,13 +300,6 @@ class FunctionVariable(VariableTracker):
             unsupported(FunctionChanged(self.describe(), name))
         self.instance_set(tx, name, value)
 
-    def delattr(self, tx: Translator, name: str) -> None:
-        if name in _MEMBERS or name in _BEHAVIOR:
-            unsupported(FunctionChanged(self.describe(), name))
-        if self.instance_get(tx, name) is None:
-            tx.raise_attribute_error(self, name, f"'function' object has no attribute {name!r}")
-        self.instance_delete(tx, name)
-
     def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if self.source is None:
             self.source = tx.guards.const(self.value)
@@ -339,33 +313,18 @@ class FunctionVariable(VariableTracker):
         for name in self.attrs:
             self.source.check("instance_item_dies_unseen", name)
 
-    def instance_delete(self, tx: Translator, name: str) -> None:
-        """An attribute that only this trace has written leaves nothing to replay."""
-        self.instance_set(tx, name, None)  # type: ignore[arg-type]
-        assert self.source is not None
-        if name in self.value.__dict__:
-            self.source.instance_item(name)
-        else:
-            self.source.child("instance_dict").check("dict_lacks", name)
-            del self.attrs[name]
-
     def namespace(self, tx: Translator) -> DictVariable:
         """A copy of its ``__dict__``, whose keys are guarded."""
         source = self.source or tx.guards.const(self.value)
         items = wrap_dict_items(tx.attempt, self.value.__dict__, source.child("instance_dict"))[0]
-        for name, value in self.attrs.items():
-            if value is None:
-                items.pop(name, None)
-            elif name not in _MEMBERS:
-                items[name] = value
+        items.update((name, value) for name, value in self.attrs.items() if name not in _MEMBERS)
         return DictVariable(items)
 
     def replay(self, cg: Codegen) -> None:
         for name, value in self.attrs.items():
-            if value is not None:
-                cg.load(value)
+            cg.load(value)
             cg.load_source(self.source)
-            (cg.delete_attr if value is None else cg.store_attr)(name)
+            cg.store_attr(name)
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.load_const(self.value)
@@ -504,28 +463,11 @@ class NestedFunctionVariable(VariableTracker):
         return DictVariable(dict(self.attrs))
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        if name in _DEFAULTS:
-            self._set_defaults(tx, name, value.realize())
-            return
         if name in _BEHAVIOR or name == "__dict__":
             unsupported(FunctionChanged(self.describe(), name))
         (self.members if name in _MEMBERS else self.attrs)[name] = value
 
-    def _set_defaults(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        expected = tuple if name == "__defaults__" else dict
-        if tx.is_none(value):
-            setattr(self, _DEFAULTS[name], None)
-        elif value.python_type() is expected and isinstance(value, (TupleVariable, DictVariable)):
-            setattr(self, _DEFAULTS[name], value)
-        elif issubclass(value.python_type(), expected):
-            unsupported(FunctionChanged(self.describe(), name))
-        else:
-            tx.raise_error(TypeError, f"{name} must be set to a {expected.__name__} object")
-
     def delattr(self, tx: Translator, name: str) -> None:
-        if name in _DEFAULTS:
-            self._set_defaults(tx, name, ConstantVariable(None))
-            return
         if name not in self.attrs:
             super().delattr(tx, name)
         del self.attrs[name]

@@ -79,14 +79,6 @@ class PropertyVariable(UserObjectVariable):
     def _get(self, tx: Translator, obj: VariableTracker, cls: VariableTracker | None = None) -> VariableTracker:
         return self if tx.is_none(obj) else self._call_function(tx, "fget", obj)
 
-    def _set(self, tx: Translator, obj: VariableTracker, value: VariableTracker) -> VariableTracker:
-        self._call_function(tx, "fset", obj, value)
-        return ConstantVariable(None)
-
-    def _delete(self, tx: Translator, obj: VariableTracker) -> VariableTracker:
-        self._call_function(tx, "fdel", obj)
-        return ConstantVariable(None)
-
     def _initialize(self, tx: Translator, *args: VariableTracker, **kwargs: VariableTracker) -> NoReturn:
         unsupported(UnsupportedOperation("property.__init__()", self.describe()))
 
@@ -94,9 +86,6 @@ class PropertyVariable(UserObjectVariable):
 _METHODS: dict[str, Any] = {
     "__init__": PropertyVariable._initialize,
     "__get__": PropertyVariable._get,
-    "__set__": PropertyVariable._set,
-    "__delete__": PropertyVariable._delete,
-    "__set_name__": lambda self, tx, cls, name: ConstantVariable(None),
 }
 
 

@@ -235,9 +235,6 @@ class UserObjectVariable(VariableTracker):
         empty = type(self.cls.__name__, (object if self.payload is None else self.payload.python_type(),), {})
         return empty() if self.payload is None else empty(self.payload.sample_value())
 
-    def instance_names(self, tx: Translator) -> Iterable[str]:
-        return self.namespace(tx).items if self.cls.__dictoffset__ else ()
-
     def mapping_items(self, tx: Translator) -> DictVariable | None:
         """``dict(obj)`` reads the items of an instance of dict, unless its class overrides ``__iter__``."""
         if isinstance(self.payload, DictVariable) and self.payload.cls is dict:

@@ -1,13 +1,12 @@
-"""``weakref.ref`` objects, pre-existing and created during tracing; weak containers, which break the graph."""
+"""Pre-existing ``weakref.ref`` objects; weak proxies and containers, which break the graph."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from dynamo_lite import _C
-from dynamo_lite.insight.break_reasons import ReferentMayBeDead, UnknownCall, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import ReferentMayBeDead, UnknownCall, UnsupportedOperation, UnsupportedValue
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     Args,
@@ -15,19 +14,19 @@ from dynamo_lite.variables.core.base import (
     LazyVariable,
     NotConstant,
     VariableTracker,
-    same_value,
     unsupported,
     wraps_if,
     wraps_type,
 )
-from dynamo_lite.variables.core.class_lookup import type_name
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.core.registry import models, models_raw
+from dynamo_lite.variables.core.registry import models_raw
+
+from .user_object import OpaqueVariable
 
 
 class WeakReferenceVariable(VariableTracker):
-    """A weak reference. ``target``: the referent of one created during tracing, which has no callback."""
+    """A weak reference. ``target``: the referent of one that the handle of a hook holds, which is created inside."""
 
     __slots__ = ("attempt", "value", "target")
 
@@ -64,13 +63,11 @@ class WeakReferenceVariable(VariableTracker):
         """The referent, None if it is deallocated. Breaks the graph if the traced code may have dropped the last strong
         reference to it: eager would deallocate it, while the trace keeps it alive."""
         if self.target is not None:
-            if not _is_alive(tx, self.target):
-                unsupported(ReferentMayBeDead())
-            return self.target
+            unsupported(ReferentMayBeDead())
         referent = _C.weak_referent(self.value)
         known = tx.attempt.values.memo.get(id(referent))
         if referent is not None and not (tx.effects.empty and _keeps_arguments(tx)):
-            if known is None or not _is_alive(tx, known[1]):
+            if known is None or not _is_still_at(tx, known[1].source):
                 unsupported(ReferentMayBeDead())
         return self.referent_at_entry()
 
@@ -86,25 +83,11 @@ class WeakReferenceVariable(VariableTracker):
             return ConstantVariable(None)
         return LazyVariable(self.attempt, referent, source).realize()
 
-    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        """References compare by their referents while both are alive."""
-        if symbol not in ("==", "!=") or not isinstance(other, WeakReferenceVariable):
-            return None
-        mine, theirs = self.call(tx, [], {}), other.call(tx, [], {})
-        if tx.is_none(mine) or tx.is_none(theirs):
-            return ConstantVariable(tx.identical(self, other) is (symbol == "=="))
-        return tx.compare(symbol, mine, theirs)
-
     def reconstruct(self, cg: Codegen) -> None:
         raise NotConstant(self.describe())
 
 
 # -- liveness: which strong references the traced code leaves ----------------------------------------------------------
-
-
-def _is_alive(tx: Translator, value: VariableTracker) -> bool:
-    """Whether a variable of a running frame, or a source that is not mutated, keeps an object alive."""
-    return _is_still_at(tx, value.source) or any(_has_variable(frame, value) for frame in _callers(tx))
 
 
 def _is_still_at(tx: Translator, source: Source | None) -> bool:
@@ -117,21 +100,11 @@ def _is_still_at(tx: Translator, source: Source | None) -> bool:
     return mutated.isdisjoint(path[:-1]) and all(step.kind != "weakref_target" for step in path)
 
 
-def _callers(tx: Translator) -> Iterator[Translator]:
-    frame: Translator | None = tx
-    while frame is not None:
-        yield frame
-        frame = frame.parent
-
-
-def _has_variable(frame: Any, value: VariableTracker) -> bool:
-    values = (*frame.locals.values(), *(cell.content for cell in frame.cells.values() if cell.content is not None))
-    return any(same_value(each, value) for each in values if each is not None)
-
-
 def _keeps_arguments(tx: Translator) -> bool:
     """Whether the root frame's variables still hold all arguments that can refer to other objects."""
-    root: Any = [*_callers(tx)][-1]
+    root: Any = tx
+    while root.parent is not None:
+        root = root.parent
     held = [*root.locals.values(), *(cell.content for cell in root.cells.values())]
     return all(any(each is one for one in held) or _refers_to_nothing(each) for each in root.arguments)
 
@@ -143,16 +116,6 @@ def _refers_to_nothing(argument: VariableTracker) -> bool:
 _LEAF_TYPES = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
 
 
-@models(weakref.ref)
-def _ref(tx: Translator, target: VariableTracker) -> VariableTracker:
-    cls = target.python_type()
-    if not cls.__weakrefoffset__:
-        tx.raise_error(TypeError, f"cannot create weak reference to {type_name(cls)!r} object")
-    reference = WeakReferenceVariable(target=target)
-    tx.attempt.provenance.created(reference)
-    return reference
-
-
 @wraps_type(weakref.ReferenceType)
 def _wrap_reference(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     if source.kind == "const":
@@ -161,9 +124,26 @@ def _wrap_reference(attempt: Attempt, value: Any, source: Source) -> VariableTra
     return WeakReferenceVariable(value, source, attempt=attempt)
 
 
-# -- weak containers: their contents depend on what is alive, so only CPython reads and mutates them -------------------
+# -- weak containers and proxies depend on what is alive: only CPython reads and mutates them --------------------------
 
 _CONTAINERS = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
+PROXIES = (weakref.ProxyType, weakref.CallableProxyType)
+
+
+class WeakProxyVariable(OpaqueVariable):
+    """A ``weakref.proxy``."""
+
+    __slots__ = ()
+
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
+        unsupported(UnsupportedValue(self.describe(), self.why))
+
+
+@wraps_type(*PROXIES)
+def _wrap_proxy(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+    if source.kind != "const":
+        source.check("type", type(value))
+    return WeakProxyVariable(value, source, "a weak proxy")
 
 
 @wraps_if(lambda value: issubclass(type(value), _CONTAINERS), order=9)
