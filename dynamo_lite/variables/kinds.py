@@ -34,7 +34,7 @@ from .torch.functions import (
 from .torch.higher_order import control_flow, flex_attention, transforms
 from .torch.modules import backward_hooks, lazy_modules, nn_module
 from .torch.subclasses import created_wrappers, wrapper_subclass
-from .torch.tensors import defaults, symbolic_indices, tensor
+from .torch.tensors import defaults, hook_handles, symbolic_indices, tensor
 
 if find_spec("numpy") is not None:
     from .numpy import arrays, conversions

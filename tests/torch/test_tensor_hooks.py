@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 
@@ -158,6 +160,15 @@ def on_a_result_and_removed(w):
     z = y * 3
     handle.remove()
     return z
+
+
+@programs(leaf(), backward=True)
+def on_a_result_of_a_partial(w):
+    y = w * 2
+    bounds = w.detach().abs().max()
+    y.register_hook(functools.partial(scaled, torch.ones(3) * 3))
+    y.register_hook(functools.partial(scaled, by=bounds))
+    return y * 3
 
 
 def scaled(gradient, by):

@@ -1,9 +1,10 @@
-"""Hooks on modules that are registered inside, where the graph breaks, and removed."""
+"""Hooks on modules that are registered, and removed, inside."""
 
 from __future__ import annotations
 
 import torch
 from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
 
 from programs import check, tensor
 from weights import seeded
@@ -21,7 +22,19 @@ def test_features_are_taken_by_a_hook():
         handle.remove()
         return y, found["first"], len(m[0]._forward_hooks)
 
-    check(fn, net(), tensor(2, 3), backward=True, graphs=None, breaks=None, recompiles=True)
+    check(fn, net(), tensor(2, 3), backward=True, fullgraph=True)
+
+
+def test_a_context_of_hooks():
+    def fn(m, x):
+        with m[0].register_forward_pre_hook(lambda module, args: (args[0] * 2,)), m[2].register_forward_hook(scaled):
+            y = m(x)
+        return y, m(x)
+
+    def scaled(module, args, kwargs, out=None):
+        return kwargs * 3
+
+    check(fn, net(), tensor(2, 3), backward=True, fullgraph=True)
 
 
 def test_hooks_that_stay():
@@ -43,7 +56,7 @@ def test_hooks_that_stay():
 
         return run
 
-    check(program, tensor(2, 3), build=True, calls=3, graphs=None, breaks=None, recompiles=True, backward=True)
+    check(program, tensor(2, 3), build=True, calls=3, recompiles=True, backward=True)
 
 
 def test_hooks_on_a_module_made_inside():
@@ -60,7 +73,20 @@ def test_hooks_on_a_module_made_inside():
         handle.remove()
         return y, again, m(x), len(m._forward_hooks)
 
-    check(run, tensor(2, 3), backward=True, graphs=None, breaks=None, recompiles=True)
+    check(run, tensor(2, 3), backward=True)
+
+
+def test_numbers_are_told_apart():
+    def fn(m, x):
+        first = m.register_forward_hook(lambda module, args, out: out + 1)
+        other = m.register_forward_hook(lambda module, args, out: out * 2)
+        first.remove()
+        first.remove()
+        found = m(x), first.id == other.id, other.id in m._forward_hooks, first.id in m._forward_hooks
+        other.remove()
+        return found
+
+    check(fn, net(), tensor(2, 3), graphs=None, recompiles=True)
 
 
 def test_a_handle_over_a_break():
@@ -71,7 +97,17 @@ def test_a_handle_over_a_break():
         handle.remove()
         return y, m(x)
 
-    check(fn, net(), tensor(2, 3), graphs=None, breaks=None, calls=6, backward=True, recompiles=True)
+    check(fn, net(), tensor(2, 3), graphs=2, breaks=1, calls=6, backward=True, recompiles=True, all_graphs=(2, 4))
+
+
+def test_a_hook_for_all_modules():
+    def fn(m, x):
+        handle = register_module_forward_hook(lambda module, args, out: out + 1)
+        y = m(x)
+        handle.remove()
+        return y, m(x)
+
+    check(fn, net(), tensor(2, 3), graphs=None, backward=True)
 
 
 def test_a_weight_is_masked_inside():
@@ -86,4 +122,4 @@ def test_a_weight_is_masked_inside():
         m = seeded(nn.Linear(3, 3))
         return lambda x: (fn(m, x), [name for name, _ in m.named_parameters()], m.weight_mask, m.weight_orig)
 
-    check(program, tensor(2, 3), build=True, calls=3, graphs=None, breaks=None, recompiles=True, backward=True)
+    check(program, tensor(2, 3), build=True, calls=3, recompiles=True, backward=True)

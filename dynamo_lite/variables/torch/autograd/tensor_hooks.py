@@ -8,6 +8,7 @@ anything else may have changed when the backward runs.
 from __future__ import annotations
 
 import builtins
+import functools
 import types
 from collections.abc import Iterator
 
@@ -30,8 +31,8 @@ from dynamo_lite.variables.python.functions.function import (
     NestedFunctionVariable,
 )
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
-from dynamo_lite.variables.python.objects.weak_reference import WeakReferenceVariable
 from dynamo_lite.variables.torch.higher_order.bodies import body_parameters, trace_body
+from dynamo_lite.variables.torch.tensors.hook_handles import remove_hook
 from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable
 
 from .function import GradientVariable
@@ -131,6 +132,10 @@ def _is_like(value: VariableTracker, fake: torch.Tensor) -> bool:
 
 def depends_on_gradient_only(tx: Translator, hook: VariableTracker) -> bool:
     """Whether a hook reads nothing but its arguments, torch, builtins and invariant values."""
+    if hook.python_type() is functools.partial and hook.source is None:
+        function, args, keywords = (hook.getattr(tx, name).realize() for name in ("func", "args", "keywords"))
+        bound = (*(args.structure_items() or ()), *(keywords.structure_items() or ()))
+        return depends_on_gradient_only(tx, function) and all(_is_invariant(tx, each) for each in bound)
     if not isinstance(hook, (FunctionVariable, NestedFunctionVariable)):
         return False
     names = {each.argval for each in _instructions(hook.code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
@@ -183,7 +188,7 @@ def has_pending_hooks(tx: Translator) -> bool:
 
 def _remove(tx: Translator, handle: VariableTracker, *error: VariableTracker) -> VariableTracker:
     if not isinstance(handle, TensorHookVariable):
-        return _remove_from_dicts(tx, handle)
+        return remove_hook(tx, handle)
     if tx.graph.bodies:
         unsupported(UnknownCall("RemovableHandle.remove()", "it is called in a function that an operator runs"))
     if handle.node is not None and not handle.removed:
@@ -192,28 +197,12 @@ def _remove(tx: Translator, handle: VariableTracker, *error: VariableTracker) ->
     return ConstantVariable(None)
 
 
-@models(RemovableHandle)
-def _create_handle(tx: Translator, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    unsupported(UnknownCall("RemovableHandle()", "a hook is registered, under an id that differs in each call"))
-
-
-def _remove_from_dicts(tx: Translator, handle: VariableTracker) -> VariableTracker:
-    """Delete a hook of a module from the dicts that are still alive."""
-    handle_id, first, others = (
-        handle.getattr(tx, name).realize() for name in ("id", "hooks_dict_ref", "extra_dict_ref")
-    )
-    if not isinstance(handle_id, ConstantVariable):
-        unsupported(UnknownCall("RemovableHandle.remove()", "the id of the handle isn't known"))
-    for reference in (each.realize() for each in (first, *others.elements(tx))):
-        if not isinstance(reference, WeakReferenceVariable):
-            unsupported(UnknownCall("RemovableHandle.remove()", "the handle holds no weak references to dicts"))
-        hooks = reference.referent_at_entry()
-        if not tx.is_none(hooks) and hooks.contains(tx, handle_id):
-            hooks.delitem(tx, handle_id)
-    return ConstantVariable(None)
-
-
 models(RemovableHandle.remove, RemovableHandle.__exit__)(_remove)
+
+
+@models(RemovableHandle.__enter__)
+def _enter(tx: Translator, handle: VariableTracker) -> VariableTracker:
+    return handle
 
 
 for _name in _HOOKS:

@@ -1,0 +1,113 @@
+"""`RemovableHandle` objects of module hooks.
+
+A module keeps its hooks in a dict, keyed by the handle's id. The id comes from a counter, so it differs in each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch.utils.hooks import RemovableHandle
+
+from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.variables.core.base import VariableTracker, unsupported
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.containers.sequences import ListVariable, TupleVariable
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
+from dynamo_lite.variables.python.objects.weak_reference import WeakReferenceVariable
+
+
+class CreatedHandleVariable(UserObjectVariable):
+    """A handle created during tracing. Generated code calls `RemovableHandle` again, which takes the next id."""
+
+    __slots__ = ("hooks", "extra")
+
+    def __init__(self, hooks: VariableTracker, extra: VariableTracker, extra_dicts: Sequence[VariableTracker]) -> None:
+        super().__init__(None, RemovableHandle)
+        self.hooks = hooks
+        self.extra = extra
+        self.attrs["id"] = HandleIdVariable(self)
+        self.attrs["hooks_dict_ref"] = WeakReferenceVariable(target=hooks)
+        self.attrs["extra_dict_ref"] = TupleVariable([WeakReferenceVariable(target=each) for each in extra_dicts])
+
+    def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
+        unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
+
+    def instance_delete(self, tx: Translator, name: str) -> None:
+        unsupported(UnsupportedAttribute(self.describe(), name, "deleting it is not modelled"))
+
+    def reconstruct(self, cg: Codegen) -> None:
+        for each in (self.hooks, self.extra):
+            cg.load(each)
+            cg.pop_top()
+        if not cg.has_made(self):  # loading a dict may have created the handle, which is among its keys
+            arguments = {"extra_dict": lambda: cg.load(self.extra)}
+            cg.call_named(RemovableHandle, [lambda: cg.load(self.hooks)], arguments)
+        else:
+            cg.load(self)
+
+
+class HandleIdVariable(VariableTracker):
+    """The id of a created handle. As a key it differs from all others; any other operation breaks the graph."""
+
+    __slots__ = ("handle",)
+
+    def __init__(self, handle: CreatedHandleVariable) -> None:
+        self.source = None
+        self.handle = handle
+
+    def python_type(self) -> type:
+        return int
+
+    def describe(self) -> str:
+        return "the id of a hook's handle"
+
+    def key(self) -> Any:
+        return self
+
+    def truth(self, tx: Translator) -> bool:
+        unsupported(UnsupportedOperation("truth", self.describe()))
+
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        unsupported(UnsupportedOperation(f"`{symbol}`", self.describe()))
+
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
+        unsupported(UnsupportedOperation(f"`{symbol}`", self.describe()))
+
+    def reconstruct(self, cg: Codegen) -> None:
+        cg.load(self.handle)
+        cg.load_attr("id")
+
+
+@models(RemovableHandle)
+def _create_handle(
+    tx: Translator, hooks_dict: VariableTracker, extra_dict: VariableTracker | None = None
+) -> VariableTracker:
+    extra = ConstantVariable(None) if extra_dict is None else extra_dict.realize()
+    extra_dicts = extra.items if isinstance(extra, ListVariable) else [] if tx.is_none(extra) else [extra]
+    hooks, *others = (each.realize() for each in (hooks_dict, *extra_dicts))
+    if not all(isinstance(each, DictVariable) for each in (hooks, *others)):
+        unsupported(UnknownCall("RemovableHandle()", "its arguments are no dicts"))
+    return CreatedHandleVariable(hooks, extra, others)
+
+
+def remove_hook(tx: Translator, handle: VariableTracker) -> VariableTracker:
+    """``RemovableHandle.remove``: delete the hook from the dicts that are still alive."""
+    handle_id, first, others = (
+        handle.getattr(tx, name).realize() for name in ("id", "hooks_dict_ref", "extra_dict_ref")
+    )
+    if not isinstance(handle_id, (ConstantVariable, HandleIdVariable)):
+        unsupported(UnknownCall("RemovableHandle.remove()", "the id of the handle isn't known"))
+    for reference in (each.realize() for each in (first, *others.elements(tx))):
+        if not isinstance(reference, WeakReferenceVariable):
+            unsupported(UnknownCall("RemovableHandle.remove()", "the handle holds no weak references to dicts"))
+        hooks = reference.referent_at_entry()
+        if not tx.is_none(hooks) and hooks.contains(tx, handle_id):
+            hooks.delitem(tx, handle_id)
+    return ConstantVariable(None)
