@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from dynamo_lite.records.graph import GraphInput
 from dynamo_lite.records.restart import MadeByCPython, Restart
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import frozen, with_data
+from dynamo_lite.shapes.python_random import emit_state_restores, emit_state_saves
 from dynamo_lite.shapes.symbols import SYMBOLIC
 from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -375,9 +377,9 @@ class PyCodegen:
         failed: list[Instruction],
         nobody_compiles: bool = False,
     ) -> list[Instruction]:
-        """The new code: prologue, created tensors, graph call, body. ``failed``: the handler around the
+        """The new code: prologue, random numbers, created tensors, graph call, body. ``failed``: the handler around the
         graph call; if empty, its errors leave the frame. ``nobody_compiles``: the hook is off while the code runs."""
-        prologue = emit.prologue((), len(self.code.co_freevars))
+        prologue = [*emit.prologue((), len(self.code.co_freevars)), *self._random_calls(bool(failed))]
         call: list[Instruction] = []
         wrong: list[Instruction] = []
         if graph_call is None:
@@ -397,6 +399,17 @@ class PyCodegen:
             if instruction.positions is None:
                 instruction.positions = positions
         return code
+
+    def _random_calls(self, saves_states: bool) -> list[Instruction]:
+        """Calls of Python's `random`, after saving its states if the frame may run again."""
+        draws = self.attempt.before_graph.draws
+        saves = self._emitted(lambda: emit_state_saves(self, draws)) if saves_states else []
+        calls = [self._emitted(functools.partial(each.emit, self, load_formula)) for each in draws]
+        return [*saves, *itertools.chain.from_iterable(calls)]
+
+    def random_state_restores(self) -> list[Instruction]:
+        """Restore the states of Python's `random` from before the frame's calls."""
+        return self._emitted(lambda: emit_state_restores(self, self.attempt.before_graph.draws))
 
     def _create_tensors(self) -> list[Instruction]:
         """Create the tensors that the graph takes or the body loads; first those with the data of an existing tensor,

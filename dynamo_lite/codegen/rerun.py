@@ -118,12 +118,13 @@ def graph_failure_handler(
     code: types.CodeType,
     again: bool,
     inside: types.CodeType | None,
+    restores: Iterable[Instruction],
     put_back: Sequence[Instruction] = (),
 ) -> list[Instruction]:
     """The handler of the graph call; empty if its errors just leave the frame.
 
-    ``again``: run ``code`` in eager with the frame's arguments. ``inside``: the resume function that raises an error
-    inside the frame's block (`raising_code`). ``put_back``: undoes the changes before it."""
+    ``again``: run ``code`` in eager with the frame's arguments, after ``restores``. ``inside``: the resume function
+    that raises an error inside the frame's block (`raising_code`). ``put_back``: undoes the changes before it."""
     if not again and inside is None and not put_back:
         return []
     block = [emit.store_fast(_ERROR), *put_back]
@@ -136,7 +137,7 @@ def graph_failure_handler(
         block += emit.call_function([emit.load_const(_TO_RAISE)], args)
         block += [emit.store_fast(_ERROR), emit.load_fast(_ERROR), emit.jump_if_not_none(raises[0])]
         count = code.co_argcount + code.co_kwonlyargcount + (code.co_flags & _VARIADIC).bit_count()
-        block += _continue(_eager_code(code, count), code.co_varnames[:count])
+        block += [*restores, *_continue(_eager_code(code, count), code.co_varnames[:count])]
     return [*block, *raises]
 
 

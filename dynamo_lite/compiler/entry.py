@@ -47,7 +47,9 @@ def _new_code(
 ) -> list[Instruction]:
     attempt, cg = translation.attempt, translation.cg
     tensors = attempt.graph.inputs if compiled.call is not None else []
-    failed = graph_failure_handler(like, attempt.are_failures_observable, raising_code(like), cg.put_back())
+    failed = graph_failure_handler(
+        like, attempt.are_failures_observable, raising_code(like), cg.random_state_restores(), cg.put_back()
+    )
     return cg.finish(compiled.call, tensors, translation.positions, failed, self_contained)
 
 

@@ -39,6 +39,7 @@ ACCESSORS: dict[str, Callable[[Any, Any], Any]] = {
     "c_attr": getattr,
     "cell_contents": lambda value, _: value.cell_contents,
     "weakref_target": lambda value, _: _C.weak_referent(value),
+    "thread_dict": lambda value, _: _C.thread_dict(value),
 }
 """Accessor of the guard tree, by name -> its function of a value and the accessor's argument."""
 

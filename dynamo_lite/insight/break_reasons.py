@@ -56,9 +56,9 @@ class CacheCreated(BreakReason, code="DL0211", numbers_matter=False):
     mend = "define the cached function outside of the compiled function"
 
 
-class RandomNumber(BreakReason, code="DL0212", numbers_matter=False):
-    happened = "random.{method}() uses a generator of Python's random numbers, whose state differs from call to call"
-    mend = "call it outside of the compiled function, or use torch.rand, torch.randint or torch.randperm"
+class RandomChoice(BreakReason, code="DL0212", numbers_matter=False):
+    happened = "random.{method}() selects items by random numbers, which differ from call to call"
+    mend = "select outside of the compiled function, or by torch.randint or torch.randperm in a tensor"
     method: str
 
 
@@ -111,6 +111,12 @@ class DataDependentValue(BreakReason, code="DL0302", numbers_matter=False):
 class UnmetCondition(BreakReason, code="DL0303", numbers_matter=False):
     happened = "a runtime assertion on tensor data failed several times in a row"
     mend = "keep exceptional values (those for which an operator raises or warns) out of the data"
+
+
+class RandomValue(BreakReason, code="DL0304", numbers_matter=False):
+    happened = "the program depends on the value of the random number {number}, which differs from call to call"
+    mend = "choose by random numbers outside of the compiled function, or in tensors with torch.where"
+    number: str
 
 
 # -- 04: operators ---------------------------------------------------------------------------------------------------
@@ -252,7 +258,7 @@ class UncaughtException(BreakReason, code="DL0506", numbers_matter=True):
 
 class WarningsObserved(BreakReason, code="DL0507", numbers_matter=False):
     happened = "{call} lets the program observe warnings"
-    mend = "keep it outside of the compiled function, around the call"
+    mend = "keep it outside of the compiled function; a `catch_warnings()` that only ignores may stay inside"
     call: str
 
 
@@ -349,8 +355,8 @@ class MutatedWhileIterated(BreakReason, code="DL0535", numbers_matter=False):
 
 
 class ProtocolCheck(BreakReason, code="DL0536", numbers_matter=False):
-    happened = "isinstance() checks {value} against the protocol {protocol}, from which its class doesn't derive"
-    mend = "derive the class from the protocol, or look for its members with hasattr()"
+    happened = "isinstance() checks {value} against the protocol {protocol}, whose members the object itself may have"
+    mend = "derive the class from the protocol, or define the members in the class"
     value: str
     protocol: str
 

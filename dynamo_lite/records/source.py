@@ -141,7 +141,7 @@ def _const_name(source: Source) -> str:
 def _item_name(source: Source) -> str:
     parent = source.parent
     assert parent is not None
-    if parent.kind == "instance_dict":
+    if parent.kind in ("instance_dict", "thread_dict"):
         return f"{parent.parent}.{source.arg}"
     if parent.kind == "globals" or parent.kind == "builtins":
         return str(source.arg)

@@ -17,6 +17,7 @@ from dynamo_lite.records.runtime_assertions import RuntimeAssertion
 from dynamo_lite.records.side_effects import SideEffects
 from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
 from dynamo_lite.shapes.policy import TranslationShapes
+from dynamo_lite.shapes.python_random import RandomCall
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.object_state import ObjectState
 from dynamo_lite.variables.torch.tensors.is_compiling_results import Answers
@@ -34,10 +35,13 @@ if TYPE_CHECKING:
 class BeforeGraph:
     """The work that generated code does before it calls the graph."""
 
+    draws: list[RandomCall] = field(default_factory=list)
+    """Calls of Python's ``random``, in program order."""
     created: dict[VariableTracker, torch.fx.Node] = field(default_factory=dict)
     """Tensors created during tracing that are allocated before the graph -> their placeholder in the graph."""
 
     def close(self) -> None:
+        self.draws.clear()
         self.created.clear()
 
 

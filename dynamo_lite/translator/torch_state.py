@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import torch
 
@@ -24,6 +25,8 @@ class TorchState:
     def __init__(self) -> None:
         self.contexts: list[EnteredContext] = []
         """Contexts that are entered for real while tracing, outermost first."""
+        self.catch_warnings_blocks: list[Any] = []
+        """``catch_warnings`` blocks entered during tracing, outermost first."""
         self.initial_grad_mode = self.final_grad_mode = torch.is_grad_enabled()
         self.has_subclasses = False
         """Whether an instance of a class with a ``__torch_function__`` was traced."""
@@ -35,6 +38,11 @@ class TorchState:
     def calls_torch_function(self) -> bool:
         """Whether torch's functions may dispatch to a class's ``__torch_function__`` now."""
         return self.has_subclasses and not self.torch_function_disabled
+
+    @property
+    def filters_at_graph_call(self) -> Sequence[tuple[Any, ...]]:
+        """The warning filters in effect when the graph runs."""
+        return self.catch_warnings_blocks[0].filters_before if self.catch_warnings_blocks else warnings.filters
 
     def note_class(self, cls: type) -> None:
         """Note that an instance of a user-defined class is traced."""
@@ -61,3 +69,4 @@ class TorchState:
 
     def close(self) -> None:
         self.contexts.clear()
+        self.catch_warnings_blocks.clear()

@@ -17,6 +17,7 @@ from .python.objects import (
     existing_iterator,
     identifiers,
     property_object,
+    thread_local,
     user_object,
     weak_reference,
 )

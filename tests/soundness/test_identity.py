@@ -282,7 +282,7 @@ def test_identity_numbers_that_are_computed_with():
         rest = hex(id(LAYER)), f"{id(LAYER):x}", str(id(LAYER)), id(LAYER) % 7, id(Shared) // 3, -id(Shared)
         return x + 1, same, rest, id(None) % 10, bool(id(x)), int(id(Shared))
 
-    check(fn, tensor(2), id(HELD), others=[(tensor(2), 3)], graphs=None, breaks=None)
+    check(fn, tensor(2), id(HELD), others=[(tensor(2), 3)])
 
 
 def test_identity_numbers_that_change_between_calls():

@@ -259,7 +259,7 @@ def test_random_numbers_that_decide():
         return x + 1 if random.random() < 0.5 else x
 
     error = only_reason(fn, tensor(2))
-    assert isinstance(error.reason, reasons.RandomNumber)
+    assert isinstance(error.reason, reasons.RandomValue)
     assert "random.random" in str(error)
 
 

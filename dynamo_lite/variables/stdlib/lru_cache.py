@@ -107,7 +107,8 @@ class CachedFunctionVariable(UserObjectVariable):
         """Call the function to fill its cache. No effect that the trace has deferred may have to come before that."""
         if is_full:
             unsupported(UncachedCall(self.describe(), "its cache is full"))
-        if not tx.effects.empty or tx.graph.mutates_inputs or tx.graph.replaced:
+        has_effects = not tx.effects.empty or tx.graph.mutates_inputs or tx.graph.replaced
+        if has_effects or tx.attempt.before_graph.draws:
             unsupported(UncachedCall(self.describe(), "it comes after side effects"))
         function, ahead = self.value.__wrapped__, tx.attempt.ahead
         in_python = type(function) is types.FunctionType

@@ -1,10 +1,8 @@
-"""Calls with output: ``print``, ``input``, warnings, and log records that a logger would emit. They break the graph."""
+"""Calls with output: ``print``, ``input``, and log records that a logger would emit. They break the graph."""
 
 from __future__ import annotations
 
-import warnings
-
-from dynamo_lite.insight.break_reasons import OutputCall, WarningsObserved
+from dynamo_lite.insight.break_reasons import OutputCall
 from dynamo_lite.variables import polyfills
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
@@ -24,13 +22,3 @@ def _input(tx: Translator, *args: VariableTracker) -> VariableTracker:
 @models(polyfills.logging.emit_record)
 def _log(tx: Translator, name: VariableTracker) -> VariableTracker:
     unsupported(OutputCall(tx.python_value(name)))
-
-
-@models(warnings.warn)
-def _warn(tx: Translator, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    unsupported(OutputCall("warnings.warn"))
-
-
-@models(warnings.catch_warnings)
-def _catch_warnings(tx: Translator, **options: VariableTracker) -> VariableTracker:
-    unsupported(WarningsObserved("warnings.catch_warnings()"))

@@ -37,12 +37,12 @@ class Depth(threading.local):
 DEPTH = Depth(3)
 
 
-@programs(tensor(2), graphs=None)
+@programs(tensor(2))
 def what_is_there_is_read(x):
     return x + STATE.scale, hasattr(STATE, "other"), getattr(STATE, "other", 5)
 
 
-@programs(tensor(2), graphs=None)
+@programs(tensor(2))
 def attributes_are_written_and_deleted(x):
     before = STATE.scale
     STATE.scale = 5
@@ -54,7 +54,7 @@ def attributes_are_written_and_deleted(x):
     return y, z, STATE.scale, hasattr(STATE, "other")
 
 
-@programs(tensor(2), graphs=None)
+@programs(tensor(2))
 def what_a_class_derived(x):
     DEPTH.depth += 1
     try:
@@ -68,7 +68,7 @@ def one_that_this_thread_did_not_touch(x):
     return x + hasattr(UNTOUCHED, "anything")
 
 
-@programs(tensor(2), cut=False, graphs=None)
+@programs(tensor(2), graphs=1, breaks=(0, 3), cut=False)
 def what_it_has_not(x):
     texts = []
     for call in (
@@ -96,7 +96,7 @@ def a_stack_of_each_thread_over_a_break(x):
     return y, known, len(STACKS)
 
 
-@programs(tensor(2), graphs=None)
+@programs(tensor(2))
 def a_thread_as_a_number(x):
     me = threading.get_ident()
     return x + 1, f"{me}", me % 7, me > 5, me == "me", me == threading.get_ident(), me in [me + 1, me]

@@ -11,12 +11,38 @@ import dynamo_lite as dl
 from programs import check, tensor
 
 
+class Told(UserWarning):
+    def __init__(self, text):
+        super().__init__(f"<{text}>")
+        self.length = len(text)
+
+
 @pytest.fixture(autouse=True)
 def _filters():
     """A test leaves them as they were."""
     before = list(warnings.filters)
     yield
     assert warnings.filters == before
+
+
+@pytest.mark.parametrize(
+    "silence",
+    [
+        lambda: warnings.simplefilter("ignore"),
+        lambda: warnings.simplefilter("ignore", category=UserWarning),
+        lambda: warnings.filterwarnings("ignore", message="abc.*", category=FutureWarning, append=True),
+        lambda: warnings.filterwarnings("ignore", "abc", DeprecationWarning, "mod", 3),
+        lambda: warnings.filterwarnings("ignore", category=Told),
+    ],
+)
+def test_filters_that_ignore(silence):
+    def fn(x):
+        with warnings.catch_warnings():
+            silence()
+            y = x * 2
+        return y + 1, len(warnings.filters)
+
+    check(fn, tensor(3), operators=2, graphs=1, breaks=None)
 
 
 @pytest.mark.parametrize(
@@ -42,8 +68,35 @@ def test_a_break_has_a_name_and_a_hint():
         with warnings.catch_warnings(record=True):
             return x * 2
 
-    with pytest.raises(dl.exc.Unsupported, match="lets the program observe warnings"):
+    with pytest.raises(dl.exc.Unsupported, match="record=True.* lets the program observe warnings"):
         dl.compile(fn, backend="eager", fullgraph=True)(tensor(3))
+
+
+def test_entered_twice():
+    def fn(x):
+        manager = warnings.catch_warnings()
+        with manager:
+            y = x * 2
+        try:
+            with manager:
+                y = y + 1
+        except RuntimeError as error:
+            return y, str(error)
+        return y
+
+    check(fn, tensor(3), graphs=None, breaks=None)
+
+
+def test_what_warns_is_ignored():
+    def fn(x):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.warn("unheard", stacklevel=2)
+            warnings.warn("unheard", DeprecationWarning)  # noqa: B028
+            y = x * 2
+        return y + 1
+
+    check(fn, tensor(3))
 
 
 def test_what_warns_is_heard():
@@ -112,7 +165,128 @@ def test_left_by_an_exception():
         except ValueError as error:
             return y + 1, str(error)
 
+    check(fn, tensor(3))
+
+
+def test_a_failure_on_the_data():
+    def fn(x, i):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return x[i] * 2
+
+    def handled(x, i):
+        try:
+            return fn(x, i)
+        except IndexError as error:
+            return str(error)[:5], [each[0] for each in warnings.filters[:1]]
+
+    for program in (fn, handled):
+        check(program, tensor(3), torch.tensor([1]), others=[(tensor(3), torch.tensor([7]))], graphs=None, breaks=None)
+
+
+def test_filters_without_catching_act_on_the_process():
+    def fn(x):
+        before = warnings.filters[:]
+        warnings.simplefilter("ignore")
+        y = x * 2
+        warnings.filters[:] = before
+        return y
+
     check(fn, tensor(3), graphs=None, breaks=None)
+
+
+def test_in_functions_that_operators_run():
+    def fn(x):
+        def inner(row):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return row * 2
+
+        return torch.vmap(inner)(x)
+
+    check(fn, tensor(3, 3), graphs=None, breaks=None)
+
+
+def test_what_was_shown_once_is_shown_again():
+    def fn(x):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return x * 2
+
+    def shown(program):
+        registry = {}
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("default")
+            for _ in range(3):
+                warnings.warn_explicit("told", UserWarning, "file", 1, "module", registry)
+                program(tensor(3))
+        return len(found)
+
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    compiled(tensor(3))
+    assert shown(compiled) == shown(fn) == 3
+
+
+def test_in_a_compiler():
+    def fn(x):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return (x * 2).sin()
+
+    compiled = dl.compile(fn, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(tensor(3)), fn(tensor(3)))
+
+
+def tells():
+    warnings.warn("deep", DeprecationWarning, stacklevel=2)
+
+
+def test_recorded_where_all_are_shown():
+    def fn(x):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            tells()
+            warnings.warn("told", Told)  # noqa: B028
+            with warnings.catch_warnings():
+                warnings.warn("inner", stacklevel=1)
+                x = x + 1
+            y = x * len(found)
+        return y, found, [(str(each.message), each.lineno, each.filename, each.category) for each in found]
+
+    def left(x):
+        found = []
+        try:
+            with warnings.catch_warnings(record=True) as found:
+                warnings.simplefilter("always")
+                warnings.warn("told", stacklevel=1)
+                raise KeyError(len(found))
+        except KeyError as error:
+            return x * 2, found[0].message, error.args
+
+    check(fn, tensor(3), graphs=None, breaks=None)
+    check(left, tensor(3), graphs=None, breaks=None)
+
+
+def test_the_module_itself_is_written_to():
+    def shows(x):
+        seen = []
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            warnings.showwarning = lambda *rest: seen.append(len(rest))
+            warnings.warn("told", stacklevel=1)
+            y = x + 1
+        return y, len(found), seen
+
+    def filters(x):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            warnings.filters.insert(0, ("ignore", None, Warning, None, 0))
+            warnings.warn("unheard", stacklevel=1)
+            y = x + 1
+        return y, len(found)
+
+    for fn in (shows, filters):
+        check(fn, tensor(3), graphs=None, breaks=None)
 
 
 @torch.library.custom_op("dynamo_lite_tests::warns_of_negatives", mutates_args=())
@@ -155,3 +329,44 @@ def test_filters_from_outside_decide_anew_in_each_call(catch):
                 except UserWarning as warning:
                     seen.append(str(warning))
         assert seen[0] == seen[1]
+
+
+def test_filters_set_on_the_way_in():
+    def fn(x):
+        with warnings.catch_warnings(action="ignore"):
+            warnings.warn("not seen", stacklevel=1)
+            y = x * 2
+        with warnings.catch_warnings(action="error", category=FutureWarning, lineno=3, append=True):
+            y = y - 1
+        with warnings.catch_warnings(record=True, action="always") as told:
+            warnings.warn("seen", stacklevel=1)
+            y = y * 3
+        return y + 1, len(warnings.filters), [str(each.message) for each in told]
+
+    def ignores(x):
+        with warnings.catch_warnings(action="ignore"):
+            warnings.warn("not seen", stacklevel=1)
+            y = x * 2
+        with warnings.catch_warnings(action="ignore", category=FutureWarning, lineno=3, append=True):
+            y = y - 1
+        return y + 1, len(warnings.filters)
+
+    check(fn, tensor(3), graphs=None, breaks=None)
+    check(ignores, tensor(3), operators=3, graphs=1, breaks=None)
+
+
+def test_filters_set_on_the_way_in_to_a_break():
+    def fn(x):
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
+            warnings.warn("not seen", stacklevel=1)
+            y = x * 2
+            dl.graph_break()
+            warnings.warn("not seen either", stacklevel=1)
+            warnings.warn("a warning", FutureWarning, stacklevel=1)
+        manager = warnings.catch_warnings(action="always")
+        dl.graph_break()
+        with manager:
+            y = y + 1
+        return y, len(warnings.filters)
+
+    check(fn, tensor(3), graphs=None)

@@ -27,12 +27,14 @@ from dynamo_lite.shapes.float_formulas import (
     OF_BITS,
     OPERATIONS,
     TO_INTEGER,
+    Bounds,
     Formula,
     apply,
     is_exact,
     is_finite,
 )
 from dynamo_lite.shapes.number_guards import ComputedInt, NumberSource
+from dynamo_lite.shapes.python_random import RandomCall
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import TEXTS, Args, Kwargs, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -53,7 +55,7 @@ class SymbolicNumber(VariableTracker):
 
     @property
     def is_data_dependent(self) -> bool:
-        """Whether its value is unknown while tracing: it is computed by the graph."""
+        """Whether its value is unknown while tracing: it is computed by the graph, or drawn at random."""
         raise NotImplementedError
 
     def is_constant(self) -> bool:
@@ -182,6 +184,7 @@ class SymNodeVariable(SymbolicNumber):
         try:
             return kind(number)
         except symbolic_shapes().GuardOnDataDependentSymNode:
+            self.attempt.graph.symbols.break_on_random_number(number)
             unsupported(DataDependentBranch() if kind is bool else DataDependentValue(self.describe()))
         finally:
             self.attempt.note_guards()
@@ -195,7 +198,7 @@ class SymNodeVariable(SymbolicNumber):
         if not isinstance(self.number, torch.SymInt) or not self.attempt.shapes.floats:
             return None
         if self.is_data_dependent:
-            return None
+            return symbols.formula_of_random_int(self.number.node.expr)
         if not self.number.node.expr.free_symbols:  # already specialized
             return Formula(int(self.number))
         formula = symbols.of_integer(self.number)
@@ -288,12 +291,14 @@ class SymNodeVariable(SymbolicNumber):
         return ConstantVariable(self._decide(condition))
 
     def _is_open(self, condition: torch.SymBool) -> bool:
-        """Whether the graph has to compute a condition: it depends on tensor data, and value ranges don't decide it."""
+        """Whether the graph has to compute a condition: it depends on tensor data, and value ranges don't decide it.
+        Breaks the graph if it depends on random numbers, which the graph doesn't have."""
         if not self.attempt.graph.symbols.is_data_dependent(condition):
             return False
         is_true = symbolic_shapes().statically_known_true
         if is_true(condition) or is_true(torch.sym_not(condition)):
             return False
+        self.attempt.graph.symbols.break_on_random_number(condition)
         return True
 
     @property
@@ -327,7 +332,7 @@ class SymbolicFloat(SymbolicNumber):
 
     @property
     def is_data_dependent(self) -> bool:
-        return False
+        return self.formula.is_random
 
     def describe(self) -> str:
         return f"the float {self.attempt.graph.symbols.formula_text(self.formula)}"
@@ -420,7 +425,7 @@ def _make_formula(
         if _decide_formula(attempt, compare, formula.operands[index], Formula(limit)) is not truth:
             return None
     if function in MAY_RAISE or function in TO_INTEGER:
-        if not formula.has_program:
+        if not formula.has_program and not formula.is_random:
             return None
         symbols.require(is_finite(formula))
     if function in TO_INTEGER:
@@ -454,6 +459,14 @@ def _decide_formula(attempt: Attempt, function: Callable[..., bool], *operands: 
     if not condition.is_constant:
         attempt.graph.symbols.require(condition, condition.value)
     return bool(condition.value)
+
+
+def make_draw(tx: Translator, draw: RandomCall, value: float, bounds: Bounds) -> VariableTracker:
+    """The result of a call of ``random``. ``value``: the number that the traced call draws."""
+    formula = tx.graph.symbols.random_number(draw, value, bounds)
+    if type(value) is int:
+        return tx.make(tx.graph.symbols.random_int(formula))
+    return SymbolicFloat(tx.attempt, formula)
 
 
 # -- generated code ----------------------------------------------------------------------------------------------------

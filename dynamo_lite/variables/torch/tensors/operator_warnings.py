@@ -29,19 +29,21 @@ def run_capturing_warnings(
 ) -> Any:
     """Run an operator on fake tensors. ``operands``: the tensors among its arguments.
 
-    An operator breaks the graph if it would warn at a line of the graph's code.
+    The graph runs under the warnings filters of its caller. An operator breaks the graph if it would warn under those,
+    at a line of the graph's code or although the program ignores the warning in a ``with`` block.
     """
     versions = [version(each) for each in operands]
     with CapturedWarnings() as captured:
         result = run()
     if not captured.warnings:
         return result
-    place, heard = _place(tx), captured.warnings
-    actions = [(_action(each, warnings.filters, *place), each) for each in heard]
-    shown = [each for action, each in actions if action != "ignore"]
+    place, outer_filters = _place(tx), tx.attempt.torch_state.filters_at_graph_call
+    heard = captured.warnings
+    shown = [each for each in heard if _action(each, outer_filters, *place) != "ignore"]
     shown = shown or [
-        each for each in heard if each.is_shown_at_caller and action_for(each, warnings.filters, "", 0) != "ignore"
+        each for each in heard if each.is_shown_at_caller and action_for(each, outer_filters, "", 0) != "ignore"
     ]
+    actions = [(_action(each, warnings.filters, *place), each) for each in heard]
     raises = any(action == "error" for action, _ in actions)
     if shown and (raises or versions != [version(each) for each in operands] or _warns(run)):
         unsupported(OperatorWarns(operator_name(target), _first_line(shown[0])))

@@ -1,0 +1,76 @@
+"""``threading.local`` objects, with the attributes that they have on the thread that traces."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any, NoReturn
+
+from dynamo_lite import _C
+from dynamo_lite.insight.break_reasons import UnsupportedAttribute
+from dynamo_lite.records.source import Source
+from dynamo_lite.variables.core.attributes import MISSING, class_lookup
+from dynamo_lite.variables.core.base import VariableTracker, unsupported, wraps_if
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.python.containers.mappings import DictVariable
+
+from .user_object import UserObjectVariable
+
+
+class ThreadLocalVariable(UserObjectVariable):
+    """A pre-existing one that the thread has accessed before, so that it has attributes there."""
+
+    __slots__ = ()
+
+    def existing_namespace(self) -> dict[str, Any] | None:
+        return _C.thread_dict(self.value)
+
+    def own_attribute_source(self, name: str) -> Source | None:
+        assert self.source is not None
+        attributes = self.source.child("thread_dict")
+        if name in (self.existing_namespace() or ()):
+            return attributes.child("dict_item", name).expect()
+        attributes.check("dict_lacks", name)
+        return None
+
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
+        if name == "__dict__":
+            self._refuse(name)
+        return super().getattr(tx, name)
+
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
+        if name == "__dict__":
+            self._refuse(name)
+        if self.cls is threading.local and class_lookup(self.cls, name) is MISSING:
+            self.instance_set(tx, name, value)  # ``__dictoffset__`` is 0: the dicts are kept elsewhere
+        else:
+            super().setattr(tx, name, value)
+
+    def delattr(self, tx: Translator, name: str) -> None:
+        if name == "__dict__":
+            self._refuse(name)
+        super().delattr(tx, name)
+
+    def namespace(self, tx: Translator) -> DictVariable:
+        self._refuse("__dict__")
+
+    def _refuse(self, name: str) -> NoReturn:
+        unsupported(UnsupportedAttribute(self.describe(), name, "each thread has its own"))
+
+    def store_attributes(self, cg: Codegen) -> None:
+        for name in self.deleted:
+            cg.call_with_top(threading.local.__delattr__, [functools.partial(cg.load_const, name)])
+        for name, value in self.attrs.items():
+            if value is not None:
+                loads = [functools.partial(cg.load_const, name), functools.partial(cg.load, value)]
+                cg.call_with_top(threading.local.__setattr__, loads)
+
+
+@wraps_if(lambda value: issubclass(type(value), threading.local), order=80)
+def _wrap_thread_local(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+    cls = type(value)
+    if _C.thread_dict(value) is None:
+        return attempt.values.opaque(value, source, "a threading.local that this thread hasn't accessed before")
+    if source.kind != "const":
+        source.check("type", cls)
+    return ThreadLocalVariable(value, cls, source)
