@@ -333,6 +333,9 @@ class Codegen(Protocol):
     def load(self, tracker: VariableTracker) -> None:
         """Leave the value on the stack."""
 
+    def has_made(self, tracker: VariableTracker) -> bool:
+        """Whether the code so far creates the object and keeps it in a local."""
+
     def load_tuple(self, trackers: Sequence[VariableTracker]) -> None: ...
 
     def make_then_fill(self, tracker: VariableTracker, new: Load, fill: Callable[[Codegen], None]) -> None:
