@@ -294,7 +294,9 @@ def _type(tx: Translator, of: VariableTracker, /, *rest: VariableTracker, **kwar
 def _iter(tx: Translator, of: VariableTracker, sentinel: VariableTracker | None = None) -> VariableTracker:
     if sentinel is not None:
         unsupported(UnsupportedOperation("iter() with a sentinel", of.describe()))
-    if tx.lookup(of.python_type(), "__iter__") is MISSING:  # a loop inlines a generator, whose type would show here
+    kind = of.python_type()
+    if tx.lookup(kind, "__iter__") is MISSING and tx.lookup(kind, "__getitem__") is not MISSING:
+        # A loop over it inlines a generator, whose type would show here.
         unsupported(UnsupportedOperation("iter()", f"{of.describe()}, which has no __iter__,"))
     return tx.iterate(of)
 

@@ -63,6 +63,9 @@ class InstanceDictVariable(VariableTracker):
     def length(self, tx: Translator) -> int:
         return self.copied(tx).length(tx)
 
+    def truth(self, tx: Translator) -> bool:
+        return self.length(tx) > 0
+
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name in ("items", "keys", "values", "copy"):
             return self.copied(tx).call_method(tx, name, args, kwargs)
