@@ -10,7 +10,7 @@ from dynamo_lite import _C
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.insight.break_reasons import ClockRead, DisabledCall, FileAccess, UnknownCall
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
+from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, bind_c_descriptor
 from dynamo_lite.variables.core.base import (
     Args,
     InvariantVariable,
@@ -114,6 +114,21 @@ _EQUIVALENT_OVERRIDES: dict[type, tuple[str, ...]] = {
 wraps_type(types.MethodDescriptorType, types.WrapperDescriptorType)(UnboundMethodVariable.by_identity)
 
 
+class DescriptorGetVariable(BuiltinVariable):
+    """The bound ``__get__`` of an attribute implemented in C: ``type.__dict__["__mro__"].__get__``, as in `inspect`."""
+
+    __slots__ = ()
+
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+        raw, kind = self.value.__self__, args[0].python_type() if args else None
+        if kwargs or len(args) > 2 or kind is None or kind is type(None):
+            unsupported(UnknownCall(f"{self.describe()}()", "it doesn't get an object and its class"))
+        if not issubclass(kind, raw.__objclass__):
+            what = f"descriptor {raw.__name__!r} for {raw.__objclass__.__name__!r} objects"
+            tx.raise_error(TypeError, f"{what} doesn't apply to a {kind.__name__!r} object")
+        return bind_c_descriptor(tx, raw, raw.__name__, args[0])
+
+
 class AttributeDescriptorVariable(BuiltinVariable):
     """The descriptor of an attribute implemented in C, read from its class: ``torch.Tensor.ndim``."""
 
@@ -145,6 +160,8 @@ def _wrap_builtin(attempt: Attempt, value: Any, source: Source) -> VariableTrack
     if receiver is None or isinstance(receiver, (types.ModuleType, type)) or find_model(value) is not None:
         return BuiltinVariable.by_identity(attempt, value, source)
     name = getattr(value, "__name__", None)
+    if type(value) is types.MethodWrapperType and type(receiver) in _ATTRIBUTE_DESCRIPTORS and name == "__get__":
+        return DescriptorGetVariable.by_identity(attempt, value, source)
     if not issubclass(type(value), types.BuiltinFunctionType) or name is None or source.kind == "const":
         return attempt.values.opaque(value, source, "a bound method of a C type")
     source.check("type", type(value))
