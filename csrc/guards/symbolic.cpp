@@ -6,7 +6,6 @@
 #include <cstring>
 #include <functional>
 #include <iterator>
-#include <numeric>
 #include <type_traits>
 
 #include "guards/tensors.h"
@@ -69,23 +68,6 @@ bool power(std::int64_t& base, std::int64_t exponent) noexcept {
 bool exact(double given, std::int64_t& number) noexcept {
   if (!(std::fabs(given) <= kExact)) return false;
   number = static_cast<std::int64_t>(given);
-  return true;
-}
-
-bool least_common_multiple(std::int64_t& left, std::int64_t right) noexcept {
-  const std::int64_t divisor = std::gcd(left, right);
-  if (divisor == 0) return left = 0, true;
-  return !__builtin_mul_overflow(std::abs(left) / divisor, std::abs(right), &left);
-}
-
-// To the nearest multiple of a power of ten, ties to the even one, as `int.__round__` has it.
-bool round_to(std::int64_t& number, std::int64_t digits) noexcept {
-  if (digits >= 0) return true;
-  std::int64_t unit = 10;
-  if (!power(unit, -digits) || unit > kExact) return false;
-  const std::int64_t rest = std::abs(number % unit), down = std::abs(number) - rest;
-  const bool up = 2 * rest > unit || (2 * rest == unit && (down / unit) % 2 != 0);
-  number = (number < 0 ? -1 : 1) * (down + (up ? unit : 0));
   return true;
 }
 
@@ -259,7 +241,6 @@ const SymbolicOperation kOperations[] = {
     row("log", kOne, finite<std::log>),
     row("sin", kOne, finite<std::sin>),
     row("cos", kOne, finite<std::cos>),
-    row("tanh", kOne, finite<std::tanh>),
     row("log2", kOne, finite<std::log2>),
     row("log10", kOne, finite<std::log10>),
     row("float_eq", kTwo, floats<std::equal_to<double>{}>),
@@ -271,22 +252,13 @@ const SymbolicOperation kOperations[] = {
     row("ceil", kOne, rounded<std::ceil>),
     row("round", kOne, rounded<std::nearbyint>),
     // Of integers in floats, to integers.
-    row("gcd", kTwo, integers_in_floats<integers<[](Int a, Int b) { return std::gcd(a, b); }>>),
-    row("lcm", kTwo, integers_in_floats<least_common_multiple>),
     row("bit_and", kTwo, integers_in_floats<integers<std::bit_and<Int>{}>>),
     row("bit_or", kTwo, integers_in_floats<integers<std::bit_or<Int>{}>>),
     row("bit_xor", kTwo, integers_in_floats<integers<std::bit_xor<Int>{}>>),
-    row("int_round", kTwo, integers_in_floats<round_to>),
     row("bit_length", kOne,
         [](Int& a, Int) noexcept {
           if (!exact(float_of(a), a)) return false;
           a = a ? 64 - __builtin_clzll(static_cast<unsigned long long>(std::abs(a))) : 0;
-          return true;
-        }),
-    row("bit_count", kOne,
-        [](Int& a, Int) noexcept {
-          if (!exact(float_of(a), a)) return false;
-          a = __builtin_popcountll(static_cast<unsigned long long>(std::abs(a)));
           return true;
         }),
     row("factorial", kOne, [](Int& a, Int) noexcept { return exact(float_of(a), a) && factorial(a); }),

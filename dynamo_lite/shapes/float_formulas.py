@@ -87,7 +87,7 @@ _ROWS = [
     FormulaOperation(abs, "float_abs", "abs({})"),
     FormulaOperation(float, _FLOAT, "float({})"),
     *(FormulaOperation(getattr(math, name), name, f"math.{name}({{}})")
-      for name in ("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tanh", "trunc", "floor", "ceil")),
+      for name in ("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "trunc", "floor", "ceil")),
     FormulaOperation(round, "round", "round({})"),
     *(FormulaOperation(getattr(operator, f"{name}_" if name != "xor" else name), f"bit_{name}", f"({{}} {sign} {{}})")
       for name, sign in [("and", "&"), ("or", "|"), ("xor", "^")]),

@@ -73,7 +73,7 @@ def holds_float(program, x):
 FLOATS = [0.1, 1 / 3, -2.5, 2.5, 3.5, -0.5, 7.0, 1e300, -1e-300, 0.0, -0.0, math.inf, -math.inf, math.nan]
 OF_TWO = {f"float_{name}": getattr(operator, name) for name in ("add", "sub", "mul", "pow")}
 OF_TWO["float_div"] = operator.truediv
-OF_ONE = {name: getattr(math, name) for name in ("sqrt", "exp", "log", "sin", "cos", "tanh", "log2", "log10")}
+OF_ONE = {name: getattr(math, name) for name in ("sqrt", "exp", "log", "sin", "cos", "log2", "log10")}
 TO_INTEGER = {"trunc": math.trunc, "floor": math.floor, "ceil": math.ceil, "round": round}
 
 
@@ -118,23 +118,6 @@ def test_integers_of_floats(name):
         assert holds_float(program, x) is known
 
 
-@pytest.mark.parametrize(("name", "function"), [("gcd", math.gcd), ("lcm", math.lcm)])
-def test_what_integers_have_in_common(name, function):
-    numbers = [0.0, 1.0, -1.0, 4.0, 6.0, -6.0, 35.0, 2.0**40, 3.0**33, -(2.0**53)]
-    for x, other in itertools.product(numbers, numbers):
-        expected = function(int(x), int(other))
-        program = [
-            ("float", 0),
-            ("float_const", other),
-            (name,),
-            ("const", expected if expected < 2**62 else 0),
-            ("eq",),
-        ]
-        assert holds_float(program, x) is (expected < 2**63)
-    for x in (math.nan, math.inf, 1e300, -(2.0**54)):
-        assert not holds_float([("float", 0), ("float_const", 6.0), (name,), ("const", 6), ("eq",)], x)
-
-
 @pytest.mark.parametrize(
     ("name", "function"), [("bit_and", operator.and_), ("bit_or", operator.or_), ("bit_xor", operator.xor)]
 )
@@ -148,27 +131,13 @@ def test_bits_of_integers(name, function):
 
 @pytest.mark.parametrize(
     ("name", "function"),
-    [("bit_length", int.bit_length), ("bit_count", int.bit_count), ("factorial", math.factorial)],
+    [("bit_length", int.bit_length), ("factorial", math.factorial)],
 )
 def test_facts_of_one_integer(name, function):
     for x in (0, 1, -1, 2, 6, 17, 18, 19, -300, 255, 256, 3**33, -(2**53)):
         expected = function(x) if name != "factorial" or 0 <= x < 19 else None
         program = [("float", 0), (name,), ("const", expected or 0), ("eq",)]
         assert holds_float(program, float(x)) is (expected is not None)
-
-
-def test_integers_rounded():
-    for digits in (0, 1, -1, -2, -5, -15):
-        for x in (0, 4, 5, 6, 15, 25, -5, -15, -25, 149, 150, 151, 250, 49999, 50000, 3**33, 5 * 10**14, -(2**53)):
-            program = [
-                ("float", 0),
-                ("float_const", float(digits)),
-                ("int_round",),
-                ("const", round(x, digits)),
-                ("eq",),
-            ]
-            assert holds_float(program, float(x)), (x, digits)
-    assert not holds_float([("float", 0), ("float_const", -16.0), ("int_round",), ("const", 0), ("eq",)], 1.0)
 
 
 @pytest.mark.parametrize(("name", "function"), [("eq", operator.eq), ("lt", operator.lt), ("le", operator.le)])
