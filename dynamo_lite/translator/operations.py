@@ -34,6 +34,7 @@ from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.classes import isinstance_checks
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.classes.construct import construct
+from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
 from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import SequenceVariable, SliceVariable
@@ -182,6 +183,8 @@ class Operations(_Base):
         if first is second or (type(first) is tuple and first == second):
             return True
         if one.python_type() is other.python_type():
+            if isinstance(one, InstanceDictVariable) is not isinstance(other, InstanceDictVariable):
+                unsupported(UnsupportedOperation("`is`", "an object's __dict__ and another dict"))
             for each in (one, other, *_owners(first), *_owners(second)):
                 self.guard_distinct(each)
         return False

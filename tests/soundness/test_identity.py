@@ -385,3 +385,13 @@ def test_equal_constants_that_were_found_in_an_object():
     same = Named()
     same.other = same.name
     check(fn, tensor(2), Named(), others=[(tensor(2), same)], graphs=None)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_namespace_of_an_object_beside_it(swapped):
+    def fn(x, o, d):
+        return x + 1, (o.__dict__ is d) if swapped else (d is o.__dict__), vars(o) == d
+
+    thing, other = Thing(), Thing()
+    thing.a = 1
+    check(fn, tensor(2), thing, thing.__dict__, graphs=None, others=[(tensor(2), thing, other.__dict__)])

@@ -205,6 +205,16 @@ def test_data_that_do_not_fit():
     check(lambda p, x: (setattr(p, "data", torch.arange(3)), p + x), tensor(3), tensor(3), recompiles=True)
 
 
+def test_a_gradient_of_another_type():
+    def fn(p):
+        return p.grad + 1, p * 2
+
+    parameter = torch.nn.Parameter(torch.ones(2))
+    parameter.sum().backward()
+    parameter.data = parameter.data.double()
+    check(fn, parameter, graphs=None)
+
+
 def test_what_others_have_of_the_old_data():
     def fn(p, view, x):
         p.data = x + 1

@@ -670,6 +670,11 @@ def _is_metadata(tx: Translator, fake: Any) -> bool:
     return not any(isinstance(each, SYMBOLIC) and tx.graph.symbols.is_new(each) for each in fake)
 
 
+def _fits(tensor: torch.Tensor, grad: torch.Tensor) -> bool:
+    """Whether a tensor may be given this gradient."""
+    return (grad.shape, grad.dtype, grad.device) == (tensor.shape, tensor.dtype, tensor.device)
+
+
 def wrap_as_input(attempt: Attempt, value: torch.Tensor, source: Source, cls: type | None = None) -> VariableTracker:
     """Make a tensor an input of the graph. ``cls``: its class if it is an instance of a subclass."""
     if not _is_dense(value):
@@ -682,8 +687,8 @@ def wrap_as_input(attempt: Attempt, value: torch.Tensor, source: Source, cls: ty
     if base is not None and not _is_dense(base):  # the fake converter describes the base too
         return attempt.values.opaque(value, source, "a view of a tensor that is not dense")
     try:
-        if value.is_leaf and value.grad is not None and value.grad.shape != value.shape:  # its ``.data`` was replaced
-            return attempt.values.opaque(value, source, "a tensor whose gradient has another shape")
+        if value.is_leaf and value.grad is not None and not _fits(value, value.grad):  # its ``.data`` was replaced
+            return attempt.values.opaque(value, source, "a tensor whose gradient has another shape, type or device")
     except RuntimeError:
         return attempt.values.opaque(value, source, "a view whose gradient torch doesn't report")
     try:
