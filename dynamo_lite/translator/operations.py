@@ -183,7 +183,8 @@ class Operations(_Base):
         if first is second or (type(first) is tuple and first == second):
             return True
         if one.python_type() is other.python_type():
-            if isinstance(one, InstanceDictVariable) is not isinstance(other, InstanceDictVariable):
+            are_namespaces = isinstance(one, InstanceDictVariable), isinstance(other, InstanceDictVariable)
+            if one.source is not None and other.source is not None and any(are_namespaces) and not all(are_namespaces):
                 unsupported(UnsupportedOperation("`is`", "an object's __dict__ and another dict"))
             for each in (one, other, *_owners(first), *_owners(second)):
                 self.guard_distinct(each)

@@ -395,3 +395,13 @@ def test_the_namespace_of_an_object_beside_it(swapped):
     thing, other = Thing(), Thing()
     thing.a = 1
     check(fn, tensor(2), thing, thing.__dict__, graphs=None, others=[(tensor(2), thing, other.__dict__)])
+
+
+def test_a_copy_of_a_namespace():
+    def fn(x, o):
+        copied = copy.deepcopy(vars(o))
+        return x + 1, copied is vars(o), copied
+
+    thing = Thing()
+    thing.a = 1
+    check(fn, tensor(2), thing, fullgraph=True)
