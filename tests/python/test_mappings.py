@@ -204,7 +204,7 @@ def attributes_of_an_ordered_dict(d, x):
     return x * 2, before, vars(d), made, vars(made), vars(d.copy()), made == OrderedDict(c=x), hasattr(made, "absent")
 
 
-@program(inputs=(noted(), tensor(3)), graphs=None, breaks=None)
+@program(inputs=(noted(), tensor(3)))
 def copies_of_an_ordered_dict_with_attributes(d, x):
     d.list = [1]
     shallow, deep = copy.copy(d), copy.deepcopy(d)

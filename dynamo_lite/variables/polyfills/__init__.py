@@ -24,7 +24,6 @@ from . import (
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {
     **builtins.TABLE,
     **collections.TABLE,
-    **copy.TABLE,
     **distributed.TABLE,
     **functools.TABLE,
     **inspect.TABLE,

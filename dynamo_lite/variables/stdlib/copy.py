@@ -1,45 +1,225 @@
-"""The module ``copy``, which `polyfills.copy` replaces: what is its own copy, and copies of tensors."""
+"""The module ``copy``: containers are copied here, each object once, and other objects by their classes' methods."""
 
 from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.variables import polyfills
-from dynamo_lite.variables.core.base import VariableTracker, unsupported
+from dynamo_lite.variables.core.attributes import MISSING, MethodVariable, class_lookup
+from dynamo_lite.variables.core.base import VariableTracker, mro, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.keys import key_of
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.classes.classes import ClassVariable
+from dynamo_lite.variables.python.containers.deques import DequeVariable
+from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
+from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.containers.sequences import (
+    ListVariable,
+    NamedTupleVariable,
+    SizeVariable,
+    TupleVariable,
+)
+from dynamo_lite.variables.python.containers.sets import SetVariable
 from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable, NestedFunctionVariable
 from dynamo_lite.variables.python.objects.enumeration import EnumVariable
+from dynamo_lite.variables.python.objects.identifiers import IdVariable
+from dynamo_lite.variables.python.objects.ordered_dict import OrderedDictVariable
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.torch.autograd.created_leaves import spans_storage
+from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
-_ATOMIC = (ConstantVariable, ClassVariable, FunctionVariable, NestedFunctionVariable, BuiltinVariable, EnumVariable)
+Copier = Callable[[Any, Any], VariableTracker]
+"""Takes the translator (or a `_DeepCopy`) and the original, returns the copy."""
 
 
-@models(polyfills.copy.is_atomic)
-def _is_atomic(tx: Translator, of: VariableTracker) -> VariableTracker:
-    return ConstantVariable(isinstance(of, _ATOMIC))
+def _itself(tx: Translator, of: VariableTracker) -> VariableTracker:
+    return of
 
 
-@models(polyfills.copy.copy_tensor)
-def _copy_tensor(tx: Translator, of: VariableTracker) -> VariableTracker:
-    """``Tensor.__deepcopy__`` copies the whole storage, and tensors that share it share the copy. So a leaf is copied
-    here only if it is alone in its storage."""
-    if not isinstance(of, TensorVariable) or not _is_plain_leaf(tx, of) or not _owns_memory(tx, of):
-        unsupported(UnsupportedOperation("copy.deepcopy()", of.describe()))
-    data = of.getattr(tx, "data")
-    clone = tx.call(data.getattr(tx, "clone"), [], {"memory_format": tx.make(torch.preserve_format)})
-    return tx.call(clone.getattr(tx, "requires_grad_"), [], {}) if of.fake.requires_grad else clone
+def _copy_by_method(tx: Translator, of: Any) -> VariableTracker:
+    return of.method_copy(tx)
 
 
-def _is_plain_leaf(tx: Translator, of: TensorVariable) -> bool:
-    if of.has_torch_function or of.attrs:
-        return False
-    return bool(of.getattr(tx, "is_leaf").as_constant()) and tx.is_none(of.getattr(tx, "grad"))
+def _named_tuple_like(tx: Translator, of: NamedTupleVariable, items: list[VariableTracker]) -> VariableTracker:
+    if not of.is_struct_sequence and any(
+        tx.lookup(of.cls, name) is not class_lookup(tuple, name) for name in _COPY_METHODS
+    ):
+        unsupported(UnsupportedOperation("a copy", f"{of.describe()}, whose class defines how it is copied"))
+    return of.like(items)
+
+
+_COPY_METHODS = ("__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
+
+
+def _copy_object(tx: Translator, of: VariableTracker) -> VariableTracker:
+    return tx.call(tx.make(polyfills.copy.copy_object), [of], {})
+
+
+_ATOMIC = frozenset(
+    {ConstantVariable, ClassVariable, FunctionVariable, NestedFunctionVariable, BuiltinVariable, EnumVariable}
+)
+"""Kinds of which the copy is the object itself; their subclasses too."""
+_COPIERS: dict[type, Copier] = {
+    **dict.fromkeys(_ATOMIC, _itself),
+    **dict.fromkeys((ListVariable, DictVariable, SetVariable, DequeVariable), _copy_by_method),
+    OrderedDictVariable: lambda tx, of: of.method_copy(tx).with_attributes(of.namespace(tx).items),
+    TupleVariable: _itself,
+    SizeVariable: lambda tx, of: of.make(list(of.items)),
+    NamedTupleVariable: lambda tx, of: _named_tuple_like(tx, of, list(of.items)),
+    InstanceDictVariable: lambda tx, of: of.copied(tx),
+    UserObjectVariable: _copy_object,
+    NNModuleVariable: _copy_object,
+}
+"""`copy.copy`, by the kind of the original."""
+_EXACT = frozenset({UserObjectVariable, TupleVariable})
+"""Kinds whose rows don't hold for their subclasses."""
+
+
+def _copier(table: dict[type, Any], of: VariableTracker) -> Any:
+    """The row of a value's kind, or of its first base that has one."""
+    kind = type(of)
+    return next((table[base] for base in mro(kind) if base in table and (base is kind or base not in _EXACT)), None)
+
+
+@models(copy.copy)
+def _copy(tx: Translator, of: VariableTracker) -> VariableTracker:
+    copier = _copier(_COPIERS, of)
+    if copier is None:
+        unsupported(UnsupportedOperation("copy.copy()", of.describe()))
+    return copier(tx, of)
+
+
+class MemoVariable(DictVariable):
+    """The memo of a deep copy in progress: ids of originals -> their copies."""
+
+    __slots__ = ()
+
+
+@models(copy.deepcopy)
+def _deepcopy(tx: Translator, of: VariableTracker, memo: VariableTracker | None = None) -> VariableTracker:
+    if memo is None or tx.is_none(memo):
+        memo = MemoVariable({})
+    if not isinstance(memo, MemoVariable):
+        unsupported(UnsupportedOperation("copy.deepcopy() with a memo", of.describe()))
+    return _DeepCopy(tx, memo).copy(of)
+
+
+class _DeepCopy:
+    """One call of ``copy.deepcopy``."""
+
+    def __init__(self, tx: Translator, memo: MemoVariable) -> None:
+        self._tx = tx
+        self._memo = memo
+
+    def copy(self, of: VariableTracker) -> VariableTracker:
+        of = of.realize()
+        copier = _copier(_DEEP_COPIERS, of)
+        if copier is _itself:
+            return of
+        existing = self._memo.items.get(key_of(self._tx, IdVariable(of)))
+        if existing is not None:
+            return existing.realize()
+        if copier is None:
+            unsupported(UnsupportedOperation("copy.deepcopy()", of.describe()))
+        copied = self._remember(of, copier(self, of))
+        if copied is not of:
+            self._keep_alive(of)
+        return copied
+
+    def _keep_alive(self, of: VariableTracker) -> None:
+        """The memo keeps originals alive: a list of them is under the memo's own id."""
+        own = IdVariable(self._memo)
+        known = self._memo.items.get(key_of(self._tx, own))
+        if known is None:
+            self._memo.put(self._tx, own, ListVariable([of]))
+        else:
+            originals = known.realize()
+            assert isinstance(originals, ListVariable)
+            originals.items.append(of)
+
+    def _remember(self, of: VariableTracker, copied: Any) -> Any:
+        if copied is not of:
+            self._memo.put(self._tx, IdVariable(of), copied)
+        return copied
+
+    def _list(self, of: ListVariable) -> VariableTracker:
+        copied = self._remember(of, ListVariable([]))
+        copied.items.extend(self.copy(item) for item in of.items)
+        return copied
+
+    def _tuple(self, of: TupleVariable) -> VariableTracker:
+        items = [self.copy(item) for item in of.items]
+        existing = self._memo.items.get(key_of(self._tx, IdVariable(of)))  # copied with an item that contains it
+        if existing is not None:
+            return existing.realize()
+        return of if all(a is b.realize() for a, b in zip(items, of.items)) else TupleVariable(items)
+
+    def _named_tuple(self, of: NamedTupleVariable) -> VariableTracker:
+        return _named_tuple_like(self._tx, of, [self.copy(item) for item in of.items])
+
+    def _deque(self, of: DequeVariable) -> VariableTracker:
+        copied = self._remember(of, DequeVariable([], None, of.maxlen))
+        copied.items.extend(self.copy(item) for item in of.items)
+        return copied
+
+    def _dict(self, of: DictVariable) -> Any:
+        copied = self._remember(of, of.like({}, {}))
+        copied.factory = None if of.factory is None else self.copy(of.factory)
+        for key, value in of.items.items():
+            copied.put(self._tx, self.copy(of.key_variable(key)), self.copy(value))
+        return copied
+
+    def _ordered_dict(self, of: OrderedDictVariable) -> VariableTracker:
+        copied: OrderedDictVariable = self._dict(of)
+        return copied.with_attributes({name: self.copy(each) for name, each in of.namespace(self._tx).items.items()})
+
+    def _instance_dict(self, of: InstanceDictVariable) -> VariableTracker:
+        return self._dict(of.copied(self._tx))
+
+    def _set(self, of: SetVariable) -> VariableTracker:
+        return SetVariable.of(self._tx, [self.copy(item) for item in of.elements(self._tx)], of.cls)
+
+    def _method(self, of: MethodVariable) -> VariableTracker:
+        return MethodVariable(of.function, self.copy(of.receiver))
+
+    def _object(self, of: UserObjectVariable) -> VariableTracker:
+        is_default = all(self._tx.lookup(of.cls, name) is getattr(object, name, MISSING) for name in _HOOKS)
+        if not is_default or of.payload is not None:
+            return self._tx.call(self._tx.make(polyfills.copy.deepcopy_object), [of, self._memo], {}).realize()
+        copied = self._remember(of, UserObjectVariable(None, of.cls))
+        for name, value in of.namespace(self._tx).items.items():
+            copied.attrs[name] = self.copy(value)
+        return copied
+
+    def _tensor(self, of: TensorVariable) -> VariableTracker:
+        """A parameter is copied by its class's method.
+
+        ``Tensor.__deepcopy__`` copies the whole storage, and tensors that share it share the copy. So only a tensor
+        that is alone in its storage is copied here.
+        """
+        tx = self._tx
+        if of.cls is torch.nn.Parameter:
+            return tx.call(tx.make(torch.nn.Parameter.__deepcopy__), [of, self._memo], {}).realize()
+        plain = (
+            of.cls is torch.Tensor
+            and not of.has_torch_function
+            and of.getattr(tx, "is_leaf").as_constant()
+            and not of.attrs
+        )
+        if not plain or not tx.is_none(of.getattr(tx, "grad")) or not _owns_memory(tx, of):
+            unsupported(UnsupportedOperation("copy.deepcopy()", of.describe()))
+        data = of.getattr(tx, "data")
+        clone = tx.call(data.getattr(tx, "clone"), [], {"memory_format": tx.make(torch.preserve_format)})
+        return tx.call(clone.getattr(tx, "requires_grad_"), [], {}) if of.fake.requires_grad else clone.realize()
 
 
 def _owns_memory(tx: Translator, of: TensorVariable) -> bool:
@@ -49,3 +229,27 @@ def _owns_memory(tx: Translator, of: TensorVariable) -> bool:
     of.source.child("instance_dict").check("length", 0)
     tx.graph.alone.add(of.source)
     return not vars(of.value) and spans_storage(tx, of.fake) and len(tx.graph.inputs_in_storage(of.fake)) == 1
+
+
+_DEEP_COPIERS: dict[type, Any] = {
+    **dict.fromkeys(_ATOMIC, _itself),
+    ListVariable: _DeepCopy._list,
+    TupleVariable: _DeepCopy._tuple,
+    SizeVariable: lambda deep_copy, of: of.make(list(of.items)),
+    NamedTupleVariable: _DeepCopy._named_tuple,
+    DequeVariable: _DeepCopy._deque,
+    DictVariable: _DeepCopy._dict,
+    OrderedDictVariable: _DeepCopy._ordered_dict,
+    InstanceDictVariable: _DeepCopy._instance_dict,
+    SetVariable: _DeepCopy._set,
+    MethodVariable: _DeepCopy._method,
+    UserObjectVariable: _DeepCopy._object,
+    NNModuleVariable: _DeepCopy._object,
+    TensorVariable: _DeepCopy._tensor,
+}
+"""`copy.deepcopy`, by the kind of the original."""
+_HOOKS = (
+    *("__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__slots__"),
+    *("__getnewargs__", "__getnewargs_ex__", "__new__"),
+)
+"""Names by which a class may change how its instances are copied."""

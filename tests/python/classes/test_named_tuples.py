@@ -64,7 +64,7 @@ def attributes_beside_the_items(x, n):
     return made.product() * made.scale, made, vars(made), Product(1, 2) == (1, 2), [*made], len(made), made[1]
 
 
-@program(graphs=None, breaks=None)
+@program()
 def made_by_its_own_new(x, n):
     CUT
     return x * Filled(1).b, Filled(1), Filled(x, 3)._replace(b=n), copy.copy(Filled(x))

@@ -53,7 +53,7 @@ def deep_copies_keep_what_is_shared(x):
     return x + len(a), a, a[0] is a[1], a[2]["k"] is a[0], inner, b[1] is b, b is not loop
 
 
-@programs(tensor(2), graphs=None)
+@programs(tensor(2))
 def copies_of_other_containers(x):
     d = collections.defaultdict(list, {"a": [1]})
     q = collections.deque([1, [2]], maxlen=3)
@@ -185,7 +185,7 @@ def copies_of_tensors(x, parts):
     return x + parts[0], b[0] is parts[0], a[0] is parts[0], b
 
 
-@programs(tensor(2), graphs=None, recompiles=True)
+@programs(tensor(2), graphs=None)
 def a_deepcopy_with_a_memo(x):
     inner = [1]
     memo = {id(inner): "seen"}
@@ -218,7 +218,7 @@ class Pair(NamedTuple):
     b: Any
 
 
-@programs(tensor(2), graphs=None)
+@programs(tensor(2))
 def copies_of_named_tuples(x):
     p = Pair([1], x)
     a, b = copy.copy(p), copy.deepcopy(Pair([1], (2, [3])))
@@ -226,13 +226,28 @@ def copies_of_named_tuples(x):
     return p.b + 1, a.a is p.a, b, type(b) is Pair, type(a) is Pair
 
 
-@programs(tensor(2, 3), graphs=None)
+class Counted(NamedTuple):
+    a: Any
+
+    def __copy__(self):
+        return Counted(self.a + 1)
+
+    def __deepcopy__(self, memo):
+        return Counted(self.a + 2)
+
+
+@programs(tensor(2), graphs=(0, 2))
+def copies_of_named_tuples_that_say_how(x):
+    return copy.copy(Counted(1)), copy.deepcopy(Counted(1)), x + 1
+
+
+@programs(tensor(2, 3))
 def copies_of_sizes(x):
     a, b = copy.copy(x.shape), copy.deepcopy(x.shape)
     return x + 1, a, b, type(a), type(b), a is x.shape, b == x.shape
 
 
-@programs(tensor(2, 3), graphs=None)
+@programs(tensor(2, 3), graphs=2)
 def struct_sequences(x):
     found = x.max(1)
     made = torch.return_types.max((x, 1))

@@ -7,8 +7,7 @@ from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, generic_getattr, object_delattr, object_setattr
-from dynamo_lite.variables.core.base import VariableTracker, mro, own_namespace, unsupported
-from dynamo_lite.variables.core.class_lookup import is_heap_type
+from dynamo_lite.variables.core.base import VariableTracker, own_namespace, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.mappings import DictVariable
@@ -39,8 +38,7 @@ def _object_reduce(tx: Translator, obj: Any, protocol: VariableTracker) -> Varia
     """``object.__reduce_ex__`` from protocol 2 on. ``copy.copy`` and ``copy.deepcopy`` call it."""
     cls = obj.python_type()
     hooks = ("__reduce__", "__getnewargs__", "__getnewargs_ex__")
-    derives_from_c = any(base is not object and not is_heap_type(base) for base in mro(cls))
-    if derives_from_c or any(tx.lookup(cls, name) is not getattr(object, name, MISSING) for name in hooks):
+    if obj.payload is not None or any(tx.lookup(cls, name) is not getattr(object, name, MISSING) for name in hooks):
         unsupported(UnsupportedAttribute(obj.describe(), "__reduce_ex__", "its class overrides how it is pickled"))
     state = obj.call_special(tx, "__getstate__")
     if state is None:
