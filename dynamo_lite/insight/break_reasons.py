@@ -94,6 +94,13 @@ class TensorToNumpy(BreakReason, code="DL0217", numbers_matter=False):
     because: str
 
 
+class RandomGenerator(BreakReason, code="DL0218", numbers_matter=True):
+    happened = "{call} can't be traced: {because}"
+    mend = "draw outside of the compiled function, or with torch.rand and torch.randint"
+    call: str
+    because: str
+
+
 # -- 03: data of tensors ---------------------------------------------------------------------------------------------
 
 
@@ -373,6 +380,20 @@ class EnumCall(BreakReason, code="DL0538", numbers_matter=True):
     name: str
 
 
+class CopyOfValue(BreakReason, code="DL0540", numbers_matter=True):
+    happened = "{function}() of {value} can't be traced"
+    mend = "copy it outside of the compiled function, or copy its parts: `list(...)`, `dict(...)`, `tensor.clone()`"
+    function: str
+    value: str
+
+
+class ExceptionState(BreakReason, code="DL0541", numbers_matter=False):
+    happened = "{error} can't be traced: {why}"
+    mend = "give the exception plain arguments and read `error.args`, or create it outside of the compiled function"
+    error: str
+    why: str
+
+
 # -- 06: limits ------------------------------------------------------------------------------------------------------
 
 
@@ -465,6 +486,15 @@ class GradientBeyondGraph(BreakReason, code="DL0715", numbers_matter=False):
     happened = "torch.autograd.grad() can't be in the graph: {why}"
     mend = "compute the outputs and their gradients in the same compiled function, with no graph break between them"
     why: str
+
+
+class HookNotTraced(BreakReason, code="DL0716", numbers_matter=False):
+    happened = "{hook} can't be traced: {because}"
+    mend = (
+        "register and remove hooks outside of the compiled function, or make the hook a function of its gradient alone"
+    )
+    hook: str
+    because: str
 
 
 # -- 08: what survives a break, and frames that run without a graph --------------------------------------------------

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import enum
+import random
 import time
 import weakref
 from collections import deque
@@ -119,7 +121,34 @@ def combines_items_of_dicts(x):
     return x + len(one.items() - other.items())
 
 
+class Copied:
+    def __init__(self):
+        self.file = iter("ab")
+
+
+COPIED = Copied()
+
+
+def copies_an_iterator(x):
+    return x + 1, next(copy.deepcopy(COPIED.file))
+
+
+def creates_an_error_with_fields(x):
+    error = OSError(2, "no such file")
+    return x + 1, type(error).__name__
+
+
+def draws_from_an_empty_range(x):
+    try:
+        return x + random.randint(5, 1)
+    except ValueError:
+        return x + 1
+
+
 ROWS = [
+    (copies_an_iterator, reasons.CopyOfValue),
+    (creates_an_error_with_fields, reasons.ExceptionState),
+    (draws_from_an_empty_range, reasons.RandomGenerator),
     (creates_an_object_with_a_finalizer, reasons.FinalizerOfCreated),
     (calls_an_enum_with_an_object, reasons.EnumCall),
     (checks_a_protocol, reasons.ProtocolCheck),

@@ -92,6 +92,21 @@ def result_and_leaf():
     return weight * 2, weight
 
 
+def hook_with_the_grad_mode(x, weight):
+    y = x * weight
+    y.register_hook(lambda gradient: gradient * (2 if torch.is_grad_enabled() else 3))
+    return y
+
+
+def write_into_an_expanded_tensor(x):
+    y = x.expand(2, 3)
+    try:
+        y += 1
+    except RuntimeError:
+        return x * 2
+    return y
+
+
 @pytest.mark.parametrize(
     "code, fn, make_args",
     [
@@ -100,6 +115,8 @@ def result_and_leaf():
         ("DL0413", reentrant_checkpoint_of_a_view, lambda: (leaf(3, 2),)),
         ("DL0414", jvp_with_aux, lambda: (tensor(3),)),
         ("DL0415", autocast_entered_by_hand, lambda: (tensor(3, 3),)),
+        ("DL0419", write_into_an_expanded_tensor, lambda: (tensor(3),)),
+        ("DL0716", hook_with_the_grad_mode, lambda: (tensor(3), leaf(3))),
         ("DL0710", backward_in_the_function, lambda: (tensor(3), leaf(3))),
         ("DL0711", data_from_a_row, lambda: (tensor(2, 3), leaf(3))),
         ("DL0712", requires_grad_after_a_view, lambda: (tensor(2, 3),)),

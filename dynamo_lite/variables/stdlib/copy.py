@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.break_reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import CopyOfValue
 from dynamo_lite.variables import polyfills
 from dynamo_lite.variables.core.attributes import MISSING, MethodVariable, class_lookup
 from dynamo_lite.variables.core.base import VariableTracker, mro, unsupported
@@ -53,7 +53,7 @@ def _named_tuple_like(tx: Translator, of: NamedTupleVariable, items: list[Variab
     if not of.is_struct_sequence and any(
         tx.lookup(of.cls, name) is not class_lookup(tuple, name) for name in _COPY_METHODS
     ):
-        unsupported(UnsupportedOperation("a copy", f"{of.describe()}, whose class defines how it is copied"))
+        unsupported(CopyOfValue("copy.copy", f"{of.describe()}, whose class defines how it is copied,"))
     return of.like(items)
 
 
@@ -94,7 +94,7 @@ def _copier(table: dict[type, Any], of: VariableTracker) -> Any:
 def _copy(tx: Translator, of: VariableTracker) -> VariableTracker:
     copier = _copier(_COPIERS, of)
     if copier is None:
-        unsupported(UnsupportedOperation("copy.copy()", of.describe()))
+        unsupported(CopyOfValue("copy.copy", of.describe()))
     return copier(tx, of)
 
 
@@ -109,7 +109,7 @@ def _deepcopy(tx: Translator, of: VariableTracker, memo: VariableTracker | None 
     if memo is None or tx.is_none(memo):
         memo = MemoVariable({})
     if not isinstance(memo, MemoVariable):
-        unsupported(UnsupportedOperation("copy.deepcopy() with a memo", of.describe()))
+        unsupported(CopyOfValue("copy.deepcopy", f"{of.describe()}, with a memo,"))
     return _DeepCopy(tx, memo).copy(of)
 
 
@@ -129,7 +129,7 @@ class _DeepCopy:
         if existing is not None:
             return existing.realize()
         if copier is None:
-            unsupported(UnsupportedOperation("copy.deepcopy()", of.describe()))
+            unsupported(CopyOfValue("copy.deepcopy", of.describe()))
         copied = self._remember(of, copier(self, of))
         if copied is not of:
             self._keep_alive(of)
@@ -216,7 +216,7 @@ class _DeepCopy:
             and not of.attrs
         )
         if not plain or not tx.is_none(of.getattr(tx, "grad")) or not _owns_memory(tx, of):
-            unsupported(UnsupportedOperation("copy.deepcopy()", of.describe()))
+            unsupported(CopyOfValue("copy.deepcopy", of.describe()))
         data = of.getattr(tx, "data")
         clone = tx.call(data.getattr(tx, "clone"), [], {"memory_format": tx.make(torch.preserve_format)})
         return tx.call(clone.getattr(tx, "requires_grad_"), [], {}) if of.fake.requires_grad else clone.realize()

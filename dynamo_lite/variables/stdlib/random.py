@@ -11,13 +11,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from dynamo_lite.insight.break_reason import BreakReason
-from dynamo_lite.insight.break_reasons import (
-    RandomChoice,
-    UnknownCall,
-    UnsupportedAttribute,
-    UnsupportedOperation,
-    UnsupportedValue,
-)
+from dynamo_lite.insight.break_reasons import RandomChoice, RandomGenerator
 from dynamo_lite.records.code_origin import FOLDED_ERRORS
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.interrupts import reraise_if_from_signal
@@ -54,7 +48,7 @@ class RandomVariable(VariableTracker):
 
     def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
         if name in self.real.__dict__:
-            unsupported(UnsupportedAttribute(self.describe(), name, "it is a part of the generator's state"))
+            unsupported(RandomGenerator(f"{name} of {self.describe()}", "it is a part of the generator's state"))
         return None
 
     def truth(self, tx: Translator) -> bool:
@@ -63,7 +57,7 @@ class RandomVariable(VariableTracker):
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """A method in C, which ``random.Random`` inherits."""
         if name not in _OF_C:
-            unsupported(UnsupportedAttribute(self.describe(), name, "the method is not modelled"))
+            unsupported(RandomGenerator(f"{name}() of {self.describe()}", "the method is not modelled"))
         return _METHODS[name](tx, self, args, kwargs)
 
 
@@ -141,10 +135,10 @@ def _model_method(name: str, bounds: Callable[[Args], Bounds], kind: type[int] |
 
     def model(tx: Translator, of: VariableTracker, args: Args, kwargs: Kwargs) -> VariableTracker:
         if not isinstance(of, RandomVariable) or of.source is None:
-            unsupported(UnknownCall(f"Random.{name}()", f"it is given {of.describe()}"))
+            unsupported(RandomGenerator(f"Random.{name}()", f"it is given {of.describe()}"))
         if tx.graph.bodies or tx.effects.in_body or not tx.attempt.shapes.floats:
             unsupported(
-                UnknownCall(
+                RandomGenerator(
                     f"{of.describe()}.{name}()",
                     "an operator of the graph may call it any number of times",
                 )
@@ -160,9 +154,9 @@ def _model_method(name: str, bounds: Callable[[Args], Bounds], kind: type[int] |
             value = function(of.real, *(each.value for each in formulas), **{k: v.value for k, v in named.items()})
         except FOLDED_ERRORS as error:  # CPython raises it
             reraise_if_from_signal(error)
-            unsupported(UnknownCall(f"Random.{name}()", f"it raises {type(error).__name__}"))
+            unsupported(RandomGenerator(f"Random.{name}()", f"it raises {type(error).__name__}"))
         if type(value) is not kind:
-            unsupported(UnsupportedValue(f"what Random.{name}() returns", "its type is not the usual one"))
+            unsupported(RandomGenerator(f"Random.{name}()", "what it returns is not of the usual type"))
         draw = RandomCall(of.source, function, tuple(formulas), named, f"___draw{len(tx.attempt.before_graph.draws)}")
         tx.attempt.before_graph.draws.append(draw)
         given = _in_order(function, args, kwargs) if kwargs else args
@@ -188,7 +182,7 @@ def _formula(name: str, number: VariableTracker) -> Formula:
         return Formula(number.value)
     formula = formula_of(number)
     if formula is None:
-        unsupported(UnsupportedOperation(f"Random.{name}()", number.describe()))
+        unsupported(RandomGenerator(f"Random.{name}()", f"it is given {number.describe()}"))
     return formula
 
 
@@ -225,7 +219,7 @@ def _refuse(name: str, reason: BreakReason) -> None:
 
 for _name in ("choice", "choices", "sample", "shuffle"):
     _refuse(_name, RandomChoice(_name))
-_refuse("seed", UnknownCall("Random.seed()", "it sets the state of a random number generator"))
+_refuse("seed", RandomGenerator("Random.seed()", "it sets the state of a random number generator"))
 
 
 def _register(name: str) -> None:

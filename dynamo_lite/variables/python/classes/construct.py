@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.break_reasons import ClassCreation, EnumCall, FinalizerOfCreated, UnknownCall
+from dynamo_lite.insight.break_reasons import ClassCreation, EnumCall, ExceptionState, FinalizerOfCreated, UnknownCall
 from dynamo_lite.variables.core.attributes import MISSING, bind, is_callable, owner_of
 from dynamo_lite.variables.core.base import (
     Args,
@@ -123,19 +123,19 @@ def _initialize(tx: Translator, method: VariableTracker, args: Args, kwargs: Kwa
 def _construct_exception(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     value = cls.value
     if overrides_creation(value):
-        unsupported(UnknownCall(f"{cls.describe()}()", "the exception class has a metaclass or its own __new__"))
+        unsupported(ExceptionState(f"{cls.describe()}()", "the exception class has a metaclass or its own __new__"))
     if issubclass(value, BaseExceptionGroup):
-        unsupported(UnknownCall(f"{cls.describe()}()", "exception groups aren't traced"))
+        unsupported(ExceptionState(f"{cls.describe()}()", "it creates an exception group"))
     if issubclass(value, OSError) and len(args) > 1:
-        unsupported(UnknownCall(f"{cls.describe()}()", "its arguments decide its class and attributes"))
+        unsupported(ExceptionState(f"{cls.describe()}()", "its arguments decide its class and attributes"))
     error = ExceptionVariable(value, args)
     init = tx.lookup(value, "__init__")
     if is_user_defined(init):
         if has_c_fields(value) or has_several_c_bases(value):
-            unsupported(UnknownCall(f"{cls.describe()}()", "it has an __init__, and its base stores its arguments"))
+            unsupported(ExceptionState(f"{cls.describe()}()", "it has an __init__, and its base stores its arguments"))
         _initialize(tx, bind(tx, init, "__init__", error, value), args, kwargs)
     elif is_heap_type(owner_of(value, "__init__")):
-        unsupported(UnknownCall(f"{cls.describe()}()", "its __init__ is implemented in C"))
+        unsupported(ExceptionState(f"{cls.describe()}()", "its __init__ is implemented in C"))
     elif kwargs and not has_c_fields(value):
         tx.raise_error(TypeError, f"{value.__name__}() takes no keyword arguments")
     elif kwargs:

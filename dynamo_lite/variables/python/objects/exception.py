@@ -7,7 +7,7 @@ import types
 from functools import partial
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import ExceptionState, UnsupportedOperation
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, is_data_descriptor, object_setattr, owner_of
 from dynamo_lite.variables.core.base import TEXTS, Args, NotConstant, VariableTracker, mro, unsupported, wraps_if
@@ -83,7 +83,7 @@ class ExceptionVariable(VariableTracker):
             return
         raw = class_lookup(self.cls, name)
         if raw is not MISSING and is_data_descriptor(raw) and not issubclass(type(raw), property):
-            unsupported(UnsupportedAttribute(self.describe(), name, "its class has a data descriptor of that name"))
+            unsupported(ExceptionState(f"{name} of {self.describe()}", "its class has a data descriptor of that name"))
         object_setattr(tx, self, name, value)
 
     def _link(self, tx: Translator, name: str, value: VariableTracker) -> None:
@@ -108,7 +108,7 @@ class ExceptionVariable(VariableTracker):
         if name in ("name", "obj") and issubclass(self.cls, (AttributeError, NameError, ImportError)):
             return ConstantVariable(None)
         if issubclass(type(raw), types.MemberDescriptorType) and not is_heap_type(raw.__objclass__):
-            unsupported(UnsupportedAttribute(self.describe(), name))
+            unsupported(ExceptionState(f"{name} of {self.describe()}", "it is computed in C from the arguments"))
         return super().slot_get(tx, name, raw)
 
     def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:

@@ -16,7 +16,7 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 from dynamo_lite.bytecode import Instruction, decode
-from dynamo_lite.insight.break_reasons import HookReads, UnknownCall, UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import HookNotTraced, HookReads
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -93,12 +93,12 @@ class TensorHookVariable(VariableTracker):
 
 def _register(method: str, tx: Translator, tensor: TensorVariable, hook: VariableTracker) -> VariableTracker:
     if tensor.has_torch_function or tx.graph.bodies or not tensor.fake.requires_grad:
-        unsupported(UnsupportedAttribute(tensor.describe(), method, "it requires no gradients, or is a subclass's"))
+        unsupported(HookNotTraced(f"{method}() of {tensor.describe()}", "it requires no gradients, or is a subclass's"))
     hook = hook.realize()
     if tensor.source is None:
         return _register_in_graph(method, tx, tensor, hook)
     if method != _HOOKS[0] and not tensor.getattr(tx, "is_leaf").as_constant():
-        unsupported(UnsupportedAttribute(tensor.describe(), method, "it is no leaf"))
+        unsupported(HookNotTraced(f"{method}() of {tensor.describe()}", "it is no leaf"))
     tensor.getattr(tx, "is_leaf")  # guarded
     handle = TensorHookVariable(tx, tensor, method, hook)
     tx.effects.note(handle)
@@ -118,9 +118,9 @@ def _register_in_graph(method: str, tx: Translator, tensor: TensorVariable, hook
 
     body = trace_body(tx, run, [hook], results, grad_mode=False, later=True)
     if body.reads_grad_mode:  # double backward runs it in another grad mode
-        unsupported(UnknownCall("Tensor.register_hook()", "the hook depends on the grad mode"))
+        unsupported(HookNotTraced("Tensor.register_hook()", "the hook depends on the grad mode"))
     if not tx.is_none(body.output) and not _is_like(body.output, tensor.fake):
-        unsupported(UnknownCall("Tensor.register_hook()", "the hook returns no gradient like the tensor"))
+        unsupported(HookNotTraced("Tensor.register_hook()", "the hook returns no gradient like the tensor"))
     arguments = (body.as_fx()[0], tensor.node, *body.lifted)
     node = tx.graph.call("call_function", graph_functions.hook, arguments, {}, None)
     return TensorHookVariable(tx, tensor, method, hook, node)
@@ -190,7 +190,7 @@ def _remove(tx: Translator, handle: VariableTracker, *error: VariableTracker) ->
     if not isinstance(handle, TensorHookVariable):
         return remove_hook(tx, handle)
     if tx.graph.bodies:
-        unsupported(UnknownCall("RemovableHandle.remove()", "it is called in a function that an operator runs"))
+        unsupported(HookNotTraced("RemovableHandle.remove()", "it is called in a function that an operator runs"))
     if handle.node is not None and not handle.removed:
         tx.graph.drop(handle.node)
     handle.removed = True

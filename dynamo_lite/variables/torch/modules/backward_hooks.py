@@ -13,7 +13,7 @@ from typing import NoReturn, TypeGuard
 import torch
 from torch.utils.hooks import BackwardHook
 
-from dynamo_lite.insight.break_reasons import HookReads, UnknownCall, UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import HookNotTraced, HookReads, UnsupportedAttribute
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import Args, NotConstant, VariableTracker, unsupported
@@ -36,7 +36,7 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record, r
 
 
 def _refuse(why: str) -> NoReturn:
-    unsupported(UnknownCall("a full backward hook", why))
+    unsupported(HookNotTraced("a full backward hook", why))
 
 
 class BackwardHookVariable(VariableTracker):

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch.utils.hooks import RemovableHandle
 
-from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import HookNotTraced, UnsupportedAttribute, UnsupportedOperation
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
@@ -93,7 +93,7 @@ def _create_handle(
     extra_dicts = extra.items if isinstance(extra, ListVariable) else [] if tx.is_none(extra) else [extra]
     hooks, *others = (each.realize() for each in (hooks_dict, *extra_dicts))
     if not all(isinstance(each, DictVariable) for each in (hooks, *others)):
-        unsupported(UnknownCall("RemovableHandle()", "its arguments are no dicts"))
+        unsupported(HookNotTraced("RemovableHandle()", "its arguments are no dicts"))
     return CreatedHandleVariable(hooks, extra, others)
 
 
@@ -103,10 +103,10 @@ def remove_hook(tx: Translator, handle: VariableTracker) -> VariableTracker:
         handle.getattr(tx, name).realize() for name in ("id", "hooks_dict_ref", "extra_dict_ref")
     )
     if not isinstance(handle_id, (ConstantVariable, HandleIdVariable)):
-        unsupported(UnknownCall("RemovableHandle.remove()", "the id of the handle isn't known"))
+        unsupported(HookNotTraced("RemovableHandle.remove()", "the id of the handle isn't known"))
     for reference in (each.realize() for each in (first, *others.elements(tx))):
         if not isinstance(reference, WeakReferenceVariable):
-            unsupported(UnknownCall("RemovableHandle.remove()", "the handle holds no weak references to dicts"))
+            unsupported(HookNotTraced("RemovableHandle.remove()", "the handle holds no weak references to dicts"))
         hooks = reference.referent_at_entry()
         if not tx.is_none(hooks) and hooks.contains(tx, handle_id):
             hooks.delitem(tx, handle_id)
