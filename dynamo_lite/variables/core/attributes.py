@@ -146,11 +146,6 @@ def is_callable(tx: Translator, value: VariableTracker) -> bool:
     return issubclass(value.python_type(), type) or tx.lookup(value.python_type(), "__call__") is not MISSING
 
 
-def is_descriptor_type(kind: type) -> bool:
-    """Whether instances of this type are descriptors."""
-    return any(class_lookup(kind, name) is not MISSING for name in ("__get__", "__set__", "__delete__"))
-
-
 def is_data_descriptor(raw: Any) -> bool:
     kind = type(raw)
     return class_lookup(kind, "__set__") is not MISSING or class_lookup(kind, "__delete__") is not MISSING
