@@ -199,6 +199,23 @@ class Quiet:
         return kind is not None and issubclass(kind, IndexError)
 
 
+class QuietOrNone(Quiet):
+    def __exit__(self, kind, error, traceback):
+        return super().__exit__(kind, error, traceback) or None
+
+
+def test_error_that_a_class_suppresses_by_an_or():
+    def fn(a, i):
+        a.mul_(2)
+        with QuietOrNone():
+            a[i] = 1.0
+            a.add_(1)
+        return a + 1
+
+    for start in (0, 10):
+        check(fn, tensor(3, 3), torch.arange(3) + start, graphs=None, breaks=None)
+
+
 def test_error_that_a_class_of_the_program_suppresses():
     def fn(a, i):
         a.mul_(2)

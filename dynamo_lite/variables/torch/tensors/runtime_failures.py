@@ -140,6 +140,8 @@ def _swallows(leave: VariableTracker) -> bool:
 def _returns_truth(code: types.CodeType) -> bool:
     """Whether code returns anything but the constants None and False."""
     instructions = [*dis.get_instructions(code)]
+    if any(each.opname == "RETURN_VALUE" and each.is_jump_target for each in instructions):
+        return True  # `return self.found or None`: what is returned depends on where the jump came from
     results = [each for each in instructions if each.opname == "RETURN_CONST"]
     results += [one for one, after in itertools.pairwise(instructions) if after.opname == "RETURN_VALUE"]
     return any(not each.opname.endswith("_CONST") or each.argval not in (None, False) for each in results)
