@@ -11,7 +11,7 @@ Row = tuple[int, int, int, int, bool]
 
 
 def parse(code: CodeType) -> list[Row]:
-    """The rows of a code object's table."""
+    """The rows of a code object's exception table."""
     return [
         (each.start // 2, each.end // 2, each.target // 2, each.depth, each.lasti)
         for each in dis._parse_exception_table(code)  # type: ignore[attr-defined]

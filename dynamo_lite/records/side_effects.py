@@ -91,7 +91,8 @@ class SideEffects:
                 raise Unsupported(ObservableDeallocation(type(value).__name__))
 
     def _checked_state(self, tracker: VariableTracker) -> ObjectState:
-        """The state before a mutation, which may drop each object in it."""
+        """The tracker's state before a mutation. The mutation may drop the last reference to any object that the
+        tracker holds, so their deallocation is checked."""
         state = self._state_of(tracker)
         self.check_deallocation(state.real_objects())
         return state

@@ -296,7 +296,7 @@ def _iter(tx: Translator, of: VariableTracker, sentinel: VariableTracker | None 
         unsupported(UnsupportedOperation("iter() with a sentinel", of.describe()))
     kind = of.python_type()
     if tx.lookup(kind, "__iter__") is MISSING and tx.lookup(kind, "__getitem__") is not MISSING:
-        # A loop over it inlines a generator, whose type would show here.
+        # A loop over it inlines a polyfill, a generator: `iter` would return an object of another type than CPython's.
         unsupported(UnsupportedOperation("iter()", f"{of.describe()}, which has no __iter__,"))
     return tx.iterate(of)
 

@@ -64,7 +64,7 @@ def _operand_of_items(tx: Translator, items: list[VariableTracker]) -> Operand:
 
 
 def operand_of(tx: Translator, other: VariableTracker) -> Operand:
-    """The operand of a set's operation for any iterable."""
+    """An iterable as an operand of a set's method."""
     inner = other.builtin_part()
     if isinstance(inner, SetVariable):
         return inner.as_operand()
@@ -75,7 +75,7 @@ def operand_of(tx: Translator, other: VariableTracker) -> Operand:
 
 
 def _with_container(operand: Operand, make: Callable[[Any], Any]) -> Operand:
-    """The operand of the same items in another container."""
+    """An operand of the same items, in the container that ``make`` creates of them."""
     trackers = tuple(tracker for _, tracker in operand.trackers)
     return operand._replace(real=make(operand.real), recipe=Items(make, trackers))
 

@@ -51,7 +51,7 @@ def _tensors(arg: VariableTracker) -> Args:
 
 
 def _beside(factor: VariableTracker, arg: VariableTracker) -> VariableTracker:
-    """The factor as the operand beside a tensor, or a list with one for each tensor."""
+    """The factor as an operand: itself beside a tensor; beside a list of tensors, a list that repeats it."""
     is_list = isinstance(arg, (ListVariable, TupleVariable))
     return ListVariable([factor] * len(_tensors(arg))) if is_list else factor
 
