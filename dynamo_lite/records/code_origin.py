@@ -7,9 +7,9 @@ function they are inlined like user functions, unless their module acts on the p
 from __future__ import annotations
 
 import builtins
-import dis
 import importlib.util
 import inspect
+import itertools
 import os
 import struct
 import sys
@@ -22,6 +22,8 @@ from typing import Any
 import torch
 
 from dynamo_lite import config
+from dynamo_lite.bytecode import Instruction, decode
+from dynamo_lite.bytecode.stack_depth import drop_unreachable, stack_depths
 
 _ASYNCHRONOUS = CO_COROUTINE | CO_ASYNC_GENERATOR
 
@@ -216,17 +218,40 @@ def reads_frame_by_name(code: types.CodeType, namespace: Mapping[str, Any]) -> b
     names = code.co_names
     if not _FRAME_READERS.isdisjoint(names):
         return True
-    known = [namespace[name] for name in names if name in namespace]
-    if any(value is reader for value in known for reader in _READERS):
+    known = {name: namespace[name] for name in names if name in namespace}
+    if any(value is reader for value in known.values() for reader in _READERS):
         return True
-    return "eval" in names and (any(value is builtins for value in known) or _loads_eval(code))
+    names_module = "builtins" in names or "__builtins__" in names or any(value is builtins for value in known.values())
+    if names_module and not _IN_BUILTINS.isdisjoint(names):
+        return True
+    readers = {name: known.get(name, getattr(builtins, name, None)) for name in names}
+    return any(
+        not _is_given_an_object(code, name) if value is vars or value is dir else value is eval and _loads(code, name)
+        for name, value in readers.items()
+    )
 
 
-def _loads_eval(code: types.CodeType) -> bool:
-    """Whether the code loads the builtin `eval`, and not an attribute of this name (``Module.eval``)."""
-    loads = [each for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME")]
-    return any(each.argval in ("eval", "builtins", "__builtins__") for each in loads)
+def _loads(code: types.CodeType, name: str) -> list[Instruction]:
+    """The instructions that load a global, and not an attribute of this name (``Module.eval``)."""
+    return [each for each in decode(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME") and each.argval == name]
 
 
-_FRAME_READERS = frozenset({"locals", "vars", "exec", "dir", "_getframe", "currentframe"})
-_READERS = (eval, exec, locals, vars, dir, sys._getframe, inspect.currentframe)
+def _is_given_an_object(code: types.CodeType, name: str) -> bool:
+    """Whether the code only ever calls the global ``name``, which is `vars` or `dir`, with an argument: without one it
+    reads the frame."""
+    depths = stack_depths(drop_unreachable(decode(code)))
+    calls = [_consumer(code, load, depths) for load in _loads(code, name)]
+    return all(each.opname in ("CALL", "CALL_KW") and each.arg for each in calls)
+
+
+def _consumer(code: types.CodeType, load: Instruction, depths: Mapping[Instruction, int]) -> Instruction:
+    """The instruction that takes what a LOAD_GLOBAL for a call has pushed: the function and a NULL."""
+    after_call = depths.get(load, 0) + 1
+    following = decode(code)[load.index + 1 :]
+    return [load, *itertools.takewhile(lambda each: depths.get(each, 0) > after_call, following)][-1]
+
+
+_FRAME_READERS = frozenset({"locals", "exec", "_getframe", "currentframe"})
+_READERS = (eval, exec, locals, sys._getframe, inspect.currentframe)
+_IN_BUILTINS = frozenset({"eval", "vars", "dir"})
+"""Other functions of the module ``builtins`` that may read the frame."""

@@ -6,6 +6,7 @@ import builtins
 import inspect
 import sys
 
+import pytest
 import torch
 from torch import nn
 
@@ -103,3 +104,69 @@ def test_an_alias_in_a_callee():
         return y + a
 
     check(fn, tensor(3), graphs=None)
+
+
+class Settings:
+    def __init__(self, rate):
+        self.rate = rate
+        self.count = 2
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_attributes_of_another_object_by_name(more):
+    """`vars` and `dir` read the frame only without an argument."""
+
+    def scaled(x, rate, count):
+        return x * rate + count
+
+    def fn(x, settings, more):
+        y = scaled(x, **vars(settings))
+        print("here")
+        names = dir(settings if more or vars(settings)["rate"] > 1 else None)
+        return y + 1, "rate" in names
+
+    check(fn, tensor(3), Settings(0.5), more, graphs=2, breaks=2)
+
+
+def test_attributes_that_are_called_like_readers():
+    class Folder:
+        dir = vars = 3
+
+    def fn(x, folder):
+        y = x * folder.dir
+        print("here")
+        return y + folder.vars
+
+    check(fn, tensor(3), Folder(), graphs=2, breaks=1)
+
+
+def test_the_frame_by_vars_and_dir():
+    def by_vars(x):
+        y = x + 1
+        print("here")
+        return y * 2, sorted(vars())
+
+    def by_dir(x):
+        y = x + 1
+        print("here")
+        return y * 2, dir()
+
+    def starred(x):
+        y, nothing = x + 1, ()
+        print("here")
+        return y * 2, sorted(vars(*nothing))
+
+    def passed_on(x):
+        y, read = x + 1, vars
+        print("here")
+        return y * 2, sorted(read())
+
+    def of_builtins(x):
+        import builtins as known
+
+        y = x + 1
+        print("here")
+        return y * 2, of_module.dir(), "y" in known.vars()
+
+    for fn in (by_vars, by_dir, starred, passed_on, of_builtins):
+        check(fn, tensor(3), graphs=None)

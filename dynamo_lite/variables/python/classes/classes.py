@@ -34,9 +34,10 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.class_lookup import is_heap_type, is_user_defined
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
 from dynamo_lite.variables.core.formatting import call_text_method, has_user_text
-from dynamo_lite.variables.core.invariant_reads import check_global, is_read_later
+from dynamo_lite.variables.core.invariant_reads import check_global, is_read_later, refuse_read
 from dynamo_lite.variables.core.operator_symbols import method_of
 from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.python.containers.instance_dict import globals_of
 from dynamo_lite.variables.python.functions.function import is_trusted_module
 
 
@@ -75,6 +76,13 @@ class ModuleVariable(InvariantVariable):
         if hook is not None:
             return tx.call(hook, [ConstantVariable(name)], {})
         tx.raise_error(AttributeError, f"module {self.name!r} has no attribute {name!r}")
+
+    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
+        if name != "__dict__":
+            return super().slot_get(tx, name, raw)
+        if tx.graph.bodies and is_read_later(tx):
+            refuse_read(f"the __dict__ of {self.describe()}")
+        return globals_of(tx, tx.attempt.values.scope(self.value.__dict__))
 
     def method___getattribute__(self, tx: Translator, name: VariableTracker) -> VariableTracker:
         return self.getattr(tx, tx.python_value(name))

@@ -1,4 +1,4 @@
-"""``__dict__`` of instances and functions, and ``globals()``."""
+"""``__dict__`` of instances, functions and modules, and ``globals()``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsup
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 
-from .mappings import DictVariable
+from .mappings import DictVariable, wrap_dict_items
 
 
 class InstanceDictVariable(VariableTracker):
@@ -101,14 +101,20 @@ class InstanceDictVariable(VariableTracker):
 
 
 class GlobalsVariable(InstanceDictVariable):
-    """``globals()``, and ``__globals__`` of a function. ``of``: their `GlobalScope`."""
+    """``globals()``, ``__globals__`` of a function and ``__dict__`` of a module. ``of``: their `GlobalScope`."""
 
     def __init__(self, scope: Any) -> None:
         self.source = None
         self.of = scope
 
     def copied(self, tx: Translator) -> DictVariable:
-        unsupported(UnsupportedOperation("iteration", "globals()"))
+        found = DictVariable(*wrap_dict_items(tx.attempt, self.of.namespace, self.of.source))
+        for name, value in self.of.writes.items():
+            if value is None:
+                found.items.pop(name, None)
+            else:
+                found.items[name] = value
+        return found
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.load_const(self.of.namespace)
