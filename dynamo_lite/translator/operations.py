@@ -137,6 +137,10 @@ class Operations(_Base):
         """``template.format(...)``."""
         return formatting.format_text(self, template, args, kwargs)
 
+    def join_texts(self, separator: str, items: VariableTracker) -> VariableTracker:
+        """``separator.join(items)``."""
+        return formatting.join_texts(self, separator, items)
+
     def is_none(self, variable: VariableTracker) -> bool:
         variable = variable.realize()
         return isinstance(variable, ConstantVariable) and variable.value is None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dynamo_lite.bytecode import BINARY_OPS, Instruction
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.deferred_text import joined
+from dynamo_lite.variables.core.deferred_text import concatenated
 from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.python.containers.sequences import SliceVariable
 
@@ -143,10 +143,7 @@ def format_value(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 @opcode("BUILD_STRING")
 def build_string(tx: InstructionTranslator, instruction: Instruction) -> None:
-    text = joined(tx, tx.popn(instruction.arg))
-    if text is None:
-        tx.refuse(instruction, "it joins strings whose values are not constant")
-    tx.stack.append(text)
+    tx.stack.append(concatenated(tx, tx.popn(instruction.arg)))
 
 
 @opcode("GET_LEN")

@@ -88,6 +88,10 @@ class ConstantVariable(InvariantVariable):
             return tx.format_text(self.value, args, kwargs)
         if name == "__iter__":
             return super().call_method(tx, name, args, kwargs)
+        if name == "join" and type(self.value) is str and len(args) == 1 and not kwargs:
+            items = args[0].realize()
+            if isinstance(items, IteratorVariable) or items.python_type() in (list, tuple):
+                return tx.join_texts(self.value, items)
         if name not in _IMPURE:
             values = [tx.python_value(arg, drain=name == "join") for arg in args]
             named = {key: tx.python_value(arg) for key, arg in kwargs.items()}
@@ -107,7 +111,10 @@ class ConstantVariable(InvariantVariable):
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
-        """``%`` of a string, whose right operand may be anything. The translator folds operators of two constants."""
+        """``%`` of a string, whose right operand may be anything, and ``+`` with a string that isn't a constant. The
+        translator folds operators of two constants."""
+        if symbol == "+" and not reflected and type(self.value) is other.python_type() is str:
+            return other.binary(tx, symbol, self, True)
         if symbol != "%" or reflected or not isinstance(self.value, (str, bytes)):
             return None
         if isinstance(self.value, str) and not tx.is_plain(other):

@@ -6,7 +6,7 @@ The text of a symbolic number is deferred because knowing it would specialize th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -21,16 +21,17 @@ from .protocols import Codegen, Translator
 _SAMPLES = {torch.bool: True, **dict.fromkeys((torch.complex64, torch.complex128), 1j)}
 
 
-_Part = str | tuple[Callable[..., str], VariableTracker, tuple[str, ...]]
+_Call = tuple[Callable[..., str], list[VariableTracker]]
+"""A function and its operands, of which it returns a string that is never empty."""
 
 
 class DeferredTextVariable(VariableTracker):
-    """A concatenation of constant strings and of texts of tensors or symbols. ``parts``: a string each, or ``(function,
-    value, arguments)``. `as_constant` specializes the symbols; it raises `NotConstant` if there is a tensor."""
+    """A concatenation of constant strings and of texts of tensors or symbols. Whoever reads what it says specializes
+    the symbols, by `as_constant`; it raises `NotConstant` if there is a tensor."""
 
     __slots__ = ("parts", "writes")
 
-    def __init__(self, tx: Translator, parts: list[_Part], writes: int | None) -> None:
+    def __init__(self, tx: Translator, parts: list[str | _Call], writes: int | None) -> None:
         self.source = None
         self.parts = parts
         self.writes = writes
@@ -42,13 +43,21 @@ class DeferredTextVariable(VariableTracker):
         return str
 
     def describe(self) -> str:
-        return "the text of a tensor's value"
+        return "the text of a symbolic number" if self.writes is None else "the text of a tensor's value"
 
     def as_constant(self) -> str:
-        return "".join(part if isinstance(part, str) else _constant_text(*part) for part in self.parts)
+        return "".join(part if isinstance(part, str) else _known_text(*part) for part in self.parts)
 
     def is_constant(self) -> bool:
         return False
+
+    def operands(self) -> list[VariableTracker]:
+        """The values that it says."""
+        return [each.realize() for part in self.parts if not isinstance(part, str) for each in part[1]]
+
+    def realize(self) -> VariableTracker:
+        is_known = self.writes is None and all(each.is_constant() for each in self.operands())
+        return ConstantVariable(self.as_constant()) if is_known else self
 
     def _constant(self, operation: str) -> ConstantVariable:
         try:
@@ -62,11 +71,29 @@ class DeferredTextVariable(VariableTracker):
     def identity(self) -> Any:
         return self if self.writes is not None else ConstantVariable(self.as_constant())
 
+    def cache_key(self, tx: Translator) -> Any:
+        return self._constant("the hash").cache_key(tx)
+
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         return self._constant(f"`{name}`").getattr(tx, name)
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         return self._constant(f"{name}()").call_method(tx, name, args, kwargs)
+
+    def length(self, tx: Translator) -> int:
+        return self._constant("len()").length(tx)
+
+    def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
+        return self._constant("an item").getitem(tx, key)
+
+    def contains(self, tx: Translator, item: VariableTracker) -> bool:
+        return self._constant("`in`").contains(tx, item)
+
+    def iterate(self, tx: Translator) -> VariableTracker:
+        return self._constant("iteration").iterate(tx)
+
+    def reverse(self, tx: Translator) -> VariableTracker:
+        return self._constant("reversed()").reverse(tx)
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
@@ -82,10 +109,20 @@ class DeferredTextVariable(VariableTracker):
         return tx.compare(symbol, self._constant(f"`{symbol}`"), other)
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
-        return self if name == "__str__" else super().text(tx, name)
+        return self if name == "__str__" else DeferredTextVariable(tx, [(repr, [self])], self.writes)
 
     def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
-        return self._constant("format()").format(tx, spec) if tx.truth(spec) else self
+        if not tx.truth(spec):
+            return self
+        return self.converted_by(tx, format, [self, spec], str(tx.python_value(spec)))
+
+    def converted_by(
+        self, tx: Translator, function: Callable[..., str], operands: list[VariableTracker], spec: str
+    ) -> VariableTracker:
+        """``function(*operands)``, which formats this text by ``spec``."""
+        if "." in spec or function is format and not _formats(str, spec):  # the first ".0" characters are none
+            return tx.make(tx.fold(function, [tx.python_value(each) for each in operands]))
+        return DeferredTextVariable(tx, [(function, operands)], self.writes)
 
     def reconstruct(self, cg: Codegen) -> None:
         if self.writes is not None and cg.attempt.graph.writes != self.writes:
@@ -94,13 +131,13 @@ class DeferredTextVariable(VariableTracker):
             if isinstance(part, str):
                 cg.load_const(part)
             else:
-                function, value, rest = part
-                cg.call(function, [partial(cg.load, value), *(partial(cg.load_const, each) for each in rest)])
+                function, operands = part
+                cg.call(function, [partial(cg.load, each) for each in operands])
         cg.op("BUILD_STRING", len(self.parts))
 
 
-def _constant_text(function: Callable[..., str], value: VariableTracker, rest: tuple[str, ...]) -> str:
-    return function(value.as_constant(), *rest)
+def _known_text(function: Callable[..., str], operands: list[VariableTracker]) -> str:
+    return function(*[each.as_constant() for each in operands])
 
 
 def text_of_number(
@@ -108,18 +145,18 @@ def text_of_number(
 ) -> VariableTracker:
     """``str``, ``repr`` or ``format`` of a symbol. ``rest``: the format specification. A specification that some
     numbers would refuse specializes the symbol."""
-    if any(rest) and not _formats_numbers(number.python_type(), rest[0]):
+    if any(rest) and ("c" in rest[0] or not _formats(number.python_type(), rest[0])):
         return tx.make(tx.fold(function, (number.as_constant(), *rest)))
-    return DeferredTextVariable(tx, [(function, number, rest)], None)
+    return DeferredTextVariable(tx, [(function, [number, *map(ConstantVariable, rest)])], None)
 
 
-def _formats_numbers(kind: type, spec: str) -> bool:
-    """Whether every number of this type can be formatted by this specification."""
+def _formats(kind: type, spec: str) -> bool:
+    """Whether values of this type can be formatted by this specification."""
     try:
         format(kind(1), spec)
     except ValueError:
         return False
-    return "c" not in spec
+    return True
 
 
 def text_of_tensor(tx: Translator, tensor: Any, function: Callable[..., str], *rest: str) -> VariableTracker | None:
@@ -128,7 +165,7 @@ def text_of_tensor(tx: Translator, tensor: Any, function: Callable[..., str], *r
         return None
     if any(rest) and not _formats_tensors(tensor, rest[0]):
         return None
-    return DeferredTextVariable(tx, [(function, tensor, rest)], tx.graph.writes)
+    return DeferredTextVariable(tx, [(function, [tensor, *map(ConstantVariable, rest)])], tx.graph.writes)
 
 
 def _formats_tensors(tensor: Any, spec: str) -> bool:
@@ -144,18 +181,41 @@ def _formats_tensors(tensor: Any, spec: str) -> bool:
     return True
 
 
-def joined(tx: Translator, parts: list[VariableTracker]) -> VariableTracker | None:
+_OF_INTS = frozenset("diouxXeEfFgG")
+_OF_FLOATS = frozenset("eEfFgG")  # an infinite number has no integer
+
+
+def text_by_percent(tx: Translator, spec: str, value: VariableTracker) -> VariableTracker:
+    """``spec % (value,)`` of a number, or of a text that a conversion ``%s`` of a value gave."""
+    operands: list[VariableTracker] = [ConstantVariable(spec), value]
+    if isinstance(value, DeferredTextVariable):
+        return value.converted_by(tx, str.__mod__, operands, spec)
+    if value.is_symbolic and spec[-1] in (_OF_FLOATS if value.python_type() is float else _OF_INTS):
+        return DeferredTextVariable(tx, [(str.__mod__, operands)], None)
+    return tx.make(tx.fold(str.__mod__, (spec, (tx.python_value(value),))))
+
+
+def joined(tx: Translator, parts: Iterable[str | VariableTracker]) -> VariableTracker | None:
     """Texts concatenated; None if one is neither a constant nor deferred."""
-    if all(part.is_constant() for part in parts):
-        return ConstantVariable("".join(part.as_constant() for part in parts))
-    found: list[_Part] = []
+    found: list[str | _Call] = []
     writes: int | None = None
     for part in parts:
-        if isinstance(part, DeferredTextVariable) and part.writes in (None, tx.graph.writes):
-            found.extend(part.parts)
-            writes = part.writes if writes is None else writes
-        elif part.is_constant():
-            found.append(part.as_constant())
+        text = part if isinstance(part, str) else part.realize()
+        if isinstance(text, DeferredTextVariable) and text.writes in (None, tx.graph.writes):
+            found.extend(text.parts)
+            writes = text.writes if writes is None else writes
+        elif isinstance(text, str):
+            found.append(text)
+        elif text.is_constant():
+            found.append(text.as_constant())
         else:
             return None
-    return DeferredTextVariable(tx, found, writes)
+    known = [each for each in found if isinstance(each, str)]
+    return ConstantVariable("".join(known)) if len(known) == len(found) else DeferredTextVariable(tx, found, writes)
+
+
+def concatenated(tx: Translator, parts: Iterable[str | VariableTracker]) -> VariableTracker:
+    """`joined`, which breaks the graph where a text isn't known."""
+    parts = list(parts)
+    text = joined(tx, parts)
+    return text or ConstantVariable("".join(each if isinstance(each, str) else tx.python_value(each) for each in parts))

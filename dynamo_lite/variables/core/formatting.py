@@ -18,8 +18,11 @@ from .attributes import MISSING, bind
 from .base import Args, Kwargs, VariableTracker, unsupported
 from .class_lookup import is_user_defined
 from .constant import ConstantVariable
-from .deferred_text import joined
+from .deferred_text import DeferredTextVariable, concatenated, text_by_percent
 from .protocols import Translator
+
+Texts = Iterable[str | VariableTracker]
+"""Parts of a text, in order."""
 
 
 def plain_format(tx: Translator, value: VariableTracker, spec: VariableTracker) -> VariableTracker:
@@ -52,17 +55,17 @@ def has_user_text(tx: Translator, cls: type) -> bool:
     return not all(type(each) is types.FunctionType and is_library(each.__code__) for each in own)
 
 
-def text_of(tx: Translator, value: VariableTracker, name: str) -> str:
-    """The constant result of ``__str__`` or ``__repr__``."""
-    return tx.python_value(value.realize().text(tx, name).realize())
+def reprs(tx: Translator, values: Iterable[VariableTracker]) -> list[VariableTracker]:
+    return [value.realize().text(tx, "__repr__") for value in values]
 
 
-def reprs(tx: Translator, values: Iterable[VariableTracker]) -> list[str]:
-    return [text_of(tx, value, "__repr__") for value in values]
+def listed(items: Iterable[Texts], separator: str = ", ") -> Texts:
+    """The texts of the items one after the other, with a separator between each two."""
+    return [part for item in items for part in (separator, *item)][1:]
 
 
 def bracketed(
-    tx: Translator, of: VariableTracker, brackets: Sequence[str], inner: Callable[[Any], str]
+    tx: Translator, of: VariableTracker, brackets: Sequence[str], inner: Callable[[Any], Texts]
 ) -> VariableTracker:
     """``repr`` of a container; ``...`` inside of itself."""
     in_progress = tx.attempt.reprs
@@ -71,7 +74,7 @@ def bracketed(
         return ConstantVariable(f"{opening}...{closing}")
     in_progress.append(of)
     try:
-        return ConstantVariable(f"{opening}{inner(tx)}{closing}")
+        return concatenated(tx, [opening, *inner(tx), closing])
     finally:
         in_progress.pop()
 
@@ -80,26 +83,55 @@ def bracketed(
 
 _SPEC = re.compile(r"%(?:\((?P<key>[^()]*)\))?[-+ #0]*\d*(?:\.\d*)?(?P<kind>.)")
 _TEXTS = {"s": "__str__", "r": "__repr__"}
+_KINDS = frozenset("srdiouxXeEfFgGac%")
 
 
 def percent(tx: Translator, template: str, values: VariableTracker) -> VariableTracker:
     """``template % values`` with values that aren't all constants."""
-    if any(spec["key"] is not None for spec in _SPEC.finditer(template)) or "*" in template:
+    found = list(_SPEC.finditer(template))
+    if any(spec["key"] is not None for spec in found) or "*" in template:
         unsupported(UnsupportedOperation("`%`", f"{template!r} and objects"))
+    literals = _between(template, found)
+    if any("%" in each for each in literals) or not _KINDS.issuperset(spec["kind"] for spec in found):
+        return tx.make(tx.fold(str.__mod__, (template, tx.python_value(values))))  # it raises
     several = values.structure_items() is not None and issubclass(values.python_type(), tuple)
-    items = values.elements(tx) if several else [values]
-    known: list[Any] = []
-    kinds = [spec["kind"] for spec in _SPEC.finditer(template) if spec["kind"] != "%"]
-    for kind, item in zip(kinds, items):
-        known.append(text_of(tx, item, _TEXTS[kind]) if kind in _TEXTS else tx.python_value(item))
-    if several or tx.lookup(values.python_type(), "__getitem__") is MISSING:  # a mapping may have unused items
-        known.extend(None for _ in items[len(kinds) :])
-    return tx.make(tx.fold(str.__mod__, (re.sub(_SPEC, _as_text, template), tuple(known))))
+    items = iter(values.elements(tx) if several else [values])
+    parts: list[str | VariableTracker] = [literals[0]]
+    for spec, literal in zip(found, literals[1:]):
+        if spec["kind"] == "%":
+            parts += [tx.fold(str.__mod__, (spec[0], ())), literal]
+            continue
+        item = next(items, None)
+        if item is None:
+            tx.raise_error(TypeError, "not enough arguments for format string")
+        parts += [_converted(tx, spec[0], spec["kind"], item), literal]
+    if next(items, None) is not None and (several or tx.lookup(values.python_type(), "__getitem__") is MISSING):
+        tx.raise_error(TypeError, "not all arguments converted during string formatting")  # a mapping may have more
+    return concatenated(tx, parts)
 
 
-def _as_text(spec: re.Match[str]) -> str:
-    """The conversion of an item whose ``repr`` was inserted already: ``%s`` for ``%r``."""
-    return spec[0][:-1] + "s" if spec["kind"] == "r" else spec[0]
+def _between(template: str, specs: list[re.Match[str]]) -> list[str]:
+    """What a template has before, between and after its conversions."""
+    starts = [0, *(spec.end() for spec in specs)]
+    return [template[start:end] for start, end in zip(starts, [*(spec.start() for spec in specs), len(template)])]
+
+
+def _converted(tx: Translator, spec: str, kind: str, item: VariableTracker) -> VariableTracker:
+    """The text of one item, by a conversion of ``%``."""
+    if kind not in _TEXTS:
+        return text_by_percent(tx, spec, item.realize())
+    text = item.realize().text(tx, _TEXTS[kind])
+    return text if len(spec) == 2 else text_by_percent(tx, spec[:-1] + "s", text)
+
+
+def join_texts(tx: Translator, separator: str, items: VariableTracker) -> VariableTracker:
+    """``separator.join(items)``."""
+    texts = [each.realize() for each in items.elements(tx)]
+    if any(isinstance(each, DeferredTextVariable) for each in texts) and all(
+        each.python_type() is str for each in texts
+    ):
+        return concatenated(tx, listed(([each] for each in texts), separator))
+    return tx.make(tx.fold(separator.join, ([tx.python_value(each) for each in texts],)))
 
 
 def format_text(tx: Translator, template: str, args: Args, named: Kwargs) -> VariableTracker:
@@ -107,17 +139,17 @@ def format_text(tx: Translator, template: str, args: Args, named: Kwargs) -> Var
     parsed = tx.fold(lambda: [*Formatter().parse(template)])
     fields = [field for _, field, _, _ in parsed if field is not None]
     is_numbered = any(map(str.isdecimal, fields))
-    values = {str(at): value for at, value in enumerate(args)} if is_numbered else named
+    numbered = {str(at): value for at, value in enumerate(args)}
     waiting = iter(() if is_numbered else args)
-    parts: list[VariableTracker] = []
+    parts: list[str | VariableTracker] = []
     for literal, field, spec, conversion in parsed:
-        parts.append(ConstantVariable(literal))
+        parts.append(literal)
         if field is None:
             continue
-        value = next(waiting, None) if field == "" else values.get(field)
+        value = next(waiting, None) if field == "" else (numbered if field.isdecimal() else named).get(field)
         if value is None or "{" in spec or conversion not in (None, "s", "r"):
             unsupported(UnsupportedOperation("format()", f"{template!r} and objects"))
         if conversion:
             value = value.realize().text(tx, _TEXTS[conversion])
         parts.append(value.realize().format(tx, ConstantVariable(spec)).realize())
-    return joined(tx, parts) or ConstantVariable("".join(map(tx.python_value, parts)))
+    return concatenated(tx, parts)

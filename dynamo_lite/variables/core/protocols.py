@@ -122,6 +122,9 @@ class Translator(Protocol):
     def format_text(self, template: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """``template.format(...)``."""
 
+    def join_texts(self, separator: str, items: VariableTracker) -> VariableTracker:
+        """``separator.join(items)``."""
+
     def is_none(self, variable: VariableTracker) -> bool: ...
 
     def index_value(self, variable: VariableTracker, message: str = ...) -> Any:

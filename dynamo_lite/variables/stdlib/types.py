@@ -8,7 +8,7 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported, wraps_type
-from dynamo_lite.variables.core.formatting import bracketed, reprs
+from dynamo_lite.variables.core.formatting import Texts, bracketed, listed, reprs
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
@@ -34,9 +34,9 @@ class SimpleNamespaceVariable(UserObjectVariable):
     def text(self, tx: Translator, name: str) -> VariableTracker:
         return bracketed(tx, self, ("namespace(", ")"), self._attributes_text)
 
-    def _attributes_text(self, tx: Translator) -> str:
+    def _attributes_text(self, tx: Translator) -> Texts:
         items = self.namespace(tx).items
-        return ", ".join(f"{name}={value}" for name, value in zip(items, reprs(tx, items.values())))
+        return listed([name, "=", value] for name, value in zip(items, reprs(tx, items.values())))
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name in ("__eq__", "__ne__", "__init__", "__repr__"):

@@ -30,7 +30,7 @@ from dynamo_lite.variables.core.base import (
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.formatting import bracketed, reprs
+from dynamo_lite.variables.core.formatting import Texts, bracketed, listed, reprs
 from dynamo_lite.variables.core.item_comparison import ItemComparison
 from dynamo_lite.variables.core.keys import PLAIN_KEYS, key_of
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
@@ -101,9 +101,9 @@ class DictVariable(ContainerVariable):
     def text(self, tx: Translator, name: str) -> VariableTracker:
         return super().text(tx, name) if self.cls is not dict else bracketed(tx, self, "{}", self._texts)
 
-    def _texts(self, tx: Translator) -> str:
+    def _texts(self, tx: Translator) -> Texts:
         keys = reprs(tx, map(self.key_variable, self.items))
-        return ", ".join(f"{key}: {value}" for key, value in zip(keys, reprs(tx, self.items.values())))
+        return listed([key, ": ", value] for key, value in zip(keys, reprs(tx, self.items.values())))
 
     def length(self, tx: Translator) -> int:
         return len(self.items)

@@ -24,11 +24,23 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.class_lookup import is_final
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.formatting import bracketed, call_class_text_method, has_user_text, reprs
+from dynamo_lite.variables.core.deferred_text import concatenated
+from dynamo_lite.variables.core.formatting import (
+    Texts,
+    bracketed,
+    call_class_text_method,
+    has_user_text,
+    listed,
+    reprs,
+)
 from dynamo_lite.variables.core.item_comparison import ItemComparison
 from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.polyfills.recreation import advance_iterator
+
+
+def items_texts(tx: Translator, items: list[VariableTracker]) -> Texts:
+    return listed([each] for each in reprs(tx, items))
 
 
 class SequenceVariable(ContainerVariable):
@@ -179,6 +191,9 @@ class TupleVariable(SequenceVariable):
     def as_constant(self) -> Any:
         return tuple(item.realize().as_constant() for item in self.items)
 
+    def is_constant(self) -> bool:
+        return all(item.realize().is_constant() for item in self.items)
+
     def cache_key(self, tx: Translator) -> Any:
         return tuple(item.realize().cache_key(tx) for item in self.items)
 
@@ -206,9 +221,8 @@ class TupleVariable(SequenceVariable):
     def text(self, tx: Translator, name: str) -> VariableTracker:
         return bracketed(tx, self, "()", self._texts)
 
-    def _texts(self, tx: Translator) -> str:
-        found = ", ".join(reprs(tx, self.items))
-        return found + "," * (len(self.items) == 1)
+    def _texts(self, tx: Translator) -> Texts:
+        return [*items_texts(tx, self.items), "," * (len(self.items) == 1)]
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.load_tuple(self.items)
@@ -251,7 +265,7 @@ class SizeVariable(TupleVariable):
         return isinstance(other, TupleVariable)
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
-        return VariableTracker.text(self, tx, name)
+        return bracketed(tx, self, ("torch.Size([", "])"), lambda tx: items_texts(tx, self.items))
 
     def method_numel(self, tx: Translator) -> VariableTracker:
         found: VariableTracker = ConstantVariable(1)
@@ -438,10 +452,10 @@ class ListVariable(MutableSequence):
     kind = list
 
     def _not_found(self, tx: Translator, item: VariableTracker) -> NoReturn:
-        tx.raise_error(ValueError, item.realize().text(tx, "__repr__").realize().as_constant() + " is not in list")
+        tx.raise_with(ValueError, [concatenated(tx, [*reprs(tx, [item]), " is not in list"])])
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
-        return bracketed(tx, self, "[]", lambda tx: ", ".join(reprs(tx, self.items)))
+        return bracketed(tx, self, "[]", lambda tx: items_texts(tx, self.items))
 
     def method_remove(self, tx: Translator, item: VariableTracker) -> VariableTracker:
         comparison = ItemComparison(tx, self)

@@ -13,10 +13,11 @@ from dynamo_lite.variables.core.attributes import MISSING, class_lookup, is_data
 from dynamo_lite.variables.core.base import TEXTS, Args, NotConstant, VariableTracker, mro, unsupported, wraps_if
 from dynamo_lite.variables.core.class_lookup import c_lookup, is_heap_type
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.formatting import call_class_text_method, reprs, text_of
+from dynamo_lite.variables.core.deferred_text import concatenated
+from dynamo_lite.variables.core.formatting import call_class_text_method
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.python.containers.sequences import TupleVariable
+from dynamo_lite.variables.python.containers.sequences import TupleVariable, items_texts
 
 from .user_object import UserObjectVariable
 
@@ -119,26 +120,26 @@ class ExceptionVariable(VariableTracker):
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
         text = call_class_text_method(tx, self, name)
-        return ConstantVariable(self._builtin_text(tx, name)) if text is None else text
+        return self._builtin_text(tx, name) if text is None else text
 
     def method___str__(self, tx: Translator) -> VariableTracker:
-        return ConstantVariable(self._builtin_text(tx, "__str__"))
+        return self._builtin_text(tx, "__str__")
 
     def method___repr__(self, tx: Translator) -> VariableTracker:
-        return ConstantVariable(self._builtin_text(tx, "__repr__"))
+        return self._builtin_text(tx, "__repr__")
 
-    def _builtin_text(self, tx: Translator, name: str) -> str:
+    def _builtin_text(self, tx: Translator, name: str) -> VariableTracker:
         """The result of the builtin base's ``__str__`` or ``__repr__``."""
         raw = c_lookup(self.cls, name)
         args = [arg.realize() for arg in self.args]
         if raw is BaseException.__repr__:
-            return f"{self.cls.__name__}({', '.join(reprs(tx, args))})"
+            return concatenated(tx, [f"{self.cls.__name__}(", *items_texts(tx, args), ")"])
         if raw is BaseException.__str__ or raw is KeyError.__str__:
             if len(args) != 1:
-                return f"({', '.join(reprs(tx, args))})" if args else ""
-            return text_of(tx, args[0], "__repr__" if raw is KeyError.__str__ else "__str__")
+                return concatenated(tx, ["(", *items_texts(tx, args), ")"] if args else [])
+            return args[0].text(tx, "__repr__" if raw is KeyError.__str__ else "__str__")
         error = tx.fold(_c_base(self.cls), [tx.python_value(arg) for arg in args])  # runs no user code
-        return str(tx.fold(TEXTS[name], (error,)))
+        return tx.make(tx.fold(TEXTS[name], (error,)))
 
     def reconstruct(self, cg: Codegen) -> None:
         if cg.attempt.provenance.was_raised(self):

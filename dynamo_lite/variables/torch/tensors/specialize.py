@@ -9,6 +9,7 @@ import torch
 from dynamo_lite.runtime.inner_tensors import is_wrapper, leaves
 from dynamo_lite.shapes.symbols import Symbols
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
+from dynamo_lite.variables.core.deferred_text import DeferredTextVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
 
 from .tensor import TensorVariable
@@ -37,6 +38,8 @@ def specialize(symbols: Symbols, variables: Iterable[VariableTracker], seen: set
         elif isinstance(real, TensorVariable):
             had_sizes |= _specialize_sizes(symbols, real.fake)
         inner = [*(real.structure_items() or ()), *([] if real.receiver is None else [real.receiver])]
+        if isinstance(real, DeferredTextVariable) and real.writes is None:
+            inner += real.operands()
         had_sizes |= specialize(symbols, inner, seen)
     return had_sizes
 
