@@ -57,7 +57,9 @@ class FrameView:
         """Whether another owner of the family has an entry on this code that holds: if so, this owner has it now too,
         with guards that remember by themselves. Answer RETRY then."""
 
-_Answer = tuple[GuardTree, CodeType, bool, Owner | None] | Verdict | BaseException | tuple[CodeType, BaseException]
+_Answer = (
+    tuple[GuardTree, CodeType, bool, Owner | None] | Verdict | float | BaseException | tuple[CodeType, BaseException]
+)
 """What a callback of an `Owner` returns."""
 
 class Owner:
@@ -71,8 +73,10 @@ class Owner:
     ) -> None:
         """callback is asked about each frame with no entry that holds; None: cached code only (run only). An exception
         that it returns is what the frame raises, with the traceback it has; of a code object and an exception, the
-        code is called in the frame's place with its arguments and the exception, uncompiled. A new entry is a tuple:
-        its guards, its code, whether that calls nothing to be compiled, and an owner that is to have one like it.
+        code is called in the frame's place with its arguments and the exception, uncompiled. After a float, frames of
+        this code for which no entry holds run as they are, unasked, until that took so many seconds. A new
+        entry is a tuple: its guards, its code, whether that calls nothing to be compiled, and an owner that is to have
+        one like it.
         family: owners of the same one, an object other than None, compile alike."""
     callback: Callable[[FrameView], Any] | None
     name: str

@@ -14,6 +14,7 @@ import torch
 
 from . import _C
 from .backends.registry import Backend, configured, lookup_backend, name_of
+from .compiler.budget import TranslationBudget
 from .compiler.compiled_module import CompiledModule, compiled_module
 from .compiler.families import Family, family_of, forget_kept
 from .compiler.frame_compiler import FrameCompiler
@@ -59,6 +60,7 @@ def _make_owner(
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     observer: Observer | None = None,
+    budget: TranslationBudget | None = None,
 ) -> _C.Owner:
     """Check the settings and create the owner of the entries that are compiled under them."""
     for setting, value, words in (
@@ -74,7 +76,7 @@ def _make_owner(
         family = family_of(lookup_backend(backend), mode, options, fullgraph, dynamic, lasting)
     else:
         family = Family(backend, dynamic)  # an observer has to see every translation, so nothing is shared
-    compiler = FrameCompiler(configured_backend, name, family, fullgraph=fullgraph, observer=observer)
+    compiler = FrameCompiler(configured_backend, name, family, fullgraph=fullgraph, observer=observer, budget=budget)
     owner = _C.Owner(compiler, name, family)
     _OWNERS.add(owner)
     return owner
@@ -233,7 +235,7 @@ def enable(backend: str | Backend = "inductor", *, threads: Literal["all", "curr
     setters = {"all": _C.set_process_owner, "current": _C.set_thread_owner}
     if threads not in setters:
         raise ValueError(f"threads is 'all' or 'current', not {threads!r}")
-    previous = setters[threads](_make_owner(backend))
+    previous = setters[threads](_make_owner(backend, budget=TranslationBudget()))
     try:
         yield
     finally:
@@ -342,6 +344,8 @@ def reset() -> None:
         if isinstance(owner.callback, FrameCompiler):
             owner.callback.family.forget()
             owner.callback.versions.forget()
+            if owner.callback.budget is not None:
+                owner.callback.budget.forget()
             owner.callback.reset_backend()
 
 

@@ -28,6 +28,11 @@ capture_scalar_outputs: bool = False
 """Whether numbers read from tensor data (``.item()``) and data-dependent sizes (``nonzero``) are symbols in the graph.
 Otherwise the graph breaks there."""
 
+enable_allowance: float = 1.0
+"""Seconds that a ``dl.enable`` may spend on translating frames at their first call. After that, a frame for which no
+guards hold runs in eager until its calls have taken as long as translating it is expected to. ``math.inf``: each frame
+is translated at once. Functions and modules that are compiled by name always are."""
+
 translate_library: bool = False
 """Whether frames of the standard library that are called in eager are translated too. They rarely have operators; the
 setting is for tests, which show that translating any frame is safe."""
@@ -38,6 +43,7 @@ _SETTINGS = (
     "inline_limit",
     "unroll_limit",
     "capture_scalar_outputs",
+    "enable_allowance",
     "translate_library",
 )
 

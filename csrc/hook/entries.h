@@ -56,6 +56,7 @@ struct Entry {
 struct OwnerSlot {
   Owner* owner;  // borrowed: its deallocation takes the slot off
   Verdict verdict = Verdict::None;
+  double waits = 0;               // frames run as they are until that has taken so many seconds
   std::vector<Ref> entries = {};  // of Entry; the last hit first
 };
 

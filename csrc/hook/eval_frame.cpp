@@ -1,5 +1,6 @@
 #include "hook/eval_frame.h"
 
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -172,7 +173,7 @@ PyObject* continue_with(Ref result, PyObject* globals, PyObject* builtins, Threa
 // What an owner says of a frame. `entry` is there if it is to be run, and new; `code` and `error` where that code is to
 // raise the error in the frame's place.
 struct Decision {
-  enum Kind { RunEntry, RunAsItIs, RunOff, Retry, RaiseInside, Error } kind;
+  enum Kind { RunEntry, RunAsItIs, RunOff, Wait, Retry, RaiseInside, Error } kind;
   Ref entry = {};
   Ref code = {};
   Ref error = {};
@@ -184,6 +185,10 @@ bool holds_error(PyObject* result) noexcept {
          PyExceptionInstance_Check(PyTuple_GET_ITEM(result, 1));
 }
 
+double seconds_since(std::chrono::steady_clock::time_point began) noexcept {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
 // Calls the owner's callback. No frame comes to us meanwhile, nor is the program's depth held against the callback.
 Ref call_back(PyThreadState* state, const FrameSlots& slots, Owner* owner, Thread& thread) {
   const Ref callback = owner->callback;
@@ -192,7 +197,9 @@ Ref call_back(PyThreadState* state, const FrameSlots& slots, Owner* owner, Threa
   const FreshRecursion recursion(state);
   const KeptThread torch;  // an error may come anywhere, that of a signal's handler too
   ++thread.busy;
+  const auto began = std::chrono::steady_clock::now();
   Ref result = Ref::steal(hang_at_exit([&] { return PyObject_CallOneArg(callback.get(), view.get()); }));
+  thread.in_callbacks += seconds_since(began);
   --thread.busy;
   if (!result || holds_error(result.get())) torch.restore();
   return result;
@@ -245,6 +252,13 @@ Decision raise_inside(PyObject* result, const FrameSlots& slots) {
   return {Decision::RaiseInside, {}, Ref::borrow(code), Ref::borrow(PyTuple_GET_ITEM(result, 1))};
 }
 
+Decision wait(double seconds, PyCodeObject* code, Owner* owner) {
+  OwnerSlot* slot = make_slot(code, owner);
+  if (slot == nullptr) return {Decision::Error};
+  slot->waits = seconds;
+  return {Decision::Wait};
+}
+
 Decision decide(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread) {
   if (!owner->callback || owner->callback.get() == Py_None) return {Decision::RunAsItIs};
   const FrameSlots slots = slots_of(frame);
@@ -256,6 +270,7 @@ Decision decide(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread
     return {Decision::Error};
   }
   if (holds_error(result.get())) return raise_inside(result.get(), slots);
+  if (PyFloat_CheckExact(result.get())) return wait(PyFloat_AS_DOUBLE(result.get()), slots.code, owner);
   const Verdict verdict = verdict_of(result.get());
   if (verdict == Verdict::Pass) return {Decision::RunAsItIs};
   if (verdict == Verdict::Retry) return {Decision::Retry};
@@ -325,6 +340,18 @@ PyObject* run_raising(PyThreadState* state, Frame* frame, const Decision& decisi
   return result;
 }
 
+// Runs a frame as it is, and takes what that took, less the time in callbacks, off what its owner waits for.
+[[gnu::noinline]] PyObject* run_waiting(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread) {
+  const Ref code = Ref::borrow(reinterpret_cast<PyObject*>(slots_of(frame).code));
+  const double in_callbacks = thread.in_callbacks;
+  const auto began = std::chrono::steady_clock::now();
+  PyObject* result = hang_at_exit([&] { return pass_on(state, frame, 0); });
+  Extra* extra = extra_of(reinterpret_cast<PyCodeObject*>(code.get()));
+  OwnerSlot* slot = extra == nullptr ? nullptr : extra->find(owner);
+  if (slot != nullptr) slot->waits -= seconds_since(began) - (thread.in_callbacks - in_callbacks);
+  return result;
+}
+
 [[gnu::noinline]] PyObject* run_as_decided(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread,
                                            bool tail) {
   const Ref kept = Ref::borrow(reinterpret_cast<PyObject*>(owner));
@@ -336,6 +363,8 @@ PyObject* run_raising(PyThreadState* state, Frame* frame, const Decision& decisi
       return run_off(state, frame, thread);
     case Decision::RunAsItIs:
       return hang_at_exit([&] { return pass_on(state, frame, 0); });
+    case Decision::Wait:
+      return run_waiting(state, frame, owner, thread);
     case Decision::RaiseInside:
       return run_raising(state, frame, decision, thread);
     case Decision::Retry:
@@ -364,11 +393,13 @@ DL_HIT [[gnu::noinline]] PyObject* run_by_extra(PyThreadState* state, Frame* fra
   const Ref kept = Ref::borrow(reinterpret_cast<PyObject*>(owner));
   const OwnerSlot* slot = extra->find(owner);
   const Verdict verdict = slot == nullptr ? Verdict::None : slot->verdict;
+  const bool waits = slot != nullptr && slot->waits > 0;
   Ref captured;
   if (const Ref entry = find_entry(slots.code, *extra, owner, slots, captured)) {
     return run_entry(state, frame, entry, std::move(captured), thread, tail);
   }
   if (verdict == Verdict::Freeze) return run_off(state, frame, thread);
+  if (waits) return run_waiting(state, frame, owner, thread);
   return run_as_decided(state, frame, owner, thread, tail);
 }
 

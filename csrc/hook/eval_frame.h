@@ -30,6 +30,7 @@ struct Thread {
   PyObject* continuation = nullptr;  // borrowed: that continuation
   const Frame* passing = nullptr;    // the frame that is with another hook
   DirectCall direct = {};
+  double in_callbacks = 0;       // seconds
   unsigned long long calls = 0;  // how often somebody began to compile who was not called by another
 };
 

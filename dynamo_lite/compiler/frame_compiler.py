@@ -24,6 +24,7 @@ from dynamo_lite.runtime.precomputed_calls import PendingExceptions, Precomputed
 from dynamo_lite.translator.attempt import Attempt
 
 from .backend_traits import Backend, BackendTraits
+from .budget import TranslationBudget
 from .eligibility import verdict, without_saved_tensor_hooks
 from .entry import Entry, make_entry, note_break, note_entry
 from .families import Family
@@ -32,7 +33,7 @@ from .recompilation import Versions, note_recompile
 from .restart_loop import translate
 from .translation import Request, Translation
 
-Answer = Entry | _C.Verdict | Exception | tuple[CodeType, BaseException]
+Answer = Entry | _C.Verdict | float | Exception | tuple[CodeType, BaseException]
 """What the hook does with a frame, as `_C.Owner` documents."""
 
 
@@ -48,11 +49,14 @@ class FrameCompiler:
         fullgraph: bool = False,
         observer: Observer | None = None,
         traits: BackendTraits | None = None,
+        budget: TranslationBudget | None = None,
     ) -> None:
         self.backend = backend
         self.traits = BackendTraits.of(backend) if traits is None else traits
         self.family = family
         self.versions = Versions()
+        self.budget = budget
+        """None: each frame is translated at once."""
         self.name = name
         self.fullgraph = fullgraph
         self.observer = observer
@@ -69,11 +73,22 @@ class FrameCompiler:
                 raise
             return code, error
 
-    def _miss(self, view: _C.FrameView) -> Entry | _C.Verdict | Exception:
+    def _miss(self, view: _C.FrameView) -> Entry | _C.Verdict | float | Exception:
         is_frozen = getattr(self.frozen, "on", False)
         found = verdict(view, self.raised_ahead, self.versions, is_frozen=is_frozen, fullgraph=self.fullgraph)
         if found is not None:
             return found
+        if self.budget is None:
+            return self._translated(view)
+        seconds = self.budget.wait(view)
+        if seconds is not None:
+            return seconds
+        began = time.perf_counter()
+        entry = self._translated(view)
+        self.budget.note(view.code, time.perf_counter() - began, isinstance(entry, tuple))
+        return entry
+
+    def _translated(self, view: _C.FrameView) -> Entry | _C.Verdict:
         note_recompile(view)
         try:
             with without_saved_tensor_hooks():

@@ -31,6 +31,8 @@ class Counters:
     """Frames that run code compiled by another ``dl.compile`` with the same settings."""
     skips: int = 0
     """Frames that run in eager from now on."""
+    waits: int = 0
+    """Frames under ``dl.enable`` that run in eager until translating them pays (`config.enable_allowance`)."""
     trace_seconds: float = 0.0
     """Wall-clock time of symbolic interpretation and code generation, in seconds, without the backend."""
     backend_seconds: float = 0.0

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import sys
 import threading
+import time
 import traceback
 import weakref
 
@@ -185,6 +186,50 @@ def test_pass_asks_again_and_skip_does_not():
         call = _C.Wrapped(calls_down, owner)
         assert [call(1) for _ in range(3)] == [100, 100, 100]
         assert asked.seen.count("calls_down") == times
+
+
+def test_after_a_float_frames_run_as_they_are_until_that_took_so_long():
+    for seconds, times in ((1e9, 1), (1e-9, 3), (0.0, 3)):
+        owner, asked = owned({calls_down: By(lambda view, seconds=seconds: seconds), plain: other})
+        call = _C.Wrapped(calls_down, owner)
+        assert [call(1) for _ in range(3)] == [100, 100, 100]
+        assert asked.seen.count("calls_down") == times
+
+
+def test_entries_are_run_while_other_frames_wait():
+    p = define("def fn(x): return x\ndef new(x): return [x]")
+
+    def answer(view):
+        return 1e9 if view.entries else (tree(view, "x", 1), p.new.__code__)
+
+    owner, asked = owned({p.fn: By(answer)})
+    call = _C.Wrapped(p.fn, owner)
+    assert [call(x) for x in (1, 2, 1, 3, 2)] == [[1], 2, [1], 3, 2] and asked.seen == ["fn", "fn"]
+    owner.reset()
+    assert call(1) == [1] and asked.seen == ["fn"] * 3  # reset forgets what was waited for
+
+
+def test_a_frame_that_waits_may_raise_and_be_reset():
+    p = define("def fn(x): reset(); return 1 / x", reset=lambda: owner.reset())
+    owner, asked = owned({p.fn: By(lambda view: 1e9)})
+    call = _C.Wrapped(p.fn, owner)
+    assert call(1) == 1
+    with pytest.raises(ZeroDivisionError):
+        call(0)
+    assert asked.seen.count("fn") == 2
+
+
+def test_time_in_callbacks_is_not_the_frames():
+    def slow(view):
+        until = time.perf_counter() + 0.05
+        while time.perf_counter() < until:
+            pass
+        return _C.SKIP
+
+    owner, asked = owned({calls_down: By(lambda view: 0.04), plain: By(slow)})
+    call = _C.Wrapped(calls_down, owner)
+    call(1), call(1)
+    assert asked.seen == ["calls_down", "plain"]
 
 
 def test_freeze_keeps_entries_and_leaves_callees_alone():

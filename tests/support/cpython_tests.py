@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import math
 import os
 import runpy
 import signal
@@ -127,7 +128,7 @@ def run_module(name: str, hook: bool, folder: Path) -> None:
         runpy.run_module("test", run_name="__main__", alter_sys=True)
         return
     watch_translator(folder / "errors")
-    with dl.config.patch(translate_library=True, unroll_limit=2_000):
+    with dl.config.patch(translate_library=True, unroll_limit=2_000, enable_allowance=math.inf):
         with dl.enable("eager"):
             try:
                 runpy.run_module("test", run_name="__main__", alter_sys=True)

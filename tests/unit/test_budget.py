@@ -1,0 +1,99 @@
+"""Under ``dl.enable``, past the allowance, a frame is translated when it has run for as long as that may take."""
+
+from __future__ import annotations
+
+import logging
+import math
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from dynamo_lite.compiler.budget import TranslationBudget
+from frames import define
+
+
+def scale(x, by):
+    return x * by + 1
+
+
+def functions(count):
+    """As many functions, each with code of its own."""
+    return [define(f"def fn(x): return x * {number} + 1").fn for number in range(count)]
+
+
+def test_within_the_allowance_frames_are_translated_at_their_first_call():
+    for allowance in (60.0, math.inf):
+        dl.counters.reset()
+        fns = functions(5)
+        with dl.config.patch(enable_allowance=allowance), dl.enable("eager"):
+            for number, fn in enumerate(fns):
+                assert torch.equal(fn(torch.ones(2)), torch.ones(2) * number + 1)
+        assert dl.counters.graphs == 5 and dl.counters.waits == 0
+
+
+def test_past_it_frames_that_run_once_are_left_alone():
+    fns = functions(50)
+    with dl.config.patch(enable_allowance=0.0), dl.enable("eager"):
+        for _ in range(2):  # what nothing is known of yet is expected to cost nothing
+            scale(torch.ones(2), 2)
+        assert (dl.counters.graphs, dl.counters.waits) == (1, 1)
+        for number, fn in enumerate(fns):
+            assert torch.equal(fn(torch.ones(2)), torch.ones(2) * number + 1)
+    assert (dl.counters.graphs, dl.counters.waits) == (1, 51)
+
+
+def test_a_loop_gets_its_third_shape():
+    """Each is translated some time for the shape that it runs with."""
+    with dl.config.patch(enable_allowance=0.0), dl.enable("eager"):
+        for rows, graphs in ((3, 1), (4, 2), (1, 3)):
+            for _ in range(100_000):
+                assert torch.equal(scale(torch.ones(rows), 2), torch.ones(rows) * 3)
+                if dl.counters.graphs == graphs:
+                    break
+        assert dl.counters.graphs == 3
+        waits = dl.counters.waits
+        for rows in (3, 4, 1, 5):
+            scale(torch.ones(rows), 2)
+    assert dl.counters.waits == waits  # all have their entries
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_what_is_compiled_by_name_is_translated_at_once(fullgraph):
+    fns = [dl.compile(fn, backend="eager", fullgraph=fullgraph) for fn in functions(3)]
+    with dl.config.patch(enable_allowance=0.0), dl.enable("eager"):
+        for number, fn in enumerate(fns):
+            assert torch.equal(fn(torch.ones(2)), torch.ones(2) * number + 1)
+    assert dl.counters.graphs == 3
+
+
+def test_the_log_says_what_waits(caplog):
+    caplog.set_level(logging.INFO, "dynamo_lite.code")
+    with dl.config.patch(enable_allowance=0.0), dl.enable("eager"):
+        scale(torch.ones(2), 2)
+    assert "scale (" in caplog.text and "runs in eager until that took 0.000 s" in caplog.text
+
+
+def test_reset_gives_the_allowance_back():
+    fns = functions(4)
+    with dl.config.patch(enable_allowance=1e-9), dl.enable("eager"):
+        for graphs in (2, 4):  # the first isn't counted
+            for fn in fns:
+                fn(torch.ones(2))
+            assert dl.counters.graphs == graphs
+            dl.reset()
+
+
+def test_what_a_frame_is_expected_to_cost():
+    """The last translation of its code; where there was none, the average of all."""
+    view = type("View", (), {"code": scale.__code__, "entries": 1})()
+    other = type("View", (), {"code": functions.__code__, "entries": 0})()
+    budget = TranslationBudget()
+    with dl.config.patch(enable_allowance=1.0):
+        budget.note(scale.__code__, 60.0, made_entry=False)
+        budget.note(scale.__code__, 60.0, made_entry=True)  # these import what translating needs
+        budget.note(scale.__code__, 0.5, made_entry=True)
+        assert budget.wait(view) is None
+        budget.note(scale.__code__, 1.5, made_entry=True)
+        assert budget.wait(view) == 1.5 and budget.wait(other) == 1.0
+        assert budget.wait(view) is None and budget.wait(view) == 1.5
