@@ -9,7 +9,8 @@ from . import emit
 from .assemble import assemble
 from .decode import copy_with_map, decode
 from .instructions import BINARY_OPS, BytecodeError, Handler, Instruction
-from .liveness import live_locals, names_after
+from .liveness import live_locals
+from .references import References, references, references_after
 from .stack_depth import drop_unreachable, effect, stack_depths, successors
 from .verifier import verify
 
@@ -18,6 +19,7 @@ __all__ = [
     "BytecodeError",
     "Handler",
     "Instruction",
+    "References",
     "assemble",
     "copy_with_map",
     "decode",
@@ -25,7 +27,8 @@ __all__ = [
     "effect",
     "emit",
     "live_locals",
-    "names_after",
+    "references",
+    "references_after",
     "stack_depths",
     "successors",
     "verify",

@@ -5,15 +5,11 @@ from __future__ import annotations
 from types import CodeType
 
 from .decode import PerCode, decode
-from .instructions import FREE, KIND, LOCAL, NAME, Instruction
+from .instructions import KIND, LOCAL, Instruction
 from .stack_depth import successors
 
 _WRITES = frozenset({"STORE_FAST"})
 """Every other instruction on a local variable uses its value; DELETE_FAST requires that it is bound."""
-
-
-_COMPUTES = ("BINARY_", "COMPARE_", "UNARY_", "CALL", "STORE_SUBSCR")
-"""Prefixes of the names of instructions that may compute with tensors."""
 
 
 def live_locals(code: CodeType) -> tuple[frozenset[str], ...]:
@@ -21,27 +17,6 @@ def live_locals(code: CodeType) -> tuple[frozenset[str], ...]:
 
     Cells and free variables are always live."""
     return _live(code)
-
-
-def names_after(code: CodeType, index: int) -> tuple[set[str], set[str]]:
-    """The variables, and the other names (of globals, attributes and imports), that instructions after the one at
-    ``index`` use. Both are empty if these instructions compute nothing."""
-    instructions = decode(code)
-    reached: set[int] = set()
-    waiting = [instructions[index]]
-    while waiting:
-        each = waiting.pop()
-        following = instructions[each.index + 1] if each.index + 1 < len(instructions) else None
-        targets = successors(each, following)
-        if each.handler is not None:
-            targets.append(each.handler.target)
-        waiting += [after for after in targets if after.index not in reached]
-        reached.update(after.index for after in targets)
-    used = [instructions[at] for at in reached]
-    if not any(each.opname.startswith(_COMPUTES) for each in used):
-        return set(), set()
-    variables = {each.argval for each in used if KIND[each.opcode] in (LOCAL, FREE)}
-    return variables, {each.argval for each in used if KIND[each.opcode] == NAME}
 
 
 class _Flow:

@@ -7,8 +7,7 @@ import contextlib
 import itertools
 import sys
 import types
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from traceback import FrameSummary
 
 import torch
@@ -16,17 +15,15 @@ import torch.utils.checkpoint
 from torch.utils._device import DeviceContext
 
 from dynamo_lite import _C
-from dynamo_lite.bytecode import names_after
 from dynamo_lite.exc import RecompileLimitExceeded, SkipFrame
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.records import code_origin
 from dynamo_lite.runtime.precomputed_calls import PendingExceptions
-from dynamo_lite.translator.core import RootTranslator
-from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
-from dynamo_lite.variables.python.objects.user_object import instance_dict
+from dynamo_lite.variables.core.base import LazyVariable
 from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 
+from .code_ahead import items_of, may_compute_with_tensors
 from .recompilation import Versions, hold_again, limit_reached
 from .translation import Traced
 
@@ -147,50 +144,12 @@ def check_is_for_graph(traced: Traced, takes_empty: bool) -> None:
     in_sight = [*root.arguments, *root.locals.values(), *root.stack]
     if any(isinstance(value, LazyVariable) and _holds_tensors(value.value) for value in in_sight):
         return
-    if code_origin.is_library(root.code) or not (traced.breaks and _leads_to_tensors(_used_after(root))):
+    if code_origin.is_library(root.code) or not (traced.breaks and may_compute_with_tensors(root)):
         raise SkipFrame("there is nothing in it for a graph", loses=False)
-
-
-def _used_after(root: RootTranslator) -> list[object]:
-    """The values that the frame loads by name after the instruction at which it breaks."""
-    variables, names = names_after(root.code, root.current.index)
-    found: list[VariableTracker | None] = [root.locals[name] for name in variables if name in root.locals]
-    found += [root.cells[name].content for name in variables if name in root.cells]
-    values = [each.value for each in found if isinstance(each, LazyVariable)]
-    return values + [root.scope.namespace[name] for name in names if name in root.scope.namespace]
-
-
-_SEARCHED_AT_MOST = 500
-
-
-def _leads_to_tensors(values: Iterable[object]) -> bool:
-    """Whether a tensor or module is among these or reachable from them; the search is breadth-first and bounded."""
-    waiting = deque(values)
-    for _ in range(_SEARCHED_AT_MOST):
-        if not waiting:
-            return False
-        value = waiting.popleft()
-        kind = type(value)
-        if issubclass(kind, (torch.Tensor, torch.nn.Module)):
-            return True
-        waiting.extend(itertools.islice(_items(value), _SEARCHED_AT_MOST))
-        if not issubclass(kind, (type, types.ModuleType, types.FunctionType)):
-            waiting.extend(itertools.islice((instance_dict(value) or {}).values(), _SEARCHED_AT_MOST))
-    return False
 
 
 def _holds_tensors(value: object, depth: int = 2) -> bool:
     """Whether a real value is, or contains, a tensor or module."""
     if issubclass(type(value), (torch.Tensor, torch.nn.Module)):
         return True
-    return bool(depth) and any(_holds_tensors(item, depth - 1) for item in _items(value))
-
-
-def _items(value: object) -> Iterable[object]:
-    """What a container holds, whatever its class says of it."""
-    kind = type(value)
-    if issubclass(kind, dict):
-        return dict.values(value)  # type: ignore[arg-type]
-    if issubclass(kind, list):
-        return list.__iter__(value)  # type: ignore[arg-type]
-    return tuple.__iter__(value) if issubclass(kind, tuple) else ()  # type: ignore[arg-type]
+    return bool(depth) and any(_holds_tensors(item, depth - 1) for item in items_of(value))

@@ -545,7 +545,7 @@ class FrameBreaker(BrokenFrame):
             pass  # the instruction raises
         elif self.instruction.opname in _TERMINATORS:
             if self.instruction.opname == "RETURN_VALUE":
-                raise SkipFrame("the graph breaks at its return", loses=False)
+                raise SkipFrame("the graph breaks at its return", loses=cg.attempt.graph.operators > 0)
         else:
             self._continue(self.index + 1, jump=False)
         if jump_to is not None:

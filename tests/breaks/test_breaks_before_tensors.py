@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import random
+import sys
 import time
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 import dynamo_lite as dl
 from programs import Recorder, check, tensor
+from table import Table
 from weights import seeded
 
 MODEL = seeded(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)))
@@ -85,3 +89,190 @@ def test_objects_are_not_asked():
         return len(found.asked)
 
     assert dl.compile(fn, backend=Recorder())(Asked()) == fn(Asked()) == 1
+
+
+programs = Table(cut=False)
+WEIGHTS = {"first": 2.0}
+
+
+class Constants:
+    SCALE = tensor(3)
+
+    def __init__(self, count):
+        self.count = count
+
+    @classmethod
+    def scaled(cls):
+        return cls.SCALE * 2
+
+    def create(self):
+        return torch.ones(self.count)
+
+
+def create(n):
+    return torch.full((n,), 0.5)
+
+
+def create_by_another(n):
+    return [create(n)]
+
+
+class Scaled(nn.Module):
+    def __init__(self, by):
+        super().__init__()
+        self.by = by
+
+    def forward(self, x):
+        return x * self.by
+
+
+@programs(3, graphs=1, operators=2, breaks=1)
+def by_an_operator(n):
+    torch.get_rng_state()
+    return torch.full((3,), n) * 2
+
+
+@programs(3, graphs=1, operators=2, breaks=1)
+def after_a_break_that_was_asked_for(n):
+    dl.graph_break()
+    return torch.full((3,), n) * 2
+
+
+@programs(graphs=1, operators=1, breaks=1)
+def an_attribute_of_a_class():
+    print("here")
+    return Constants.SCALE * 2
+
+
+@programs(3, graphs=1, operators=2, breaks=1)
+def of_a_function(n):
+    print("here")
+    return create(n) * 2
+
+
+@programs(3, graphs=1, operators=3, breaks=1)
+def of_a_function_of_a_function(n):
+    print("here")
+    return create_by_another(n)[0].exp().sum()
+
+
+@programs(Constants(3), graphs=1, operators=2, breaks=1)
+def of_a_method(constants):
+    print("here")
+    return -constants.create()
+
+
+@programs(graphs=1, operators=2, breaks=1)
+def of_a_class_method():
+    print("here")
+    return Constants.scaled() + 1
+
+
+@programs(3, graphs=1, operators=2, breaks=1)
+def of_an_imported_module(n):
+    print("here")
+    import torch as imported
+
+    return imported.ones(n) * 2
+
+
+@programs(3, graphs=1, operators=2, breaks=1)
+def of_an_imported_function(n):
+    print("here")
+    from torch import zeros
+
+    return zeros(n) + 1
+
+
+@programs(3, graphs=1, operators=2, breaks=1)
+def in_a_function_inside(n):
+    print("here")
+    return [torch.ones(n) * 2 for _ in range(1)]
+
+
+@programs(3, graphs=1, operators=3, breaks=1)
+def in_a_module_that_it_creates(n):
+    print("here")
+    return Scaled(n)(torch.ones(2)) + 1
+
+
+@programs([1.0, 2.0], graphs=1, operators=3, breaks=1)
+def of_a_list(values):
+    print("here")
+    return torch.tensor(values).sum() + 1
+
+
+@programs(3, graphs=1, operators=1, breaks=1)
+def in_one_branch(n):
+    print("here")
+    if n > 2:
+        return torch.zeros(n)
+    return None
+
+
+@programs(graphs=1, operators=2, breaks=1)
+def of_what_breaks():
+    return torch.get_rng_state()[:8] * 2
+
+
+@programs(3, graphs=2, operators=4, breaks=2)
+def in_a_loop(n):
+    found = []
+    for _ in range(n):
+        print("here")
+        found.append(torch.ones(n) * 2)
+    return found
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_program(case):
+    case.run()
+
+
+def seed_all(n):
+    random.seed(n)
+    torch.manual_seed(n)
+    return n + 1
+
+
+def check_kind(value):
+    print("here")
+    return isinstance(value, torch.Tensor) or isinstance(value, (nn.Module, torch.dtype)), torch.float32
+
+
+def count_words(text):
+    print("here")
+    return len(text.split()) * 2 + WEIGHTS["first"]
+
+
+def pass_on(value):
+    print("here")
+    return create_nothing(value)
+
+
+def create_nothing(value):
+    return value
+
+
+@pytest.mark.parametrize("fn", [seed_all, check_kind, count_words, pass_on])
+def test_frames_without_tensors_are_left_alone(fn):
+    value = "a b" if fn is count_words else 3
+    check(fn, value, graphs=0, breaks=0)
+    assert dl.counters.frames == 0
+
+
+def test_frames_of_libraries_are_left_alone():
+    def parse():
+        import argparse
+        import json
+
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--rate", type=float)
+        given = parser.parse_args(["--rate", "0.5"])
+        return json.dumps(vars(given)), parser.format_usage(), sys.getrecursionlimit() > 0
+
+    dl.counters.reset()
+    expected = parse()
+    with dl.enable(backend=Recorder()):
+        assert parse() == expected
+    assert dl.counters.graphs == 0 and dl.counters.frames == 0

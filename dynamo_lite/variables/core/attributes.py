@@ -485,7 +485,8 @@ class BuiltinMethodVariable(VariableTracker):
 
     def reconstruct(self, cg: Codegen) -> None:
         if self.raw is not None:
-            cg.call(self.raw.__get__, [lambda: cg.load(self.receiver)])
+            of_class = [lambda: cg.load_const(None)] if type(self.raw) is types.ClassMethodDescriptorType else []
+            cg.call(self.raw.__get__, [*of_class, lambda: cg.load(self.receiver)])
             return
         cg.load(self.receiver)
         cg.load_attr(self.name)

@@ -12,6 +12,7 @@ import torch
 
 import dynamo_lite as dl
 from cuts import Place, Programs, run_program
+from programs import check, tensor
 
 program = Programs(recompiles=True)  # after the break a class is guarded by identity, and each call creates another
 CUT = None
@@ -233,3 +234,26 @@ def test_the_break_says_what_to_do():
 
     with pytest.raises(dl.exc.Unsupported, match=r"class Local is created(?s:.)*outside of the compiled function"):
         dl.compile(fn, backend="eager", fullgraph=True)(torch.ones(2))
+
+
+class Registered:
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        cls.doubled = OF_CLASS * 2
+
+
+OF_CLASS = tensor(3)
+
+
+def test_a_hook_for_subclasses_that_calls_the_next_one():
+    """The next method is in C and bound to the class: reading its name of the class would find the hook again."""
+
+    def fn():
+        class Derived(Registered):
+            pass
+
+        return Derived.doubled + 1
+
+    check(fn, graphs=None)
+    with dl.enable(backend="eager"):
+        assert torch.equal(fn(), OF_CLASS * 2 + 1)

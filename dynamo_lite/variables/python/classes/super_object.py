@@ -55,6 +55,8 @@ class SuperVariable(VariableTracker):
         if issubclass(type(raw), classmethod):
             receiver = self.receiver if by_class else tx.make(kind)
             return bind_classmethod(tx, raw, name, receiver, base)
+        if type(raw) is types.ClassMethodDescriptorType:
+            return BuiltinMethodVariable(self.receiver if by_class else tx.make(kind), name, raw)
         if by_class:
             return bind(tx, raw, name, None, kind, base)
         if issubclass(type(raw), types.WrapperDescriptorType) and isinstance(self.receiver, UserObjectVariable):

@@ -122,7 +122,8 @@ def _operators() -> dict[int, Any]:
     ):
         for value in _collect(namespace):
             name = getattr(value, "__name__", "")
-            if _is_builtin(value) and not name.startswith(_EXCLUDED_PREFIXES) and name not in _EXCLUDED_NAMES:
+            is_excluded = name.startswith(_EXCLUDED_PREFIXES) or name in _EXCLUDED_NAMES or hasattr(object, name)
+            if _is_builtin(value) and not is_excluded:
                 is_hidden = namespace is torch._C._VariableFunctions and getattr(torch, name, None) is not value
                 operators[id(value)] = getattr(torch.ops.aten, name) if is_hidden else value
     return operators
@@ -196,6 +197,15 @@ def _leaf(value: Any) -> Model | None:
     if isinstance(value, OPERATORS):
         return call_operator(value)
     return None
+
+
+def is_recorded(function: Any) -> bool:
+    """Whether a call of this callable is an operator of the graph."""
+    kind = type(function)
+    return (kind in _KINDS_OF_OPERATORS or issubclass(kind, OPERATORS)) and _leaf(function) is not None
+
+
+_KINDS_OF_OPERATORS = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType)
 
 
 def _function_leaf(value: Any) -> Model:

@@ -1,0 +1,203 @@
+"""Whether what is left of a frame may compute with tensors: checked where it breaks before it has come to any.
+
+The frame is compiled if it may: tensors that it creates after the break would be lost in silence otherwise. The answer
+follows from what its instructions name, and what those values lead to. Nothing of the program is run.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import types
+from collections import deque
+from collections.abc import Iterable
+
+import torch
+import torch.distributions
+
+from dynamo_lite.bytecode import References, references, references_after
+from dynamo_lite.records.code_origin import is_library
+from dynamo_lite.translator.core import RootTranslator
+from dynamo_lite.variables.core.base import LazyVariable
+from dynamo_lite.variables.core.class_lookup import MISSING, class_lookup, mro
+from dynamo_lite.variables.python.objects.user_object import instance_dict
+from dynamo_lite.variables.torch.functions.legacy_constructors import TYPES
+from dynamo_lite.variables.torch.functions.torch_functions import is_recorded
+
+_SEARCHED_AT_MOST = 500
+_TENSORS_AND_MODULES = (torch.Tensor, torch.nn.Module)
+_CREATE = (torch.from_numpy, torch.frombuffer, torch.from_dlpack, torch.load, torch.get_rng_state)
+"""Functions that return tensors, and aren't operators of a graph."""
+_CREATORS = frozenset(map(id, (*_CREATE, *TYPES, torch.Tensor)))
+_CREATING = (*_TENSORS_AND_MODULES, torch.distributions.Distribution)
+_CALLED_BY_SYNTAX = ("__call__", "__getitem__", "__iter__", "__next__", "__enter__")
+_CALLED_BY_CLASS = ("__init__", "__new__", "__post_init__")
+
+
+def may_compute_with_tensors(root: RootTranslator) -> bool:
+    """Whether the instructions after the one at which the frame breaks name tensors, modules or torch's operators, or
+    compute with the results of functions that do."""
+    left = references_after(root.code, root.current.index)
+    if not left.computes:
+        return False
+    search = _Search()
+    for value in root.stack:
+        search.add(value.value)
+    for path in left.variables:
+        search.follow(_content(root, path.names[0]), path.names[1:], path.called)
+    search.follow_globals(left, root.scope.namespace)
+    if _imports_torch(left) or search.finds_tensors():
+        return True
+    return (left.operates or not left.attributes.isdisjoint(_METHODS)) and search.finds_tensors_in_functions()
+
+
+def _content(root: RootTranslator, name: str) -> object:
+    """The real value of a variable; None if it was created during tracing."""
+    found = root.locals.get(name)
+    if found is None and name in root.cells:
+        found = root.cells[name].content
+    return found.value if isinstance(found, LazyVariable) else None
+
+
+_OF_OTHERS = {name for kind in (str, bytes, list, dict, set, int, float) for name in dir(kind)}
+_METHODS = frozenset(
+    name
+    for name in dir(torch.Tensor)
+    if name not in _OF_OTHERS and type(class_lookup(torch.Tensor, name)) is types.MethodDescriptorType
+)
+"""Methods that tensors have and Python's own types don't."""
+
+
+class _Search:
+    """A breadth-first search through values, bounded in all."""
+
+    def __init__(self) -> None:
+        self.values: deque[object] = deque()
+        self.functions: deque[tuple[types.FunctionType, object]] = deque()
+        """Functions of the program that were come to, with what their first argument is."""
+        self.seen: set[int] = set()
+        self.left = _SEARCHED_AT_MOST
+        self.found = False
+
+    def add(self, value: object) -> None:
+        if value is not None:
+            self.values.append(value)
+
+    def follow(self, value: object, attributes: Iterable[str], is_called: bool) -> None:
+        """Add what lies at the end of a path."""
+        owner: object = None
+        for name in attributes:
+            found = _attribute(value, name)
+            if found is MISSING:
+                if issubclass(type(value), types.ModuleType):
+                    return
+                break
+            owner, value = value, found
+        if not issubclass(type(value), type):
+            function = _function_of(value)
+            if function is not None:
+                self.functions.append((function, owner))
+            self.add(value)
+        elif is_called:  # otherwise it is only compared, as in `isinstance(x, torch.Tensor)`
+            self.found = self.found or _creates_by_call(value)  # type: ignore[arg-type]
+            self._add_methods(value, value, _CALLED_BY_CLASS)  # type: ignore[arg-type]
+
+    def follow_globals(self, used: References, namespace: dict[str, object]) -> None:
+        for path in used.globals:
+            if path.names[0] in namespace:
+                self.follow(namespace[path.names[0]], path.names[1:], path.called)
+
+    def finds_tensors(self) -> bool:
+        """Whether a value that was added is or leads to a tensor or module, or creates them."""
+        while self.values and self.left and not self.found:
+            value = self.values.popleft()
+            kind = type(value)
+            if id(value) in self.seen or issubclass(kind, type):
+                continue
+            self.seen.add(id(value))
+            self.left -= 1
+            self.found = _is_or_creates(value)
+            self.values.extend(itertools.islice(items_of(value), self.left))
+            if not issubclass(kind, (types.ModuleType, types.FunctionType)):
+                self.values.extend(itertools.islice((instance_dict(value) or {}).values(), self.left))
+                self._add_methods(kind, value, _CALLED_BY_SYNTAX)
+        return self.found
+
+    def _add_methods(self, cls: type, owner: object, names: Iterable[str]) -> None:
+        for name in names:
+            raw = class_lookup(cls, name)
+            if type(raw) is types.FunctionType:
+                self.functions.append((raw, owner))
+
+    def finds_tensors_in_functions(self) -> bool:
+        """Whether functions of the program that were come to name tensors, modules or torch's operators."""
+        while self.functions and self.left and not self.found:
+            function, owner = self.functions.popleft()
+            code = function.__code__
+            if id(code) in self.seen or is_library(code):
+                continue
+            self.seen.add(id(code))
+            self.left -= 1
+            used = references(code)
+            known = dict(zip(code.co_freevars, map(_cell_contents, function.__closure__ or ())))
+            if owner is not None and code.co_argcount:
+                known[code.co_varnames[0]] = owner
+            for path in used.variables:
+                self.follow(known.get(path.names[0]), path.names[1:], path.called)
+            self.follow_globals(used, function.__globals__)
+            self.found = _imports_torch(used) or self.finds_tensors()
+        return self.found
+
+
+def _imports_torch(used: References) -> bool:
+    return any(each.partition(".")[0] == torch.__name__ for each in used.imports)
+
+
+def _cell_contents(cell: types.CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # it is empty
+        return None
+
+
+def _attribute(value: object, name: str) -> object:
+    """What a value or its class has under a name, without running descriptors; `MISSING` if there is nothing."""
+    if issubclass(type(value), type):
+        return class_lookup(value, name)  # type: ignore[arg-type]
+    own = (instance_dict(value) or {}).get(name, MISSING)
+    return class_lookup(type(value), name) if own is MISSING else own
+
+
+def _function_of(value: object) -> types.FunctionType | None:
+    """The Python function that a callable or descriptor calls."""
+    for name in ("__func__", "fget", "func", "__wrapped__"):
+        if type(value) in _WRAPPERS:
+            value = getattr(value, name, value)
+    return value if type(value) is types.FunctionType else None
+
+
+_WRAPPERS: tuple[type, ...] = (
+    *(staticmethod, classmethod, property, types.MethodType),
+    *(functools.partial, functools.cached_property, functools._lru_cache_wrapper),
+)
+
+
+def _is_or_creates(value: object) -> bool:
+    """Whether a value is a tensor or module, or a function that creates tensors."""
+    kind = type(value)
+    return issubclass(kind, _TENSORS_AND_MODULES) or value is torch or id(value) in _CREATORS or is_recorded(value)
+
+
+def _creates_by_call(cls: type) -> bool:
+    """Whether instances of a class are tensors, modules or distributions."""
+    return id(cls) in _CREATORS or any(base in _CREATING for base in mro(cls))
+
+
+def items_of(value: object) -> Iterable[object]:
+    """What a container holds, whatever its class says of it."""
+    kind = type(value)
+    if issubclass(kind, dict):
+        return dict.values(value)  # type: ignore[arg-type]
+    if issubclass(kind, list):
+        return list.__iter__(value)  # type: ignore[arg-type]
+    return tuple.__iter__(value) if issubclass(kind, tuple) else ()  # type: ignore[arg-type]
