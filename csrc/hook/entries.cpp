@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <new>
+#include <unordered_set>
+#include <utility>
 
 #include "cpython/frames.h"
 #include "guards/guards.h"
@@ -21,12 +23,15 @@ void forget(OwnerSlot& slot) {
   for (const Ref& entry : slot.entries) as_entry(entry)->owner = nullptr;
 }
 
+// Dropping entries may run Python, which finds the tables consistent.
 void free_extra(void* pointer) {
   auto* extra = static_cast<Extra*>(pointer);
   if (extra == nullptr) return;
-  for (OwnerSlot& slot : extra->slots) {
-    forget(slot);
-    slot.owner->codes.erase(extra->code);
+  while (!extra->slots.empty()) {
+    OwnerSlot* slot = extra->slots.back();
+    extra->slots.pop_back();
+    forget(*slot);
+    const auto dropped = slot->owner->slots.extract(extra->code);
   }
   delete extra;
 }
@@ -37,9 +42,9 @@ py::list valid_entries(const Ref& code, const Owner* owner) {
   py::list list;
   const Extra* extra = extra_of(reinterpret_cast<PyCodeObject*>(code.get()));
   if (extra == nullptr) return list;
-  for (const OwnerSlot& slot : extra->slots) {
-    if (owner != nullptr && slot.owner != owner) continue;
-    for (const Ref& entry : slot.entries) {
+  for (const OwnerSlot* slot : extra->slots) {
+    if (owner != nullptr && slot->owner != owner) continue;
+    for (const Ref& entry : slot->entries) {
       if (is_valid(guard_tree(as_entry(entry)->tree.get()))) list.append(py::handle(entry.get()));
     }
   }
@@ -83,9 +88,15 @@ OwnerSlot* make_slot(PyCodeObject* code, Owner* owner) {
   Extra* extra = make_extra(code);
   if (extra == nullptr) return nullptr;
   if (OwnerSlot* slot = extra->find(owner)) return slot;
-  extra->slots.push_back(OwnerSlot{owner});
-  owner->codes.insert(code);
-  return &extra->slots.back();
+  try {
+    OwnerSlot& made = owner->slots.emplace(code, OwnerSlot{owner}).first->second;
+    extra->slots.push_back(&made);
+    return &made;
+  } catch (const std::bad_alloc&) {
+    owner->slots.erase(code);
+    PyErr_NoMemory();
+    return nullptr;
+  }
 }
 
 void move_to_front(OwnerSlot& slot, const Entry* wanted) noexcept {
@@ -95,7 +106,7 @@ void move_to_front(OwnerSlot& slot, const Entry* wanted) noexcept {
   if (found != entries.end()) std::rotate(entries.begin(), found, found + 1);
 }
 
-void drop_invalid(PyCodeObject* code, const Owner* owner) {
+void drop_invalid(PyCodeObject* code, Owner* owner) {
   Extra* extra = extra_of(code);
   OwnerSlot* slot = extra == nullptr ? nullptr : extra->find(owner);
   if (slot == nullptr) return;
@@ -130,9 +141,9 @@ bool adopt_entry(const FrameSlots& slots, Owner* owner) {
   if (const OwnerSlot* own = extra->find(owner)) {
     for (const Ref& entry : own->entries) codes.insert(as_entry(entry)->code.get());  // they did not hold
   }
-  for (const OwnerSlot& slot : extra->slots) {
-    if (slot.owner == owner || slot.owner->family.get() != owner->family.get()) continue;
-    for (const Ref& entry : slot.entries) {
+  for (const OwnerSlot* slot : extra->slots) {
+    if (slot->owner == owner || slot->owner->family.get() != owner->family.get()) continue;
+    for (const Ref& entry : slot->entries) {
       if (codes.insert(as_entry(entry)->code.get()).second) candidates.push_back(entry);
     }
   }
@@ -147,11 +158,8 @@ bool adopt_entry(const FrameSlots& slots, Owner* owner) {
 }
 
 int Owner::traverse(visitproc visit, void* arg) const {
-  for (PyCodeObject* code : codes) {
-    Extra* extra = extra_of(code);
-    OwnerSlot* slot = extra == nullptr ? nullptr : extra->find(this);
-    if (slot == nullptr) continue;
-    for (const Ref& entry : slot->entries) Py_VISIT(entry.get());
+  for (const auto& [code, slot] : slots) {
+    for (const Ref& entry : slot.entries) Py_VISIT(entry.get());
   }
   return 0;
 }
@@ -163,22 +171,11 @@ void Owner::clear() {
 }
 
 void Owner::reset() {
-  std::vector<OwnerSlot> dropped;  // deallocated last, when the tables are consistent again
-  for (PyCodeObject* code : codes) {
-    Extra* extra = extra_of(code);
-    if (extra == nullptr) continue;
-    auto& slots = extra->slots;
-    for (auto slot = slots.begin(); slot != slots.end();) {
-      if (slot->owner == this) {
-        forget(*slot);
-        dropped.push_back(std::move(*slot));
-        slot = slots.erase(slot);
-      } else {
-        ++slot;
-      }
-    }
+  auto dropped = std::exchange(slots, {});  // deallocated last, when the tables are consistent again
+  for (auto& [code, slot] : dropped) {
+    forget(slot);
+    if (Extra* extra = extra_of(code)) std::erase(extra->slots, &slot);
   }
-  codes.clear();
 }
 
 Owner* off_owner() noexcept { return off; }
@@ -203,7 +200,7 @@ void register_types(py::module_& module) {
       .def("codes",
            [](Owner& self) {
              py::list list;
-             for (PyCodeObject* code : self.codes) list.append(py::handle(reinterpret_cast<PyObject*>(code)));
+             for (const auto& [code, slot] : self.slots) list.append(py::handle(reinterpret_cast<PyObject*>(code)));
              return list;
            })
       .def("reset", &Owner::reset);

@@ -5,7 +5,7 @@
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "cpython/frames.h"
@@ -18,16 +18,25 @@ namespace dynamo_lite {
 enum class Mark : int { None = 0, Skip = 1, SkipRecursive = 2 };
 enum class Verdict : int { None = 0, Pass, Skip, Freeze, Retry };
 
-// A Python object: one that compiles. Its entries are on the code objects in `codes`, and are its own: the garbage
-// collector reaches them through it.
+struct Owner;
+
+// What one owner has on one code object.
+struct OwnerSlot {
+  Owner* owner;  // borrowed: it owns this
+  Verdict verdict = Verdict::None;
+  double waits = 0;               // frames run as they are until that has taken so many seconds
+  std::vector<Ref> entries = {};  // of Entry; the last hit first
+};
+
+// A Python object: one that compiles. The garbage collector reaches its entries through it.
 struct Owner {
   static constexpr bool kIsHeapObject = true;
   PyObject_HEAD Ref callback;  // None: cached code only
   Ref name;
   Ref family;  // None: nobody else's. Owners of one family compile alike
   PyObject* weakrefs = nullptr;
-  std::unordered_set<PyCodeObject*> codes = {};  // borrowed: a code object leaves when it is deallocated
-  PrefetchList prefetch = {};                    // what a call will read, as far as it isn't contiguous
+  std::unordered_map<PyCodeObject*, OwnerSlot> slots = {};  // a code object, borrowed, leaves when it is deallocated
+  PrefetchList prefetch = {};                               // what a call will read, as far as it isn't contiguous
 
   ~Owner() { reset(); }
   auto references() { return std::tie(callback, family); }
@@ -52,27 +61,27 @@ struct Entry {
   void clear() {}  // the owner's takes entries off their code first; the objects stay whole for whoever still has one
 };
 
-// What one owner has on one code object.
-struct OwnerSlot {
-  Owner* owner;  // borrowed: its deallocation takes the slot off
-  Verdict verdict = Verdict::None;
-  double waits = 0;               // frames run as they are until that has taken so many seconds
-  std::vector<Ref> entries = {};  // of Entry; the last hit first
-};
-
 // What a code object carries.
 struct Extra {
   PyCodeObject* code;  // borrowed: it owns this
   Mark mark = Mark::None;
-  std::vector<OwnerSlot> slots = {};
+  std::vector<OwnerSlot*> slots = {};  // borrowed of their owners
 
-  // Good until Python runs next: that may reset owners and add slots.
-  OwnerSlot* find(const Owner* owner) noexcept {
-    for (OwnerSlot& slot : slots) {
-      if (slot.owner == owner) return &slot;
+  // Good until Python runs next: that may reset owners. As fast for one of thousands: all modules share the code of
+  // `Module.__call__`.
+  OwnerSlot* find(Owner* owner) noexcept {
+    if (slots.size() > kFew) {
+      const auto found = owner->slots.find(code);
+      return found == owner->slots.end() ? nullptr : &found->second;
+    }
+    for (OwnerSlot* slot : slots) {
+      if (slot->owner == owner) return slot;
     }
     return nullptr;
   }
+
+ private:
+  static constexpr std::size_t kFew = 4;
 };
 
 inline Entry* as_entry(const Ref& ref) noexcept { return &HeapType<Entry>::of(ref.get()); }
@@ -92,7 +101,7 @@ Ref add_entry(PyCodeObject* code, Owner* owner, PyObject* tree, PyObject* new_co
 // Puts an entry in front of its owner's others, if it is still one of them.
 void move_to_front(OwnerSlot& slot, const Entry* entry) noexcept;
 // Drops the owner's invalid entries. May run Python.
-[[gnu::cold, gnu::noinline]] void drop_invalid(PyCodeObject* code, const Owner* owner);
+[[gnu::cold, gnu::noinline]] void drop_invalid(PyCodeObject* code, Owner* owner);
 
 Owner* off_owner() noexcept;  // borrowed
 // `None` where the object is no verdict.

@@ -290,6 +290,7 @@ Decision decide(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread
   PrefetchList& prefetch = owner->prefetch;
   prefetch.clear();
   prefetch.add(&extra, sizeof(extra));
+  prefetch.add_items(extra.slots, 0, 1);
   prefetch.add(&slot, sizeof(slot));
   prefetch.add_items(slot.entries, 0, 1);
   prefetch.add(entry, sizeof(*entry));
@@ -300,13 +301,11 @@ Decision decide(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread
   prefetch.merge();
 }
 
-// The entry that holds, moved to the front; empty if none does. A check may allocate, and with that run the garbage
-// collector and whatever Python it finds: the slot is looked up each time.
-DL_HIT Ref find_entry(PyCodeObject* code, Extra& extra, Owner* owner, const FrameSlots& slots, Ref& captured) {
+// The entry of a slot that holds, moved to the front; empty if none does. A check may allocate, and with that run the
+// garbage collector and whatever Python it finds: after one the slot is looked up again.
+DL_HIT Ref find_entry(Extra& extra, Owner* owner, OwnerSlot* slot, const FrameSlots& slots, Ref& captured) {
   bool stale = false;
-  for (std::size_t at = 0;; ++at) {
-    OwnerSlot* slot = extra.find(owner);
-    if (slot == nullptr || at >= slot->entries.size()) break;
+  for (std::size_t at = 0; slot != nullptr && at < slot->entries.size(); slot = extra.find(owner), ++at) {
     Ref entry = slot->entries[at];
     GuardTree& tree = guard_tree(as_entry(entry)->tree.get());
     if (check(tree, slots, captured)) {
@@ -318,7 +317,7 @@ DL_HIT Ref find_entry(PyCodeObject* code, Extra& extra, Owner* owner, const Fram
     }
     stale = stale || !is_valid(tree);
   }
-  if (stale) drop_invalid(code, owner);
+  if (stale) drop_invalid(slots.code, owner);
   return {};
 }
 
@@ -387,15 +386,14 @@ PyObject* run_raising(PyThreadState* state, Frame* frame, const Decision& decisi
 
 // What is to be done with a frame whose code carries something: the entry that holds, or what it said.
 DL_HIT [[gnu::noinline]] PyObject* run_by_extra(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread,
-                                                bool tail, Extra* extra) {
+                                                bool tail, Extra* extra, OwnerSlot* slot) {
   if (extra->mark == Mark::SkipRecursive) return run_off(state, frame, thread);
   const FrameSlots slots = slots_of(frame);
   const Ref kept = Ref::borrow(reinterpret_cast<PyObject*>(owner));
-  const OwnerSlot* slot = extra->find(owner);
   const Verdict verdict = slot == nullptr ? Verdict::None : slot->verdict;
   const bool waits = slot != nullptr && slot->waits > 0;
   Ref captured;
-  if (const Ref entry = find_entry(slots.code, *extra, owner, slots, captured)) {
+  if (const Ref entry = find_entry(*extra, owner, slot, slots, captured)) {
     return run_entry(state, frame, entry, std::move(captured), thread, tail);
   }
   if (verdict == Verdict::Freeze) return run_off(state, frame, thread);
@@ -408,9 +406,9 @@ PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread&
   Extra* extra = extra_of(slots_of(frame).code);
   if (extra == nullptr) return run_as_decided(state, frame, owner, thread, tail);
   if (extra->mark == Mark::Skip) return pass_on(state, frame, 0);
-  const OwnerSlot* slot = extra->find(owner);
+  OwnerSlot* slot = extra->find(owner);
   if (slot != nullptr && slot->verdict == Verdict::Skip) return pass_on(state, frame, 0);
-  return run_by_extra(state, frame, owner, thread, tail, extra);
+  return run_by_extra(state, frame, owner, thread, tail, extra, slot);
 }
 
 PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import math
+import random
 import sys
+import timeit
 import weakref
 
 import pytest
@@ -108,6 +111,35 @@ def test_new_code_that_holds_its_owner_is_collected():
     gc.collect()
     assert [ref() for ref in held] == [None, None]
     assert _C.entries(p.fn.__code__) == []
+
+
+def test_a_hit_costs_the_same_for_one_of_thousands_of_owners():
+    """All modules share the code of ``Module.__call__``."""
+    p = program()
+    calls = [_C.Wrapped(p.fn, owned({p.fn: p.new})[0]) for _ in range(20_000)]
+    assert all(call(2) == [2] for call in calls)
+    fastest = {0: math.inf, 10_000: math.inf, 19_999: math.inf}
+    for at in [*fastest] * 30:
+        fastest[at] = min(fastest[at], timeit.timeit(lambda: calls[at](2), number=50))  # noqa: B023
+    assert max(fastest.values()) < 5 * min(fastest.values()), fastest
+
+
+def test_owners_of_one_code_object_go_in_any_order():
+    p = program()
+    code = p.fn.__code__
+    owners = [owned({p.fn: p.new})[0] for _ in range(24)]
+    for owner in owners:
+        assert _C.Wrapped(p.fn, owner)(3) == [3]
+        owner.callback = None  # it holds the code
+    random.Random(0).shuffle(owners)
+    while len(owners) > 2:
+        owners.pop().reset()
+        del owners[0]
+        assert {id(entry.owner) for entry in _C.entries(code)} == set(map(id, owners))
+        assert all(owner.codes() == [code] and len(owner.entries(code)) == 1 for owner in owners)
+    del p, code
+    gc.collect()
+    assert [owner.codes() for owner in owners] == [[], []]
 
 
 def test_an_entry_whose_guard_has_lost_its_object_is_dropped():
