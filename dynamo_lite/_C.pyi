@@ -3,6 +3,7 @@
 The hot path lives here: no function of this module runs Python while it checks a guard.
 """
 
+from _thread import RLock
 from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any, Final
@@ -51,6 +52,9 @@ class FrameView:
     owner: Owner
     entries: int
     """How many valid entries this owner has on this code."""
+    def hold(self, lock: RLock, seconds: float) -> bool:
+        """Acquire a lock until the hook has taken what the callback returns, an entry for instance. False: it couldn't
+        in this time."""
     def misses(self) -> list[Failure]:
         """Why each of this owner's entries did not hold, first tried first."""
     def adopt(self) -> bool:

@@ -1,6 +1,7 @@
 #include "hook/eval_frame.h"
 
 #include <chrono>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -170,6 +171,53 @@ PyObject* continue_with(Ref result, PyObject* globals, PyObject* builtins, Threa
   return continue_with(std::move(result), globals.get(), builtins.get(), thread);
 }
 
+// What the owner's next call will read until it runs an entry's code.
+[[gnu::cold, gnu::noinline]] void note_prefetch(Owner* owner, const Extra& extra, const OwnerSlot& slot,
+                                                const Entry* entry, const GuardTree& tree) noexcept {
+  PrefetchList& prefetch = owner->prefetch;
+  prefetch.clear();
+  try {
+    prefetch.add(&extra, sizeof(extra));
+    prefetch.add_items(extra.slots, 0, 1);
+    prefetch.add(&slot, sizeof(slot));
+    prefetch.add_items(slot.entries, 0, 1);
+    prefetch.add(entry, sizeof(*entry));
+    prefetch.add(entry->tree.get(), sizeof(PyObject) + sizeof(void*));
+    tree.add_prefetch(prefetch);
+    prefetch.add_code();
+    add_code_prefetch(reinterpret_cast<PyCodeObject*>(entry->code.get()), prefetch);
+    prefetch.merge();
+  } catch (const std::bad_alloc&) {
+    prefetch.clear();
+  }
+}
+
+// The entry of a slot that holds, moved to the front; empty if none does. A check may allocate, and with that run the
+// garbage collector and whatever Python it finds: after one the slot is looked up again.
+DL_HIT Ref find_entry(Extra& extra, Owner* owner, OwnerSlot* slot, const FrameSlots& slots, Ref& captured) {
+  bool stale = false;
+  for (std::size_t at = 0; slot != nullptr && at < slot->entries.size(); slot = extra.find(owner), ++at) {
+    Ref entry = slot->entries[at];
+    GuardTree& tree = guard_tree(as_entry(entry)->tree.get());
+    if (check(tree, slots, captured)) {
+      const bool tells = tree.takes_new_prefetch();
+      slot = at == 0 && !tells ? nullptr : extra.find(owner);
+      if (slot != nullptr) move_to_front(*slot, as_entry(entry));
+      if (slot != nullptr && tells) note_prefetch(owner, extra, *slot, as_entry(entry), tree);
+      return entry;
+    }
+    stale = stale || !is_valid(tree);
+  }
+  if (stale) drop_invalid(slots.code, owner);
+  return {};
+}
+
+bool has_entry(const FrameSlots& slots, Owner* owner) {
+  Extra* extra = extra_of(slots.code);
+  Ref captured;
+  return extra != nullptr && find_entry(*extra, owner, extra->find(owner), slots, captured);
+}
+
 // What an owner says of a frame. `entry` is there if it is to be run, and new; `code` and `error` where that code is to
 // raise the error in the frame's place.
 struct Decision {
@@ -190,9 +238,8 @@ double seconds_since(std::chrono::steady_clock::time_point began) noexcept {
 }
 
 // Calls the owner's callback. No frame comes to us meanwhile, nor is the program's depth held against the callback.
-Ref call_back(PyThreadState* state, const FrameSlots& slots, Owner* owner, Thread& thread) {
+Ref call_back(PyThreadState* state, const FrameViewScope& view, Owner* owner, Thread& thread) {
   const Ref callback = owner->callback;
-  const FrameViewScope view(slots, *owner);
   const HookOut out(thread.owner);
   const FreshRecursion recursion(state);
   const KeptThread torch;  // an error may come anywhere, that of a signal's handler too
@@ -234,8 +281,8 @@ Ref accept(PyObject* result, const FrameSlots& slots, Owner* owner) {
   if (keeper != Py_None) {
     const Ref copy = copied_tree(tree);
     auto* other = reinterpret_cast<Owner*>(keeper);
-    drop_invalid(slots.code, other);
-    if (!copy || !add_entry(slots.code, other, copy.get(), code, self_contained != 0)) return {};
+    const bool keeps = copy && !has_entry(slots, other);
+    if (!copy || (keeps && !add_entry(slots.code, other, copy.get(), code, self_contained != 0))) return {};
   }
   return add_entry(slots.code, owner, tree, code, self_contained != 0);
 }
@@ -262,7 +309,8 @@ Decision wait(double seconds, PyCodeObject* code, Owner* owner) {
 Decision decide(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread) {
   if (!owner->callback || owner->callback.get() == Py_None) return {Decision::RunAsItIs};
   const FrameSlots slots = slots_of(frame);
-  const Ref result = call_back(state, slots, owner, thread);
+  const FrameViewScope view(slots, *owner);  // until there is an entry: who waits for the translation looks for one
+  const Ref result = call_back(state, view, owner, thread);
   if (!result) return {Decision::Error};
   if (PyExceptionInstance_Check(result.get())) {  // what the frame raised when the compiler ran it, with its traceback
     PyErr_Restore(Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(result.get()))), Py_NewRef(result.get()),
@@ -280,45 +328,9 @@ Decision decide(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread
     slot->verdict = verdict;
     return {verdict == Verdict::Freeze ? Decision::RunOff : Decision::RunAsItIs};
   }
+  if (has_entry(slots, owner)) return {Decision::Retry};  // of another thread, meanwhile
   Ref entry = accept(result.get(), slots, owner);
   return entry ? Decision{Decision::RunEntry, std::move(entry)} : Decision{Decision::Error};
-}
-
-// What the owner's next call will read until it runs an entry's code.
-[[gnu::cold, gnu::noinline]] void note_prefetch(Owner* owner, const Extra& extra, const OwnerSlot& slot,
-                                                const Entry* entry, const GuardTree& tree) {
-  PrefetchList& prefetch = owner->prefetch;
-  prefetch.clear();
-  prefetch.add(&extra, sizeof(extra));
-  prefetch.add_items(extra.slots, 0, 1);
-  prefetch.add(&slot, sizeof(slot));
-  prefetch.add_items(slot.entries, 0, 1);
-  prefetch.add(entry, sizeof(*entry));
-  prefetch.add(entry->tree.get(), sizeof(PyObject) + sizeof(void*));
-  tree.add_prefetch(prefetch);
-  prefetch.add_code();
-  add_code_prefetch(reinterpret_cast<PyCodeObject*>(entry->code.get()), prefetch);
-  prefetch.merge();
-}
-
-// The entry of a slot that holds, moved to the front; empty if none does. A check may allocate, and with that run the
-// garbage collector and whatever Python it finds: after one the slot is looked up again.
-DL_HIT Ref find_entry(Extra& extra, Owner* owner, OwnerSlot* slot, const FrameSlots& slots, Ref& captured) {
-  bool stale = false;
-  for (std::size_t at = 0; slot != nullptr && at < slot->entries.size(); slot = extra.find(owner), ++at) {
-    Ref entry = slot->entries[at];
-    GuardTree& tree = guard_tree(as_entry(entry)->tree.get());
-    if (check(tree, slots, captured)) {
-      const bool tells = tree.takes_new_prefetch();
-      slot = at == 0 && !tells ? nullptr : extra.find(owner);
-      if (slot != nullptr) move_to_front(*slot, as_entry(entry));
-      if (slot != nullptr && tells) note_prefetch(owner, extra, *slot, as_entry(entry), tree);
-      return entry;
-    }
-    stale = stale || !is_valid(tree);
-  }
-  if (stale) drop_invalid(slots.code, owner);
-  return {};
 }
 
 PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail);

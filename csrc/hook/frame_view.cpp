@@ -18,7 +18,23 @@ class FrameView {
     slots();
     return *owner_;
   }
-  void end() noexcept { slots_ = nullptr; }
+  void end() noexcept {
+    slots_ = nullptr;
+    if (!lock_) return;
+    const SavedError error;
+    if (!Ref::steal(PyObject_CallMethod(lock_.get(), "release", nullptr))) PyErr_WriteUnraisable(lock_.get());
+    lock_.reset();
+  }
+
+  // Acquired in C, so that no signal's handler can come between this and the release.
+  bool hold(const Ref& lock, double seconds) {
+    slots();
+    const Ref acquired =
+        hang_at_exit([&] { return Ref::steal(PyObject_CallMethod(lock.get(), "acquire", "Od", Py_True, seconds)); });
+    if (!acquired) throw py::error_already_set();
+    if (acquired.get() == Py_True) lock_ = lock;
+    return acquired.get() == Py_True;
+  }
 
   OwnerSlot* slot() const {
     Extra* extra = extra_of(slots().code);
@@ -28,6 +44,7 @@ class FrameView {
  private:
   const FrameSlots* slots_;  // borrowed; null once the callback has returned
   Owner* owner_;             // borrowed, as long as slots_ is there
+  Ref lock_ = {};            // held; or empty
 };
 
 py::dict locals(const FrameView& view) {
@@ -107,6 +124,7 @@ void register_frame_view(py::module_& module) {
       .def_property_readonly("closure", closure)
       .def_property_readonly("locals", locals)
       .def_property_readonly("entries", entry_count)
+      .def("hold", &FrameView::hold, py::arg("lock"), py::arg("seconds"))
       .def("misses", misses)
       .def("adopt", adopt);
 }

@@ -8,7 +8,7 @@
 
 namespace dynamo_lite {
 
-// A FrameView that is valid as long as this object is alive.
+// A FrameView that is valid, and keeps the lock that it was made to hold, as long as this object is alive.
 class FrameViewScope {
  public:
   FrameViewScope(const FrameSlots& slots, Owner& owner);

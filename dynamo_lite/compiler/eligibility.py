@@ -28,11 +28,9 @@ from .recompilation import Versions, hold_again, limit_reached
 from .translation import Traced
 
 
-def verdict(
-    view: _C.FrameView, raised_ahead: PendingExceptions, versions: Versions, *, is_frozen: bool, fullgraph: bool
-) -> _C.Verdict | Exception | None:
-    """What becomes of a frame that is not translated now; None: it is ours. ``is_frozen``: nothing is compiled on this
-    thread."""
+def verdict(view: _C.FrameView, raised_ahead: PendingExceptions, *, is_frozen: bool) -> _C.Verdict | Exception | None:
+    """What becomes of a frame that is none for a graph, or not now; None: it may be. ``is_frozen``: nothing is compiled
+    on this thread."""
     if raised_ahead.waiting:
         raised = raised_ahead.take(view.code, view.locals)
         if raised is not None:
@@ -42,8 +40,13 @@ def verdict(
         return _C.FREEZE if code_origin.runs_uncompiled(view.code) else _C.SKIP
     if hold_again(view):
         return _C.RETRY
-    if is_frozen or not can_trace_here():
-        return _C.PASS
+    return _C.PASS if is_frozen or not can_trace_here() else None
+
+
+def verdict_of_entries(view: _C.FrameView, versions: Versions, *, fullgraph: bool) -> _C.Verdict | None:
+    """What becomes of a frame by the entries that there are now; None: it is translated."""
+    if view.entries > len(view.misses()):  # one came while another thread was waited for
+        return _C.RETRY
     if view.adopt():
         counters.shared += 1
         return _C.RETRY

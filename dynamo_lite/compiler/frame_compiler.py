@@ -8,8 +8,10 @@ of a graph, the frame is translated again without.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+import weakref
 from traceback import FrameSummary
 from types import CodeType
 
@@ -25,7 +27,7 @@ from dynamo_lite.translator.attempt import Attempt
 
 from .backend_traits import Backend, BackendTraits
 from .budget import TranslationBudget
-from .eligibility import verdict, without_saved_tensor_hooks
+from .eligibility import verdict, verdict_of_entries, without_saved_tensor_hooks
 from .entry import Entry, make_entry, note_break, note_entry
 from .families import Family
 from .graph_call import compile_graph, traits_without
@@ -35,6 +37,11 @@ from .translation import Request, Translation
 
 Answer = Entry | _C.Verdict | float | Exception | tuple[CodeType, BaseException]
 """What the hook does with a frame, as `_C.Owner` documents."""
+
+
+PATIENCE = 60.0
+"""Seconds that a thread waits for another's translation. That may be waiting for this thread in turn, in a backend or a
+finalizer, so there has to be an end."""
 
 
 class FrameCompiler:
@@ -63,6 +70,9 @@ class FrameCompiler:
         self.frozen = threading.local()
         """Has an attribute ``on`` on threads that run cached code only."""
         self.raised_ahead = PendingExceptions()
+        self.translating: weakref.WeakKeyDictionary[CodeType, threading._RLock] = weakref.WeakKeyDictionary()
+        """Held by the thread that translates a frame of this code: others wait for its entry."""
+        _LIVE.add(self)
 
     def __call__(self, view: _C.FrameView) -> Answer:
         try:
@@ -75,7 +85,12 @@ class FrameCompiler:
 
     def _miss(self, view: _C.FrameView) -> Entry | _C.Verdict | float | Exception:
         is_frozen = getattr(self.frozen, "on", False)
-        found = verdict(view, self.raised_ahead, self.versions, is_frozen=is_frozen, fullgraph=self.fullgraph)
+        found = verdict(view, self.raised_ahead, is_frozen=is_frozen)
+        if found is None:
+            lock = self.translating.setdefault(view.code, threading.RLock())
+            if not view.hold(lock, PATIENCE) and not self.fullgraph:
+                return _C.PASS
+            found = verdict_of_entries(view, self.versions, fullgraph=self.fullgraph)
         if found is not None:
             return found
         if self.budget is None:
@@ -160,3 +175,15 @@ class FrameCompiler:
 
 def _nothing_to_reset() -> None:
     pass
+
+
+_LIVE: weakref.WeakSet[FrameCompiler] = weakref.WeakSet()
+
+
+def _forget_other_threads() -> None:
+    """In a forked child: the threads that held these locks are gone."""
+    for each in _LIVE:
+        each.translating.clear()
+
+
+os.register_at_fork(after_in_child=_forget_other_threads)

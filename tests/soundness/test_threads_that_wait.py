@@ -1,0 +1,236 @@
+"""Threads that miss at once on one function: one translates it, the others wait for the entry."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import warnings
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from dynamo_lite.compiler import frame_compiler
+from programs import Recorder
+
+THREADS = 8
+
+
+class Gathering(Recorder):
+    """A backend that compiles its first graph when as many calls as there are threads have begun."""
+
+    def __init__(self):
+        super().__init__()
+        self.begun = threading.Barrier(THREADS + 1)
+
+    def __call__(self, gm, example_inputs):
+        compiled = super().__call__(gm, example_inputs)
+        if len(self.graphs) == 1:
+            self.begun.wait(30)
+        return compiled
+
+
+def at_once(begun, call):
+    """What calls on as many threads return or raise. Each passes the barrier, by a thread of its own, as it begins."""
+    found = [None] * THREADS
+
+    def run(number):
+        threading.Thread(target=begun.wait, daemon=True).start()
+        try:
+            found[number] = call(number)
+        except Exception as error:
+            found[number] = error
+
+    workers = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(THREADS)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert not any(worker.is_alive() for worker in workers), "a thread hangs"
+    return found
+
+
+def program(x, n=3):
+    return x * n + 1
+
+
+def broken(x):
+    y = x * 3
+    dl.graph_break()
+    return y + 1
+
+
+def test_one_compiles_and_the_next_shape_is_captured():
+    recorder = Gathering()
+    compiled = dl.compile(program, backend=recorder)
+    found = at_once(recorder.begun, lambda number: compiled(torch.ones(2)))
+    assert all(torch.equal(each, torch.full((2,), 4.0)) for each in found), found
+    assert len(recorder.graphs) == len(compiled.owner.entries(program.__code__)) == 1
+    assert recorder.runs == THREADS
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compiled(torch.ones(3, dtype=torch.float64))
+    assert len(recorder.graphs) == 2 and recorder.runs == THREADS + 1
+
+
+def test_under_a_process_wide_enable():
+    recorder = Gathering()
+    with dl.enable(recorder):
+        found = at_once(recorder.begun, lambda number: broken(torch.ones(2)))
+    assert all(torch.equal(each, torch.full((2,), 4.0)) for each in found), found
+    assert len(recorder.graphs) == 2 and recorder.runs == 2 * THREADS
+
+
+def test_each_that_nothing_fits_is_compiled_in_its_turn():
+    recorder = Gathering()
+    compiled = dl.compile(program, backend=recorder)
+    kinds = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+    found = at_once(recorder.begun, lambda number: compiled(torch.ones(2, dtype=kinds[number % 4])))
+    for number, each in enumerate(found):
+        assert torch.equal(each, program(torch.ones(2, dtype=kinds[number % 4])))
+    assert len(recorder.graphs) == len(compiled.owner.entries(program.__code__)) == 4
+
+
+def test_the_next_one_compiles_where_the_first_fails():
+    class Failing(Gathering):
+        def __call__(self, gm, example_inputs):
+            compiled = super().__call__(gm, example_inputs)
+            if len(self.graphs) == 1:
+                raise RuntimeError("no")
+            return compiled
+
+    recorder = Failing()
+    compiled = dl.compile(program, backend=recorder, fullgraph=True)
+    found = at_once(recorder.begun, lambda number: compiled(torch.ones(2)))
+    failed = [each for each in found if isinstance(each, Exception)]
+    assert len(failed) == 1 and isinstance(failed[0], dl.exc.BackendCompilerFailed)
+    assert len(recorder.graphs) == 2 and recorder.runs == THREADS - 1
+
+
+def test_all_are_told_that_it_is_not_one_graph():
+    begun = threading.Barrier(THREADS)
+    compiled = dl.compile(broken, backend=Recorder(), fullgraph=True)
+    found = at_once(begun, lambda number: compiled(torch.ones(2)))
+    assert all(isinstance(each, dl.exc.Unsupported) for each in found), found
+
+
+class Held(Recorder):
+    """A backend that compiles graph number ``held`` when it is told to go on."""
+
+    def __init__(self, held=1):
+        super().__init__()
+        self.held = held
+        self.compiling, self.go_on = threading.Event(), threading.Event()
+
+    def __call__(self, gm, example_inputs):
+        compiled = super().__call__(gm, example_inputs)
+        if len(self.graphs) == self.held:
+            self.compiling.set()
+            self.while_held()
+            assert self.go_on.wait(30)
+        return compiled
+
+    def while_held(self):
+        pass
+
+
+@pytest.mark.parametrize("graph", [1, 2])
+def test_a_thread_that_waits_is_interrupted_where_it_is_in_the_program(graph):
+    class Interrupting(Held):
+        def while_held(self):
+            main = threading.main_thread().ident
+            while sys._current_frames()[main].f_code is not frame_compiler.FrameCompiler._miss.__code__:
+                self.go_on.wait(0.001)  # there is no event for a thread that begins to wait
+            signal.pthread_kill(main, signal.SIGINT)
+
+    seen = []
+
+    def program(x):
+        try:
+            y = x * 3
+            dl.graph_break()
+            return y + 1
+        except KeyboardInterrupt:
+            seen.append("handled")
+            raise
+
+    recorder = Interrupting(graph)
+    compiled = dl.compile(program, backend=recorder)
+    other = threading.Thread(target=compiled, args=(torch.ones(2),), daemon=True)
+    other.start()
+    assert recorder.compiling.wait(30)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            compiled(torch.ones(2))
+    finally:
+        recorder.go_on.set()
+        other.join(30)
+    assert seen == (["handled"] if graph == 2 else [])
+    assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 4.0))
+    assert len(recorder.graphs) == 2
+
+
+class Consulting(Recorder):
+    """A backend that waits for a thread which calls what is being compiled."""
+
+    def __call__(self, gm, example_inputs):
+        compiled = super().__call__(gm, example_inputs)
+        if len(self.graphs) == 1:
+            self.found = []
+            other = threading.Thread(target=self.consult, daemon=True)
+            other.start()
+            other.join(60)
+            assert not other.is_alive()
+        return compiled
+
+    def consult(self):
+        try:
+            self.found.append(self.compiled(torch.ones(2)))
+        except dl.exc.Unsupported as error:
+            self.found.append(error)
+
+
+def test_a_translation_that_waits_for_a_thread_that_waits_for_it(monkeypatch):
+    monkeypatch.setattr(frame_compiler, "PATIENCE", 0.05)
+    recorder = Consulting()
+    recorder.compiled = dl.compile(program, backend=recorder)
+    assert torch.equal(recorder.compiled(torch.ones(2)), torch.full((2,), 4.0))
+    assert [each.tolist() for each in recorder.found] == [[4.0, 4.0]]
+    assert len(recorder.graphs) == 1 and recorder.runs == 1
+
+
+def test_with_fullgraph_no_call_runs_eager_for_having_waited(monkeypatch):
+    monkeypatch.setattr(frame_compiler, "PATIENCE", 0.05)
+    recorder = Consulting()
+    recorder.compiled = dl.compile(program, backend=recorder, fullgraph=True)
+    assert torch.equal(recorder.compiled(torch.ones(2)), torch.full((2,), 4.0))
+    assert [each.tolist() for each in recorder.found] == [[4.0, 4.0]]
+    assert len(recorder.graphs) == recorder.runs == 2
+    assert len(recorder.compiled.owner.entries(program.__code__)) == 1
+
+
+def test_threads_that_may_not_compile_do_not_wait():
+    recorder = Held()
+    compiled = dl.compile(program, backend=recorder)
+    other = threading.Thread(target=compiled, args=(torch.ones(2),), daemon=True)
+    other.start()
+    assert recorder.compiling.wait(30)
+    assert torch.equal(dl.run(compiled)(torch.ones(2)), torch.full((2,), 4.0))
+    assert recorder.runs == 0 and other.is_alive()
+    recorder.go_on.set()
+    other.join(30)
+    assert recorder.runs == 1
+
+
+def test_another_compile_of_the_function_does_not_wait():
+    recorder = Held()
+    compiled = dl.compile(program, backend=recorder)
+    other = threading.Thread(target=compiled, args=(torch.ones(2),), daemon=True)
+    other.start()
+    assert recorder.compiling.wait(30)
+    second = Recorder()
+    assert torch.equal(dl.compile(program, backend=second)(torch.ones(2)), torch.full((2,), 4.0))
+    assert second.runs == 1 and other.is_alive()
+    recorder.go_on.set()
+    other.join(30)
