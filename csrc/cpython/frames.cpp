@@ -255,6 +255,8 @@ void set_evaluator(PyInterpreterState* interpreter, Evaluator evaluator) noexcep
   _PyInterpreterState_SetEvalFrameFunc(interpreter, evaluator);
 }
 
+bool is_finalizing() noexcept { return _Py_IsFinalizing() != 0; }
+
 #if PY_VERSION_HEX >= 0x030C0000
 Py_ssize_t request_extra(freefunc free_extra) { return PyUnstable_Eval_RequestCodeExtraIndex(free_extra); }
 void* get_extra(PyCodeObject* code, Py_ssize_t index) noexcept {

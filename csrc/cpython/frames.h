@@ -101,6 +101,9 @@ Evaluator evaluate_default_address() noexcept;
 Evaluator current_evaluator(PyInterpreterState* interpreter) noexcept;
 void set_evaluator(PyInterpreterState* interpreter, Evaluator evaluator) noexcept;
 
+// Whether the interpreter is being taken down: modules may be gone.
+bool is_finalizing() noexcept;
+
 // The index of this project's data on code objects, requested once a process. -1 if there is none left.
 Py_ssize_t request_extra(freefunc free_extra);
 void* get_extra(PyCodeObject* code, Py_ssize_t index) noexcept;

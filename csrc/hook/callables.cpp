@@ -1,5 +1,6 @@
 #include "hook/callables.h"
 
+#include <exception>
 #include <utility>
 
 #include "cpython/frames.h"
@@ -172,10 +173,15 @@ DL_HIT PyObject* checked_result(const GraphCall& graph, PyObject* result) {
 DL_HIT PyObject* graph_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
   const GraphCall& graph = HeapType<GraphCall>::of(self);
   if (!graph.keeps_state) return checked_result(graph, call_graph(graph, args, count, names));
-  const KeptState state;
-  PyObject* result = checked_result(graph, call_graph(graph, args, count, names));
-  if (result == nullptr) state.restore();
-  return result;
+  try {
+    const KeptState state;
+    PyObject* result = checked_result(graph, call_graph(graph, args, count, names));
+    if (result == nullptr) state.restore();
+    return result;
+  } catch (const std::exception&) {  // before the graph, or after it failed
+    set_python_error();
+    return nullptr;
+  }
 }
 
 DL_HIT PyObject* graph_call_captured(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {

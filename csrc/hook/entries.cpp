@@ -106,12 +106,17 @@ void move_to_front(OwnerSlot& slot, const Entry* wanted) noexcept {
   if (found != entries.end()) std::rotate(entries.begin(), found, found + 1);
 }
 
-void drop_invalid(PyCodeObject* code, Owner* owner) {
+void drop_invalid(PyCodeObject* code, Owner* owner) noexcept {
   Extra* extra = extra_of(code);
   OwnerSlot* slot = extra == nullptr ? nullptr : extra->find(owner);
   if (slot == nullptr) return;
   std::vector<Ref> dropped;  // deallocated last, when the list is consistent again
   auto& entries = slot->entries;
+  try {
+    dropped.reserve(entries.size());
+  } catch (const std::bad_alloc&) {
+    return;
+  }
   for (auto at = entries.begin(); at != entries.end();) {
     if (is_valid(guard_tree(as_entry(*at)->tree.get()))) {
       ++at;

@@ -100,8 +100,8 @@ Ref add_entry(PyCodeObject* code, Owner* owner, PyObject* tree, PyObject* new_co
 [[gnu::cold, gnu::noinline]] bool adopt_entry(const FrameSlots& slots, Owner* owner);
 // Puts an entry in front of its owner's others, if it is still one of them.
 void move_to_front(OwnerSlot& slot, const Entry* entry) noexcept;
-// Drops the owner's invalid entries. May run Python.
-[[gnu::cold, gnu::noinline]] void drop_invalid(PyCodeObject* code, Owner* owner);
+// Drops the owner's invalid entries, those left for want of memory at the next time. May run Python.
+[[gnu::cold, gnu::noinline]] void drop_invalid(PyCodeObject* code, Owner* owner) noexcept;
 
 Owner* off_owner() noexcept;  // borrowed
 // `None` where the object is no verdict.

@@ -1,10 +1,12 @@
 #include "hook/eval_frame.h"
 
 #include <chrono>
+#include <exception>
 #include <new>
 #include <utility>
 #include <vector>
 
+#include "cpython/objects.h"
 #include "guards/global_state.h"
 #include "guards/guard_tree.h"
 #include "guards/guards.h"
@@ -110,9 +112,10 @@ DL_HIT PyObject* run_new_code(PyThreadState* state, Frame* frame, const Entry* e
   return run_new_code(state, frame, direct.entry, thread);
 }
 
-// A function of this code with the globals and the closure of the frame's.
+// A function of this code with the namespaces and the closure of the frame's.
 Ref function_like(PyObject* code, const FrameSlots& slots) {
   Ref function = Ref::steal(PyFunction_New(code, slots.globals));
+  if (function) set_function_builtins(function.get(), slots.builtins);
   PyObject* closure = PyFunction_GET_CLOSURE(slots.func);
   if (function && closure != nullptr && PyFunction_SetClosure(function.get(), closure) < 0) return {};
   return function;
@@ -121,11 +124,12 @@ Ref function_like(PyObject* code, const FrameSlots& slots) {
 // The frame's data stack has no room for the new code: it runs in a frame of its own, called with the slots.
 PyObject* run_beside(PyThreadState* state, Frame* frame, Entry* entry, Ref captured, Thread& thread) {
   const FrameSlots slots = slots_of(frame);
-  if (!entry->flat) entry->flat = flattened(reinterpret_cast<PyCodeObject*>(entry->code.get()));
-  const Ref function = entry->flat ? function_like(entry->flat.get(), slots) : Ref();
+  Ref flat = entry->flat;
+  if (!flat) entry->flat = flat = flattened(reinterpret_cast<PyCodeObject*>(entry->code.get()));
+  const Ref function = flat ? function_like(flat.get(), slots) : Ref();  // another thread may have replaced entry->flat
   if (!function) return abandon(state, frame);
   install();  // the call must come to us, whoever took the hook out meanwhile
-  thread.direct = {entry->flat.get(), entry, captured.get()};
+  thread.direct = {flat.get(), entry, captured.get()};
   PyObject* result = hang_at_exit(
       [&] { return PyObject_Vectorcall(function.get(), slots.values, argument_count(slots.code), nullptr); });
   thread.direct = {};
@@ -363,8 +367,7 @@ PyObject* run_raising(PyThreadState* state, Frame* frame, const Decision& decisi
   return result;
 }
 
-[[gnu::noinline]] PyObject* run_as_decided(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread,
-                                           bool tail) {
+PyObject* run_decision(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail) {
   const Ref kept = Ref::borrow(reinterpret_cast<PyObject*>(owner));
   const Decision decision = decide(state, frame, owner, thread);
   switch (decision.kind) {
@@ -394,6 +397,16 @@ PyObject* run_raising(PyThreadState* state, Frame* frame, const Decision& decisi
         [&] { return pass_on(state, frame, 0); });  // what it guards has changed since: a finalizer, another thread
   if (!PyErr_Occurred()) raise_internal_error(nullptr);
   return abandon(state, frame);
+}
+
+[[gnu::noinline]] PyObject* run_as_decided(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread,
+                                           bool tail) {
+  try {
+    return run_decision(state, frame, owner, thread, tail);
+  } catch (const std::exception&) {  // before the frame began
+    set_python_error();
+    return abandon(state, frame);
+  }
 }
 
 // What is to be done with a frame whose code carries something: the entry that holds, or what it said.
@@ -435,7 +448,7 @@ PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
   if (tail) drop_arguments(thread.continuation);
   if (is_traced(state, frame)) return run_unhooked(state, frame);  // who watches sees what CPython does by itself
   Owner* owner = thread.owner != nullptr ? thread.owner : hook().process;
-  if (!counts(owner) || thread.busy != 0 || !is_plain(frame)) return pass_on(state, frame, 0);
+  if (!counts(owner) || thread.busy != 0 || !is_plain(frame) || is_finalizing()) return pass_on(state, frame, 0);
   return evaluate_for(state, frame, owner, thread, tail);
 }
 
@@ -498,6 +511,18 @@ Ref set_process_owner(Ref object) {
 Thread& this_thread() noexcept {
   static thread_local Thread found __attribute__((tls_model("initial-exec")));
   return found;
+}
+
+void set_python_error() noexcept {
+  try {
+    throw;
+  } catch (py::error_already_set& error) {
+    error.restore();
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
 }
 
 OwnerScope::OwnerScope(Owner* owner) noexcept : thread_(this_thread()), before_(thread_.owner) {

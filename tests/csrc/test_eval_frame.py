@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import gc
 import sys
 import threading
@@ -160,6 +161,32 @@ def test_a_larger_frame_that_raises_at_every_depth_of_the_data_stack():
             p.down(depth, x, None, call)
     gc.collect()
     assert sys.getrefcount(x) == before
+
+
+def test_a_larger_frame_has_the_functions_builtins_at_every_depth_of_the_data_stack():
+    """Those that it was made with: a function doesn't look at its globals for them again."""
+    p = define(DEEPER.replace("x, y, ___captured]", "marker]"), __builtins__={**vars(builtins), "marker": "mine"})
+    p.fn.__globals__["__builtins__"] = builtins
+    call = _C.Wrapped(p.fn, owned({p.fn: p.new})[0])
+    for depth in range(600):
+        assert p.down(depth, 1, 2, call)[1:] == ["mine"], depth
+
+
+def test_an_error_is_raised_with_the_functions_builtins():
+    p = define(
+        """
+def fn(x):
+    return "eager"
+def raising(x, error):
+    raise error from TypeError(marker)
+""",
+        __builtins__={**vars(builtins), "marker": "mine"},
+    )
+    p.fn.__globals__["__builtins__"] = builtins
+    call = _C.Wrapped(p.fn, owned({p.fn: By(lambda view: (p.raising.__code__, KeyError(1)))})[0])
+    with pytest.raises(KeyError) as raised:
+        call(1)
+    assert raised.value.__cause__.args == ("mine",)
 
 
 def test_code_that_cannot_take_the_place_is_refused():

@@ -422,3 +422,33 @@ def test_a_collection_in_the_middle_of_a_lookup_may_reset():
             assert call(x % 7) == x % 7 * 100
     finally:
         gc.set_threshold(*threshold)
+
+
+# -- the end of the process ----------------------------------------------------------------------------------------
+
+ENDING = """
+import os, sys
+from dynamo_lite import _C
+
+def ask(view, write=os.write, passed=_C.PASS):
+    if view.code.co_name in ("leaf", "__del__"):
+        write(1, view.code.co_name.encode() + b" ")
+    return passed
+
+def leaf(x):
+    return x + 1
+
+class Late:
+    def __del__(self, leaf=leaf, write=os.write):
+        write(1, b"%d" % leaf(1))
+
+sys.late = Late()
+_C.set_process_owner(_C.Owner(ask))
+leaf(1)
+"""
+
+
+def test_frames_pass_while_the_interpreter_ends():
+    """Modules that a compiler needs are gone by then."""
+    done = run_program(ENDING)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "leaf 2", "")
