@@ -129,6 +129,10 @@ def current_owner() -> Owner | None:
     """The owner in force on this thread: its own, else the process's."""
 
 def hook_installed() -> bool: ...
+def begin_process() -> None:
+    """Let nobody compile, on this thread or in the process: it is a child that never returns to what its parent had
+    begun. (Otherwise a forked child goes on with what the forking thread had begun, and with the process's owner.)"""
+
 def outermost_calls() -> int:
     """How often this thread entered compiled code from outside of any: called what dl.compile returned, or set an
     owner for a with-block."""

@@ -116,6 +116,13 @@ bool is_suspended(PyObject* generator) noexcept {
   return reinterpret_cast<PyGenObject*>(generator)->gi_frame_state == FRAME_SUSPENDED;
 }
 
+void begin_data_stack() noexcept {
+  const SavedError error;
+  const Ref names = Ref::steal(PyDict_New());
+  const Ref ran = names ? Ref::steal(PyRun_String("None", Py_eval_input, names.get(), names.get())) : Ref();
+  if (!ran) PyErr_Clear();
+}
+
 bool is_traced(PyThreadState* state, Frame* frame) noexcept {
 #if PY_VERSION_HEX >= 0x030C0000
   if (state->tracing != 0 || state->c_tracefunc != nullptr || state->c_profilefunc != nullptr) return true;

@@ -43,6 +43,17 @@ bool is_plain(Frame* frame) noexcept;
 // Whether a generator waits at a yield.
 bool is_suspended(PyObject* generator) noexcept;
 
+// Tells the stacks of a thread from each other: whoever switches between C stacks, as greenlets do, gives each a data
+// stack, whose first chunk stays as long as it is used. Null before the first frame.
+inline const void* data_stack(PyThreadState* state) noexcept {
+  const _PyStackChunk* chunk = state->datastack_chunk;
+  while (chunk != nullptr && chunk->previous != nullptr) chunk = chunk->previous;
+  return chunk;
+}
+
+// Runs a frame, so that there is a data stack.
+void begin_data_stack() noexcept;
+
 // Whether somebody watches this frame run: a trace or profile function of its thread, a tool of sys.monitoring; or
 // whether it belongs to one of their callbacks.
 bool is_traced(PyThreadState* state, Frame* frame) noexcept;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <exception>
 #include <new>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -22,13 +23,32 @@ namespace {
 struct Hook {
   PyInterpreterState* interpreter = nullptr;  // the only one: no other can import us
   Evaluator previous = nullptr;               // what ours was put on top of; null for CPython's own
-  int users = 0;                              // threads and the process that have an owner other than OFF
+  int users = 0;                              // calls, threads and the process that have an owner other than OFF
+  int process_users = 0;                      // of these the process
   Owner* process = nullptr;                   // owned
   bool chained = false;  // ours is the current one, or somebody who is on top of it may pass frames to it
 };
 
 Hook& hook() noexcept {
   static Hook found;
+  return found;
+}
+
+constexpr char kNoStack = 0;
+
+// A thread with its stacks. A plain thread has the first alone.
+struct Stacks {
+  const void* stack = &kNoStack;  // that which ran last
+  Thread* current = nullptr;      // its
+  Thread first = {};
+  std::unordered_map<const void*, Thread>* others = nullptr;  // owned; made for the first greenlet
+  const void* first_stack = nullptr;
+  int users = 0;                 // of the hook, on all stacks
+  unsigned long long calls = 0;  // how often somebody began to compile who was not called by another
+};
+
+Stacks& this_threads_stacks() noexcept {
+  static thread_local Stacks found __attribute__((tls_model("initial-exec")));
   return found;
 }
 
@@ -63,14 +83,17 @@ void remove() noexcept {
   }
 }
 
-void add_user(const Owner* owner) noexcept {
+// `users`: a thread's or the process's.
+void add_user(const Owner* owner, int& users) noexcept {
   if (!counts(owner)) return;
+  ++users;
   ++hook().users;
   install();
 }
 
-void drop_user(const Owner* owner) noexcept {
+void drop_user(const Owner* owner, int& users) noexcept {
   if (!counts(owner)) return;
+  --users;
   if (--hook().users == 0) remove();
 }
 
@@ -78,7 +101,7 @@ void drop_user(const Owner* owner) noexcept {
 PyObject* pass_on(PyThreadState* state, Frame* frame, int throwflag) {
   const Evaluator previous = hook().previous;
   if (previous == nullptr) return evaluate_default(state, frame, throwflag);
-  Thread& thread = this_thread();
+  Thread& thread = this_thread(state);
   if (thread.passing == frame) return evaluate_default(state, frame, throwflag);  // they pass frames to us in turn
   const Frame* before = std::exchange(thread.passing, frame);
   PyObject* result = previous(state, frame, throwflag);
@@ -437,7 +460,7 @@ PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread&
 }
 
 PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
-  Thread& thread = this_thread();
+  Thread& thread = this_thread(state);
   if (throwflag != 0 || thread.passing == frame) return pass_on(state, frame, throwflag);
   const auto* code = reinterpret_cast<PyObject*>(slots_of(frame).code);
   if (thread.direct.code == code) return run_direct(state, frame, thread);
@@ -465,52 +488,107 @@ Owner* owner_argument(const Ref& object) {
 Ref as_object(Owner* owner) { return Ref::borrow(owner == nullptr ? Py_None : reinterpret_cast<PyObject*>(owner)); }
 
 // Replaces an owner in its place; returns the one before, None for none.
-Ref replace_owner(Owner*& place, Owner* owner) {
+Ref replace_owner(Owner*& place, Owner* owner, int& users) {
   Owner* before = place;
   Py_XINCREF(owner);
   place = owner;
-  add_user(owner);
-  drop_user(before);
+  add_user(owner, users);
+  drop_user(before, users);
   return before == nullptr ? Ref::borrow(Py_None) : Ref::steal(reinterpret_cast<PyObject*>(before));
 }
 
 constexpr const char* kThreadKey = "dynamo_lite.thread";
 
-// Drops the owner of a thread that ends with one set.
+// Drops what a thread that ends has left: owners that are set, greenlets that never came to their end.
 void end_thread(PyObject* capsule) {
-  Thread& thread = this_thread();
-  if (PyCapsule_GetPointer(capsule, kThreadKey) != &thread) return;  // another thread clears the dict of one that ended
-  Owner* owner = std::exchange(thread.owner, nullptr);
-  drop_user(owner);
-  drop(owner);
+  Stacks& stacks = this_threads_stacks();
+  if (PyCapsule_GetPointer(capsule, kThreadKey) != &stacks) return;  // another thread clears that of one that ended
+  const auto others = std::exchange(stacks.others, nullptr);
+  hook().users -= std::exchange(stacks.users, 0);
+  if (hook().users == 0) remove();
+  stacks.stack = &kNoStack;
+  stacks.first_stack = nullptr;
+  clear(stacks.first.owner);
+  if (others == nullptr) return;
+  for (auto& [stack, each] : *others) clear(each.owner);
+  delete others;
 }
 
-bool watch_thread_end(Thread& thread) {
+bool watch_thread_end(Stacks& stacks) {
   PyObject* kept = PyThreadState_GetDict();  // borrowed
   if (kept == nullptr) return true;
   if (PyDict_GetItemString(kept, kThreadKey) != nullptr) return true;
-  const Ref capsule = Ref::steal(PyCapsule_New(&thread, kThreadKey, end_thread));
+  const Ref capsule = Ref::steal(PyCapsule_New(&stacks, kThreadKey, end_thread));
   return capsule && PyDict_SetItemString(kept, kThreadKey, capsule.get()) == 0;
+}
+
+// The state of a stack that didn't run last. Without memory for another, that of the first.
+[[gnu::cold, gnu::noinline]] Thread& switch_stacks(Stacks& stacks, PyThreadState* state) noexcept {
+  if (data_stack(state) == nullptr) begin_data_stack();
+  const void* stack = data_stack(state);
+  if (stacks.first_stack == nullptr) stacks.first_stack = stack;
+  Thread* found = &stacks.first;
+  if (stack != stacks.first_stack) {
+    try {
+      if (stacks.others == nullptr) {
+        const SavedError error;
+        if (!watch_thread_end(stacks)) throw std::bad_alloc();
+        stacks.others = new std::unordered_map<const void*, Thread>();
+      }
+      found = &(*stacks.others)[stack];
+    } catch (const std::bad_alloc&) {
+      return stacks.first;
+    }
+  }
+  stacks.stack = stack;
+  stacks.current = found;
+  return *found;
 }
 
 Ref set_thread_owner(Ref object) {
   Owner* owner = owner_argument(object);
-  if (!watch_thread_end(this_thread())) throw py::error_already_set();
-  this_thread().calls += this_thread().owner == nullptr;
-  return replace_owner(this_thread().owner, owner);
+  Stacks& stacks = this_threads_stacks();
+  if (!watch_thread_end(stacks)) throw py::error_already_set();
+  Thread& thread = this_thread();
+  stacks.calls += thread.owner == nullptr;
+  return replace_owner(thread.owner, owner, stacks.users);
 }
 
 Ref set_process_owner(Ref object) {
   Owner* owner = owner_argument(object);
-  ++this_thread().calls;
-  return replace_owner(hook().process, owner);
+  ++this_threads_stacks().calls;
+  return replace_owner(hook().process, owner, hook().process_users);
+}
+
+// A process that has its own beginning: the calls in which it was forked never end in it.
+void begin_process() {
+  Thread& thread = this_thread();
+  replace_owner(hook().process, nullptr, hook().process_users);
+  Owner* owner = std::exchange(thread.owner, nullptr);
+  thread.busy = 0;
+  this_threads_stacks().users = hook().users = 0;
+  remove();
+  drop(owner);
+}
+
+// In a forked child there is one thread, which goes on with what it had begun; the others' calls never end.
+void after_fork() {
+  Hook& our = hook();
+  our.users = this_threads_stacks().users + our.process_users;
+  if (our.users == 0) {
+    remove();
+  } else {
+    install();  // another thread may have had it out
+  }
 }
 
 }  // namespace
 
-Thread& this_thread() noexcept {
-  static thread_local Thread found __attribute__((tls_model("initial-exec")));
-  return found;
+DL_HIT Thread& this_thread(PyThreadState* state) noexcept {
+  Stacks& stacks = this_threads_stacks();
+  if (data_stack(state) == stacks.stack) [[likely]]
+    return *stacks.current;
+  return switch_stacks(stacks, state);
 }
 
 void set_python_error() noexcept {
@@ -526,17 +604,18 @@ void set_python_error() noexcept {
 }
 
 OwnerScope::OwnerScope(Owner* owner) noexcept : thread_(this_thread()), before_(thread_.owner) {
-  thread_.calls += before_ == nullptr;
+  Stacks& stacks = this_threads_stacks();
+  stacks.calls += before_ == nullptr;
   owner->prefetch.fetch();
   Py_INCREF(owner);
   thread_.owner = owner;
-  add_user(owner);
+  add_user(owner, stacks.users);
 }
 
 OwnerScope::~OwnerScope() {
   Owner* mine = thread_.owner;
   thread_.owner = before_;
-  drop_user(mine);
+  drop_user(mine, this_threads_stacks().users);
   drop(mine);
 }
 
@@ -570,7 +649,7 @@ bool is_unwatched() noexcept {
 DL_HIT OffScope::~OffScope() {
   Owner* mine = thread_.owner;
   thread_.owner = before_;
-  drop_user(mine);  // whoever was set inside and left there
+  drop_user(mine, this_threads_stacks().users);  // whoever was set inside and left there
   drop(mine);
 }
 
@@ -582,8 +661,10 @@ void register_eval_frame(py::module_& module) {
     const Thread& thread = this_thread();
     return as_object(thread.owner != nullptr ? thread.owner : hook().process);
   });
-  module.def("outermost_calls", [] { return this_thread().calls; });
+  module.def("outermost_calls", [] { return this_threads_stacks().calls; });
   module.def("hook_installed", is_installed);
+  module.def("begin_process", begin_process);
+  py::module_::import("os").attr("register_at_fork")(py::arg("after_in_child") = py::cpp_function(after_fork));
 }
 
 }  // namespace dynamo_lite

@@ -22,7 +22,8 @@ struct DirectCall {
   PyObject* captured = nullptr;
 };
 
-// What a thread is doing. `owner` is a strong reference or null: whoever the process names then.
+// What a thread is doing, on one of its stacks: greenlets give it several, and switch in the middle of calls. `owner`
+// is a strong reference or null: whoever the process names then.
 struct Thread {
   Owner* owner = nullptr;
   int busy = 0;                      // a callback is at work: frames run as they are
@@ -30,11 +31,11 @@ struct Thread {
   PyObject* continuation = nullptr;  // borrowed: that continuation
   const Frame* passing = nullptr;    // the frame that is with another hook
   DirectCall direct = {};
-  double in_callbacks = 0;       // seconds
-  unsigned long long calls = 0;  // how often somebody began to compile who was not called by another
+  double in_callbacks = 0;  // seconds
 };
 
-Thread& this_thread() noexcept;
+// Of the stack that runs now. Good for as long as calls on this stack last, whatever is switched to meanwhile.
+Thread& this_thread(PyThreadState* state = PyThreadState_Get()) noexcept;
 
 // Sets the thread's owner for the life of the object, the hook being there as long as somebody needs it.
 class OwnerScope {

@@ -12,6 +12,7 @@ import os
 import threading
 import time
 import weakref
+from multiprocessing.util import register_after_fork
 from traceback import FrameSummary
 from types import CodeType
 
@@ -70,7 +71,7 @@ class FrameCompiler:
         self.frozen = threading.local()
         """Has an attribute ``on`` on threads that run cached code only."""
         self.raised_ahead = PendingExceptions()
-        self.translating: weakref.WeakKeyDictionary[CodeType, threading._RLock] = weakref.WeakKeyDictionary()
+        self.translating: weakref.WeakKeyDictionary[CodeType, threading.RLock] = weakref.WeakKeyDictionary()
         """Held by the thread that translates a frame of this code: others wait for its entry."""
         _LIVE.add(self)
 
@@ -187,3 +188,4 @@ def _forget_other_threads() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_other_threads)
+register_after_fork(_C, lambda module: module.begin_process())  # as a process begins that isn't forked

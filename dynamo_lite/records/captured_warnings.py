@@ -78,15 +78,25 @@ class _Capture:
     def close(self) -> None:
         with self._lock:
             self.threads.pop(threading.get_ident(), None)
-            if self.threads:
-                return
-            if warnings.showwarning == self._note:
-                warnings.showwarning = self._show
-            if warnings.filters is self._ours:
-                now = _without_ours(self._ours)
-                if now != _without_ours(self._theirs):  # another thread has changed them meanwhile
-                    self._theirs[:] = now
-                warnings.filters = self._theirs
+            self._restore()
+
+    def _restore(self) -> None:
+        if self.threads:
+            return
+        if warnings.showwarning == self._note:
+            warnings.showwarning = self._show
+        if warnings.filters is self._ours:
+            now = _without_ours(self._ours)
+            if now != _without_ours(self._theirs):  # another thread has changed them meanwhile
+                self._theirs[:] = now
+            warnings.filters = self._theirs
+
+    def forget_other_threads(self) -> None:
+        """In a forked child: they are gone, perhaps with the lock."""
+        self._lock = threading.Lock()
+        mine = threading.get_ident()
+        self.threads = {thread: captured for thread, captured in self.threads.items() if thread == mine}
+        self._restore()
 
     def _note(self, message: Any, category: Any, filename: str, lineno: int, *rest: Any) -> None:
         mine = self.threads.get(threading.get_ident())
@@ -101,6 +111,7 @@ def _without_ours(filters: Any) -> list[Any]:
 
 
 _CAPTURE = _Capture()
+os.register_at_fork(after_in_child=_CAPTURE.forget_other_threads)
 
 
 class CapturedWarnings:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import os
 import signal
+import threading
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -37,24 +39,34 @@ def _code_of(handler: Any) -> types.CodeType | None:
     return getattr(found, "__code__", None)
 
 
-class _Holders:
-    """The number of `without_garbage_collection` blocks that are entered, on all threads."""
-
-    count = 0
+_holders: list[int] = []
+"""The threads that are in `without_garbage_collection` blocks, once for each."""
 
 
 @contextlib.contextmanager
 def without_garbage_collection() -> Iterator[None]:
     """Turn the garbage collector off. Finalizers of the user's garbage that run during a translation would see fake
     tensors."""
-    if not _Holders.count and not gc.isenabled():  # the user turned it off
+    if not _holders and not gc.isenabled():  # the user turned it off
         yield
         return
-    _Holders.count += 1
+    _holders.append(threading.get_ident())
     gc.disable()
     try:
         yield
     finally:
-        _Holders.count -= 1
-        if not _Holders.count:
+        _holders.remove(threading.get_ident())
+        if not _holders:
             gc.enable()
+
+
+def _forget_other_threads() -> None:
+    """In a forked child: the threads that would turn the collector on again are gone."""
+    if not _holders:
+        return
+    _holders[:] = [each for each in _holders if each == threading.get_ident()]
+    if not _holders:
+        gc.enable()
+
+
+os.register_at_fork(after_in_child=_forget_other_threads)
