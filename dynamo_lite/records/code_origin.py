@@ -190,6 +190,14 @@ def runs_uncompiled(code: types.CodeType) -> bool:
     return code.co_filename.startswith(_UNCOMPILED) and code.co_filename not in _CALL_WRAPPERS
 
 
+_COMPILED_MODULES = os.path.join(_TORCH, "_dynamo", "eval_frame.py")
+
+
+def _is_compiled_modules(code: types.CodeType) -> bool:
+    """Whether it is a method of what torch.compile returns for a module, which hands everything on to the module."""
+    return code.co_filename == _COMPILED_MODULES and code.co_qualname.startswith("OptimizedModule.")
+
+
 def why_not_inlined(code: types.CodeType, function: Any) -> str | None:
     """Why a call of this function breaks the graph; None if it is inlined."""
     if code.co_flags & _ASYNCHRONOUS:
@@ -200,11 +208,8 @@ def why_not_inlined(code: types.CodeType, function: Any) -> str | None:
     if filename.startswith(_OURS):
         return None if filename.startswith(_INLINED_OF_OURS) else "it belongs to dynamo_lite"
     if filename.startswith(_TORCH):
-        return (
-            None
-            if filename.startswith(_TORCH_INLINED)
-            else "it belongs to torch's internals, which act on more than tensors"
-        )
+        is_inlined = filename.startswith(_TORCH_INLINED) or _is_compiled_modules(code)
+        return None if is_inlined else "it belongs to torch's internals, which act on more than tensors"
     module = _stdlib_module(filename)
     if module is None and filename.startswith("<frozen"):
         module = filename[len("<frozen ") : -1].partition(".")[0]

@@ -26,6 +26,7 @@ from dynamo_lite.variables.torch.tensors.fake_computation import operator_name
 from .torch_functions import call_whole, is_compiling
 
 _DECORATORS = "torch._dynamo.decorators"
+_FRONT_END = "torch._dynamo.eval_frame"
 _UTILITIES = "torch._dynamo.external_utils"
 
 
@@ -46,6 +47,7 @@ _NAMED: dict[tuple[str, str], Model] = {
     (_DECORATORS, "graph_break"): _graph_break,
     (_DECORATORS, "error_on_graph_break"): _ignore_setting,
     (_DECORATORS, "patch_dynamo_config"): _ignore_setting,
+    (_FRONT_END, "_set_in_optimized_module"): _ignore_setting,
     (_UTILITIES, "is_compiling"): _is_compiling,
     (_UTILITIES, "is_dynamo_compiling"): _is_compiling,
 }
@@ -80,13 +82,15 @@ def _module_constructor(value: Any) -> Model | None:
 
 @models_if
 def _marked(value: Any) -> Model | None:
-    """Functions with a mark of torch's."""
+    """Functions with a mark of torch's. What torch.compile returned is traced as what it wraps."""
     if getattr(value, "_torchdynamo_disable", False) is True:
 
         def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
             unsupported(DisabledCall(operator_name(value)))
 
         return model
+    if type(value) is types.FunctionType and vars(value).get("_torchdynamo_wrapper_id") == id(value):
+        return lambda tx, args, kwargs: tx.call(tx.make(vars(value)["_torchdynamo_orig_callable"]), args, kwargs)
     if type(value) is types.FunctionType and value.__code__ is _SCRIPTED_IF_TRACING:
         return lambda tx, args, kwargs: tx.call(tx.make(vars(value)["__original_fn"]), args, kwargs)
     if type(value) is torch.jit.ScriptFunction and hasattr(value, "_torchdynamo_inline"):
