@@ -129,6 +129,9 @@ def current_owner() -> Owner | None:
     """The owner in force on this thread: its own, else the process's."""
 
 def hook_installed() -> bool: ...
+def torch_compiles_here() -> bool:
+    """Whether torch.compile's hook is at work on this thread. Compiled functions leave their frames to it then."""
+
 def begin_process() -> None:
     """Let nobody compile, on this thread or in the process: it is a child that never returns to what its parent had
     begun. (Otherwise a forked child goes on with what the forking thread had begun, and with the process's owner.)"""
@@ -141,18 +144,21 @@ class Wrapped:
     """A callable that calls ``fn`` with ``owner`` set for this thread: what dl.compile and dl.disable (OFF) return.
 
     Vectorcall; binds as a method; has fn's __name__, __qualname__, __doc__, __module__ and __wrapped__; a __dict__
-    and weak references; takes part in garbage collection."""
+    and weak references; takes part in garbage collection. Its __class__ is a function's, if it isn't OFF."""
 
     def __init__(self, fn: Callable[..., Any], owner: Owner) -> None: ...
     __wrapped__: Callable[..., Any]
+    __qualname__: str
     owner: Owner
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 class InstanceCall:
     """A descriptor for a class's ``__call__`` which calls, in C, what the instance keeps in slot or attribute
-    ``name`` of its class (a member descriptor), with the call's own arguments (without self)."""
+    ``name`` of its class (a member descriptor), with the call's own arguments (without self).
 
-    def __init__(self, member: Any) -> None: ...
+    Read from the class, it is ``function``, which does the same in Python."""
+
+    def __init__(self, member: Any, function: Callable[..., Any]) -> None: ...
 
 # -- guards ----------------------------------------------------------------------------------------------------
 

@@ -15,10 +15,10 @@ import torch
 from . import _C
 from .backends.registry import Backend, configured, lookup_backend, name_of
 from .compiler.budget import TranslationBudget
+from .compiler.compiled_function import compiled_function, disabled_function
 from .compiler.compiled_module import CompiledModule, compiled_module
 from .compiler.families import Family, family_of, forget_kept
 from .compiler.frame_compiler import FrameCompiler
-from .compiler.frame_shim import framed
 from .insight.break_reasons import DisabledCall, UserGraphBreak
 from .insight.observer import GraphBreak, Observer
 from .variables.core import registry
@@ -156,22 +156,19 @@ def compile(
         return functools.partial(compile, **settings)
     if not callable(fn):
         raise TypeError(f"dl.compile takes a function or an nn.Module, not {type(fn).__name__} ({fn!r})")
-    owner = _make_owner(**settings)
+    owner, recompile = _make_owner(**settings), functools.partial(compile, **settings)
     if isinstance(fn, torch.nn.Module):
-        return compiled_module(fn, owner, functools.partial(compile, **settings))
+        return compiled_module(fn, owner, recompile)
     if isinstance(fn, type):
         raise TypeError(
             f"dl.compile takes a function or an nn.Module, not the class {fn.__qualname__}: compile its methods"
         )
-    return _C.Wrapped(_target(fn), owner)
+    return compiled_function(fn, owner, recompile)
 
 
-def _target(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The function to compile. Compiling a compiled function replaces its owner."""
-    if isinstance(fn, _C.Wrapped) and fn.owner is not _C.OFF:
-        return fn.__wrapped__
-    target: Callable[..., Any] = framed(fn)
-    return target
+def _own_thread(owner: _C.Owner) -> _C.Owner | None:
+    """Make ``owner`` the thread's, unless torch.compile is at work there already; return the one before."""
+    return _C.set_thread_owner(_C.OFF if _C.torch_compiles_here() else owner)
 
 
 class optimize:
@@ -202,10 +199,10 @@ class optimize:
     def __call__(self, fn: Any, /) -> Any:
         if isinstance(fn, torch.nn.Module):
             return compiled_module(fn, self._owner, self)
-        return _C.Wrapped(_target(fn), self._owner)
+        return compiled_function(fn, self._owner, self)
 
     def __enter__(self) -> optimize:
-        self._previous_owners.append(_C.set_thread_owner(self._owner))
+        self._previous_owners.append(_own_thread(self._owner))
         return self
 
     def __exit__(
@@ -232,14 +229,15 @@ def enable(backend: str | Backend = "inductor", *, threads: Literal["all", "curr
         >>> y
         tensor([1., 1.])
     """
-    setters = {"all": _C.set_process_owner, "current": _C.set_thread_owner}
+    setters = {"all": (_C.set_process_owner, _C.set_process_owner), "current": (_own_thread, _C.set_thread_owner)}
     if threads not in setters:
         raise ValueError(f"threads is 'all' or 'current', not {threads!r}")
-    previous = setters[threads](_make_owner(backend, budget=TranslationBudget()))
+    enter, leave = setters[threads]
+    previous = enter(_make_owner(backend, budget=TranslationBudget()))
     try:
         yield
     finally:
-        setters[threads](previous)
+        leave(previous)
 
 
 @overload
@@ -264,7 +262,7 @@ def disable(fn: Any = None) -> Any:
         return disable
     if not callable(fn):
         raise TypeError(f"dl.disable takes a callable, not {type(fn).__name__}")
-    return _C.Wrapped(fn, _C.OFF)
+    return disabled_function(fn)
 
 
 def run(fn: Callable[P, R]) -> Callable[P, R]:
@@ -419,11 +417,11 @@ def explain(fn: Callable[P, R], *, dynamic: bool | None = None) -> Callable[P, E
     def call(*args: P.args, **kwargs: P.kwargs) -> Explanation[R]:
         observer = Observer()
         owner = _make_owner("eager", dynamic=dynamic, observer=observer)
-        target: Any = fn._dl_original.__call__ if isinstance(fn, CompiledModule) else _target(fn)
+        target: Any = fn._dl_original if isinstance(fn, CompiledModule) else fn
         if isinstance(target, torch.nn.Module):
             target = target.__call__
         try:
-            result: R = _C.Wrapped(target, owner)(*args, **kwargs)
+            result: R = compiled_function(target, owner, explain)(*args, **kwargs)
         finally:
             owner.reset()
         return Explanation(observer.graphs, observer.breaks, observer.guards, result)

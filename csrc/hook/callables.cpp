@@ -41,6 +41,8 @@ DL_HIT PyObject* wrapped_call(PyObject* self, PyObject* const* args, std::size_t
     return nullptr;
   }
   const Wrapped& wrapped = self_wrapped(self);
+  if (torch_compiles_here()) [[unlikely]]
+    return call(wrapped.fn.get(), args, count, names);
   const OwnerScope scope(&HeapType<Owner>::of(wrapped.owner.get()));
   return call(wrapped.fn.get(), args, count, names);
 }
@@ -62,20 +64,23 @@ PyObject* wrapped_get(PyObject* self, PyObject* object, PyObject* type) {
   return bound.get() == fn ? Py_NewRef(self) : make_wrapped(bound.get(), self_wrapped(self).owner.get()).release();
 }
 
-// Attributes that are not its own are the function's: __name__, __doc__, __defaults__ and so on.
-PyObject* wrapped_getattro(PyObject* self, PyObject* name) {
-  PyObject* found = PyObject_GenericGetAttr(self, name);
-  if (found != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
-  PyErr_Clear();
-  return PyObject_GetAttr(self_wrapped(self).fn.get(), name);
-}
-
 // The function's own attribute, unless the object was given another.
 PyObject* forwarded(PyObject* self, void* name) {
   const auto* text = static_cast<const char*>(name);
   PyObject* dict = self_wrapped(self).dict.get();
   PyObject* own = dict == nullptr ? nullptr : PyDict_GetItemString(dict, text);
   return own != nullptr ? Py_NewRef(own) : PyObject_GetAttrString(self_wrapped(self).fn.get(), text);
+}
+
+// Attributes that are not its own are the function's: __defaults__ and so on; and __module__, for which the class
+// can't have a descriptor, as that is where the class has its own.
+PyObject* wrapped_getattro(PyObject* self, PyObject* name) {
+  if (PyUnicode_CompareWithASCIIString(name, "__module__") == 0)
+    return forwarded(self, const_cast<char*>("__module__"));
+  PyObject* found = PyObject_GenericGetAttr(self, name);
+  if (found != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+  PyErr_Clear();
+  return PyObject_GetAttr(self_wrapped(self).fn.get(), name);
 }
 
 int set_forwarded(PyObject* self, PyObject* value, void* name) {
@@ -85,12 +90,18 @@ int set_forwarded(PyObject* self, PyObject* value, void* name) {
   return value == nullptr ? PyDict_DelItemString(dict.get(), text) : PyDict_SetItemString(dict.get(), text, value);
 }
 
+// To isinstance(), and so to other compilers, a compiled callable is a function, as the result of torch.compile is.
+PyObject* wrapped_class(PyObject* self, void*) {
+  const bool is_off = self_wrapped(self).owner.get() == reinterpret_cast<PyObject*>(off_owner());
+  return Py_NewRef(reinterpret_cast<PyObject*>(is_off ? Py_TYPE(self) : &PyFunction_Type));
+}
+
 PyObject* wrapped_repr(PyObject* self) { return PyUnicode_FromFormat("<compiled %R>", self_wrapped(self).fn.get()); }
 
 PyGetSetDef wrapped_getset[] = {
+    {"__class__", wrapped_class, nullptr, nullptr, nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {"__doc__", forwarded, set_forwarded, nullptr, const_cast<char*>("__doc__")},
-    {"__module__", forwarded, set_forwarded, nullptr, const_cast<char*>("__module__")},
     {"__name__", forwarded, set_forwarded, nullptr, const_cast<char*>("__name__")},
     {"__qualname__", forwarded, set_forwarded, nullptr, const_cast<char*>("__qualname__")},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
@@ -102,8 +113,9 @@ struct InstanceCall {
   static constexpr bool kIsHeapObject = true;
   PyObject_HEAD vectorcallfunc vectorcall;
   Ref member;
+  Ref function;  // a function of Python's that does the same: the class's attribute
 
-  auto references() { return std::tie(member); }
+  auto references() { return std::tie(member, function); }
 };
 
 DL_HIT PyObject* instance_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
@@ -117,7 +129,7 @@ DL_HIT PyObject* instance_call(PyObject* self, PyObject* const* args, std::size_
 }
 
 PyObject* instance_call_get(PyObject* self, PyObject* object, PyObject*) {
-  if (object == nullptr || object == Py_None) return Py_NewRef(self);
+  if (object == nullptr || object == Py_None) return Py_NewRef(HeapType<InstanceCall>::of(self).function.get());
   return PyMethod_New(self, object);
 }
 
@@ -245,11 +257,11 @@ Ref new_graph_call(py::handle, Ref fn, Py_ssize_t captured, bool keeps_state, Py
                                    std::move(wrong), captured, outputs, keeps_state);
 }
 
-Ref new_instance_call(py::handle, Ref member) {
+Ref new_instance_call(py::handle, Ref member, Ref function) {
   if (Py_TYPE(member.get())->tp_descr_get == nullptr) {
     raise(PyExc_TypeError, "%s is no member descriptor", Py_TYPE(member.get())->tp_name);
   }
-  return HeapType<InstanceCall>::make(instance_call, std::move(member));
+  return HeapType<InstanceCall>::make(instance_call, std::move(member), std::move(function));
 }
 
 Ref new_wrapped(py::handle, Ref fn, Ref owner) {
@@ -289,12 +301,10 @@ void register_callables(py::module_& module) {
                      {Py_tp_getattro, reinterpret_cast<void*>(wrapped_getattro)},
                      {Py_tp_repr, reinterpret_cast<void*>(wrapped_repr)},
                      {Py_tp_getset, wrapped_getset}})
-      .def_new(new_wrapped, py::arg("fn"), py::arg("owner"))
-      // Copied as a function is, by being the same; pickled by name.
-      .def("__reduce__", [](py::handle self) { return self.attr("__qualname__"); });
+      .def_new(new_wrapped, py::arg("fn"), py::arg("owner"));
   HeapType<InstanceCall>(module, "dynamo_lite._C.InstanceCall", {},
                          {{Py_tp_descr_get, reinterpret_cast<void*>(instance_call_get)}}, Py_TPFLAGS_METHOD_DESCRIPTOR)
-      .def_new(new_instance_call, py::arg("member"));
+      .def_new(new_instance_call, py::arg("member"), py::arg("function"));
   HeapType<GraphCall>(module, "dynamo_lite._C.GraphCall",
                       {{"fn", T_OBJECT, offsetof(GraphCall, fn), READONLY, nullptr},
                        {"captured", T_PYSSIZET, offsetof(GraphCall, captured), READONLY, nullptr},

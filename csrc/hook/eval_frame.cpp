@@ -646,6 +646,17 @@ bool is_unwatched() noexcept {
   return current == evaluate_default_address() || (current == evaluate && hook().previous == nullptr);
 }
 
+bool torch_compiles_here() noexcept {
+  if (is_unwatched()) [[likely]]
+    return false;
+  const Ref name = Ref::steal(PyUnicode_InternFromString("torch._C._dynamo.eval_frame"));
+  const Ref module = name ? Ref::steal(PyImport_GetModule(name.get())) : Ref();
+  const Ref callback =
+      module ? Ref::steal(PyObject_CallMethod(module.get(), "get_eval_frame_callback", nullptr)) : Ref();
+  if (!callback) PyErr_Clear();  // the other hook is none of torch's
+  return callback && callback.get() != Py_None;
+}
+
 DL_HIT OffScope::~OffScope() {
   Owner* mine = thread_.owner;
   thread_.owner = before_;
@@ -665,6 +676,7 @@ void register_eval_frame(py::module_& module) {
   module.def("hook_installed", is_installed);
   module.def("begin_process", begin_process);
   py::module_::import("os").attr("register_at_fork")(py::arg("after_in_child") = py::cpp_function(after_fork));
+  module.def("torch_compiles_here", torch_compiles_here);
 }
 
 }  // namespace dynamo_lite

@@ -89,6 +89,10 @@ bool is_unwatched() noexcept;
 // Sets Python's error for the C++ exception that is being handled: CPython's frames must not be unwound.
 void set_python_error() noexcept;
 
+// Whether torch.compile is at work on this thread. Who compiles outermost compiles all that is called: its hook would
+// trace our translator and the code that it generates. No exception is set before, nor after.
+bool torch_compiles_here() noexcept;
+
 void register_eval_frame(py::module_& module);
 
 }  // namespace dynamo_lite

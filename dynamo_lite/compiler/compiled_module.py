@@ -14,15 +14,19 @@ from dynamo_lite.variables.core.attributes import binds
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
 
+from .compiled_function import compiled_function
+from .frame_shim import framed
+
 
 class CompiledModule:
     """Mixin before the original's class in the MRO.
 
     The instance shares the original's ``__dict__``: parameters, buffers, children, hooks and mode are the same objects
-    under the same names. Its call is a C slot, which calls the original with the owner set for the thread.
+    under the same names. Its call is a C slot, which calls the original with the owner set for the thread. Given it,
+    torch.compile finds the original by the attributes that it puts on what it returns itself.
     """
 
-    __slots__ = ("_dl_call", "_dl_original", "_dl_recompile")
+    __slots__ = ("_dl_call", "_dl_original", "_dl_recompile", "_torchdynamo_orig_callable", "_torchdynamo_wrapper_id")
 
     _dl_call: Any
     _dl_original: torch.nn.Module
@@ -48,7 +52,9 @@ class _CompiledForward:
     def __get__(self, module: Any, cls: type) -> Any:
         if module is None:
             return self._forward
-        return _C.Wrapped(module._dl_original.forward, module._dl_call.owner)
+        if torch.compiler.is_dynamo_compiling():  # so that torch.compile traces the original's as well
+            return module._dl_original.forward
+        return compiled_function(module._dl_original.forward, module._dl_call.owner, module._dl_recompile)
 
 
 @binds(_CompiledForward)
@@ -59,6 +65,12 @@ def _bind_forward(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owne
     return obj.getattr(tx, "_dl_original").realize().getattr(tx, name)
 
 
+def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    if torch.compiler.is_dynamo_compiling():
+        return self._dl_original(*args, **kwargs)
+    return self._dl_call(*args, **kwargs)
+
+
 def _restore(original: torch.nn.Module, recompile: Any) -> Any:
     return recompile(original)
 
@@ -67,14 +79,17 @@ def compiled_module(module: torch.nn.Module, owner: _C.Owner, recompile: Any) ->
     """A module like ``module`` whose call is compiled for ``owner``. ``recompile`` makes one of a copy."""
     original = module._dl_original if isinstance(module, CompiledModule) else module
     cls = type(original)
-    call = _C.InstanceCall(CompiledModule.__dict__["_dl_call"])
+    call = _C.InstanceCall(CompiledModule.__dict__["_dl_call"], _call)
     names: dict[str, Any] = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
     names |= {"__call__": call, "forward": _CompiledForward(cls.forward)}
     made: Any = object.__new__(
         types.new_class(cls.__name__, (CompiledModule, cls), {}, lambda body: body.update(names))
     )
     made.__dict__ = original.__dict__
-    call_original = _C.Wrapped(types.MethodType(cls.__call__, original), owner)
-    for name, value in (("_dl_original", original), ("_dl_recompile", recompile), ("_dl_call", call_original)):
-        object.__setattr__(made, name, value)  # Module's own would make a child of the original
+    call_original = _C.Wrapped(framed(types.MethodType(cls.__call__, original)), owner)
+    for name in ("_dl_original", "_torchdynamo_orig_callable"):
+        object.__setattr__(made, name, original)  # Module's own would make a child of the original
+    for name, value in (("_dl_recompile", recompile), ("_dl_call", call_original)):
+        object.__setattr__(made, name, value)
+    object.__setattr__(made, "_torchdynamo_wrapper_id", id(made))
     return made

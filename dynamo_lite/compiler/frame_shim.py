@@ -28,3 +28,9 @@ def framed(fn: Any) -> Any:
     # Entries, and their limits, belong to a code object: each wrapper has its own.
     call.__code__ = call.__code__.replace(co_name=call.__name__, co_qualname=call.__qualname__)
     return call
+
+
+def unframed(fn: Any) -> Any:
+    """What `framed` was given."""
+    is_shim = isinstance(fn, types.FunctionType) and fn.__code__.co_filename == framed.__code__.co_filename
+    return fn.__wrapped__ if is_shim else fn

@@ -148,7 +148,9 @@ def test_instance_call():
     class Slotted:
         __slots__ = ("held",)
 
-    Slotted.__call__ = _C.InstanceCall(Slotted.__dict__["held"])
+    Slotted.__call__ = _C.InstanceCall(
+        Slotted.__dict__["held"], lambda self, *args, **kwargs: self.held(*args, **kwargs)
+    )
     thing = Slotted()
     thing.held = lambda *args, **kwargs: (args, kwargs)
     assert thing(1, 2, k=3) == ((1, 2), {"k": 3}) and thing() == ((), {})
@@ -159,4 +161,4 @@ def test_instance_call():
     with pytest.raises(TypeError, match="needs an instance"):
         Slotted.__dict__["__call__"]()
     with pytest.raises(TypeError, match="no member descriptor"):
-        _C.InstanceCall(3)
+        _C.InstanceCall(3, plain)

@@ -10,11 +10,12 @@ from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.python.classes.isinstance_checks import is_instance
 
 
 @models(inspect.isfunction)
 def _isfunction(tx: Translator, of: VariableTracker) -> VariableTracker:
-    return ConstantVariable(of.python_type() is types.FunctionType)
+    return ConstantVariable(is_instance(tx, of, tx.make(types.FunctionType)))
 
 
 @models(typing.cast)

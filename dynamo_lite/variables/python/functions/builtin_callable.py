@@ -8,7 +8,7 @@ from typing import Any
 
 from dynamo_lite import _C
 from dynamo_lite.insight.break_reason import BreakReason
-from dynamo_lite.insight.break_reasons import ClockRead, DisabledCall, FileAccess, UnknownCall
+from dynamo_lite.insight.break_reasons import ClockRead, DisabledCall, FileAccess, UnknownCall, UnsupportedAttribute
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, bind_c_descriptor
 from dynamo_lite.variables.core.base import (
@@ -20,7 +20,7 @@ from dynamo_lite.variables.core.base import (
     wraps_if,
     wraps_type,
 )
-from dynamo_lite.variables.core.class_lookup import c_lookup, is_heap_type
+from dynamo_lite.variables.core.class_lookup import MISSING, c_lookup, class_lookup, is_heap_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Translator
@@ -175,6 +175,13 @@ class CompiledFunctionVariable(BuiltinVariable):
     """The result of ``dl.compile``, which is inlined, or of ``dl.disable``, which breaks the graph."""
 
     __slots__ = ()
+
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
+        if name == "__class__":
+            return tx.make(self.value.__class__)
+        if class_lookup(type(self.value), name) is MISSING:  # given to it, or the function's
+            unsupported(UnsupportedAttribute(self.describe(), name))
+        return super().getattr(tx, name)
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         wrapped = tx.make(self.value.__wrapped__)

@@ -1,0 +1,54 @@
+"""What ``dl.compile(function)`` returns: other compilers, `copy` and `pickle` take it for what it wraps."""
+
+from __future__ import annotations
+
+import copyreg
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from dynamo_lite import _C
+
+from .frame_shim import framed, unframed
+
+
+def compiled_function(fn: Callable[..., Any], owner: _C.Owner, recompile: Callable[..., Any]) -> _C.Wrapped:
+    """``fn`` compiled for ``owner``; one that is compiled already gets another owner. ``recompile`` compiles a copy."""
+    target = fn.__wrapped__ if type(fn) is _C.Wrapped and fn.owner is not _C.OFF else framed(fn)
+    made = _C.Wrapped(target, owner)
+    inner = unframed(target)
+    marks = dict(_torchdynamo_inline=inner, _torchdynamo_orig_callable=inner, _torchdynamo_wrapper_id=id(made))
+    made.__dict__ = _Attributes(marks, _dl_recompile=recompile)
+    return made
+
+
+def disabled_function(fn: Callable[..., Any]) -> _C.Wrapped:
+    """``fn`` run in eager."""
+    return _C.Wrapped(fn, _C.OFF)
+
+
+class _Attributes(dict[str, Any]):
+    """The attributes of a compiled function. Those by which torch.compile and `copy` find what it wraps belong to this
+    object alone: who iterates, as `functools.wraps` does to copy them, doesn't meet them."""
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in dict.keys(self) if not name.startswith(("_torchdynamo_", "_dl_")))
+
+    def keys(self) -> Any:
+        return dict.fromkeys(self).keys()
+
+    def items(self) -> Any:
+        return {name: self[name] for name in self}.items()
+
+
+def _reduce(compiled: _C.Wrapped) -> str | tuple[Callable[..., Any], tuple[Callable[..., Any]]]:
+    """As what it wraps: a function is copied by being the same and pickled by name; a bound method or another object
+    is itself copied or pickled, and compiled again."""
+    fn = unframed(compiled.__wrapped__)
+    if isinstance(fn, types.FunctionType):
+        return compiled.__qualname__
+    recompile = disabled_function if compiled.owner is _C.OFF else compiled.__dict__["_dl_recompile"]
+    return recompile, (fn,)
+
+
+copyreg.pickle(_C.Wrapped, _reduce)
