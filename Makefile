@@ -16,7 +16,7 @@ DEMO_NEEDS := "transformers>=5,<6" "rich>=13,<15" "tqdm>=4.60,<5"
 LINT_NEEDS := "ruff>=0.5,<1" "mypy>=1.10,<3" "clang-format>=18,<22"
 DOCS_NEEDS := "mkdocs>=1.6,<2" "mkdocs-material>=9,<10"
 
-.PHONY: demo test test-fast test-sample stress matrix fuzz cpython-tests soak asan debug lint bench training docs clean
+.PHONY: demo test test-fast test-sample stress matrix fuzz cpython-tests suites soak asan debug lint bench training docs clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -55,6 +55,11 @@ fuzz: $(STAMP)
 # CPython's own tests, with the hook on and every frame offered to the translator.
 cpython-tests: $(STAMP)
 	$(BIN)/python tests/support/cpython_tests.py
+
+# The test suites of libraries built on torch, plainly and under the hook: make suites SUITES="einops zuko"
+SUITES ?=
+suites: $(STAMP)
+	$(BIN)/python tests/support/suites.py $(SUITES)
 
 # 200 models one after the other, then eight threads for a minute: memory stays flat, answers right.
 soak: $(STAMP)
