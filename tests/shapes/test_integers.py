@@ -14,7 +14,11 @@ from programs import Recorder, tensor
 
 SHAPES = ((4, 6), (5, 3), (7, 9), (6, 6))
 
+YES, NO = True, False
+
 PROGRAMS = {
+    "compared with bools": lambda x, n, m: (x * (n <= YES) + (YES < m), n == YES, NO != m, n >= (m > 1), n < NO),
+    "beside bools": lambda x, n, m: (x * (n + YES) - (YES - m), n * NO, m // YES, -n % YES, NO // n, (n > 1) + m),
     "min and max": lambda x, n, m: (x * min(n, m), x + max(n, m, 5), x - max([n, m]), x * min((m, 4))),
     "returned": lambda x, n, m: (x + 1, min(n, m), max(n, 5) * 2, (max(m - n, 0), n << 2, ~m)),
     "of a slice": lambda x, n, m: (x[: min(n, 100)] + 1, x[:, : min(m, 200) - 1].sum()),

@@ -207,6 +207,7 @@ class SymNodeVariable(SymbolicNumber):
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
+        other = self._as_integer(other)
         number = other.operand
         if number is None:
             return None
@@ -228,6 +229,11 @@ class SymNodeVariable(SymbolicNumber):
             if not _may_overflow(value):
                 return tx.make(value)
         return self._binary_on_constants(tx, symbol, other, reflected)
+
+    def _as_integer(self, other: VariableTracker) -> VariableTracker:
+        """A constant bool beside a symbolic int or float is the integer that it equals: torch has no such operators."""
+        is_bool = isinstance(other, ConstantVariable) and type(other.value) is bool
+        return ConstantVariable(int(other.value)) if is_bool and self.python_type() is not bool else other
 
     def _shift(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         """A shift as arithmetic; None for counts that aren't small ints."""
@@ -276,6 +282,7 @@ class SymNodeVariable(SymbolicNumber):
         return tx.make(symbolic(self.number))
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        other = self._as_integer(other)
         number = other.operand
         if number is None:
             return None
