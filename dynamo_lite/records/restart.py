@@ -95,6 +95,13 @@ class RecordedWhole:
 
 
 @dataclass(frozen=True)
+class NumbersRead:
+    """The program needs the numbers that ``item()`` returned at these sites: the graph breaks there."""
+
+    sites: frozenset[Site]
+
+
+@dataclass(frozen=True)
 class NumbersSpecialized:
     """The symbolic numbers that the instruction at this step takes are specialized before it."""
 
@@ -122,6 +129,7 @@ Fact = (
     | DataStay
     | FunctionsUntraced
     | RecordedWhole
+    | NumbersRead
     | NumbersSpecialized
     | AllNumbersSpecialized
     | NumbersSymbolicAgain

@@ -28,6 +28,7 @@ from .restart import (
     Failure,
     FunctionsUntraced,
     MadeByCPython,
+    NumbersRead,
     NumbersSpecialized,
     NumbersSymbolicAgain,
     RecordedWhole,
@@ -158,6 +159,11 @@ class RestartFacts:
         """Where runtime assertions failed again and again: the graph breaks there."""
         return self.remembered.failing_assertions
 
+    @property
+    def numbers_read(self) -> set[Site]:
+        """Where the graph breaks at ``item()``, as the program needs the number."""
+        return self.remembered.numbers_read
+
     def after(self, met: Mapping[int, Site]) -> RestartFacts:
         """The facts after an attempt: see `Specializations.after`."""
         return replace(self, numbers=self.numbers.after(met))
@@ -184,6 +190,8 @@ class RestartFacts:
                 return replace(self, untraced_functions=self.untraced_functions | functions)
             case RecordedWhole(function, can_be):
                 self.remembered.whole[function] = can_be
+            case NumbersRead(sites):
+                self.remembered.numbers_read |= sites
             case NumbersSpecialized() | AllNumbersSpecialized() | NumbersSymbolicAgain():
                 return replace(self, numbers=self.numbers.learn(fact))
         return self

@@ -37,6 +37,8 @@ class SpecializationHistory:
     """How instructions failed for which specializing the operands is not enough, but specializing all numbers is."""
     failing_assertions: set[Any] = field(default_factory=set)
     """Places of runtime assertions on tensor data that failed several times in a row."""
+    numbers_read: set[Any] = field(default_factory=set)
+    """Places of ``item()`` whose number the program needs."""
 
 
 @dataclass

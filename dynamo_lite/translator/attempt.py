@@ -76,6 +76,8 @@ class Attempt:
         self.lifetimes = ObservableLifetimes()
         self.restart_facts = RestartFacts.first() if restart_facts is None else restart_facts
         self.answers = Answers(self.restart_facts.withheld)
+        self.unread: set[Site] = set()
+        """Where the program read numbers from tensors that it has only passed on so far."""
         self.runtime_assertions: list[RuntimeAssertion] = []
         """Conditions on tensor data. If one fails at run time, the frame runs again in eager."""
         self.ahead = ahead

@@ -23,7 +23,7 @@ from programs import check, tensor
 KINDS = {
     "graph_break": "dl.graph_break()",
     "print": "print('cut')",
-    "item": "s.item()",
+    "item": "-s.item()",
     "tolist": "s.tolist()",
     "unknown_c": "zlib.crc32(b'cut')",
 }

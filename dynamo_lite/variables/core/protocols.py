@@ -56,6 +56,9 @@ class Translator(Protocol):
     cells: dict[str, CellVariable]
     stack: list[VariableTracker]
     current: Instruction
+    instructions: Sequence[Instruction]
+    pc: int
+    """The index of the next instruction."""
     handled: VariableTracker | None
     """The exception that is being handled."""
     depth: int
@@ -264,6 +267,8 @@ class Attempt(Protocol):
     begins_in_block: bool
     frees_at_once: bool
     restart_facts: RestartFacts
+    unread: set[Site]
+    """Where the program read numbers from tensors that it has only passed on so far."""
     values: KnownValues
     torch_state: TorchState
     before_graph: BeforeGraph

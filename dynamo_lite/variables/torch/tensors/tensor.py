@@ -48,6 +48,7 @@ from dynamo_lite.variables.core.base import (
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
+from dynamo_lite.variables.core.deferred_number import deferred_item
 from dynamo_lite.variables.core.deferred_text import text_of_tensor
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE
 from dynamo_lite.variables.core.overwritten_attributes import record_dropped_item
@@ -215,6 +216,9 @@ class TensorVariable(VariableTracker):
         try:
             return tx.make(getattr(self.fake, name)())
         except (DataDependentOutputException, RuntimeError, ValueError, TypeError):
+            number = deferred_item(tx, self) if name == "item" else None
+            if number is not None:
+                return number
             unsupported(DataDependentValue(f"Tensor.{name}()"))
 
     def _item(self, tx: Translator) -> VariableTracker:

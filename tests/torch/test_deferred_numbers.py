@@ -1,0 +1,237 @@
+"""Numbers that ``item()`` reads from tensors: passed on they are read after the graph; where the program needs one, the
+graph breaks where it was read."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.distributions import Categorical
+
+import dynamo_lite as dl
+from dynamo_lite.compiler.frame_compiler import FrameCompiler
+from programs import check, tensor
+
+
+class Meter:
+    def __init__(self):
+        self.last = 0.0
+        self.values = []
+
+    def update(self, value, n=1):
+        self.last = value
+        self.values.append((value, n))
+        return self
+
+
+METER = Meter()
+
+
+def returned(x):
+    y = x * 2
+    kinds = {"all": (y > -9).all().item(), "count": (y > 0).sum().item(), "half": y.mean().half().item()}
+    return y + 1, y.sum().item(), [y.max().item(), kinds], y[0].view(1, 1).item()
+
+
+def stored(x):
+    METER.update(x.sum().item()).update(x.max().item(), 3)
+    return x * 2
+
+
+def in_texts(x):
+    loss = x.mean().item()
+    return x * 2, f"loss {loss:.3f}", "%.2f|%5d" % (loss, (x > 0).sum().item()), str(loss), "{:>9.2e}".format(loss)
+
+
+def of_an_argument(x):
+    first = x[0].item()
+    return x + 1, None if first is None else first
+
+
+def dropped(x):
+    x.sum().item()
+    return x + 1
+
+
+def in_a_loop(x):
+    losses = []
+    for scale in range(3):
+        x = x * (scale + 1)
+        losses.append(x.sum().item())
+    return x, losses
+
+
+PASSED_ON = [returned, stored, in_texts, of_an_argument, dropped, in_a_loop]
+
+
+@pytest.mark.parametrize("fn", PASSED_ON, ids=lambda fn: fn.__name__)
+def test_numbers_that_are_passed_on(fn):
+    """One graph, whatever the numbers are."""
+    others = [(tensor(3, seed=seed),) for seed in (1, 2)]
+    check(fn, tensor(3), others=others, watch=[(METER, "last"), (METER, "values")], all_graphs=1, fullgraph=True)
+
+
+def computed_with(x):
+    total = x.sum().item()
+    y = x + 1
+    return y * total
+
+
+def branched_on(x):
+    total = x.sum().item()
+    y = x + 1
+    return y * 2 if total > -100.0 else y
+
+
+def compared_by_identity(x):
+    is_positive = (x > 100).any().item()
+    return x + 1, is_positive is False, (x * 2).sum()
+
+
+def a_key(x):
+    count = (x > -100).sum().item()
+    y = x + 1
+    return y * {3: 2}[count]
+
+
+def converted(x):
+    total = x.sum().item()
+    y = x + 1
+    return y, int(total), max(total, -1000.0), bool(total), round(total, 2)
+
+
+def formatted_and_read(x):
+    text = f"{(x > -100).sum().item()}"
+    y = x + 1
+    return y * len(text), text
+
+
+def read_by_an_operator(x):
+    count = (x > -100).sum().item()
+    y = x + 1
+    return torch.full((count,), 2.0) + y
+
+
+def written_after(x):
+    total = x.sum()
+    before = total.item()
+    total.add_(1)
+    return total * 2, before
+
+
+def an_argument_written_after(x):
+    before = x[0].item()
+    x.mul_(2)
+    return x + 1, before
+
+
+NEEDED = [
+    *(computed_with, branched_on, compared_by_identity, a_key, converted, formatted_and_read, read_by_an_operator),
+    *(written_after, an_argument_written_after),
+]
+
+
+@pytest.mark.parametrize("fn", NEEDED, ids=lambda fn: fn.__name__)
+def test_numbers_that_are_needed(fn):
+    """The graph breaks at ``item()``, so that what follows is in a graph."""
+    check(fn, tensor(3), graphs=2, breaks=1)
+    with pytest.raises(dl.exc.Unsupported, match="DL0302"):
+        dl.compile(fn, backend="eager", fullgraph=True)(tensor(3))
+
+
+def test_what_is_needed_is_remembered(monkeypatch):
+    attempts = []
+    monkeypatch.setattr(FrameCompiler, "prepare", lambda compiler, attempt: attempts.append(attempt))
+    compiled = dl.compile(branched_on, backend="eager", dynamic=False)
+    made = []
+    for size in (3, 4, 5):
+        assert torch.equal(compiled(tensor(size)), branched_on(tensor(size)))
+        made.append(len(attempts) - sum(made))
+    assert made[1:] == [made[0] - 1] * 2  # the first finds out that the number is needed
+
+
+def test_a_break_for_another_reason_reads_them():
+    def fn(x):
+        total, count = x.sum().item(), (x > 0).sum().item()
+        y = x + 1
+        dl.graph_break()
+        return y * count, total
+
+    check(fn, tensor(3), graphs=2, breaks=1)
+
+
+def test_several_wait_for_one_break():
+    def fn(x, seen):
+        a, b = x.sum().item(), x.mean().item()
+        y = x * 2
+        print(a, b, end="")
+        seen.append(a + b)
+        return y + 1
+
+    check(fn, tensor(3), [], graphs=2, breaks=1)
+
+
+def test_tensors_of_several_items_raise():
+    def fn(x):
+        y = x + 1
+        try:
+            return y, x.item()
+        except RuntimeError as error:
+            return y, str(error)
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_no_reading_inside_of_transforms():
+    def fn(x):
+        return torch.func.grad(lambda y: y.sum() * y.detach().sum().item())(x)
+
+    check(fn, tensor(3), graphs=None)
+
+
+class Agent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.critic = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 1))
+        self.actor = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3))
+
+    def get_action_and_value(self, x, action):
+        probs = Categorical(logits=self.actor(x))
+        return probs.log_prob(action), probs.entropy(), self.critic(x)
+
+
+def ppo_loss(agent, obs, actions, logprobs, advantages, returns, values, clip=0.2):
+    """The loss of one minibatch of proximal policy optimization, with what training scripts log."""
+    newlogprob, entropy, newvalue = agent.get_action_and_value(obs, actions)
+    logratio = newlogprob - logprobs
+    ratio = logratio.exp()
+    with torch.no_grad():
+        old_approx_kl = (-logratio).mean()
+        approx_kl = ((ratio - 1) - logratio).mean()
+        clipfrac = ((ratio - 1.0).abs() > clip).float().mean().item()
+    advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+    policy_loss = torch.max(-advantages * ratio, -advantages * ratio.clamp(1 - clip, 1 + clip)).mean()
+    newvalue = newvalue.view(-1)
+    clipped = values + torch.clamp(newvalue - values, -clip, clip)
+    value_loss = 0.5 * torch.max((newvalue - returns) ** 2, (clipped - returns) ** 2).mean()
+    loss = policy_loss - 0.01 * entropy.mean() + 0.5 * value_loss + 0 * F.mse_loss(newvalue, returns)
+    log = {"losses/policy": policy_loss.item(), "losses/value": value_loss.item(), "losses/kl": approx_kl.item()}
+    return loss, log, old_approx_kl.item(), clipfrac
+
+
+def minibatch(seed):
+    generator = torch.Generator().manual_seed(seed)
+    five = [torch.randn(8, generator=generator) for _ in range(4)]
+    return torch.randn(8, 4, generator=generator), torch.randint(0, 3, (8,), generator=generator), *five
+
+
+def test_losses_that_are_logged():
+    """One graph; torch.compile breaks at each number."""
+    torch.manual_seed(0)
+    agent = Agent()
+    check(ppo_loss, agent, *minibatch(0), others=[(agent, *minibatch(1))], all_graphs=1, backward=True, exact=False)
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    torch.compile(ppo_loss, backend="eager")(agent, *minibatch(0))
+    assert sum(torch._dynamo.utils.counters["graph_break"].values()) > 0
