@@ -40,7 +40,8 @@ def verdict(view: _C.FrameView, raised_ahead: PendingExceptions, *, is_frozen: b
         return _C.FREEZE if code_origin.runs_uncompiled(view.code) else _C.SKIP
     if hold_again(view):
         return _C.RETRY
-    return _C.PASS if is_frozen or not can_trace_here() else None
+    passes = is_frozen or not can_trace_here() or _runs_over_packed_sequence(view)
+    return _C.PASS if passes else None
 
 
 def verdict_of_entries(view: _C.FrameView, versions: Versions, *, fullgraph: bool) -> _C.Verdict | None:
@@ -56,6 +57,16 @@ def verdict_of_entries(view: _C.FrameView, versions: Versions, *, fullgraph: boo
             raise RecompileLimitExceeded(message)
         return _C.FREEZE
     return None
+
+
+def _runs_over_packed_sequence(view: _C.FrameView) -> bool:
+    """Whether it is ``Module.__call__`` of a recurrent layer with a packed sequence, after the graph broke there."""
+    if not code_origin.is_module_call(view.code.co_filename) or not isinstance(
+        view.locals.get("self"), torch.nn.RNNBase
+    ):
+        return False
+    given = (*view.locals.get("args", ()), *view.locals.get("kwargs", {}).values())
+    return any(isinstance(each, torch.nn.utils.rnn.PackedSequence) for each in given)
 
 
 # -- the thread and the process --------------------------------------------------------------------------------------

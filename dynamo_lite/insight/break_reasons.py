@@ -126,6 +126,18 @@ class RandomValue(BreakReason, code="DL0304", numbers_matter=False):
     number: str
 
 
+class PackedSequences(BreakReason, code="DL0305", numbers_matter=False):
+    happened = "{call} depends on the lengths of the sequences, which are data that is not known while tracing"
+    mend = "run the layer on the padded batch and mask what it gives, or keep the packed part outside"
+    call: str
+
+
+class OperatorReadsData(BreakReason, code="DL0306", numbers_matter=False):
+    happened = "{operator} reads the data of a tensor to find out what to compute, and it is not known while tracing"
+    mend = "call it outside of the compiled function, or use operators whose results' sizes follow from the arguments'"
+    operator: str
+
+
 # -- 04: operators ---------------------------------------------------------------------------------------------------
 
 

@@ -54,6 +54,9 @@ _TORCH_USER_CODE = tuple(
 )
 """Parts of torch that read like user code. Their frames are worth compiling."""
 
+_RECURRENT = tuple(os.path.join(_TORCH, "nn", part, "rnn.py") for part in ("modules", "utils"))
+"""Recurrent layers and packed sequences. Called from eager code, these are given what can't be traced."""
+
 _TORCH_INLINED = (
     *_TORCH_USER_CODE,
     *(
@@ -142,7 +145,8 @@ def why_skipped(code: types.CodeType) -> str | None:
     if filename.startswith(_OURS):
         return None if filename == _FRAME_SHIM else "dynamo_lite's own code"
     if filename.startswith(_TORCH):
-        return None if filename.startswith(_TORCH_USER_CODE) else "torch's internals"
+        is_compiled = filename.startswith(_TORCH_USER_CODE) and filename not in _RECURRENT
+        return None if is_compiled else "torch's internals"
     if filename.startswith(_NUMPY):  # branches on the last bits of a number, which may differ in a graph
         return "numpy's own code"
     if _stdlib_module(filename) is not None and not config.translate_library:

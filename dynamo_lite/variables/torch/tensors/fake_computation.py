@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 
-from dynamo_lite.insight.break_reasons import DataDependentValue, OperatorFailed
+from dynamo_lite.insight.break_reasons import DataDependentValue, OperatorFailed, OperatorReadsData
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.interrupts import reraise_if_from_signal
 from dynamo_lite.variables.core.base import unsupported
@@ -42,6 +42,9 @@ _OPERATOR_ERRORS = (
     OverflowError,
     ZeroDivisionError,
 )
+
+_NO_DATA = "its data is not allocated yet"
+"""In the message of a kernel that reads the data of a fake tensor."""
 
 
 def _call(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -83,6 +86,8 @@ def compute(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) ->
     except _OPERATOR_ERRORS as error:
         reraise_if_from_signal(error)
         first = str(error).strip().partition("\n")[0]
+        if _NO_DATA in first:
+            unsupported(OperatorReadsData(operator_name(target)))
         unsupported(OperatorFailed(operator_name(target), f"{type(error).__name__}: {first}", over_operands=True))
 
 

@@ -1,0 +1,42 @@
+"""Packed sequences (`torch.nn.utils.rnn`): the sizes of what is computed on them depend on their lengths, which are
+data.
+
+What packs and pads them, and recurrent layers that are given one, run in CPython as a whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from dynamo_lite.insight.break_reasons import PackedSequences
+from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
+from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.registry import models_raw
+
+
+def _model_break(function: Any) -> None:
+    reason = PackedSequences(f"torch.nn.utils.rnn.{function.__name__}()")
+    models_raw(function, lambda tx, args, kwargs: unsupported(reason))
+
+
+for _function in (pack_padded_sequence, pad_packed_sequence):
+    _model_break(_function)
+
+
+def _model_layer(layer: type[nn.RNNBase]) -> None:
+    forward: Any = layer.forward
+    reason = PackedSequences(f"torch.nn.{layer.__name__} of a packed sequence")
+
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if any(each.realize().python_type() is PackedSequence for each in (*args, *kwargs.values())):
+            unsupported(reason)
+        return tx.inline(tx.make(forward), args, kwargs)
+
+    models_raw(forward, model)
+
+
+for _layer in (nn.RNN, nn.LSTM, nn.GRU):
+    _model_layer(_layer)

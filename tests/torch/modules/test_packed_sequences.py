@@ -1,0 +1,105 @@
+"""Recurrent layers over packed sequences: packing, the layer and padding run in CPython, the rest is in graphs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+import dynamo_lite as dl
+from equality import Pairing
+from programs import Recorder, check, tensor
+
+
+class Classifier(nn.Module):
+    """Of texts: the layer's outputs are pooled by attention, masked where there is padding."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.embedding = nn.Embedding(50, 8, padding_idx=0)
+        self.layer = layer(8, 6, num_layers=2, bidirectional=True, batch_first=True)
+        self.attention = nn.Linear(12, 1)
+        self.head = nn.Linear(12, 3)
+
+    def forward(self, text, lengths):
+        embedded = self.embedding(text)
+        packed = pack_padded_sequence(embedded, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        output, hidden = self.layer(packed)
+        if isinstance(hidden, tuple):
+            hidden = hidden[0]
+        output, lengths = pad_packed_sequence(output, batch_first=True)
+        is_text = torch.arange(output.size(1))[None, :] < lengths[:, None]
+        weights = self.attention(output).squeeze(-1).masked_fill(~is_text, float("-inf")).softmax(1)
+        pooled = (weights.unsqueeze(-1) * output).sum(1)
+        return self.head(pooled + torch.cat((hidden[-2], hidden[-1]), dim=1))
+
+
+BATCHES = [(9, [9, 3, 5, 7]), (9, [2, 9, 4, 4]), (7, [7, 1, 2, 3, 4]), (11, [11, 10, 2]), (8, [8, 1, 1, 2, 3, 4])]
+
+
+def batches():
+    torch.manual_seed(0)
+    return [(torch.randint(1, 50, (len(each), longest)), torch.tensor(each)) for longest, each in BATCHES]
+
+
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
+def test_batches_of_many_lengths(layer):
+    """As many graphs as sizes need: other lengths in sequences of the same sizes are no other graphs."""
+    torch.manual_seed(0)
+    model = Classifier(layer)
+    recorder = Recorder()
+    compiled = dl.compile(model, backend=recorder)
+    before = dl.counters.graph_breaks
+    dl.counters.break_reasons.clear()
+    made = []
+    for args in batches():
+        Pairing(exact=False).compare(model(*args), compiled(*args), "result")
+        made.append(len(recorder.graphs) - sum(made))
+    assert made == [2, 0, 2, 0, 0]
+    assert dl.counters.graph_breaks - before <= 5  # three in the first call, and again where sizes have changed
+    assert all("depends on the lengths of the sequences" in str(reason) for reason in dl.counters.break_reasons)
+
+
+def test_no_more_breaks_than_torch_compile_has_calls_that_it_leaves_out():
+    """torch.compile leaves packing out, and the frame with it: it has no graph behind."""
+    torch.manual_seed(0)
+    model, (args, *_) = Classifier(nn.LSTM), batches()
+    theirs, ours = Recorder(), Recorder()
+    torch._dynamo.reset()
+    torch.compile(model, backend=theirs)(*args)
+    dl.compile(model, backend=ours)(*args)
+    assert ours.operators > theirs.operators
+
+
+def test_training():
+    torch.manual_seed(0)
+    check(Classifier(nn.LSTM), *batches()[0], graphs=2, breaks=3, backward=True, exact=False)
+
+
+def test_a_layer_with_and_without_packing():
+    layer = nn.LSTM(3, 4, batch_first=True)
+
+    def fn(x, lengths):
+        packed = pack_padded_sequence(x, lengths, batch_first=True)
+        return layer(packed)[1][0] * 2, layer(x)[0] + 1
+
+    recorder = check(fn, tensor(2, 5, 3), [5, 3], graphs=1, breaks=2)
+    assert "lstm" in recorder.targets(0)
+    check(layer, tensor(2, 5, 3), fullgraph=True)
+
+
+@pytest.mark.parametrize("function", [torch._VF._pad_packed_sequence, torch._VF._pack_padded_sequence])
+def test_operators_that_read_lengths_say_so(function):
+    def fn(x, lengths):
+        y = x + 1
+        if function is torch._VF._pack_padded_sequence:
+            return function(y, lengths, True)
+        return function(y.view(-1, 3), lengths, True, 0.0, 5)
+
+    lengths = torch.tensor([2] * 5 if function is torch._VF._pad_packed_sequence else [5, 5])
+    for dynamic in (False, True):
+        with pytest.raises(dl.exc.Unsupported) as raised:
+            dl.compile(fn, backend="eager", fullgraph=True, dynamic=dynamic)(tensor(2, 5, 3), lengths)
+        assert "not allocated" not in str(raised.value) and "symbolic" not in str(raised.value)
+    check(fn, tensor(2, 5, 3), lengths, graphs=1, breaks=1)
