@@ -11,6 +11,7 @@ import torch
 import dynamo_lite as dl
 from equality import Pairing
 from programs import Recorder, tensor
+from sweeps import sweep
 
 SHAPES = ((4, 6), (5, 3), (7, 9), (6, 6))
 
@@ -171,3 +172,39 @@ def test_integers_out_of_the_range_of_checks():
             compiled = dl.compile(program, backend="eager", dynamic=True)
             for n in values:
                 Pairing().compare(program(tensor(2), n), compiled(tensor(2), n), f"for {n}")
+
+
+def write_rows(x, rows):
+    y = x * 2
+    y[rows] = 1.0
+    y[0, rows] += x[0, 0]
+    return y
+
+
+LISTS = {
+    "an index": lambda x, rows: (x[rows] * 2, x[:, rows], x[[rows[0], 1]]),
+    "an index of a write": write_rows,
+    "a new tensor": lambda x, rows: (
+        x.new_tensor(rows),
+        x.new_tensor(rows, dtype=torch.int64),
+        x + x.new_tensor(rows[0]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_of_numbers(name):
+    """A list that the program chose from data (beams that are left, boxes that match) is no other graph."""
+    calls = [(tensor(8, 8), rows) for rows in ([2, 3], [3, 5], [7, 2], [4, -1], [6, 6])]
+    sweep(LISTS[name], calls, graphs=2)
+
+
+def test_a_list_with_an_index_out_of_range():
+    def fn(x, rows):
+        y = x * 2
+        try:
+            return y[rows]
+        except IndexError as error:
+            return y, str(error)
+
+    sweep(fn, [(tensor(8), rows) for rows in ([2, 3], [3, 4], [5, 9], [-9, 2])], graphs=2)

@@ -451,6 +451,14 @@ class ListVariable(MutableSequence):
     __slots__ = ()
     kind = list
 
+    def as_index(self, tx: Translator) -> VariableTracker:
+        """A list of integers selects the same items as a tensor of them."""
+        items = [item.realize() for item in self.items]
+        if not any(item.is_symbolic for item in items) or tx.attempt.torch_state.calls_torch_function:
+            return self
+        is_tensor = all(item.python_type() is int for item in items)
+        return tx.call(tx.make(torch.tensor), [self], {}) if is_tensor else self
+
     def _not_found(self, tx: Translator, item: VariableTracker) -> NoReturn:
         tx.raise_with(ValueError, [concatenated(tx, [*reprs(tx, [item]), " is not in list"])])
 

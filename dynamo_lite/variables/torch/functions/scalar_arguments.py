@@ -300,6 +300,18 @@ for _each in (torch.tensor, torch.as_tensor):
     models_raw(_each, functools.partial(_tensor, _each))
 
 
+@rewrites("new_tensor")
+def _new_tensor(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    """``new_tensor`` of symbolic numbers: `torch.tensor`, whose defaults are those of the tensor."""
+    tensor = args[0].realize()
+    numbers = [args[1], *(args[1].structure_items() or ())] if len(args) == 2 else []
+    has_symbols = any(each.realize().is_symbolic for each in numbers)
+    if not has_symbols or not isinstance(tensor, TensorVariable) or not set(kwargs) <= {"dtype", "device"}:
+        return None
+    given = {"dtype": ConstantVariable(tensor.fake.dtype), "device": ConstantVariable(tensor.fake.device), **kwargs}
+    return _tensor(torch.tensor, tx, [args[1]], given)
+
+
 def _numbers_in(data: VariableTracker, device: torch.device) -> list[VariableTracker] | None:
     """The numbers in nested lists, or a number by itself; None if there is anything else, or no number."""
     if isinstance(data, (ListVariable, TupleVariable)):

@@ -216,9 +216,9 @@ class TensorVariable(VariableTracker):
         try:
             return tx.make(getattr(self.fake, name)())
         except (DataDependentOutputException, RuntimeError, ValueError, TypeError):
-            number = deferred_item(tx, self) if name == "item" else None
-            if number is not None:
-                return number
+            deferred = deferred_item(tx, self) if name == "item" else None
+            if deferred is not None:
+                return deferred
             unsupported(DataDependentValue(f"Tensor.{name}()"))
 
     def _item(self, tx: Translator) -> VariableTracker:
