@@ -40,12 +40,13 @@ def verdict(view: _C.FrameView, raised_ahead: PendingExceptions, *, is_frozen: b
         return _C.FREEZE if code_origin.runs_uncompiled(view.code) else _C.SKIP
     if hold_again(view):
         return _C.RETRY
-    passes = is_frozen or not can_trace_here() or _runs_over_packed_sequence(view)
-    return _C.PASS if passes else None
+    return _C.PASS if is_frozen or not can_trace_here() else None
 
 
 def verdict_of_entries(view: _C.FrameView, versions: Versions, *, fullgraph: bool) -> _C.Verdict | None:
     """What becomes of a frame by the entries that there are now; None: it is translated."""
+    if not fullgraph and _runs_over_packed_sequence(view):
+        return _C.PASS
     if view.entries > len(view.misses()):  # one came while another thread was waited for
         return _C.RETRY
     if view.adopt():
@@ -60,10 +61,10 @@ def verdict_of_entries(view: _C.FrameView, versions: Versions, *, fullgraph: boo
 
 
 def _runs_over_packed_sequence(view: _C.FrameView) -> bool:
-    """Whether it is ``Module.__call__`` of a recurrent layer with a packed sequence, after the graph broke there."""
-    if not code_origin.is_module_call(view.code.co_filename) or not isinstance(
-        view.locals.get("self"), torch.nn.RNNBase
-    ):
+    """Whether it is ``Module.__call__`` of a recurrent layer with a packed sequence: there is nothing in it for a
+    graph, but in the same code called for other modules."""
+    is_module_call = code_origin.is_module_call(view.code.co_filename)
+    if not is_module_call or not isinstance(view.locals.get("self"), torch.nn.RNNBase):
         return False
     given = (*view.locals.get("args", ()), *view.locals.get("kwargs", {}).values())
     return any(isinstance(each, torch.nn.utils.rnn.PackedSequence) for each in given)

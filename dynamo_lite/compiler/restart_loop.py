@@ -6,7 +6,7 @@ from dynamo_lite import _C
 from dynamo_lite.exc import InternalError, SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import BackwardCall, UncaughtException
 from dynamo_lite.insight.observer import GraphBreak
-from dynamo_lite.records.restart import BreakAt, Fact, NumbersRead, Restart
+from dynamo_lite.records.restart import BreakAt, Fact, Restart
 from dynamo_lite.records.restart_facts import RestartFacts, is_over_operands
 from dynamo_lite.translator.core import RootTranslator
 from dynamo_lite.variables.core.base import ObservedException
@@ -69,10 +69,10 @@ def _fact_about(error: Unsupported, root: RootTranslator, facts: RestartFacts) -
     """What the next attempt does about what can't be in a graph: it knows the numbers there, or breaks the graph."""
     attempt = root.attempt
     root.add_frame_to_stack(error)
-    if error.reason.numbers_matter and attempt.unread:
-        return NumbersRead(frozenset(attempt.unread))
     numbers = facts.numbers.after(attempt.specialized_at)
-    fact = numbers.fact_about(error, attempt.steps, attempt.graph.symbols, attempt.specialized_sizes)
+    symbols = attempt.graph.symbols
+    has_symbols = symbols.has_symbols or symbols.has_floats
+    fact = numbers.fact_about(error, attempt.steps, has_symbols, bool(attempt.unread), attempt.specialized_sizes)
     if fact is not None:
         return fact
     graph_break = GraphBreak(error.reason, error.user_stack)

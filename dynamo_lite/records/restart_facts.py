@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from traceback import FrameSummary
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from dynamo_lite.exc import SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import FreedTogether, OperatorFailed, SharedMemory
@@ -33,9 +33,6 @@ from .restart import (
     NumbersSymbolicAgain,
     RecordedWhole,
 )
-
-if TYPE_CHECKING:
-    from dynamo_lite.shapes.symbols import Symbols
 
 _MOST = 12
 """Steps of one translation before which numbers are specialized; dicts and caches of one that may be filled."""
@@ -72,21 +69,23 @@ class Specializations:
         known = {**self.steps, **met}
         return replace(self, steps={step: known[step] for step in kept})
 
-    def fact_about(self, error: Unsupported, step: int, symbols: Symbols, took_sizes: bool) -> NumbersFact | None:
+    def fact_about(
+        self, error: Unsupported, step: int, has_symbols: bool, has_unread: bool, took_sizes: bool
+    ) -> NumbersFact | None:
         """What may mend a failure at this step: to specialize the numbers that the instruction takes; if it takes
-        tensors, all numbers. None: the graph breaks. ``took_sizes``: whether sizes of tensors were specialized for it.
-        """
+        tensors, all numbers. None: the graph breaks. ``has_unread``: whether there are deferred numbers, which are read
+        if the instruction takes them. ``took_sizes``: whether sizes of tensors were specialized for it."""
         failure = Failure(type(error.reason), lines_of(error.user_stack))
         if self.tried is not None and self.all:
             return NumbersSymbolicAgain() if failure == self.tried.failure else None
-        if not error.reason.numbers_matter or not (symbols.has_symbols or symbols.has_floats):
+        if not error.reason.numbers_matter or not (has_symbols or has_unread):
             return None
         if step in self.given_up or len(self.steps) >= _MOST:
             return None
         if step not in self.steps and failure not in self.hopeless:
             return NumbersSpecialized(step)
         takes_tensors = took_sizes or is_over_operands(error)
-        if self.tried is None and (takes_tensors or failure in self.hopeless):
+        if has_symbols and self.tried is None and (takes_tensors or failure in self.hopeless):
             return AllNumbersSpecialized(step, failure)
         return None
 

@@ -3,6 +3,9 @@ graph breaks where it was read."""
 
 from __future__ import annotations
 
+import json
+import sys
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -159,6 +162,26 @@ def test_a_break_for_another_reason_reads_them():
         return y * count, total
 
     check(fn, tensor(3), graphs=2, breaks=1)
+
+
+def test_breaks_that_have_nothing_to_do_with_them():
+    def fn(x, log):
+        log.append(x.sum().item())
+        y = x * 2
+        return sys.getsizeof(y) + y.numpy().astype("U3").size, y + 1
+
+    with pytest.raises(dl.exc.Unsupported) as raised:
+        dl.compile(fn, backend="eager", fullgraph=True)(tensor(3), [])
+    assert "item" not in str(raised.value.reason)
+    check(fn, tensor(3), [], graphs=(1, 3))
+
+
+def test_instructions_that_need_them_to_be_known():
+    def fn(x):
+        text = json.dumps({"loss": x.sum().item(), "rows": [x.max().item()]})
+        return x + 1, text
+
+    check(fn, tensor(3), graphs=(1, 3))
 
 
 def test_several_wait_for_one_break():

@@ -89,6 +89,15 @@ def test_a_layer_with_and_without_packing():
     check(layer, tensor(2, 5, 3), fullgraph=True)
 
 
+def test_the_layer_alone():
+    """It has nothing for a graph, and says so where a graph is asked for."""
+    layer = nn.GRU(3, 4, batch_first=True)
+    packed = pack_padded_sequence(tensor(2, 5, 3), [5, 3], batch_first=True)
+    Pairing().compare(layer(packed), dl.compile(layer, backend="eager")(packed), "result")
+    with pytest.raises(dl.exc.Unsupported, match="DL0305"):
+        dl.compile(layer, backend="eager", fullgraph=True)(packed)
+
+
 @pytest.mark.parametrize("function", [torch._VF._pad_packed_sequence, torch._VF._pack_padded_sequence])
 def test_operators_that_read_lengths_say_so(function):
     def fn(x, lengths):

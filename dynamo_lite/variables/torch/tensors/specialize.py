@@ -9,6 +9,7 @@ import torch
 from dynamo_lite.runtime.inner_tensors import is_wrapper, leaves
 from dynamo_lite.shapes.symbols import Symbols
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
+from dynamo_lite.variables.core.deferred_number import DeferredNumberVariable
 from dynamo_lite.variables.core.deferred_text import DeferredTextVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
 
@@ -30,7 +31,9 @@ def specialize(symbols: Symbols, variables: Iterable[VariableTracker], seen: set
         if id(real) in seen:
             continue
         seen.add(id(real))
-        if isinstance(real, SymbolicNumber):
+        if isinstance(real, DeferredNumberVariable):
+            real.as_constant()
+        elif isinstance(real, SymbolicNumber):
             if not real.is_data_dependent:
                 real.as_constant()
             if isinstance(variable, LazyVariable):
