@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
+import dynamo_lite as dl
 from programs import check, tensor
 from table import Table
 
@@ -380,3 +381,35 @@ def test_gradients_of_several_types_clipped():
 @pytest.mark.parametrize("case", programs.parameters())
 def test_programs(case):
     case.run()
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * 2 + 0 * x
+
+
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+def test_apply_through_an_instance():
+    instance = Doubled()
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.doubled = instance
+
+        def forward(self, x):
+            return self.doubled.apply(x) + 1
+
+    check(lambda x: instance.apply(x) + 1, tensor(3, grad=True), graphs=1, breaks=0, backward=True)
+    check(lambda x: Doubled().apply(x) + 1, tensor(3, grad=True), graphs=1, breaks=1, backward=True)
+    compiled, x = dl.compile(Net(), backend="eager"), tensor(3)
+    assert torch.equal(compiled(x), x * 2 + 1)
+    instance.apply = lambda x: x * 3
+    assert torch.equal(compiled(x), x * 3 + 1)
