@@ -217,6 +217,7 @@ DL_CHECK(has_type) {  // `Check::holds` compares it
 }
 DL_CHECK(is_object) { return value == parts.object; }
 DL_CHECK(equals) { return same_constant(parts.object, value); }
+DL_CHECK(has_bits) { return same_memory(parts.object, value); }
 DL_CHECK(has_payload) { return same_payload(parts.object, value); }
 DL_CHECK(class_derives) { return PyType_Check(value) && derives(parts, value); }
 DL_CHECK(class_derives_not) { return PyType_Check(value) && !derives(parts, value); }
@@ -324,6 +325,8 @@ constexpr CheckKind kKinds[] = {
     {.name = "equals", .argument = &kConstant, .holds = equals, .lasts = forever, .replayed = Replayed::ByKeepingIt,
      .text = "== {arg!r}", .wanted = "{arg!r}", .given = "{arg!r}"},
     {.name = "payload", .argument = &kConstant, .holds = has_payload, .lasts = forever, .text = "has the value {arg!r}",
+     .wanted = "{arg!r}", .given = "{arg!r}"},
+    {.name = "bits", .argument = &kObject, .holds = has_bits, .lasts = forever, .text = "== {arg!r}",
      .wanted = "{arg!r}", .given = "{arg!r}"},
     {.name = "length", .argument = &kNumber, .holds = has_length, .lasts = with_length, .text = "has length {arg}",
      .wanted = "of length {arg}", .given = "of length {length}"},

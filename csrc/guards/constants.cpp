@@ -149,6 +149,36 @@ bool same_payload(PyObject* expected, PyObject* found) noexcept {
   return type == &PyBytes_Type && same_bytes(expected, found);
 }
 
+namespace {
+
+// The memory of an object that exports it; empty where it doesn't.
+class Memory {
+ public:
+  explicit Memory(PyObject* object) noexcept : held_(PyObject_GetBuffer(object, &view_, PyBUF_SIMPLE) == 0) {
+    if (!held_) PyErr_Clear();
+  }
+  ~Memory() {
+    if (held_) PyBuffer_Release(&view_);
+  }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  bool operator==(const Memory& other) const noexcept {
+    return held_ && other.held_ && view_.len == other.view_.len &&
+           std::memcmp(view_.buf, other.view_.buf, view_.len) == 0;
+  }
+
+ private:
+  Py_buffer view_;
+  bool held_;
+};
+
+}  // namespace
+
+bool same_memory(PyObject* expected, PyObject* found) noexcept {
+  return Py_TYPE(expected) == Py_TYPE(found) && Memory(expected) == Memory(found);
+}
+
 std::string in_words(PyObject* object) {
   if (!object) return "nothing";
   PyTypeObject* type = Py_TYPE(object);

@@ -21,6 +21,9 @@ bool same_constant(PyObject* expected, PyObject* found) noexcept;
 // value.
 bool same_payload(PyObject* expected, PyObject* found) noexcept;
 
+// Whether `found` is of the exact type of `expected`, a number of numpy's, and has its bits.
+bool same_memory(PyObject* expected, PyObject* found) noexcept;
+
 // The object in words for a report, at most a line; runs none of the program's Python.
 std::string in_words(PyObject* object);
 

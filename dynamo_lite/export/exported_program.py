@@ -141,6 +141,7 @@ _HOLDS: dict[str, Callable[[Any, Any], bool]] = {
     "equals": _is_same_constant,
     "default": _is_same_constant,
     "payload": lambda v, w: type(w)(v) == w,
+    "bits": lambda v, w: type(v) is type(w) and v.tobytes() == w.tobytes(),
     "length": lambda v, w: len(v) == w,
     "dict_keys": _has_keys,
     "dict_has": lambda v, w: dict.__contains__(v, w),

@@ -142,6 +142,11 @@ class TranslationShapes:
         """Whether a float is symbolic. NaN, which equals nothing, is specialized by identity."""
         return self.floats and self._may_change(source, value) and value == value
 
+    def has_changed(self, source: Source, value: Any) -> bool:
+        """Whether a number of another library's has differed between calls."""
+        may_change = self._dynamic is not False and not self.specializes_all
+        return -1 in self._changed_dims(source, value) and may_change
+
     def _may_change(self, source: Source, value: float) -> bool:
         if self._dynamic is False or self.specializes_all or source.kind == "const":
             return False

@@ -38,4 +38,4 @@ from .torch.subclasses import created_wrappers, wrapper_subclass
 from .torch.tensors import defaults, hook_handles, symbolic_indices, tensor
 
 if find_spec("numpy") is not None:
-    from .numpy import arrays, conversions
+    from .numpy import arrays, conversions, existing_scalars

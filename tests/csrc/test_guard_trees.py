@@ -11,6 +11,7 @@ import weakref
 from collections import OrderedDict, defaultdict, deque
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -552,6 +553,16 @@ def test_payload() -> None:
     check_holds(raw(b"x"), "payload", b"x")
     check_fails(5.0, "payload", 5)
     check_fails([], "payload", 5)
+
+
+def test_bits() -> None:
+    check_holds(np.float32(0.5), "bits", np.float32(0.5))
+    check_holds(np.float64("nan"), "bits", np.float64("nan"))
+    check_holds(np.int64(3), "bits", np.int64(3))
+    check_fails(np.float64(-0.0), "bits", np.float64(0.0))
+    check_fails(np.float64(0.5), "bits", np.float32(0.5))
+    check_fails(np.int64(4), "bits", np.int64(3))
+    check_fails(0.5, "bits", np.float64(0.5))
 
 
 def test_set_items() -> None:

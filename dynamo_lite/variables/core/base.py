@@ -112,6 +112,8 @@ class VariableTracker:
     is_symbolic = False
     """Whether it is a number that may differ from call to call."""
     is_tensor = False
+    is_taken_as_number = False
+    """Whether a tensor's operators take it for a number, though its type isn't one of Python's."""
     is_wrapper = False
     """Whether it is a tensor of a wrapper subclass, whose Python code holds inner tensors."""
     implements_equality = False

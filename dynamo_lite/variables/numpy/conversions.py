@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy
@@ -15,10 +16,12 @@ from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableT
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load, Translator
 from dynamo_lite.variables.core.registry import find_model, models, models_raw
+from dynamo_lite.variables.core.structures import structure_leaves
 from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable, record
 
 from .arrays import NdarrayVariable
 from .node_targets import numpy_dtype
+from .scalars import SCALARS, NumpyScalarVariable
 
 
 @wraps_type(numpy.ndarray)
@@ -108,7 +111,7 @@ def _model_conversion(function: Any, copies: bool) -> None:
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         array = args[0].realize() if len(args) == 1 else None
         if not isinstance(array, NdarrayVariable) or not set(kwargs) <= {"dtype", "device"}:
-            return otherwise(tx, args, kwargs)
+            return otherwise(tx, args, _with_dtype(args, kwargs))
         if torch._C._len_torch_function_stack():
             return otherwise(tx, args, kwargs)
         named = {name: value for name, value in kwargs.items() if not tx.is_none(value)}
@@ -118,6 +121,33 @@ def _model_conversion(function: Any, copies: bool) -> None:
         return tensor_of(tx, array) if tensor is array.memory else tensor
 
     models_raw(function, model)
+
+
+def _with_dtype(args: Args, kwargs: Kwargs) -> Kwargs:
+    """The arguments, with the dtype that follows from numpy's scalars in the data: a graph has them as numbers."""
+    data = args[0] if args else kwargs.get("data", kwargs.get("obj"))
+    leaves = [] if data is None else [each.realize() for each in structure_leaves(data)]
+    if kwargs.keys() & {"dtype"} or not any(isinstance(each, NumpyScalarVariable) for each in leaves):
+        return kwargs
+    return {**kwargs, "dtype": ConstantVariable(functools.reduce(torch.promote_types, map(_dtype_of, leaves)))}
+
+
+def _dtype_of(leaf: VariableTracker) -> torch.dtype:
+    """The dtype of a tensor that is created from one value."""
+    if isinstance(leaf, TensorVariable):
+        return leaf.fake.dtype
+    kind = leaf.python_type()
+    if kind is float or kind is complex:
+        default = torch.get_default_dtype()
+        return default if kind is float else default.to_complex()
+    found = _DTYPES.get(kind)
+    if found is None:
+        unsupported(UnsupportedOperation("a tensor", f"{leaf.describe()} beside numpy's scalars"))
+    return found
+
+
+_DTYPES: dict[type, torch.dtype] = {numpy.ulonglong: torch.uint64, numpy.longlong: torch.int64}
+_DTYPES |= {kind: torch.from_numpy(numpy.empty(0, kind)).dtype for kind in (*SCALARS, int, bool) if kind not in _DTYPES}
 
 
 _model_conversion(torch.tensor, True)

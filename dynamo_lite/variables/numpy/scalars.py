@@ -9,8 +9,6 @@ import numpy
 import torch
 
 from dynamo_lite.insight.break_reasons import OperatorWarns, UnsupportedOperation, UnsupportedValue
-from dynamo_lite.records.graph import tensor_of_scalar
-from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import (
     Args,
@@ -19,12 +17,10 @@ from dynamo_lite.variables.core.base import (
     VariableTracker,
     unsupported,
     wraps_if,
-    wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
-from dynamo_lite.variables.core.protocols import Attempt, Translator
-from dynamo_lite.variables.python.objects.user_object import OpaqueVariable
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 SCALARS: tuple[Any, ...] = tuple({numpy.dtype(code).type for code in "?bBhHiIlLqQefdFD"})
@@ -35,10 +31,14 @@ class NumpyScalarVariable(InvariantVariable):
 
     __slots__ = ()
     is_loaded_as_constant = True
+    is_taken_as_number = True
 
     def as_fx(self) -> tuple[Any, Any]:
-        if isinstance(self.value, numpy.bool_):
-            unsupported(UnsupportedValue(self.describe(), "torch takes a numpy.bool_ for another value than a bool"))
+        if isinstance(self.value, (numpy.bool_, numpy.complex64)):
+            kind = type(self.value).__name__
+            unsupported(
+                UnsupportedValue(self.describe(), f"torch takes a numpy.{kind} for another value than Python's")
+            )
         return self.value.item(), self.value.item()
 
     def describe(self) -> str:
@@ -71,6 +71,9 @@ class NumpyScalarVariable(InvariantVariable):
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         return self._with(tx, COMPARE[symbol], other, False)
 
+    def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
+        return call_for_constant(tx, function, [self.value], {})
+
 
 def call_for_constant(tx: Translator, function: Any, args: list[Any], named: dict[str, Any]) -> VariableTracker:
     """Call numpy on constants, for a result that is not an array."""
@@ -92,33 +95,6 @@ def call_numpy(tx: Translator, function: Any, args: list[Any], named: dict[str, 
 
 def has_array(value: Any) -> bool:
     return isinstance(value, numpy.ndarray) or isinstance(value, (list, tuple)) and any(map(has_array, value))
-
-
-class ScalarArgument(OpaqueVariable):
-    """A numpy scalar that is an argument of the frame. Beside a tensor it is an input of the graph."""
-
-    __slots__ = ("number",)
-
-    def as_tensor_operand(
-        self, tx: Translator, tensor: VariableTracker, symbol: str, reflected: bool = False
-    ) -> VariableTracker:
-        assert isinstance(tensor, TensorVariable) and self.source is not None
-        dtype = tensor.fake.dtype
-        if tx.graph.bodies or not is_cast(self.value.dtype, dtype, symbol, reflected):
-            return self
-        if not hasattr(self, "number"):
-            given = tx.graph.input(self.source, tensor_of_scalar(self.value), tensor_of_scalar)
-            self.number = TensorVariable(given.node, given.fake, torch.Tensor)
-        return record(tx, "call_method", "to", [self.number, ConstantVariable(dtype)], {})
-
-
-@wraps_type(*SCALARS)
-def _wrap_scalar(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
-    """A constant guarded by identity, except an argument of the frame, which is another object in each call."""
-    if source.kind == "local":
-        source.check("type", type(value))
-        return ScalarArgument(value, source, "a numpy scalar")
-    return NumpyScalarVariable.by_identity(attempt, value, source)
 
 
 class DtypeVariable(ConstantVariable):

@@ -386,7 +386,8 @@ def _operand(tx: Translator, other: VariableTracker) -> bool:
         return isinstance(other.value, (int, float, complex))
     if tx.attempt.torch_state.calls_torch_function and other.overloaded_arguments():
         return True
-    return isinstance(other, TensorVariable) or issubclass(other.python_type(), (int, float, complex))
+    is_number = other.is_taken_as_number or issubclass(other.python_type(), (int, float, complex))
+    return is_number or isinstance(other, TensorVariable)
 
 
 class TensorMethod(VariableTracker):

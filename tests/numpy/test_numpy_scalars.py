@@ -1,0 +1,149 @@
+"""numpy's scalars: as numbers in tensors, in arithmetic, and as what decides; constants until they change."""
+
+from __future__ import annotations
+
+import math
+import operator
+
+import numpy as np
+import pytest
+import torch
+
+from programs import check, tensor
+
+KINDS = [np.float64(0.1), np.float32(0.1), np.float16(0.1), np.int64(3), np.int32(3), np.uint8(9), np.complex128(1j)]
+named = pytest.mark.parametrize("scalar", KINDS, ids=lambda scalar: scalar.dtype.name)
+
+
+@named
+@pytest.mark.parametrize("default", [torch.float32, torch.float64])
+def test_tensors_have_the_dtype_of_the_data(scalar, default):
+    rate = np.float64(0.5)
+
+    def fn(x, passed):
+        one = torch.tensor(scalar), torch.tensor([scalar, 1]), torch.as_tensor([[scalar, rate]]), torch.asarray(scalar)
+        more = torch.tensor(passed), torch.tensor((passed, 2.0)), torch.tensor(scalar, dtype=torch.complex128)
+        return *one, *more, torch.tensor([x.size(0), scalar]), x.new_tensor([1.0, 2.0]), torch.full((2,), rate)
+
+    torch.set_default_dtype(default)
+    try:
+        check(fn, tensor(3), scalar, fullgraph=True)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+OPERATORS = [operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow]
+
+
+@named
+@pytest.mark.parametrize("x", [tensor(3), tensor(3).half(), torch.arange(1, 4)], ids=lambda x: str(x.dtype))
+def test_operators_with_tensors(scalar, x):
+    is_complex = np.iscomplexobj(scalar)
+    operators, x = OPERATORS[: 3 if is_complex else None], x.double() if is_complex else x
+
+    def fn(x, passed, held):
+        found = []
+        for function in operators:
+            found += [function(x, passed), function(passed, x), function(x, held["rate"]), function(scalar, x)]
+        return found, torch.mul(x, passed), torch.add(x, held["rate"]), x == passed
+
+    check(fn, x, scalar, {"rate": scalar}, fullgraph=True)
+
+
+WRITES = [operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv, operator.ipow]
+
+
+@pytest.mark.parametrize("scalar", KINDS[:6], ids=lambda scalar: scalar.dtype.name)
+@pytest.mark.parametrize("x", [tensor(3), tensor(3).half(), torch.arange(1, 4)], ids=lambda x: str(x.dtype))
+@pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__)
+def test_writes_in_place(scalar, x, write):
+    """The tensor that is written into is the caller's."""
+
+    def fn(x, y, z, held, passed):
+        return write(x, scalar), write(y, held["rate"]), write(z, passed), x
+
+    is_error = x.dtype is torch.int64 and (scalar.dtype.kind == "f" or write is operator.itruediv)
+    graphs = None if is_error else 1
+    check(fn, x, x.clone(), x.clone(), {"rate": scalar}, scalar, graphs=graphs, fullgraph=not is_error)
+
+
+@named
+def test_operators_with_numbers(scalar):
+    def fn(x, passed):
+        found = [passed + 1, 2 - passed, passed * 2.5, passed * passed, passed / 3, -passed, abs(passed), passed**2]
+        found += [passed == 3, passed != scalar, passed + np.float64(2), sum([passed, passed]), passed * x.size(0)]
+        return x + 1, found
+
+    warns = scalar.dtype == np.uint8  # of an overflow, in each call
+    check(fn, tensor(3), scalar, graphs=None if warns else 1, fullgraph=not warns)
+
+
+@pytest.mark.parametrize("scalar", [np.complex64(1 + 2j), np.bool_(True)])
+def test_kinds_that_torch_takes_for_another_value(scalar):
+    def fn(x, passed):
+        return x + scalar, x * passed, torch.tensor([scalar]), torch.mul(x.double(), passed)
+
+    check(fn, tensor(3), scalar, graphs=None)
+
+
+USES = {
+    "float": lambda x, s: x * float(s),
+    "item": lambda x, s: x * s.item(),
+    "branch": lambda x, s: x * 2 if s > 0.5 else x,
+    "truth": lambda x, s: x * 2 if s else x,
+    "membership": lambda x, s: x * 2 if s in (1, 2) else x,
+    "math": lambda x, s: x * (0.5 * (1 + math.cos(math.pi * s))),
+    "function of numpy": lambda x, s: x * np.sqrt(s),
+    "argument": lambda x, s: (x.lerp(x + 1, s), x.clamp(max=s), torch.add(x, x, alpha=s), torch.full((2,), s)),
+    "text": lambda x, s: (x + 1, f"{s:.2f}", str(s), round(s, 1)),
+    "facts": lambda x, s: (x + 1, s.dtype, s.shape, isinstance(s, float)),
+    "key": lambda x, s: x * {s: 2}[s],
+    "extremum": lambda x, s: x * min(s, 1.0) + max(s, 0.1),
+}
+
+
+@pytest.mark.parametrize("fn", USES.values(), ids=USES)
+def test_what_needs_the_value(fn):
+    check(fn, tensor(3), np.float64(1), fullgraph=True)
+
+
+SIZES = {
+    "view": lambda x, s: x.view(s, 3),
+    "index": lambda x, s: (x[s - 1], x[:s], x[..., s]),
+    "shape": lambda x, s: torch.zeros(s, 3),
+    "conversion": lambda x, s: x.view(int(s), s * 3),
+    "loop": lambda x, s: [x * at for at in range(s)],
+    "comparison": lambda x, s: x * 2 if x.size(0) == s else x,
+    "item": lambda x, s: (10, 20, 30)[s] * x,
+}
+
+
+@pytest.mark.parametrize("fn", SIZES.values(), ids=SIZES)
+def test_what_needs_an_integer(fn):
+    check(fn, tensor(1, 3), np.int64(1), fullgraph=True)
+
+
+RATES = [np.float64(each) for each in (0.5, 0.25, float("nan"), -0.0, 3.0, 0.1, 0.7, 1e300, float("inf"), 2.0)]
+
+
+def test_arithmetic_of_a_scalar_that_changes():
+    """The first is a constant, and from the second on it is data."""
+
+    def fn(x, s):
+        return x * (1 - s) + x * (s * 2 + s / 4), -s, s
+
+    check(fn, tensor(3), np.float64(1.5), others=[(tensor(3), each) for each in RATES], all_graphs=2, fullgraph=True)
+
+
+def test_a_scalar_that_changes_in_a_container():
+    def fn(x, settings):
+        return x * settings["rate"] + settings["rate"] * 2
+
+    others = [(tensor(3), {"rate": each}) for each in RATES]
+    check(fn, tensor(3), {"rate": np.float64(1.5)}, others=others, all_graphs=2, fullgraph=True)
+
+
+@pytest.mark.parametrize("fn", USES.values(), ids=USES)
+def test_uses_of_a_scalar_that_changes(fn):
+    others = [(tensor(3), np.float64(each)) for each in (2, 1, 2.5, 0.25, 1.75, 3, 4, 5, 6, 7, 8)]
+    check(fn, tensor(3), np.float64(1), others=others, graphs=None, recompiles=True, all_graphs=(1, 8))
