@@ -16,10 +16,12 @@ import torch
 import torch.distributions
 
 from dynamo_lite.bytecode import References, references, references_after
+from dynamo_lite.bytecode.references import Path
 from dynamo_lite.records.code_origin import is_library
 from dynamo_lite.translator.core import RootTranslator
-from dynamo_lite.variables.core.base import LazyVariable
+from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.class_lookup import MISSING, class_lookup, mro
+from dynamo_lite.variables.python.functions.function import NestedFunctionVariable
 from dynamo_lite.variables.python.objects.user_object import instance_dict
 from dynamo_lite.variables.torch.functions.legacy_constructors import TYPES
 from dynamo_lite.variables.torch.functions.torch_functions import is_recorded
@@ -40,23 +42,20 @@ def may_compute_with_tensors(root: RootTranslator) -> bool:
     left = references_after(root.code, root.current.index)
     if not left.computes:
         return False
-    search = _Search()
+    search = _Search(root)
     for value in root.stack:
-        search.add(value.value)
+        search.add_tracker(value, Path((), True))
     for path in left.variables:
-        search.follow(_content(root, path.names[0]), path.names[1:], path.called)
+        search.add_tracker(_content(root, path.names[0]), path)
     search.follow_globals(left, root.scope.namespace)
     if _imports_torch(left) or search.finds_tensors():
         return True
     return (left.operates or not left.attributes.isdisjoint(_METHODS)) and search.finds_tensors_in_functions()
 
 
-def _content(root: RootTranslator, name: str) -> object:
-    """The real value of a variable; None if it was created during tracing."""
+def _content(root: RootTranslator, name: str) -> VariableTracker | None:
     found = root.locals.get(name)
-    if found is None and name in root.cells:
-        found = root.cells[name].content
-    return found.value if isinstance(found, LazyVariable) else None
+    return root.cells[name].content if found is None and name in root.cells else found
 
 
 _OF_OTHERS = {name for kind in (str, bytes, list, dict, set, int, float) for name in dir(kind)}
@@ -71,10 +70,11 @@ _METHODS = frozenset(
 class _Search:
     """A breadth-first search through values, bounded in all."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: RootTranslator) -> None:
+        self.root = root
         self.values: deque[object] = deque()
-        self.functions: deque[tuple[types.FunctionType, object]] = deque()
-        """Functions of the program that were come to, with what their first argument is."""
+        self.functions: deque[tuple[types.CodeType, dict[str, object], dict[str, object]]] = deque()
+        """Functions of the program that were come to: the code, the variables that are known, the globals."""
         self.seen: set[int] = set()
         self.left = _SEARCHED_AT_MOST
         self.found = False
@@ -82,6 +82,21 @@ class _Search:
     def add(self, value: object) -> None:
         if value is not None:
             self.values.append(value)
+
+    def add_tracker(self, tracker: VariableTracker | None, path: Path) -> None:
+        """Add what lies at the end of a path that begins with a traced value."""
+        if isinstance(tracker, NestedFunctionVariable):
+            self.functions.append((tracker.code, {}, tracker.scope(self.root).namespace))
+        elif tracker is not None:
+            self.follow(tracker.value, path.names[1:], path.called)
+
+    def add_function(self, function: types.FunctionType, owner: object) -> None:
+        """Add a function of the program. ``owner``: its first argument, if that is known."""
+        code = function.__code__
+        known = dict(zip(code.co_freevars, map(_cell_contents, function.__closure__ or ())))
+        if owner is not None and code.co_argcount:
+            known[code.co_varnames[0]] = owner
+        self.functions.append((code, known, function.__globals__))
 
     def follow(self, value: object, attributes: Iterable[str], is_called: bool) -> None:
         """Add what lies at the end of a path."""
@@ -96,7 +111,7 @@ class _Search:
         if not issubclass(type(value), type):
             function = _function_of(value)
             if function is not None:
-                self.functions.append((function, owner))
+                self.add_function(function, owner)
             self.add(value)
         elif is_called:  # otherwise it is only compared, as in `isinstance(x, torch.Tensor)`
             self.found = self.found or _creates_by_call(value)  # type: ignore[arg-type]
@@ -127,24 +142,20 @@ class _Search:
         for name in names:
             raw = class_lookup(cls, name)
             if type(raw) is types.FunctionType:
-                self.functions.append((raw, owner))
+                self.add_function(raw, owner)
 
     def finds_tensors_in_functions(self) -> bool:
         """Whether functions of the program that were come to name tensors, modules or torch's operators."""
         while self.functions and self.left and not self.found:
-            function, owner = self.functions.popleft()
-            code = function.__code__
+            code, known, namespace = self.functions.popleft()
             if id(code) in self.seen or is_library(code):
                 continue
             self.seen.add(id(code))
             self.left -= 1
             used = references(code)
-            known = dict(zip(code.co_freevars, map(_cell_contents, function.__closure__ or ())))
-            if owner is not None and code.co_argcount:
-                known[code.co_varnames[0]] = owner
             for path in used.variables:
                 self.follow(known.get(path.names[0]), path.names[1:], path.called)
-            self.follow_globals(used, function.__globals__)
+            self.follow_globals(used, namespace)
             self.found = _imports_torch(used) or self.finds_tensors()
         return self.found
 

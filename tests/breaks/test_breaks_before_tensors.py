@@ -190,6 +190,15 @@ def in_a_function_inside(n):
     return [torch.ones(n) * 2 for _ in range(1)]
 
 
+@programs(3, graphs=2, operators=3, breaks=2)
+def of_a_function_inside_that_breaks(n):
+    def create():
+        print("here")
+        return torch.ones(n)
+
+    return create() * 2 + 1
+
+
 @programs(3, graphs=1, operators=3, breaks=1)
 def in_a_module_that_it_creates(n):
     print("here")

@@ -147,3 +147,15 @@ def test_a_scalar_that_changes_in_a_container():
 def test_uses_of_a_scalar_that_changes(fn):
     others = [(tensor(3), np.float64(each)) for each in (2, 1, 2.5, 0.25, 1.75, 3, 4, 5, 6, 7, 8)]
     check(fn, tensor(3), np.float64(1), others=others, graphs=None, recompiles=True, all_graphs=(1, 8))
+
+
+def test_an_index_that_changes():
+    def fn(x, n):
+        try:
+            found = [x * at for at in range(n)]
+        except TypeError:
+            found = ["not an integer"]
+        return found, x[n - 1 :]
+
+    others = [(tensor(3), np.int64(each)) for each in (3, 1, 2)]
+    check(fn, tensor(3), np.int64(2), others=others, graphs=None, recompiles=True)

@@ -15,7 +15,12 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import (
+    UnknownValue,
+    UnsupportedAttribute,
+    UnsupportedOperation,
+    UnsupportedValue,
+)
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import (
     MISSING,
@@ -707,6 +712,11 @@ class OpaqueVariable(VariableTracker):
 
     def sample_value(self) -> Any:
         raise NotConstant(self.why)
+
+    def index(self, tx: Translator, message: str) -> Any:
+        if class_lookup(type(self.value), "__index__") is not MISSING:
+            unsupported(UnknownValue(self.describe()))
+        return super().index(tx, message)
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         kind = type(self.value)
