@@ -28,7 +28,7 @@ capture_scalar_outputs: bool = False
 """Whether numbers read from tensor data (``.item()``) and data-dependent sizes (``nonzero``) are symbols in the graph.
 Otherwise the graph breaks there."""
 
-enable_allowance: float = 1.0
+enable_allowance: float = 0.5
 """Seconds that a ``dl.enable`` may spend on translating frames at their first call. After that, a frame for which no
 guards hold runs in eager until its calls have taken as long as translating it is expected to. ``math.inf``: each frame
 is translated at once. Functions and modules that are compiled by name always are."""
