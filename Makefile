@@ -61,7 +61,8 @@ SUITES ?=
 suites: $(STAMP)
 	$(BIN)/python tests/support/suites.py $(SUITES)
 
-# 200 models one after the other, then eight threads for a minute: memory stays flat, answers right.
+# 200 models one after the other, then threads, greenlets, forked workers and a pool of processes, each for a minute: memory
+# stays flat, answers right.
 soak: $(STAMP)
 	$(BIN)/python tests/support/soak.py
 

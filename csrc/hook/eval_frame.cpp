@@ -92,7 +92,7 @@ void add_user(const Owner* owner, int& users) noexcept {
 }
 
 void drop_user(const Owner* owner, int& users) noexcept {
-  if (!counts(owner)) return;
+  if (!counts(owner) || users == 0) return;  // the thread has ended before its calls, or the process has begun anew
   --users;
   if (--hook().users == 0) remove();
 }

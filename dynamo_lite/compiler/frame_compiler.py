@@ -90,6 +90,7 @@ class FrameCompiler:
         if found is None:
             lock = self.translating.setdefault(view.code, threading.RLock())
             if not view.hold(lock, PATIENCE) and not self.fullgraph:
+                logs.code.info("a call of %s runs in eager: another thread translates it still", view.code.co_qualname)
                 return _C.PASS
             found = verdict_of_entries(view, self.versions, fullgraph=self.fullgraph)
         if found is not None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 import linecache
 
+import pytest
 import torch
 
 import dynamo_lite as dl
 import soak
+import soak_company
 from processes import run_program
 
 
@@ -26,6 +28,28 @@ def test_threads_that_do_everything_at_once():
     done = soak.soak_threads(4)
     assert done["calls"] > 100
     assert done["compiles"] > 0
+
+
+def test_threads_with_a_model_each():
+    assert soak_company.soak_models_on_threads(3) >= 8
+
+
+def test_a_hundred_greenlets_that_switch_in_compiled_calls():
+    pytest.importorskip("gevent")
+    assert soak_company.soak_greenlets(3) > 100
+
+
+def test_workers_that_are_forked_beside_threads():
+    """In a process of its own, which has no other threads."""
+    done = run_program("import soak_company; print(soak_company.soak_forks(3))")
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 4
+
+
+def test_a_pool_of_processes():
+    done = run_program("import soak_company; print(soak_company.soak_pool(3))")
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 4
 
 
 def test_source_of_a_graph_goes_with_it():
