@@ -84,6 +84,8 @@ class Owner:
         family: owners of the same one, an object other than None, compile alike."""
     callback: Callable[[FrameView], Any] | None
     name: str
+    when_observed: bool
+    """Whether its frames are compiled where a tracer watches, too. False at first."""
     def entries(self, code: CodeType) -> list[Entry]: ...
     def codes(self) -> list[CodeType]:
         """The code objects on which this owner has entries or verdicts."""
@@ -135,6 +137,16 @@ def torch_compiles_here() -> bool:
 def begin_process() -> None:
     """Let nobody compile, on this thread or in the process: it is a child that never returns to what its parent had
     begun. (Otherwise a forked child goes on with what the forking thread had begun, and with the process's owner.)"""
+
+def compile_when_observed(on: bool) -> None:
+    """Whether the frames of every owner are compiled where a tracer watches, too."""
+
+def tell_when_traced(tell: Callable[[], None]) -> None:
+    """Call ``tell`` when next a tracer keeps a frame from being compiled, once. What it raises the frame raises."""
+
+def call_watched(fn: Callable[..., Any], *args: Any) -> Any:
+    """Call a function of the program's in an owner's callback, which trace and profile functions don't see, so that
+    they see that call."""
 
 def outermost_calls() -> int:
     """How often this thread entered compiled code from outside of any: called what dl.compile returned, or set an

@@ -19,6 +19,7 @@ from .compiler.compiled_function import compiled_function, disabled_function
 from .compiler.compiled_module import CompiledModule, compiled_module
 from .compiler.families import Family, family_of, forget_kept
 from .compiler.frame_compiler import FrameCompiler
+from .compiler.observers import why_not_here
 from .insight.break_reasons import DisabledCall, UserGraphBreak
 from .insight.observer import GraphBreak, Observer
 from .variables.core import registry
@@ -78,6 +79,7 @@ def _make_owner(
         family = Family(backend, dynamic)  # an observer has to see every translation, so nothing is shared
     compiler = FrameCompiler(configured_backend, name, family, fullgraph=fullgraph, observer=observer, budget=budget)
     owner = _C.Owner(compiler, name, family)
+    owner.when_observed = fullgraph or observer is not None
     _OWNERS.add(owner)
     return owner
 
@@ -260,9 +262,13 @@ def disable(fn: Any = None) -> Any:
     """
     if fn is None:
         return disable
-    if not callable(fn):
-        raise TypeError(f"dl.disable takes a callable, not {type(fn).__name__}")
+    _check_callable("dl.disable", fn)
     return disabled_function(fn)
+
+
+def _check_callable(taker: str, fn: object) -> None:
+    if not callable(fn):
+        raise TypeError(f"{taker} takes a callable, not {type(fn).__name__} ({fn!r})")
 
 
 def run(fn: Callable[P, R]) -> Callable[P, R]:
@@ -305,7 +311,12 @@ def graph_break(message: str = "") -> None:
 
     Args:
         message: shown with the break, by `explain` and by the logger ``dynamo_lite.breaks``.
+
+    Raises:
+        TypeError: ``message`` is no string.
     """
+    if not isinstance(message, str):
+        raise TypeError(f"dl.graph_break takes a message, a string, not {type(message).__name__} ({message!r})")
 
 
 def is_compiling() -> bool:
@@ -318,13 +329,22 @@ def allow_in_graph(fn: Function) -> Function:
 
     ``fn`` must be pure: a function of its arguments only, which are tensors, constants and containers of them, without
     side effects.
+
+    Raises:
+        TypeError: ``fn`` is not callable.
     """
+    _check_callable("dl.allow_in_graph", fn)
     registry.models_raw(fn, call_whole(fn))
     return fn
 
 
 def disallow_in_graph(fn: Function) -> Function:
-    """Break the graph at each call of ``fn``. Returns ``fn``."""
+    """Break the graph at each call of ``fn``. Returns ``fn``.
+
+    Raises:
+        TypeError: ``fn`` is not callable.
+    """
+    _check_callable("dl.disallow_in_graph", fn)
     name = f"{getattr(fn, '__module__', '')}.{getattr(fn, '__qualname__', fn)}"
 
     def refuse(tx: InstructionTranslator, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -407,6 +427,10 @@ def explain(fn: Callable[P, R], *, dynamic: bool | None = None) -> Callable[P, E
         fn: a function or module, compiled or not.
         dynamic: as for `compile`.
 
+    Raises:
+        TypeError: ``fn`` is not callable.
+        exc.Unsupported: nothing can be compiled where it is called: under a mode of torch's, in ``torch.jit.trace``.
+
     Example:
         >>> import torch, dynamo_lite as dl
         >>> found = dl.explain(lambda x: x.sin() + 1)(torch.zeros(2))
@@ -414,7 +438,12 @@ def explain(fn: Callable[P, R], *, dynamic: bool | None = None) -> Callable[P, E
         (1, 0, 2)
     """
 
+    _check_callable("dl.explain", fn)
+
     def call(*args: P.args, **kwargs: P.kwargs) -> Explanation[R]:
+        why_not = why_not_here()
+        if why_not is not None:
+            raise why_not.error(getattr(fn, "__qualname__", type(fn).__qualname__))
         observer = Observer()
         owner = _make_owner("eager", dynamic=dynamic, observer=observer)
         target: Any = fn._dl_original if isinstance(fn, CompiledModule) else fn

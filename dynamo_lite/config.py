@@ -1,14 +1,19 @@
 """Settings, as variables of this module: ``dl.config.recompile_limit = 2``.
 
-They apply to every thread. ``with dl.config.patch(recompile_limit=2): ...`` sets some for the duration of a block.
+They apply to every thread. ``with dl.config.patch(recompile_limit=2): ...`` sets some for the duration of a block. An
+unknown name raises AttributeError, a value of another type TypeError, a negative limit ValueError.
 """
 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import sys
+import types
 from collections.abc import Iterator
 from typing import Any
+
+from dynamo_lite import _C
 
 recompile_limit: int = 8
 """Entries that a code object may have for one ``dl.compile``. At the limit its frames run in eager, with one warning. A
@@ -37,6 +42,12 @@ translate_library: bool = False
 """Whether frames of the standard library that are called in eager are translated too. They rarely have operators; the
 setting is for tests, which show that translating any frame is safe."""
 
+compile_when_observed: bool = False
+"""Whether frames are compiled where something observes what runs inside of them: a tracer (a debugger, coverage), which
+sees no lines of compiled code, or a ``TorchDispatchMode``, which sees the operators of the compiled graph. Otherwise
+they run in eager there, and a warning says so once. ``fullgraph=True``, `explain` and `export` compile under a tracer
+whatever the setting is."""
+
 _SETTINGS = (
     "recompile_limit",
     "total_recompile_limit",
@@ -45,7 +56,9 @@ _SETTINGS = (
     "capture_scalar_outputs",
     "enable_allowance",
     "translate_library",
+    "compile_when_observed",
 )
+_KINDS = {name: type(globals()[name]) for name in _SETTINGS}
 
 
 def values() -> tuple[Any, ...]:
@@ -59,7 +72,9 @@ def patch(**changes: Any) -> Iterator[None]:
     """Set some settings for the duration of a ``with`` block, on all threads.
 
     Raises:
-        AttributeError: the setting doesn't exist; the message names those that do.
+        AttributeError: the setting doesn't exist; the message names the one that is meant.
+        TypeError: a value has another type than the setting.
+        ValueError: a limit is negative.
 
     Example:
         >>> import dynamo_lite as dl
@@ -68,9 +83,8 @@ def patch(**changes: Any) -> Iterator[None]:
         2
     """
     here = sys.modules[__name__]
-    for name in changes:
-        if name not in _SETTINGS:
-            raise AttributeError(f"no setting {name!r}; there are: {', '.join(_SETTINGS)}")
+    for name, value in changes.items():
+        _check(name, value)
     before = {name: getattr(here, name) for name in changes}
     for name, value in changes.items():
         setattr(here, name, value)
@@ -79,3 +93,29 @@ def patch(**changes: Any) -> Iterator[None]:
     finally:
         for name, value in before.items():
             setattr(here, name, value)
+
+
+def _check(name: str, value: object) -> None:
+    if name not in _KINDS:
+        similar = difflib.get_close_matches(name, _SETTINGS, 1)
+        what = f"did you mean {similar[0]!r}?" if similar else f"there are: {', '.join(_SETTINGS)}"
+        raise AttributeError(f"dl.config has no setting {name!r}; {what}")
+    if type(value) is not _KINDS[name]:
+        words = "True or False" if _KINDS[name] is bool else "an integer"
+        raise TypeError(f"dl.config.{name} is {words}, not {value!r}")
+    if isinstance(value, int) and value < 0:
+        raise ValueError(f"dl.config.{name} is a limit of at least 0, not {value}")
+
+
+class _Settings(types.ModuleType):
+    """The module's class, by which assignments are checked."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not name.startswith("__"):  # what the import system and tools note
+            _check(name, value)
+        super().__setattr__(name, value)
+        if name == "compile_when_observed":
+            _C.compile_when_observed(compile_when_observed)
+
+
+sys.modules[__name__].__class__ = _Settings

@@ -42,10 +42,11 @@ Py_ssize_t frame_size(const PyCodeObject* code) noexcept {
 #endif
 }
 
-// Where on this thread's C stack it becomes deep: frames below are left alone, and below the second calls are refused.
+// Where on this thread's C stack it becomes deep, and deepest; below the last calls are refused.
 struct StackMarks {
   bool known = false;
   const char* deep = nullptr;
+  const char* deepest = nullptr;
   const char* exhausted = nullptr;
 };
 
@@ -57,6 +58,7 @@ StackMarks find_stack_marks() noexcept {
   std::size_t size = 0;
   if (pthread_attr_getstack(&attributes, &base, &size) == 0) {
     marks.deep = static_cast<const char*>(base) + size / 2;
+    marks.deepest = static_cast<const char*>(base) + size / 4;
     marks.exhausted = static_cast<const char*>(base) + size / 16;
   }
   pthread_attr_destroy(&attributes);
@@ -88,12 +90,28 @@ int recursion_limit(PyThreadState* state) noexcept {
 #if PY_VERSION_HEX >= 0x030C0000
 // Tools of sys.monitoring other than the two that stand for sys.setprofile and sys.settrace: those two are set for
 // the whole interpreter though they concern the threads that have a function alone.
-template <std::size_t count>
-bool is_watched(const uint8_t (&tools)[count]) noexcept {
-  uint8_t all = 0;
-  for (const uint8_t each : tools) all |= each;
-  return (all & ((1 << PY_MONITORING_SYS_PROFILE_ID) - 1)) != 0;
-}
+struct Tools {
+  uint8_t any = 0;
+  uint8_t tracers = 0;  // who gets events other than calls and returns, or is about to ask for them
+
+  template <std::size_t count>
+  void add(const uint8_t (&tools)[count]) noexcept {
+    uint8_t beside_calls = 0;
+    for (std::size_t event = 0; event < count; ++event) {
+      any |= tools[event];
+      if (!is_of_calls(event)) beside_calls |= tools[event];
+    }
+    any &= (1 << PY_MONITORING_SYS_PROFILE_ID) - 1;
+    // These two ask for the lines of a function when its first call begins.
+    constexpr uint8_t always = (1 << PY_MONITORING_DEBUGGER_ID) | (1 << PY_MONITORING_COVERAGE_ID);
+    tracers |= any & (beside_calls | always);
+  }
+
+  static constexpr bool is_of_calls(std::size_t event) noexcept {
+    return event <= PY_MONITORING_EVENT_CALL || event == PY_MONITORING_EVENT_PY_UNWIND ||
+           event == PY_MONITORING_EVENT_PY_THROW;
+  }
+};
 #endif
 
 }  // namespace
@@ -123,29 +141,38 @@ void begin_data_stack() noexcept {
   if (!ran) PyErr_Clear();
 }
 
-bool is_traced(PyThreadState* state, Frame* frame) noexcept {
+Watcher watcher_of(PyThreadState* state, Frame* frame) noexcept {
+  if (state->tracing != 0) return Watcher::InCallback;
 #if PY_VERSION_HEX >= 0x030C0000
-  if (state->tracing != 0 || state->c_tracefunc != nullptr || state->c_profilefunc != nullptr) return true;
-  if (is_watched(state->interp->monitors.tools)) return true;
+  if (state->c_tracefunc != nullptr) return Watcher::Tracer;
+  Tools tools;
+  tools.add(state->interp->monitors.tools);
   const _PyCoMonitoringData* local = frame->f_code->_co_monitoring;
-  return local != nullptr && is_watched(local->local_monitors.tools);
+  if (local != nullptr) tools.add(local->local_monitors.tools);
+  if (tools.tracers != 0) return Watcher::Tracer;
+  return tools.any != 0 || state->c_profilefunc != nullptr ? Watcher::Profiler : Watcher::Nobody;
 #else
   (void)frame;
-  return state->tracing != 0 || state->cframe->use_tracing != 0;
+  if (state->cframe->use_tracing == 0) return Watcher::Nobody;
+  return state->c_tracefunc != nullptr ? Watcher::Tracer : Watcher::Profiler;
 #endif
 }
 
-bool is_deep(PyThreadState* state) noexcept {
+Depth depth_of(PyThreadState* state) noexcept {
   const char here = 0;
-  if (&here < stack_marks().deep) return true;
+  const StackMarks& marks = stack_marks();
+  bool deep = &here < marks.deep;
+  bool deepest = &here < marks.deepest;
 #if PY_VERSION_HEX >= 0x030C0000
   // The limit is a constant of the interpreter that runs, which may be another than that of the headers.
   static const int limit = state->c_recursion_remaining;
-  return state->c_recursion_remaining < limit / 2;
+  deep |= state->c_recursion_remaining < limit / 2;
+  deepest |= state->c_recursion_remaining < limit / 4;
 #else
   (void)state;
-  return false;
 #endif
+  if (!deep) return Depth::Shallow;
+  return deepest ? Depth::Deepest : Depth::Deep;
 }
 
 bool is_exhausted() noexcept {

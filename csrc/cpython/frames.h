@@ -54,16 +54,22 @@ inline const void* data_stack(PyThreadState* state) noexcept {
 // Runs a frame, so that there is a data stack.
 void begin_data_stack() noexcept;
 
-// Whether somebody watches this frame run: a trace or profile function of its thread, a tool of sys.monitoring; or
-// whether it belongs to one of their callbacks.
-bool is_traced(PyThreadState* state, Frame* frame) noexcept;
+// Who watches a frame run: nobody; profilers, which see calls and returns; a tracer (a debugger, coverage), which sees
+// lines; or it is one of a callback of theirs, which nobody watches.
+enum class Watcher { Nobody, Profiler, Tracer, InCallback };
+Watcher watcher_of(PyThreadState* state, Frame* frame) noexcept;
 
-// Whether calls have used up so much of the C stack (or of its counter) that they should go on without a hook, as
-// plain Python calls use none.
-bool is_deep(PyThreadState* state) noexcept;
+// How much of the C stack (or of its counter) calls have used up. Beyond `Deep` frames are left alone; beyond `Deepest`
+// they should go on without a hook, as plain Python calls use none of it.
+enum class Depth { Shallow, Deep, Deepest };
+Depth depth_of(PyThreadState* state) noexcept;
 
 // Whether there is so little left of the C stack that another level could end the process.
 bool is_exhausted() noexcept;
+
+// Trace and profile functions and tools of sys.monitoring see nothing of the thread between these two.
+inline void begin_unwatched(PyThreadState* state) noexcept { PyThreadState_EnterTracing(state); }
+inline void end_unwatched(PyThreadState* state) noexcept { PyThreadState_LeaveTracing(state); }
 
 // As many nested Python calls as an empty stack allows, for the life of the object.
 class FreshRecursion {

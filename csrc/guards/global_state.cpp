@@ -233,7 +233,7 @@ struct Mode {
 
 struct Snapshot {
   Facts facts;
-  std::vector<Mode> modes;  // torch function modes, then torch dispatch modes, outermost first
+  std::vector<Mode> modes;  // torch function modes, outermost first; of dispatch modes no trace depends
 };
 
 struct StateObject {
@@ -259,15 +259,12 @@ std::optional<c10::Device> default_device(PyObject* mode) noexcept {
   return reinterpret_cast<THPDevice*>(device)->device;
 }
 
-// Calls visit(mode) for each mode in force, outermost first, until it returns false; whether it never did.
+// Calls visit(mode) for each torch function mode in force, outermost first, until it returns false; whether it never did.
 template <class Visit>
 bool each_mode(Visit visit) {
   const auto* interpreter = getPyInterpreter();
   for (std::int64_t i = 0; i < at::impl::PythonTorchFunctionTLS::stack_len(); ++i) {
     if (!visit(at::impl::PythonTorchFunctionTLS::get_stack_at(i)->ptr(interpreter))) return false;
-  }
-  for (std::int64_t i = 0; i < c10::impl::TorchDispatchModeTLS::stack_len(); ++i) {
-    if (!visit(c10::impl::TorchDispatchModeTLS::get_stack_at(i)->ptr(interpreter))) return false;
   }
   return true;
 }
@@ -349,7 +346,7 @@ std::string difference(const Snapshot& snapshot, const Snapshot& other) {
   compare_autocast(differences, snapshot.facts, other.facts);
   if (differences.empty()) compare(differences, kKeyLines, snapshot.facts, other.facts);
   if (differences.empty() && !same_modes(snapshot, other)) {
-    differences.add("other modes are on the torch function or dispatch stack");
+    differences.add("other modes are on the torch function stack");
   }
   return differences.text();
 }

@@ -195,7 +195,8 @@ namespace {
 void register_types(py::module_& module) {
   HeapType<Owner>(module, "dynamo_lite._C.Owner",
                   {{"callback", T_OBJECT, offsetof(Owner, callback), 0, nullptr},
-                   {"name", T_OBJECT, offsetof(Owner, name), 0, nullptr}})
+                   {"name", T_OBJECT, offsetof(Owner, name), 0, nullptr},
+                   {"when_observed", T_BOOL, offsetof(Owner, when_observed), 0, nullptr}})
       .def_new(
           [](py::handle, Ref callback, py::str name, Ref family) {
             return HeapType<Owner>::make(std::move(callback), Ref::steal(name.release().ptr()), std::move(family));

@@ -26,7 +26,9 @@ struct Hook {
   int users = 0;                              // calls, threads and the process that have an owner other than OFF
   int process_users = 0;                      // of these the process
   Owner* process = nullptr;                   // owned
-  bool chained = false;  // ours is the current one, or somebody who is on top of it may pass frames to it
+  bool chained = false;             // ours is the current one, or somebody who is on top of it may pass frames to it
+  bool when_observed = false;       // the setting: all compile where a tracer watches
+  PyObject* tell_traced = nullptr;  // owned: is called the first time that a tracer keeps a frame from being compiled
 };
 
 Hook& hook() noexcept {
@@ -109,9 +111,11 @@ PyObject* pass_on(PyThreadState* state, Frame* frame, int throwflag) {
   return result;
 }
 
-// Runs a frame, and all that it calls, without any hook: as deep as plain Python goes.
-[[gnu::noinline]] PyObject* run_unhooked(PyThreadState* state, Frame* frame) {
-  const HookOut out;
+// Runs a frame deep in recursion. A Python call that is hooked uses C stack, plain ones use none: the hook goes out for
+// all that the frame calls, as soon as nobody else needs it; and before the stack ends whoever needs it, since
+// recursion ends where it ends without us. (A compiled call of another thread puts it in again.)
+[[gnu::noinline]] PyObject* run_deep(PyThreadState* state, Frame* frame, const Thread& thread, Depth depth) {
+  const HookOut out = depth == Depth::Deepest ? HookOut() : HookOut(thread.owner);
   return hang_at_exit([&] { return pass_on(state, frame, 0); });
 }
 
@@ -264,10 +268,49 @@ double seconds_since(std::chrono::steady_clock::time_point began) noexcept {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 
+// Who watches this thread sees nothing of it for the life of the object. Where nobody does it stays so: a debugger may
+// be called inside.
+class Unwatched {
+ public:
+  Unwatched(PyThreadState* state, Frame* frame, Thread& thread) noexcept
+      : state_(watcher_of(state, frame) == Watcher::Nobody ? nullptr : state),
+        thread_(thread),
+        before_(thread.unwatched) {
+    if (state_ == nullptr) return;
+    thread_.unwatched = true;
+    begin_unwatched(state_);
+  }
+  ~Unwatched() {
+    if (state_ == nullptr) return;
+    thread_.unwatched = before_;
+    end_unwatched(state_);
+  }
+  Unwatched(const Unwatched&) = delete;
+  Unwatched& operator=(const Unwatched&) = delete;
+
+ private:
+  PyThreadState* state_;  // null where nobody watched
+  Thread& thread_;
+  bool before_;
+};
+
+// Calls a function of the program's that runs during a translation: whoever watches the program sees it.
+Ref call_watched(Ref fn, py::args args) {
+  Thread& thread = this_thread();
+  PyThreadState* state = PyThreadState_Get();
+  const bool unwatched = std::exchange(thread.unwatched, false);
+  if (unwatched) end_unwatched(state);
+  Ref result = Ref::steal(hang_at_exit([&] { return PyObject_Call(fn.get(), args.ptr(), nullptr); }));
+  if (unwatched) begin_unwatched(state);
+  thread.unwatched = unwatched;
+  return checked(std::move(result));
+}
+
 // Calls the owner's callback. No frame comes to us meanwhile, nor is the program's depth held against the callback.
-Ref call_back(PyThreadState* state, const FrameViewScope& view, Owner* owner, Thread& thread) {
+Ref call_back(PyThreadState* state, Frame* frame, const FrameViewScope& view, Owner* owner, Thread& thread) {
   const Ref callback = owner->callback;
   const HookOut out(thread.owner);
+  const Unwatched unwatched(state, frame, thread);
   const FreshRecursion recursion(state);
   const KeptThread torch;  // an error may come anywhere, that of a signal's handler too
   ++thread.busy;
@@ -337,7 +380,7 @@ Decision decide(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread
   if (!owner->callback || owner->callback.get() == Py_None) return {Decision::RunAsItIs};
   const FrameSlots slots = slots_of(frame);
   const FrameViewScope view(slots, *owner);  // until there is an entry: who waits for the translation looks for one
-  const Ref result = call_back(state, view, owner, thread);
+  const Ref result = call_back(state, frame, view, owner, thread);
   if (!result) return {Decision::Error};
   if (PyExceptionInstance_Check(result.get())) {  // what the frame raised when the compiler ran it, with its traceback
     PyErr_Restore(Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(result.get()))), Py_NewRef(result.get()),
@@ -459,19 +502,36 @@ PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread&
   return run_by_extra(state, frame, owner, thread, tail, extra, slot);
 }
 
+// What is to be done with a plain function's frame that a tracer watches, or which is of a callback of whoever watches.
+// By default, what CPython does by itself: compiled code has no lines to stop at or to count.
+[[gnu::noinline]] PyObject* run_watched(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail,
+                                        Watcher watcher) {
+  Hook& our = hook();
+  if (watcher == Watcher::Tracer) {
+    if (owner->when_observed || our.when_observed) return evaluate_for(state, frame, owner, thread, tail);
+    if (const Ref tell = Ref::steal(std::exchange(our.tell_traced, nullptr))) {
+      const Unwatched unwatched(state, frame, thread);
+      const OffScope off(thread);
+      if (!Ref::steal(hang_at_exit([&] { return PyObject_CallNoArgs(tell.get()); }))) return abandon(state, frame);
+    }
+  }
+  return pass_on(state, frame, 0);
+}
+
 PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
   Thread& thread = this_thread(state);
   if (throwflag != 0 || thread.passing == frame) return pass_on(state, frame, throwflag);
   const auto* code = reinterpret_cast<PyObject*>(slots_of(frame).code);
   if (thread.direct.code == code) return run_direct(state, frame, thread);
   if (hook().users == 0) remove();  // somebody who was on top of ours has put it back
-  if (is_deep(state)) return run_unhooked(state, frame);
+  if (const Depth depth = depth_of(state); depth != Depth::Shallow) return run_deep(state, frame, thread, depth);
   const bool tail = thread.tail == code;
   thread.tail = nullptr;
   if (tail) drop_arguments(thread.continuation);
-  if (is_traced(state, frame)) return run_unhooked(state, frame);  // who watches sees what CPython does by itself
   Owner* owner = thread.owner != nullptr ? thread.owner : hook().process;
   if (!counts(owner) || thread.busy != 0 || !is_plain(frame) || is_finalizing()) return pass_on(state, frame, 0);
+  const Watcher watcher = watcher_of(state, frame);
+  if (watcher >= Watcher::Tracer) return run_watched(state, frame, owner, thread, tail, watcher);
   return evaluate_for(state, frame, owner, thread, tail);
 }
 
@@ -674,6 +734,9 @@ void register_eval_frame(py::module_& module) {
   });
   module.def("outermost_calls", [] { return this_threads_stacks().calls; });
   module.def("hook_installed", is_installed);
+  module.def("call_watched", call_watched);
+  module.def("compile_when_observed", [](bool on) { hook().when_observed = on; });
+  module.def("tell_when_traced", [](Ref tell) { put(hook().tell_traced, tell.release()); });
   module.def("begin_process", begin_process);
   py::module_::import("os").attr("register_at_fork")(py::arg("after_in_child") = py::cpp_function(after_fork));
   module.def("torch_compiles_here", torch_compiles_here);

@@ -27,6 +27,7 @@ struct DirectCall {
 struct Thread {
   Owner* owner = nullptr;
   int busy = 0;                      // a callback is at work: frames run as they are
+  bool unwatched = false;            // it has begin_unwatched() in force
   PyObject* tail = nullptr;          // borrowed: the code of the continuation that the hook's loop is calling
   PyObject* continuation = nullptr;  // borrowed: that continuation
   const Frame* passing = nullptr;    // the frame that is with another hook

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import builtins
-import contextlib
 import itertools
-import sys
 import types
-from collections.abc import Iterator
 from traceback import FrameSummary
 
 import torch
-import torch.utils.checkpoint
-from torch.utils._device import DeviceContext
 
 from dynamo_lite import _C
-from dynamo_lite.exc import RecompileLimitExceeded, SkipFrame
+from dynamo_lite.exc import SkipFrame
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.records import code_origin
@@ -24,11 +18,14 @@ from dynamo_lite.variables.core.base import LazyVariable
 from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 
 from .code_ahead import items_of, may_compute_with_tensors
+from .observers import tell_once, why_not_here
 from .recompilation import Versions, hold_again, limit_reached
 from .translation import Traced
 
 
-def verdict(view: _C.FrameView, raised_ahead: PendingExceptions, *, is_frozen: bool) -> _C.Verdict | Exception | None:
+def verdict(
+    view: _C.FrameView, raised_ahead: PendingExceptions, *, is_frozen: bool, fullgraph: bool
+) -> _C.Verdict | Exception | None:
     """What becomes of a frame that is none for a graph, or not now; None: it may be. ``is_frozen``: nothing is compiled
     on this thread."""
     if raised_ahead.waiting:
@@ -40,7 +37,15 @@ def verdict(view: _C.FrameView, raised_ahead: PendingExceptions, *, is_frozen: b
         return _C.FREEZE if code_origin.runs_uncompiled(view.code) else _C.SKIP
     if hold_again(view):
         return _C.RETRY
-    return _C.PASS if is_frozen or not can_trace_here() else None
+    if is_frozen:
+        return _C.PASS
+    why_not = why_not_here()
+    if why_not is not None:
+        if fullgraph:
+            raise why_not.error(view.code.co_qualname)
+        tell_once(why_not)
+        return _C.PASS
+    return None
 
 
 def verdict_of_entries(view: _C.FrameView, versions: Versions, *, fullgraph: bool) -> _C.Verdict | None:
@@ -53,9 +58,7 @@ def verdict_of_entries(view: _C.FrameView, versions: Versions, *, fullgraph: boo
         counters.shared += 1
         return _C.RETRY
     if versions.at_limit(view):
-        message = limit_reached(view)
-        if fullgraph:
-            raise RecompileLimitExceeded(message)
+        limit_reached(view, fullgraph)
         return _C.FREEZE
     return None
 
@@ -68,62 +71,6 @@ def _runs_over_packed_sequence(view: _C.FrameView) -> bool:
         return False
     given = (*view.locals.get("args", ()), *view.locals.get("kwargs", {}).values())
     return any(isinstance(each, torch.nn.utils.rnn.PackedSequence) for each in given)
-
-
-# -- the thread and the process --------------------------------------------------------------------------------------
-
-
-def can_trace_here() -> bool:
-    """Whether nothing on this thread or in this process would observe, or change, what tracing does."""
-    if _python_observes_operators() or torch._C._dispatch_tls_is_dispatch_key_excluded(_COUNTS_WRITES):
-        return False
-    return torch._C._get_tracing_state() is None and _builtins_are_unchanged()
-
-
-_COUNTS_WRITES = torch._C.DispatchKey.ADInplaceOrView
-"""Excluded in a ``__torch_dispatch__``: a trace would not notice which tensors are mutated."""
-
-
-_REPLACEABLE = frozenset("print open input help exit quit license credits copyright breakpoint __import__".split())
-_BUILTINS = [(name, value) for name, value in vars(builtins).items() if name not in _REPLACEABLE]
-
-
-def _builtins_are_unchanged() -> bool:
-    """Programs may replace builtins, or remove `sys._getframe`, and the translator runs on them as well."""
-    now = vars(builtins)
-    return all(now.get(name, now) is value for name, value in _BUILTINS) and hasattr(sys, "_getframe")
-
-
-def _python_observes_operators() -> bool:
-    """Whether Python code would see the operators on fake tensors: a mode of torch's (but for the one of the default
-    device), or hooks on what autograd saves."""
-    modes = torch._C._len_torch_function_stack()
-    if modes > 1 or torch._C._len_torch_dispatch_stack():
-        return True
-    if modes and type(torch._C._get_function_stack_at(0)) is not DeviceContext:
-        return True
-    hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
-    return hooks is not None and not all(getattr(hook, "__module__", None) in _LOSE_NOTHING for hook in hooks)
-
-
-_LOSE_NOTHING = (torch.utils.checkpoint.__name__, torch.autograd.graph.__name__)
-"""Modules whose hooks make no difference, whatever is saved: those of checkpoints only count it, which the compiled
-forward and its recomputation save alike; those of `save_on_cpu` keep it elsewhere."""
-
-
-@contextlib.contextmanager
-def without_saved_tensor_hooks() -> Iterator[None]:
-    """Hooks on what autograd saves don't see fake tensors."""
-    autograd = torch._C._autograd
-    hooks = []
-    while (top := autograd._top_saved_tensors_default_hooks(False)) is not None:
-        hooks.append(top)
-        autograd._pop_saved_tensors_default_hooks()
-    try:
-        yield
-    finally:
-        for pack, unpack in reversed(hooks):
-            autograd._push_saved_tensors_default_hooks(pack, unpack)
 
 
 # -- the frame, once it is traced --------------------------------------------------------------------------------------

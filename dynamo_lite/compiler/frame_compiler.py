@@ -28,10 +28,11 @@ from dynamo_lite.translator.attempt import Attempt
 
 from .backend_traits import Backend, BackendTraits
 from .budget import TranslationBudget
-from .eligibility import verdict, verdict_of_entries, without_saved_tensor_hooks
+from .eligibility import verdict, verdict_of_entries
 from .entry import Entry, make_entry, note_break, note_entry
 from .families import Family
 from .graph_call import compile_graph, traits_without
+from .observers import without_saved_tensor_hooks
 from .recompilation import Versions, note_recompile
 from .restart_loop import translate
 from .translation import Request, Translation
@@ -86,7 +87,7 @@ class FrameCompiler:
 
     def _miss(self, view: _C.FrameView) -> Entry | _C.Verdict | float | Exception:
         is_frozen = getattr(self.frozen, "on", False)
-        found = verdict(view, self.raised_ahead, is_frozen=is_frozen)
+        found = verdict(view, self.raised_ahead, is_frozen=is_frozen, fullgraph=self.fullgraph)
         if found is None:
             lock = self.translating.setdefault(view.code, threading.RLock())
             if not view.hold(lock, PATIENCE) and not self.fullgraph:

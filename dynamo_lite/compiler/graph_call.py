@@ -20,6 +20,7 @@ from dynamo_lite.runtime.interrupts import reraise_if_from_signal
 
 from .backend_traits import Backend, BackendTraits
 from .ddp_stages import active_ddp, in_stages
+from .observers import without_dispatch_modes
 from .translation import Translation
 
 
@@ -53,8 +54,8 @@ def compile_graph(
     staged = backend if ddp is None else in_stages(backend, ddp)
     started = time.perf_counter()
     try:
-        with tracing(TracingContext(attempt.graph.fake_mode)):
-            compiled = staged(gm, [each.example for each in attempt.graph.inputs])
+        with tracing(TracingContext(attempt.graph.fake_mode)), without_dispatch_modes():
+            compiled = _C.call_watched(staged, gm, [each.example for each in attempt.graph.inputs])
     except Exception as error:
         reraise_if_from_signal(error)
         raise BackendCompilerFailed(name, error) from error

@@ -11,6 +11,7 @@ import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
 from dynamo_lite import _C, config, logs
+from dynamo_lite.exc import RecompileLimitExceeded
 from dynamo_lite.insight.counters import counters
 
 
@@ -72,15 +73,17 @@ def describe(failure: _C.Failure) -> str:
     return f"{failure.reason} (found: {failure.found})"
 
 
-def limit_reached(view: _C.FrameView) -> str:
-    """Warn, once for each code object, that it runs in eager from now on. Returns the message."""
+def limit_reached(view: _C.FrameView, fullgraph: bool) -> None:
+    """Warn, once for each code object, that it runs in eager from now on; under ``fullgraph``, which forbids that,
+    raise."""
     failures = Counter(str(failure.reason) for failure in view.misses())
     listed = "".join(f"\n  {count} of {view.entries} entries: {reason}" for reason, count in failures.most_common(8))
     code = view.code
     message = (
         f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) has {view.entries} compiled versions, the "
-        f"limit (dl.config.recompile_limit for each module, total_recompile_limit in all); calls that none of them "
-        f"fits run eager from now on. The guards that failed now:{listed}"
+        f"limit (dl.config.recompile_limit for each module, total_recompile_limit in all); "
     )
-    warnings.warn(message, RuntimeWarning, stacklevel=3)
-    return message
+    guards = f". The guards that failed now:{listed}"
+    if fullgraph:
+        raise RecompileLimitExceeded(f"{message}none of them fits this call, and fullgraph=True forbids eager{guards}")
+    warnings.warn(f"{message}calls that none of them fits run eager from now on{guards}", RuntimeWarning, stacklevel=3)

@@ -14,6 +14,7 @@ from dynamo_lite.variables.python.objects.exception import ExceptionVariable
 
 from .code_after_graph import generate
 from .eligibility import check_is_no_module_call
+from .observers import without_dispatch_modes
 from .trace import begin, trace
 from .translation import Request, Translation
 
@@ -31,11 +32,12 @@ def translate(request: Request) -> Translation:
     try:
         for _ in range(_ATTEMPTS):
             state = _C.GlobalState()
-            root = begin(request, facts)
-            try:
-                return _attempt(root, request, facts, state)
-            except Restart as restart:
-                facts = facts.after(root.attempt.specialized_at).learn(restart.fact, root.place())
+            with without_dispatch_modes():
+                root = begin(request, facts)
+                try:
+                    return _attempt(root, request, facts, state)
+                except Restart as restart:
+                    facts = facts.after(root.attempt.specialized_at).learn(restart.fact, root.place())
     except SkipFrame as skipped:
         skipped.cause = skipped.cause or facts.graph_break
         raise

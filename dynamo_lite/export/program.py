@@ -19,9 +19,9 @@ from dynamo_lite import _C
 from dynamo_lite.bytecode import assemble, emit
 from dynamo_lite.compiler.backend_traits import BackendTraits
 from dynamo_lite.compiler.compiled_module import CompiledModule
-from dynamo_lite.compiler.eligibility import can_trace_here
 from dynamo_lite.compiler.families import Family
 from dynamo_lite.compiler.frame_compiler import FrameCompiler
+from dynamo_lite.compiler.observers import why_not_here
 from dynamo_lite.compiler.translation import Translation
 from dynamo_lite.exc import ConstraintViolation, InternalError, SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import EffectOfExport, FrameLeftAlone, NotExportable
@@ -57,7 +57,7 @@ def export(
         for, and the guards as text, like those of `explain`.
 
     Raises:
-        TypeError: ``fn`` is not callable, or doesn't accept these arguments.
+        TypeError: ``fn`` is not callable, or doesn't accept these arguments; ``aten_graph`` or ``dynamic`` is no bool.
         exc.Unsupported: the program can't be captured as one graph, or it mutates something that outlives the call.
 
     Example:
@@ -68,19 +68,38 @@ def export(
     """
     if not callable(fn):
         raise TypeError(f"dl.export takes a callable, not {type(fn).__name__} ({fn!r})")
+    for setting, value in (("aten_graph", aten_graph), ("dynamic", dynamic)):
+        if not isinstance(value, bool):
+            raise TypeError(f"{setting} is True or False, not {value!r}")
     if isinstance(fn, CompiledModule):
         fn = fn._dl_original
     elif isinstance(fn, _C.Wrapped) and fn.owner is not _C.OFF:
         fn = fn.__wrapped__
-    program = Program(fn, args, kwargs)
-    if not can_trace_here():
-        raise Unsupported(FrameLeftAlone(program.name, "a mode of torch's, or a changed builtin, would see the trace"))
+    try:
+        return _exported(Program(fn, args, kwargs), aten_graph, dynamic)
+    except (TypeError, Unsupported) as error:
+        passed_as_one = not kwargs and [type(each) for each in args] == [tuple]
+        if passed_as_one and (isinstance(error, TypeError) or "tuple" in error.reason.what()):
+            what = "dl.export takes the arguments one by one, dl.export(fn, *args), not all in one tuple"
+            raise TypeError(f"{what}; with a tuple as its argument the call fails") from error
+        raise
+
+
+def _exported(program: Program, aten_graph: bool, dynamic: bool) -> tuple[torch.fx.GraphModule, list[str]]:
+    why_not = why_not_here()
+    if why_not is not None:
+        raise why_not.error(program.name)
     exporter = _Exporter(program, aten_graph, dynamic)
     owner = _C.Owner(exporter, "export")
+    owner.when_observed = True
     try:
-        return _C.Wrapped(program.caller, owner)(**program.given)
+        result: tuple[torch.fx.GraphModule, list[str]] = _C.Wrapped(program.caller, owner)(**program.given)
     finally:
         owner.reset()
+    if not exporter.built:
+        why = "it is called deep in recursion, or by a trace function"
+        raise Unsupported(FrameLeftAlone(program.name, why), program.first_line)
+    return result
 
 
 class Program:
@@ -222,6 +241,7 @@ class _Exporter(FrameCompiler):
         super().__init__(lambda gm, inputs: gm.forward, "export", family, fullgraph=True, traits=traits)
         self.program = program
         self.aten_graph = aten_graph
+        self.built = False
 
     def __call__(self, view: _C.FrameView) -> Any:
         try:
@@ -250,6 +270,7 @@ class _Exporter(FrameCompiler):
             result, tree = self._build(translation, view)
         finally:
             attempt.close()
+        self.built = True
         code = [emit.make("RESUME", 0), emit.load_const(result), emit.return_value()]
         return tree, assemble(code, like=view.code, cellvars=())
 

@@ -546,6 +546,14 @@ class ObservableDeallocation(BreakReason, code="DL0804", numbers_matter=False):
     kind: str
 
 
+class NotCompiledHere(BreakReason, code="DL0805", numbers_matter=False):
+    happened = "{name} can't be compiled where it is called: {because}"
+    mend = "to have it captured, {instead}"
+    name: str
+    because: str
+    instead: str = "call it elsewhere"
+
+
 # -- 09: export ------------------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ import torch
 
 import dynamo_lite as dl
 from dynamo_lite import _C
+from dynamo_lite.compiler import observers
 from frames import By, define, on_thread, owned, tree
 from processes import run_program
 
@@ -51,14 +52,50 @@ def traced_events(call, install):
     return result, events
 
 
-@pytest.mark.parametrize("install", [sys.settrace, sys.setprofile], ids=["settrace", "setprofile"])
-def test_tracers_see_the_program(install):
+def test_tracers_see_the_program():
     owner, asked = owned({calls_down: _C.PASS, plain: other})
     call = _C.Wrapped(calls_down, owner)
     assert call(1) == 100
-    assert traced_events(call, install) == traced_events(calls_down, install)
+    assert traced_events(call, sys.settrace) == traced_events(calls_down, sys.settrace)
     assert call(1) == 100
+    owner.when_observed = True
+    assert traced_events(call, sys.settrace)[0] == 100
     assert "trace" not in asked.seen
+
+
+def test_profilers_see_the_code_that_runs():
+    def in_its_place(x):
+        return x * 100
+
+    owner, asked = owned({calls_down: _C.PASS, plain: in_its_place})
+    call = _C.Wrapped(calls_down, owner)
+    for _ in range(2):  # a miss, a hit
+        result, events = traced_events(call, sys.setprofile)
+        calls = [each for each in events if each[0] in ("call", "return")]
+        assert result == 100 and calls == [("call", "calls_down"), ("return", "calls_down")]
+    assert "trace" not in asked.seen
+
+
+def test_what_is_said_of_a_tracer_is_said_once():
+    said = []
+
+    def tell():
+        said.append(plain(1))
+        if len(said) == 2:
+            raise KeyError("no")
+
+    call = _C.Wrapped(calls_down, owned({calls_down: _C.PASS, plain: other})[0])
+    try:
+        _C.tell_when_traced(tell)
+        for _ in range(2):
+            assert traced_events(call, sys.settrace) == traced_events(calls_down, sys.settrace)
+        assert said == [2]
+        _C.tell_when_traced(tell)
+        with pytest.raises(KeyError, match="no"):
+            traced_events(call, sys.settrace)
+        assert call(1) == 100 and said == [2, 2]
+    finally:
+        observers.tell_of_tracers()
 
 
 @pytest.mark.skipif(not LATER, reason="sys.monitoring is there from 3.12 on")
@@ -90,24 +127,83 @@ def test_monitoring_sees_the_program(where):
     assert call(1) == 100
 
 
-def test_another_threads_tracer_is_its_own():
-    call = _C.Wrapped(calls_down, owned({calls_down: _C.PASS, plain: other})[0])
-    assert call(1) == 100
-    started, stop = threading.Event(), threading.Event()
+class Busy:
+    """Another thread, which waits inside of ``work`` for the block's duration: in `wait`, which work calls."""
 
-    def traced():
-        sys.settrace(lambda *args: None)
-        started.set()
-        stop.wait(30)
+    def __init__(self, work):
+        self.started, self.stop = threading.Event(), threading.Event()
+        self.worker = threading.Thread(target=work, args=(self.wait,))
 
-    worker = threading.Thread(target=traced)
-    worker.start()
-    started.wait(30)
+    def wait(self):
+        self.started.set()
+        assert self.stop.wait(30)
+
+    def __enter__(self):
+        self.worker.start()
+        assert self.started.wait(30)
+
+    def __exit__(self, *raised):
+        self.stop.set()
+        self.worker.join()
+
+
+def traced(wait):
+    def inside():
+        wait()
+
+    sys.settrace(lambda *args: None)
+    inside()
+
+
+def deep(wait):
+    """More than half of the thread's stack, as calls that are hooked use it up."""
+
+    def down(n):
+        return wait() if n == 0 else down(n - 1)
+
+    sys.setrecursionlimit(20_000)
+    down(DEEP)
+
+
+STACK, DEEP = 512 * 1024, 450 if LATER else 700
+
+
+@pytest.fixture
+def small_stacks():
+    before, limit = threading.stack_size(STACK), sys.getrecursionlimit()
+    yield
+    threading.stack_size(before)
+    sys.setrecursionlimit(limit)
+
+
+@pytest.mark.parametrize("work", [traced, deep])
+def test_another_threads_reason_is_its_own(work, small_stacks):
+    """The hook stays in for those who need it while another thread is traced, or deep in recursion."""
+    owner, asked = owned({plain: other})
+    _C.set_process_owner(owner)
     try:
-        assert call(1) == 100
+        with Busy(work):
+            assert _C.hook_installed() and plain(1) == 100
+        assert _C.hook_installed() and plain(1) == 100
     finally:
-        stop.set()
+        _C.set_process_owner(None)
+    assert not _C.hook_installed() and plain(1) == 2
+
+
+def test_recursion_beyond_the_stack_while_another_thread_compiles(small_stacks):
+    """Before the C stack ends the hook goes out after all: recursion ends where it ends without us."""
+    p = define(RECURSES)
+    sys.setrecursionlimit(20_000)
+    found, owner = [], owned()[0]
+    _C.set_process_owner(owner)
+    try:
+        worker = threading.Thread(target=lambda: found.append(p.count(15_000)))
+        worker.start()
         worker.join()
+        assert _C.hook_installed()
+    finally:
+        _C.set_process_owner(None)
+    assert found == [15_000] and not _C.hook_installed()
 
 
 # -- recursion -----------------------------------------------------------------------------------------------------

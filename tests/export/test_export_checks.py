@@ -18,7 +18,7 @@ from dynamo_lite.insight.break_reasons import (
     DataDependentBranch,
     DisabledCall,
     EffectOfExport,
-    FrameLeftAlone,
+    NotCompiledHere,
     NotExportable,
     OutputCall,
     UncaughtException,
@@ -163,7 +163,7 @@ def test_modes_of_torchs_are_refused():
             return function(*args, **(kwargs or {}))
 
     with Mode():
-        refusal(FrameLeftAlone, lambda x: x + 1, tensor(3))
+        refusal(NotCompiledHere, lambda x: x + 1, tensor(3))
 
 
 class Box:

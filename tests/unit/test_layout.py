@@ -45,7 +45,8 @@ WALK = [
     {"records"},
     {"bytecode", "shapes"},
     {"runtime"},
-    {"exc", "config", "logs", "insight", "_C"},
+    {"exc", "config", "logs", "insight"},
+    {"_C"},
 ]
 MAX_LINES, MAX_FUNCTION, MAX_FILES = 800, 60, 20
 

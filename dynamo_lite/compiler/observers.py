@@ -1,0 +1,133 @@
+"""Who would see, or change, what a translation does: tracers, modes of torch's, hooks on what autograd saves. There
+frames run in eager, and a warning says so once for each reason; ``fullgraph=True``, `explain` and `export` raise."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.utils.checkpoint
+from torch.utils._device import DeviceContext
+from torch.utils._python_dispatch import _disable_current_modes
+
+from dynamo_lite import _C, config
+from dynamo_lite.exc import Unsupported
+from dynamo_lite.insight.break_reasons import NotCompiledHere
+
+
+@dataclass(frozen=True)
+class WhyNotHere:
+    """Why no frame is translated at a place of the program's run, and what to do about it."""
+
+    because: str
+    mend: str
+
+    def error(self, name: str) -> Unsupported:
+        """What a function of that name raises that must be captured."""
+        return Unsupported(NotCompiledHere(name, self.because, self.mend))
+
+
+_SETTING = "set dl.config.compile_when_observed = True"
+TRACER = WhyNotHere(
+    "a tracer (a debugger, coverage) watches, and would see no lines of compiled code",
+    _SETTING,
+)
+DISPATCH_MODE = WhyNotHere(
+    "a TorchDispatchMode is in force (FakeTensorMode, FlopCounterMode), and would see the compiled graph's operators, "
+    "not the program's",
+    _SETTING,
+)
+FUNCTION_MODE = WhyNotHere("a TorchFunctionMode is in force", "call it outside of the mode")
+IN_DISPATCH = WhyNotHere("it is called by a __torch_dispatch__, or by an operator's kernel", "compile what calls that")
+SAVED_TENSORS_HOOKS = WhyNotHere(
+    "saved_tensors_hooks are in force, and would see what the compiled graph saves, not what the program does",
+    "call it outside of them",
+)
+JIT_TRACE = WhyNotHere("torch.jit.trace is at work", "give torch.jit.trace the function that isn't compiled")
+BUILTINS = WhyNotHere("the program has replaced builtin functions, which the compiler uses too", "put them back")
+
+
+def why_not_here() -> WhyNotHere | None:
+    """Why nothing is translated on this thread now; None: it may be. Of tracers the hook knows."""
+    if torch._C._len_torch_dispatch_stack() and not config.compile_when_observed:
+        return DISPATCH_MODE
+    modes = torch._C._len_torch_function_stack()  # the one of the default device changes nothing
+    if modes > 1 or modes and type(torch._C._get_function_stack_at(0)) is not DeviceContext:
+        return FUNCTION_MODE
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
+    if hooks is not None and not all(getattr(hook, "__module__", None) in _LOSE_NOTHING for hook in hooks):
+        return SAVED_TENSORS_HOOKS
+    if torch._C._dispatch_tls_is_dispatch_key_excluded(_COUNTS_WRITES):
+        return IN_DISPATCH
+    if torch._C._get_tracing_state() is not None:
+        return JIT_TRACE
+    return None if _builtins_are_unchanged() else BUILTINS
+
+
+_COUNTS_WRITES = torch._C.DispatchKey.ADInplaceOrView
+"""Excluded in a ``__torch_dispatch__``: a trace would not notice which tensors are mutated."""
+
+_LOSE_NOTHING = (torch.utils.checkpoint.__name__, torch.autograd.graph.__name__)
+"""Modules whose hooks make no difference, whatever is saved: those of checkpoints only count it, which the compiled
+forward and its recomputation save alike; those of `save_on_cpu` keep it elsewhere."""
+
+_REPLACEABLE = frozenset("print open input help exit quit license credits copyright breakpoint __import__".split())
+_BUILTINS = [(name, value) for name, value in vars(builtins).items() if name not in _REPLACEABLE]
+
+
+def _builtins_are_unchanged() -> bool:
+    """Programs may replace builtins, or remove `sys._getframe`, and the translator runs on them as well."""
+    now = vars(builtins)
+    return all(now.get(name, now) is value for name, value in _BUILTINS) and hasattr(sys, "_getframe")
+
+
+_told: set[WhyNotHere] = set()
+_HERE = str(Path(__file__).parents[1])
+_getframe = sys._getframe
+
+
+def tell_once(why: WhyNotHere) -> None:
+    """Warn, once a process for each reason, that frames run in eager."""
+    if why in _told:
+        return
+    _told.add(why)
+    level, frame = 1, _getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+        level, frame = level + 1, frame.f_back
+    message = f"compiled functions run in eager here: {why.because}. To compile all the same, {why.mend}. (Said once.)"
+    warnings.warn(message, RuntimeWarning, stacklevel=level)
+
+
+def tell_of_tracers() -> None:
+    """Have the hook call `tell_once` when a tracer first keeps a frame from being compiled."""
+    _told.discard(TRACER)
+    _C.tell_when_traced(lambda: tell_once(TRACER))
+
+
+tell_of_tracers()
+
+
+@contextlib.contextmanager
+def without_saved_tensor_hooks() -> Iterator[None]:
+    """Hooks on what autograd saves don't see fake tensors."""
+    autograd = torch._C._autograd
+    hooks = []
+    while (top := autograd._top_saved_tensors_default_hooks(False)) is not None:
+        hooks.append(top)
+        autograd._pop_saved_tensors_default_hooks()
+    try:
+        yield
+    finally:
+        for pack, unpack in reversed(hooks):
+            autograd._push_saved_tensors_default_hooks(pack, unpack)
+
+
+def without_dispatch_modes() -> contextlib.AbstractContextManager[object]:
+    """The program's modes don't see the operators on fake tensors."""
+    return _disable_current_modes() if torch._C._len_torch_dispatch_stack() else contextlib.nullcontext()

@@ -1,0 +1,571 @@
+"""Profilers see compiled programs. Under tracers and modes of torch's programs run in eager, said once, unless a
+setting or a promise (``fullgraph``, `explain`, `export`) wants graphs."""
+
+from __future__ import annotations
+
+import cProfile
+import io
+import os
+import pdb
+import sys
+import types
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import coverage
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
+
+import dynamo_lite as dl
+from dynamo_lite.compiler import observers
+
+PACKAGE = os.path.dirname(dl.__file__)
+LATER = sys.version_info >= (3, 12)
+
+
+@pytest.fixture(autouse=True)
+def nothing_said() -> Iterator[None]:
+    """Each test hears what is said once."""
+    observers._told.clear()
+    observers.tell_of_tracers()
+    yield
+    observers._told.clear()
+    observers.tell_of_tracers()
+
+
+def inner(x):
+    return x * 2
+
+
+def program(x):
+    y = inner(x) + 1
+    print(end="")
+    return inner(y)
+
+
+def raises(x):
+    y = inner(x)
+    print(end="")
+    raise ValueError(y.shape)
+
+
+def helper():
+    pass
+
+
+def backend(gm, example_inputs):
+    helper()
+    return gm.forward
+
+
+def x():
+    return torch.tensor([1.0, 2.0])
+
+
+def watched(install: Callable[[Any], None], call: Callable[[], Any]) -> list[tuple[str, types.CodeType]]:
+    """(event, code) of the calls and returns that a trace or profile function gets while a call runs."""
+    events = []
+
+    def watch(frame, event, arg):
+        if event in ("call", "return"):
+            events.append((event, frame.f_code))
+        return watch
+
+    install(watch)
+    try:
+        call()
+    finally:
+        install(None)
+    return events
+
+
+def here(events: list[tuple[str, types.CodeType]]) -> list[tuple[str, str]]:
+    """Those of this file's functions that the program has, by name."""
+    names = ("inner", "program", "raises", "helper", "backend")
+    return [(event, code.co_name) for event, code in events if code.co_filename == __file__ and code.co_name in names]
+
+
+def both(*names: str) -> list[tuple[str, str]]:
+    """The events of calls, one after the other."""
+    return [(event, name) for name in names for event in ("call", "return")]
+
+
+def check_balanced(events: list[tuple[str, types.CodeType]]) -> None:
+    """Each call returns, the last first; and nobody saw the compiler's own code."""
+    open_calls: list[types.CodeType] = []
+    for event, code in events:
+        assert not code.co_filename.startswith(PACKAGE), code
+        if event == "call":
+            open_calls.append(code)
+        elif event == "return" and open_calls:  # the function that installs it returns, too
+            assert open_calls.pop() is code
+    assert open_calls == []
+
+
+def quiet(call: Callable[[], Any]) -> Callable[[], Any]:
+    """The call, in which a warning is an error."""
+
+    def calls():
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return call()
+
+    return calls
+
+
+# -- profilers -----------------------------------------------------------------------------------------------------
+
+
+def test_a_profile_function_sees_compiled_code():
+    compiled = dl.compile(program, backend=backend)
+    first = watched(sys.setprofile, quiet(lambda: compiled(x())))
+    assert dl.counters.graphs == 2
+    in_backend = [("call", "backend"), *both("helper"), ("return", "backend")]
+    assert here(first) == [*in_backend, *both("program"), *in_backend, *both("program")]
+    check_balanced(first)
+    hits = watched(sys.setprofile, lambda: compiled(x()))
+    assert here(hits) == both("program", "program")
+    check_balanced(hits)
+    for _, code in hits:
+        if code.co_name == "program":
+            assert (code.co_filename, code.co_firstlineno) == (__file__, program.__code__.co_firstlineno)
+            assert code is not program.__code__ and code.co_qualname == "program"
+    assert torch.equal(compiled(x()), program(x()))
+
+
+def test_exceptions_under_a_profile_function():
+    compiled = dl.compile(raises, backend=backend)
+
+    def call():
+        with pytest.raises(ValueError, match="2"):
+            compiled(x())
+
+    for _ in range(2):
+        events = watched(sys.setprofile, call)
+        assert here(events)[-4:] == both("raises", "raises")
+        check_balanced(events)
+    assert dl.counters.graphs == 1
+
+
+def test_a_compiler_that_raises_under_a_profile_function():
+    def broken(gm, example_inputs):
+        raise KeyError("mine")
+
+    compiled = dl.compile(program, backend=broken)
+
+    def call():
+        with pytest.raises(dl.exc.BackendCompilerFailed):
+            compiled(x())
+
+    for _ in range(2):
+        check_balanced(watched(sys.setprofile, call))
+
+
+def test_a_profile_function_that_keeps_frames():
+    compiled = dl.compile(program, backend="eager")
+    kept = []
+
+    def keep(frame, event, arg):
+        kept.append((frame, arg))
+
+    for _ in range(3):
+        sys.setprofile(keep)
+        try:
+            compiled(x())
+        finally:
+            sys.setprofile(None)
+    for frame, _ in kept:
+        assert frame.f_code.co_name and isinstance(frame.f_locals, dict)
+        if frame.f_code.co_name != "keep":
+            frame.clear() if frame.f_back is None else None
+    assert torch.equal(compiled(x()), program(x()))
+
+
+def test_a_profile_function_that_compiles_nothing_itself():
+    """What it calls runs in eager: a profiler is not the program."""
+    compiled = dl.compile(inner, backend="eager")
+    results = []
+
+    def profile(frame, event, arg):
+        if frame.f_code.co_name == "helper" and event == "call":
+            results.append(compiled(x()))
+
+    sys.setprofile(profile)
+    try:
+        helper()
+    finally:
+        sys.setprofile(None)
+    assert torch.equal(results[0], inner(x())) and dl.counters.graphs == 0
+
+
+def test_cprofile_measures_the_compiled_program():
+    compiled = dl.compile(program, backend=backend)
+    profile = cProfile.Profile()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        profile.enable()
+        try:
+            compiled(x())
+            compiled(x())
+        finally:
+            profile.disable()
+    assert dl.counters.graphs == 2
+    codes = [entry for entry in profile.getstats() if isinstance(entry.code, types.CodeType)]
+    calls = Counter({name: 0 for name in ("program", "backend", "inner")})
+    for entry in codes:
+        assert not entry.code.co_filename.startswith(PACKAGE), entry.code
+        if entry.code.co_filename == __file__:
+            calls[entry.code.co_name] += entry.callcount
+    # A function that breaks has two parts, which are called one after the other.
+    assert (calls["program"], calls["backend"], calls["inner"]) == (4, 2, 0)
+
+
+# -- tracers -------------------------------------------------------------------------------------------------------
+
+
+def settrace(call: Callable[[], Any]) -> list[tuple[str, types.CodeType]]:
+    return watched(sys.settrace, call)
+
+
+def test_under_a_tracer_it_runs_in_eager_and_says_so_once():
+    compiled = dl.compile(program, backend=backend)
+    with pytest.warns(RuntimeWarning, match="run in eager here: a tracer.*compile_when_observed = True") as caught:
+        events = settrace(lambda: compiled(x()))
+    assert here(events) == here(settrace(lambda: program(x()))) and dl.counters.frames == 0
+    assert [each.filename for each in caught] == [__file__]
+    check_balanced([each for each in events if not each[1].co_filename.startswith(os.path.dirname(pytest.__file__))])
+    again = settrace(quiet(lambda: compiled(x())))
+    assert here(again) == here(events)
+    compiled(x())
+    assert dl.counters.graphs == 2
+    assert here(settrace(lambda: compiled(x()))) == here(events)
+
+
+def test_a_filter_may_make_an_error_of_what_is_said():
+    compiled = dl.compile(program, backend="eager")
+
+    def call():
+        with warnings.catch_warnings(), pytest.raises(RuntimeWarning, match="a tracer"):
+            warnings.simplefilter("error")
+            compiled(x())
+        assert torch.equal(compiled(x()), program(x()))
+
+    settrace(call)
+    assert dl.counters.graphs == 0
+
+
+def test_the_setting_compiles_under_a_tracer():
+    compiled = dl.compile(program, backend=backend)
+    with dl.config.patch(compile_when_observed=True):
+        events = settrace(quiet(lambda: compiled(x())))
+    assert dl.counters.graphs == 2
+    check_balanced(events)
+    calls = [each for each in here(events) if each[0] == "call"]
+    assert calls == [("call", name) for name in ("backend", "helper", "program") * 2]
+    assert dl.config.compile_when_observed is False
+    with pytest.warns(RuntimeWarning, match="a tracer"):
+        assert ("call", "inner") in here(settrace(lambda: compiled(x())))
+
+
+def test_promises_hold_under_a_tracer():
+    whole = dl.compile(inner, backend=backend, fullgraph=True)
+    broken = dl.compile(program, backend=backend, fullgraph=True)
+    found = []
+
+    def call():
+        assert torch.equal(whole(x()), inner(x()))
+        with pytest.raises(dl.exc.Unsupported, match="print"):
+            broken(x())
+        with pytest.raises(dl.exc.Unsupported, match="print"):
+            dl.export(program, x())
+        found.append(dl.explain(program)(x()))
+        found.append(dl.export(inner, x())[0])
+
+    before = dl.counters.graphs
+    events = settrace(quiet(call))
+    explanation, gm = found
+    assert (explanation.graph_count, explanation.break_count) == (2, 1)
+    assert isinstance(gm, torch.fx.GraphModule) and torch.equal(gm(x()), inner(x()))
+    assert dl.counters.graphs > before
+    seen = {code.co_filename for _, code in events}
+    for unseen in ("translator", "variables", "codegen", "bytecode"):
+        assert not any(each.startswith(os.path.join(PACKAGE, unseen)) for each in seen)
+
+
+def test_a_tracer_that_is_set_by_the_program_itself():
+    """After the call of `sys.settrace`, which breaks the graph, the rest runs in eager."""
+
+    def fn(x):
+        y = x * 2
+        sys.settrace(trace)
+        z = inner(y)
+        sys.settrace(None)
+        return z + 1
+
+    def trace(frame, event, arg):
+        if event in ("call", "return"):
+            seen.append((event, frame.f_code.co_name))
+        return trace
+
+    seen: list[tuple[str, str]] = []
+    with pytest.warns(RuntimeWarning, match="a tracer"):
+        assert torch.equal(dl.compile(fn, backend="eager")(x()), x() * 4 + 1)
+    assert [each for each in seen if each[1] == "inner"] == both("inner")
+
+
+# -- modes of torch's and the like ---------------------------------------------------------------------------------
+
+
+class Note(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.seen.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+class Pass(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("mode", [Note, lambda: FlopCounterMode(display=False), FakeTensorMode, Pass])
+def test_under_a_mode_it_runs_in_eager_and_says_so_once(mode):
+    compiled = dl.compile(program, backend="eager")
+    with mode(), pytest.warns(RuntimeWarning, match="run in eager here: a Torch(Dispatch|Function)Mode") as caught:
+        compiled(torch.ones(2))
+    assert [each.filename for each in caught] == [__file__]
+    with mode():
+        quiet(lambda: compiled(torch.ones(2)))()
+    assert not compiled.owner.entries(program.__code__)
+    compiled(x())
+    assert compiled.owner.entries(program.__code__)
+
+
+def pack(value):
+    return value
+
+
+PLACES = {
+    "a dispatch mode": (Note, "a TorchDispatchMode"),
+    "flops": (lambda: FlopCounterMode(display=False), "a TorchDispatchMode"),
+    "fakes": (FakeTensorMode, "a TorchDispatchMode"),
+    "a function mode": (Pass, "a TorchFunctionMode"),
+    "hooks": (lambda: torch.autograd.graph.saved_tensors_hooks(pack, pack), "saved_tensors_hooks"),
+}
+
+
+@pytest.mark.parametrize("place, named", PLACES.values(), ids=PLACES)
+def test_promises_raise_where_nothing_can_be_captured(place, named):
+    whole = dl.compile(inner, backend="eager", fullgraph=True)
+    for promise in (whole, dl.explain(inner), lambda x: dl.export(inner, x)):
+        with place(), pytest.raises(dl.exc.Unsupported, match=f"inner can't be compiled.*{named}") as caught:
+            promise(torch.ones(2))
+        assert caught.value.reason.code == "DL0805"
+    assert torch.equal(whole(x()), inner(x()))
+    with place(), pytest.raises(dl.exc.Unsupported, match=named):  # warm or not
+        whole(torch.ones(2))
+
+
+def test_promises_raise_in_a_torch_jit_trace():
+    whole = dl.compile(inner, backend="eager", fullgraph=True)
+    with pytest.raises(dl.exc.Unsupported, match="torch.jit.trace is at work"):
+        torch.jit.trace(whole, x())
+    with pytest.warns(RuntimeWarning, match="torch.jit.trace is at work"):
+        traced = torch.jit.trace(dl.compile(inner, backend="eager"), x())
+    assert torch.equal(traced(x()), inner(x()))
+
+
+def test_the_setting_compiles_under_dispatch_modes():
+    def fn(x):
+        return torch.relu(x @ x) + 1
+
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    with Note() as wanted:
+        expected = fn(torch.ones(2, 2))
+    with dl.config.patch(compile_when_observed=True):
+        for _ in range(3):  # each time with another mode
+            with Note() as mode:
+                found = compiled(torch.ones(2, 2))
+            assert torch.equal(found, expected) and mode.seen == wanted.seen
+            with FlopCounterMode(display=False) as flops:
+                compiled(torch.ones(2, 2))
+            assert flops.get_total_flops() == 16
+    assert dl.counters.graphs == 1
+
+
+def test_a_program_that_enters_a_mode_can_be_explained():
+    def fn(x):
+        y = x * 2
+        with Note() as mode:
+            z = inner(y)
+        return z, len(mode.seen)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = dl.explain(fn)(x())
+    assert found.result[1] == 1 and found.break_count
+
+
+# -- sys.monitoring ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not LATER, reason="sys.monitoring is there from 3.12 on")
+@pytest.mark.parametrize("tool", ["PROFILER_ID", "4"])
+def test_a_profiler_by_monitoring_sees_compiled_code(tool):
+    monitoring = sys.monitoring
+    tool = getattr(monitoring, tool, 4)
+    compiled = dl.compile(program, backend=backend)
+    events: list[tuple[str, types.CodeType]] = []
+    on = monitoring.events
+    monitoring.use_tool_id(tool, "test")
+    try:
+        for event, name in ((on.PY_START, "call"), (on.PY_RETURN, "return"), (on.PY_UNWIND, "return")):
+            monitoring.register_callback(tool, event, lambda code, *_, name=name: events.append((name, code)))
+        monitoring.set_events(tool, on.PY_START | on.PY_RETURN | on.PY_UNWIND | on.CALL)
+        quiet(lambda: compiled(x()))()
+        compiled(x())
+    finally:
+        monitoring.set_events(tool, 0)
+        monitoring.free_tool_id(tool)
+    assert dl.counters.graphs == 2
+    in_backend = [("call", "backend"), *both("helper"), ("return", "backend")]
+    first = [*in_backend, *both("program"), *in_backend, *both("program")]
+    assert here(events) == first + both("program", "program")
+    check_balanced(events)
+
+
+@pytest.mark.skipif(not LATER, reason="sys.monitoring is there from 3.12 on")
+@pytest.mark.parametrize("tool, event", [("COVERAGE_ID", "PY_START"), ("DEBUGGER_ID", "PY_START"), ("4", "LINE")])
+def test_a_tracer_by_monitoring_sees_the_program_in_eager(tool, event):
+    monitoring = sys.monitoring
+    tool = getattr(monitoring, tool, 4)
+    compiled = dl.compile(program, backend=backend)
+    seen = []
+    monitoring.use_tool_id(tool, "test")
+    try:
+        monitoring.register_callback(tool, getattr(monitoring.events, event), lambda code, _: seen.append(code))
+        monitoring.set_events(tool, getattr(monitoring.events, event))
+        with pytest.warns(RuntimeWarning, match="a tracer"):
+            compiled(x())
+        assert dl.counters.graphs == 0 and {program.__code__, inner.__code__} <= {*seen}
+        assert dl.explain(program)(x()).graph_count == 2
+    finally:
+        monitoring.set_events(tool, 0)
+        monitoring.free_tool_id(tool)
+
+
+# -- tools -----------------------------------------------------------------------------------------------------------
+
+SOURCE = """import torch
+import dynamo_lite as dl
+
+def eager(x):
+    y = x * 2
+    if y.dim() > 5:
+        y = y + 1
+    return y
+
+def whole(x):
+    y = x * 2
+    if y.dim() > 5:
+        y = y + 1
+    return y
+
+def backend(gm, example_inputs):
+    name = "mine"
+    return gm.forward
+
+dl.compile(eager, backend=backend)(torch.ones(2))
+before = dl.counters.graphs
+dl.compile(whole, backend=backend, fullgraph=True)(torch.ones(2))
+print(before, dl.counters.graphs)
+"""
+
+STOPS = """import torch
+import dynamo_lite as dl
+
+def stops(x):
+    y = x + 1
+    breakpoint()
+    z = y * 2
+    return z
+
+print(dl.compile(stops, backend="eager")(torch.ones(2)).tolist(), dl.counters.graphs)
+"""
+
+
+@pytest.fixture
+def users_program(tmp_path):
+    """Writes a program, and returns its path and the code."""
+
+    def write(text):
+        path = tmp_path / "users_program.py"
+        path.write_text(text)
+        return str(path), compile(text, str(path), "exec")
+
+    return write
+
+
+@pytest.mark.parametrize("core", ["ctrace", "sysmon"] if LATER else ["ctrace"])
+@pytest.mark.filterwarnings("ignore:compiled functions run in eager")
+def test_figures_of_coverage(users_program, core, monkeypatch, capsys):
+    """Lines of what runs in eager and of the backend are counted; those of a whole graph are not."""
+    monkeypatch.setenv("COVERAGE_CORE", core)
+    path, code = users_program(SOURCE)
+    measured = coverage.Coverage(data_file=None, include=[path], config_file=False)
+    measured.start()
+    try:
+        exec(code, {"__name__": "__main__"})
+    finally:
+        measured.stop()
+    assert capsys.readouterr().out == "0 1\n"
+    lines = SOURCE.splitlines()
+    missed = [lines[number - 1].strip() for number in measured.analysis2(path)[3]]
+    assert missed[0] == "y = y + 1" and missed[1:4] == ["y = x * 2", "if y.dim() > 5:", "y = y + 1"]
+    assert len(missed) <= 5 and 'name = "mine"' not in missed
+
+
+def session(*commands: str) -> tuple[pdb.Pdb, io.StringIO]:
+    """A debugger that is given these commands, and what it prints."""
+    output = io.StringIO()
+    return pdb.Pdb(stdin=io.StringIO("\n".join(commands) + "\n"), stdout=output, nosigint=True, readrc=False), output
+
+
+def stops_of(output: str, path: str) -> list[str]:
+    """Where the debugger stopped."""
+    lines = [line.removeprefix("(Pdb) ") for line in output.splitlines()]
+    return [line.removeprefix(f"> {path}").partition("->")[0] for line in lines if line.startswith(f"> {path}")]
+
+
+@pytest.mark.filterwarnings("ignore:compiled functions run in eager")
+def test_breakpoints_of_pdb(users_program, capsys):
+    """A breakpoint in a compiled function stops there; in a whole graph it does not."""
+    path, code = users_program(SOURCE)
+    debugger, output = session(f"b {path}:6", f"b {path}:12", "c", "p y.tolist()", "c")
+    debugger.run(code, {"__name__": "__main__"})
+    assert stops_of(output.getvalue(), path) == ["(1)<module>()", "(6)eager()"], output.getvalue()
+    assert "(Pdb) [2.0, 2.0]" in output.getvalue() and capsys.readouterr().out == "0 1\n"
+
+
+@pytest.mark.filterwarnings("ignore:compiled functions run in eager")
+def test_breakpoint_called_in_a_compiled_function(users_program, monkeypatch, capsys):
+    """It breaks the graph: the debugger has the variables of that place, and steps on through the rest in eager."""
+    path, code = users_program(STOPS)
+    debugger, output = session("p y.tolist()", f"tbreak {path}:7", "c", "n", "p z.tolist()", "c")
+    monkeypatch.setattr(sys, "breakpointhook", lambda: debugger.set_trace(sys._getframe(1)))
+    try:
+        exec(code, {"__name__": "__main__"})
+    finally:
+        sys.settrace(None)
+    assert stops_of(output.getvalue(), path) == ["(6)stops()", "(7)stops()", "(8)stops()"], output.getvalue()
+    assert "(Pdb) [2.0, 2.0]" in output.getvalue() and "(Pdb) [4.0, 4.0]" in output.getvalue()
+    assert capsys.readouterr().out == "[4.0, 4.0] 1\n"
