@@ -47,8 +47,8 @@ def register_backend(fn: Any = None, *, name: str | None = None) -> Any:
         name: the name for ``dl.compile(backend=...)``; by default ``fn.__name__``.
 
     Raises:
-        TypeError: ``fn`` is not callable.
-        ValueError: another backend has that name.
+        TypeError: ``fn`` is not callable, or ``name`` no string.
+        ValueError: another backend has that name, or it is empty.
 
     Example:
         >>> import torch, dynamo_lite as dl
@@ -60,10 +60,14 @@ def register_backend(fn: Any = None, *, name: str | None = None) -> Any:
         ['add']
         tensor([1., 1.])
     """
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"a backend's name is a string, not {type(name).__name__} ({name!r})")
+    if name == "":
+        raise ValueError("a backend's name must not be empty")
     if fn is None:
         return functools.partial(register_backend, name=name)
     if not callable(fn):
-        raise TypeError(f"a backend is a callable, not {type(fn).__name__}")
+        raise TypeError(f"a backend is a callable, not {type(fn).__name__} ({fn!r})")
     key = name or name_of(fn)
     if _BACKENDS.get(key, fn) is not fn:
         raise ValueError(f"there is a backend {key!r} already; pass another name")

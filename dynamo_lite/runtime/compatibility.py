@@ -32,7 +32,7 @@ def check() -> None:
             f"dynamo_lite's extension can't be loaded ({error}); build it against the installed torch "
             f"{torch.__version__} with: pip install --no-build-isolation ."
         ) from error
-    if extension.TORCH_VERSION.partition("+")[0] != torch.__version__.partition("+")[0]:
+    if extension.TORCH_VERSION != torch.__version__:  # C++ of torch differs between builds and between commits
         raise ImportError(
             f"dynamo_lite was built for torch {extension.TORCH_VERSION}, and this is torch {torch.__version__}; "
             "build it again with: pip install --no-build-isolation ."

@@ -41,7 +41,7 @@ def mark_dynamic(t: torch.Tensor, dim: Dims, *, min: int | None = None, max: int
     _check_tensor(t)
     dims = _dimensions(t, dim)
     for bound in (min, max):
-        if bound is not None and not isinstance(bound, int):
+        if bound is not None and not _is_integer(bound):
             raise TypeError(f"min and max are integers or None, not {type(bound).__name__} ({bound!r})")
     if min is not None and max is not None and min > max:
         raise ValueError(f"no size is at least {min} and at most {max}")
@@ -81,11 +81,15 @@ def _dimensions(t: torch.Tensor, dim: Dims) -> list[int]:
     """The dimensions, counted from the front."""
     given = dim if isinstance(dim, (list, tuple)) else (dim,)
     for each in given:
-        if not isinstance(each, int):
+        if not _is_integer(each):
             raise TypeError(f"a dimension is an integer, not {type(each).__name__} ({each!r})")
         if not -t.dim() <= each < t.dim():
             raise IndexError(f"a tensor of shape {tuple(t.shape)} has no dimension {each}")
     return [each % t.dim() for each in given]
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _marks(t: torch.Tensor, name: str) -> set[Any]:

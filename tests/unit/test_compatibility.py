@@ -23,6 +23,15 @@ CASES = {
         "import torch; torch.__version__ = '2.99.0'",
         "and this is torch 2.99.0; build it again with: pip install --no-build-isolation .",
     ),
+    "another build of that torch": (
+        "import torch; torch.__version__ = torch.__version__.partition('+')[0] + '+cu0'",
+        "+cu0; build it again with: pip install --no-build-isolation .",
+    ),
+    "another commit": (
+        "import types, torch; torch.__version__ = '2.14.0a0+git1234567'; "
+        "sys.modules['dynamo_lite._C'] = types.SimpleNamespace(TORCH_VERSION='2.14.0a0+git7654321')",
+        "was built for torch 2.14.0a0+git7654321, and this is torch 2.14.0a0+git1234567; build it again",
+    ),
     "no extension": (
         "sys.modules['dynamo_lite._C'] = None",
         "dynamo_lite's extension can't be loaded",
