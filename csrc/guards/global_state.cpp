@@ -259,7 +259,8 @@ std::optional<c10::Device> default_device(PyObject* mode) noexcept {
   return reinterpret_cast<THPDevice*>(device)->device;
 }
 
-// Calls visit(mode) for each torch function mode in force, outermost first, until it returns false; whether it never did.
+// Calls visit(mode) for each torch function mode in force, outermost first, until it returns false; whether it never
+// did.
 template <class Visit>
 bool each_mode(Visit visit) {
   const auto* interpreter = getPyInterpreter();

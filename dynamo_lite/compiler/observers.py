@@ -16,7 +16,7 @@ import torch.utils.checkpoint
 from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import _disable_current_modes
 
-from dynamo_lite import _C, config
+from dynamo_lite import _C, config, logs
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import NotCompiledHere
 
@@ -87,26 +87,31 @@ def _builtins_are_unchanged() -> bool:
     return all(now.get(name, now) is value for name, value in _BUILTINS) and hasattr(sys, "_getframe")
 
 
-_told: set[WhyNotHere] = set()
+told: set[WhyNotHere] = set()
+"""What `tell_once` has told."""
+
 _HERE = str(Path(__file__).parents[1])
 _getframe = sys._getframe
 
 
 def tell_once(why: WhyNotHere) -> None:
-    """Warn, once a process for each reason, that frames run in eager."""
-    if why in _told:
+    """Say, once a process for each reason, that frames run in eager: as a warning where a setting compiles all the
+    same, else in the log."""
+    if why in told:
         return
-    _told.add(why)
+    told.add(why)
+    message = f"compiled functions run in eager here: {why.because}. To compile all the same, {why.mend}. (Said once.)"
+    if why.mend != _SETTING:
+        logs.code.debug(message)
+        return
     level, frame = 1, _getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
         level, frame = level + 1, frame.f_back
-    message = f"compiled functions run in eager here: {why.because}. To compile all the same, {why.mend}. (Said once.)"
     warnings.warn(message, RuntimeWarning, stacklevel=level)
 
 
 def tell_of_tracers() -> None:
     """Have the hook call `tell_once` when a tracer first keeps a frame from being compiled."""
-    _told.discard(TRACER)
     _C.tell_when_traced(lambda: tell_once(TRACER))
 
 

@@ -101,7 +101,6 @@ def _trace_of(fn, *args):
     return result, seen
 
 
-@pytest.mark.filterwarnings("ignore:compiled functions run in eager")
 def test_a_trace_function_sees_what_it_sees_in_eager():
     def inner(x):
         return x * 2
