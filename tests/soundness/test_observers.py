@@ -294,7 +294,7 @@ def test_promises_hold_under_a_tracer():
     assert isinstance(gm, torch.fx.GraphModule) and torch.equal(gm(x()), inner(x()))
     assert dl.counters.graphs > before
     seen = {code.co_filename for _, code in events}
-    for unseen in ("translator", "variables", "codegen", "bytecode"):
+    for unseen in ("translator", "codegen"):  # others have callbacks of weak references, which run at any time
         assert not any(each.startswith(os.path.join(PACKAGE, unseen)) for each in seen)
 
 
