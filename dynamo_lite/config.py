@@ -100,11 +100,14 @@ def _check(name: str, value: object) -> None:
         similar = difflib.get_close_matches(name, _SETTINGS, 1)
         what = f"did you mean {similar[0]!r}?" if similar else f"there are: {', '.join(_SETTINGS)}"
         raise AttributeError(f"dl.config has no setting {name!r}; {what}")
-    if type(value) is not _KINDS[name]:
-        words = "True or False" if _KINDS[name] is bool else "an integer"
-        raise TypeError(f"dl.config.{name} is {words}, not {value!r}")
-    if isinstance(value, int) and value < 0:
+    kind = _KINDS[name]
+    if type(value) is not kind and not (kind is float and type(value) is int):
+        raise TypeError(f"dl.config.{name} is {_WORDS[kind]}, not {value!r}")
+    if isinstance(value, (int, float)) and not value >= 0:
         raise ValueError(f"dl.config.{name} is a limit of at least 0, not {value}")
+
+
+_WORDS = {bool: "True or False", int: "an integer", float: "a number of seconds"}
 
 
 class _Settings(types.ModuleType):

@@ -62,6 +62,16 @@ CASES = {
         TypeError,
         r"^dl\.config\.inline_limit is an integer, not True$",
     ),
+    "a time that is a text": (
+        lambda: patched(enable_allowance="1"),
+        TypeError,
+        r"^dl\.config\.enable_allowance is a number of seconds, not '1'$",
+    ),
+    "a time that is no number": (
+        lambda: patched(enable_allowance=float("nan")),
+        ValueError,
+        r"^dl\.config\.enable_allowance is a limit of at least 0, not nan$",
+    ),
     "a negative limit": (
         lambda: patched(recompile_limit=-1),
         ValueError,
