@@ -55,7 +55,7 @@ struct MappingProxy {
   PyObject_HEAD PyObject* mapping;
 };
 
-constexpr Peeked kNothing{};
+constexpr Peeked kNoEntry{};
 constexpr Peeked kUnreadable{nullptr, false};
 
 template <typename T>
@@ -65,20 +65,20 @@ const T* as(PyObject* object) noexcept {
 
 Peeked next_of_list(PyObject* iterator, Py_ssize_t ahead) noexcept {
   const auto* it = as<SequenceIterator>(iterator);
-  if (!it->sequence || it->index + ahead >= PyList_GET_SIZE(it->sequence)) return kNothing;
+  if (!it->sequence || it->index + ahead >= PyList_GET_SIZE(it->sequence)) return kNoEntry;
   return {PyList_GET_ITEM(it->sequence, it->index + ahead)};
 }
 
 Peeked next_of_tuple(PyObject* iterator, Py_ssize_t ahead) noexcept {
   const auto* it = as<SequenceIterator>(iterator);
-  if (!it->sequence || it->index + ahead >= PyTuple_GET_SIZE(it->sequence)) return kNothing;
+  if (!it->sequence || it->index + ahead >= PyTuple_GET_SIZE(it->sequence)) return kNoEntry;
   return {PyTuple_GET_ITEM(it->sequence, it->index + ahead)};
 }
 
 Peeked next_of_reversed(PyObject* iterator, Py_ssize_t ahead) noexcept {
   const auto* it = as<SequenceIterator>(iterator);
   const Py_ssize_t index = it->index - ahead;
-  if (!it->sequence || index < 0 || index >= PyList_GET_SIZE(it->sequence)) return kNothing;
+  if (!it->sequence || index < 0 || index >= PyList_GET_SIZE(it->sequence)) return kNoEntry;
   return {PyList_GET_ITEM(it->sequence, index)};
 }
 
@@ -90,27 +90,27 @@ Peeked owned_or_unreadable(PyObject* made, Ref& owned) noexcept {
 
 Peeked next_of_string(PyObject* iterator, Py_ssize_t ahead, Ref& owned) noexcept {
   const auto* it = as<SequenceIterator>(iterator);
-  if (!it->sequence || it->index + ahead >= PyUnicode_GET_LENGTH(it->sequence)) return kNothing;
+  if (!it->sequence || it->index + ahead >= PyUnicode_GET_LENGTH(it->sequence)) return kNoEntry;
   const Py_UCS4 character = PyUnicode_READ_CHAR(it->sequence, it->index + ahead);
   return owned_or_unreadable(PyUnicode_FromOrdinal(static_cast<int>(character)), owned);
 }
 
 Peeked next_of_bytes(PyObject* iterator, Py_ssize_t ahead, Ref& owned) noexcept {
   const auto* it = as<SequenceIterator>(iterator);
-  if (!it->sequence || it->index + ahead >= PyBytes_GET_SIZE(it->sequence)) return kNothing;
+  if (!it->sequence || it->index + ahead >= PyBytes_GET_SIZE(it->sequence)) return kNoEntry;
   const auto byte = static_cast<unsigned char>(PyBytes_AS_STRING(it->sequence)[it->index + ahead]);
   return owned_or_unreadable(PyLong_FromLong(byte), owned);
 }
 
 Peeked next_of_set(PyObject* iterator, Py_ssize_t ahead) noexcept {
   const auto* it = as<SetIterator>(iterator);
-  if (!it->set) return kNothing;
+  if (!it->set) return kNoEntry;
   if (it->used != it->set->used) return kUnreadable;
   Py_ssize_t position = it->position;
   PyObject* key = nullptr;
   Py_hash_t hash = 0;
   for (Py_ssize_t i = 0; i <= ahead; ++i) {
-    if (!_PySet_NextEntry(reinterpret_cast<PyObject*>(it->set), &position, &key, &hash)) return kNothing;
+    if (!_PySet_NextEntry(reinterpret_cast<PyObject*>(it->set), &position, &key, &hash)) return kNoEntry;
   }
   return {key};
 }
@@ -131,20 +131,20 @@ Peeked next_of_range(PyObject* iterator, Py_ssize_t ahead, Ref& owned) noexcept 
 #if PY_VERSION_HEX < 0x030C0000
   ahead += it->index;
 #endif
-  if (ahead >= it->length) return kNothing;
+  if (ahead >= it->length) return kNoEntry;
   const unsigned long number = static_cast<unsigned long>(it->start) + static_cast<unsigned long>(ahead) * it->step;
   return owned_or_unreadable(PyLong_FromLong(static_cast<long>(number)), owned);
 }
 
 Peeked next_of_dict(PyObject* iterator, Py_ssize_t ahead, bool wants_value) noexcept {
   const auto* it = as<DictIterator>(iterator);
-  if (!it->dict) return kNothing;
+  if (!it->dict) return kNoEntry;
   if (it->used != it->dict->ma_used) return kUnreadable;
   Py_ssize_t position = it->position;
   PyObject* key = nullptr;
   PyObject* value = nullptr;
   for (Py_ssize_t i = 0; i <= ahead; ++i) {
-    if (!PyDict_Next(reinterpret_cast<PyObject*>(it->dict), &position, &key, &value)) return kNothing;
+    if (!PyDict_Next(reinterpret_cast<PyObject*>(it->dict), &position, &key, &value)) return kNoEntry;
   }
   if (ahead >= it->left) return kUnreadable;
   return {wants_value ? value : key};

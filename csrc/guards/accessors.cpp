@@ -213,7 +213,7 @@ Lasts with_order(PyObject* dict) noexcept { return keeps_order(dict) ? Lasts::Ve
 Lasts with_type(PyObject* type) noexcept { return type_version(type) ? Lasts::Version : Lasts::Now; }
 
 // clang-format off
-constexpr AccessorKind kKinds[] = {
+constexpr AccessorKind kAccessorKinds[] = {
     {.name = "local", .from = From::Frame, .set = set_local, .reach = reach_local, .text = "{arg}"},
     {.name = "closure", .from = From::Frame, .set = set_free_variable, .reach = reach_closure, .text = "closure[{arg}]"},
     {.name = "globals", .from = From::Frame, .reach = reach_globals, .text = "globals()"},
@@ -259,8 +259,8 @@ FrameLayout::FrameLayout(PyCodeObject* code)
 
 Accessor::Accessor(const char* kind, PyObject* arg, const FrameLayout& layout, const Liveness& liveness) {
   const auto has_name = [kind](const AccessorKind& each) { return std::strcmp(each.name, kind) == 0; };
-  kind_ = std::find_if(std::begin(kKinds), std::end(kKinds), has_name);
-  if (kind_ == std::end(kKinds)) raise(PyExc_ValueError, "there is no accessor of kind '%.100s'", kind);
+  kind_ = std::find_if(std::begin(kAccessorKinds), std::end(kAccessorKinds), has_name);
+  if (kind_ == std::end(kAccessorKinds)) raise(PyExc_ValueError, "there is no accessor of kind '%.100s'", kind);
   if (kind_->set) kind_->set(parts_, arg, layout, liveness);
 }
 
@@ -279,7 +279,7 @@ int Accessor::traverse(visitproc visit, void* arg) const {
 
 void register_accessors(py::module_& module) {
   py::dict texts;
-  for (const AccessorKind& kind : kKinds) texts[kind.name] = kind.text;
+  for (const AccessorKind& kind : kAccessorKinds) texts[kind.name] = kind.text;
   module.attr("ACCESSOR_KINDS") = texts;
   module.def("weak_referent", [](py::handle reference) {
     PyObject* target = referent(reference.ptr()).value;

@@ -161,7 +161,7 @@ constexpr CheckArgument kConstant{"a constant (use id for other objects)", set_o
 constexpr CheckArgument kState{"a GlobalState", set_object<is_global_state>, get_object};
 constexpr CheckArgument kRegistrations{"a list that begins with abc.get_cache_token()", set_object<is_list>,
                                        get_object};
-constexpr CheckArgument kNothing{"nothing", set_nothing, get_nothing};
+constexpr CheckArgument kNoArgument{"nothing", set_nothing, get_nothing};
 constexpr CheckArgument kNumber{"a number that is not negative", set_number, get_number};
 constexpr CheckArgument kKey{"a key", set_key, get_key};
 constexpr CheckArgument kName{"a name", set_name, get_key};
@@ -317,7 +317,7 @@ Lasts with_length(const Parts&, PyObject* value) noexcept {
 // -- the table
 
 // clang-format off
-constexpr CheckKind kKinds[] = {
+constexpr CheckKind kCheckKinds[] = {
     {.name = "type", .argument = &kType, .holds = has_type, .lasts = with_immutable_type, .replayed = Replayed::ByType,
      .text = "is exactly a {class}", .wanted = "of type {arg.__qualname__}", .given = "of type {type}"},
     {.name = "id", .argument = &kObject, .holds = is_object, .lasts = forever, .replayed = Replayed::ByAddress,
@@ -344,7 +344,7 @@ constexpr CheckKind kKinds[] = {
     {.name = "lacks_instance_dict_item", .argument = &kName, .holds = instance_lacks, .lasts = with_instance_dict,
      .of_instance_dict = true, .text = "has no instance attribute {arg!r}",
      .wanted = "without an attribute {arg!r} of its own", .given = "{arg!r}"},
-    {.name = "dies_unseen", .argument = &kNothing, .holds = value_is_unobservable,
+    {.name = "dies_unseen", .argument = &kNoArgument, .holds = value_is_unobservable,
      .text = "is nothing whose deallocation can be observed"},
     {.name = "dict_item_dies_unseen", .argument = &kKey, .holds = item_is_unobservable,
      .text = "has nothing whose deallocation can be observed under the key {arg!r}"},
@@ -362,9 +362,9 @@ constexpr CheckKind kKinds[] = {
      .text = "is a {arg.dtype} tensor on {arg.device}{grad}"},
     {.name = "storage_offset", .argument = &kNumber, .holds = begins_at, .text = "begins at element {arg} of its storage",
      .wanted = "a tensor that begins at element {arg} of its storage", .given = "one that begins at element {offset}"},
-    {.name = "present", .argument = &kNothing, .holds = always, .lasts = forever, .replayed = Replayed::ByAddress,
+    {.name = "present", .argument = &kNoArgument, .holds = always, .lasts = forever, .replayed = Replayed::ByAddress,
      .text = "is there", .wanted = "there", .given = "{arg!r}"},
-    {.name = "unbound", .argument = &kNothing, .holds = never, .subject = Subject::NoValue, .text = "is not bound"},
+    {.name = "unbound", .argument = &kNoArgument, .holds = never, .subject = Subject::NoValue, .text = "is not bound"},
     {.name = "global_state", .argument = &kState, .holds = state_is, .subject = Subject::Frame,
      .text = "grad mode, autocast, default dtype and the like are as they were"},
     {.name = "registrations", .argument = &kRegistrations, .holds = nothing_was_registered, .subject = Subject::Frame,
@@ -408,8 +408,8 @@ DL_HIT DictLookup CheckParts::item_of(PyObject* container, bool of_instance) con
 Check::Check(const char* kind, PyObject* arg, PyObject* reason, std::size_t node_count, const Liveness& liveness)
     : reason_(Ref::borrow(reason)) {
   const auto has_name = [kind](const CheckKind& each) { return std::strcmp(each.name, kind) == 0; };
-  kind_ = std::find_if(std::begin(kKinds), std::end(kKinds), has_name);
-  if (kind_ == std::end(kKinds)) raise(PyExc_ValueError, "there is no check of kind '%.100s'", kind);
+  kind_ = std::find_if(std::begin(kCheckKinds), std::end(kCheckKinds), has_name);
+  if (kind_ == std::end(kCheckKinds)) raise(PyExc_ValueError, "there is no check of kind '%.100s'", kind);
   if (!kind_->argument->set(parts_, arg, node_count, liveness)) {
     if (PyErr_Occurred()) throw py::error_already_set();
     raise(PyExc_TypeError, "a check of kind %s needs %s, not %R", kind, kind_->argument->wanted, arg);
@@ -443,7 +443,7 @@ int Check::traverse(visitproc visit, void* arg) const {
 
 void register_checks(py::module_& module) {
   py::dict kinds, exported;
-  for (const CheckKind& kind : kKinds) {
+  for (const CheckKind& kind : kCheckKinds) {
     kinds[kind.name] = kind.text;
     if (kind.wanted) exported[kind.name] = py::make_tuple(kind.wanted, kind.given);
   }

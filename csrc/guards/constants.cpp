@@ -18,7 +18,7 @@ namespace dynamo_lite {
 
 namespace {
 
-constexpr int kDeepest = 64;  // nesting of tuples and frozensets
+constexpr int kDeepestConstant = 64;  // nesting of tuples and frozensets
 constexpr std::size_t kLine = 100;
 
 template <class T>
@@ -112,7 +112,7 @@ std::string as_text(PyObject* string) {  // steals
 
 }  // namespace
 
-bool is_constant(PyObject* object) noexcept { return is_constant_within(object, kDeepest); }
+bool is_constant(PyObject* object) noexcept { return is_constant_within(object, kDeepestConstant); }
 
 DL_HIT bool same_constant(PyObject* expected, PyObject* found) noexcept {
   if (expected == found) return true;

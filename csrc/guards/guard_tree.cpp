@@ -10,7 +10,7 @@ namespace dynamo_lite {
 
 namespace {
 
-constexpr int kDeepest = 2000;  // steps from the frame; a walk recurses
+constexpr int kMostSteps = 2000;  // steps from the frame; a walk recurses
 constexpr std::size_t kPairsBySorting = 4096;
 
 // Sets a flag for as long as it lives.
@@ -81,8 +81,8 @@ Py_ssize_t GuardTree::add_child(Py_ssize_t parent, const char* kind, PyObject* a
   Step step;
   step.parent = static_cast<std::uint32_t>(parent);
   step.depth = steps_[step.parent].depth + 1;
-  if (step.depth > kDeepest) {
-    raise(PyExc_ValueError, "a value nested more than %d steps deep cannot be guarded", kDeepest);
+  if (step.depth > kMostSteps) {
+    raise(PyExc_ValueError, "a value nested more than %d steps deep cannot be guarded", kMostSteps);
   }
   step.accessor = Accessor(kind, arg, layout_, liveness_);
   const From from = step.accessor.kind().from;
