@@ -191,7 +191,7 @@ struct SymbolicOperation {
 
 namespace {
 
-constexpr SymbolicOperation kConstant{"const", Operands::Constant, load_int};
+constexpr SymbolicOperation kPushConstant{"const", Operands::Constant, load_int};
 constexpr SymbolicOperation kOr{"or", Operands::Two, nullptr,
                                 integers<[](std::int64_t a, std::int64_t b) { return a != 0 || b != 0; }>};
 
@@ -209,7 +209,7 @@ const SymbolicOperation kOperations[] = {
     {"offset", Operands::Tensor, load_offset},
     {"int", Operands::Number, load_int},
     {"float", Operands::Number, load_float},
-    kConstant,
+    kPushConstant,
     {"float_const", Operands::Constant, load_float},
     // Of and to integers, as Python has them. Conditions are 0 or 1.
     row("add", kTwo, [](Int& a, Int b) noexcept { return !__builtin_add_overflow(a, b, &a); }),
@@ -329,7 +329,7 @@ void SymbolicFacts::add(const SymbolicProgram& program, const std::vector<std::u
       stack.push_back(register_of(*operation, place, 0, number));
       reads.push_back(stack.back());
     } else if (operation->operands == Operands::Constant) {
-      stack.push_back(register_of(kConstant, 0, 0, number));
+      stack.push_back(register_of(kPushConstant, 0, 0, number));
     } else if (operation->operands == Operands::One) {
       stack.back() = register_of(*operation, stack.back(), 0, 0);
     } else {
