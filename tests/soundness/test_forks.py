@@ -12,6 +12,8 @@ import torch
 import dynamo_lite as dl
 from dynamo_lite import _C
 
+warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)  # from CPython 3.12 on
+
 def backend(gm, example_inputs):
     return gm.forward
 
