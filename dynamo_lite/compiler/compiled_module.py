@@ -10,6 +10,7 @@ import torch
 
 from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute
+from dynamo_lite.records.code_origin import why_not_inlined
 from dynamo_lite.variables.core.attributes import binds
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
@@ -71,6 +72,14 @@ def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
     return self._dl_call(*args, **kwargs)
 
 
+def _call_of(cls: type[torch.nn.Module], original: torch.nn.Module) -> Any:
+    """The original's call, in a frame of ours where the frame of its own is not compiled but can be inlined."""
+    call: Any = cls.__call__
+    method = types.MethodType(call, original)
+    is_inlined = isinstance(call, types.FunctionType) and why_not_inlined(call.__code__, call) is None
+    return framed(method) if is_inlined else method
+
+
 def _restore(original: torch.nn.Module, recompile: Any) -> Any:
     return recompile(original)
 
@@ -86,7 +95,7 @@ def compiled_module(module: torch.nn.Module, owner: _C.Owner, recompile: Any) ->
         types.new_class(cls.__name__, (CompiledModule, cls), {}, lambda body: body.update(names))
     )
     made.__dict__ = original.__dict__
-    call_original = _C.Wrapped(framed(types.MethodType(cls.__call__, original)), owner)
+    call_original = _C.Wrapped(_call_of(cls, original), owner)
     for name in ("_dl_original", "_torchdynamo_orig_callable"):
         object.__setattr__(made, name, original)  # Module's own would make a child of the original
     for name, value in (("_dl_recompile", recompile), ("_dl_call", call_original)):
