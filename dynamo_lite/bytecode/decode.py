@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import functools
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -45,8 +46,9 @@ class PerCode(Generic[T]):
         entry = kept.get(id(code))
         if entry is None:
             key = id(code)
-            # The callback runs before the code object's memory, and so its id, can be reused.
-            entry = kept[key] = (weakref.ref(code, lambda _: kept.pop(key, None)), self._compute(code))
+            # The callback runs before the code object's memory, and so its id, can be reused. It runs wherever the last
+            # reference goes, under a profile function too, so it is no function of Python.
+            entry = kept[key] = (weakref.ref(code, functools.partial(kept.pop, key)), self._compute(code))
         return entry[1]
 
 
