@@ -1,5 +1,7 @@
 #include "hook/frame_view.h"
 
+#include <vector>
+
 #include "guards/guards.h"
 
 namespace dynamo_lite {
@@ -20,19 +22,21 @@ class FrameView {
   }
   void end() noexcept {
     slots_ = nullptr;
-    if (!lock_) return;
     const SavedError error;
-    if (!Ref::steal(PyObject_CallMethod(lock_.get(), "release", nullptr))) PyErr_WriteUnraisable(lock_.get());
-    lock_.reset();
+    for (; !locks_.empty(); locks_.pop_back()) {
+      PyObject* lock = locks_.back().get();
+      if (!Ref::steal(PyObject_CallMethod(lock, "release", nullptr))) PyErr_WriteUnraisable(lock);
+    }
   }
 
   // Acquired in C, so that no signal's handler can come between this and the release.
   bool hold(const Ref& lock, double seconds) {
     slots();
+    locks_.reserve(locks_.size() + 1);
     const Ref acquired =
         hang_at_exit([&] { return Ref::steal(PyObject_CallMethod(lock.get(), "acquire", "Od", Py_True, seconds)); });
     if (!acquired) throw py::error_already_set();
-    if (acquired.get() == Py_True) lock_ = lock;
+    if (acquired.get() == Py_True) locks_.push_back(lock);
     return acquired.get() == Py_True;
   }
 
@@ -44,7 +48,7 @@ class FrameView {
  private:
   const FrameSlots* slots_;  // borrowed; null once the callback has returned
   Owner* owner_;             // borrowed, as long as slots_ is there
-  Ref lock_ = {};            // held; or empty
+  std::vector<Ref> locks_;   // held
 };
 
 py::dict locals(const FrameView& view) {

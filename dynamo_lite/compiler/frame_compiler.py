@@ -8,10 +8,8 @@ of a graph, the frame is translated again without.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-import weakref
 from multiprocessing.util import register_after_fork
 from traceback import FrameSummary
 from types import CodeType
@@ -33,17 +31,13 @@ from .entry import Entry, make_entry, note_break, note_entry
 from .families import Family
 from .graph_call import compile_graph, traits_without
 from .observers import without_saved_tensor_hooks
+from .one_at_a_time import Translating, TranslationLocks, hold_backends
 from .recompilation import Versions, note_recompile
 from .restart_loop import translate
 from .translation import Request, Translation
 
 Answer = Entry | _C.Verdict | float | Exception | tuple[CodeType, BaseException]
 """What the hook does with a frame, as `_C.Owner` documents."""
-
-
-PATIENCE = 60.0
-"""Seconds that a thread waits for another's translation. That may be waiting for this thread in turn, in a backend or a
-finalizer, so there has to be an end."""
 
 
 class FrameCompiler:
@@ -72,9 +66,7 @@ class FrameCompiler:
         self.frozen = threading.local()
         """Has an attribute ``on`` on threads that run cached code only."""
         self.raised_ahead = PendingExceptions()
-        self.translating: weakref.WeakKeyDictionary[CodeType, threading.RLock] = weakref.WeakKeyDictionary()
-        """Held by the thread that translates a frame of this code: others wait for its entry."""
-        _LIVE.add(self)
+        self.locks = TranslationLocks()
 
     def __call__(self, view: _C.FrameView) -> Answer:
         try:
@@ -89,10 +81,8 @@ class FrameCompiler:
         is_frozen = getattr(self.frozen, "on", False)
         found = verdict(view, self.raised_ahead, is_frozen=is_frozen, fullgraph=self.fullgraph)
         if found is None:
-            lock = self.translating.setdefault(view.code, threading.RLock())
-            if not view.hold(lock, PATIENCE) and not self.fullgraph:
-                logs.code.info("a call of %s runs in eager: another thread translates it still", view.code.co_qualname)
-                return _C.PASS
+            if not self.locks.hold(view) and not self.fullgraph:
+                return _has_waited_too_long(view, "translates it")
             found = verdict_of_entries(view, self.versions, fullgraph=self.fullgraph)
         if found is not None:
             return found
@@ -109,7 +99,7 @@ class FrameCompiler:
     def _translated(self, view: _C.FrameView) -> Entry | _C.Verdict:
         note_recompile(view)
         try:
-            with without_saved_tensor_hooks():
+            with Translating(), without_saved_tensor_hooks():
                 entry = self._compile(view)
         except SkipFrame as skipped:
             return self._skip(view.code, skipped)
@@ -130,6 +120,9 @@ class FrameCompiler:
         started = time.perf_counter()
         with without_garbage_collection():
             translation = self.translate(view)
+        if translation.attempt.graph.operators and not hold_backends(view) and not self.fullgraph:
+            translation.attempt.close()
+            return _has_waited_too_long(view, "compiles a graph")
         try:
             compiled = compile_graph(
                 translation, self.backend, self.name, fullgraph=self.fullgraph, observer=self.observer
@@ -176,18 +169,13 @@ class FrameCompiler:
         getattr(self.backend, "reset", _nothing_to_reset)()
 
 
+def _has_waited_too_long(view: _C.FrameView, does: str) -> _C.Verdict:
+    logs.code.info("a call of %s runs in eager: another thread %s still", view.code.co_qualname, does)
+    return _C.PASS
+
+
 def _nothing_to_reset() -> None:
     pass
 
 
-_LIVE: weakref.WeakSet[FrameCompiler] = weakref.WeakSet()
-
-
-def _forget_other_threads() -> None:
-    """In a forked child: the threads that held these locks are gone."""
-    for each in _LIVE:
-        each.translating.clear()
-
-
-os.register_at_fork(after_in_child=_forget_other_threads)
 register_after_fork(_C, lambda module: module.begin_process())  # as a process begins that isn't forked

@@ -20,6 +20,8 @@ from dynamo_lite import _C, config, logs
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import NotCompiledHere
 
+from .one_at_a_time import another_greenlet_translates
+
 
 @dataclass(frozen=True)
 class WhyNotHere:
@@ -49,6 +51,7 @@ SAVED_TENSORS_HOOKS = WhyNotHere(
     "saved_tensors_hooks are in force, and would see what the compiled graph saves, not what the program does",
     "call it outside of them",
 )
+GREENLET = WhyNotHere("another greenlet of this thread compiles", "call it before the greenlets start")
 JIT_TRACE = WhyNotHere("torch.jit.trace is at work", "give torch.jit.trace the function that isn't compiled")
 BUILTINS = WhyNotHere("the program has replaced builtin functions, which the compiler uses too", "put them back")
 
@@ -67,6 +70,8 @@ def why_not_here() -> WhyNotHere | None:
         return IN_DISPATCH
     if torch._C._get_tracing_state() is not None:
         return JIT_TRACE
+    if another_greenlet_translates():
+        return GREENLET
     return None if _builtins_are_unchanged() else BUILTINS
 
 

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 import torch
+from torch._guards import TracingContext
 
 import dynamo_lite as dl
 from dynamo_lite import _C
@@ -94,24 +95,48 @@ def test_a_switch_while_a_graph_runs():
     assert _C.current_owner() is None and not _C.hook_installed()
 
 
+class Switching(Recorder):
+    """A backend that is switched as it compiles."""
+
+    def __call__(self, gm, example_inputs):
+        compiled = super().__call__(gm, example_inputs)
+        switch()
+        return compiled
+
+
 def test_a_switch_while_a_graph_is_compiled():
-    """Waiting for the other one would be for ever: it is on the same thread."""
-
-    class Switching(Recorder):
-        def __call__(self, gm, example_inputs):
-            compiled = super().__call__(gm, example_inputs)
-            switch()
-            return compiled
-
-    recorder = Switching()
+    """Waiting for the other one would be for ever: it is on the same thread, whose state torch's compiler sets."""
+    recorder, unused = Switching(), Recorder()
     compiled = dl.compile(lambda x: x * 3 + 1, backend=recorder)
-    greenlets = [greenlet.greenlet(compiled) for _ in range(3)]
-    for each in greenlets:
-        each.switch(torch.ones(2))
-    for each in greenlets:
-        assert torch.equal(each.switch(), torch.full((2,), 4.0))
-    assert len(compiled.owner.entries(compiled.__wrapped__.__code__)) == 1
+    first = greenlet.greenlet(compiled)
+    first.switch(torch.ones(2))
+    for call in compiled, dl.compile(lambda x: x * 3 + 1, backend=unused):
+        assert torch.equal(greenlet.greenlet(call).switch(torch.ones(2)), torch.full((2,), 4.0))
+    assert unused.graphs == [] and recorder.runs == 0
+    assert torch.equal(first.switch(), torch.full((2,), 4.0)) and recorder.runs == 1
+    assert len(recorder.graphs) == len(compiled.owner.entries(compiled.__wrapped__.__code__)) == 1
     assert _C.current_owner() is None and not _C.hook_installed() and gc.isenabled()
+    assert TracingContext.try_get() is None
+
+
+def test_with_fullgraph_beside_a_greenlet_that_compiles():
+    compiled = dl.compile(lambda x: x * 3 + 1, backend=Switching(), fullgraph=True)
+    first, second = greenlet.greenlet(compiled), greenlet.greenlet(compiled)
+    first.switch(torch.ones(2))
+    with pytest.raises(dl.exc.Unsupported, match="DL0805.*another greenlet"):
+        second.switch(torch.ones(2))
+    assert torch.equal(first.switch(), torch.full((2,), 4.0))
+
+
+def test_a_greenlet_that_compiles_as_it_is_killed():
+    compiled = dl.compile(lambda x: x * 3 + 1, backend=Switching())
+    first = greenlet.greenlet(compiled)
+    first.switch(torch.ones(2))
+    first.throw()
+    assert TracingContext.try_get() is None
+    recorder = Recorder()
+    assert torch.equal(dl.compile(lambda x: x + 1, backend=recorder)(torch.ones(2)), torch.full((2,), 2.0))
+    assert recorder.runs == 1
 
 
 def test_deep_in_the_data_stack():

@@ -1,4 +1,4 @@
-"""Threads that miss at once on one function: one translates it, the others wait for the entry."""
+"""Threads that miss at once: one translates, the others wait, for its entry or for their turn."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import warnings
 
 import pytest
 import torch
+from torch.fx.experimental import proxy_tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import dynamo_lite as dl
-from dynamo_lite.compiler import frame_compiler
+from dynamo_lite.compiler import one_at_a_time
 from programs import Recorder
 
 THREADS = 8
@@ -140,7 +142,7 @@ def test_a_thread_that_waits_is_interrupted_where_it_is_in_the_program(graph):
     class Interrupting(Held):
         def while_held(self):
             main = threading.main_thread().ident
-            while sys._current_frames()[main].f_code is not frame_compiler.FrameCompiler._miss.__code__:
+            while sys._current_frames()[main].f_code is not one_at_a_time.TranslationLocks.hold.__code__:
                 self.go_on.wait(0.001)  # there is no event for a thread that begins to wait
             signal.pthread_kill(main, signal.SIGINT)
 
@@ -192,7 +194,7 @@ class Consulting(Recorder):
 
 
 def test_a_translation_that_waits_for_a_thread_that_waits_for_it(monkeypatch):
-    monkeypatch.setattr(frame_compiler, "PATIENCE", 0.05)
+    monkeypatch.setattr(one_at_a_time, "PATIENCE", 0.05)
     recorder = Consulting()
     recorder.compiled = dl.compile(program, backend=recorder)
     assert torch.equal(recorder.compiled(torch.ones(2)), torch.full((2,), 4.0))
@@ -201,7 +203,7 @@ def test_a_translation_that_waits_for_a_thread_that_waits_for_it(monkeypatch):
 
 
 def test_with_fullgraph_no_call_runs_eager_for_having_waited(monkeypatch):
-    monkeypatch.setattr(frame_compiler, "PATIENCE", 0.05)
+    monkeypatch.setattr(one_at_a_time, "PATIENCE", 0.05)
     recorder = Consulting()
     recorder.compiled = dl.compile(program, backend=recorder, fullgraph=True)
     assert torch.equal(recorder.compiled(torch.ones(2)), torch.full((2,), 4.0))
@@ -223,14 +225,39 @@ def test_threads_that_may_not_compile_do_not_wait():
     assert recorder.runs == 1
 
 
-def test_another_compile_of_the_function_does_not_wait():
-    recorder = Held()
-    compiled = dl.compile(program, backend=recorder)
-    other = threading.Thread(target=compiled, args=(torch.ones(2),), daemon=True)
-    other.start()
-    assert recorder.compiling.wait(30)
-    second = Recorder()
-    assert torch.equal(dl.compile(program, backend=second)(torch.ones(2)), torch.full((2,), 4.0))
-    assert second.runs == 1 and other.is_alive()
-    recorder.go_on.set()
-    other.join(30)
+def test_compiles_of_two_functions_take_turns():
+    """torch's tracers patch modules and keep globals, which two at once would restore wrong."""
+    begun = threading.Event()
+    overlapped = []
+
+    def other(x):
+        return x.cos() + 1
+
+    class Tracing(Recorder):
+        def __call__(self, gm, example_inputs):
+            if len(self.graphs) == 0:
+                make_fx(lambda x: self.with_the_other(x))(torch.ones(2))
+            return super().__call__(gm, example_inputs)
+
+        def with_the_other(self, x):
+            thread.start()
+            assert begun.wait(30)
+            thread.join(0.2)
+            overlapped.append([*second.graphs])
+            return x + 1
+
+    class Second(Recorder):
+        def __call__(self, gm, example_inputs):
+            return super().__call__(make_fx(gm)(*example_inputs), example_inputs)
+
+    def call():
+        begun.set()
+        found.append(compiled(torch.ones(2)))
+
+    found, second = [], Second()
+    compiled = dl.compile(other, backend=second)
+    thread = threading.Thread(target=call, daemon=True)
+    assert torch.equal(dl.compile(program, backend=Tracing())(torch.ones(2)), torch.full((2,), 4.0))
+    thread.join(30)
+    assert overlapped == [[]] and len(second.graphs) == 1 and torch.equal(found[0], other(torch.ones(2)))
+    assert proxy_tensor._CURRENT_MAKE_FX_TRACER is None
