@@ -20,13 +20,18 @@ PATIENCE = 60.0
 finalizer, so there has to be an end."""
 
 
+class _Backends:
+    """Those of this process."""
+
+    lock = threading.RLock()
+
+
 class _Innermost(threading.local):
     """The frame that runs the innermost translation which this thread has begun, if any."""
 
     frame: FrameType | None = None
 
 
-_backends = threading.RLock()
 _innermost = _Innermost()
 _getframe = sys._getframe
 
@@ -53,7 +58,7 @@ _LIVE: weakref.WeakSet[TranslationLocks] = weakref.WeakSet()
 def hold_backends(view: _C.FrameView) -> bool:
     """Wait until no other thread's backend compiles. From then until the callback ends, none does. False: one still
     does."""
-    return view.hold(_backends, PATIENCE)
+    return view.hold(_Backends.lock, PATIENCE)
 
 
 class Translating:
@@ -78,8 +83,7 @@ def another_greenlet_translates() -> bool:
 
 def _forget_other_threads() -> None:
     """In a forked child: the threads that held these locks are gone."""
-    global _backends
-    _backends = threading.RLock()
+    _Backends.lock = threading.RLock()
     for each in _LIVE:
         each.forget()
 

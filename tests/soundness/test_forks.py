@@ -9,9 +9,12 @@ from processes import run_program
 BEGIN = """
 import gc, os, sys, threading, warnings
 import torch
+from torch._subclasses import FakeTensorMode
 import dynamo_lite as dl
 from dynamo_lite import _C
 
+with FakeTensorMode():  # torch 2.11 for CUDA, without a GPU, crashes if the first thread that enters one has ended
+    pass
 warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)  # from CPython 3.12 on
 
 def backend(gm, example_inputs):
