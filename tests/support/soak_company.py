@@ -142,7 +142,7 @@ def soak_forks(seconds: float, workers: int = 4) -> int:
 
     def fork() -> int:
         done = 0
-        while time.monotonic() < until:
+        while time.monotonic() < until or not done:
             children = [context.Process(target=forked, args=(number,)) for number in range(workers)]
             for each in children:
                 each.start()
