@@ -420,6 +420,7 @@ class Explanation(Generic[R]):
         return "\n".join(lines)
 
 
+@disable
 def explain(fn: Callable[P, R], *, dynamic: bool | None = None) -> Callable[P, Explanation[R]]:
     """``explain(fn)(*args)`` calls ``fn(*args)`` once, running its graphs in eager, and returns an `Explanation`.
 
@@ -440,6 +441,7 @@ def explain(fn: Callable[P, R], *, dynamic: bool | None = None) -> Callable[P, E
 
     _check_callable("dl.explain", fn)
 
+    @disable
     def call(*args: P.args, **kwargs: P.kwargs) -> Explanation[R]:
         why_not = why_not_here()
         if why_not is not None:

@@ -41,9 +41,12 @@ DL_HIT PyObject* wrapped_call(PyObject* self, PyObject* const* args, std::size_t
     return nullptr;
   }
   const Wrapped& wrapped = self_wrapped(self);
-  if (torch_compiles_here()) [[unlikely]]
+  Owner* owner = &HeapType<Owner>::of(wrapped.owner.get());
+  const bool is_torchs = torch_compiles_here();
+  if (is_torchs && owner != off_owner()) [[unlikely]]
     return call(wrapped.fn.get(), args, count, names);
-  const OwnerScope scope(&HeapType<Owner>::of(wrapped.owner.get()));
+  const TorchOut out(is_torchs);
+  const OwnerScope scope(owner);
   return call(wrapped.fn.get(), args, count, names);
 }
 
@@ -90,11 +93,9 @@ int set_forwarded(PyObject* self, PyObject* value, void* name) {
   return value == nullptr ? PyDict_DelItemString(dict.get(), text) : PyDict_SetItemString(dict.get(), text, value);
 }
 
-// To isinstance(), and so to other compilers, a compiled callable is a function, as the result of torch.compile is.
-PyObject* wrapped_class(PyObject* self, void*) {
-  const bool is_off = self_wrapped(self).owner.get() == reinterpret_cast<PyObject*>(off_owner());
-  return Py_NewRef(reinterpret_cast<PyObject*>(is_off ? Py_TYPE(self) : &PyFunction_Type));
-}
+// To isinstance(), and so to other compilers, it is a function, as what torch.compile and torch.compiler.disable return
+// is.
+PyObject* wrapped_class(PyObject*, void*) { return Py_NewRef(reinterpret_cast<PyObject*>(&PyFunction_Type)); }
 
 PyObject* wrapped_repr(PyObject* self) { return PyUnicode_FromFormat("<compiled %R>", self_wrapped(self).fn.get()); }
 

@@ -524,6 +524,16 @@ PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread&
   return pass_on(state, frame, 0);
 }
 
+// Calls a function of torch.compile's hook. Empty, and no exception set, where that isn't there.
+Ref call_torch_hook(const char* name, PyObject* argument = nullptr) noexcept {
+  const Ref path = Ref::steal(PyUnicode_InternFromString("torch._C._dynamo.eval_frame"));
+  const Ref module = path ? Ref::steal(PyImport_GetModule(path.get())) : Ref();
+  const Ref function = module ? Ref::steal(PyObject_GetAttrString(module.get(), name)) : Ref();
+  Ref result = function ? Ref::steal(PyObject_CallFunctionObjArgs(function.get(), argument, nullptr)) : Ref();
+  if (!result) PyErr_Clear();
+  return result;
+}
+
 PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
   Thread& thread = this_thread(state);
   if (throwflag != 0 || thread.passing == frame) return pass_on(state, frame, throwflag);
@@ -536,6 +546,7 @@ PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
   if (tail) drop_arguments(thread.continuation);
   Owner* owner = thread.owner != nullptr ? thread.owner : hook().process;
   if (!counts(owner) || thread.busy != 0 || !is_plain(frame) || is_finalizing()) return pass_on(state, frame, 0);
+  if (thread.owner == nullptr && torch_compiles_here()) return pass_on(state, frame, 0);
   const Watcher watcher = watcher_of(state, frame);
   if (watcher >= Watcher::Tracer) return run_watched(state, frame, owner, thread, tail, watcher);
   return evaluate_for(state, frame, owner, thread, tail);
@@ -715,12 +726,13 @@ bool is_unwatched() noexcept {
 bool torch_compiles_here() noexcept {
   if (is_unwatched()) [[likely]]
     return false;
-  const Ref name = Ref::steal(PyUnicode_InternFromString("torch._C._dynamo.eval_frame"));
-  const Ref module = name ? Ref::steal(PyImport_GetModule(name.get())) : Ref();
-  const Ref callback =
-      module ? Ref::steal(PyObject_CallMethod(module.get(), "get_eval_frame_callback", nullptr)) : Ref();
-  if (!callback) PyErr_Clear();  // the other hook is none of torch's
+  const Ref callback = call_torch_hook("get_eval_frame_callback");
   return callback && callback.get() != Py_None;
+}
+
+Ref TorchOut::exchange(PyObject* callback) noexcept {
+  const SavedError error;
+  return call_torch_hook("set_eval_frame", callback);
 }
 
 DL_HIT OffScope::~OffScope() {

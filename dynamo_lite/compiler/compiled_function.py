@@ -5,11 +5,15 @@ from __future__ import annotations
 import copyreg
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from dynamo_lite import _C
+from dynamo_lite.exc import InternalError
 
 from .frame_shim import framed, unframed
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def compiled_function(fn: Callable[..., Any], owner: _C.Owner, recompile: Callable[..., Any]) -> _C.Wrapped:
@@ -22,9 +26,24 @@ def compiled_function(fn: Callable[..., Any], owner: _C.Owner, recompile: Callab
     return made
 
 
-def disabled_function(fn: Callable[..., Any]) -> _C.Wrapped:
-    """``fn`` run in eager."""
-    return _C.Wrapped(fn, _C.OFF)
+def disabled_function(fn: Callable[P, R]) -> Callable[P, R]:
+    """``fn`` run in eager. torch.compile takes it for a function of torch.compiler.disable, or one that calls such a
+    function."""
+    if isinstance(fn, staticmethod):
+        return staticmethod(disabled_function(fn.__func__))
+    made = _C.Wrapped(fn, _C.OFF)
+    made.__dict__ = _Attributes(_DISABLED if isinstance(fn, types.FunctionType) else {"_torchdynamo_inline": _left_out})
+    return made
+
+
+_DISABLED = {"_torchdynamo_disable": True, "_torchdynamo_disable_msg": "dl.disable"}
+
+
+def _left_out(*args: Any, **kwargs: Any) -> NoReturn:
+    raise InternalError("torch.compile called what it would have inlined")
+
+
+vars(_left_out).update(_DISABLED)
 
 
 class _Attributes(dict[str, Any]):

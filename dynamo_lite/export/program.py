@@ -18,6 +18,7 @@ import torch
 from dynamo_lite import _C
 from dynamo_lite.bytecode import assemble, emit
 from dynamo_lite.compiler.backend_traits import BackendTraits
+from dynamo_lite.compiler.compiled_function import disabled_function
 from dynamo_lite.compiler.compiled_module import CompiledModule
 from dynamo_lite.compiler.families import Family
 from dynamo_lite.compiler.frame_compiler import FrameCompiler
@@ -37,6 +38,7 @@ from .outer_graph import OuterGraph
 _FILENAME = "<dl.export>"
 
 
+@disabled_function
 def export(
     fn: Callable[..., Any], *args: Any, aten_graph: bool = False, dynamic: bool = False, **kwargs: Any
 ) -> tuple[torch.fx.GraphModule, list[str]]:

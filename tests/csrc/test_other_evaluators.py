@@ -429,7 +429,8 @@ def hooks_in_a_ring():
     def elsewhere():
         set_eval_frame(callback)
         try:
-            found.append(calls_down(1))
+            with on_thread(owner):
+                found.append(calls_down(1))
         finally:
             set_eval_frame(None)
 
@@ -438,14 +439,14 @@ def hooks_in_a_ring():
 
     try:
         set_eval_frame(callback)
-        _C.set_process_owner(owner)
+        _C.set_thread_owner(owner)
         worker = threading.Thread(target=elsewhere)
         worker.start()
         worker.join()
         assert calls_down(1) == 100
     finally:
         set_eval_frame(None)
-        _C.set_process_owner(None)
+        _C.set_thread_owner(None)
     assert found == [100] and calls_down(1) == 2 and not _C.hook_installed()
 
 

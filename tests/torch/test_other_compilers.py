@@ -243,6 +243,77 @@ def test_disabled_by_torch_stays_disabled():
             dl.compile(disabled, backend="eager", fullgraph=True)(x)
 
 
+def disabled_function():
+    return dl.disable(looks)
+
+
+def disabled_method():
+    class Looks:
+        look = dl.disable(lambda self, x: looks(x))
+
+        @dl.disable
+        @staticmethod
+        def look_as_well(x):
+            return looks(x)
+
+    return lambda x: Looks().look(x) if x.requires_grad else Looks().look_as_well(x)
+
+
+def disabled_bound_method():
+    return dl.disable(Looks().forward)
+
+
+def disabled_partial():
+    return dl.disable(functools.partial(looks))
+
+
+def disabled_module():
+    return dl.disable(Looks())
+
+
+def method_of_a_module():
+    class Half(Looks):
+        forward = dl.disable(Looks.forward)
+
+    return Half()
+
+
+def looks(x):
+    return leaf(x) + 2
+
+
+def leaf(x):
+    return torch.cos(x)
+
+
+class Looks(nn.Module):
+    def forward(self, x):
+        return looks(x)
+
+
+DISABLED = (disabled_function, disabled_method, disabled_bound_method, disabled_partial, disabled_module)
+
+
+@pytest.mark.parametrize("disabled", (*DISABLED, method_of_a_module), ids=lambda disabled: disabled.__name__)
+@pytest.mark.parametrize("outer", COMPILERS)
+def test_what_is_disabled_stays_so_for_both(disabled, outer):
+    """With all that it calls, where the outer compiler goes on after it."""
+    fn, x = disabled(), tensor(3)
+    recorder = Recorder()
+
+    def program(x):
+        return torch.sin(fn(torch.tan(x)))
+
+    compiled = COMPILERS[outer](program, backend=recorder)
+    for _ in range(2):
+        assert torch.equal(compiled(x), torch.sin(torch.cos(torch.tan(x)) + 2))
+    called = [node.target for gm in recorder.graphs for node in gm.graph.nodes if node.op == "call_function"]
+    assert called == [torch.tan, torch.sin]
+    torch._dynamo.reset()
+    with pytest.raises((dl.exc.Unsupported, torch._dynamo.exc.Unsupported), match="left out|disable"):
+        COMPILERS[outer](program, backend="eager", fullgraph=True)(x)
+
+
 # -- programs that break -----------------------------------------------------------------------------------------------
 
 
@@ -332,12 +403,64 @@ def test_compiling_inside_of_a_program_of_torchs():
         with dl.enable("eager", threads="current"):
             return waves(y) + 1
 
+    def explains(x):
+        found = dl.explain(breaks)(x, [])
+        return found.result * found.graph_count + found.break_count
+
+    def exports(x):
+        gm, guards = dl.export(waves, x)
+        return gm(x) + len(guards)
+
     x = tensor(3)
-    for program in (compiles, optimizes):
+    for program in (compiles, optimizes, explains, exports):
         torch._dynamo.reset()
         compiled = torch.compile(program, backend="eager")
         for _ in range(2):
             assert torch.equal(compiled(x), program(x))
+
+
+def test_compiling_all_threads_inside_of_a_program_of_torchs():
+    """It concerns the others: this one's frames are torch.compile's."""
+    ours, theirs, x = Recorder(), Recorder(), tensor(3)
+
+    def program(x):
+        with dl.enable(ours):
+            found = []
+            worker = threading.Thread(target=lambda: found.append(waves(x)))
+            worker.start()
+            worker.join()
+            y = waves(x) + 1
+            print(end="")
+            return waves(y) + found[0]
+
+    compiled = torch.compile(program, backend=theirs)
+    expected = waves(waves(x) + 1) + waves(x)
+    for _ in range(2):
+        assert torch.equal(compiled(x), expected)
+    assert len(theirs.graphs) == 1 and theirs.runs == 4
+    assert ours.runs >= 2  # what torch.compile's backend returned may be compiled as well
+
+
+def test_compiling_all_threads_beside_a_program_of_torchs():
+    """Whoever names an owner for the process, on any thread, has ours put on top of torch.compile's hook."""
+    ours, theirs, x = Recorder(), Recorder(), tensor(3)
+    enabled = dl.enable(ours)
+
+    @torch.compiler.disable
+    def elsewhere(change):
+        worker = threading.Thread(target=change)
+        worker.start()
+        worker.join()
+
+    def program(x):
+        y = x + 1
+        elsewhere(enabled.__enter__)
+        y = waves(y)
+        elsewhere(lambda: enabled.__exit__(None, None, None))
+        return y * 2
+
+    assert torch.equal(torch.compile(program, backend=theirs)(x), waves(x + 1) * 2)
+    assert ours.graphs == [] and theirs.runs == 3
 
 
 # -- what a compiled function is to a program --------------------------------------------------------------------------
@@ -355,7 +478,7 @@ def test_is_a_function_inside_as_outside():
         return x + hasattr(compiled, "note") + getattr(compiled, "nothing", 5) + hasattr(waves, "nothing")
 
     x = tensor(3)
-    assert isinstance(compiled, types.FunctionType) and not isinstance(disabled, types.FunctionType)
+    assert isinstance(compiled, types.FunctionType) and isinstance(disabled, types.FunctionType)
     assert isinstance(compiled, _C.Wrapped) and _C.Wrapped.__module__ == "dynamo_lite._C"
     for program in (of_type, of_attributes):
         assert torch.equal(dl.compile(program, backend="eager")(x), program(x))
