@@ -127,6 +127,14 @@ def set_thread_owner(owner: Owner | None) -> Owner | None:
     The hook is installed while any thread or the process has an owner other than OFF."""
 
 def set_process_owner(owner: Owner | None) -> Owner | None: ...
+def enter_block(owner: Owner, process: bool) -> None:
+    """Begin a block in which an owner compiles what this thread runs, or the process. Where torch.compile is at work on
+    this thread, nobody does in a thread's block."""
+
+def leave_block(owner: Owner, process: bool) -> None:
+    """End the last block that the owner has entered and not left, in whatever order: those entered after it go on. Does
+    nothing where there is none, as for a thread's block on another thread."""
+
 def current_owner() -> Owner | None:
     """The owner in force on this thread: its own, else the process's."""
 

@@ -168,11 +168,6 @@ def compile(
     return compiled_function(fn, owner, recompile)
 
 
-def _own_thread(owner: _C.Owner) -> _C.Owner | None:
-    """Make ``owner`` the thread's, unless torch.compile is at work there already; return the one before."""
-    return _C.set_thread_owner(_C.OFF if _C.torch_compiles_here() else owner)
-
-
 class optimize:
     """A context manager that compiles every frame run by the current thread; as a decorator, it compiles a function
     or module.
@@ -192,7 +187,6 @@ class optimize:
         self, backend: str | Backend = "inductor", *, fullgraph: bool = False, dynamic: bool | None = None
     ) -> None:
         self._owner = _make_owner(backend, fullgraph=fullgraph, dynamic=dynamic)
-        self._previous_owners: list[_C.Owner | None] = []
 
     @overload
     def __call__(self, fn: Module, /) -> Module: ...
@@ -204,13 +198,13 @@ class optimize:
         return compiled_function(fn, self._owner, self)
 
     def __enter__(self) -> optimize:
-        self._previous_owners.append(_own_thread(self._owner))
+        _C.enter_block(self._owner, process=False)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        _C.set_thread_owner(self._previous_owners.pop())
+        _C.leave_block(self._owner, process=False)
 
 
 @contextlib.contextmanager
@@ -231,15 +225,14 @@ def enable(backend: str | Backend = "inductor", *, threads: Literal["all", "curr
         >>> y
         tensor([1., 1.])
     """
-    setters = {"all": (_C.set_process_owner, _C.set_process_owner), "current": (_own_thread, _C.set_thread_owner)}
-    if threads not in setters:
+    if threads not in ("all", "current"):
         raise ValueError(f"threads is 'all' or 'current', not {threads!r}")
-    enter, leave = setters[threads]
-    previous = enter(_make_owner(backend, budget=TranslationBudget()))
+    owner, process = _make_owner(backend, budget=TranslationBudget()), threads == "all"
+    _C.enter_block(owner, process)
     try:
         yield
     finally:
-        leave(previous)
+        _C.leave_block(owner, process)
 
 
 @overload

@@ -26,6 +26,7 @@ struct Hook {
   int users = 0;                              // calls, threads and the process that have an owner other than OFF
   int process_users = 0;                      // of these the process
   Owner* process = nullptr;                   // owned
+  std::vector<Block>* blocks = nullptr;       // owned: those that concern the process
   bool chained = false;             // ours is the current one, or somebody who is on top of it may pass frames to it
   bool when_observed = false;       // the setting: all compile where a tracer watches
   PyObject* tell_traced = nullptr;  // owned: is called the first time that a tracer keeps a frame from being compiled
@@ -574,7 +575,26 @@ Ref replace_owner(Owner*& place, Owner* owner, int& users) {
   return before == nullptr ? Ref::borrow(Py_None) : Ref::steal(reinterpret_cast<PyObject*>(before));
 }
 
+// What blocks of a thread, or of the process, set.
+struct Place {
+  Owner*& owner;
+  std::vector<Block>*& blocks;
+  int& users;
+};
+
+Place place_of(bool process) {
+  Stacks& stacks = this_threads_stacks();
+  if (process) return {hook().process, hook().blocks, hook().process_users};
+  Thread& thread = this_thread();
+  return {thread.owner, thread.blocks, stacks.users};
+}
+
 constexpr const char* kThreadKey = "dynamo_lite.thread";
+
+void forget_owners(Thread& thread) {
+  clear(thread.owner);
+  delete std::exchange(thread.blocks, nullptr);
+}
 
 // Drops what a thread that ends has left: owners that are set, greenlets that never came to their end.
 void end_thread(PyObject* capsule) {
@@ -585,9 +605,9 @@ void end_thread(PyObject* capsule) {
   if (hook().users == 0) remove();
   stacks.stack = &kNoStack;
   stacks.first_stack = nullptr;
-  clear(stacks.first.owner);
+  forget_owners(stacks.first);
   if (others == nullptr) return;
-  for (auto& [stack, each] : *others) clear(each.owner);
+  for (auto& [stack, each] : *others) forget_owners(each);
   delete others;
 }
 
@@ -637,15 +657,48 @@ Ref set_process_owner(Ref object) {
   return replace_owner(hook().process, owner, hook().process_users);
 }
 
+void enter_block(Ref object, bool process) {
+  Owner* owner = owner_argument(object);
+  Stacks& stacks = this_threads_stacks();
+  if (!watch_thread_end(stacks)) throw py::error_already_set();
+  const Place place = place_of(process);
+  stacks.calls += process || place.owner == nullptr;
+  if (place.blocks == nullptr) place.blocks = new std::vector<Block>();
+  auto& blocks = *place.blocks;
+  blocks.reserve(blocks.size() + 1);
+  Owner* in_force = !process && torch_compiles_here() ? off_owner() : owner;
+  Ref before = replace_owner(place.owner, in_force, place.users);
+  blocks.push_back({std::move(object), as_object(in_force), std::move(before)});
+}
+
+// Blocks needn't end in the order in which they began: coroutines and threads interleave theirs. Each takes out its own
+// owner, wherever in the order that stands; an owner's last goes first.
+void leave_block(Ref owner, bool process) {
+  const Place place = place_of(process);
+  if (place.blocks == nullptr) return;
+  auto& blocks = *place.blocks;
+  auto at = blocks.size();
+  while (at > 0 && blocks[at - 1].owner.get() != owner.get()) --at;
+  if (at == 0) return;  // it was entered on another thread
+  const Block left = std::move(blocks[at - 1]);
+  blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(at) - 1);
+  if (at <= blocks.size()) {
+    Ref& before = blocks[at - 1].before;  // of the one that was entered next
+    if (before.get() == left.in_force.get()) before = left.before;
+  } else if (as_object(place.owner).get() == left.in_force.get()) {
+    replace_owner(place.owner, owner_argument(left.before), place.users);
+  }
+}
+
 // A process that has its own beginning: the calls in which it was forked never end in it.
 void begin_process() {
   Thread& thread = this_thread();
   replace_owner(hook().process, nullptr, hook().process_users);
-  Owner* owner = std::exchange(thread.owner, nullptr);
+  delete std::exchange(hook().blocks, nullptr);
   thread.busy = 0;
   this_threads_stacks().users = hook().users = 0;
   remove();
-  drop(owner);
+  forget_owners(thread);
 }
 
 // In a forked child there is one thread, which goes on with what it had begun; the others' calls never end.
@@ -746,6 +799,8 @@ void register_eval_frame(py::module_& module) {
   hook().interpreter = PyInterpreterState_Get();
   module.def("set_thread_owner", set_thread_owner);
   module.def("set_process_owner", set_process_owner);
+  module.def("enter_block", enter_block, py::arg("owner"), py::arg("process"));
+  module.def("leave_block", leave_block, py::arg("owner"), py::arg("process"));
   module.def("current_owner", [] {
     const Thread& thread = this_thread();
     return as_object(thread.owner != nullptr ? thread.owner : hook().process);

@@ -8,6 +8,8 @@
 
 #include <Python.h>
 
+#include <vector>
+
 #include "cpython/frames.h"
 #include "hook/entries.h"
 #include "refs.h"
@@ -22,15 +24,23 @@ struct DirectCall {
   PyObject* captured = nullptr;
 };
 
+// A with-block in which somebody compiles what a thread runs, or the process.
+struct Block {
+  Ref owner;     // who entered it
+  Ref in_force;  // who compiles: that owner, or OFF where torch.compile is at work
+  Ref before;    // who did before, None for nobody
+};
+
 // What a thread is doing, on one of its stacks: greenlets give it several, and switch in the middle of calls. `owner`
 // is a strong reference or null: whoever the process names then.
 struct Thread {
   Owner* owner = nullptr;
-  int busy = 0;                      // a callback is at work: frames run as they are
-  bool unwatched = false;            // it has begin_unwatched() in force
-  PyObject* tail = nullptr;          // borrowed: the code of the continuation that the hook's loop is calling
-  PyObject* continuation = nullptr;  // borrowed: that continuation
-  const Frame* passing = nullptr;    // the frame that is with another hook
+  std::vector<Block>* blocks = nullptr;  // owned; made for the first one. The last entered last
+  int busy = 0;                          // a callback is at work: frames run as they are
+  bool unwatched = false;                // it has begin_unwatched() in force
+  PyObject* tail = nullptr;              // borrowed: the code of the continuation that the hook's loop is calling
+  PyObject* continuation = nullptr;      // borrowed: that continuation
+  const Frame* passing = nullptr;        // the frame that is with another hook
   DirectCall direct = {};
   double in_callbacks = 0;  // seconds
 };
