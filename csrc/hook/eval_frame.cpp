@@ -13,6 +13,7 @@
 #include "guards/guards.h"
 #include "hook/callables.h"
 #include "hook/frame_view.h"
+#include "hook/torch_hook.h"
 #include "prefetch.h"
 
 namespace dynamo_lite {
@@ -525,16 +526,6 @@ PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread&
   return pass_on(state, frame, 0);
 }
 
-// Calls a function of torch.compile's hook. Empty, and no exception set, where that isn't there.
-Ref call_torch_hook(const char* name, PyObject* argument = nullptr) noexcept {
-  const Ref path = Ref::steal(PyUnicode_InternFromString("torch._C._dynamo.eval_frame"));
-  const Ref module = path ? Ref::steal(PyImport_GetModule(path.get())) : Ref();
-  const Ref function = module ? Ref::steal(PyObject_GetAttrString(module.get(), name)) : Ref();
-  Ref result = function ? Ref::steal(PyObject_CallFunctionObjArgs(function.get(), argument, nullptr)) : Ref();
-  if (!result) PyErr_Clear();
-  return result;
-}
-
 PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
   Thread& thread = this_thread(state);
   if (throwflag != 0 || thread.passing == frame) return pass_on(state, frame, throwflag);
@@ -774,18 +765,6 @@ DL_HIT HookOut::~HookOut() {
 bool is_unwatched() noexcept {
   const Evaluator current = current_evaluator(hook().interpreter);
   return current == evaluate_default_address() || (current == evaluate && hook().previous == nullptr);
-}
-
-bool torch_compiles_here() noexcept {
-  if (is_unwatched()) [[likely]]
-    return false;
-  const Ref callback = call_torch_hook("get_eval_frame_callback");
-  return callback && callback.get() != Py_None;
-}
-
-Ref TorchOut::exchange(PyObject* callback) noexcept {
-  const SavedError error;
-  return call_torch_hook("set_eval_frame", callback);
 }
 
 DL_HIT OffScope::~OffScope() {

@@ -100,31 +100,6 @@ bool is_unwatched() noexcept;
 // Sets Python's error for the C++ exception that is being handled: CPython's frames must not be unwound.
 void set_python_error() noexcept;
 
-// Whether torch.compile is at work on this thread. Who compiles outermost compiles all that is called: its hook would
-// trace our translator and the code that it generates. No exception is set before, nor after.
-bool torch_compiles_here() noexcept;
-
-// torch.compile leaves this thread alone for the life of the object, where it is at work on it.
-class TorchOut {
- public:
-  explicit TorchOut(bool wanted) noexcept {
-    if (wanted) [[unlikely]]
-      callback_ = exchange(Py_None);
-  }
-  ~TorchOut() {
-    if (callback_) [[unlikely]]
-      exchange(callback_.get());
-  }
-  TorchOut(const TorchOut&) = delete;
-  TorchOut& operator=(const TorchOut&) = delete;
-
- private:
-  // Sets what torch.compile's hook calls on this thread. Empty where there is none.
-  static Ref exchange(PyObject* callback) noexcept;
-
-  Ref callback_;
-};
-
 void register_eval_frame(py::module_& module);
 
 }  // namespace dynamo_lite

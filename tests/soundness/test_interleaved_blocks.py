@@ -1,5 +1,5 @@
-"""Blocks of ``dl.optimize`` and ``dl.enable`` that don't end in the order in which they began: of coroutines, generators
-and threads."""
+"""Blocks of ``dl.optimize`` and ``dl.enable`` of coroutines, generators and threads, which don't end in the order in
+which they began."""
 
 from __future__ import annotations
 
