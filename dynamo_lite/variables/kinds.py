@@ -21,7 +21,7 @@ from .python.objects import (
     user_object,
     weak_reference,
 )
-from .torch.autograd import created_leaves, gradients, leaf_attributes, tensor_hooks
+from .torch.autograd import created_leaves, function_objects, gradients, leaf_attributes, tensor_hooks
 from .torch.autograd import function as autograd_function
 from .torch.contexts import torch_contexts
 from .torch.functions import (

@@ -152,9 +152,12 @@ def _call_new(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwargs) ->
     raw = tx.lookup(value, "__new__")
     if isinstance(raw, _PYTHON_METHODS):
         return tx.call(bind(tx, raw, "__new__", None, value), [cls, *args], kwargs).realize()
-    if raw is torch._C.TensorBase.__new__:
+    if any(raw is each for each in _MODELED_NEW):
         return tx.call(tx.make(raw), [cls, *args], kwargs).realize()
     return new_instance(tx, value, args, kwargs)
+
+
+_MODELED_NEW = (torch._C.TensorBase.__new__, torch._C._FunctionBase.__new__)
 
 
 def new_instance(tx: Translator, cls: type, args: Args, kwargs: Kwargs) -> VariableTracker:

@@ -17,7 +17,6 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import AutogradFunction, UnsupportedAttribute
 from dynamo_lite.records.restart import FunctionsUntraced, Restart
-from dynamo_lite.records.source import Source
 from dynamo_lite.records.subgraphs import Body
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, bind, class_lookup
@@ -29,7 +28,6 @@ from dynamo_lite.variables.core.base import (
     ObservedException,
     VariableTracker,
     unsupported,
-    wraps_if,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.invariant_reads import is_read_later, mutable_objects, refuse_read
@@ -38,7 +36,6 @@ from dynamo_lite.variables.core.reachable import reachable
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
-from dynamo_lite.variables.python.objects.user_object import OpaqueVariable
 from dynamo_lite.variables.torch.higher_order.bodies import (
     BodyVariable,
     LiteralVariable,
@@ -174,27 +171,6 @@ def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs
     ctx = FunctionContext(value, needs)
     tx.attempt.provenance.created(ctx)
     return _Application(tx, value, list(args), tensors, ctx).run()
-
-
-class FunctionObjectVariable(OpaqueVariable):
-    """A pre-existing instance of a Function. ``apply``, which needs none, is called through one nevertheless."""
-
-    __slots__ = ()
-
-    def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        kind = type(self.value)
-        if not isinstance(class_lookup(kind, name), (classmethod, staticmethod)) or name in vars(self.value):
-            return super().getattr(tx, name)
-        assert self.source is not None
-        self.source.child("instance_dict").check("dict_lacks", name)
-        return tx.make(kind).getattr(tx, name)
-
-
-@wraps_if(lambda value: issubclass(type(value), torch.autograd.Function), order=85)
-def _wrap_function_object(attempt: Attempt, value: torch.autograd.Function, source: Source) -> VariableTracker:
-    if source.kind != "const":
-        source.check("type", type(value))
-    return FunctionObjectVariable(value, source, "it is a node of autograd")
 
 
 def _is_plain(cls: type[torch.autograd.Function]) -> bool:

@@ -1,0 +1,105 @@
+"""Instances of ``torch.autograd.Function`` that are created inside: creating one warns."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import sympy  # noqa: F401  (torch imports it with the first graph, and it adds a filter)
+import torch
+
+import dynamo_lite as dl
+from programs import Recorder, check, tensor
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * grad * x
+
+
+class Scaled(Square):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+
+SHAPES = [(tensor(4, grad=True),), (tensor(2, 5, grad=True),), (tensor(6),)]
+
+
+def test_applied_at_once():
+    def fn(x):
+        return Square().apply(x) + 1
+
+    check(fn, tensor(3, grad=True), backward=True, others=SHAPES, fullgraph=True)
+
+
+def test_applied_twice():
+    def fn(x):
+        scaled = Scaled(3)
+        return scaled.apply(x) * scaled.factor + scaled.apply(x * 2)
+
+    check(fn, tensor(3, grad=True), backward=True, others=SHAPES, fullgraph=True)
+
+
+def test_one_that_survives_a_break():
+    def fn(x):
+        scaled = Scaled(3)
+        y = scaled.apply(x)
+        torch._dynamo.graph_break()
+        return scaled.apply(y) * scaled.factor
+
+    check(fn, tensor(3, grad=True), graphs=2, backward=True)
+
+
+def test_one_that_is_returned():
+    def fn(x):
+        scaled = Scaled(3)
+        return scaled.apply(x), scaled
+
+    result, scaled = dl.compile(fn, backend="eager", fullgraph=True)(tensor(3))
+    assert type(scaled) is Scaled and vars(scaled) == {"factor": 3}
+    assert torch.equal(scaled.apply(result), Square.apply(Square.apply(tensor(3))))
+
+
+@pytest.mark.parametrize("action", ["default", "once", "ignore", "module"])
+def test_as_often_as_eager_warns(action):
+    def shown(transform):
+        def fn(x):
+            return Square().apply(x) + 1
+
+        compiled = transform(fn)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter(action)
+            for _ in range(3):
+                compiled(tensor(3))
+        return [(each.category, str(each.message), each.filename, each.lineno) for each in caught]
+
+    recorder = Recorder()
+    breaks = dl.counters.graph_breaks
+    assert shown(lambda f: f) == shown(lambda f: dl.compile(f, backend=recorder))
+    assert len(recorder.graphs) == 1 and dl.counters.graph_breaks == breaks
+
+
+def test_a_filter_that_raises():
+    def fn(x):
+        y = x + 1
+        return Square().apply(y)
+
+    compiled = dl.compile(fn, backend="eager")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled(tensor(3))
+        warnings.filterwarnings("error", "no match")
+        warnings.filterwarnings("error", ".*should not be instantiated")
+        for _ in range(2):
+            with pytest.raises(DeprecationWarning, match="should not be instantiated") as raised:
+                compiled(tensor(3))
+            assert [each.name for each in raised.traceback][-2:] == ["fn", "__init__"]
+    assert "warnings.warn() has an effect outside" in str(dl.counters.break_reasons)
