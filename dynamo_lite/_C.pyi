@@ -27,14 +27,17 @@ def get_mark(code: CodeType) -> int: ...
 # -- owners ----------------------------------------------------------------------------------------------------
 
 class Verdict:
-    """What an owner's callback says of a frame, where it has no code for it. Three constants below."""
+    """What an owner's callback says of a frame, where it has no code for it: the constants below."""
 
 PASS: Final[Verdict]
 """Run this call as it is; ask again at the next."""
 RETRY: Final[Verdict]
 """Look for an entry that holds once more: the callback has renewed one. Only then it is asked again."""
 SKIP: Final[Verdict]
-"""Never ask again about this code object, for this owner. Its callees are still looked at."""
+"""Never ask again about this code object, for this owner; run the entries there are. Callees are still looked at."""
+SKIP_WITHOUT_TENSORS: Final[Verdict]
+"""The same for calls without tensors (and numpy arrays) among the arguments and the first items of those that are
+lists, tuples or dicts, two levels deep. Other calls are looked at."""
 FREEZE: Final[Verdict]
 """Keep the entries there are; on a miss run the frame as it is, with the hook off below it."""
 
@@ -220,9 +223,9 @@ class GuardTree:
     it can be, and its deallocation makes the entry invalid). Of a value: ``c_attr`` runs the C getter of a name, of
     objects whose type is a built-in or extension type; ``dict_item``, ``list_item`` and ``tuple_item`` work on
     subclasses by the base's own lookup; of iterators ``next_item`` (how many others come before it; of a dict's items
-    the key), ``next_value`` (the value of such an item), ``next_number`` (an enumerate's) and ``taken_from`` (what an
-    enumerate, zip, view, mapping proxy or iterator goes over). An accessor that finds nothing is a failure of the
-    child's ``present`` check.
+    the key), ``next_value`` (the value of such an item), ``next_number`` (an enumerate's or count's) and ``taken_from``
+    (what an enumerate, zip, view, mapping proxy or iterator goes over). An accessor that finds nothing is a failure of
+    the child's ``present`` check.
 
     Checks (kind, arg) are those of CHECK_KINDS. ``equals``: a constant of the same exact type and value, nested in
     tuples and frozensets; 0, 0.0, -0.0, False and nan are told apart. ``length``: by the base's own length.

@@ -116,11 +116,15 @@ class InternalError(RuntimeError):
 
 
 class SkipFrame(Exception):
-    """The frame falls back to eager, in this call and later ones. ``loses``: it is reported as a graph break."""
+    """The frame falls back to eager, in this call and later ones. ``loses``: it is reported as a graph break.
+    ``over_operands``: only where its arguments hold no tensor."""
 
-    def __init__(self, why: str, *, loses: bool = True, cause: GraphBreak | None = None) -> None:
+    def __init__(
+        self, why: str, *, loses: bool = True, cause: GraphBreak | None = None, over_operands: bool = False
+    ) -> None:
         super().__init__(why)
         self.why = why
         self.loses = loses
+        self.over_operands = over_operands
         self.cause = cause
         """The graph break that led to it, where there is one."""

@@ -44,6 +44,11 @@ struct Enumerate {
   PyObject* iterator;
 };
 
+// Of itertools; beyond the largest index it counts in objects.
+struct Count {
+  PyObject_HEAD Py_ssize_t next;
+};
+
 struct Zip {
   PyObject_HEAD Py_ssize_t count;
   PyObject* iterators;
@@ -126,6 +131,16 @@ bool is_string_iterator(PyTypeObject* kind) noexcept {
   return kind == of_ascii || kind == &PyUnicodeIter_Type;
 }
 
+bool is_count(PyTypeObject* kind) noexcept {
+  static PyTypeObject* const count = [] {
+    const Ref module = Ref::steal(PyImport_ImportModule("itertools"));
+    const Ref found = Ref::steal(module ? PyObject_GetAttrString(module.get(), "count") : nullptr);
+    if (!found) PyErr_Clear();
+    return reinterpret_cast<PyTypeObject*>(found.get());  // borrowed: a type of the interpreter's
+  }();
+  return kind == count;
+}
+
 Peeked next_of_range(PyObject* iterator, Py_ssize_t ahead, Ref& owned) noexcept {
   const auto* it = as<RangeIterator>(iterator);
 #if PY_VERSION_HEX < 0x030C0000
@@ -186,8 +201,11 @@ Peeked taken_from(PyObject* object) noexcept {
 }
 
 Peeked next_number(PyObject* iterator, Ref& owned) noexcept {
-  if (!Py_IS_TYPE(iterator, &PyEnum_Type) || as<Enumerate>(iterator)->index == PY_SSIZE_T_MAX) return kUnreadable;
-  return owned_or_unreadable(PyLong_FromSsize_t(as<Enumerate>(iterator)->index), owned);
+  const bool counts = is_count(Py_TYPE(iterator));
+  if (!counts && !Py_IS_TYPE(iterator, &PyEnum_Type)) return kUnreadable;
+  const Py_ssize_t number = counts ? as<Count>(iterator)->next : as<Enumerate>(iterator)->index;
+  if (number == PY_SSIZE_T_MAX) return kUnreadable;
+  return owned_or_unreadable(PyLong_FromSsize_t(number), owned);
 }
 
 }  // namespace dynamo_lite

@@ -25,7 +25,7 @@ Peeked next_value(PyObject* iterator, Py_ssize_t ahead) noexcept;
 // mapping proxy shows; the list, set or dict that an iterator goes over, null once it met the end.
 Peeked taken_from(PyObject* object) noexcept;
 
-// The number that an enumerate gives next.
+// The number that an enumerate, or a count of itertools, gives next.
 Peeked next_number(PyObject* iterator, Ref& owned) noexcept;
 
 }  // namespace dynamo_lite

@@ -219,6 +219,7 @@ void register_types(py::module_& module) {
   py::enum_<Verdict> verdict(module, "Verdict");
   verdict.value("PASS", Verdict::Pass)
       .value("SKIP", Verdict::Skip)
+      .value("SKIP_WITHOUT_TENSORS", Verdict::SkipWithoutTensors)
       .value("FREEZE", Verdict::Freeze)
       .value("RETRY", Verdict::Retry)
       .export_values();

@@ -107,7 +107,7 @@ def check_is_for_graph(traced: Traced, takes_empty: bool) -> None:
     if any(isinstance(value, LazyVariable) and _holds_tensors(value.value) for value in in_sight):
         return
     if code_origin.is_library(root.code) or not (traced.breaks and may_compute_with_tensors(root)):
-        raise SkipFrame("there is nothing in it for a graph", loses=False)
+        raise SkipFrame("there is nothing in it for a graph", loses=False, over_operands=True)
 
 
 def _holds_tensors(value: object, depth: int = 2) -> bool:

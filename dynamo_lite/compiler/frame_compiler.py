@@ -162,7 +162,7 @@ class FrameCompiler:
             if self.fullgraph:
                 raise Unsupported(reason, stack)
             note_break(GraphBreak(reason, stack), self.observer)
-        return _C.SKIP
+        return _C.SKIP_WITHOUT_TENSORS if skipped.over_operands else _C.SKIP
 
     def reset_backend(self) -> None:
         """Let the backend drop what it keeps for the code it compiled, if it says how."""

@@ -12,6 +12,7 @@ import traceback
 import weakref
 
 import pytest
+import torch
 
 from dynamo_lite import _C, exc
 from frames import By, define, on_thread, owned, tree
@@ -213,6 +214,18 @@ def test_pass_asks_again_and_skip_does_not():
         call = _C.Wrapped(calls_down, owner)
         assert [call(1) for _ in range(3)] == [100, 100, 100]
         assert asked.seen.count("calls_down") == times
+
+
+def test_without_tensors_it_does_not_ask_again_until_there_is_one():
+    def takes(value):
+        return 1
+
+    owner, asked = owned({takes: _C.SKIP_WITHOUT_TENSORS})
+    call = _C.Wrapped(takes, owner)
+    x = torch.ones(2)
+    for times, value in ((1, 1), (1, "a"), (1, [1] * 9), (1, [[[x]]]), (1, object()), (2, [[x]]), (2, x), (2, 1)):
+        assert call(value) == 1  # the answer to a call with a tensor is final
+        assert asked.seen.count("takes") == times, value
 
 
 def test_after_a_float_frames_run_as_they_are_until_that_took_so_long():

@@ -522,7 +522,7 @@ def _order_of(value: OrderedDict[Any, Any]) -> tuple[Any, ...]:
 
 
 def _viewed_dict(attempt: Attempt, value: Any, source: Source) -> DictVariable | None:
-    """The dict behind a proxy; None if it is an instance of a subclass."""
+    """The dict behind a proxy or view; None if it is an instance of a subclass."""
     (mapping,) = gc.get_referents(value)
     if type(mapping) not in (dict, OrderedDict):
         return None
@@ -539,6 +539,17 @@ def _wrap_proxy(attempt: Attempt, value: Any, source: Source) -> VariableTracker
         if of is None
         else MappingProxyVariable(of, source)
     )
+
+
+_VIEWS = {type(getattr(cls(), kind)()): kind for cls in (dict, OrderedDict) for kind in ("keys", "values", "items")}
+
+
+@wraps_type(*_VIEWS)
+def _wrap_view(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+    of = _viewed_dict(attempt, value, source)
+    if of is None:
+        return attempt.values.opaque(value, source, "a view of an instance of a subclass of dict")
+    return DictViewVariable(of, _VIEWS[type(value)], source)
 
 
 @wraps_type(defaultdict)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import copy
 import gc
+import itertools
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -31,7 +33,7 @@ from .user_object import instance_dict
 _DICT_ITEM_ITERATOR: type = type(iter({}.items()))
 _ITERATED: tuple[Any, ...] = ([], (), range(0), {}, {}.values(), set(), "", "\u20ac", b"", reversed([]))
 _CONTAINER_ITERATORS: tuple[type, ...] = (*dict.fromkeys(map(type, map(iter, _ITERATED))), _DICT_ITEM_ITERATOR)
-_TYPES = frozenset({*_CONTAINER_ITERATORS, enumerate, zip})
+_TYPES = frozenset({*_CONTAINER_ITERATORS, enumerate, zip, itertools.count})
 
 
 class ExistingIterator(IteratorVariable):
@@ -146,6 +148,19 @@ class ExistingEnumerate(ExistingIterator):
         return TupleVariable([number, item])
 
 
+class ExistingCount(ExistingIterator):
+    """An ``itertools.count`` of integers."""
+
+    __slots__ = ("first",)
+
+    def __init__(self, attempt: Attempt, value: Any, source: Source, number: int) -> None:
+        super().__init__(value, source)
+        self.first = LazyVariable(attempt, number, source.child("next_number"))
+
+    def _take(self, tx: Translator) -> VariableTracker:
+        return tx.binary("+", self.first.realize(), ConstantVariable(self.taken - 1)) if self.taken > 1 else self.first
+
+
 class ExistingZip(ExistingIterator):
     __slots__ = ("inner",)
 
@@ -200,3 +215,15 @@ def _wrap_zip(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     wrapped = [each.realize() for each in wrap_items(attempt, iterators, source.child("taken_from"), "tuple_item")]
     inner = [each for each in wrapped if isinstance(each, ExistingIterator)]
     return ExistingZip(value, source, inner) if len(inner) == len(wrapped) else _opaque(attempt, value, source)
+
+
+@wraps_type(itertools.count)
+def _wrap_count(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+    try:
+        number, *step = value.__reduce__()[1]
+    except SystemError:  # its next number is the largest index
+        return _opaque(attempt, value, source)
+    if step or type(number) is not int or number >= sys.maxsize:
+        return _opaque(attempt, value, source)
+    source.check("type", itertools.count)
+    return ExistingCount(attempt, value, source, number)

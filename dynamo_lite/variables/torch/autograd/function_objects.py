@@ -73,9 +73,7 @@ def _new(tx: Translator, cls: VariableTracker, /, *args: VariableTracker, **kwar
 
 
 @models(torch.autograd.Function.__init__)
-def _init(
-    tx: Translator, of: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker
-) -> VariableTracker:
+def _init(tx: Translator, of: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     if not isinstance(of, CreatedFunctionObject):
         unsupported(UnsupportedAttribute(of.describe(), "__init__"))
     _warn_later(tx, *_warning_of(of.cls))
