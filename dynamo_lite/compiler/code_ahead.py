@@ -1,4 +1,4 @@
-"""Whether what is left of a frame may compute with tensors: checked where it breaks before it has come to any.
+"""Whether what is left of a frame may compute with tensors or arrays: checked where it breaks before it came to any.
 
 The frame is compiled if it may: tensors that it creates after the break would be lost in silence otherwise. The answer
 follows from what its instructions name, and what those values lead to. Nothing of the program is run.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import sys
 import types
 from collections import deque
 from collections.abc import Iterable
@@ -194,9 +195,20 @@ _WRAPPERS: tuple[type, ...] = (
 
 
 def _is_or_creates(value: object) -> bool:
-    """Whether a value is a tensor or module, or a function that creates tensors."""
+    """Whether a value is a tensor, module or array, or a function that creates tensors or arrays."""
     kind = type(value)
-    return issubclass(kind, _TENSORS_AND_MODULES) or value is torch or id(value) in _CREATORS or is_recorded(value)
+    is_of_torch = issubclass(kind, _TENSORS_AND_MODULES) or value is torch or id(value) in _CREATORS
+    return is_of_torch or is_recorded(value) or _is_or_creates_array(value)
+
+
+def _is_or_creates_array(value: object) -> bool:
+    """Whether a value is a numpy array, or a function of numpy's other than an operator for numbers too (a ufunc)."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return False
+    if type(value) in (types.BuiltinFunctionType, types.FunctionType, type(numpy.sum)):
+        return str(value.__module__).partition(".")[0] == numpy.__name__
+    return type(value) is numpy.ndarray
 
 
 def _creates_by_call(cls: type) -> bool:

@@ -6,6 +6,7 @@ import random
 import sys
 import time
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -285,3 +286,38 @@ def test_frames_of_libraries_are_left_alone():
     with dl.enable(backend=Recorder()):
         assert parse() == expected
     assert dl.counters.graphs == 0 and dl.counters.frames == 0
+
+
+ROW = np.linspace(0.0, 1.0, 3)
+
+
+class Grid:
+    rows = np.ones((2, 3))
+
+
+def zeros(n):
+    return np.zeros(n) + 1
+
+
+ARRAYS = {
+    "created": lambda n: (time.time(), np.zeros(n) * 2)[1],
+    "by a ufunc": lambda n: (time.time(), np.exp(np.arange(n) * 0.5))[1],
+    "joined": lambda n: (time.time(), np.concatenate([ROW, np.full(n, 2.0)]))[1],
+    "a global": lambda n: (time.time(), ROW * n)[1],
+    "of a class": lambda n: (time.time(), Grid.rows * n)[1],
+    "in a helper": lambda n: (time.time(), zeros(n) * 2)[1],
+    "a norm": lambda n: (time.time(), np.linalg.norm(ROW * n))[1],
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays_come_after(name):
+    check(ARRAYS[name], 3, graphs=1, breaks=1, exact=False, others=[(4,), (5,)], all_graphs=(1, 3))
+
+
+def test_numbers_of_numpy_come_after():
+    def fn(n):
+        time.time()
+        return np.float32(n), np.pi * n
+
+    check(fn, 3, graphs=0, breaks=0)
