@@ -6,7 +6,7 @@ from dynamo_lite import _C
 from dynamo_lite.exc import InternalError, SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import BackwardCall, UncaughtException
 from dynamo_lite.insight.observer import GraphBreak
-from dynamo_lite.records.restart import BreakAt, Fact, Restart
+from dynamo_lite.records.restart import BreakAt, Fact, ModulesInitialized, Restart
 from dynamo_lite.records.restart_facts import RestartFacts, is_over_operands
 from dynamo_lite.translator.core import RootTranslator
 from dynamo_lite.variables.core.base import ObservedException
@@ -52,6 +52,8 @@ def _attempt(root: RootTranslator, request: Request, facts: RestartFacts, state:
     try:
         traced = trace(root, request.fullgraph)
         cg = generate(traced, request)
+        if attempt.initializations.run():
+            raise Restart(ModulesInitialized())
         graph_break = facts.break_seen_from(root.place())
         translation = Translation(attempt, cg, root.current.positions, state, graph_break, request.shapes)
         attempt.guards.adopt(facts.assumed)

@@ -121,6 +121,11 @@ class NumbersSymbolicAgain:
     """An attempt without symbolic numbers failed as the one before."""
 
 
+@dataclass(frozen=True)
+class ModulesInitialized:
+    """Lazy modules were initialized: the next attempt finds them so."""
+
+
 Fact = (
     BreakAt
     | EndsBefore
@@ -133,6 +138,7 @@ Fact = (
     | NumbersSpecialized
     | AllNumbersSpecialized
     | NumbersSymbolicAgain
+    | ModulesInitialized
 )
 
 

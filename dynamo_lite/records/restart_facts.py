@@ -28,6 +28,7 @@ from .restart import (
     Failure,
     FunctionsUntraced,
     MadeByCPython,
+    ModulesInitialized,
     NumbersRead,
     NumbersSpecialized,
     NumbersSymbolicAgain,
@@ -191,6 +192,8 @@ class RestartFacts:
                 self.remembered.whole[function] = can_be
             case NumbersRead(sites):
                 self.remembered.numbers_read |= sites
+            case ModulesInitialized():  # what was learned is of the modules before
+                return RestartFacts.first(self.remembered, self.fullgraph, self.differentiates)
             case NumbersSpecialized() | AllNumbersSpecialized() | NumbersSymbolicAgain():
                 return replace(self, numbers=self.numbers.learn(fact))
         return self

@@ -11,6 +11,7 @@ from dynamo_lite import config
 from dynamo_lite.insight.site import Site
 from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.guards import Guards
+from dynamo_lite.records.initializations import Initializations
 from dynamo_lite.records.provenance import Provenance
 from dynamo_lite.records.restart_facts import RestartFacts
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
@@ -74,6 +75,7 @@ class Attempt:
         self.provenance = Provenance()
         self.before_graph = BeforeGraph()
         self.lifetimes = ObservableLifetimes()
+        self.initializations = Initializations()
         self.restart_facts = RestartFacts.first() if restart_facts is None else restart_facts
         self.answers = Answers(self.restart_facts.withheld)
         self.unread: set[Site] = set()
@@ -134,6 +136,7 @@ class Attempt:
         self.graph.symbols.close()
         self.effects.close()
         self.guards.close()
+        self.initializations.close()
         del self.shapes  # it refers to the frame's variables
 
     def _next_pause(self) -> int:

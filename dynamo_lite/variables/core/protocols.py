@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dynamo_lite.insight.site import Site
     from dynamo_lite.records.graph import GraphBuilder
     from dynamo_lite.records.guards import Guards
+    from dynamo_lite.records.initializations import Initializations
     from dynamo_lite.records.provenance import Provenance
     from dynamo_lite.records.restart_facts import RestartFacts
     from dynamo_lite.records.runtime_assertions import RuntimeAssertion
@@ -273,6 +274,7 @@ class Attempt(Protocol):
     torch_state: TorchState
     before_graph: BeforeGraph
     lifetimes: ObservableLifetimes
+    initializations: Initializations
 
     @property
     def innermost(self) -> Translator | None: ...

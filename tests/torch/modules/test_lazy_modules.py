@@ -9,7 +9,7 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import Recorder, check, tensor
 from weights import seeded
 
 NETS = {
@@ -153,3 +153,107 @@ def test_sizes_of_a_tensor_without_data():
             return str(error)[:20], x + 1
 
     check(fn, nn.LazyLinear(2), tensor(3), graphs=None)
+
+
+# -- one compilation, where the initialization may run ahead of the graph ---------------------------------------------
+
+
+@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("train", [True, False])
+def test_one_graph_serves_the_later_calls(name, train):
+    make, shape = NETS[name]
+    x = tensor(*shape, dtype=torch.float64 if name == "of_doubles" else torch.float32)
+    is_random_between = name == "mlp" and train
+    check(
+        lambda: make().train(train),
+        x,
+        build=True,
+        calls=3,
+        recompiles=is_random_between,
+        all_graphs=2 if is_random_between else 1,
+        backward=True,
+    )
+
+
+def test_forty_layers():
+    def build():
+        return nn.Sequential(*(nn.LazyLinear(3) for _ in range(45)))
+
+    check(build, tensor(2, 5), build=True, backward=True, fullgraph=True, operators=45)
+
+
+def test_a_break_between_two():
+    def fn(m, x):
+        y = m[0](x)
+        dl.graph_break()
+        return m[1](y)
+
+    check(fn, nn.Sequential(nn.LazyLinear(3), nn.LazyLinear(2)), tensor(2, 3), graphs=2, calls=3, backward=True)
+
+
+def _called_where_it_is_read(read):
+    def fn(m, x):
+        before = read(m)
+        return before, m(x), read(m)
+
+    return fn
+
+
+READS = {
+    "type": lambda m: type(m).__name__,
+    "class": lambda m: isinstance(m, nn.LazyLinear),
+    "mixin": lambda m: isinstance(m, LazyModuleMixin),
+    "size": lambda m: m.in_features,
+    "question": lambda m: m.has_uninitialized_params(),
+    "weight": lambda m: type(m.weight).__name__,
+    "weights": lambda m: [type(each).__name__ for each in m.parameters()],
+    "hooks": lambda m: hasattr(m, "_initialize_hook"),
+    "text": lambda m: m.extra_repr(),
+    "vars": lambda m: sorted(vars(m)),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_what_the_program_sees_before(name):
+    check(_called_where_it_is_read(READS[name]), nn.LazyLinear(4), tensor(2, 3), graphs=None, recompiles=True)
+
+
+@pytest.mark.parametrize("change", [lambda m: setattr(m, "out_features", 7), lambda m: m.bias.requires_grad_(False)])
+def test_what_the_program_changes_before(change):
+    def fn(m, x):
+        change(m)
+        return m(x), m.out_features
+
+    check(fn, nn.LazyLinear(4), tensor(2, 3), graphs=None, recompiles=True)
+
+
+class Told(nn.LazyLinear):
+    cls_to_become = nn.Linear
+    resets = []
+
+    def reset_parameters(self):
+        if self.in_features:
+            self.resets.append(self.in_features)
+            nn.init.constant_(self.weight, 0.5)
+            nn.init.zeros_(self.bias)
+
+
+def test_a_reset_of_the_programs_own():
+    def fn(m, x):
+        Told.resets.append("before")
+        return m(x)
+
+    check(fn, Told(4), tensor(2, 3), watch=[(Told, "resets")], recompiles=True)
+
+
+def test_random_numbers_are_drawn_in_the_programs_order():
+    def run(transform):
+        torch.manual_seed(3)
+        m = nn.Sequential(nn.LazyLinear(3), nn.LazyLinear(2))
+        call = transform(lambda x: m(torch.nn.functional.gelu(x + 1)) + torch.rand(2))
+        return call(tensor(2, 3)), call(tensor(2, 3)), torch.rand(1)
+
+    recorder = Recorder()
+    for one, other in zip(run(lambda f: f), run(lambda f: dl.compile(f, backend=recorder)), strict=True):
+        assert torch.equal(one, other)
+    assert len(recorder.graphs) == 1

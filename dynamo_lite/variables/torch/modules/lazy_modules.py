@@ -1,19 +1,25 @@
-"""Parameters and buffers of lazy modules (``nn.LazyLinear``): they have no data until ``materialize`` is called."""
+"""Lazy modules (``nn.LazyLinear``): their parameters and buffers have no data until the first call."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedValue
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.attributes import class_lookup
+from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, mro, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.functions.function import FunctionVariable
 from dynamo_lite.variables.torch.autograd.created_leaves import try_replace_data
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
@@ -55,6 +61,70 @@ class LazyTensorVariable(TensorVariable):
         if self._is_uninitialized:
             unsupported(UnsupportedAttribute(self.describe(), name))
         return super().call_method(tx, name, args, kwargs)
+
+
+_INFER = LazyModuleMixin.__dict__["_infer_parameters"]
+
+
+@models(_INFER)
+def _infer_parameters(
+    tx: Translator, of: VariableTracker, module: VariableTracker, args: VariableTracker, *kwargs: VariableTracker
+) -> VariableTracker:
+    """The hook that initializes a lazy module: it is traced; torch's own may also run for real (`Initializations`)."""
+    record, nodes = tx.attempt.initializations, tx.graph.graph.nodes
+    may_run = not (tx.graph.may_fail or tx.graph.bodies or torch.is_inference_mode_enabled())
+    may_run = may_run and module.value is not None and not _was_read(tx, module)
+    record.begin(nodes, _real_call(module, [args, *kwargs]) if may_run else None)
+    tx.inline(FunctionVariable(_INFER, None), [of, module, args, *kwargs], {})
+    record.end(nodes, _lazy_classes(tx))
+    return ConstantVariable(None)
+
+
+def _was_read(tx: Translator, module: VariableTracker) -> bool:
+    """Whether the program has seen, or changed, the module as it is before its initialization."""
+    if module.source is None or tx.effects.last(module):
+        return True
+    read = {source.arg for source in module.source.child("instance_dict").children.values()}
+    return not (read <= _READ_BY_CALLS and _lazy_classes(tx) <= tx.attempt.initializations.classes)
+
+
+def _lazy_classes(tx: Translator) -> set[type]:
+    """The classes of lazy modules that the trace has come to as objects."""
+    classes = (each for each, _ in tx.attempt.values.memo.values() if issubclass(type(each), type))
+    return {each for each in classes if LazyModuleMixin in mro(each)}
+
+
+_READ_BY_CALLS = frozenset(
+    f"_{when}{hooks}"
+    for when in ("forward", "forward_pre", "backward", "backward_pre")
+    for hooks in ("_hooks", "_hooks_with_kwargs", "_hooks_always_called")
+) | {"_compiled_call_impl"}
+"""What the call of a module reads of it before its hooks run."""
+
+
+def _real_call(module: VariableTracker, given: Args) -> Callable[[], object] | None:
+    """The hook's call for the real module, with tensors without data; None if the module may read data."""
+    names = ("initialize_parameters", "reset_parameters", "_infer_parameters")
+    functions = [class_lookup(module.python_type(), name) for name in names]
+    is_torchs = all(getattr(each, "__module__", "").startswith("torch.nn.modules.") for each in functions)
+    if not is_torchs:
+        return None
+    try:
+        values = [each.realize().real_argument(_without_data) for each in given]
+    except NotConstant:
+        return None
+    return partial(module.value._infer_parameters, module.value, *values)
+
+
+def _without_data(argument: VariableTracker) -> Any:
+    argument = argument.realize()
+    if isinstance(argument, DictVariable):
+        return {key: each.realize().real_argument(_without_data) for key, each in argument.items.items()}
+    if not isinstance(argument, TensorVariable):
+        return argument.as_constant()
+    sizes = [size.node.hint if isinstance(size, torch.SymInt) else size for size in argument.fake.shape]
+    with unset_fake_temporarily():
+        return torch.empty(sizes, dtype=argument.fake.dtype, device="meta")
 
 
 @models(UninitializedParameter.materialize)

@@ -1,0 +1,64 @@
+"""Initializations of lazy modules that a trace came to, which may run for real once the trace is complete.
+
+The next attempt then finds initialized modules: what it compiles serves the later calls too. To run them ahead of the
+graph changes nothing that the program sees if no operator before them draws random numbers or may fail, and if it has
+not looked at the modules before.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+
+import torch.fx
+
+
+class Initializations:
+    """The record of one attempt."""
+
+    def __init__(self) -> None:
+        self._calls: list[Callable[[], object]] = []
+        self._seen: set[torch.fx.Node] = set()
+        self._may_run = True
+        self.classes: set[type] = set()
+        """The classes that the initializations used."""
+
+    def close(self) -> None:
+        self._calls.clear()
+        self._seen.clear()
+        self.classes.clear()
+
+    def begin(self, nodes: Iterable[torch.fx.Node], call: Callable[[], object] | None) -> None:
+        """The trace comes to an initialization. ``nodes``: the graph's; ``call``: runs it for real; None if that may
+        not be."""
+        before = all(node in self._seen or _is_deterministic(node) for node in nodes)
+        self._may_run = self._may_run and call is not None and before
+        if call is not None:
+            self._calls.append(call)
+
+    def end(self, nodes: Iterable[torch.fx.Node], classes: set[type]) -> None:
+        """The initialization is traced."""
+        self._seen.update(nodes)
+        self.classes |= classes
+
+    def run(self) -> bool:
+        """Run them; False if there are none, or they may not."""
+        if not self._calls or not self._may_run:
+            return False
+        for call in self._calls:
+            call()
+        return True
+
+
+def _is_deterministic(node: torch.fx.Node) -> bool:
+    """Whether a node is known to draw no random numbers."""
+    if node.op not in ("call_function", "call_method"):
+        return node.op in ("placeholder", "output")
+    name = getattr(node.target, "__name__", node.target)
+    if getattr(operator, str(name), None) is node.target or node.target is torch._C._set_grad_enabled:
+        return True
+    packet = getattr(torch.ops.aten, str(name).removesuffix("_"), None)
+    if packet is None:
+        return False
+    overloads = [getattr(packet, each) for each in packet.overloads()]
+    return not any(torch.Tag.nondeterministic_seeded in each.tags for each in overloads)
