@@ -10,6 +10,7 @@
 
 #include "cpython/frames.h"
 #include "heap_type.h"
+#include "hook/tensor_arguments.h"
 #include "prefetch.h"
 #include "refs.h"
 
@@ -103,6 +104,13 @@ Ref add_entry(PyCodeObject* code, Owner* owner, PyObject* tree, PyObject* new_co
 void move_to_front(OwnerSlot& slot, const Entry* entry) noexcept;
 // Drops the owner's invalid entries, those left for want of memory at the next time. May run Python.
 [[gnu::cold, gnu::noinline]] void drop_invalid(PyCodeObject* code, Owner* owner) noexcept;
+
+// Whether nothing is to be looked up for a frame: its owner has said so of its code.
+inline bool is_skipped(const OwnerSlot& slot, const FrameSlots& slots) noexcept {
+  if (slot.verdict == Verdict::None) return false;
+  if (slot.verdict == Verdict::SkipWithoutTensors) return !takes_tensors(slots);
+  return slot.verdict == Verdict::Skip && slot.entries.empty();
+}
 
 Owner* off_owner() noexcept;  // borrowed
 // `None` where the object is no verdict.

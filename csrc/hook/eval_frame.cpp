@@ -1,8 +1,6 @@
 #include "hook/eval_frame.h"
 
-#include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <exception>
 #include <new>
 #include <unordered_map>
@@ -13,7 +11,6 @@
 #include "guards/global_state.h"
 #include "guards/guard_tree.h"
 #include "guards/guards.h"
-#include "guards/tensors.h"
 #include "hook/callables.h"
 #include "hook/frame_view.h"
 #include "hook/torch_hook.h"
@@ -387,40 +384,6 @@ Decision wait(double seconds, PyCodeObject* code, Owner* owner) {
   return {Decision::Wait};
 }
 
-constexpr Py_ssize_t kItemsLookedAt = 4;
-
-bool holds_tensor(PyObject* value, int depth) noexcept;
-
-[[gnu::noinline]] bool has_tensor_item(PyObject* container, int depth) noexcept {
-  if (!PyDict_Check(container)) {
-    PyObject* const* items = PySequence_Fast_ITEMS(container);
-    const Py_ssize_t count = std::min(PySequence_Fast_GET_SIZE(container), kItemsLookedAt);
-    return std::any_of(items, items + count, [&](PyObject* item) { return holds_tensor(item, depth); });
-  }
-  PyObject* item = nullptr;
-  Py_ssize_t at = 0;
-  for (Py_ssize_t seen = 0; seen < kItemsLookedAt && PyDict_Next(container, &at, nullptr, &item); ++seen) {
-    if (holds_tensor(item, depth)) return true;
-  }
-  return false;
-}
-
-// Whether an argument is a tensor or numpy array, or a container with one among its first items.
-inline bool holds_tensor(PyObject* value, int depth) noexcept {
-  PyTypeObject* kind = Py_TYPE(value);
-  if (kind->tp_flags & (Py_TPFLAGS_LONG_SUBCLASS | Py_TPFLAGS_UNICODE_SUBCLASS)) return false;
-  if (kind->tp_flags & (Py_TPFLAGS_LIST_SUBCLASS | Py_TPFLAGS_TUPLE_SUBCLASS | Py_TPFLAGS_DICT_SUBCLASS)) {
-    return depth != 0 && has_tensor_item(value, depth - 1);
-  }
-  if (kind->tp_flags & Py_TPFLAGS_HEAPTYPE) return is_tensor(value);
-  return value != Py_None && kind != &PyFloat_Type && std::strcmp(kind->tp_name, "numpy.ndarray") == 0;
-}
-
-bool takes_tensors(const FrameSlots& slots) noexcept {
-  const int count = argument_count(slots.code);
-  return std::any_of(slots.values, slots.values + count, [](PyObject* value) { return holds_tensor(value, 2); });
-}
-
 Decision decide(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread) {
   if (!owner->callback || owner->callback.get() == Py_None) return {Decision::RunAsItIs};
   const FrameSlots slots = slots_of(frame);
@@ -440,8 +403,7 @@ Decision decide(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread
   if (verdict != Verdict::None) {
     OwnerSlot* slot = make_slot(slots.code, owner);
     if (slot == nullptr) return {Decision::Error};
-    const bool is_final = verdict == Verdict::SkipWithoutTensors && takes_tensors(slots);
-    slot->verdict = is_final ? Verdict::Skip : verdict;
+    slot->verdict = verdict == Verdict::SkipWithoutTensors && takes_tensors(slots) ? Verdict::Skip : verdict;
     return {verdict == Verdict::Freeze ? Decision::RunOff : Decision::RunAsItIs};
   }
   if (has_entry(slots, owner)) return {Decision::Retry};  // of another thread, meanwhile
@@ -521,13 +483,6 @@ PyObject* run_decision(PyThreadState* state, Frame* frame, Owner* owner, Thread&
   }
 }
 
-// Whether nothing is to be looked up for a frame: its owner has said so of its code.
-bool is_skipped(const OwnerSlot* slot, const FrameSlots& slots) noexcept {
-  if (slot == nullptr || slot->verdict == Verdict::None) return false;
-  if (slot->verdict == Verdict::SkipWithoutTensors) return !takes_tensors(slots);
-  return slot->verdict == Verdict::Skip && slot->entries.empty();
-}
-
 // What is to be done with a frame whose code carries something: the entry that holds, or what it said.
 DL_HIT [[gnu::noinline]] PyObject* run_by_extra(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread,
                                                 bool tail, Extra* extra, OwnerSlot* slot) {
@@ -552,7 +507,7 @@ PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread&
   if (extra == nullptr) return run_as_decided(state, frame, owner, thread, tail);
   if (extra->mark == Mark::Skip) return pass_on(state, frame, 0);
   OwnerSlot* slot = extra->find(owner);
-  if (is_skipped(slot, slots_of(frame))) return pass_on(state, frame, 0);
+  if (slot != nullptr && is_skipped(*slot, slots_of(frame))) return pass_on(state, frame, 0);
   return run_by_extra(state, frame, owner, thread, tail, extra, slot);
 }
 
