@@ -91,7 +91,7 @@ $(STAMP): $(VENV)/.packages $(SOURCES)
 # The hook's and the guards' tests under AddressSanitizer and UndefinedBehaviorSanitizer.
 asan: $(STAMP)
 	$(BIN)/cmake -S . -B $(VENV)/asan -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
-	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -DDL_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo
+	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -DDL_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_UNITY_BUILD=ON
 	$(BIN)/cmake --build $(VENV)/asan -j $(JOBS)
 	rm -rf $(VENV)/asan/tree && mkdir -p $(VENV)/asan/tree && cp -r dynamo_lite $(VENV)/asan/tree/
 	rm -f $(VENV)/asan/tree/dynamo_lite/_C*.so && cp $(VENV)/asan/_C*.so $(VENV)/asan/tree/dynamo_lite/
