@@ -35,6 +35,16 @@ struct Wrapped {
 
 Wrapped& self_wrapped(PyObject* self) { return HeapType<Wrapped>::of(self); }
 
+// A call where another hook is installed: torch.compile may be at work on this thread.
+[[gnu::cold, gnu::noinline]] PyObject* call_beside(PyObject* fn, Owner* owner, PyObject* const* args, std::size_t count,
+                                                   PyObject* names) {
+  const bool is_torchs = torch_compiles_here();
+  if (is_torchs && owner != off_owner()) return call(fn, args, count, names);
+  const TorchOut out(is_torchs);
+  const OwnerScope scope(owner);
+  return call(fn, args, count, names);
+}
+
 DL_HIT PyObject* wrapped_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
   if (is_exhausted()) {
     PyErr_SetString(PyExc_RecursionError,
@@ -43,10 +53,8 @@ DL_HIT PyObject* wrapped_call(PyObject* self, PyObject* const* args, std::size_t
   }
   const Wrapped& wrapped = self_wrapped(self);
   Owner* owner = &HeapType<Owner>::of(wrapped.owner.get());
-  const bool is_torchs = torch_compiles_here();
-  if (is_torchs && owner != off_owner()) [[unlikely]]
-    return call(wrapped.fn.get(), args, count, names);
-  const TorchOut out(is_torchs);
+  if (!is_unwatched()) [[unlikely]]
+    return call_beside(wrapped.fn.get(), owner, args, count, names);
   const OwnerScope scope(owner);
   return call(wrapped.fn.get(), args, count, names);
 }
