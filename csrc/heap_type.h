@@ -28,6 +28,19 @@ template <typename... Arguments>
   throw py::error_already_set();
 }
 
+// Sets Python's error for the C++ exception that is being handled: CPython's frames must not be unwound.
+[[gnu::cold]] inline void set_python_error() noexcept {
+  try {
+    throw;
+  } catch (py::error_already_set& error) {
+    error.restore();
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+}
+
 // The reference itself; throws the exception that is set where it is empty.
 inline Ref checked(Ref made) {
   if (!made) throw py::error_already_set();

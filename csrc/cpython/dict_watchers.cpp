@@ -48,8 +48,8 @@ bool WatchedDicts::add(PyObject* dict) {
     PyErr_Clear();
     return false;
   }
+  dicts_.push_back(dict);  // first: where the next one throws, nobody calls us
   watchers.of[dict].push_back(this);
-  dicts_.push_back(dict);
   return true;
 }
 

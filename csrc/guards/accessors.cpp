@@ -42,10 +42,13 @@ TensorField tensor_field_named(PyObject* name) noexcept {
   return static_cast<TensorField>(at);
 }
 
-Reached own(PyObject* object, Ref& owned) noexcept {  // steals
-  PyErr_Clear();
+// What a getter made. An AttributeError says that there is nothing, another one nothing at all. Steals.
+Reached own(PyObject* object, Ref& owned) noexcept {
   owned = Ref::steal(object);
-  return {object};
+  if (object) return {object};
+  const bool readable = !PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_AttributeError);
+  PyErr_Clear();
+  return {nullptr, readable};
 }
 
 // A C getter found along the type's MRO, called. Data descriptors come before an instance's own attributes.
@@ -54,6 +57,7 @@ Reached run_getter(PyObject* object, PyObject* name, Ref& owned) noexcept {
   if (!descriptor) return Reached::nothing();
   PyTypeObject* kind = Py_TYPE(descriptor);
   if (kind != &PyGetSetDescr_Type && kind != &PyMemberDescr_Type) return Reached::unreadable();
+  if (Py_REFCNT(object) == 0) return Reached::unreadable();  // it is being deallocated: a getter may do so again
   NoCollection no_collection;
   return own(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(Py_TYPE(object))), owned);
 }
@@ -95,7 +99,7 @@ Reached dict_item(PyObject* dict, const Key& key) noexcept {
 }
 
 Reached closure_cell(const FrameSlots& frame, Py_ssize_t index) noexcept {
-  PyObject* cells = function_closure(frame.func);
+  PyObject* cells = frame.func ? function_closure(frame.func) : nullptr;
   return {cells && index < PyTuple_GET_SIZE(cells) ? PyTuple_GET_ITEM(cells, index) : nullptr};
 }
 

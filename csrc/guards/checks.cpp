@@ -180,7 +180,7 @@ constexpr CheckArgument kProgram{"a tuple of nodes and instructions", set_progra
 
 #define DL_CHECK(name)                                                                         \
   DL_HIT bool name([[maybe_unused]] const CheckParts& parts, [[maybe_unused]] PyObject* value, \
-                   [[maybe_unused]] std::string* found) noexcept
+                   [[maybe_unused]] std::string* found)
 
 // False, with what is there instead where `found` is given.
 template <typename Words>
@@ -417,7 +417,7 @@ Check::Check(const char* kind, PyObject* arg, PyObject* reason, std::size_t node
   if (kind_->holds == has_type) exact_type_ = parts_.object;
 }
 
-DL_HIT bool Check::holds_of(PyObject* value, std::string* found) const noexcept {
+DL_HIT bool Check::holds_of(PyObject* value, std::string* found) const {
   const bool held = kind_->holds(parts_, value, found);
   if (!held && found && found->empty()) *found = PyDict_Check(value) ? keys_in_words(value) : in_words(value);
   return held;

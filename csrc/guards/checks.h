@@ -73,8 +73,8 @@ struct CheckKind {
   const char* name;
   const CheckArgument* argument;
   // Whether a value meets the check. `found`: where not null, may receive what is there instead, in words. Runs no
-  // Python, leaves no exception set. Null for relations.
-  bool (*holds)(const CheckParts&, PyObject* value, std::string* found) noexcept = nullptr;
+  // Python, leaves no exception set; throws where there is no memory. Null for relations.
+  bool (*holds)(const CheckParts&, PyObject* value, std::string* found) = nullptr;
   // How long the fact lasts that the value meets the check; null: no longer than now.
   Lasts (*lasts)(const CheckParts&, PyObject* value) noexcept = nullptr;
   Replayed replayed = Replayed::AsCheck;
@@ -95,7 +95,7 @@ class Check {
   // nodes the tree has, for the kinds that name others.
   Check(const char* kind, PyObject* arg, PyObject* reason, std::size_t node_count, const Liveness& liveness);
 
-  bool holds(PyObject* value, std::string* found) const noexcept {
+  bool holds(PyObject* value, std::string* found) const {
     const bool is_common = exact_type_ != nullptr && reinterpret_cast<PyObject*>(Py_TYPE(value)) == exact_type_;
     return is_common || holds_of(value, found);  // of the frame there is no value
   }
@@ -114,7 +114,7 @@ class Check {
   void add_prefetch(PrefetchList& prefetch) const;
 
  private:
-  bool holds_of(PyObject* value, std::string* found) const noexcept;
+  bool holds_of(PyObject* value, std::string* found) const;
 
   PyObject* exact_type_ = nullptr;  // of the kind `type`: borrowed from the parts
   const CheckKind* kind_ = nullptr;

@@ -26,8 +26,9 @@ bool same_bits(T a, T b) noexcept {
   return std::memcmp(&a, &b, sizeof(T)) == 0;
 }
 
+// By int's own comparison: that of the class may be the program's, and what calls either counts the recursion.
 bool same_int(PyObject* a, PyObject* b) noexcept {
-  return PyObject_RichCompareBool(a, b, Py_EQ) == 1;  // of exact ints this can neither fail nor allocate
+  return Ref::steal(PyLong_Type.tp_richcompare(a, b, Py_EQ)).get() == Py_True;
 }
 
 bool same_bytes(PyObject* a, PyObject* b) noexcept {
@@ -141,9 +142,7 @@ bool same_payload(PyObject* expected, PyObject* found) noexcept {
   PyTypeObject* type = Py_TYPE(expected);
   if (!PyObject_TypeCheck(found, type)) return false;
   if (type == &PyUnicode_Type) return PyUnicode_Compare(expected, found) == 0;
-  if (type == &PyLong_Type) {  // int's own comparison, not the one of the class
-    return Ref::steal(PyLong_Type.tp_richcompare(expected, found, Py_EQ)).get() == Py_True;
-  }
+  if (type == &PyLong_Type) return same_int(expected, found);
   if (type == &PyFloat_Type) return same_bits(PyFloat_AS_DOUBLE(expected), PyFloat_AS_DOUBLE(found));
   if (type == &PyComplex_Type) return same_bits(PyComplex_AsCComplex(expected), PyComplex_AsCComplex(found));
   return type == &PyBytes_Type && same_bytes(expected, found);

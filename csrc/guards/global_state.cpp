@@ -287,8 +287,10 @@ bool take(Snapshot& snapshot) {
 }
 
 bool same_modes(const Snapshot& snapshot) {
+  const std::vector<Mode>& modes = snapshot.modes;
   std::size_t at = 0;
-  return each_mode([&](PyObject* mode) { return same_mode(snapshot.modes[at++], mode); });
+  const auto is_next = [&](PyObject* mode) { return at < modes.size() && same_mode(modes[at++], mode); };
+  return each_mode(is_next) && at == modes.size();
 }
 
 bool same_modes(const Snapshot& a, const Snapshot& b) {
@@ -373,7 +375,7 @@ void prepare_types() {
 
 bool is_global_state(PyObject* object) noexcept { return HeapType<StateObject>::is(object); }
 
-DL_HIT bool matches_current_state(PyObject* state, std::string* found) noexcept {
+DL_HIT bool matches_current_state(PyObject* state, std::string* found) {
   const Snapshot& expected = snapshot_of(state);
   if (Facts::read() == expected.facts && (expected.modes.empty() || same_modes(expected))) return true;
   if (found) {

@@ -16,7 +16,7 @@ namespace dynamo_lite {
 bool is_global_state(PyObject* object) noexcept;
 
 // Whether this thread's state is what the GlobalState has. `found`: where not null, receives the differences.
-bool matches_current_state(PyObject* state, std::string* found) noexcept;
+bool matches_current_state(PyObject* state, std::string* found);
 
 // What a graph that fails half-way may have changed: grad and inference mode, autocast, dispatch keys.
 class KeptState {

@@ -143,7 +143,7 @@ void GuardTree::move_to_instance_dict(Step& step) {
   step.checks.erase(moved, step.checks.end());
 }
 
-void GuardTree::seal() {
+void GuardTree::seal() try {
   if (sealed_) return;
   sealed_ = true;
   for (Step& step : steps_) move_to_instance_dict(step);
@@ -168,6 +168,9 @@ void GuardTree::seal() {
   live_.resize(children_.size());
   dicts_.resize(children_.size());
   lasts_.resize(checks_.size(), Lasts::Now);
+} catch (...) {
+  liveness_ = {};  // it is laid out in part
+  throw;
 }
 
 DL_HIT bool GuardTree::walk(const FrameSlots& frame, Ref* captured, Miss* miss) {
@@ -175,13 +178,24 @@ DL_HIT bool GuardTree::walk(const FrameSlots& frame, Ref* captured, Miss* miss) 
   if (!alive() || busy_) return false;
   const Ref self = Ref::borrow(self_);  // what is dropped below may drop the tree
   Flag busy(busy_);
-  seal();
   frame_ = &frame;
-  const bool holds = walk_sealed(captured, miss);
+  bool holds = false;
+  try {
+    seal();
+    holds = walk_sealed(captured, miss);
+  } catch (...) {
+    liveness_ = {};  // what it remembers may be half of the truth
+    end_walk();
+    throw;
+  }
+  end_walk();
+  return holds;
+}
+
+void GuardTree::end_walk() noexcept {
   frame_ = nullptr;
   for (const std::uint32_t owner : owners_) steps_[owner].owned.reset();
   owners_.clear();
-  return holds;
 }
 
 DL_HIT bool GuardTree::walk_sealed(Ref* captured, Miss* miss) {
@@ -228,7 +242,7 @@ bool GuardTree::fails_again() {
 }
 
 // Whether they may be others than they were. After a replay only what it does not vouch for is read again.
-DL_HIT bool GuardTree::read(Values& values, bool replayed) const noexcept {
+DL_HIT bool GuardTree::read(Values& values, bool replayed) const {
   if (!replayed) {
     values.of.resize(values.nodes.size());
     for (std::size_t i = 0; i < values.of.size(); ++i) values.of[i] = nodes_[values.nodes[i]].value;
@@ -314,8 +328,10 @@ DL_HIT bool GuardTree::visit_anew(std::uint32_t at, Miss* miss) {
   node.memory = Memory::None;
   node.anew = walks_;
   const bool is_dict = node.value && PyDict_Check(node.value);
-  // Read before the rest: what is remembered may be older than the dict, never younger.
+  const bool is_type = !is_dict && node.value && PyType_Check(node.value);
+  // Read before the rest: what is remembered may be older than the dict or type, never younger.
   if (is_dict) node.version = dict_version(node.value);
+  if (is_type) node.version = type_version(node.value);
   for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
     if (checks_[i].holds(node.value, miss ? &miss->found : nullptr)) continue;
     failing_ = at;
@@ -325,7 +341,7 @@ DL_HIT bool GuardTree::visit_anew(std::uint32_t at, Miss* miss) {
   for (std::uint32_t i = node.first_child; i < node.end_child; ++i) {
     if (!visit_child(node, children_[i], miss)) return false;
   }
-  if (!miss && (node.may_stay || is_dict || PyType_Check(node.value))) remember(node);
+  if (!miss && (node.may_stay || is_dict || is_type)) remember(node);
   return true;
 }
 
@@ -384,7 +400,7 @@ void GuardTree::remember(Node& node) {
   node.memory = Memory::Object;
   if (!needs_version) return;
   node.memory = PyDict_Check(node.value) ? Memory::Dict : Memory::Type;
-  if (node.memory == Memory::Type) node.version = type_version(node.value);
+  if (node.memory == Memory::Type && node.version == 0) node.memory = Memory::None;  // it was given one meanwhile
 }
 
 DL_HIT bool GuardTree::relation_holds(Relation& relation, bool replayed, std::string* found) {
@@ -439,7 +455,7 @@ bool GuardTree::are_distinct(Relation& relation, std::string* found) {
   return true;
 }
 
-DL_HIT bool GuardTree::capture(bool replayed, Ref& captured) noexcept {
+DL_HIT bool GuardTree::capture(bool replayed, Ref& captured) {
   NoCollection no_collection;
   read(captures_, replayed);
   Ref tuple = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(captures_.of.size())));
@@ -449,7 +465,7 @@ DL_HIT bool GuardTree::capture(bool replayed, Ref& captured) noexcept {
   }
   for (std::size_t i = 0; i < captures_.of.size(); ++i) {
     PyObject* value = captures_.of[i];
-    if (!value) return false;
+    if (!value || Py_REFCNT(value) == 0) return false;  // another's callback is told first that it was deallocated
     PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(value));
   }
   captured = std::move(tuple);
@@ -459,6 +475,7 @@ DL_HIT bool GuardTree::capture(bool replayed, Ref& captured) noexcept {
 std::vector<const Check*> GuardTree::checks_in_order() {
   seal();
   std::vector<const Check*> ordered;
+  if (nodes_.empty()) return ordered;  // the garbage collector was here
   std::vector<std::uint32_t> stack{0};
   while (!stack.empty()) {
     const Node& node = nodes_[stack.back()];

@@ -61,7 +61,7 @@ class GuardTree {
   bool alive() const noexcept { return liveness_.alive(); }
   Py_ssize_t local_count() const noexcept { return PyTuple_GET_SIZE(layout_.names.get()); }
   // Whether all holds. Either `captured` or `miss` is given: for `miss`, which receives the first failure, nothing is
-  // taken from memory.
+  // taken from memory. Throws where there is no memory: the tree isn't valid any more.
   bool walk(const FrameSlots& frame, Ref* captured, Miss* miss);
 
   // The checks in the order they are made.
@@ -173,6 +173,7 @@ class GuardTree {
   void seal();
   void move_to_instance_dict(Step& step);
   bool walk_sealed(Ref* captured, Miss* miss);
+  void end_walk() noexcept;
   [[gnu::noinline]] void note_failed();
   [[gnu::noinline]] bool fails_again();
   bool visit(std::uint32_t at, bool same, Miss* miss);
@@ -196,12 +197,12 @@ class GuardTree {
   void add_dict(PyObject* dict);
   void note_moving();
   void add_prefetch(std::uint32_t at, PrefetchList& prefetch) const;
-  bool read(Values& values, bool replayed) const noexcept;
+  bool read(Values& values, bool replayed) const;
   bool relations_hold(bool replayed, Miss* miss);
   bool facts_hold(bool replayed, Miss* miss);
   bool relation_holds(Relation& relation, bool replayed, std::string* found);
   [[gnu::noinline]] bool are_distinct(Relation& relation, std::string* found);
-  bool capture(bool replayed, Ref& captured) noexcept;
+  bool capture(bool replayed, Ref& captured);
 
   PyObject* self_ = nullptr;  // borrowed: owns this
   FrameLayout layout_;

@@ -49,8 +49,8 @@ template <typename Make>
 Ref caught(Make make) noexcept {
   try {
     return make();
-  } catch (py::error_already_set& error) {
-    error.restore();
+  } catch (const std::exception&) {
+    set_python_error();
     return {};
   }
 }
@@ -177,15 +177,20 @@ Ref copied_tree(PyObject* object) {
 bool is_valid(const GuardTree& tree) noexcept { return tree.alive(); }
 
 bool check(GuardTree& tree, const FrameSlots& frame, Ref& captured) noexcept {
-  return tree.walk(frame, &captured, nullptr);
+  try {
+    return tree.walk(frame, &captured, nullptr);
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 Ref explain(GuardTree& tree, const FrameSlots& frame) {
-  Miss miss;
-  if (tree.walk(frame, nullptr, &miss)) return {};
   return caught([&] {
-    if (!tree.alive()) {
-      return new_failure(Py_None, "present", Ref::borrow(Py_None), "an object of the guards was deallocated");
+    Miss miss;
+    if (tree.walk(frame, nullptr, &miss)) return Ref();
+    if (!miss.check && miss.node == 0) {  // it wasn't walked
+      const char* why = tree.alive() ? "the guards are at work" : "an object of the guards was deallocated";
+      return new_failure(Py_None, "present", Ref::borrow(Py_None), why);
     }
     Ref expected = miss.check ? miss.check->argument() : text(tree.accessor(miss.node).in_words());
     const char* kind = miss.check ? miss.check->kind().name : "present";

@@ -33,8 +33,8 @@ Ref copied_tree(PyObject* object);
 bool is_valid(const GuardTree& tree) noexcept;
 
 // The hot path. Whether all assumptions hold of a frame that has not begun. On true, `captured` owns the tuple of
-// captured values, or is empty where the tree captures nothing. Runs no Python, allocates only that tuple, leaves no
-// exception set (a tuple that cannot be allocated is a miss).
+// captured values, or is empty where the tree captures nothing. Runs no Python, leaves no exception set; where there is
+// no memory it is a miss.
 bool check(GuardTree& tree, const FrameSlots& frame, Ref& captured) noexcept;
 
 // The same walk, which reports what failed: a new Failure; empty where everything holds; empty with an exception set

@@ -362,7 +362,7 @@ std::uint32_t SymbolicFacts::register_of(const SymbolicOperation& operation, std
   return place->second;
 }
 
-std::ptrdiff_t SymbolicFacts::wrong(const std::vector<PyObject*>& values, std::string* found) noexcept {
+std::ptrdiff_t SymbolicFacts::wrong(const std::vector<PyObject*>& values, std::string* found) {
   for (const std::uint32_t place : shaped_) {
     shapes_[place] = values[place] ? shape_of(values[place]) : TensorShape{};
   }

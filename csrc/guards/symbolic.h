@@ -56,7 +56,7 @@ class SymbolicFacts {
   // The number of a fact that does not hold of the nodes' values, -1 if all do. None holds for which a step has
   // no result: a number out of range, a division by zero, a value that is no tensor (of so many dimensions), no int or
   // no float, what Python refuses. `found`: where not null, receives the numbers that the fact read.
-  std::ptrdiff_t wrong(const std::vector<PyObject*>& values, std::string* found) noexcept;
+  std::ptrdiff_t wrong(const std::vector<PyObject*>& values, std::string* found);
 
  private:
   struct Cell {

@@ -86,7 +86,7 @@ bool computes_sizes(PyObject* object) noexcept { return Fields::computes_sizes(i
 
 PyObject* tensor_grad(PyObject* object) noexcept {
   try {
-    return THPVariable_Wrap(THPVariable_Unpack(object).grad());
+    return THPVariable_Wrap(impl_of(object).grad());  // the tensor's own warns of one that is no leaf
   } catch (const std::exception&) {
     PyErr_Clear();
     return nullptr;
@@ -177,7 +177,7 @@ DL_HIT bool TensorFacts::fits_shape(const c10::TensorImpl& impl) const noexcept 
          (!strided_ || fits(strides_, shape.strides_arrayref()));
 }
 
-DL_HIT bool TensorFacts::match(PyObject* object, std::string* found) const noexcept {
+DL_HIT bool TensorFacts::match(PyObject* object, std::string* found) const {
   if (!is_tensor(object)) {
     if (found) *found = "no tensor";
     return false;

@@ -63,7 +63,7 @@ class TensorFacts {
 
   // Whether a tensor has the same facts. Dispatch keys count as far as this thread's included and excluded sets let
   // them be seen. `found`: where not null, receives the difference in words.
-  bool match(PyObject* object, std::string* found) const noexcept;
+  bool match(PyObject* object, std::string* found) const;
   std::string in_words() const;
 
   // Appends the addresses of the words that `match` depends on (and maybe of some that it does not), each in memory

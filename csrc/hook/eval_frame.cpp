@@ -713,18 +713,6 @@ DL_HIT Thread& this_thread(PyThreadState* state) noexcept {
   return switch_stacks(stacks, state);
 }
 
-void set_python_error() noexcept {
-  try {
-    throw;
-  } catch (py::error_already_set& error) {
-    error.restore();
-  } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-  }
-}
-
 OwnerScope::OwnerScope(Owner* owner) noexcept : thread_(this_thread()), before_(thread_.owner) {
   Stacks& stacks = this_threads_stacks();
   stacks.calls += before_ == nullptr;

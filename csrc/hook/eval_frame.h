@@ -97,9 +97,6 @@ class OffScope {
 // Whether frames go to CPython's evaluator, or to our hook alone.
 bool is_unwatched() noexcept;
 
-// Sets Python's error for the C++ exception that is being handled: CPython's frames must not be unwound.
-void set_python_error() noexcept;
-
 void register_eval_frame(py::module_& module);
 
 }  // namespace dynamo_lite

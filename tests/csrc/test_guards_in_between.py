@@ -1,0 +1,171 @@
+"""Guards between which other code runs, and calls that CPython refuses: nothing stale, nothing dead, no error left."""
+
+from __future__ import annotations
+
+import gc
+import io
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+
+from dynamo_lite import _C
+from guard_probe import Probe, check_holds, probe, takes
+
+pytestmark = pytest.mark.fast
+
+
+class File(io.BytesIO):
+    """Under a TextIOWrapper, whose getter ``name`` is written in C and calls this one."""
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        super().__init__()
+        self.then = then
+
+    @property
+    def name(self) -> str:
+        self.then()
+        return "file"
+
+
+def frame_of(code: types.CodeType) -> tuple[Any, ...]:
+    return (None,) * (code.co_nlocals + len(code.co_freevars))
+
+
+def test_numbers_are_compared_at_the_recursion_limit() -> None:
+    number, depths = 10**20, []
+
+    def look(p: Probe) -> None:
+        p.demand(p.argument, "equals", number + 0)
+
+        def descend() -> None:
+            depths.append(p.tree.lookup(p.view))
+            descend()
+
+        with pytest.raises(RecursionError):
+            descend()
+
+    probe(number, look)
+    assert len(depths) > 100 and None not in depths
+
+
+def test_a_class_that_changes_while_it_is_checked() -> None:
+    class Changing:
+        shared = 1
+
+    def change() -> None:
+        if Changing.shared == 1:
+            Changing.shared = 2
+        assert Changing.shared == 2  # gives the class a new version
+
+    Changing.file = io.TextIOWrapper(File(change))
+
+    def look(p: Probe) -> None:
+        p.demand(p.at(("type_attr", "shared")), "equals", 1)
+        p.demand(p.at(("type_attr", "file"), ("c_attr", "name")), "present")
+        assert p.tree.lookup(p.view) is not None
+        assert p.tree.lookup(p.view) is None
+
+    assert Changing.shared == 1
+    probe(Changing, look)
+
+
+def test_a_tree_that_is_asked_by_a_getter_of_its_own() -> None:
+    inner: list[Any] = []
+
+    def ask() -> None:
+        inner.append((p.tree.test(p.view), p.tree.lookup(p.view)))
+
+    def look(made: Probe) -> None:
+        nonlocal p
+        p = made
+        p.demand(p.at(("c_attr", "name")), "equals", "file")
+        assert p.tree.lookup(p.view) is not None
+
+    p: Any = None
+    probe(io.TextIOWrapper(File(ask)), look)
+    ((failure, captured),) = inner
+    assert (failure.kind, failure.found, captured) == ("present", "the guards are at work", None)
+
+
+class Token:
+    pass
+
+
+@pytest.mark.parametrize("asked_before", [False, True])
+def test_an_object_that_is_being_deallocated_is_not_handed_out(asked_before: bool) -> None:
+    token, seen = Token(), []
+    tree = _C.GuardTree(takes.__code__)
+    tree.capture(tree.child(0, "const", token))
+    if asked_before:
+        assert [tree.lookup((None,)) for _ in range(4)] == [(token,)] * 4
+    later = weakref.ref(token, lambda _: seen.append(tree.lookup((None,))))  # is called before the tree's
+    del token
+    assert seen == [None] and later() is None and not tree.valid
+
+
+class Plain(TorchFunctionMode):
+    pass
+
+
+def test_modes_that_change_while_they_are_read() -> None:
+    outer, inner = Plain(), Plain()
+    popped: list[Any] = []
+
+    def pop(phase: str, _: Any) -> None:
+        if phase == "start" and not popped:
+            popped.append(torch._C._pop_torch_function_stack())
+
+    with outer, inner:
+        threshold = gc.get_threshold()
+        for ahead in range(1, 12):  # allocations before the one that collects garbage
+            gc.collect()
+            gc.set_threshold(ahead)
+            gc.callbacks.append(pop)
+            try:
+                state = _C.GlobalState()
+            finally:
+                gc.callbacks.remove(pop)
+                gc.set_threshold(*threshold)
+            while popped:
+                torch._C._push_on_torch_function_stack(popped.pop())
+            tree = _C.GuardTree(takes.__code__)
+            tree.check(0, "global_state", state, "torch")
+            failure = tree.test((None,))
+            assert failure is None or "torch function" in failure.found
+    assert torch._C._len_torch_function_stack() == 0
+
+
+def test_a_tree_is_tried_on_locals_alone() -> None:
+    def with_closure() -> Any:
+        return with_closure
+
+    for kind, arg in [("closure", 0), ("globals", None), ("builtins", None), ("function", None)]:
+        tree = _C.GuardTree(with_closure.__code__)
+        tree.check(tree.child(0, kind, arg), "present", None, "there")
+        failure = tree.test(frame_of(with_closure.__code__))
+        assert failure is not None and failure.found == "nothing there"
+
+
+def test_reading_a_gradient_warns_of_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    no_leaf = torch.ones(2, requires_grad=True) * 2
+    check_holds(no_leaf, "id", None, ("c_attr", "grad"))
+    assert capfd.readouterr().err == ""
+
+
+class Unready(io.BytesIO):
+    @property
+    def name(self) -> str:
+        raise MemoryError
+
+
+def test_a_getter_that_fails_is_not_an_attribute_that_is_missing() -> None:
+    def look(p: Probe) -> None:
+        p.demand(p.at(("c_attr", "name")), "unbound")
+        assert p.failure().found == "a value that cannot be read that way"
+
+    probe(io.TextIOWrapper(Unready()), look)
