@@ -16,7 +16,7 @@ DEMO_NEEDS := "transformers>=5,<6" "rich>=13,<15" "tqdm>=4.60,<5"
 LINT_NEEDS := "ruff>=0.5,<1" "mypy>=1.10,<3" "clang-format>=18,<22"
 DOCS_NEEDS := "mkdocs>=1.6,<2" "mkdocs-material>=9,<10"
 
-.PHONY: demo test test-fast test-sample stress matrix fuzz cpython-tests suites soak asan debug lint bench training docs clean
+.PHONY: demo test test-fast test-sample stress matrix fuzz cpython-tests suites soak asan faults debug lint bench training docs clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -88,16 +88,25 @@ $(STAMP): $(VENV)/.packages $(SOURCES)
 	$(BIN)/python -c "import site, pathlib; pathlib.Path(site.getsitepackages()[0], 'dynamo_lite.pth').write_text('$(CURDIR)\n')"
 	touch $@
 
-# The hook's and the guards' tests under AddressSanitizer and UndefinedBehaviorSanitizer.
+# The hook's and the guards' tests under AddressSanitizer and UndefinedBehaviorSanitizer, with a sample of calls that fail;
+# `make faults`: each allocation and each call of CPython's that can fail fails, one after the other.
 asan: $(STAMP)
+	mkdir -p $(VENV)/asan/faults
+	$(BIN)/python tests/support/faulty_calls.py "$$(ls dynamo_lite/_C*.so | head -1)" $(VENV)/asan/faults
 	$(BIN)/cmake -S . -B $(VENV)/asan -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
-	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -DDL_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_UNITY_BUILD=ON
+	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -DDL_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	  -DCMAKE_UNITY_BUILD=ON -DDL_FAULTS=$(abspath $(VENV)/asan/faults)
 	$(BIN)/cmake --build $(VENV)/asan -j $(JOBS)
 	rm -rf $(VENV)/asan/tree && mkdir -p $(VENV)/asan/tree && cp -r dynamo_lite $(VENV)/asan/tree/
 	rm -f $(VENV)/asan/tree/dynamo_lite/_C*.so && cp $(VENV)/asan/_C*.so $(VENV)/asan/tree/dynamo_lite/
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=$(VENV)/asan/tree \
-	  $(BIN)/python -P -m pytest tests/csrc -q -p no:xdist
+	  $(BIN)/python -P -m pytest $(ASAN_TESTS) -q -p no:xdist
+
+ASAN_TESTS := tests/csrc
+faults: ASAN_TESTS := tests/csrc/test_faults.py
+faults: export DL_FAULTS := every
+faults: asan
 
 # Tests under a CPython of the same version that was built for debugging: it asserts what frames and references are to be.
 DEBUG_PYTHON ?= python3.11-dbg

@@ -37,7 +37,7 @@ template <typename... Arguments>
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
   } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, error.what());
   }
 }
 

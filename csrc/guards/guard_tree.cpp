@@ -1,6 +1,7 @@
 #include "guards/guard_tree.h"
 
 #include <algorithm>
+#include <new>
 
 #include "cpython/lookup.h"
 #include "guards/constants.h"
@@ -184,7 +185,7 @@ DL_HIT bool GuardTree::walk(const FrameSlots& frame, Ref* captured, Miss* miss) 
     seal();
     holds = walk_sealed(captured, miss);
   } catch (...) {
-    liveness_ = {};  // what it remembers may be half of the truth
+    if (!miss) liveness_ = {};  // what it remembers may be half of the truth
     end_walk();
     throw;
   }
@@ -461,7 +462,7 @@ DL_HIT bool GuardTree::capture(bool replayed, Ref& captured) {
   Ref tuple = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(captures_.of.size())));
   if (!tuple) {
     PyErr_Clear();
-    return false;
+    throw std::bad_alloc();
   }
   for (std::size_t i = 0; i < captures_.of.size(); ++i) {
     PyObject* value = captures_.of[i];

@@ -61,7 +61,7 @@ class GuardTree {
   bool alive() const noexcept { return liveness_.alive(); }
   Py_ssize_t local_count() const noexcept { return PyTuple_GET_SIZE(layout_.names.get()); }
   // Whether all holds. Either `captured` or `miss` is given: for `miss`, which receives the first failure, nothing is
-  // taken from memory. Throws where there is no memory: the tree isn't valid any more.
+  // taken from memory. Throws where there is no memory; without a `miss` the tree isn't valid any more.
   bool walk(const FrameSlots& frame, Ref* captured, Miss* miss);
 
   // The checks in the order they are made.

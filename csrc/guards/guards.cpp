@@ -189,7 +189,7 @@ Ref explain(GuardTree& tree, const FrameSlots& frame) {
     Miss miss;
     if (tree.walk(frame, nullptr, &miss)) return Ref();
     if (!miss.check && miss.node == 0) {  // it wasn't walked
-      const char* why = tree.alive() ? "the guards are at work" : "an object of the guards was deallocated";
+      const char* why = tree.alive() ? "the guards are at work" : "an object was deallocated, or memory was short";
       return new_failure(Py_None, "present", Ref::borrow(Py_None), why);
     }
     Ref expected = miss.check ? miss.check->argument() : text(tree.accessor(miss.node).in_words());

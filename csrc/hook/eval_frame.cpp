@@ -340,6 +340,7 @@ Ref accept(PyObject* result, const FrameSlots& slots, Owner* owner) {
   if (!PyTuple_Check(result) ||
       !PyArg_ParseTuple(result, "OO!|pO", &tree, &PyCode_Type, &code, &self_contained, &keeper) ||
       !is_guard_tree(tree) || !(keeper == Py_None || HeapType<Owner>::is(keeper))) {
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_TypeError)) return {};
     PyErr_Format(PyExc_TypeError, "a callback returns a verdict or (GuardTree, code), not %R", result);
     return {};
   }

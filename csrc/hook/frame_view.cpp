@@ -8,50 +8,48 @@ namespace dynamo_lite {
 
 namespace {
 
-class FrameView {
- public:
-  FrameView(const FrameSlots& slots, Owner& owner) noexcept : slots_(&slots), owner_(&owner) {}
+struct FrameView {
+  static constexpr bool kIsHeapObject = true;
+  PyObject_HEAD const FrameSlots* shown;  // borrowed; null once the callback has returned
+  Owner* compiler;                        // borrowed, as long as the slots are there
+  std::vector<Ref> releases = {};         // of locks that are held: their methods
 
   const FrameSlots& slots() const {
-    if (slots_ == nullptr) raise(PyExc_RuntimeError, "this FrameView's callback has returned: the frame is gone");
-    return *slots_;
+    if (shown == nullptr) raise(PyExc_RuntimeError, "this FrameView's callback has returned: the frame is gone");
+    return *shown;
   }
   Owner& owner() const {
     slots();
-    return *owner_;
+    return *compiler;
   }
   void end() noexcept {
-    slots_ = nullptr;
+    shown = nullptr;
     const SavedError error;
-    for (; !locks_.empty(); locks_.pop_back()) {
-      PyObject* lock = locks_.back().get();
-      if (!Ref::steal(PyObject_CallMethod(lock, "release", nullptr))) PyErr_WriteUnraisable(lock);
+    for (; !releases.empty(); releases.pop_back()) {
+      PyObject* release = releases.back().get();
+      if (!Ref::steal(PyObject_CallNoArgs(release))) PyErr_WriteUnraisable(release);
     }
   }
 
   // Acquired in C, so that no signal's handler can come between this and the release.
   bool hold(const Ref& lock, double seconds) {
     slots();
-    locks_.reserve(locks_.size() + 1);
+    Ref release = checked(Ref::steal(PyObject_GetAttrString(lock.get(), "release")));  // for want of memory: before
+    releases.reserve(releases.size() + 1);
     const Ref acquired =
         hang_at_exit([&] { return Ref::steal(PyObject_CallMethod(lock.get(), "acquire", "Od", Py_True, seconds)); });
     if (!acquired) throw py::error_already_set();
-    if (acquired.get() == Py_True) locks_.push_back(lock);
+    if (acquired.get() == Py_True) releases.push_back(std::move(release));
     return acquired.get() == Py_True;
   }
 
   OwnerSlot* slot() const {
     Extra* extra = extra_of(slots().code);
-    return extra == nullptr ? nullptr : extra->find(owner_);
+    return extra == nullptr ? nullptr : extra->find(compiler);
   }
-
- private:
-  const FrameSlots* slots_;  // borrowed; null once the callback has returned
-  Owner* owner_;             // borrowed, as long as slots_ is there
-  std::vector<Ref> locks_;   // held
 };
 
-py::dict locals(const FrameView& view) {
+py::dict locals(FrameView& view) {
   const FrameSlots& slots = view.slots();
   py::dict found;
   for (int at = 0; at < argument_count(slots.code); ++at) {
@@ -61,13 +59,13 @@ py::dict locals(const FrameView& view) {
   return found;
 }
 
-std::size_t entry_count(const FrameView& view) {
+std::size_t entry_count(FrameView& view) {
   drop_invalid(view.slots().code, &view.owner());
   const OwnerSlot* slot = view.slot();
   return slot == nullptr ? 0 : slot->entries.size();
 }
 
-py::list misses(const FrameView& view) {
+py::list misses(FrameView& view) {
   py::list found;
   const OwnerSlot* slot = view.slot();
   const std::vector<Ref> entries = slot == nullptr ? std::vector<Ref>() : slot->entries;
@@ -79,27 +77,29 @@ py::list misses(const FrameView& view) {
   return found;
 }
 
-bool adopt(const FrameView& view) {
+bool adopt(FrameView& view) {
   const bool adopted = adopt_entry(view.slots(), &view.owner());
   if (PyErr_Occurred()) throw py::error_already_set();
   return adopted;
 }
 
-Ref closure(const FrameView& view) {
+Ref closure(FrameView& view) {
   PyObject* cells = PyFunction_GET_CLOSURE(view.slots().func);
   return cells == nullptr ? Ref::steal(PyTuple_New(0)) : Ref::borrow(cells);
 }
 
 }  // namespace
 
-FrameViewScope::FrameViewScope(const FrameSlots& slots, Owner& owner) : view_(py::cast(FrameView(slots, owner))) {}
+FrameViewScope::FrameViewScope(const FrameSlots& slots, Owner& owner)
+    : view_(checked(HeapType<FrameView>::make(&slots, &owner))) {}
 
-FrameViewScope::~FrameViewScope() { py::cast<FrameView&>(view_).end(); }
+FrameViewScope::~FrameViewScope() { HeapType<FrameView>::of(view_.get()).end(); }
 
 const FrameSlots& frame_slots(py::handle view) {
-  if (!py::isinstance<FrameView>(view))
+  if (!HeapType<FrameView>::is(view.ptr())) {
     raise(PyExc_TypeError, "expected a FrameView, not %s", Py_TYPE(view.ptr())->tp_name);
-  return py::cast<const FrameView&>(view).slots();
+  }
+  return HeapType<FrameView>::of(view.ptr()).slots();
 }
 
 void raise_internal_error(PyObject* failure) noexcept {
@@ -119,15 +119,15 @@ void raise_internal_error(PyObject* failure) noexcept {
 
 void register_frame_view(py::module_& module) {
   const auto borrow = [](auto* object) { return Ref::borrow(reinterpret_cast<PyObject*>(object)); };
-  py::class_<FrameView>(module, "FrameView")
-      .def_property_readonly("code", [borrow](const FrameView& view) { return borrow(view.slots().code); })
-      .def_property_readonly("func", [borrow](const FrameView& view) { return borrow(view.slots().func); })
-      .def_property_readonly("globals", [borrow](const FrameView& view) { return borrow(view.slots().globals); })
-      .def_property_readonly("builtins", [borrow](const FrameView& view) { return borrow(view.slots().builtins); })
-      .def_property_readonly("owner", [borrow](const FrameView& view) { return borrow(&view.owner()); })
-      .def_property_readonly("closure", closure)
-      .def_property_readonly("locals", locals)
-      .def_property_readonly("entries", entry_count)
+  HeapType<FrameView>(module, "dynamo_lite._C.FrameView")
+      .def_property("code", [borrow](FrameView& view) { return borrow(view.slots().code); })
+      .def_property("func", [borrow](FrameView& view) { return borrow(view.slots().func); })
+      .def_property("globals", [borrow](FrameView& view) { return borrow(view.slots().globals); })
+      .def_property("builtins", [borrow](FrameView& view) { return borrow(view.slots().builtins); })
+      .def_property("owner", [borrow](FrameView& view) { return borrow(&view.owner()); })
+      .def_property("closure", closure)
+      .def_property("locals", locals)
+      .def_property("entries", entry_count)
       .def("hold", &FrameView::hold, py::arg("lock"), py::arg("seconds"))
       .def("misses", misses)
       .def("adopt", adopt);

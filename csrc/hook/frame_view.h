@@ -15,10 +15,10 @@ class FrameViewScope {
   ~FrameViewScope();
   FrameViewScope(const FrameViewScope&) = delete;
   FrameViewScope& operator=(const FrameViewScope&) = delete;
-  PyObject* get() const noexcept { return view_.ptr(); }
+  PyObject* get() const noexcept { return view_.get(); }
 
  private:
-  py::object view_;
+  Ref view_;
 };
 
 // The slots behind a FrameView; throws a RuntimeError once its callback has returned, or a TypeError.

@@ -16,8 +16,6 @@ from torch.overrides import TorchFunctionMode
 from dynamo_lite import _C
 from guard_probe import Probe, check_holds, probe, takes
 
-pytestmark = pytest.mark.fast
-
 
 class File(io.BytesIO):
     """Under a TextIOWrapper, whose getter ``name`` is written in C and calls this one."""
