@@ -258,3 +258,178 @@ def test_losses_that_are_logged():
     torch._dynamo.utils.counters.clear()
     torch.compile(ppo_loss, backend="eager")(agent, *minibatch(0))
     assert sum(torch._dynamo.utils.counters["graph_break"].values()) > 0
+
+
+# -- lists, conversions and arithmetic --------------------------------------------------------------------------------
+
+
+def as_lists(x):
+    y = x * 2
+    return y + 1, y.tolist(), [y.argmax().tolist(), {"mask": (y > 0).tolist(), "rows": y[None].half().tolist()}]
+
+
+def one_list_twice(x):
+    values = (x * 2).tolist()
+    return x + 1, values, [values]
+
+
+def by_conversion(x):
+    y = x.detach() * 2  # torch warns, once a process, of conversions of tensors that require gradients
+    count = (y > 0).sum()
+    return x * y, float(y.sum()), int(count), float(count), float(count.item()), int(count.item()), int((y > 0).any())
+
+
+def by_arithmetic(x):
+    loss, count = (x * 2).sum().item(), (x > 0).sum().item()
+    return (
+        x + 1,
+        loss * 2,
+        1 - loss,
+        loss / 3,
+        loss - float(x.detach().max()),
+        count * 2.5,
+        count + count,
+        -loss,
+        abs(count),
+    )
+
+
+def with_sizes(x):
+    loss = (x * 2).mean().item()
+    return x + 1, loss * x.shape[0], x.shape[0] - loss, loss + len(x) * 2
+
+
+class Average:
+    def __init__(self):
+        self.total, self.count = 0.0, 0
+
+    def update(self, value, n):
+        self.total += value * n
+        self.count += n
+
+
+AVERAGE = Average()
+
+
+def averaged(x):
+    loss = x.square().mean()
+    AVERAGE.update(loss.item(), x.shape[0])
+    return loss * 2
+
+
+def summed_in_a_loop(x):
+    total = 0.0
+    for _ in range(3):
+        x = x * 2
+        total += x.sum().item()
+    return x, total / 3, f"{total / 3:.3f}"
+
+
+DEFERRED = [as_lists, one_list_twice, by_conversion, by_arithmetic, with_sizes, summed_in_a_loop]
+
+
+@pytest.mark.parametrize("fn", DEFERRED, ids=lambda fn: fn.__name__)
+def test_numbers_that_nothing_depends_on(fn):
+    others = [(tensor(size, seed=size, grad=size % 2 == 0),) for size in (3, 4, 5, 6)]
+    check(fn, tensor(3), others=others, all_graphs=(1, 4), fullgraph=True)
+
+
+@pytest.mark.parametrize("fn", DEFERRED, ids=lambda fn: fn.__name__)
+def test_their_gradients(fn):
+    check(fn, tensor(3, grad=True), others=[(tensor(3, seed=2, grad=True),)], backward=True, all_graphs=1)
+
+
+def test_a_running_average():
+    others = [(tensor(3, seed=seed),) for seed in range(4)]
+    check(averaged, tensor(3), others=others, watch=[(AVERAGE, "total"), (AVERAGE, "count")], recompiles=True, breaks=0)
+
+
+def a_list_in_a_loop(x):
+    found, y = [], x + 1
+    for value in x.exp().tolist():
+        found.append(value)
+    return y * 2, found
+
+
+def a_list_that_is_mutated(x):
+    values = (x * 2).tolist()
+    y = x + 1
+    values.append(3.0)
+    return y * 2, values
+
+
+def a_list_that_is_joined(x):
+    values = (x * 2).tolist()
+    y = x + 1
+    return y * 2, [1.0] + values, values * 2, len(values)
+
+
+def a_list_in_a_text(x):
+    values = (x * 2).tolist()
+    y = x + 1
+    return y * 2, f"{values}", str(values)
+
+
+def a_list_for_an_operator(x):
+    values = (x * 2).tolist()
+    y = x + 1
+    return y * 2 + torch.tensor(values)
+
+
+def divided_by(x):
+    total = x.sum().item()
+    y = x + 1
+    return y * 2, 1.0 / total
+
+
+def a_power(x):
+    total = x.sum().item()
+    y = x + 1
+    return y * 2, total**2, total // 2
+
+
+def a_rounded_float(x):
+    total = int(x.sum())
+    return (x + 1) * 2, total
+
+
+def arithmetic_of_what_is_written(x):
+    total = x.sum()
+    number = total.item()
+    total.add_(1)
+    return total * 2, number + 1
+
+
+NEEDED_AFTER_ALL = [
+    *(a_list_in_a_loop, a_list_that_is_mutated, a_list_that_is_joined, a_list_in_a_text, a_list_for_an_operator),
+    *(divided_by, a_power, a_rounded_float, arithmetic_of_what_is_written),
+]
+
+
+@pytest.mark.parametrize("fn", NEEDED_AFTER_ALL, ids=lambda fn: fn.__name__)
+def test_numbers_and_lists_that_are_needed(fn):
+    check(fn, tensor(3), graphs=2, breaks=1)
+
+
+def test_a_division_by_zero_and_an_overflow_raise_where_they_do():
+    def fn(x, n):
+        total = (x > 9).sum().item()
+        y = x + 1
+        try:
+            return y, n / total, total + 10.0**400 if n > 1 else None
+        except (ZeroDivisionError, OverflowError) as error:
+            return y, str(error)
+
+    check(fn, tensor(3), 1, graphs=None, others=[(tensor(3), 2)])
+
+
+def test_a_large_integer_beside_a_float():
+    def fn(x):
+        total = x.sum().item()
+        y = x + 1
+        try:
+            return y, total + 10**400
+        except OverflowError as error:
+            return y, str(error)
+
+    check(fn, tensor(3), graphs=None)

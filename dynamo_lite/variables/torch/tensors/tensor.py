@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 import types
@@ -48,7 +49,7 @@ from dynamo_lite.variables.core.base import (
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
-from dynamo_lite.variables.core.deferred_number import deferred_item
+from dynamo_lite.variables.core.deferred_number import deferred_read
 from dynamo_lite.variables.core.deferred_text import text_of_tensor
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE
 from dynamo_lite.variables.core.overwritten_attributes import record_dropped_item
@@ -213,13 +214,13 @@ class TensorVariable(VariableTracker):
             return self._to_list(tx)
         if self._is_captured:
             unsupported(DataDependentValue(f"Tensor.{name}()"))
-        try:
-            return tx.make(getattr(self.fake, name)())
-        except (DataDependentOutputException, RuntimeError, ValueError, TypeError):
-            deferred = deferred_item(tx, self) if name == "item" else None
-            if deferred is not None:
-                return deferred
-            unsupported(DataDependentValue(f"Tensor.{name}()"))
+        if name != "tolist":  # that would specialize the sizes
+            with contextlib.suppress(DataDependentOutputException, RuntimeError, ValueError, TypeError):
+                return tx.make(getattr(self.fake, name)())
+        deferred = deferred_read(tx, self, name)
+        if deferred is not None:
+            return deferred
+        unsupported(DataDependentValue(f"Tensor.{name}()"))
 
     def _item(self, tx: Translator) -> VariableTracker:
         if self.fake.dtype is not torch.bool:
