@@ -26,7 +26,7 @@ from .translation import Translation
 
 @dataclass(frozen=True)
 class CompiledGraph:
-    """``call``: None if there are no operators. ``seconds``: of the backend."""
+    """``call``: None if there is nothing to compute. ``seconds``: of the backend."""
 
     call: _C.GraphCall | None
     seconds: float
@@ -41,7 +41,7 @@ def compile_graph(
         BackendCompilerFailed: it raised, or returned something that can't be called.
     """
     attempt, cg = translation.attempt, translation.cg
-    if not attempt.graph.operators:
+    if not attempt.graph.operators or _gives_nothing(translation):
         return CompiledGraph(None, 0.0)
     expected = [each.tensor.node for each in attempt.runtime_assertions]
     gm = attempt.graph.finish([*(tensor.node for tensor in cg.outputs), *expected])
@@ -63,6 +63,14 @@ def compile_graph(
         raise WrongBackendResult(name, f"returned {described(compiled)}, which can't be called")
     call = _call_of(compiled, translation, name, counts_failures=not fullgraph)
     return CompiledGraph(call, time.perf_counter() - started)
+
+
+def _gives_nothing(translation: Translation) -> bool:
+    """Whether the graph has no results, and only names its inputs anew (the data of arrays)."""
+    attempt = translation.attempt
+    operators = (node for node in attempt.graph.graph.nodes if node.op != "placeholder")
+    has_results = translation.cg.outputs or attempt.runtime_assertions
+    return not has_results and all(node.target is getattr for node in operators)
 
 
 def _call_of(compiled: Callable[..., Any], translation: Translation, name: str, counts_failures: bool) -> _C.GraphCall:

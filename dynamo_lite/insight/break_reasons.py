@@ -138,6 +138,12 @@ class OperatorReadsData(BreakReason, code="DL0306", numbers_matter=False):
     operator: str
 
 
+class TensorAsIndex(BreakReason, code="DL0307", numbers_matter=False):
+    happened = "{operator} by a tensor of no dimension takes it as a number, which is not known while tracing"
+    mend = "index by a tensor of one dimension, which stays one: x[i[None]][0]; or by torch.index_select"
+    operator: str
+
+
 # -- 04: operators ---------------------------------------------------------------------------------------------------
 
 

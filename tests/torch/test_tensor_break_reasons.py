@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import tensor
+from programs import check, tensor
 
 AUTOCAST = torch.autocast("cpu", enabled=False)
 SCALES = [2.0]
@@ -141,3 +141,19 @@ def test_reason_of_branches_that_differ():
     with pytest.raises(dl.exc.Unsupported) as caught:
         dl.compile(fn, backend="eager", fullgraph=True)(tensor(3))
     assert caught.value.reason.code == "DL0412", str(caught.value)
+
+
+@pytest.mark.parametrize("fn", [lambda x, i: x[i] + 1, lambda x, i: x[:, i] + 1, lambda x, i: (x * 2)[i, 0]])
+def test_a_number_in_a_tensor_as_an_index(fn):
+    check(fn, tensor(3, 3), torch.tensor(1), graphs=None, others=[(tensor(4, 4), torch.tensor(3))])
+    with pytest.raises(dl.exc.Unsupported, match="DL0307"):
+        dl.compile(fn, backend="eager", fullgraph=True)(tensor(3, 3), torch.tensor(1))
+
+
+def test_an_assignment_at_a_number_in_a_tensor():
+    def fn(x, i):
+        x[i] = 0
+        return x + 1
+
+    check(fn, tensor(3, 3), torch.tensor(1), graphs=1, breaks=1)
+    assert "an assignment by a tensor of no dimension" in str(dl.counters.break_reasons)

@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 
-from dynamo_lite.insight.break_reasons import DataDependentValue, OperatorFailed, OperatorReadsData
+from dynamo_lite.insight.break_reasons import DataDependentValue, OperatorFailed, OperatorReadsData, TensorAsIndex
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.interrupts import reraise_if_from_signal
 from dynamo_lite.variables.core.base import unsupported
@@ -79,7 +79,9 @@ def compute(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) ->
             # Some operators read data only to check it. Their decompositions don't.
             with enable_python_dispatcher():
                 return _call(kind, target, fakes, kwargs)
-    except (DataDependentOutputException, DynamicOutputShapeException):
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+        if operator_name(target) in _INDEXING and isinstance(error, DataDependentOutputException):
+            unsupported(TensorAsIndex(_INDEXING[operator_name(target)]))
         unsupported(DataDependentValue(operator_name(target)))
     except UnsupportedOperatorException as error:
         unsupported(OperatorFailed(operator_name(target), f"no fake implementation of {error}"))
@@ -89,6 +91,9 @@ def compute(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) ->
         if _NO_DATA in first:
             unsupported(OperatorReadsData(operator_name(target)))
         unsupported(OperatorFailed(operator_name(target), f"{type(error).__name__}: {first}", over_operands=True))
+
+
+_INDEXING = {"getitem": "indexing", "setitem": "an assignment"}
 
 
 def compute_with_symbols(tx: Translator, kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
