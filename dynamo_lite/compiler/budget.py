@@ -3,16 +3,25 @@
 A process calls most of its frames a few times, on little data: translating them costs more than they ever take. What
 is translated at its first call therefore has a limit, `config.enable_allowance` seconds in all. After that a frame runs
 in eager until its calls have taken as long as translating it is expected to; a call is only waited for if no entry
-holds. So a process takes at most a few times as long as in eager, and what runs often is compiled sooner or later.
+holds. A translation that takes far longer than expected is given up for now, and expected to take longer the next time.
+So a process takes at most a few times as long as in eager, and what runs often is compiled sooner or later.
 """
 
 from __future__ import annotations
 
+import math
 import weakref
 from types import CodeType
 
 from dynamo_lite import _C, config, logs
 from dynamo_lite.insight.counters import counters
+
+_LONGER = 4.0
+"""A translation may take so many times as long as expected."""
+
+
+class TakesTooLong(Exception):
+    """A translation has taken longer than the frame's calls are worth up to now."""
 
 
 class TranslationBudget:
@@ -27,7 +36,7 @@ class TranslationBudget:
         self._spent = 0.0
         self._translations = 0
         self._costs: weakref.WeakKeyDictionary[CodeType, float] = weakref.WeakKeyDictionary()
-        """The last translation's, of each code object."""
+        """What translating each code object is expected to take: as long as the last time."""
         self._waiting: weakref.WeakSet[CodeType] = weakref.WeakSet()
 
     def wait(self, view: _C.FrameView) -> float | None:
@@ -37,7 +46,7 @@ class TranslationBudget:
         if view.code in self._waiting:  # they have
             self._waiting.discard(view.code)
             return None
-        seconds = self._costs.get(view.code, self._spent / max(self._translations, 1))
+        seconds = self._expected(view.code)
         self._waiting.add(view.code)
         counters.waits += 1
         if logs.code.isEnabledFor(20):
@@ -46,6 +55,21 @@ class TranslationBudget:
             again = " again" if view.entries else ""
             logs.code.info("%s runs in eager until that took %.3f s, as translating it%s may", place, seconds, again)
         return seconds
+
+    def _expected(self, code: CodeType) -> float:
+        return self._costs.get(code, self._spent / max(self._translations, 1))
+
+    def limit(self, code: CodeType) -> float:
+        """The seconds after which a translation of this code is not attempted again, but given up for now."""
+        is_known = self._translations > 0 and self._spent >= config.enable_allowance
+        return _LONGER * self._expected(code) if is_known else math.inf
+
+    def give_up(self, view: _C.FrameView, seconds: float) -> float | None:
+        """After so many seconds a translation wasn't done: those that the frame is to wait for another."""
+        logs.code.info("translating %s was given up after %.3f s, for now", view.code.co_qualname, seconds)
+        self.note(view.code, seconds, made_entry=False)
+        self._costs[view.code] = 2 * seconds
+        return self.wait(view)
 
     def note(self, code: CodeType, seconds: float, made_entry: bool) -> None:
         """A translation of this code took so long. Until one has made an entry none counts: it was the first that

@@ -8,6 +8,7 @@ of a graph, the frame is translated again without.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from multiprocessing.util import register_after_fork
@@ -25,7 +26,7 @@ from dynamo_lite.runtime.precomputed_calls import PendingExceptions, Precomputed
 from dynamo_lite.translator.attempt import Attempt
 
 from .backend_traits import Backend, BackendTraits
-from .budget import TranslationBudget
+from .budget import TakesTooLong, TranslationBudget
 from .eligibility import verdict, verdict_of_entries
 from .entry import Entry, make_entry, note_break, note_entry
 from .families import Family
@@ -92,7 +93,11 @@ class FrameCompiler:
         if seconds is not None:
             return seconds
         began = time.perf_counter()
-        entry = self._translated(view)
+        try:
+            entry = self._translated(view)
+        except TakesTooLong:
+            seconds = self.budget.give_up(view, time.perf_counter() - began)
+            return _C.PASS if seconds is None else seconds
         self.budget.note(view.code, time.perf_counter() - began, isinstance(entry, tuple))
         return entry
 
@@ -105,7 +110,7 @@ class FrameCompiler:
             return self._skip(view.code, skipped)
         except (RecursionError, MemoryError, Warning) as error:  # the program's limits and filters, met here first
             return self._skip(view.code, SkipFrame(f"translating it raised {type(error).__name__}"))
-        except (Unsupported, BackendCompilerFailed, ConstraintViolation, InternalError):
+        except (Unsupported, BackendCompilerFailed, ConstraintViolation, InternalError, TakesTooLong):
             raise
         except Exception as error:
             reraise_if_from_signal(error)
@@ -146,7 +151,8 @@ class FrameCompiler:
         traits = self.traits
         shapes = self.family.shapes.begin(view.code, view.locals, traits.takes_floats, traits.arguments_only)
         precomputed = PrecomputedCalls(self.raised_ahead, view.owner)
-        return translate(Request(view, traits, self.fullgraph, shapes, precomputed, self.prepare))
+        until = math.inf if self.budget is None else time.perf_counter() + self.budget.limit(view.code)
+        return translate(Request(view, traits, self.fullgraph, shapes, precomputed, self.prepare, until))
 
     def prepare(self, attempt: Attempt) -> None:
         """Change an attempt before it begins."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from dynamo_lite import _C
 from dynamo_lite.exc import InternalError, SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import BackwardCall, UncaughtException
@@ -12,6 +14,7 @@ from dynamo_lite.translator.core import RootTranslator
 from dynamo_lite.variables.core.base import ObservedException
 from dynamo_lite.variables.python.objects.exception import ExceptionVariable
 
+from .budget import TakesTooLong
 from .code_after_graph import generate
 from .eligibility import check_is_no_module_call
 from .observers import without_dispatch_modes
@@ -27,6 +30,7 @@ def translate(request: Request) -> Translation:
     Raises:
         SkipFrame: the frame is not for us.
         Unsupported: the graph would break, under ``fullgraph=True``.
+        TakesTooLong: the time for it is over, and the frame needs another attempt.
     """
     facts = RestartFacts.first(request.shapes.history, request.fullgraph, request.traits.gradients)
     try:
@@ -38,6 +42,8 @@ def translate(request: Request) -> Translation:
                     return _attempt(root, request, facts, state)
                 except Restart as restart:
                     facts = facts.after(root.attempt.specialized_at).learn(restart.fact, root.place())
+            if time.perf_counter() > request.until:
+                raise TakesTooLong
     except SkipFrame as skipped:
         skipped.cause = skipped.cause or facts.graph_break
         raise

@@ -28,6 +28,8 @@ class Request:
     precomputed: PrecomputedCalls
     prepare: Callable[[Attempt], None]
     """Changes an attempt before it begins."""
+    until: float
+    """The time, by `time.perf_counter`, after which no other attempt is made."""
 
 
 @dataclass(frozen=True)

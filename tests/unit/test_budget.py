@@ -84,6 +84,28 @@ def test_reset_gives_the_allowance_back():
             dl.reset()
 
 
+def breaks(x):
+    x = x + 1
+    dl.graph_break()
+    return x * 2
+
+
+def test_a_translation_that_takes_far_longer_than_expected_is_given_up_for_now(monkeypatch, caplog):
+    caplog.set_level(logging.INFO, "dynamo_lite.code")
+    right, limits = torch.ones(2) * 4, iter([0.0])
+    monkeypatch.setattr(TranslationBudget, "limit", lambda self, code: next(limits, math.inf))
+    found, graphs = [], []
+    with dl.config.patch(enable_allowance=0.0), dl.enable("eager"):
+        for _ in range(2):  # it waits for nothing, and is given up after the attempt that finds the break
+            found.append(breaks(torch.ones(2)))
+        graphs.append(dl.counters.graphs)
+        while dl.counters.graphs < 2 and len(found) < 100_000:
+            found.append(breaks(torch.ones(2)))
+    assert graphs == [0] and dl.counters.graphs == 2  # before the break, and after it
+    assert all(torch.equal(each, right) for each in found)
+    assert "translating breaks was given up after" in caplog.text
+
+
 def test_what_a_frame_is_expected_to_cost():
     """The last translation of its code; where there was none, the average of all."""
     view = type("View", (), {"code": scale.__code__, "entries": 1})()
@@ -94,6 +116,9 @@ def test_what_a_frame_is_expected_to_cost():
         budget.note(scale.__code__, 60.0, made_entry=True)  # these import what translating needs
         budget.note(scale.__code__, 0.5, made_entry=True)
         assert budget.wait(view) is None
+        assert budget.limit(scale.__code__) == math.inf
         budget.note(scale.__code__, 1.5, made_entry=True)
         assert budget.wait(view) == 1.5 and budget.wait(other) == 1.0
         assert budget.wait(view) is None and budget.wait(view) == 1.5
+        assert budget.limit(scale.__code__) == 6.0 and budget.limit(functions.__code__) == 4.0
+        assert budget.wait(view) is None and budget.give_up(view, 7.0) == 14.0
