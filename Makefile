@@ -31,7 +31,7 @@ test-fast: $(STAMP)
 	$(PYTEST) -m fast
 
 stress: $(STAMP)
-	$(PYTEST) -m stress
+	$(PYTEST) -m stress -rs
 
 # What depends on the interpreter, and a sample of the rest that the commit draws: make test-sample SAMPLE=0.3
 SAMPLE ?= 0.15

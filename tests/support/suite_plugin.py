@@ -1,5 +1,5 @@
-"""A plugin of pytest, in the processes that `suites` starts: how each test ended and how long it took, and, where
-``SUITE_WAY`` isn't "plain", the hook on while tests run.
+"""A plugin of pytest, in the processes that `suites` starts: how each test ended and how long it took, in the process's
+own time, and, where ``SUITE_WAY`` isn't "plain", the hook on while tests run.
 
 Both runs of a test draw the same random numbers.
 """
@@ -12,6 +12,7 @@ import json
 import math
 import os
 import random
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,16 +79,31 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         return (yield)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
+def seed() -> None:
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
 
 
+def pytest_configure() -> None:
+    seed()  # parameters of tests, which are drawn when these are collected
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    seed()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    began = time.process_time()  # what else the machine does isn't in it
+    result = yield
+    seconds[item.nodeid] = time.process_time() - began
+    return result
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     test = report.nodeid
-    seconds[test] = seconds.get(test, 0.0) + report.duration
     if report.outcome == "passed" and outcomes.get(test, "passed") == "passed":
         outcomes[test] = "passed"
     elif report.outcome != "passed":
