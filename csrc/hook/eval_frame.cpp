@@ -324,7 +324,7 @@ Ref call_back(PyThreadState* state, Frame* frame, const FrameViewScope& view, Ow
   ++thread.busy;
   const auto began = std::chrono::steady_clock::now();
   Ref result = Ref::steal(hang_at_exit([&] { return PyObject_CallOneArg(callback.get(), view.get()); }));
-  thread.in_callbacks += seconds_since(began);
+  thread.accounted += seconds_since(began);
   --thread.busy;
   if (!result || holds_error(result.get())) torch.restore();
   return result;
@@ -430,15 +430,18 @@ PyObject* run_raising(PyThreadState* state, Frame* frame, const Decision& decisi
   return result;
 }
 
-// Runs a frame as it is, and takes what that took, less the time in callbacks, off what its owner waits for.
+// Runs a frame as it is, and takes what that took off what its owner waits for, less the time in callbacks and in
+// frames that it calls and that are waited for, too: each second is worth one second of translating.
 [[gnu::noinline]] PyObject* run_waiting(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread) {
   const Ref code = Ref::borrow(reinterpret_cast<PyObject*>(slots_of(frame).code));
-  const double in_callbacks = thread.in_callbacks;
+  const double accounted = thread.accounted;
   const auto began = std::chrono::steady_clock::now();
   PyObject* result = hang_at_exit([&] { return pass_on(state, frame, 0); });
+  const double own = seconds_since(began) - (thread.accounted - accounted);
+  thread.accounted += own;
   Extra* extra = extra_of(reinterpret_cast<PyCodeObject*>(code.get()));
   OwnerSlot* slot = extra == nullptr ? nullptr : extra->find(owner);
-  if (slot != nullptr) slot->waits -= seconds_since(began) - (thread.in_callbacks - in_callbacks);
+  if (slot != nullptr) slot->waits -= own;
   return result;
 }
 

@@ -42,7 +42,7 @@ struct Thread {
   PyObject* continuation = nullptr;      // borrowed: that continuation
   const Frame* passing = nullptr;        // the frame that is with another hook
   DirectCall direct = {};
-  double in_callbacks = 0;  // seconds
+  double accounted = 0;  // seconds: in callbacks, and in frames that ran while their owners wait
 };
 
 // Of the stack that runs now. Good for as long as calls on this stack last, whatever is switched to meanwhile.

@@ -84,6 +84,30 @@ def test_reset_gives_the_allowance_back():
             dl.reset()
 
 
+def works(x):
+    for _ in range(300):
+        x = x + 1
+    return x
+
+
+def calls(x):
+    return works(x) * 2
+
+
+def test_a_second_of_eager_counts_for_one_frame():
+    """The frame in which it passes, rather than all of its callers: else each of them is translated for it."""
+    with dl.enable("eager"):
+        for fn in functions(10):
+            fn(torch.ones(2))
+        dl.counters.reset()
+        with dl.config.patch(enable_allowance=0.0):
+            for _ in range(100_000):
+                assert torch.equal(calls(torch.ones(2)), torch.ones(2) * 602)
+                if dl.counters.graphs:
+                    break
+    assert dl.counters.operators == 300
+
+
 def breaks(x):
     x = x + 1
     dl.graph_break()
