@@ -254,6 +254,12 @@ class Symbols:
         else:
             self.require(equals_traced_value(formula))
 
+    def specialize_symbols(self, number: int | torch.SymInt) -> None:
+        """Specialize each symbol of a number. From then on torch computes with it as with a constant."""
+        if isinstance(number, torch.SymInt) and self._hints.keys() >= number.node.expr.free_symbols:
+            for symbol in number.node.expr.free_symbols:
+                int(self.number_of(symbol))
+
     def require(self, condition: Formula, truth: bool = True) -> None:
         """Guard on the result of a comparison of floats. If guards can't compute it, specialize what it reads."""
         if condition.is_random and truth_by_bounds(condition) is truth:

@@ -195,3 +195,21 @@ def test_what_dropout_leaves_alone_is_what_it_was_given(backend):
             same, double, found = compiled(other)
             fn(one)
             assert same and found is other and torch.equal(one, other) and torch.equal(double, one * 2)
+
+
+def test_rows_of_a_computed_number():
+    """Their number is known before the rows are taken: torch would guard on what each of them assumes."""
+
+    def total(x):
+        found = 0
+        for each in torch.flatten(x[2:]):
+            found = found + each
+        return found
+
+    compiled = dl.compile(total, backend="eager")
+    for rows, columns in ((7, 4), (8, 5), (8, 6)):
+        x = tensor(rows, columns)
+        assert torch.equal(compiled(x), total(x))
+    newest, *_ = compiled.owner.entries(total.__code__)
+    assert dl.counters.graphs == 3
+    assert sum(kind == "symbolic" for _, kind, _ in newest.tree.checks()) <= 3

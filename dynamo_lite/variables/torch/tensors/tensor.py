@@ -299,6 +299,7 @@ class TensorVariable(VariableTracker):
     def iterate(self, tx: Translator) -> VariableTracker:
         if self.fake.ndim == 0:
             tx.raise_error(TypeError, "iteration over a 0-d tensor")
+        tx.graph.symbols.specialize_symbols(self.fake.shape[0])
         return record(tx, "call_method", "unbind", [self, ConstantVariable(0)], {}).iterate(tx)
 
     def reverse(self, tx: Translator) -> VariableTracker:
