@@ -193,7 +193,7 @@ def pip(*arguments: str) -> None:
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", *arguments]
     ran = subprocess.run(command, capture_output=True, text=True)
     if ran.returncode:
-        raise NotHad(f"pip {arguments[0]} ended with: {ran.stderr.strip()[-200:]}")
+        raise NotHad(f"pip {arguments[0]} ended with: {' '.join(ran.stderr.split())[-200:]}")
 
 
 def unpacked(suite: Suite, trees: Path | None) -> Path:
