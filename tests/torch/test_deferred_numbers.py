@@ -433,3 +433,17 @@ def test_a_large_integer_beside_a_float():
             return y, str(error)
 
     check(fn, tensor(3), graphs=None)
+
+
+@pytest.mark.parametrize("to_float", [float, lambda n: n + 1.5, lambda n: n / 2], ids=["float", "add", "divide"])
+def test_a_product_that_is_too_large_for_a_float(to_float):
+    def fn(x):
+        n = x.item()
+        for _ in range(5):
+            n = n * n
+        try:
+            return x + 1, to_float(n)
+        except OverflowError:
+            return x - 1
+
+    check(fn, torch.tensor(2**62), others=[(torch.tensor(3),)], graphs=None)

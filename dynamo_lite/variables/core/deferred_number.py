@@ -123,6 +123,8 @@ class DeferredNumberVariable(VariableTracker):
             self._read()
         kind = type(BINARY[symbol](self.kind(1), other.python_type()(1)))
         operands = [other, self] if reflected else [self, other]
+        if kind is float and any(_may_be_large(each) for each in operands):
+            self._read()
         sites = self.sites | (other.sites if isinstance(other, DeferredNumberVariable) else frozenset())
         return self._derived(tx, kind, BINARY[symbol], operands, sites)
 
@@ -134,6 +136,8 @@ class DeferredNumberVariable(VariableTracker):
     def converted(self, tx: Translator, function: Callable[..., Any], methods: Any) -> VariableTracker:
         if self.kind is list or function is not float and (function is not int or self.kind is float):
             self._read()  # `int` raises for infinities
+        if function is float and _may_be_large(self):
+            self._read()
         return self._derived(tx, function, function, [self], self.sites)
 
     def _derived(
@@ -160,8 +164,13 @@ class DeferredNumberVariable(VariableTracker):
         cg.call(self.read, [partial(cg.load, each) for each in self.operands])
 
 
+def _may_be_large(value: VariableTracker) -> bool:
+    """Whether it is an integer that a tensor's would not hold. CPython refuses to make a float of a very large one."""
+    return isinstance(value, DeferredNumberVariable) and value.kind is int and value.read not in _READERS.values()
+
+
 def _is_small_number(value: VariableTracker) -> bool:
-    """Whether arithmetic with it raises nothing: CPython refuses to add a very large integer to a float."""
+    """Whether arithmetic with it raises nothing."""
     if isinstance(value, ConstantVariable):
         return type(value.value) is float or type(value.value) in (int, bool) and abs(value.value) < _LARGEST
     return value.is_symbolic and value.python_type() in (int, float, bool)
