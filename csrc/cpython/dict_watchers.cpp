@@ -59,18 +59,17 @@ void WatchedDicts::clear() noexcept {
   unchanged_ = true;
 }
 
-bool prepare_watch() {
+void prepare_watch() {
   Watchers& watchers = Watchers::all();
   if (watchers.number < 0) watchers.number = PyDict_AddWatcher(Watchers::tell);
-  if (watchers.number < 0) PyErr_Clear();  // none is left: versions are compared
-  return true;
+  if (watchers.number < 0) PyErr_Clear();
 }
 
 #else
 
 bool WatchedDicts::add(PyObject*) { return false; }
 void WatchedDicts::clear() noexcept {}
-bool prepare_watch() { return true; }
+void prepare_watch() {}
 
 #endif
 

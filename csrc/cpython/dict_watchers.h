@@ -29,7 +29,7 @@ class WatchedDicts {
   bool unchanged_ = true;
 };
 
-// Takes the interpreter's watcher, one for the process. False with an exception set.
-bool prepare_watch();
+// Takes one of the interpreter's watchers, for the process. Where none is left versions are compared.
+void prepare_watch();
 
 }  // namespace dynamo_lite

@@ -115,9 +115,14 @@ PyObject* read_slot(PyObject* object, PyObject* descriptor, bool& applies) noexc
   return applies ? PyMember_GetOne(reinterpret_cast<char*>(object), member->d_member) : nullptr;
 }
 
-void set_function_builtins(PyObject* function, PyObject* builtins) noexcept {
-  auto* made = reinterpret_cast<PyFunctionObject*>(function);
+PyObject* new_function(PyObject* code, PyObject* globals, PyObject* builtins, PyObject* closure) noexcept {
+  Ref function = Ref::steal(PyFunction_New(code, globals));
+  if (!function) return nullptr;
+  auto* made = reinterpret_cast<PyFunctionObject*>(function.get());
   if (made->func_builtins != builtins) put(made->func_builtins, Py_NewRef(builtins));
+  const bool has_closure = closure != nullptr && closure != Py_None;
+  if (has_closure && PyFunction_SetClosure(function.get(), closure) < 0) return nullptr;
+  return function.release();
 }
 
 PyObject* const* bounds_of(PyObject* range_or_slice) noexcept {

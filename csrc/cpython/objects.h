@@ -38,7 +38,9 @@ inline PyObject* function_closure(PyObject* function) noexcept {
 inline PyObject* function_qualname(PyObject* function) noexcept {
   return reinterpret_cast<PyFunctionObject*>(function)->func_qualname;
 }
-void set_function_builtins(PyObject* function, PyObject* builtins) noexcept;
+// A new function with these namespaces, whose closure is a tuple of cells, or null or None for none. Null with an
+// exception set.
+PyObject* new_function(PyObject* code, PyObject* globals, PyObject* builtins, PyObject* closure) noexcept;
 
 // How to call an object: PyObject_Vectorcall, whose check of the result a Python function doesn't need.
 inline vectorcallfunc vectorcall_of(PyObject* callable) noexcept {

@@ -132,7 +132,8 @@ void add_failure_type(py::module_& module) {
 }  // namespace
 
 void register_guards(py::module_& module, FrameReader reader) {
-  if (!prepare_lookups() || !prepare_watch() || !prepare_objects()) throw py::error_already_set();
+  if (!prepare_lookups() || !prepare_objects()) throw py::error_already_set();
+  prepare_watch();
   read_frame = reader;
   register_guarded_object(module);
   register_global_state(module);

@@ -288,12 +288,7 @@ bool is_continuation(PyObject* object) noexcept { return HeapType<Continuation>:
 
 Ref continuation_function(PyObject* object, PyObject* globals, PyObject* builtins) {
   const Continuation& continuation = HeapType<Continuation>::of(object);
-  Ref function = Ref::steal(PyFunction_New(continuation.code.get(), globals));
-  if (!function) return function;
-  set_function_builtins(function.get(), builtins);
-  PyObject* closure = continuation.closure.get();
-  if (closure != Py_None && PyFunction_SetClosure(function.get(), closure) < 0) return {};
-  return function;
+  return Ref::steal(new_function(continuation.code.get(), globals, builtins, continuation.closure.get()));
 }
 
 ContinuationArguments continuation_arguments(PyObject* object) noexcept {

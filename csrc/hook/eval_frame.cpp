@@ -143,11 +143,7 @@ DL_HIT PyObject* run_new_code(PyThreadState* state, Frame* frame, const Entry* e
 
 // A function of this code with the namespaces and the closure of the frame's.
 Ref function_like(PyObject* code, const FrameSlots& slots) {
-  Ref function = Ref::steal(PyFunction_New(code, slots.globals));
-  if (function) set_function_builtins(function.get(), slots.builtins);
-  PyObject* closure = PyFunction_GET_CLOSURE(slots.func);
-  if (function && closure != nullptr && PyFunction_SetClosure(function.get(), closure) < 0) return {};
-  return function;
+  return Ref::steal(new_function(code, slots.globals, slots.builtins, function_closure(slots.func)));
 }
 
 // The frame's data stack has no room for the new code: it runs in a frame of its own, called with the slots.

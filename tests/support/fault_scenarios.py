@@ -131,7 +131,7 @@ def an_explanation() -> Scenario:
     others = [inputs()[1] for _ in changes]
     for change, other in zip(changes, others):
         change(other)
-    tensors = [torch.ones(4), torch.ones(3, dtype=torch.int64), 5, torch.ones(3, requires_grad=True)]
+    tensors = [torch.ones(4), torch.ones(3, dtype=torch.int64), object(), torch.ones(3, requires_grad=True)]
 
     def run() -> Any:
         told = [made.test((x, other)) for other in others] + [made.test((tensor, box)) for tensor in tensors]
