@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from dynamo_lite import _C
-from fault_scenarios import SCENARIOS, Scenario, an_error_inside
+from fault_scenarios import SCENARIOS, Scenario, a_program_that_is_compiled, an_error_inside
 
 testcapi = pytest.importorskip("_testcapi")
 EXTENSION = ctypes.PyDLL(_C.__file__)
@@ -117,14 +117,16 @@ def test_a_call_that_fails(make: Callable[[], Scenario], monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("make", [each for each in SCENARIOS if each is not an_error_inside])
 def test_an_allocation_that_fails(make: Callable[[], Scenario]) -> None:
-    """Without the one in which CPython itself forgets an error: ``raise`` of an object, without memory."""
+    """Without the one in which CPython itself forgets an error: ``raise`` of an object, without memory. Of a whole
+    compilation, most of which is CPython's, which may keep an argument then, references aren't counted."""
     counts = counts_of(make)
+    counted = make is not a_program_that_is_compiled
     places = iter(range(MANY) if EVERY else random.Random(SEED).sample(range(600), SAMPLE))
     wrong, quiet = [], 0
     for place in places:
         begin = functools.partial(testcapi.set_nomemory, place, place + 1)
         raised, problem = problem_of(make, counts, begin, testcapi.remove_mem_hooks)
-        if problem:
+        if problem and (counted or not problem.startswith("references")):
             wrong.append((place, problem))
         quiet = 0 if raised else quiet + 1
         if quiet == QUIET:
