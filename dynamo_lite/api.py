@@ -73,8 +73,8 @@ def _make_owner(
     name = name_of(backend)
     configured_backend = configured(backend, mode, options)
     if observer is None:
-        lasting = isinstance(backend, str)  # a callable may keep anything alive
-        family = family_of(lookup_backend(backend), mode, options, fullgraph, dynamic, lasting)
+        is_named = isinstance(backend, str)
+        family = family_of(lookup_backend(backend), mode, options, fullgraph, dynamic, is_named)
     else:
         family = Family(backend, dynamic)  # an observer has to see every translation, so nothing is shared
     compiler = FrameCompiler(configured_backend, name, family, fullgraph=fullgraph, observer=observer, budget=budget)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
-from types import CodeType
+from types import CodeType, FunctionType
 
 from dynamo_lite import _C, config
 from dynamo_lite.shapes.policy import ShapePolicy
+
+from .one_at_a_time import TranslationLocks
 
 
 class Family:
@@ -21,6 +24,7 @@ class Family:
         self.backend = backend
         """Kept alive, as its id is in the family's key."""
         self.shapes = ShapePolicy(dynamic)
+        self.locks = TranslationLocks()
         self.lasting = lasting
         self._keeper: _C.Owner | None = None
 
@@ -48,9 +52,10 @@ def family_of(
     options: dict[str, object] | None,
     fullgraph: bool,
     dynamic: bool | None,
-    lasting: bool,
+    is_named: bool,
 ) -> Family:
-    """The family of these settings under the current `config`."""
+    """The family of these settings under the current `config`. ``is_named``: the backend is a registered one."""
+    lasting = is_named or _is_global(backend)  # another one may keep anything alive
     key = (id(backend), mode, tuple((options or {}).items()), fullgraph, dynamic, config.values(), lasting)
     try:
         family = _FAMILIES.setdefault(key, Family(backend, dynamic, lasting))
@@ -59,6 +64,13 @@ def family_of(
     if lasting:
         _LASTING.add(family)
     return family
+
+
+def _is_global(backend: object) -> bool:
+    """Whether it is a function of a module, which is there for good."""
+    if not isinstance(backend, FunctionType):
+        return False
+    return getattr(sys.modules.get(backend.__module__), backend.__qualname__, None) is backend
 
 
 def forget_kept() -> None:

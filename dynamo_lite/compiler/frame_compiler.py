@@ -32,7 +32,7 @@ from .entry import Entry, make_entry, note_break, note_entry
 from .families import Family
 from .graph_call import compile_graph, traits_without
 from .observers import without_saved_tensor_hooks
-from .one_at_a_time import Translating, TranslationLocks, hold_backends
+from .one_at_a_time import Translating, hold_backends
 from .recompilation import Versions, note_recompile
 from .restart_loop import translate
 from .translation import Request, Translation
@@ -67,7 +67,6 @@ class FrameCompiler:
         self.frozen = threading.local()
         """Has an attribute ``on`` on threads that run cached code only."""
         self.raised_ahead = PendingExceptions()
-        self.locks = TranslationLocks()
 
     def __call__(self, view: _C.FrameView) -> Answer:
         try:
@@ -82,7 +81,7 @@ class FrameCompiler:
         is_frozen = getattr(self.frozen, "on", False)
         found = verdict(view, self.raised_ahead, is_frozen=is_frozen, fullgraph=self.fullgraph)
         if found is None:
-            if not self.locks.hold(view) and not self.fullgraph:
+            if not self.family.locks.hold(view) and not self.fullgraph:
                 return _has_waited_too_long(view, "translates it")
             found = verdict_of_entries(view, self.versions, fullgraph=self.fullgraph)
         if found is not None:

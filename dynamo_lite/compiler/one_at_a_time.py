@@ -37,7 +37,7 @@ _getframe = sys._getframe
 
 
 class TranslationLocks:
-    """A lock for each code object, of one owner."""
+    """A lock for each code object, of the owners of one family: what one translates, the others run as well."""
 
     def __init__(self) -> None:
         self._locks: weakref.WeakKeyDictionary[CodeType, threading.RLock] = weakref.WeakKeyDictionary()

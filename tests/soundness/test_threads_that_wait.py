@@ -76,6 +76,15 @@ def test_one_compiles_and_the_next_shape_is_captured():
     assert len(recorder.graphs) == 2 and recorder.runs == THREADS + 1
 
 
+def test_one_compiles_for_all_of_the_same_settings():
+    recorder = Gathering()
+    compiled = [dl.compile(program, backend=recorder) for _ in range(THREADS)]
+    found = at_once(recorder.begun, lambda number: compiled[number](torch.ones(2)))
+    assert all(torch.equal(each, torch.full((2,), 4.0)) for each in found), found
+    assert len(recorder.graphs) == 1 and recorder.runs == THREADS and dl.counters.shared == THREADS - 1
+    assert all(len(each.owner.entries(program.__code__)) == 1 for each in compiled)
+
+
 def test_under_a_process_wide_enable():
     recorder = Gathering()
     with dl.enable(recorder):

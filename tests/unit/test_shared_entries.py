@@ -223,17 +223,25 @@ def compiled_each_time(x, scale, backend):
     return inner(x)
 
 
-def test_a_function_that_is_compiled_in_each_call():
+def backend_of_this_module(gm, example_inputs):
+    return gm.forward
+
+
+THERE_FOR_GOOD = pytest.mark.parametrize("backend", ["eager", backend_of_this_module])
+
+
+@THERE_FOR_GOOD
+def test_a_function_that_is_compiled_in_each_call(backend):
     x = torch.randn(3)
     for _ in range(5):
-        assert torch.equal(compiled_each_time(x, 2, "eager"), x * 2 + x)
+        assert torch.equal(compiled_each_time(x, 2, backend), x * 2 + x)
         gc.collect()
     assert counters.graphs == 1 and counters.shared == 4
     for scale in (3, 4, 5):
-        assert torch.equal(compiled_each_time(x, scale, "eager"), x * scale + x)
+        assert torch.equal(compiled_each_time(x, scale, backend), x * scale + x)
     assert counters.graphs == 2
     dl.reset()
-    compiled_each_time(x, 2, "eager")
+    compiled_each_time(x, 2, backend)
     assert counters.graphs == 3
 
 
@@ -254,17 +262,18 @@ def test_a_backend_of_the_programs_own_is_let_go():
     assert gone() is None
 
 
-def used_and_dropped():
+def used_and_dropped(backend):
     model = Layer()
 
     def step(x):
         return model(x) * 2
 
-    dl.compile(step, backend="eager")(torch.randn(2, 4))
+    dl.compile(step, backend=backend)(torch.randn(2, 4))
     return weakref.ref(model), step.__code__
 
 
-def test_no_part_of_a_model_outlives_it():
-    model, code = used_and_dropped()
+@THERE_FOR_GOOD
+def test_no_part_of_a_model_outlives_it(backend):
+    model, code = used_and_dropped(backend)
     gc.collect()
     assert model() is None and _C.entries(code) == []
