@@ -88,7 +88,8 @@ class Owner:
     callback: Callable[[FrameView], Any] | None
     name: str
     when_observed: bool
-    """Whether its frames are compiled where a tracer watches, too. False at first."""
+    """Whether its frames must be captured: also where a tracer watches, and in a trace function. Where no frame is,
+    what calls them for this owner raises. False at first."""
     def entries(self, code: CodeType) -> list[Entry]: ...
     def codes(self) -> list[CodeType]:
         """The code objects on which this owner has entries or verdicts."""

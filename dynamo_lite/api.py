@@ -186,7 +186,11 @@ class optimize:
     def __init__(
         self, backend: str | Backend = "inductor", *, fullgraph: bool = False, dynamic: bool | None = None
     ) -> None:
+        self._make_another = functools.partial(optimize, backend, fullgraph=fullgraph, dynamic=dynamic)
         self._owner = _make_owner(backend, fullgraph=fullgraph, dynamic=dynamic)
+
+    def __reduce__(self) -> tuple[Callable[[], optimize], tuple[()]]:
+        return self._make_another, ()
 
     @overload
     def __call__(self, fn: Module, /) -> Module: ...

@@ -67,6 +67,9 @@ Depth depth_of(PyThreadState* state) noexcept;
 // Whether there is so little left of the C stack that another level could end the process.
 bool is_exhausted() noexcept;
 
+// How many callbacks of whoever watches run on this thread, one in the other.
+inline int callback_depth(PyThreadState* state) noexcept { return state->tracing; }
+
 // Trace and profile functions and tools of sys.monitoring see nothing of the thread between these two.
 inline void begin_unwatched(PyThreadState* state) noexcept { PyThreadState_EnterTracing(state); }
 inline void end_unwatched(PyThreadState* state) noexcept { PyThreadState_LeaveTracing(state); }

@@ -35,6 +35,25 @@ struct Wrapped {
 
 Wrapped& self_wrapped(PyObject* self) { return HeapType<Wrapped>::of(self); }
 
+// Raises where a function must be captured, so deep in recursion that all frames run as they are.
+[[gnu::cold, gnu::noinline]] PyObject* refuse(PyObject* fn) {
+  const OffScope off(this_thread());
+  const Ref module = Ref::steal(PyImport_ImportModule("dynamo_lite.compiler.observers"));
+  return module ? PyObject_CallMethod(module.get(), "refuse", "O", fn) : nullptr;
+}
+
+// Calls a function that must be captured, in a trace function, too.
+DL_HIT [[gnu::noinline]] PyObject* call_to_capture(PyObject* fn, PyObject* const* args, std::size_t count,
+                                                   PyObject* names) {
+  PyThreadState* state = PyThreadState_Get();
+  if (depth_of(state) != Depth::Shallow) return refuse(fn);
+  Thread& thread = this_thread(state);
+  const int before = std::exchange(thread.capture_depth, callback_depth(state));
+  PyObject* result = call(fn, args, count, names);
+  thread.capture_depth = before;
+  return result;
+}
+
 // A call where another hook is installed: torch.compile may be at work on this thread.
 [[gnu::cold, gnu::noinline]] PyObject* call_beside(PyObject* fn, Owner* owner, PyObject* const* args, std::size_t count,
                                                    PyObject* names) {
@@ -42,6 +61,7 @@ Wrapped& self_wrapped(PyObject* self) { return HeapType<Wrapped>::of(self); }
   if (is_torchs && owner != off_owner()) return call(fn, args, count, names);
   const TorchOut out(is_torchs);
   const OwnerScope scope(owner);
+  if (owner->when_observed) return call_to_capture(fn, args, count, names);
   return call(fn, args, count, names);
 }
 
@@ -56,6 +76,7 @@ DL_HIT PyObject* wrapped_call(PyObject* self, PyObject* const* args, std::size_t
   if (!is_unwatched()) [[unlikely]]
     return call_beside(wrapped.fn.get(), owner, args, count, names);
   const OwnerScope scope(owner);
+  if (owner->when_observed) return call_to_capture(wrapped.fn.get(), args, count, names);
   return call(wrapped.fn.get(), args, count, names);
 }
 

@@ -35,7 +35,7 @@ struct Owner {
   PyObject_HEAD Ref callback;  // None: cached code only
   Ref name;
   Ref family;                  // None: nobody else's. Owners of one family compile alike
-  bool when_observed = false;  // its frames are compiled where a tracer watches, too
+  bool when_observed = false;  // its frames must be captured: where a tracer watches, too
   PyObject* weakrefs = nullptr;
   std::unordered_map<PyCodeObject*, OwnerSlot> slots = {};  // a code object, borrowed, leaves when it is deallocated
   PrefetchList prefetch = {};                               // what a call will read, as far as it isn't contiguous

@@ -515,9 +515,11 @@ PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread&
 // By default, what CPython does by itself: compiled code has no lines to stop at or to count.
 [[gnu::noinline]] PyObject* run_watched(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail,
                                         Watcher watcher) {
-  Hook& our = hook();
+  const bool is_callback = watcher == Watcher::InCallback && callback_depth(state) != thread.capture_depth;
+  if (owner->when_observed && !is_callback) return evaluate_for(state, frame, owner, thread, tail);
   if (watcher == Watcher::Tracer) {
-    if (owner->when_observed || our.when_observed) return evaluate_for(state, frame, owner, thread, tail);
+    Hook& our = hook();
+    if (our.when_observed) return evaluate_for(state, frame, owner, thread, tail);
     if (const Ref tell = Ref::steal(std::exchange(our.tell_traced, nullptr))) {
       const Unwatched unwatched(state, frame, thread);
       const OffScope off(thread);

@@ -37,6 +37,7 @@ struct Thread {
   Owner* owner = nullptr;
   std::vector<Block>* blocks = nullptr;  // owned; made for the first one. The last entered last
   int busy = 0;                          // a callback is at work: frames run as they are
+  int capture_depth = 0;                 // callback_depth() where the call began that must be captured
   bool unwatched = false;                // it has begin_unwatched() in force
   PyObject* tail = nullptr;              // borrowed: the code of the continuation that the hook's loop is calling
   PyObject* continuation = nullptr;      // borrowed: that continuation

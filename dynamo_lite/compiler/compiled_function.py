@@ -10,14 +10,16 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 from dynamo_lite import _C
 from dynamo_lite.exc import InternalError
 
-from .frame_shim import framed, unframed
+from .frame_shim import framed, is_global, unframed
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def compiled_function(fn: Callable[..., Any], owner: _C.Owner, recompile: Callable[..., Any]) -> _C.Wrapped:
+def compiled_function(fn: Callable[..., Any], owner: _C.Owner, recompile: Callable[..., Any]) -> Callable[..., Any]:
     """``fn`` compiled for ``owner``; one that is compiled already gets another owner. ``recompile`` compiles a copy."""
+    if isinstance(fn, staticmethod):
+        return staticmethod(compiled_function(fn.__func__, owner, recompile))
     target = fn.__wrapped__ if type(fn) is _C.Wrapped and fn.owner is not _C.OFF else framed(fn)
     made = _C.Wrapped(target, owner)
     inner = unframed(target)
@@ -61,10 +63,10 @@ class _Attributes(dict[str, Any]):
 
 
 def _reduce(compiled: _C.Wrapped) -> str | tuple[Callable[..., Any], tuple[Callable[..., Any]]]:
-    """As what it wraps: a function is copied by being the same and pickled by name; a bound method or another object
-    is itself copied or pickled, and compiled again."""
+    """As what it wraps: a function is copied by being the same and pickled by name; a bound method, another object, or
+    a function that has its name still, is itself copied or pickled, and compiled again."""
     fn = unframed(compiled.__wrapped__)
-    if isinstance(fn, types.FunctionType):
+    if isinstance(fn, types.FunctionType) and not is_global(fn):
         return compiled.__qualname__
     recompile = disabled_function if compiled.owner is _C.OFF else compiled.__dict__["_dl_recompile"]
     return recompile, (fn,)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import weakref
-from types import CodeType, FunctionType
+from types import CodeType
 
 from dynamo_lite import _C, config
 from dynamo_lite.shapes.policy import ShapePolicy
 
+from .frame_shim import is_global
 from .one_at_a_time import TranslationLocks
 
 
@@ -55,7 +55,7 @@ def family_of(
     is_named: bool,
 ) -> Family:
     """The family of these settings under the current `config`. ``is_named``: the backend is a registered one."""
-    lasting = is_named or _is_global(backend)  # another one may keep anything alive
+    lasting = is_named or is_global(backend)  # another one may keep anything alive
     key = (id(backend), mode, tuple((options or {}).items()), fullgraph, dynamic, config.values(), lasting)
     try:
         family = _FAMILIES.setdefault(key, Family(backend, dynamic, lasting))
@@ -64,13 +64,6 @@ def family_of(
     if lasting:
         _LASTING.add(family)
     return family
-
-
-def _is_global(backend: object) -> bool:
-    """Whether it is a function of a module, which is there for good."""
-    if not isinstance(backend, FunctionType):
-        return False
-    return getattr(sys.modules.get(backend.__module__), backend.__qualname__, None) is backend
 
 
 def forget_kept() -> None:

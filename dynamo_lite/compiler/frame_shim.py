@@ -1,8 +1,10 @@
-"""Wraps a callable that has no Python frame (a builtin, a `functools.partial`) in a function that has one."""
+"""Wraps a callable that has no Python frame (a builtin, a `functools.partial`) in a function that has one; and tells
+which functions are found by name."""
 
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from typing import Any
 
@@ -34,3 +36,13 @@ def unframed(fn: Any) -> Any:
     """What `framed` was given."""
     is_shim = isinstance(fn, types.FunctionType) and fn.__code__.co_filename == framed.__code__.co_filename
     return fn.__wrapped__ if is_shim else fn
+
+
+def is_global(fn: object) -> bool:
+    """Whether it is a function that is found under its module and name: it is there for good, and pickled by that."""
+    if not isinstance(fn, types.FunctionType):
+        return False
+    found: object = sys.modules.get(fn.__module__)
+    for name in fn.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is fn

@@ -7,9 +7,10 @@ import builtins
 import contextlib
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import torch
 import torch.utils.checkpoint
@@ -53,6 +54,10 @@ SAVED_TENSORS_HOOKS = WhyNotHere(
 )
 GREENLET = WhyNotHere("another greenlet of this thread compiles", "call it before the greenlets start")
 JIT_TRACE = WhyNotHere("torch.jit.trace is at work", "give torch.jit.trace the function that isn't compiled")
+DEEP = WhyNotHere(
+    "it is called so deep in recursion that there may be no room to compile",
+    "call it higher up, or on a thread with a larger stack (threading.stack_size)",
+)
 BUILTINS = WhyNotHere("the program has replaced builtin functions, which the compiler uses too", "put them back")
 
 
@@ -90,6 +95,11 @@ def _builtins_are_unchanged() -> bool:
     """Programs may replace builtins, or remove `sys._getframe`, and the translator runs on them as well."""
     now = vars(builtins)
     return all(now.get(name, now) is value for name, value in _BUILTINS) and hasattr(sys, "_getframe")
+
+
+def refuse(fn: Callable[..., object]) -> NoReturn:
+    """The hook calls this for a function that must be captured, so deep in recursion that it leaves frames alone."""
+    raise DEEP.error(getattr(fn, "__qualname__", type(fn).__qualname__))
 
 
 told: set[WhyNotHere] = set()

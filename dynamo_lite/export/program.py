@@ -99,8 +99,7 @@ def _exported(program: Program, aten_graph: bool, dynamic: bool) -> tuple[torch.
     finally:
         owner.reset()
     if not exporter.built:
-        why = "it is called deep in recursion, or by a trace function"
-        raise Unsupported(FrameLeftAlone(program.name, why), program.first_line)
+        raise InternalError(f"{program.name} was called, not captured")
     return result
 
 
@@ -154,6 +153,7 @@ class Program:
         namespace: dict[str, Any] = {name: self.fn}
         exec(compile(text, _FILENAME, "exec"), namespace)
         made: Callable[..., Any] = namespace.pop("call")
+        made.__qualname__ = self.name
         return made
 
 

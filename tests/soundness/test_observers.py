@@ -8,6 +8,7 @@ import io
 import os
 import pdb
 import sys
+import threading
 import types
 import warnings
 from collections import Counter
@@ -202,6 +203,63 @@ def test_a_profile_function_that_compiles_nothing_itself():
     finally:
         sys.setprofile(None)
     assert torch.equal(results[0], inner(x())) and dl.counters.graphs == 0
+
+
+@pytest.mark.parametrize("install", [sys.settrace, sys.setprofile])
+def test_promises_hold_in_a_trace_function(install):
+    whole = dl.compile(inner, backend="eager", fullgraph=True)
+    broken = dl.compile(program, backend="eager", fullgraph=True)
+    found = []
+
+    def watch(frame, event, arg):
+        if frame.f_code.co_name == "helper" and event == "call":
+            found.append(whole(x()))
+            with pytest.raises(dl.exc.Unsupported, match="print"):
+                broken(x())
+            found.append(dl.explain(program)(x()))
+            found.append(dl.export(inner, x())[0])
+
+    install(watch)
+    try:
+        helper()
+    finally:
+        install(None)
+    result, explanation, gm = found
+    assert torch.equal(result, inner(x())) and len(whole.owner.entries(inner.__code__)) == 1
+    assert (explanation.graph_count, explanation.break_count) == (2, 1)
+    assert isinstance(gm, torch.fx.GraphModule) and torch.equal(gm(x()), inner(x()))
+
+
+@pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
+@pytest.mark.parametrize("promise", ["fullgraph", "explain", "export"])
+def test_promises_deep_in_recursion(promise, warm):
+    """There the hook leaves frames alone, as the C stack might end in a call of it."""
+    whole = dl.compile(inner, backend="eager", fullgraph=True)
+    call = {"fullgraph": whole, "explain": dl.explain(inner), "export": lambda x: dl.export(inner, x)}[promise]
+    ended = []
+
+    def down(depth):
+        if depth % 50 == 0:
+            try:
+                call(x()) if warm or depth > 300 else None
+            except Exception as error:
+                return error
+        return next(map(down, [depth + 1]))  # on the C stack
+
+    before, limit = threading.stack_size(512 * 1024), sys.getrecursionlimit()
+    sys.setrecursionlimit(20_000)
+    try:
+        worker = threading.Thread(target=lambda: ended.append(down(0)))
+        worker.start()
+        worker.join()
+    finally:
+        threading.stack_size(before)
+        sys.setrecursionlimit(limit)
+    (error,) = ended
+    assert isinstance(error, dl.exc.Unsupported) and error.reason.code == "DL0805"
+    assert "inner can't be compiled where it is called: it is called so deep in recursion" in str(error)
+    if promise == "fullgraph":
+        assert torch.equal(whole(x()), inner(x())) and len(whole.owner.entries(inner.__code__)) == 1
 
 
 def test_cprofile_measures_the_compiled_program():
