@@ -3,6 +3,7 @@ setting or a promise (``fullgraph``, `explain`, `export`) wants graphs."""
 
 from __future__ import annotations
 
+import contextlib
 import cProfile
 import io
 import os
@@ -466,6 +467,78 @@ def test_the_setting_compiles_under_dispatch_modes():
                 compiled(torch.ones(2, 2))
             assert flops.get_total_flops() == 16
     assert dl.counters.graphs == 1
+
+
+class Doubles(TorchFunctionMode):
+    """Changes results, and counts itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.seen.append(func.__name__)
+        result = func(*args, **(kwargs or {}))
+        return result * 2 if func.__name__ == "sin" else result
+
+
+def in_a_block(x, mode):
+    with mode:
+        y = sine(x * 2)
+        print(end="")
+        y = sine(y) + 1
+    return sine(y)
+
+
+def by_calls(x, mode):
+    y = x * 2
+    mode.__enter__()
+    y = sine(y)
+    mode.__exit__(None, None, None)
+    return sine(y)
+
+
+def in_a_callee(x, mode):
+    def callee(x):
+        with mode:
+            return sine(x)
+
+    return sine(callee(x * 2)) + 1
+
+
+def in_a_generators_block(x, mode):
+    @contextlib.contextmanager
+    def entered():
+        with mode:
+            yield
+
+    with entered():
+        y = sine(x * 2)
+    return sine(y)
+
+
+def sine(x):
+    return torch.sin(x)
+
+
+@pytest.mark.parametrize("mode", [Doubles, Note])
+@pytest.mark.parametrize("entering", [in_a_block, by_calls, in_a_callee, in_a_generators_block])
+@pytest.mark.filterwarnings("ignore:compiled functions run in eager")
+def test_a_mode_that_is_entered_inside(entering, mode):
+    """It sees what it sees in eager: functions run in eager under it, its own handler and what comes after may not."""
+    compiled = dl.compile(entering, backend="eager")
+    warm = dl.compile(sine, backend="eager", dynamic=False)
+    warm(x())
+    for _ in range(3):
+        found, wanted = mode(), mode()
+        assert torch.equal(compiled(x(), found), entering(x(), wanted)) and found.seen == wanted.seen != []
+    assert compiled.owner.entries(entering.__code__)
+    given, found, wanted = x(), mode(), mode()
+    with found:
+        result = warm(given)
+    with wanted:
+        expected = sine(given)
+    assert torch.equal(result, expected) and found.seen == wanted.seen != []
 
 
 def test_a_program_that_enters_a_mode_can_be_explained():
