@@ -150,6 +150,10 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+LEAST = 50
+"""How much each thread does, however slow the machine is meanwhile."""
+
+
 class Worker(threading.Thread):
     """Does one thing after the other until the time is up: call what is shared, compile anew, drop, reset."""
 
@@ -164,7 +168,7 @@ class Worker(threading.Thread):
 
     def run(self) -> None:
         try:
-            while time.monotonic() < self.until:
+            while time.monotonic() < self.until or sum(self.calls.values()) < LEAST:
                 self.step()
         except BaseException as error:  # told to the thread that waits
             self.error = error
@@ -191,6 +195,7 @@ class Worker(threading.Thread):
 
 def soak_threads(seconds: float, threads: int = 8) -> Counter[str]:
     """What the threads did, in all. Raises what any of them did."""
+    one_model(0)  # imports what torch's optimizers and tracers need, which takes seconds
     dl.reset()
     shared = {fn: dl.compile(fn, backend=gm_forward) for fn in SHARED}
     until = time.monotonic() + seconds
@@ -200,7 +205,7 @@ def soak_threads(seconds: float, threads: int = 8) -> Counter[str]:
         for worker in workers:
             worker.start()
         for worker in workers:
-            worker.join(seconds + 60)
+            worker.join(seconds + 200)
     assert not any(worker.is_alive() for worker in workers), "a thread hangs"
     for worker in workers:
         if worker.error is not None:
