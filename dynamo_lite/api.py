@@ -126,13 +126,15 @@ def compile(
     """Compile a function or an ``nn.Module``, as ``torch.compile`` does. Without ``fn``, return a decorator.
 
     Frames are intercepted by the evaluation hook of PEP 523. A graph is captured at the first call, and again at a
-    call for which no guards hold.
+    call for which no guards hold. Results of equal settings share what they compile: one function that is compiled
+    several times, on several threads too, is captured once.
 
     Args:
         fn: a function, a callable object, or a module. For a module the result is a module of its class that shares
             its state; otherwise a callable.
         backend: a registered name, or ``backend(gm: torch.fx.GraphModule, example_inputs: list) -> callable``.
-        fullgraph: raise `exc.Unsupported` instead of breaking the graph.
+        fullgraph: raise `exc.Unsupported` instead of breaking the graph, and where calls run in eager: under a mode of
+            torch's, deep in recursion.
         dynamic: which sizes, and which integer arguments, are symbolic, so that calls may differ in them without
             a recompilation. None: those that have changed between calls; True: all; False: none.
         mode: one of Inductor's: "default", "reduce-overhead", "max-autotune" or "max-autotune-no-cudagraphs".
@@ -170,7 +172,7 @@ def compile(
 
 class optimize:
     """A context manager that compiles every frame run by the current thread; as a decorator, it compiles a function
-    or module.
+    or module. Where coroutines interleave such blocks, the last that was entered and not left is in force.
 
     Args:
         backend, fullgraph, dynamic: as for `compile`.

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import cProfile
-import io
 import os
-import pdb
 import sys
 import threading
 import types
@@ -16,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import coverage
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -600,111 +597,3 @@ def test_a_tracer_by_monitoring_sees_the_program_in_eager(tool, event):
     finally:
         monitoring.set_events(tool, 0)
         monitoring.free_tool_id(tool)
-
-
-# -- tools -----------------------------------------------------------------------------------------------------------
-
-SOURCE = """import torch
-import dynamo_lite as dl
-
-def eager(x):
-    y = x * 2
-    if y.dim() > 5:
-        y = y + 1
-    return y
-
-def whole(x):
-    y = x * 2
-    if y.dim() > 5:
-        y = y + 1
-    return y
-
-def backend(gm, example_inputs):
-    name = "mine"
-    return gm.forward
-
-dl.compile(eager, backend=backend)(torch.ones(2))
-before = dl.counters.graphs
-dl.compile(whole, backend=backend, fullgraph=True)(torch.ones(2))
-print(before, dl.counters.graphs)
-"""
-
-STOPS = """import torch
-import dynamo_lite as dl
-
-def stops(x):
-    y = x + 1
-    breakpoint()
-    z = y * 2
-    return z
-
-print(dl.compile(stops, backend="eager")(torch.ones(2)).tolist(), dl.counters.graphs)
-"""
-
-
-@pytest.fixture
-def users_program(tmp_path):
-    """Writes a program, and returns its path and the code."""
-
-    def write(text):
-        path = tmp_path / "users_program.py"
-        path.write_text(text)
-        return str(path), compile(text, str(path), "exec")
-
-    return write
-
-
-@pytest.mark.parametrize("core", ["ctrace", "sysmon"] if LATER else ["ctrace"])
-@pytest.mark.filterwarnings("ignore:compiled functions run in eager")
-def test_figures_of_coverage(users_program, core, monkeypatch, capsys):
-    """Lines of what runs in eager and of the backend are counted; those of a whole graph are not."""
-    monkeypatch.setenv("COVERAGE_CORE", core)
-    path, code = users_program(SOURCE)
-    measured = coverage.Coverage(data_file=None, include=[path], config_file=False)
-    measured.start()
-    try:
-        exec(code, {"__name__": "__main__"})
-    finally:
-        measured.stop()
-    assert capsys.readouterr().out == "0 1\n"
-    lines = SOURCE.splitlines()
-    missed = [lines[number - 1].strip() for number in measured.analysis2(path)[3]]
-    assert missed[0] == "y = y + 1" and missed[1:4] == ["y = x * 2", "if y.dim() > 5:", "y = y + 1"]
-    assert len(missed) <= 5 and 'name = "mine"' not in missed
-
-
-def session(*commands: str) -> tuple[pdb.Pdb, io.StringIO]:
-    """A debugger that is given these commands, and what it prints."""
-    output = io.StringIO()
-    return pdb.Pdb(stdin=io.StringIO("\n".join(commands) + "\n"), stdout=output, nosigint=True, readrc=False), output
-
-
-def stops_of(output: str, path: str) -> list[str]:
-    """Where the debugger stopped."""
-    lines = [line.removeprefix("(Pdb) ") for line in output.splitlines()]
-    return [line.removeprefix(f"> {path}").partition("->")[0] for line in lines if line.startswith(f"> {path}")]
-
-
-@pytest.mark.filterwarnings("ignore:compiled functions run in eager")
-def test_breakpoints_of_pdb(users_program, capsys):
-    """A breakpoint in a compiled function stops there; in a whole graph it does not."""
-    path, code = users_program(SOURCE)
-    debugger, output = session(f"b {path}:6", f"b {path}:12", "c", "p y.tolist()", "c")
-    debugger.run(code, {"__name__": "__main__"})
-    assert stops_of(output.getvalue(), path) == ["(1)<module>()", "(6)eager()"], output.getvalue()
-    assert "(Pdb) [2.0, 2.0]" in output.getvalue() and capsys.readouterr().out == "0 1\n"
-
-
-@pytest.mark.filterwarnings("ignore:compiled functions run in eager")
-def test_breakpoint_called_in_a_compiled_function(users_program, monkeypatch, capsys):
-    """It breaks the graph: the debugger has the variables of that place, and steps on through the rest in eager."""
-    path, code = users_program(STOPS)
-    debugger, output = session("p y.tolist()", f"tbreak {path}:7", "c", "n", "p z.tolist()", "c")
-    monkeypatch.setattr(sys, "breakpointhook", lambda: debugger.set_trace(sys._getframe(1)))
-    try:
-        exec(code, {"__name__": "__main__"})
-    finally:
-        sys.settrace(None)
-    assert stops_of(output.getvalue(), path) == ["(6)stops()", "(7)stops()", "(8)stops()"], output.getvalue()
-    assert "(Pdb) [2.0, 2.0]" in output.getvalue() and "(Pdb) [4.0, 4.0]" in output.getvalue()
-    assert capsys.readouterr().out == "[4.0, 4.0] 1\n"
