@@ -14,6 +14,7 @@
 #include "hook/callables.h"
 #include "hook/frame_view.h"
 #include "hook/torch_hook.h"
+#include "hook/unwatched.h"
 #include "prefetch.h"
 
 namespace dynamo_lite {
@@ -265,50 +266,6 @@ bool holds_error(PyObject* result) noexcept {
 double seconds_since(std::chrono::steady_clock::time_point began) noexcept {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
-
-// Who watches this thread sees nothing of it for the life of the object. Where nobody does it stays so: a debugger may
-// be called inside.
-class Unwatched {
- public:
-  Unwatched(PyThreadState* state, Frame* frame, Thread& thread) noexcept
-      : state_(watcher_of(state, frame) == Watcher::Nobody ? nullptr : state),
-        thread_(thread),
-        before_(thread.unwatched) {
-    if (state_ == nullptr) return;
-    thread_.unwatched = true;
-    begin_unwatched(state_);
-  }
-  ~Unwatched() {
-    if (state_ == nullptr) return;
-    thread_.unwatched = before_;
-    end_unwatched(state_);
-  }
-  Unwatched(const Unwatched&) = delete;
-  Unwatched& operator=(const Unwatched&) = delete;
-
- private:
-  PyThreadState* state_;  // null where nobody watched
-  Thread& thread_;
-  bool before_;
-};
-
-// Calls a function of the program's that runs during a translation: whoever watches the program sees it. A plain C
-// function: pybind11's calls must end in the order in which they began, which those of two greenlets need not.
-PyObject* call_watched(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count < 1) return PyErr_Format(PyExc_TypeError, "call_watched() takes a function and its arguments");
-  Thread& thread = this_thread();
-  PyThreadState* state = PyThreadState_Get();
-  const bool unwatched = std::exchange(thread.unwatched, false);
-  if (unwatched) end_unwatched(state);
-  Ref result = Ref::steal(hang_at_exit(
-      [&] { return PyObject_Vectorcall(args[0], args + 1, static_cast<std::size_t>(count - 1), nullptr); }));
-  if (unwatched) begin_unwatched(state);
-  thread.unwatched = unwatched;
-  return result.release();
-}
-
-PyMethodDef call_watched_method = {"call_watched", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call_watched)),
-                                   METH_FASTCALL, nullptr};
 
 // Calls the owner's callback. No frame comes to us meanwhile, nor is the program's depth held against the callback.
 Ref call_back(PyThreadState* state, Frame* frame, const FrameViewScope& view, Owner* owner, Thread& thread) {
@@ -777,8 +734,7 @@ void register_eval_frame(py::module_& module) {
   });
   module.def("outermost_calls", [] { return this_threads_stacks().calls; });
   module.def("hook_installed", is_installed);
-  const Ref watched = checked(Ref::steal(PyCFunction_New(&call_watched_method, nullptr)));
-  module.attr("call_watched") = py::handle(watched.get());
+  register_unwatched(module);
   module.def("compile_when_observed", [](bool on) { hook().when_observed = on; });
   module.def("tell_when_traced", [](Ref tell) { put(hook().tell_traced, tell.release()); });
   module.def("begin_process", begin_process);

@@ -1,0 +1,36 @@
+#include "hook/unwatched.h"
+
+#include <utility>
+
+#include "cpython/objects.h"
+
+namespace dynamo_lite {
+
+namespace {
+
+// Calls a function of the program's that runs during a translation: whoever watches the program sees it. A plain C
+// function: pybind11's calls must end in the order in which they began, which those of two greenlets need not.
+PyObject* call_watched(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count < 1) return PyErr_Format(PyExc_TypeError, "call_watched() takes a function and its arguments");
+  Thread& thread = this_thread();
+  PyThreadState* state = PyThreadState_Get();
+  const bool unwatched = std::exchange(thread.unwatched, false);
+  if (unwatched) end_unwatched(state);
+  Ref result = Ref::steal(hang_at_exit(
+      [&] { return PyObject_Vectorcall(args[0], args + 1, static_cast<std::size_t>(count - 1), nullptr); }));
+  if (unwatched) begin_unwatched(state);
+  thread.unwatched = unwatched;
+  return result.release();
+}
+
+PyMethodDef call_watched_method = {"call_watched", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call_watched)),
+                                   METH_FASTCALL, nullptr};
+
+}  // namespace
+
+void register_unwatched(py::module_& module) {
+  const Ref watched = checked(Ref::steal(PyCFunction_New(&call_watched_method, nullptr)));
+  module.attr("call_watched") = py::handle(watched.get());
+}
+
+}  // namespace dynamo_lite

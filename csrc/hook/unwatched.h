@@ -1,0 +1,39 @@
+// What trace and profile functions don't see: translations.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include "cpython/frames.h"
+#include "hook/eval_frame.h"
+
+namespace dynamo_lite {
+
+// Who watches this thread sees nothing of it for the life of the object. Where nobody does it stays so: a debugger may
+// be called inside.
+class Unwatched {
+ public:
+  Unwatched(PyThreadState* state, Frame* frame, Thread& thread) noexcept
+      : state_(watcher_of(state, frame) == Watcher::Nobody ? nullptr : state),
+        thread_(thread),
+        before_(thread.unwatched) {
+    if (state_ == nullptr) return;
+    thread_.unwatched = true;
+    begin_unwatched(state_);
+  }
+  ~Unwatched() {
+    if (state_ == nullptr) return;
+    thread_.unwatched = before_;
+    end_unwatched(state_);
+  }
+  Unwatched(const Unwatched&) = delete;
+  Unwatched& operator=(const Unwatched&) = delete;
+
+ private:
+  PyThreadState* state_;  // null where nobody watched
+  Thread& thread_;
+  bool before_;
+};
+
+void register_unwatched(pybind11::module_& module);
+
+}  // namespace dynamo_lite
