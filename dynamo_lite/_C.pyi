@@ -173,6 +173,9 @@ class Wrapped:
     def __init__(self, fn: Callable[..., Any], owner: Owner) -> None: ...
     __wrapped__: Callable[..., Any]
     __qualname__: str
+    __copy__: Callable[[Wrapped], Callable[..., Any]]
+    """This and the next are set from Python."""
+    __deepcopy__: Callable[[Wrapped, dict[int, Any]], Callable[..., Any]]
     owner: Owner
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import copyreg
 import types
 from collections.abc import Callable, Iterator
@@ -63,13 +64,30 @@ class _Attributes(dict[str, Any]):
 
 
 def _reduce(compiled: _C.Wrapped) -> str | tuple[Callable[..., Any], tuple[Callable[..., Any]]]:
-    """As what it wraps: a function is copied by being the same and pickled by name; a bound method, another object, or
-    a function that has its name still, is itself copied or pickled, and compiled again."""
+    """Pickled as what it wraps: a function by its name; a bound method, another object, or a function that is found
+    under that name itself, is pickled and compiled again."""
     fn = unframed(compiled.__wrapped__)
     if isinstance(fn, types.FunctionType) and not is_global(fn):
         return compiled.__qualname__
-    recompile = disabled_function if compiled.owner is _C.OFF else compiled.__dict__["_dl_recompile"]
-    return recompile, (fn,)
+    return _again(compiled), (fn,)
+
+
+def _again(compiled: _C.Wrapped) -> Callable[..., Any]:
+    """What compiles a copy of the callable as the callable is."""
+    return disabled_function if compiled.owner is _C.OFF else compiled.__dict__["_dl_recompile"]
+
+
+def _copied(compiled: _C.Wrapped) -> Callable[..., Any]:
+    """A function is copied by being the same, as functions are."""
+    fn = unframed(compiled.__wrapped__)
+    return compiled if isinstance(fn, types.FunctionType) else _again(compiled)(fn)
+
+
+def _deeply_copied(compiled: _C.Wrapped, memo: dict[int, Any]) -> Callable[..., Any]:
+    fn = unframed(compiled.__wrapped__)
+    return compiled if isinstance(fn, types.FunctionType) else _again(compiled)(copy.deepcopy(fn, memo))
 
 
 copyreg.pickle(_C.Wrapped, _reduce)
+_C.Wrapped.__copy__ = _copied
+_C.Wrapped.__deepcopy__ = _deeply_copied
