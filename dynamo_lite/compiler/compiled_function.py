@@ -67,7 +67,8 @@ def _reduce(compiled: _C.Wrapped) -> str | tuple[Callable[..., Any], tuple[Calla
     """Pickled as what it wraps: a function by its name; a bound method, another object, or a function that is found
     under that name itself, is pickled and compiled again."""
     fn = unframed(compiled.__wrapped__)
-    if isinstance(fn, types.FunctionType) and not is_global(fn):
+    is_function = isinstance(fn, types.FunctionType)
+    if is_function and not (is_global(fn) and compiled.__qualname__ == fn.__qualname__):
         return compiled.__qualname__
     return _again(compiled), (fn,)
 
