@@ -182,7 +182,7 @@ DL_HIT bool GuardTree::walk(const FrameSlots& frame, Ref* captured, Miss* miss) 
   frame_ = &frame;
   bool holds = false;
   try {
-    seal();
+    if (!sealed_) seal();
     holds = walk_sealed(captured, miss);
   } catch (...) {
     if (!miss) liveness_ = {};  // what it remembers may be half of the truth

@@ -170,7 +170,7 @@ class GuardTree {
 
   // Throws where there is no such node, or nothing may be added any more.
   void expect_node(Py_ssize_t node) const;
-  void seal();
+  [[gnu::cold, gnu::noinline]] void seal();
   void move_to_instance_dict(Step& step);
   bool walk_sealed(Ref* captured, Miss* miss);
   void end_walk() noexcept;
