@@ -19,7 +19,7 @@ from .compiler.compiled_function import compiled_function, disabled_function
 from .compiler.compiled_module import CompiledModule, compiled_module
 from .compiler.families import Family, family_of, forget_kept
 from .compiler.frame_compiler import FrameCompiler
-from .compiler.observers import why_not_here
+from .compiler.observers import check_runs_at_call, why_not_here
 from .insight.break_reasons import DisabledCall, UserGraphBreak
 from .insight.observer import GraphBreak, Observer
 from .variables.core import registry
@@ -146,6 +146,7 @@ def compile(
             no mode or options.
         ValueError: the mode or option doesn't exist; both are given.
         exc.InvalidBackend: no backend has that name.
+        exc.Unsupported: with ``fullgraph``, of a generator function or a coroutine function.
 
     Example:
         >>> import torch, dynamo_lite as dl
@@ -160,13 +161,14 @@ def compile(
         return functools.partial(compile, **settings)
     if not callable(fn):
         raise TypeError(f"dl.compile takes a function or an nn.Module, not {type(fn).__name__} ({fn!r})")
-    owner, recompile = _make_owner(**settings), functools.partial(compile, **settings)
-    if isinstance(fn, torch.nn.Module):
-        return compiled_module(fn, owner, recompile)
     if isinstance(fn, type):
         raise TypeError(
             f"dl.compile takes a function or an nn.Module, not the class {fn.__qualname__}: compile its methods"
         )
+    owner, recompile = _make_owner(**settings), functools.partial(compile, **settings)
+    check_runs_at_call(fn, must=fullgraph)
+    if isinstance(fn, torch.nn.Module):
+        return compiled_module(fn, owner, recompile)
     return compiled_function(fn, owner, recompile)
 
 
@@ -199,6 +201,7 @@ class optimize:
     @overload
     def __call__(self, fn: Callable[P, R], /) -> Callable[P, R]: ...
     def __call__(self, fn: Any, /) -> Any:
+        check_runs_at_call(fn, must=self._owner.when_observed)
         if isinstance(fn, torch.nn.Module):
             return compiled_module(fn, self._owner, self)
         return compiled_function(fn, self._owner, self)
@@ -439,6 +442,7 @@ def explain(fn: Callable[P, R], *, dynamic: bool | None = None) -> Callable[P, E
     """
 
     _check_callable("dl.explain", fn)
+    check_runs_at_call(fn, must=True)
 
     @disable
     def call(*args: P.args, **kwargs: P.kwargs) -> Explanation[R]:

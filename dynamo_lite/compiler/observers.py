@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -58,6 +59,9 @@ DEEP = WhyNotHere(
     "it is called so deep in recursion that there may be no room to compile",
     "call it higher up, or on a thread with a larger stack (threading.stack_size)",
 )
+RUNS_LATER = WhyNotHere(
+    "its body runs later, as a generator or a coroutine goes on", "compile the functions that it calls"
+)
 BUILTINS = WhyNotHere("the program has replaced builtin functions, which the compiler uses too", "put them back")
 
 
@@ -95,6 +99,18 @@ def _builtins_are_unchanged() -> bool:
     """Programs may replace builtins, or remove `sys._getframe`, and the translator runs on them as well."""
     now = vars(builtins)
     return all(now.get(name, now) is value for name, value in _BUILTINS) and hasattr(sys, "_getframe")
+
+
+def check_runs_at_call(fn: Callable[..., object], *, must: bool) -> None:
+    """Refuse a function whose calls only create a generator or coroutine, where it must be captured; else say so."""
+    body = fn.forward if isinstance(fn, torch.nn.Module) else fn
+    kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    if not any(is_kind(body) for is_kind in kinds):
+        return
+    name = getattr(body, "__qualname__", type(body).__qualname__)
+    if must:
+        raise RUNS_LATER.error(name)
+    logs.code.warning("%s runs in eager: %s. To have it captured, %s.", name, RUNS_LATER.because, RUNS_LATER.mend)
 
 
 def refuse(fn: Callable[..., object]) -> NoReturn:

@@ -22,7 +22,7 @@ from dynamo_lite.compiler.compiled_function import disabled_function
 from dynamo_lite.compiler.compiled_module import CompiledModule
 from dynamo_lite.compiler.families import Family
 from dynamo_lite.compiler.frame_compiler import FrameCompiler
-from dynamo_lite.compiler.observers import why_not_here
+from dynamo_lite.compiler.observers import check_runs_at_call, why_not_here
 from dynamo_lite.compiler.translation import Translation
 from dynamo_lite.exc import ConstraintViolation, InternalError, SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import EffectOfExport, FrameLeftAlone, NotExportable
@@ -77,6 +77,7 @@ def export(
         fn = fn._dl_original
     elif isinstance(fn, _C.Wrapped) and fn.owner is not _C.OFF:
         fn = fn.__wrapped__
+    check_runs_at_call(fn, must=True)
     try:
         return _exported(Program(fn, args, kwargs), aten_graph, dynamic)
     except (TypeError, Unsupported) as error:

@@ -209,3 +209,33 @@ def test_the_limit_under_fullgraph_is_an_error_and_no_promise_of_eager():
             scaled(tensor().double(), True)
     assert "run eager from now on" not in str(caught.value)
     assert "dtype" in str(caught.value) or "float32" in str(caught.value)
+
+
+def generates(x):
+    yield x + 1
+
+
+async def awaits(x):
+    return x + 1
+
+
+class Generates(torch.nn.Module):
+    def forward(self, x):
+        yield x + 1
+
+
+@pytest.mark.parametrize(
+    "fn", [generates, awaits, Generates().forward, Generates()], ids=["generator", "coroutine", "method", "module"]
+)
+def test_what_runs_later_is_never_one_graph(fn, caplog):
+    for call in (
+        lambda: dl.compile(fn, fullgraph=True),
+        lambda: dl.optimize("eager", fullgraph=True)(fn),
+        lambda: dl.explain(fn),
+        lambda: dl.export(fn, tensor()),
+    ):
+        with pytest.raises(dl.exc.Unsupported, match="(?s)DL0805.*runs later.*compile the functions that"):
+            call()
+    assert caplog.text == ""
+    dl.compile(fn, backend="eager")
+    assert "runs in eager: its body runs later" in caplog.text
