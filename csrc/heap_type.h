@@ -98,6 +98,7 @@ class HeapType {
   template <typename Make, typename... Extra>
   HeapType& def_new(Make&& make, const Extra&... extra) {
     const py::cpp_function function(std::forward<Make>(make), py::name("__new__"), py::arg("cls"), extra...);
+    type->tp_flags &= ~static_cast<unsigned long>(Py_TPFLAGS_DISALLOW_INSTANTIATION);
     self().attr("__new__") = py::staticmethod(function);
     return *this;
   }
