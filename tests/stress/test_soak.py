@@ -49,15 +49,20 @@ def test_workers_that_are_forked_beside_threads():
 def test_a_pool_of_processes():
     done = run_program("import soak_company; print(soak_company.soak_pool(3))")
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 4
+    assert int(done.stdout) >= 4
 
 
 def test_source_of_a_graph_goes_with_it():
+    """Where the backend is there for good, what it compiled is kept as long as the code is: here it is not."""
+
+    def backend(graph, example_inputs):
+        return soak.gm_forward(graph, example_inputs)
+
     def sources():
         return {name for name in linecache.cache if name.startswith("<eval_with_key>")}
 
     before = sources()
-    compiled = dl.compile(lambda x: x * 2, backend=soak.gm_forward)
+    compiled = dl.compile(lambda x: x * 2, backend=backend)
     compiled(torch.ones(2))
     made = sources() - before
     assert len(made) == 1
