@@ -19,6 +19,8 @@ HERE = Path(__file__).resolve().parent
 # What tests start in processes of their own imports the package and the helpers, too.
 PATHS = (os.environ.get("PYTHONPATH"), HERE.parent, HERE / "support")
 os.environ["PYTHONPATH"] = os.pathsep.join(str(path) for path in PATHS if path)
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # Python runs Triton's kernels
 
 if reference.MODE:
     sys.modules["dynamo_lite"] = reference  # the programs run against the reference instead

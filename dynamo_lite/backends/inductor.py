@@ -30,6 +30,7 @@ class Inductor:
     patches: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     __name__ = "inductor"
     frees_at_once = True
+    generates_kernels = True
 
     def __call__(
         self,

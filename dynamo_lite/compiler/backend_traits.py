@@ -31,6 +31,8 @@ class BackendTraits:
     """Only tensors among the arguments may have symbolic sizes."""
     frees_at_once: bool = False
     """A backward frees all that the graph saved for backwards."""
+    generates_kernels: bool = False
+    """It compiles users' Triton kernels itself, so that it takes none which Python runs."""
     records_graphs: Callable[[], bool] = _never
     """Whether the backend records launches of kernels now: a recorded graph takes no floats."""
 
@@ -39,6 +41,7 @@ class BackendTraits:
         """As the backend says by attributes."""
         return cls(
             frees_at_once=getattr(backend, "frees_at_once", False),
+            generates_kernels=getattr(backend, "generates_kernels", False),
             records_graphs=getattr(backend, "records_graphs", _never),
         )
 

@@ -21,6 +21,7 @@ def begin(request: Request, facts: RestartFacts) -> RootTranslator:
     attempt = Attempt(view.globals, view.builtins, request.shapes, request.precomputed, facts)
     attempt.takes_wrappers = traits.wrappers
     attempt.frees_at_once = traits.frees_at_once
+    attempt.generates_kernels = traits.generates_kernels
     attempt.begins_in_block = raising_code(view.code) is not None
     request.prepare(attempt)
     sources = attempt.guards.root

@@ -237,6 +237,14 @@ class OverlappingWrite(BreakReason, code="DL0419", numbers_matter=True):
     sharer: str
 
 
+class KernelLaunch(BreakReason, code="DL0420", numbers_matter=True):
+    happened = "the launch of the Triton kernel {kernel} can't be in the graph: {why}"
+    mend = "{instead}"
+    kernel: str
+    why: str
+    instead: str = "launch it outside of the compiled function, or in an operator under torch.library.custom_op"
+
+
 # -- 05: Python's statements and values ------------------------------------------------------------------------------
 
 

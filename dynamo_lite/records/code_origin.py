@@ -45,8 +45,15 @@ _INLINED_OF_OURS = (
     os.path.join(_OURS, "export", "exported_program.py"),
     _FRAME_SHIM,
 )
-_OF_NUMPY = importlib.util.find_spec("numpy")
-_NUMPY = (os.path.dirname(_OF_NUMPY.origin) + os.sep,) if _OF_NUMPY is not None and _OF_NUMPY.origin else ()
+
+
+def _package(name: str) -> tuple[str, ...]:
+    """The folder of a package; nothing if it isn't installed."""
+    found = importlib.util.find_spec(name)
+    return () if found is None or not found.origin else (os.path.dirname(found.origin) + os.sep,)
+
+
+_NUMPY, _TRITON = _package("numpy"), _package("triton")
 
 _TORCH_USER_CODE = tuple(
     os.path.join(_TORCH, *parts)
@@ -149,6 +156,8 @@ def why_skipped(code: types.CodeType) -> str | None:
         return None if is_compiled else "torch's internals"
     if filename.startswith(_NUMPY):  # branches on the last bits of a number, which may differ in a graph
         return "numpy's own code"
+    if filename.startswith(_TRITON):
+        return "Triton's own code"
     if _stdlib_module(filename) is not None and not config.translate_library:
         return "the standard library"
     return None
@@ -190,7 +199,10 @@ _CALL_WRAPPERS = (
 
 
 def runs_uncompiled(code: types.CodeType) -> bool:
-    """Whether callees of this code must not be compiled either: compilers, tracers, code that runs a function twice."""
+    """Whether callees of this code must not be compiled either: compilers, tracers, code that runs a function twice,
+    the interpreter of Triton's kernels."""
+    if code.co_filename.startswith(_TRITON):
+        return True
     return code.co_filename.startswith(_UNCOMPILED) and code.co_filename not in _CALL_WRAPPERS
 
 

@@ -57,6 +57,8 @@ class Attempt:
     """Whether the frame resumes inside a ``try`` or ``with``, so that errors of the graph are raised in that block."""
     frees_at_once = False
     """Whether one backward frees everything that the backend's graph saved for backwards."""
+    generates_kernels = False
+    """Whether the backend compiles users' Triton kernels itself."""
 
     def __init__(
         self,

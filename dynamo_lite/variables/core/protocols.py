@@ -267,6 +267,7 @@ class Attempt(Protocol):
     has_wrappers: bool
     begins_in_block: bool
     frees_at_once: bool
+    generates_kernels: bool
     restart_facts: RestartFacts
     unread: set[Site]
     """Where the program read numbers from tensors that it has only passed on so far."""

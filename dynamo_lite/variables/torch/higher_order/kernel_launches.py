@@ -1,0 +1,132 @@
+"""The node of a launched kernel, and what it writes into.
+
+In eager a kernel sees the memory. A compiler sees tensors, gives the kernel copies of those that it writes into, and
+then puts the copies in their places. That is the same unless two arguments overlap of which one is written.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from dynamo_lite.insight.break_reasons import OverlappingWrite
+from dynamo_lite.runtime import triton_kernels
+from dynamo_lite.runtime.shared_memory import share_memory
+from dynamo_lite.variables.core.base import VariableTracker, unsupported
+from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.torch.tensors.mutated_arguments import check_mutated
+from dynamo_lite.variables.torch.tensors.runtime_failures import check_failure, check_write
+
+
+class LaunchArgument(NamedTuple):
+    """An argument: a tensor or a number of the graph, or a constant."""
+
+    tracker: VariableTracker | None = None
+    constant: Any = None
+    block_shape: Sequence[int] | None = None
+    """Of a tensor descriptor, whose tensor is ``tracker``."""
+
+
+_LITERALS = (int, float, bool, str)
+"""Types of constants that a graph has."""
+
+
+def record_launch(
+    tx: Translator,
+    name: str,
+    kernel: triton_kernels.Kernel,
+    grids: Sequence[Sequence[VariableTracker]],
+    arguments: dict[str, LaunchArgument],
+) -> None:
+    """Record torch's operator that launches a kernel.
+
+    Args:
+        kernel: a function under ``triton.jit``, or an autotuner of one.
+        grids: three integers, for each of the autotuner's configurations.
+        arguments: by parameter, but for those that a configuration gives.
+    """
+    pairs = {key: _as_fx(each) for key, each in arguments.items() if _is_in_graph(each)}
+    sizes = [[each.as_fx() for each in grid] for grid in grids]
+    launch = triton_kernels.Launch(
+        kernel,
+        [(x[1], y[1], z[1]) for x, y, z in sizes],
+        {key: pair[1] for key, pair in pairs.items()},
+        {key: each.constant for key, each in arguments.items() if key not in pairs},
+        {key: each.block_shape for key, each in arguments.items() if each.block_shape is not None},
+    )
+    operands = launch.arguments()
+    mutated = launch.mutated(operands)
+    _check(tx, name, launch.values, mutated)
+    fakes = [launch.values[key] for key in mutated]
+    operands["grid"] = [tuple(size[0] for size in grid) for grid in sizes]
+    operands["kwargs"] = {key: pair[0] for key, pair in pairs.items()}
+    tx.graph.call("call_function", launch.operator, (), operands, None)
+    tx.graph.note_writes(fakes)
+    for fake in fakes:
+        _forget_constant(tx, fake)
+
+
+def _is_in_graph(argument: LaunchArgument) -> bool:
+    return argument.tracker is not None or type(argument.constant) in _LITERALS
+
+
+def _as_fx(argument: LaunchArgument) -> tuple[Any, Any]:
+    return (argument.constant, argument.constant) if argument.tracker is None else argument.tracker.as_fx()
+
+
+def _check(tx: Translator, name: str, values: dict[str, Any], mutated: Iterable[str]) -> None:
+    """Break the graph before a launch that it can't have."""
+    fakes = [values[key] for key in mutated]
+    check_mutated(tx, name, fakes)
+    tensors = {key: value for key, value in values.items() if isinstance(value, torch.Tensor)}
+    for one, other in itertools.combinations(tensors, 2):
+        written = [key for key in (one, other) if key in mutated]
+        if written and share_memory(tensors[one], tensors[other]):
+            if not _is_apart(tensors[one], tensors[other]) and not _is_in_place(tensors[one], tensors[other], written):
+                unsupported(OverlappingWrite(f"the Triton kernel {name}", f"its argument {other} has, too"))
+    tx.attempt.note_guards()
+    check_failure(tx, name)
+    check_write(tx, name, fakes)
+
+
+def _is_in_place(one: torch.Tensor, other: torch.Tensor, written: Sequence[str]) -> bool:
+    """Whether one of two arguments is written into, and the other is the very same elements."""
+    return len(written) == 1 and (one.shape, one.stride(), one.storage_offset()) == (
+        other.shape,
+        other.stride(),
+        other.storage_offset(),
+    )
+
+
+def _is_apart(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two views of one memory are known to have no element in common: the parts into which a slice or a split
+    along one dimension cuts a tensor.
+
+    The distance between them is written as steps of each stride. If the steps of a dimension, of both views, stay
+    within the next larger stride, an address has only one set of indices.
+    """
+    if one.dtype is not other.dtype or one.stride() != other.stride():
+        return False
+    if other.storage_offset() < one.storage_offset():
+        one, other = other, one
+    rest = other.storage_offset() - one.storage_offset()
+    dims = zip(one.stride(), one.shape, other.shape)
+    room, is_apart = None, False
+    for stride, size, other_size in sorted((each for each in dims if each[1:] != (1, 1)), reverse=True):
+        if stride == 0:
+            return False
+        steps, rest = rest // stride, rest % stride
+        if room is not None and max(size, steps + other_size) * stride > room:
+            return False
+        room, is_apart = stride, is_apart or steps >= size
+    return bool(is_apart or rest > 0)
+
+
+def _forget_constant(tx: Translator, fake: torch.Tensor) -> None:
+    """The values of a small tensor that was made of constants are known while tracing, until it is written into."""
+    constant = getattr(fake, "constant", None)
+    if constant is not None:
+        tx.graph.fake_mode.fake_tensor_converter.invalidate_constant_aliases(constant)
