@@ -38,6 +38,10 @@ _OWNERS: weakref.WeakSet[_C.Owner] = weakref.WeakSet()
 """The live owners, for `reset`."""
 
 
+WATCHES: list[Callable[[object, dict[str, Any]], dict[str, Any]]] = []
+"""The last is given what `compile` is, and returns the settings to compile it under, with an ``observer`` of it."""
+
+
 class Decorator(Protocol):
     """A decorator that keeps the signature of a function and the class of a module."""
 
@@ -165,7 +169,8 @@ def compile(
         raise TypeError(
             f"dl.compile takes a function or an nn.Module, not the class {fn.__qualname__}: compile its methods"
         )
-    owner, recompile = _make_owner(**settings), functools.partial(compile, **settings)
+    recompile = functools.partial(compile, **settings)
+    owner = _make_owner(**(WATCHES[-1](fn, settings) if WATCHES else settings))
     check_runs_at_call(fn, must=fullgraph)
     if isinstance(fn, torch.nn.Module):
         return compiled_module(fn, owner, recompile)
@@ -422,6 +427,17 @@ class Explanation(Generic[R]):
         return "\n".join(lines)
 
 
+def observe(
+    fn: Callable[P, R], observer: Observer, *, backend: str | Backend = "eager", dynamic: bool | None = None
+) -> tuple[Callable[P, R], _C.Owner]:
+    """``fn`` compiled for an owner of its own, which shares nothing, so that the observer sees each translation. Its calls are captured under tracers too."""
+    owner = _make_owner(backend, dynamic=dynamic, observer=observer)
+    target: Any = fn._dl_original if isinstance(fn, CompiledModule) else fn
+    if isinstance(target, torch.nn.Module):
+        target = target.__call__
+    return compiled_function(target, owner, explain), owner
+
+
 @disable
 def explain(fn: Callable[P, R], *, dynamic: bool | None = None) -> Callable[P, Explanation[R]]:
     """``explain(fn)(*args)`` calls ``fn(*args)`` once, running its graphs in eager, and returns an `Explanation`.
@@ -450,12 +466,9 @@ def explain(fn: Callable[P, R], *, dynamic: bool | None = None) -> Callable[P, E
         if why_not is not None:
             raise why_not.error(getattr(fn, "__qualname__", type(fn).__qualname__))
         observer = Observer()
-        owner = _make_owner("eager", dynamic=dynamic, observer=observer)
-        target: Any = fn._dl_original if isinstance(fn, CompiledModule) else fn
-        if isinstance(target, torch.nn.Module):
-            target = target.__call__
+        observed, owner = observe(fn, observer, dynamic=dynamic)
         try:
-            result: R = compiled_function(target, owner, explain)(*args, **kwargs)
+            result = observed(*args, **kwargs)
         finally:
             owner.reset()
         return Explanation(observer.graphs, observer.breaks, observer.guards, result)

@@ -11,7 +11,7 @@ import torch
 from dynamo_lite import _C
 from dynamo_lite.exc import SkipFrame
 from dynamo_lite.insight.counters import counters
-from dynamo_lite.insight.observer import GraphBreak
+from dynamo_lite.insight.observer import GraphBreak, Observer
 from dynamo_lite.records import code_origin
 from dynamo_lite.runtime.precomputed_calls import PendingExceptions
 from dynamo_lite.variables.core.base import LazyVariable
@@ -24,7 +24,12 @@ from .translation import Traced
 
 
 def verdict(
-    view: _C.FrameView, raised_ahead: PendingExceptions, *, is_frozen: bool, fullgraph: bool
+    view: _C.FrameView,
+    raised_ahead: PendingExceptions,
+    observer: Observer | None,
+    *,
+    is_frozen: bool,
+    fullgraph: bool,
 ) -> _C.Verdict | Exception | None:
     """What becomes of a frame that is none for a graph, or not now; None: it may be. ``is_frozen``: nothing is compiled
     on this thread."""
@@ -41,8 +46,11 @@ def verdict(
         return _C.PASS
     why_not = why_not_here()
     if why_not is not None:
+        error = why_not.error(view.code.co_qualname)
         if fullgraph:
-            raise why_not.error(view.code.co_qualname)
+            raise error
+        if observer is not None:
+            observer.left_alone.append(error.reason)
         tell_once(why_not)
         return _C.PASS
     return None

@@ -79,7 +79,7 @@ class FrameCompiler:
 
     def _miss(self, view: _C.FrameView) -> Entry | _C.Verdict | float | Exception:
         is_frozen = getattr(self.frozen, "on", False)
-        found = verdict(view, self.raised_ahead, is_frozen=is_frozen, fullgraph=self.fullgraph)
+        found = verdict(view, self.raised_ahead, self.observer, is_frozen=is_frozen, fullgraph=self.fullgraph)
         if found is None:
             if not self.family.locks.hold(view) and not self.fullgraph:
                 return _has_waited_too_long(view, "translates it")
@@ -101,7 +101,7 @@ class FrameCompiler:
         return entry
 
     def _translated(self, view: _C.FrameView) -> Entry | _C.Verdict:
-        note_recompile(view)
+        note_recompile(view, self.observer)
         try:
             with Translating(), without_saved_tensor_hooks():
                 entry = self._compile(view)

@@ -13,6 +13,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from dynamo_lite import _C, config, logs
 from dynamo_lite.exc import RecompileLimitExceeded
 from dynamo_lite.insight.counters import counters
+from dynamo_lite.insight.observer import Observer
 
 
 class Versions:
@@ -58,14 +59,17 @@ def hold_again(view: _C.FrameView) -> bool:
     return any([each.kind == "registrations" and each.reason.answers.renew() for each in misses])
 
 
-def note_recompile(view: _C.FrameView) -> None:
-    """Count a translation of a frame that has entries, and log which of their guards failed."""
+def note_recompile(view: _C.FrameView, observer: Observer | None) -> None:
+    """Count a translation of a frame that has entries; log and report which of their guards failed."""
     if not view.entries:
         return
     counters.recompiles += 1
-    if logs.recompiles.isEnabledFor(20):
-        failed = "; ".join(describe(failure) for failure in view.misses())
-        logs.recompiles.info("%s is translated again: %s", view.code.co_qualname, failed)
+    if observer is None and not logs.recompiles.isEnabledFor(20):
+        return
+    failed = "; ".join(describe(failure) for failure in view.misses())
+    logs.recompiles.info("%s is translated again: %s", view.code.co_qualname, failed)
+    if observer is not None:
+        observer.recompiles.append(f"{view.code.co_qualname}: {failed}")
 
 
 def describe(failure: _C.Failure) -> str:

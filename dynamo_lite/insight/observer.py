@@ -39,3 +39,7 @@ class Observer:
     graphs: list[GraphModule] = field(default_factory=list)
     breaks: list[GraphBreak] = field(default_factory=list)
     guards: list[str] = field(default_factory=list)
+    recompiles: list[str] = field(default_factory=list)
+    """The function, and which guards failed before it was translated again."""
+    left_alone: list[BreakReason] = field(default_factory=list)
+    """Why frames ran in eager that are captured elsewhere."""

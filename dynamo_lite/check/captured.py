@@ -1,0 +1,182 @@
+"""A callable whose calls are captured and counted, and the limits that what was captured is held against."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from dynamo_lite import config
+from dynamo_lite.api import observe
+from dynamo_lite.backends.registry import Backend
+from dynamo_lite.compiler.observers import why_not_here
+from dynamo_lite.exc import BackendCompilerFailed, ConstraintViolation, Unsupported
+from dynamo_lite.insight.observer import GraphBreak, Observer
+
+from . import findings
+from .findings import Finding, Limits, Result, breaks_found, counted
+
+
+def name_of(fn: object) -> str:
+    """A function's or class's qualified name; of another object, its class's."""
+    name = getattr(fn, "__qualname__", None)
+    return name if isinstance(name, str) else type(fn).__qualname__
+
+
+@dataclass
+class Record:
+    """What was captured of some calls."""
+
+    name: str
+    observer: Observer = field(default_factory=Observer)
+    graphs: int = 0
+    """Of the call that has most, as far as calls were told apart."""
+    trains: bool = False
+    """Whether gradients are asked for."""
+    backwards: int = 0
+    """How often they were computed."""
+    failure: Finding | None = None
+    """Why the last call ended early."""
+
+    @contextlib.contextmanager
+    def call(self) -> Iterator[None]:
+        """Count the graphs of a call: those that were captured, without those of frames that are translated again. What
+        the compiler raises is recorded, and raised again."""
+        graphs, recompiles = len(self.observer.graphs), len(self.observer.recompiles)
+        try:
+            why_not = why_not_here()
+            if why_not is not None:
+                raise why_not.error(self.name)
+            yield
+        except Unsupported as error:
+            self.failure = _not_captured(error)
+            raise
+        except (BackendCompilerFailed, ConstraintViolation) as error:
+            what, _, hint = str(error).partition("\n\nHint: ")
+            self.failure = Finding(findings.BACKEND_FAILED, what.partition("\n")[0], hint)
+            raise
+        finally:
+            again = len(self.observer.recompiles) - recompiles
+            new = len(self.observer.graphs) - graphs
+            self.graphs = max(self.graphs, new - again, min(new, 1))
+
+    def _nothing_captured(self) -> Finding:
+        why = self.observer.left_alone[0] if self.observer.left_alone else None
+        return Finding(
+            findings.NOTHING_CAPTURED,
+            f"no graph was captured in {self.name}" + ("" if why is None else f": {why.what()}"),
+            "it is to call operators of torch on tensors, in a function or module of its own"
+            if why is None
+            else why.hint(),
+        )
+
+    def result(self, limits: Limits, allows: Callable[[Finding], bool] = lambda each: False) -> Result:
+        """What of it is beyond the limits. ``allows``: whether a graph break is none to complain of."""
+        made = Result(self.name, self.graphs, self.observer.recompiles)
+        broken = breaks_found(self.observer.breaks)
+        more_is_allowed = limits.max_graphs is not None and limits.max_graphs > 1
+        for each in broken:
+            (made.allowed if more_is_allowed or allows(each) else made.findings).append(each)
+        if self.failure is not None:
+            made.findings.append(self.failure)
+        elif not self.observer.graphs:
+            made.findings.append(self._nothing_captured())
+        most = 1 if limits.max_graphs is None else limits.max_graphs
+        if self.graphs > most and not made.findings and (limits.max_graphs is not None or not broken):
+            made.findings.append(_too_many_graphs(self, most))
+            if more_is_allowed:
+                made.findings += made.allowed
+                made.allowed = []
+        if len(self.observer.recompiles) > limits.max_recompiles:
+            made.findings.append(_too_many_recompiles(self, limits))
+        if self.trains and not self.backwards and self.failure is None:
+            made.findings.append(_NOT_TRAINED)
+        return made
+
+
+def _not_captured(error: Unsupported) -> Finding:
+    if error.user_stack:
+        return Finding.of_break(GraphBreak(error.reason, error.user_stack))
+    return Finding(findings.NOTHING_CAPTURED, error.reason.what(), error.reason.hint())
+
+
+def _too_many_graphs(record: Record, most: int) -> Finding:
+    return Finding(
+        findings.TOO_MANY_GRAPHS,
+        f"one call of {record.name} is {counted(record.graphs, 'graph')}, where {most} {_be(most)} allowed",
+        "mend the breaks between them; where there is none, compile what calls these parts as one function",
+    )
+
+
+def _too_many_recompiles(record: Record, limits: Limits) -> Finding:
+    made = record.observer.recompiles
+    listed = "".join(f"\n    {each}" for each in made[:8])
+    allowed = limits.max_recompiles
+    return Finding(
+        findings.TOO_MANY_RECOMPILES,
+        f"{counted(len(made), 'recompile')}, where {allowed} {_be(allowed)} allowed:{listed}",
+        "sizes that change are symbolic with dynamic=True or dl.mark_dynamic; pass other values that change as tensors",
+    )
+
+
+def _be(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+_NOT_TRAINED = Finding(
+    findings.NOT_TRAINED,
+    "no result of what was captured needs gradients",
+    "give the module parameters, or inputs, that require gradients, and don't call it under torch.no_grad()",
+)
+
+
+class Captured:
+    """``fn`` compiled for itself alone, however often it is called, under tracers too. Calls return what ``fn`` does.
+
+    Args:
+        fn: a function or module, compiled or not.
+        backend, dynamic: as for `dl.compile`.
+        train: put a module into training mode for the call, and call ``backward()`` on the result's tensors that need gradients.
+    """
+
+    def __init__(
+        self, fn: Callable[..., Any], *, backend: str | Backend = "eager", dynamic: bool | None, train: bool
+    ) -> None:
+        self.record = Record(name_of(fn), trains=train)
+        self._module = fn if isinstance(fn, torch.nn.Module) else None
+        self._call, self._owner = observe(fn, self.record.observer, backend=backend, dynamic=dynamic)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        limit = max(config.recompile_limit, len(self.record.observer.recompiles) + 2)
+        with config.patch(recompile_limit=limit), self.record.call():
+            if not self.record.trains:
+                return self._call(*args, **kwargs)
+            with self._training(), torch.enable_grad():
+                result = self._call(*args, **kwargs)
+                self._differentiate(result)
+        return result
+
+    @contextlib.contextmanager
+    def _training(self) -> Iterator[None]:
+        modes = [] if self._module is None else [(each, each.training) for each in self._module.modules()]
+        for module, _ in modes:
+            module.training = True
+        try:
+            yield
+        finally:
+            for module, mode in modes:
+                module.training = mode
+
+    def _differentiate(self, result: Any) -> None:
+        tensors = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor) and each.requires_grad]
+        if tensors:
+            torch.autograd.backward(tensors, [torch.ones_like(each) for each in tensors])
+            self.record.backwards += 1
+
+    def close(self) -> None:
+        """Drop what was compiled."""
+        self._owner.reset()

@@ -1,0 +1,149 @@
+"""What a check finds: graph breaks and limits that were passed, each with code, place in the user's source and hint."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import site
+import sysconfig
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from traceback import FrameSummary
+
+from dynamo_lite.insight.observer import GraphBreak
+
+NOTHING_CAPTURED = "nothing-captured"
+TOO_MANY_GRAPHS = "too-many-graphs"
+TOO_MANY_RECOMPILES = "too-many-recompiles"
+BACKEND_FAILED = "backend-failed"
+NOT_TRAINED = "not-trained"
+MENDED = "mended"
+
+SUMMARIES = {
+    NOTHING_CAPTURED: "no graph was captured, so there is nothing that the check could be of",
+    TOO_MANY_GRAPHS: "one call is more graphs than are allowed",
+    TOO_MANY_RECOMPILES: "more frames were translated again than is allowed",
+    BACKEND_FAILED: "the backend, or what assumes something of sizes, failed on a graph",
+    NOT_TRAINED: "no gradient was computed through what was captured",
+    MENDED: "fullgraph.toml allows a break that is there no more",
+}
+"""Findings that are no graph breaks, by their codes. A graph break has the code of its reason."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of the program. ``file``: from the current directory where it is below it, with forward slashes."""
+
+    file: str
+    line: int
+    function: str
+    """Its qualified name."""
+    text: str
+    """The line, stripped."""
+
+    @classmethod
+    def of(cls, frame: FrameSummary) -> Place:
+        text = linecache.getline(frame.filename, frame.lineno or 0).strip()
+        return cls(_from_here(frame.filename), frame.lineno or 0, frame.name, text)
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def _from_here(filename: str) -> str:
+    path, here = Path(os.path.abspath(filename)), Path.cwd()
+    return path.relative_to(here).as_posix() if path.is_relative_to(here) else path.as_posix()
+
+
+_LIBRARIES = tuple(
+    os.path.join(folder, "")
+    for folder in {
+        *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+        *site.getsitepackages(),
+        site.getusersitepackages(),
+    }
+)
+
+
+def is_installed(filename: str) -> bool:
+    """Whether a file belongs to the standard library or an installed package, and not to the program."""
+    return filename.startswith(("<", *_LIBRARIES))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong, or that is allowed to be."""
+
+    code: str
+    """Of a graph break its reason's (``DL0302``), else one of `SUMMARIES`."""
+    message: str
+    hint: str
+    place: Place | None = None
+    """In the program's own source, where there is one."""
+    stack: tuple[Place, ...] = ()
+    """Of a graph break, the frames down to it, outermost first. The innermost may be in a library."""
+
+    @classmethod
+    def of_break(cls, graph_break: GraphBreak) -> Finding:
+        frames = graph_break.user_stack
+        own = [frame for frame in frames if not is_installed(frame.filename)]
+        place = Place.of((own or frames)[-1])
+        reason = graph_break.reason
+        return cls(reason.code, reason.what(), reason.hint(), place, tuple(Place.of(frame) for frame in frames))
+
+    def __str__(self) -> str:
+        where = "" if self.place is None else f"{self.place}: "
+        lines = [f"{where}{self.code} {self.message}"]
+        if self.place is not None and self.place.text:
+            lines.append(f"    {self.place.text}")
+        if self.stack and self.stack[-1] != self.place:
+            lines.append(f"  in {self.stack[-1]} ({self.stack[-1].function})")
+        lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+
+def breaks_found(breaks: Iterable[GraphBreak]) -> list[Finding]:
+    """One for each place and reason, in the order in which they were met: a frame that is translated again breaks
+    again."""
+    return [*dict.fromkeys(Finding.of_break(each) for each in breaks)]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many graphs and recompilations there may be."""
+
+    max_graphs: int | None = None
+    """Graphs of one call. None: one, and no graph break; more where fullgraph.toml allows the breaks between them."""
+    max_recompiles: int = 0
+    """Frames that are translated again, in all calls."""
+
+
+@dataclass
+class Result:
+    """What a check of one target found."""
+
+    target: str
+    graphs: int = 0
+    """Of the call that has most."""
+    recompiles: list[str] = field(default_factory=list)
+    """Each with the guards that failed."""
+    findings: list[Finding] = field(default_factory=list)
+    """What is wrong."""
+    allowed: list[Finding] = field(default_factory=list)
+    """Graph breaks that the limits or fullgraph.toml allow."""
+
+    @property
+    def ok(self) -> bool:
+        return not self.findings
+
+    def summary(self) -> str:
+        """One line."""
+        breaks = sum(each.code.startswith("DL") for each in (*self.findings, *self.allowed))
+        allowed = f" ({len(self.allowed)} allowed)" if self.allowed else ""
+        counts = (counted(self.graphs, "graph"), counted(breaks, "break") + allowed)
+        return f"{self.target}: {', '.join(counts)}, {counted(len(self.recompiles), 'recompile')}"
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

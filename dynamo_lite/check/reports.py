@@ -1,0 +1,65 @@
+"""Results as text and as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TextIO
+
+from .findings import Result
+
+
+def as_text(results: Sequence[Result]) -> str:
+    """For people: a line for each target, below it what is wrong."""
+    lines = []
+    for result in results:
+        lines.append(f"{'ok  ' if result.ok else 'FAIL'} {result.summary()}")
+        lines += [_indented(str(each)) for each in result.findings]
+    failed = sum(not result.ok for result in results)
+    lines.append(f"{len(results) - failed} passed, {failed} failed")
+    return "\n".join(lines) + "\n"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"     {line}" for line in text.splitlines())
+
+
+def as_json(results: Sequence[Result]) -> str:
+    """All of it, for programs: a list of targets, each with its counts, findings and what is allowed."""
+    targets = [_with_verdict(result) for result in results]
+    return json.dumps({"ok": all(result.ok for result in results), "targets": targets}, indent=2) + "\n"
+
+
+def _with_verdict(result: Result) -> dict[str, Any]:
+    return {"target": result.target, "ok": result.ok, **dataclasses.asdict(result)}
+
+
+FORMATS: dict[str, Callable[[Sequence[Result]], str]] = {"text": as_text, "json": as_json}
+
+
+def write(text: str, stream: TextIO) -> None:
+    """Print a text report, in colours where there is a terminal and rich is installed."""
+    if not stream.isatty() or importlib.util.find_spec("rich") is None:
+        stream.write(text)
+        return
+    from rich.console import Console
+
+    console = Console(file=stream)
+    for line in text.splitlines():
+        console.print(line, style=_style(line), markup=False, highlight=False, soft_wrap=True)
+
+
+def _style(line: str) -> str:
+    if line.startswith("ok "):
+        return "green"
+    if line.startswith("FAIL"):
+        return "bold red"
+    return "dim" if line.lstrip().startswith("hint: ") else ""
+
+
+def fail(message: str) -> None:
+    """Say why nothing could be checked."""
+    print(f"dynamo-lite: error: {message}", file=sys.stderr)

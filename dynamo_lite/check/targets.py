@@ -1,0 +1,221 @@
+"""What the command line is given to check: a factory of a callable and its inputs, or a script."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import runpy
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dynamo_lite.api import WATCHES
+from dynamo_lite.exc import BackendCompilerFailed, ConstraintViolation, Unsupported
+
+from . import findings
+from .captured import Captured, Record, name_of
+from .findings import Finding, Limits, Result
+
+CAPTURE_ERRORS = (Unsupported, BackendCompilerFailed, ConstraintViolation)
+
+
+class BadTarget(Exception):
+    """What was given can't be checked. The message is one sentence for the user."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line says of how targets are compiled."""
+
+    backend: str | None = None
+    """None: "eager"; of a script, what it says itself."""
+    dynamic: bool | None = None
+    train: bool = False
+
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+Allows = Callable[[Finding], bool]
+
+
+def check(target: str, settings: Settings, limits: Limits, allows: Allows) -> Result:
+    """Run a target and hold what was captured against the limits.
+
+    Raises:
+        BadTarget: it doesn't exist, isn't what a target is, or raises.
+    """
+    script = Path(target)
+    if script.suffix == ".py":
+        return _check_script(script, settings, limits, allows)
+    fn, calls = _made_by(_factory(target), target)
+    captured = Captured(fn, backend=settings.backend or "eager", dynamic=settings.dynamic, train=settings.train)
+    captured.record.name = target
+    try:
+        _call_each(captured, calls, target)
+    finally:
+        captured.close()
+    return captured.record.result(limits, allows)
+
+
+def _call_each(captured: Captured, calls: Iterator[Call], target: str) -> None:
+    count = 0
+    while True:
+        with _blaming(target):
+            call = next(calls, None)
+        if call is None:
+            break
+        count += 1
+        args, kwargs = call
+        try:
+            with _blaming(f"what {target} gives, called with its input {count},"):
+                captured(*args, **kwargs)
+        except CAPTURE_ERRORS:  # recorded; calls after it would tell nothing more
+            return
+    if not count:
+        raise BadTarget(f"{target} gives no inputs")
+
+
+@contextlib.contextmanager
+def _blaming(what: str) -> Iterator[None]:
+    """Say which part of the user's raised; what the compiler raises is left."""
+    try:
+        yield
+    except (BadTarget, *CAPTURE_ERRORS):
+        raise
+    except Exception as error:
+        raise BadTarget(f"{what} raised {type(error).__name__}: {error}") from error
+
+
+def _factory(target: str) -> Callable[[], object]:
+    """The object at ``pkg.module:name``, or ``path/to/file.py:name``."""
+    source, colon, name = target.partition(":")
+    if not (source and colon and name):
+        raise BadTarget(f"{target!r} is no target: give pkg.module:factory, or a script's path, which ends in .py")
+    with _blaming(f"importing {source}"):
+        found: Any = _module_of_file(Path(source)) if source.endswith(".py") else _module(source)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise BadTarget(f"{source} has no {name!r}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise BadTarget(f"{target} is no function but {found!r}: a factory gives (fn, args)")
+    return found
+
+
+def _module(name: str) -> object:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            raise BadTarget(f"there is no module {error.name!r} here (looked for from {Path.cwd()})") from error
+        raise
+
+
+def _module_of_file(path: Path) -> object:
+    if not path.is_file():
+        raise BadTarget(f"there is no file {path}")
+    spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+_SHAPES = "(fn, args), (fn, args, kwargs), or fn with a list or iterator of such args"
+
+
+def _made_by(factory: Callable[[], object], target: str) -> tuple[Callable[..., Any], Iterator[Call]]:
+    """The callable and the inputs that a factory gives."""
+    with _blaming(target):
+        made = factory()
+    if not isinstance(made, tuple) or len(made) not in (2, 3) or not callable(made[0]):
+        raise BadTarget(f"{target} gave {_described(made)}, not {_SHAPES}")
+    fn, inputs, kwargs = made if len(made) == 3 else (*made, {})
+    if not isinstance(kwargs, dict) or not all(isinstance(name, str) for name in kwargs):
+        raise BadTarget(f"{target} gave {_described(kwargs)} as kwargs, not a dict")
+    if isinstance(inputs, tuple):
+        return fn, iter([(inputs, kwargs)])
+    if not isinstance(inputs, (list, Iterator)):
+        raise BadTarget(f"{target} gave {_described(inputs)} as args, not a tuple, nor a list or iterator of tuples")
+    return fn, _calls(inputs, kwargs, target)
+
+
+def _calls(inputs: Iterable[object], kwargs: dict[str, Any], target: str) -> Iterator[Call]:
+    for each in inputs:
+        if not isinstance(each, tuple):
+            raise BadTarget(f"{target} gave {_described(each)} among its inputs, not a tuple of arguments")
+        yield each, kwargs
+
+
+def _described(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(type(each).__name__ for each in value)})"
+    return f"a {type(value).__name__}"
+
+
+# -- scripts -----------------------------------------------------------------------------------------------------
+
+
+def _check_script(path: Path, settings: Settings, limits: Limits, allows: Allows) -> Result:
+    """Run a script as ``__main__`` and check each thing that it compiles with `dl.compile`. It is compiled without
+    ``fullgraph``, so that all of its breaks are met."""
+    if not path.is_file():
+        raise BadTarget(f"there is no file {path}")
+    if settings.train:
+        raise BadTarget(f"train is for factories, and {path} trains by itself")
+    records: list[Record] = []
+    changes = {"backend": settings.backend, "dynamic": settings.dynamic}
+    given = {name: value for name, value in changes.items() if value is not None}
+
+    def watch(fn: object, stated: dict[str, Any]) -> dict[str, Any]:
+        records.append(Record(f"{path}: {name_of(fn)}"))
+        return {**stated, **given, "fullgraph": False, "observer": records[-1].observer}
+
+    failure = _run_script(path, watch)
+    results = []
+    for record in records:
+        seen = record.observer
+        record.graphs = max(len(seen.graphs) - len(seen.recompiles), min(len(seen.graphs), 1))
+        if seen.graphs or seen.breaks or seen.left_alone:  # else it was not called
+            results.append(record.result(limits, allows))
+    whole = Result(str(path), max((each.graphs for each in results), default=0))
+    for each in results:
+        whole.recompiles += each.recompiles
+        whole.findings += each.findings
+        whole.allowed += each.allowed
+    if failure is not None:
+        whole.findings.append(failure)
+    elif not results:
+        whole.findings.append(_compiles_nothing(path))
+    return whole
+
+
+def _run_script(path: Path, watch: Callable[[object, dict[str, Any]], dict[str, Any]]) -> Finding | None:
+    """What the compiler raised out of it, if anything."""
+    argv, paths = sys.argv, sys.path
+    sys.argv, sys.path = [str(path)], [str(path.resolve().parent), *paths]
+    WATCHES.append(watch)
+    try:
+        with _blaming(str(path)):
+            runpy.run_path(str(path), run_name="__main__")
+    except SystemExit as ended:
+        if ended.code not in (None, 0):
+            raise BadTarget(f"{path} ended with the status {ended.code}") from ended
+    except CAPTURE_ERRORS as error:
+        what, _, hint = str(error).partition("\n\nHint: ")
+        return Finding(findings.BACKEND_FAILED, what.partition("\n")[0], hint)
+    finally:
+        WATCHES.remove(watch)
+        sys.argv, sys.path = argv, paths
+    return None
+
+
+def _compiles_nothing(path: Path) -> Finding:
+    return Finding(
+        findings.NOTHING_CAPTURED,
+        f"{path} calls nothing that it compiles with dl.compile",
+        "give a factory instead (pkg.module:factory), which gives a callable and its inputs",
+    )
