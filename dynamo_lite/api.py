@@ -430,7 +430,8 @@ class Explanation(Generic[R]):
 def observe(
     fn: Callable[P, R], observer: Observer, *, backend: str | Backend = "eager", dynamic: bool | None = None
 ) -> tuple[Callable[P, R], _C.Owner]:
-    """``fn`` compiled for an owner of its own, which shares nothing, so that the observer sees each translation. Its calls are captured under tracers too."""
+    """``fn`` compiled for an owner of its own, which shares nothing, so that the observer sees each translation. Its
+    calls are captured under tracers too."""
     owner = _make_owner(backend, dynamic=dynamic, observer=observer)
     target: Any = fn._dl_original if isinstance(fn, CompiledModule) else fn
     if isinstance(target, torch.nn.Module):

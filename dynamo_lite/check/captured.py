@@ -140,7 +140,7 @@ class Captured:
     Args:
         fn: a function or module, compiled or not.
         backend, dynamic: as for `dl.compile`.
-        train: put a module into training mode for the call, and call ``backward()`` on the result's tensors that need gradients.
+        train: put a module into training mode for the call, and compute gradients of the result's tensors.
     """
 
     def __init__(

@@ -153,7 +153,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    """``check("nets:one", "--train")`` in a folder with these files: the status, and what was printed and complained."""
+    """``check("nets:one", "--train")`` in a folder with these files: the status, what was printed, what complained."""
     (tmp_path / "nets.py").write_text(MODELS)
     (tmp_path / "script.py").write_text(SCRIPT)
     monkeypatch.chdir(tmp_path)
