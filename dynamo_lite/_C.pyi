@@ -153,6 +153,9 @@ def begin_process() -> None:
 def compile_when_observed(on: bool) -> None:
     """Whether the frames of every owner are compiled where a tracer watches, too."""
 
+def force_eager(on: bool) -> None:
+    """Whether frames of every owner run in eager. A frame that a graph break has split goes on as it began."""
+
 def tell_when_traced(tell: Callable[[], None]) -> None:
     """Call ``tell`` when next a tracer keeps a frame from being compiled, once. What it raises the frame raises."""
 

@@ -23,6 +23,7 @@ from .api import (  # noqa: E402
     run,
 )
 from .backends import list_backends, lookup_backend, register_backend  # noqa: E402
+from .controls.stance import set_stance  # noqa: E402
 from .export.program import export  # noqa: E402
 from .insight.counters import counters  # noqa: E402
 from .shapes.marks import mark_dynamic, mark_static  # noqa: E402
@@ -51,6 +52,7 @@ __all__ = [
     "register_backend",
     "reset",
     "run",
+    "set_stance",
 ]
 
 

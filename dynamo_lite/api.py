@@ -19,7 +19,7 @@ from .compiler.compiled_function import compiled_function, disabled_function
 from .compiler.compiled_module import CompiledModule, compiled_module
 from .compiler.families import Family, family_of, forget_kept
 from .compiler.frame_compiler import FrameCompiler
-from .compiler.observers import check_runs_at_call, why_not_here
+from .compiler.observers import check_runs_at_call, why_not_captured
 from .insight.break_reasons import DisabledCall, UserGraphBreak
 from .insight.observer import GraphBreak, Observer
 from .variables.core import registry
@@ -68,14 +68,8 @@ def _make_owner(
     budget: TranslationBudget | None = None,
 ) -> _C.Owner:
     """Check the settings and create the owner of the entries that are compiled under them."""
-    for setting, value, words in (
-        ("fullgraph", fullgraph, "True or False"),
-        ("dynamic", dynamic, "True, False or None"),
-    ):
-        if not isinstance(value, bool) and not (value is None and setting == "dynamic"):
-            raise TypeError(f"{setting} is {words}, not {value!r}")
+    configured_backend = _check_settings(backend, fullgraph, dynamic, mode, options)
     name = name_of(backend)
-    configured_backend = configured(backend, mode, options)
     if observer is None:
         is_named = isinstance(backend, str)
         family = family_of(lookup_backend(backend), mode, options, fullgraph, dynamic, is_named)
@@ -88,6 +82,26 @@ def _make_owner(
     return owner
 
 
+def _check_flag(name: str, value: bool) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} is True or False, not {value!r}")
+    return value
+
+
+def _check_settings(
+    backend: str | Backend,
+    fullgraph: bool,
+    dynamic: bool | None,
+    mode: str | None,
+    options: dict[str, Any] | None,
+) -> Backend:
+    """The backend with its mode or options."""
+    _check_flag("fullgraph", fullgraph)
+    if dynamic is not None and not isinstance(dynamic, bool):
+        raise TypeError(f"dynamic is True, False or None, not {dynamic!r}")
+    return configured(backend, mode, options)
+
+
 @overload
 def compile(
     fn: Module,
@@ -97,6 +111,7 @@ def compile(
     dynamic: bool | None = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
+    disable: bool = False,
 ) -> Module: ...
 @overload
 def compile(
@@ -107,6 +122,7 @@ def compile(
     dynamic: bool | None = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
+    disable: bool = False,
 ) -> Callable[P, R]: ...
 @overload
 def compile(
@@ -117,6 +133,7 @@ def compile(
     dynamic: bool | None = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
+    disable: bool = False,
 ) -> Decorator: ...
 def compile(
     fn: Any = None,
@@ -126,6 +143,7 @@ def compile(
     dynamic: bool | None = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
+    disable: bool = False,
 ) -> Any:
     """Compile a function or an ``nn.Module``, as ``torch.compile`` does. Without ``fn``, return a decorator.
 
@@ -144,6 +162,7 @@ def compile(
         mode: one of Inductor's: "default", "reduce-overhead", "max-autotune" or "max-autotune-no-cudagraphs".
         options: Inductor's settings by name, for this function only. Another backend gets ``mode`` or ``options`` as
             a keyword argument.
+        disable: check the arguments and return ``fn`` itself, which runs in eager.
 
     Raises:
         TypeError: ``fn`` is not callable or is a class; a setting or an option has a wrong type; the backend takes
@@ -162,13 +181,13 @@ def compile(
     """
     settings: dict[str, Any] = dict(backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, options=options)
     if fn is None:
-        return functools.partial(compile, **settings)
-    if not callable(fn):
-        raise TypeError(f"dl.compile takes a function or an nn.Module, not {type(fn).__name__} ({fn!r})")
-    if isinstance(fn, type):
-        raise TypeError(
-            f"dl.compile takes a function or an nn.Module, not the class {fn.__qualname__}: compile its methods"
-        )
+        return functools.partial(compile, disable=disable, **settings)
+    if isinstance(fn, type) or not callable(fn):
+        what = f"the class {fn.__qualname__}: compile its methods" if callable(fn) else f"{type(fn).__name__} ({fn!r})"
+        raise TypeError(f"dl.compile takes a function or an nn.Module, not {what}")
+    if _check_flag("disable", disable):
+        _check_settings(**settings)
+        return fn
     recompile = functools.partial(compile, **settings)
     owner = _make_owner(**(WATCHES[-1](fn, settings) if WATCHES else settings))
     check_runs_at_call(fn, must=fullgraph)
@@ -463,7 +482,7 @@ def explain(fn: Callable[P, R], *, dynamic: bool | None = None) -> Callable[P, E
 
     @disable
     def call(*args: P.args, **kwargs: P.kwargs) -> Explanation[R]:
-        why_not = why_not_here()
+        why_not = why_not_captured()
         if why_not is not None:
             raise why_not.error(getattr(fn, "__qualname__", type(fn).__qualname__))
         observer = Observer()

@@ -58,13 +58,68 @@ _SETTINGS = (
     "translate_library",
     "compile_when_observed",
 )
-_KINDS = {name: type(globals()[name]) for name in _SETTINGS}
+_DEFAULTS = {name: globals()[name] for name in _SETTINGS}
+_KINDS = {name: type(value) for name, value in _DEFAULTS.items()}
 
 
 def values() -> tuple[Any, ...]:
     """The values of all settings, in a fixed order."""
     here = sys.modules[__name__]
     return tuple(getattr(here, name) for name in _SETTINGS)
+
+
+# -- what the program has told torch.compile --------------------------------------------------------------------------
+
+_UNSET_BY_TORCH: dict[str, object] = dict(
+    recompile_limit=8,
+    accumulated_recompile_limit=256,
+    fail_on_recompile_limit_hit=False,
+    error_on_recompile=False,
+    capture_scalar_outputs=False,
+    capture_dynamic_output_shape_ops=False,
+    assume_static_by_default=True,
+    automatic_dynamic_shapes=True,
+    dynamic_shapes=True,
+    disable=False,
+)
+"""Settings of ``torch._dynamo.config`` that hold here, with what torch has if nobody sets them."""
+
+_SAME_AS_TORCHS = {
+    "recompile_limit": ("recompile_limit",),
+    "total_recompile_limit": ("accumulated_recompile_limit",),
+    "capture_scalar_outputs": ("capture_scalar_outputs", "capture_dynamic_output_shape_ops"),
+}
+
+
+def torchs(name: str) -> Any:
+    """What the program has set in ``torch._dynamo.config``; None if that isn't loaded or the setting is as it was."""
+    value = getattr(sys.modules.get("torch._dynamo.config"), name, None)
+    return None if value == _UNSET_BY_TORCH[name] else value
+
+
+def in_force(name: str) -> Any:
+    """A setting's value, or torch.compile's where only that was set. Read where a frame is translated, never at a
+    hit."""
+    value = getattr(sys.modules[__name__], name)
+    if value != _DEFAULTS[name]:
+        return value
+    return next((set_there for each in _SAME_AS_TORCHS[name] if (set_there := torchs(each)) is not None), value)
+
+
+def dynamic_by_torch() -> bool | None:
+    """What ``dynamic=None`` is by the settings of ``torch._dynamo.config``."""
+    if torchs("assume_static_by_default") is not None:
+        return True
+    return False if torchs("automatic_dynamic_shapes") is not None or torchs("dynamic_shapes") is not None else None
+
+
+def torchs_stance() -> str:
+    """What ``torch.compiler.set_stance`` has set."""
+    stance = getattr(sys.modules.get("torch._dynamo.eval_frame"), "_stance", None)
+    return getattr(stance, "stance", "default")
+
+
+# -- checks, and settings for a while ---------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager

@@ -62,6 +62,24 @@ class RecompileLimitExceeded(RuntimeError):
     """A frame needs more than ``dl.config.recompile_limit`` entries, under ``fullgraph=True``."""
 
 
+class RecompileForbidden(RuntimeError):
+    """A frame needs a compilation, under ``dl.set_stance("fail_on_recompile")`` or torch's ``error_on_recompile``.
+
+    Attributes:
+        failed: for each entry that the frame has, the guard that failed and what was found; empty if it has none.
+    """
+
+    def __init__(self, place: str, failed: list[str]) -> None:
+        what = "needs another compilation, since its guards fail" if failed else "isn't compiled yet"
+        listed = "".join(f"\n  {each}" for each in failed)
+        super().__init__(
+            f"{place} {what}, and dl.set_stance('fail_on_recompile') forbids that{':' if failed else ''}{listed}\n\n"
+            f"Hint: call it before with such arguments; dl.mark_dynamic, or dynamic=True, for sizes that change; "
+            f"dl.set_stance('eager_on_recompile') runs such calls in eager."
+        )
+        self.failed = failed
+
+
 class BackendCompilerFailed(RuntimeError):
     """A backend raised an exception, which is the ``__cause__``. The call had no side effects."""
 

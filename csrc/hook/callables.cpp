@@ -46,7 +46,7 @@ Wrapped& self_wrapped(PyObject* self) { return HeapType<Wrapped>::of(self); }
 DL_HIT [[gnu::noinline]] PyObject* call_to_capture(PyObject* fn, PyObject* const* args, std::size_t count,
                                                    PyObject* names) {
   PyThreadState* state = PyThreadState_Get();
-  if (depth_of(state) != Depth::Shallow) return refuse(fn);
+  if (depth_of(state) != Depth::Shallow && !is_in_eager()) return refuse(fn);
   Thread& thread = this_thread(state);
   const int before = std::exchange(thread.capture_depth, callback_depth(state));
   PyObject* result = call(fn, args, count, names);

@@ -31,6 +31,7 @@ struct Hook {
   std::vector<Block>* blocks = nullptr;       // owned: those that concern the process
   bool chained = false;             // ours is the current one, or somebody who is on top of it may pass frames to it
   bool when_observed = false;       // the setting: all compile where a tracer watches
+  bool in_eager = false;            // dl.set_stance("force_eager"): nobody's frames run compiled code
   PyObject* tell_traced = nullptr;  // owned: is called the first time that a tracer keeps a frame from being compiled
 };
 
@@ -114,9 +115,10 @@ PyObject* pass_on(PyThreadState* state, Frame* frame, int throwflag) {
   return result;
 }
 
-// Runs a frame deep in recursion. A Python call that is hooked uses C stack, plain ones use none: the hook goes out for
-// all that the frame calls, as soon as nobody else needs it; and before the stack ends whoever needs it, since
-// recursion ends where it ends without us. (A compiled call of another thread puts it in again.)
+// Runs a frame deep in recursion, or in eager by dl.set_stance. A Python call that is hooked uses C stack, plain ones
+// use none: the hook goes out for all that the frame calls, as soon as nobody else needs it; and before the stack ends
+// whoever needs it, since recursion ends where it ends without us. (A compiled call of another thread puts it in
+// again.)
 [[gnu::noinline]] PyObject* run_deep(PyThreadState* state, Frame* frame, const Thread& thread, Depth depth) {
   const HookOut out = depth == Depth::Deepest ? HookOut() : HookOut(thread.owner);
   return hang_at_exit([&] { return pass_on(state, frame, 0); });
@@ -498,6 +500,8 @@ PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
   if (tail) drop_arguments(thread.continuation);
   Owner* owner = thread.owner != nullptr ? thread.owner : hook().process;
   if (!counts(owner) || thread.busy != 0 || !is_plain(frame) || is_finalizing()) return pass_on(state, frame, 0);
+  if (hook().in_eager && !tail) [[unlikely]]
+    return run_deep(state, frame, thread, Depth::Shallow);
   if (thread.owner == nullptr && torch_compiles_here()) return pass_on(state, frame, 0);
   const Watcher watcher = watcher_of(state, frame);
   if (watcher >= Watcher::Tracer) return run_watched(state, frame, owner, thread, tail, watcher);
@@ -665,6 +669,8 @@ void after_fork() {
 
 }  // namespace
 
+bool is_in_eager() noexcept { return hook().in_eager; }
+
 DL_HIT Thread& this_thread(PyThreadState* state) noexcept {
   Stacks& stacks = this_threads_stacks();
   if (data_stack(state) == stacks.stack) [[likely]]
@@ -736,6 +742,7 @@ void register_eval_frame(py::module_& module) {
   module.def("hook_installed", is_installed);
   register_unwatched(module);
   module.def("compile_when_observed", [](bool on) { hook().when_observed = on; });
+  module.def("force_eager", [](bool on) { hook().in_eager = on; });
   module.def("tell_when_traced", [](Ref tell) { put(hook().tell_traced, tell.release()); });
   module.def("begin_process", begin_process);
   py::module_::import("os").attr("register_at_fork")(py::arg("after_in_child") = py::cpp_function(after_fork));

@@ -95,6 +95,9 @@ class OffScope {
   HookOut out_;
 };
 
+// Whether every frame runs in eager, whoever compiles.
+bool is_in_eager() noexcept;
+
 // Whether frames go to CPython's evaluator, or to our hook alone.
 bool is_unwatched() noexcept;
 

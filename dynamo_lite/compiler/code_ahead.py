@@ -216,6 +216,13 @@ def _creates_by_call(cls: type) -> bool:
     return id(cls) in _CREATORS or any(base in _CREATING for base in mro(cls))
 
 
+def holds_tensors(value: object, depth: int = 2) -> bool:
+    """Whether a real value is, or contains, a tensor or module."""
+    if issubclass(type(value), _TENSORS_AND_MODULES):
+        return True
+    return bool(depth) and any(holds_tensors(item, depth - 1) for item in items_of(value))
+
+
 def items_of(value: object) -> Iterable[object]:
     """What a container holds, whatever its class says of it."""
     kind = type(value)

@@ -8,8 +8,9 @@ from traceback import FrameSummary
 
 import torch
 
-from dynamo_lite import _C
-from dynamo_lite.exc import SkipFrame
+from dynamo_lite import _C, config
+from dynamo_lite.controls.stance import stance_in_force
+from dynamo_lite.exc import RecompileForbidden, SkipFrame
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import GraphBreak, Observer
 from dynamo_lite.records import code_origin
@@ -17,9 +18,9 @@ from dynamo_lite.runtime.precomputed_calls import PendingExceptions
 from dynamo_lite.variables.core.base import LazyVariable
 from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 
-from .code_ahead import items_of, may_compute_with_tensors
+from .code_ahead import holds_tensors, may_compute_with_tensors
 from .observers import tell_once, why_not_here
-from .recompilation import Versions, hold_again, limit_reached
+from .recompilation import Versions, describe, hold_again, limit_reached
 from .translation import Traced
 
 
@@ -65,10 +66,42 @@ def verdict_of_entries(view: _C.FrameView, versions: Versions, *, fullgraph: boo
     if view.adopt():
         counters.shared += 1
         return _C.RETRY
+    stance = _verdict_of_stance(view)
+    if stance is not None:
+        return stance
     if versions.at_limit(view):
         limit_reached(view, fullgraph)
         return _C.FREEZE
     return None
+
+
+def _verdict_of_stance(view: _C.FrameView) -> _C.Verdict | None:
+    """What becomes of a frame that would be translated; None: it is.
+
+    Raises:
+        RecompileForbidden: the stance is "fail_on_recompile", and there may be something for a graph.
+    """
+    stance = stance_in_force()
+    if stance in ("force_eager", "eager_on_recompile") or config.torchs("disable"):
+        return _C.PASS
+    fails = stance == "fail_on_recompile"
+    if view.entries and (fails or config.torchs("error_on_recompile")):
+        raise RecompileForbidden(_place(view.code), [describe(failure) for failure in view.misses()])
+    if fails and _may_compute(view):
+        raise RecompileForbidden(_place(view.code), [])
+    return _C.PASS if fails else None
+
+
+def _may_compute(view: _C.FrameView) -> bool:
+    """Whether a frame that was never compiled takes tensors or modules, or names torch."""
+    if any(holds_tensors(each) for each in view.locals.values()):
+        return True
+    named = (view.globals.get(name) for name in view.code.co_names)
+    return any(type(each) is types.ModuleType and each.__name__.partition(".")[0] == "torch" for each in named)
+
+
+def _place(code: types.CodeType) -> str:
+    return f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
 
 
 def _runs_over_packed_sequence(view: _C.FrameView) -> bool:
@@ -112,14 +145,7 @@ def check_is_for_graph(traced: Traced, takes_empty: bool) -> None:
     if any(isinstance(tracker, NNModuleVariable) for _, tracker in attempt.values.memo.values()):
         return
     in_sight = [*root.arguments, *root.locals.values(), *root.stack]
-    if any(isinstance(value, LazyVariable) and _holds_tensors(value.value) for value in in_sight):
+    if any(isinstance(value, LazyVariable) and holds_tensors(value.value) for value in in_sight):
         return
     if code_origin.is_library(root.code) or not (traced.breaks and may_compute_with_tensors(root)):
         raise SkipFrame("there is nothing in it for a graph", loses=False, over_operands=True)
-
-
-def _holds_tensors(value: object, depth: int = 2) -> bool:
-    """Whether a real value is, or contains, a tensor or module."""
-    if issubclass(type(value), (torch.Tensor, torch.nn.Module)):
-        return True
-    return bool(depth) and any(_holds_tensors(item, depth - 1) for item in items_of(value))

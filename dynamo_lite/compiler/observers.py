@@ -19,6 +19,7 @@ from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import _disable_current_modes
 
 from dynamo_lite import _C, config, logs
+from dynamo_lite.controls.stance import stance_in_force
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import NotCompiledHere
 
@@ -62,6 +63,7 @@ DEEP = WhyNotHere(
 RUNS_LATER = WhyNotHere(
     "its body runs later, as a generator or a coroutine goes on", "compile the functions that it calls"
 )
+STANCE = WhyNotHere("dl.set_stance, or torch.compiler.set_stance, is in force", "set the stance to 'default'")
 BUILTINS = WhyNotHere("the program has replaced builtin functions, which the compiler uses too", "put them back")
 
 
@@ -82,6 +84,11 @@ def why_not_here() -> WhyNotHere | None:
     if another_greenlet_translates():
         return GREENLET
     return None if _builtins_are_unchanged() else BUILTINS
+
+
+def why_not_captured() -> WhyNotHere | None:
+    """Why `explain` and `export` can't capture here."""
+    return STANCE if stance_in_force() != "default" else why_not_here()
 
 
 _COUNTS_WRITES = torch._C.DispatchKey.ADInplaceOrView

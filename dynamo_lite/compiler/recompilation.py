@@ -35,13 +35,14 @@ class Versions:
 
     def at_limit(self, view: _C.FrameView) -> bool:
         """Whether there may be no further entry for this call."""
-        if view.entries < config.recompile_limit:
+        limit: int = config.in_force("recompile_limit")
+        if view.entries < limit:
             return False
-        if view.entries >= config.total_recompile_limit:
+        if view.entries >= config.in_force("total_recompile_limit"):
             return True
         counts = self._of.get(view.code)
         count = 0 if counts is None else counts.get(_module_of(view), 0)
-        return count >= config.recompile_limit
+        return count >= limit
 
     def forget(self) -> None:
         self._of.clear()
@@ -88,6 +89,7 @@ def limit_reached(view: _C.FrameView, fullgraph: bool) -> None:
         f"limit (dl.config.recompile_limit for each module, total_recompile_limit in all); "
     )
     guards = f". The guards that failed now:{listed}"
-    if fullgraph:
-        raise RecompileLimitExceeded(f"{message}none of them fits this call, and fullgraph=True forbids eager{guards}")
+    if fullgraph or config.torchs("fail_on_recompile_limit_hit"):
+        forbids = "fullgraph=True" if fullgraph else "torch._dynamo.config.fail_on_recompile_limit_hit"
+        raise RecompileLimitExceeded(f"{message}none of them fits this call, and {forbids} forbids eager{guards}")
     warnings.warn(f"{message}calls that none of them fits run eager from now on{guards}", RuntimeWarning, stacklevel=3)

@@ -200,7 +200,7 @@ class GraphBuilder:
         from torch.fx.experimental.symbolic_shapes import ShapeEnv  # brings sympy, which is slow to import
 
         # duck_shape=False: sizes that are equal in this call get different symbols.
-        of_data = config.capture_scalar_outputs
+        of_data = config.in_force("capture_scalar_outputs")
         shape_env = ShapeEnv(allow_scalar_outputs=of_data, allow_dynamic_output_shape_ops=of_data, duck_shape=False)
         self.fake_mode = fake_mode(shape_env)
         self.symbols = Symbols(shape_env)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 import torch._guards
 
+from dynamo_lite import config
+
 from .number_guards import LARGE, marked_ranges
 
 if TYPE_CHECKING:
@@ -78,7 +80,8 @@ class ShapePolicy:
             arguments_only: whether only the shapes of arguments may be symbolic.
         """
         history = self._histories.setdefault(code, ValueHistory())
-        return TranslationShapes(self.dynamic, floats, arguments_only, history, arguments)
+        dynamic = config.dynamic_by_torch() if self.dynamic is None else self.dynamic
+        return TranslationShapes(dynamic, floats, arguments_only, history, arguments)
 
     def forget(self) -> None:
         """Drop what has been learnt of all code objects."""

@@ -26,7 +26,7 @@ WALK = [
     {"export"},
     {"compiler"},
     {"translator"},
-    {"backends", "resume"},
+    {"backends", "resume", "controls"},
     {"codegen"},
     {"variables"},
     {"variables.torch.subclasses", "variables.stdlib", "variables.numpy", "variables.python"},

@@ -308,7 +308,7 @@ class TensorVariable(VariableTracker):
     @property
     def _is_captured(self) -> bool:
         """Whether reading a number from it gives a symbolic number."""
-        return config.capture_scalar_outputs and getattr(self.fake, "constant", None) is None
+        return getattr(self.fake, "constant", None) is None and config.in_force("capture_scalar_outputs")
 
     def truth(self, tx: Translator) -> bool:
         if self._is_captured:
