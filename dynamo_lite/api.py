@@ -20,6 +20,7 @@ from .compiler.compiled_module import CompiledModule, compiled_module
 from .compiler.families import Family, family_of, forget_kept
 from .compiler.frame_compiler import FrameCompiler
 from .compiler.observers import check_runs_at_call, why_not_captured
+from .controls.torch_compile import follow_torch
 from .insight.break_reasons import DisabledCall, UserGraphBreak
 from .insight.observer import GraphBreak, Observer
 from .variables.core import registry
@@ -68,6 +69,7 @@ def _make_owner(
     budget: TranslationBudget | None = None,
 ) -> _C.Owner:
     """Check the settings and create the owner of the entries that are compiled under them."""
+    follow_torch(reset)
     configured_backend = _check_settings(backend, fullgraph, dynamic, mode, options)
     name = name_of(backend)
     if observer is None:

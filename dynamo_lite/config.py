@@ -119,6 +119,11 @@ def torchs_stance() -> str:
     return getattr(stance, "stance", "default")
 
 
+def torch_errors_on_break() -> bool:
+    """Whether the program is in a block of ``torch._dynamo.error_on_graph_break(True)``."""
+    return getattr(sys.modules.get("torch._dynamo.utils"), "_error_on_graph_break", False) is True
+
+
 # -- checks, and settings for a while ---------------------------------------------------------------------------------
 
 

@@ -30,9 +30,10 @@ import dynamo_lite as dl  # noqa: E402
 
 if not reference.MODE:
     from dynamo_lite.compiler import observers
+    from dynamo_lite.insight import notices
 
     # What is said once a process would be said in the first test that meets it.
-    observers.told.update(value for value in vars(observers).values() if isinstance(value, observers.WhyNotHere))
+    notices.said.update(value for value in vars(observers).values() if isinstance(value, observers.WhyNotHere))
 
     dl.config.enable_allowance = 60.0  # what is captured doesn't depend on how busy the machine is
 

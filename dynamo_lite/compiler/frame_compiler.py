@@ -16,6 +16,7 @@ from traceback import FrameSummary
 from types import CodeType
 
 from dynamo_lite import _C, logs
+from dynamo_lite.controls.torch_compile import name_what_has_no_effect
 from dynamo_lite.exc import BackendCompilerFailed, ConstraintViolation, InternalError, SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import FrameLeftAlone
 from dynamo_lite.insight.counters import counters
@@ -102,6 +103,7 @@ class FrameCompiler:
 
     def _translated(self, view: _C.FrameView) -> Entry | _C.Verdict:
         note_recompile(view, self.observer)
+        name_what_has_no_effect()
         try:
             with Translating(), without_saved_tensor_hooks():
                 entry = self._compile(view)

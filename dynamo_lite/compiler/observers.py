@@ -7,10 +7,8 @@ import builtins
 import contextlib
 import inspect
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NoReturn
 
 import torch
@@ -22,6 +20,7 @@ from dynamo_lite import _C, config, logs
 from dynamo_lite.controls.stance import stance_in_force
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import NotCompiledHere
+from dynamo_lite.insight.notices import said, warn_here
 
 from .one_at_a_time import another_greenlet_translates
 
@@ -125,27 +124,17 @@ def refuse(fn: Callable[..., object]) -> NoReturn:
     raise DEEP.error(getattr(fn, "__qualname__", type(fn).__qualname__))
 
 
-told: set[WhyNotHere] = set()
-"""What `tell_once` has told."""
-
-_HERE = str(Path(__file__).parents[1])
-_getframe = sys._getframe
-
-
 def tell_once(why: WhyNotHere) -> None:
     """Say, once a process for each reason, that frames run in eager: as a warning where a setting compiles all the
     same, else in the log."""
-    if why in told:
+    if why in said:
         return
-    told.add(why)
+    said.add(why)
     message = f"compiled functions run in eager here: {why.because}. To compile all the same, {why.mend}. (Said once.)"
     if why.mend != _SETTING:
         logs.code.debug(message)
-        return
-    level, frame = 1, _getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, RuntimeWarning, stacklevel=level)
+    else:
+        warn_here(message)
 
 
 def tell_of_tracers() -> None:

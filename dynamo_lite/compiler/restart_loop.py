@@ -86,7 +86,7 @@ def _fact_about(error: Unsupported, root: RootTranslator, facts: RestartFacts) -
     if fact is not None:
         return fact
     graph_break = GraphBreak(error.reason, error.user_stack)
-    if facts.fullgraph:
+    if facts.fullgraph or attempt.errors_on_break:
         raise Unsupported(error.reason, error.user_stack) from None
     check_is_no_module_call(root.code, graph_break, is_over_operands(error))
     assumed, to_fill = facts.unfilled(attempt.guards)

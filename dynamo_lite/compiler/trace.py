@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dynamo_lite import config
 from dynamo_lite.records.restart import AnswersWithheld, Restart
 from dynamo_lite.records.restart_facts import RestartFacts
 from dynamo_lite.resume.graph_break import original_position, raising_code
@@ -23,6 +24,7 @@ def begin(request: Request, facts: RestartFacts) -> RootTranslator:
     attempt.frees_at_once = traits.frees_at_once
     attempt.generates_kernels = traits.generates_kernels
     attempt.begins_in_block = raising_code(view.code) is not None
+    attempt.errors_on_break = config.torch_errors_on_break()
     request.prepare(attempt)
     sources = attempt.guards.root
     locals_: dict[str, VariableTracker] = {

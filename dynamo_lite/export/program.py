@@ -262,6 +262,7 @@ class _Exporter(FrameCompiler):
 
     def prepare(self, attempt: Attempt) -> None:
         attempt.effects = _PlacedEffects(attempt)
+        attempt.is_exporting = True
 
     def _compile(self, view: _C.FrameView) -> Any:
         translation = self.translate(view)

@@ -24,6 +24,10 @@ class DisabledCall(BreakReason, code="DL0102", numbers_matter=False):
     happened = "{callee} is marked to be left out of graphs"
     mend = "remove dl.disable (or disallow_in_graph) from it where one graph is wanted"
     callee: str
+    message: str = ""
+
+    def what(self) -> str:
+        return super().what() + (f": {self.message}" if self.message else "")
 
 
 # -- 02: calls -------------------------------------------------------------------------------------------------------

@@ -129,7 +129,7 @@ class TranslationShapes:
         is_static = _is_module_state(source, tensor) or (self._arguments_only and _root_of(source).kind != "local")
         if self._dynamic is not False and not self.specializes_all and not is_static:
             changed = self._changed_dims(source, tuple(tensor.shape))
-            weakly = getattr(tensor, "_dynamo_weak_dynamic_indices", ())
+            weakly = {*getattr(tensor, "_dynamo_weak_dynamic_indices", ()), *_unbacked(tensor)}
             free.update(range(tensor.dim()) if self._dynamic else (*changed, *weakly))
             strides = self._changed_dims(source, _own_strides(tensor), ".stride()")
         sizes = [dim for dim, size in enumerate(tensor.shape) if size > 1 and dim in free and dim not in static]
@@ -183,6 +183,12 @@ def _root_of(source: Source) -> Source:
     while source.parent is not None and source.parent.parent is not None:
         source = source.parent
     return source
+
+
+def _unbacked(tensor: torch.Tensor) -> set[int]:
+    """The dimensions marked by torch's ``mark_unbacked``: symbolic here, but for sizes of 0 and 1."""
+    marks = ("_dynamo_unbacked_indices", "_dynamo_strict_unbacked_indices")
+    return {dim % tensor.dim() for name in marks for dim in getattr(tensor, name, ())}
 
 
 def _is_module_state(source: Source, tensor: torch.Tensor) -> bool:

@@ -59,6 +59,10 @@ class Attempt:
     """Whether one backward frees everything that the backend's graph saved for backwards."""
     generates_kernels = False
     """Whether the backend compiles users' Triton kernels itself."""
+    errors_on_break = False
+    """Whether a graph break is an error here, by ``torch._dynamo.error_on_graph_break``."""
+    is_exporting = False
+    """Whether the trace is `export`'s."""
 
     def __init__(
         self,

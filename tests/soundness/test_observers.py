@@ -23,6 +23,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import dynamo_lite as dl
 from dynamo_lite.compiler import observers
+from dynamo_lite.insight import notices
 
 PACKAGE = os.path.dirname(dl.__file__)
 LATER = sys.version_info >= (3, 12)
@@ -31,11 +32,11 @@ LATER = sys.version_info >= (3, 12)
 @pytest.fixture(autouse=True)
 def nothing_said() -> Iterator[None]:
     """Each test hears what is said once."""
-    before = set(observers.told)
-    observers.told.clear()
+    before = set(notices.said)
+    notices.said.clear()
     observers.tell_of_tracers()
     yield
-    observers.told.update(before)
+    notices.said.update(before)
 
 
 def inner(x):

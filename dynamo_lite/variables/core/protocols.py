@@ -268,6 +268,8 @@ class Attempt(Protocol):
     begins_in_block: bool
     frees_at_once: bool
     generates_kernels: bool
+    errors_on_break: bool
+    is_exporting: bool
     restart_facts: RestartFacts
     unread: set[Site]
     """Where the program read numbers from tensors that it has only passed on so far."""

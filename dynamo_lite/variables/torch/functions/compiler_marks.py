@@ -21,6 +21,7 @@ from dynamo_lite.records.restart import RecordedWhole, Restart
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import Model, models_if
+from dynamo_lite.variables.torch.contexts.torch_contexts import ContextVariable
 from dynamo_lite.variables.torch.tensors.fake_computation import operator_name
 
 from .torch_functions import call_whole, is_compiling
@@ -43,9 +44,32 @@ def _ignore_setting(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTrack
     return tx.call(tx.make(contextlib.nullcontext), [], {})
 
 
+class ErrorOnBreakVariable(ContextVariable):
+    """``torch._dynamo.error_on_graph_break(…)``. It is a `contextlib.nullcontext` to CPython: no break is inside of one
+    that forbids them."""
+
+    __slots__ = ("errors", "before")
+
+    def __init__(self, errors: bool) -> None:
+        super().__init__(contextlib.nullcontext(), ())
+        self.errors = errors
+
+    def enter(self, tx: Translator) -> None:
+        self.before = tx.attempt.errors_on_break
+        tx.attempt.errors_on_break = self.errors
+
+    def exit(self, tx: Translator) -> None:
+        tx.attempt.errors_on_break = self.before
+
+
+def _error_on_break(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+    (errors,) = (*args, *kwargs.values())
+    return ErrorOnBreakVariable(bool(tx.python_value(errors)))
+
+
 _NAMED: dict[tuple[str, str], Model] = {
     (_DECORATORS, "graph_break"): _graph_break,
-    (_DECORATORS, "error_on_graph_break"): _ignore_setting,
+    (_DECORATORS, "error_on_graph_break"): _error_on_break,
     (_DECORATORS, "patch_dynamo_config"): _ignore_setting,
     (_FRONT_END, "_set_in_optimized_module"): _ignore_setting,
     (_UTILITIES, "is_compiling"): _is_compiling,
@@ -66,7 +90,46 @@ def _decorated_with_setting(value: Any) -> Model | None:
     cells = dict(zip(value.__code__.co_freevars, value.__closure__ or ()))
     if cells.keys() != {"func", "self"} or type(cells["self"].cell_contents).__module__ != _DECORATORS:
         return None
-    return lambda tx, args, kwargs: tx.call(tx.make(cells["func"].cell_contents), args, kwargs)
+    errors = getattr(cells["self"].cell_contents, "error_on_graph_break", None)
+    return functools.partial(_call_under, cells["func"].cell_contents, errors)
+
+
+def _call_under(
+    function: Callable[..., Any], errors: bool | None, tx: Translator, args: Args, kwargs: Kwargs
+) -> VariableTracker:
+    """Call a function that ``error_on_graph_break(errors)`` decorates. What can't be in a graph leaves the setting as
+    it is there."""
+    before = tx.attempt.errors_on_break
+    tx.attempt.errors_on_break = before if errors is None else errors
+    try:
+        return tx.call(tx.make(function), args, kwargs)
+    except Unsupported:
+        before = tx.attempt.errors_on_break
+        raise
+    finally:
+        tx.attempt.errors_on_break = before
+
+
+@models_if
+def _substituted(value: Any) -> Model | None:
+    """What ``torch.compiler.substitute_in_graph`` has a Python function for. torch's own of the standard library are
+    left out, as ours are registered."""
+    if type(value) not in _SUBSTITUTED:
+        return None
+    if type(value) is types.FunctionType and "__torch_dynamo_polyfill__" in vars(value):
+        wrapper = value
+    else:
+        functions = sys.modules.get("torch._dynamo.variables.functions")
+        if functions is None:
+            return None
+        wrapper = functions.PolyfilledFunctionVariable._get_polyfill_handlers().get(value)
+    polyfill = None if wrapper is None else vars(wrapper).get("__torch_dynamo_polyfill__")
+    if polyfill is None or polyfill.__module__.startswith("torch."):
+        return None
+    return lambda tx, args, kwargs: tx.call(tx.make(polyfill), args, kwargs)
+
+
+_SUBSTITUTED = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, type)
 
 
 @models_if
@@ -86,7 +149,7 @@ def _marked(value: Any) -> Model | None:
     if getattr(value, "_torchdynamo_disable", False) is True:
 
         def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-            unsupported(DisabledCall(operator_name(value)))
+            unsupported(DisabledCall(operator_name(value), _reason(value)))
 
         return model
     if type(value) is types.FunctionType and vars(value).get("_torchdynamo_wrapper_id") == id(value):
@@ -129,6 +192,12 @@ def _traced_or_whole(
         return whole(tx, args, kwargs)
     except Unsupported:
         raise Restart(RecordedWhole(id(function), False)) from None
+
+
+def _reason(disabled: Any) -> str:
+    """What ``torch.compiler.disable(reason=…)`` was given."""
+    reason = getattr(disabled, "_torchdynamo_disable_msg", None)
+    return "" if reason in (None, "dl.disable") else str(reason)
 
 
 _SCRIPTED_IF_TRACING = torch.jit.script_if_tracing(len).__code__

@@ -404,6 +404,11 @@ def is_compiling(tx: Translator) -> VariableTracker:
     return ConstantVariable(False) if tx.code.co_filename.startswith(_MODULES) else tx.attempt.answers.ask(tx)
 
 
+@models(torch.compiler.is_exporting)
+def _is_exporting(tx: Translator) -> VariableTracker:
+    return ConstantVariable(tx.attempt.is_exporting)
+
+
 _MODULES = os.path.dirname(torch.nn.modules.__file__) + os.sep
 
 
@@ -415,7 +420,6 @@ _model_constant(
     torch._C._get_tracing_state,
     _jit_internal.is_scripting,
     torch.onnx.is_in_onnx_export,
-    torch.compiler.is_exporting,
     torch._C._is_tracing,
 )
 _model_constant(None, torch._C._log_api_usage_once, torch._C._get_tracing_state)

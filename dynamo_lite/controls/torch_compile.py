@@ -1,0 +1,103 @@
+"""What the program says to torch.compile, so far as it concerns more than a trace: the stance, a reset, settings.
+
+``torch._dynamo`` is never imported for it: where the program has loaded it, `config.torchs` reads its settings when a
+frame is translated. The two functions of ``torch.compiler`` that concern code compiled before, also at a hit, tell us.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch.compiler
+
+from dynamo_lite.insight.notices import say_once
+
+from .stance import follow_stance
+
+
+def follow_torch(reset: Callable[[], None]) -> None:
+    """From now on ``torch.compiler.set_stance`` and ``torch.compiler.reset`` hold for us, too. ``reset``: ours."""
+    if not _following:
+        _following.append(reset)
+        torch.compiler.set_stance = _setting(torch.compiler.set_stance)
+        torch.compiler.reset = _resetting(torch.compiler.reset)
+
+
+_following: list[Callable[[], None]] = []
+
+
+def _resetting(theirs: Callable[[], None]) -> Callable[[], None]:
+    @functools.wraps(theirs)
+    def reset() -> None:
+        theirs()
+        _following[0]()
+
+    return reset
+
+
+def _setting(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(theirs)
+    def set_stance(*args: Any, **kwargs: Any) -> _Followed:
+        return _Followed(functools.partial(theirs, *args, **kwargs))
+
+    return set_stance
+
+
+class _Followed:
+    """What ``torch.compiler.set_stance`` returns: torch's own context manager and decorator, which we follow."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._theirs = make()
+        follow_stance()
+
+    def __enter__(self) -> None:
+        self._theirs.__enter__()
+        follow_stance()
+
+    def __exit__(self, *raised: Any) -> None:
+        self._theirs.__exit__(*raised)
+        follow_stance()
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        self._theirs(fn)  # puts the stance back
+        follow_stance()
+
+        @functools.wraps(fn)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            with _Followed(self._make):
+                return fn(*args, **kwargs)
+
+        return called
+
+
+_WITHOUT_EFFECT: dict[str, tuple[object, str]] = {
+    "suppress_errors": (False, "an error of the compiler is never hidden"),
+    "compiled_autograd": (False, "the backward of a graph is compiled with the graph, by its backend"),
+    "specialize_int": (False, "an integer that has changed becomes symbolic; dynamic=False prevents it"),
+    "specialize_float": (False, "a float that has changed becomes symbolic; dynamic=False prevents it"),
+    "force_parameter_static_shapes": (True, "shapes of parameters and buffers are specialized"),
+    "reorderable_logging_functions": (set(), "put such calls under `if not dl.is_compiling():`"),
+    "ignore_logging_functions": (set(), "put such calls under `if not dl.is_compiling():`"),
+    "caching_precompile": (False, "Inductor's cache on disk is used"),
+}
+"""Settings of ``torch._dynamo.config``: what they are unless somebody sets them, and what to know if somebody does."""
+
+
+def name_what_has_no_effect() -> None:
+    """Warn, once each, of what the program has set for torch.compile that we don't have. Called at a translation."""
+    settings = sys.modules.get("torch._dynamo.config")
+    for name, (unset, but) in _WITHOUT_EFFECT.items() if settings is not None else ():
+        if getattr(settings, name, unset) != unset:
+            say_once(f"torch._dynamo.config.{name} has no effect in dynamo_lite: {but}.")
+    stance = getattr(sys.modules.get("torch._dynamo.eval_frame"), "_stance", None)
+    if getattr(stance, "skip_guard_eval_unsafe", False):
+        say_once("torch.compiler.set_stance(skip_guard_eval_unsafe=True) has no effect in dynamo_lite: it checks all.")
+    if getattr(stance, "backend", None) is not None:
+        say_once("torch.compiler.set_stance(force_backend=…) has no effect in dynamo_lite: pass backend= instead.")
+    name = getattr(stance, "stance", "default")
+    if name.endswith("then_compile"):
+        say_once(f"the stance {name!r} has no effect in dynamo_lite: the first call is compiled.")
