@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch.fx
 from torch._guards import TracingContext, tracing
 
 from dynamo_lite import _C
@@ -17,6 +20,8 @@ from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import Observer
 from dynamo_lite.records.runtime_assertions import AssertionFailures
 from dynamo_lite.runtime.interrupts import reraise_if_from_signal
+from dynamo_lite.translator.attempt import Attempt
+from dynamo_lite.variables.torch.tensors.runtime_failures import is_wait
 
 from .backend_traits import Backend, BackendTraits
 from .ddp_stages import active_ddp, in_stages
@@ -44,7 +49,9 @@ def compile_graph(
     if not attempt.graph.operators or _gives_nothing(translation):
         return CompiledGraph(None, 0.0)
     expected = [each.tensor.node for each in attempt.runtime_assertions]
-    gm = attempt.graph.finish([*(tensor.node for tensor in cg.outputs), *expected])
+    results = [*(tensor.node for tensor in cg.outputs), *expected]
+    unused = _unused_collectives(attempt, results)
+    gm = attempt.graph.finish([*results, *unused])
     attempt.graph.symbols.check_marks()
     counters.graphs += 1
     counters.operators += attempt.graph.operators
@@ -54,15 +61,46 @@ def compile_graph(
     staged = backend if ddp is None else in_stages(backend, ddp)
     started = time.perf_counter()
     try:
-        with tracing(TracingContext(attempt.graph.fake_mode)), without_dispatch_modes():
+        with tracing(TracingContext(attempt.graph.fake_mode)), without_dispatch_modes(), _every_collective(attempt):
             compiled = _C.call_watched(staged, gm, [each.example for each in attempt.graph.inputs])
     except Exception as error:
         reraise_if_from_signal(error)
         raise BackendCompilerFailed(name, error) from error
     if not callable(compiled):
         raise WrongBackendResult(name, f"returned {described(compiled)}, which can't be called")
-    call = _call_of(compiled, translation, name, counts_failures=not fullgraph)
+    call = _call_of(compiled, translation, name, len(unused), counts_failures=not fullgraph)
     return CompiledGraph(call, time.perf_counter() - started)
+
+
+def _every_collective(attempt: Attempt) -> contextlib.AbstractContextManager[object]:
+    """In it AOTAutograd doesn't compute equal operators once: a process that runs the frame in eager would wait for the
+    second of two equal collectives."""
+    if not attempt.graph.communicates:
+        return contextlib.nullcontext()
+    return importlib.import_module("torch._functorch.config").patch(cse=False)
+
+
+def _unused_collectives(attempt: Attempt, results: list[torch.fx.Node]) -> list[torch.fx.Node]:
+    """The waits for collectives whose results the program doesn't use. They are results of the graph too: partitioners
+    drop what no result needs."""
+    if not attempt.graph.communicates:
+        return []
+    used, unused = set(results), []
+    for node in reversed(attempt.graph.graph.nodes):
+        written = node.args[0] if node.target == "copy_" else None
+        is_used = (
+            node in used or isinstance(written, torch.fx.Node) and (written.op == "placeholder" or written in used)
+        )
+        if not is_used and is_wait(node.target):
+            unused.append(node)
+        if is_used or node in unused:
+            used.update(node.all_input_nodes)
+    return unused
+
+
+def _without_last(compiled: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """A compiled graph without its last results."""
+    return lambda *inputs: compiled(*inputs)[:-count]
 
 
 def _gives_nothing(translation: Translation) -> bool:
@@ -73,12 +111,16 @@ def _gives_nothing(translation: Translation) -> bool:
     return not has_results and all(node.target is getattr for node in operators)
 
 
-def _call_of(compiled: Callable[..., Any], translation: Translation, name: str, counts_failures: bool) -> _C.GraphCall:
+def _call_of(
+    compiled: Callable[..., Any], translation: Translation, name: str, unused: int, counts_failures: bool
+) -> _C.GraphCall:
     """The call of what the backend returned. Around it: runtime assertions are checked, inputs that it mutates are
     restored where the frame is run again, the number of results is checked."""
     attempt, outputs = translation.attempt, len(translation.cg.outputs)
     graph, truths = attempt.graph, [each.truth for each in attempt.runtime_assertions]
-    wrong = wrong_results_handler(name, outputs + len(truths))
+    wrong = wrong_results_handler(name, outputs + len(truths) + unused)
+    if unused:
+        compiled = _without_last(_C.GraphCall(compiled, outputs=outputs + len(truths) + unused, wrong=wrong), unused)
     if truths:
         unmet = _failures_of(translation) if counts_failures else None
         compiled = checking_assertions(

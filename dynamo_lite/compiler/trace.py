@@ -11,6 +11,7 @@ from dynamo_lite.translator.core import BreakHere, Frame, RootTranslator
 from dynamo_lite.variables.core.base import LazyVariable, ObservedException, VariableTracker
 from dynamo_lite.variables.core.reachable import reachable
 from dynamo_lite.variables.python.functions.function import CellVariable
+from dynamo_lite.variables.torch.functions.collectives import complete_pending
 
 from .translation import Request, Traced
 
@@ -52,7 +53,9 @@ def trace(root: RootTranslator, fullgraph: bool) -> Traced:
     with attempt:
         try:
             root.run()
+            complete_pending(root)
         except BreakHere:
+            complete_pending(root)
             if not fullgraph:
                 _check_answers(root)
             breaks = True

@@ -105,6 +105,16 @@ class RandomGenerator(BreakReason, code="DL0218", numbers_matter=True):
     because: str
 
 
+class CollectiveNotCaptured(BreakReason, code="DL0219", numbers_matter=False):
+    happened = "{collective}() can't be in a graph: {why}"
+    mend = (
+        "write it with all_reduce, all_gather_into_tensor, reduce_scatter_tensor, all_to_all_single or broadcast of "
+        "contiguous tensors that require no gradients; or keep it outside"
+    )
+    collective: str
+    why: str
+
+
 # -- 03: data of tensors ---------------------------------------------------------------------------------------------
 
 
@@ -247,6 +257,13 @@ class KernelLaunch(BreakReason, code="DL0420", numbers_matter=True):
     kernel: str
     why: str
     instead: str = "launch it outside of the compiled function, or in an operator under torch.library.custom_op"
+
+
+class CollectiveAndFailure(BreakReason, code="DL0421", numbers_matter=False):
+    happened = "{operator} communicates, and can't share a graph with what may fail and be run again in eager: {other}"
+    mend = "move the collective out of the `try`, or away from the condition on a tensor's data"
+    operator: str
+    other: str
 
 
 # -- 05: Python's statements and values ------------------------------------------------------------------------------

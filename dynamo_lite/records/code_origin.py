@@ -105,9 +105,24 @@ _TORCH_INLINED = (
             ("types.py",),
             ("torch_version.py",),
             ("_vendor",),
+            ("utils", "_typing_utils.py"),
+            ("distributed", "_functional_collectives.py"),
         )
     ),
 )
+
+_TORCH_INLINED_FUNCTIONS = {
+    os.path.join(_TORCH, "distributed", "distributed_c10d.py"): frozenset(
+        """get_rank get_world_size get_backend get_group_rank get_global_rank get_process_group_ranks _rank_not_in_group
+        _get_default_group _get_group_size _get_group_size_by_name _group_or_default_group _canonicalize_group_rank
+        _get_group_tag _WorldMeta.WORLD _World.default_pg _World.pg_map _World.pg_group_ranks _World.pg_coalesce_state
+        _World.pg_to_tag""".split()
+    ),
+    os.path.join(_TORCH, "_subclasses", "meta_utils.py"): frozenset(
+        "is_sparse_any is_sparse_coo is_sparse_compressed is_sparse_compressed_layout".split()
+    ),
+}
+"""Functions that only read, in files of which the rest acts on processes or on fake tensors."""
 
 _PROCESS_MODULES = frozenset(
     """asyncio atexit concurrent ctypes faulthandler fcntl gc getpass http importlib io linecache logging mmap
@@ -225,6 +240,7 @@ def why_not_inlined(code: types.CodeType, function: Any) -> str | None:
         return None if filename.startswith(_INLINED_OF_OURS) else "it belongs to dynamo_lite"
     if filename.startswith(_TORCH):
         is_inlined = filename.startswith(_TORCH_INLINED) or _is_compiled_modules(code)
+        is_inlined = is_inlined or code.co_qualname in _TORCH_INLINED_FUNCTIONS.get(filename, ())
         return None if is_inlined else "it belongs to torch's internals, which act on more than tensors"
     module = _stdlib_module(filename)
     if module is None and filename.startswith("<frozen"):

@@ -243,6 +243,8 @@ class GraphBuilder:
         """Whether it has runtime assertions, or a failing operator that an exception handler of the program covers."""
         self.may_fail = False
         """Whether it has an operator that may fail, depending on data."""
+        self.communicates = False
+        """Whether it has a collective: its frame is never run again, since the other processes don't run theirs."""
         self.differentiates = False  # whether it has `torch.autograd.grad`
         self.handled_failure = ""
         """The first operator that may fail and that an exception handler covers; empty: none."""
@@ -650,6 +652,8 @@ class GraphBuilder:
     def can_restore_inputs(self, fakes: Iterable[torch.Tensor] = ()) -> bool:
         """Whether the mutated inputs, these included, can be restored for running the frame again
         (`rerun.restoring_inputs`), by a copy before each call."""
+        if self.communicates:
+            return False
         sources = self._written.keys() | {each.source for fake in fakes for each in self.inputs_in_storage(fake)}
         given = [each for each in self.tensors if each.source in sources]
         return all(_is_copyable(each) for each in given) and sum(each.value.nbytes for each in given) <= _COPIED_BYTES

@@ -111,8 +111,10 @@ class Attempt:
     def are_failures_observable(self) -> bool:
         """Whether the program (or its traceback) can tell an error of the graph from one that an operator raises at its
         own line. The frame then runs again in eager, provided that the graph writes into no input, or that those
-        writes can be undone."""
+        writes can be undone, and that it doesn't communicate."""
         graph = self.graph
+        if graph.communicates:
+            return False
         if graph.mutates_inputs:
             return graph.fails_handled
         return self.has_handlers or not self.effects.empty or graph.may_fail or bool(graph.replaced)

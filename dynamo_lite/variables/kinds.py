@@ -25,6 +25,7 @@ from .torch.autograd import created_leaves, function_objects, gradients, leaf_at
 from .torch.autograd import function as autograd_function
 from .torch.contexts import torch_contexts
 from .torch.functions import (
+    collectives,
     compiler_marks,
     legacy_constructors,
     scalar_arguments,

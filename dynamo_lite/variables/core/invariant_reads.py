@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import torch
+import torch.distributed as dist
 
 from dynamo_lite.bytecode import Instruction, decode, successors
 from dynamo_lite.insight.break_reasons import BackwardReads
@@ -47,6 +48,9 @@ _INVARIANT = (
     functools._lru_cache_wrapper,
     torch._ops.OpOverload,
     torch._ops.OpOverloadPacket,
+    dist.DeviceMesh,
+    dist.ProcessGroup,
+    dist.ReduceOp.RedOpType,
 )
 """Classes whose instances count as immutable. Reads of their attributes are checked separately."""
 _METHODS_IN_C = (types.BuiltinFunctionType, types.MethodWrapperType)

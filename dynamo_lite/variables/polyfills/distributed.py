@@ -1,11 +1,16 @@
-"""Polyfills of ``torch.distributed``: ``is_initialized`` reads the variable that torch keeps, so that it is guarded."""
+"""Polyfills of ``torch.distributed``: collectives that write into tensors, by functional ones and copies.
+
+torch has functional collectives for compilers (``torch.ops._c10d_functional``): each returns a tensor that
+``wait_tensor`` waits for. What eager checks of the arguments, or warns of, is `check_collective`'s business.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-import torch.distributed
+import torch
+import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 
@@ -13,4 +18,138 @@ def is_initialized() -> bool:
     return distributed_c10d._world._default_pg is not None
 
 
-TABLE: dict[Callable[..., Any], Callable[..., Any]] = {torch.distributed.is_initialized: is_initialized}
+def check_collective(name: str, op: Any, group: Any, *tensors: torch.Tensor) -> Any:
+    """Stands for a check: the graph breaks before a call of ``name`` that differs from the functional collective. The
+    name of the reduction ``op``, None if that is None."""
+
+
+def _group(group: Any) -> Any:
+    """The group, the default one for None. Within a block that coalesces collectives, they break the graph."""
+    group = distributed_c10d._group_or_default_group(group)
+    if group in distributed_c10d._world.pg_coalesce_state:
+        refuse("a collective", "it is coalesced with others")
+    return group
+
+
+def refuse(name: str, why: str) -> None:
+    """Stands for a graph break."""
+
+
+def pending(result: torch.Tensor, targets: Any) -> Any:
+    """Stands for the ``Work`` of a collective whose result is copied into ``targets`` when the program waits for it."""
+
+
+def write_back(result: torch.Tensor, targets: Any) -> None:
+    """Wait for a collective's result, and copy its parts into these tensors."""
+    waited = torch.ops._c10d_functional.wait_tensor(result)
+    if len(targets) == 1:
+        (target,) = targets
+        target.copy_(waited if waited.shape == target.shape else waited.view(target.shape))
+    else:
+        parts = waited.view(len(targets), *targets[0].shape)
+        for at, target in enumerate(targets):
+            target.copy_(parts[at])
+
+
+def _finish(result: torch.Tensor, targets: Any, async_op: bool) -> Any:
+    if async_op:
+        return pending(result, targets)
+    write_back(result, targets)
+    return None
+
+
+def _gathered(tensor: Any, group: Any) -> Any:
+    rows = tensor if tensor.dim() else tensor.view(1)
+    return torch.ops._c10d_functional.all_gather_into_tensor(rows, group.size(), group.group_name)
+
+
+def all_reduce(tensor: Any, op: Any = dist.ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
+    group = _group(group)
+    reduction = check_collective("all_reduce", op, group, tensor)
+    result = torch.ops._c10d_functional.all_reduce(tensor, reduction, group.group_name)
+    return _finish(result, (tensor,), async_op)
+
+
+def all_gather_single(output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False) -> Any:
+    group = _group(group)
+    check_collective("all_gather_into_tensor", None, group, input_tensor, output_tensor)
+    result = _gathered(input_tensor, group)
+    return _finish(result, (output_tensor,), async_op)
+
+
+def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool = False) -> Any:
+    group = _group(group)
+    check_collective("all_gather", None, group, tensor, *tensor_list)
+    if len(tensor_list) != group.size() or any([each.shape != tensor.shape for each in tensor_list]):
+        refuse("all_gather", "the ranks' tensors are of different shapes")
+    result = _gathered(tensor, group)
+    return _finish(result, tuple(tensor_list), async_op)
+
+
+def reduce_scatter_single(
+    output: Any, input: Any, op: Any = dist.ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Any:
+    group = _group(group)
+    reduction = check_collective("reduce_scatter_tensor", op, group, input, output)
+    size = group.size()
+    result = torch.ops._c10d_functional.reduce_scatter_tensor(input, reduction, size, group.group_name)
+    return _finish(result, (output,), async_op)
+
+
+def all_to_all_single(
+    output: Any,
+    input: Any,
+    output_split_sizes: Any = None,
+    input_split_sizes: Any = None,
+    group: Any = None,
+    async_op: bool = False,
+) -> Any:
+    group = _group(group)
+    check_collective("all_to_all_single", None, group, input, output)
+    size = group.size()
+    received = list(output_split_sizes) if output_split_sizes else [output.shape[0] // size] * size
+    sent = list(input_split_sizes) if input_split_sizes else [input.shape[0] // size] * size
+    result = torch.ops._c10d_functional.all_to_all_single(input, received, sent, group.group_name)
+    return _finish(result, (output,), async_op)
+
+
+def broadcast(tensor: Any, src: Any = None, group: Any = None, async_op: bool = False, group_src: Any = None) -> Any:
+    group = _group(group)
+    root = distributed_c10d._canonicalize_group_rank(group, src, group_src, return_global=False)
+    check_collective("broadcast", None, group, tensor)
+    result = torch.ops._c10d_functional.broadcast(tensor, root, group.group_name)
+    return _finish(result, (tensor,), async_op)
+
+
+def resolve_group(group: Any, tag: str = "") -> Any:
+    """The group, or its name, of what functional collectives take for a group."""
+    if isinstance(group, (dist.ProcessGroup, str)):
+        return group
+    mesh, dim = group if isinstance(group, tuple) else (group, 0)
+    if not isinstance(mesh, dist.DeviceMesh) or mesh is group and mesh.ndim != 1:
+        refuse("a functional collective", "its group is neither a ProcessGroup nor a DeviceMesh of one dimension")
+    return mesh._dim_group_names[dim]
+
+
+def name_of_group(group: Any) -> Any:
+    return group if isinstance(group, str) else group.group_name
+
+
+def _present(*rows: tuple[str, Callable[..., Any]]) -> dict[Callable[..., Any], Callable[..., Any]]:
+    """The rows for functions that this version of torch has."""
+    return {getattr(dist, name): polyfill for name, polyfill in rows if hasattr(dist, name)}
+
+
+COLLECTIVES = _present(
+    ("all_reduce", all_reduce),
+    ("all_gather", all_gather),
+    ("all_gather_single", all_gather_single),
+    ("all_gather_into_tensor", all_gather_single),
+    ("reduce_scatter_single", reduce_scatter_single),
+    ("reduce_scatter_tensor", reduce_scatter_single),
+    ("all_to_all_single", all_to_all_single),
+    ("broadcast", broadcast),
+)
+"""Collectives that become functional ones."""
+
+TABLE: dict[Callable[..., Any], Callable[..., Any]] = {dist.is_initialized: is_initialized}

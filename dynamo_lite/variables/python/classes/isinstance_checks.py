@@ -7,7 +7,8 @@ import types
 from typing import Any
 
 import torch
-from torch._opaque_base import OpaqueBaseMeta
+from torch._library.fake_class_registry import FakeScriptObject
+from torch._opaque_base import OpaqueBase, OpaqueBaseMeta
 
 from dynamo_lite.insight.break_reasons import ProtocolCheck, UnsupportedOperation
 from dynamo_lite.records import code_origin
@@ -93,7 +94,7 @@ def _check(tx: Translator, hook: str, variable: VariableTracker, kind: type, cls
     check = tx.lookup(type(cls), hook)
     if check is _HOOKS[hook]:
         return guarded_derives(tx, kind, cls)
-    if check is OpaqueBaseMeta.__instancecheck__ and any(kind is each for each in _NEVER_OPAQUE):
+    if check is OpaqueBaseMeta.__instancecheck__ and _is_never_opaque(kind, cls):
         return derives(kind, cls)
     if is_user_defined(check) and not (
         isinstance(check, types.FunctionType) and code_origin.is_standard(check.__code__)
@@ -105,6 +106,12 @@ def _check(tx: Translator, hook: str, variable: VariableTracker, kind: type, cls
 
 _NEVER_OPAQUE = (torch.Tensor, torch.nn.Parameter, int, float, complex, bool, str, bytes, tuple, list, dict, type(None))
 """Classes that can't be registered as torch's opaque types."""
+
+
+def _is_never_opaque(kind: type, cls: Any) -> bool:
+    """Whether torch's hook for a class like ``ProcessGroup`` looks at the type alone: it wraps objects of such classes
+    only while it traces programs itself."""
+    return any(kind is each for each in _NEVER_OPAQUE) or cls is not OpaqueBase and kind is not FakeScriptObject
 
 
 def _call_issubclass(tx: Translator, kind: type, cls: Any) -> bool:

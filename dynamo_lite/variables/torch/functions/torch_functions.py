@@ -13,6 +13,7 @@ import torch.overrides
 from torch import _jit_internal
 from torch._library.custom_ops import CustomOpDef
 from torch.autograd.profiler import record_function
+from torch.distributed import _functional_collectives
 from torch.fx._symbolic_trace import is_fx_tracing
 from torch.nested._internal import nested_tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -400,8 +401,12 @@ def _model_constant(result: Any, *values: Any) -> None:
 
 @models(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._utils.is_compiling)
 def is_compiling(tx: Translator) -> VariableTracker:
-    """True, except for torch's own modules: if it is True, they skip hooks and compute something else than in eager."""
-    return ConstantVariable(False) if tx.code.co_filename.startswith(_MODULES) else tx.attempt.answers.ask(tx)
+    """True, except for torch's own modules: if it is True, they skip hooks and compute something else than in eager.
+    Functional collectives only leave out warnings."""
+    filename = tx.code.co_filename
+    if filename.startswith(_MODULES) or filename == _functional_collectives.__file__:
+        return ConstantVariable(not filename.startswith(_MODULES))
+    return tx.attempt.answers.ask(tx)
 
 
 @models(torch.compiler.is_exporting)

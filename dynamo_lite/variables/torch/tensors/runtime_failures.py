@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.break_reasons import FailureAndWrite, OperatorFailed, OverlappingWrite
+from dynamo_lite.insight.break_reasons import CollectiveAndFailure, FailureAndWrite, OperatorFailed, OverlappingWrite
 from dynamo_lite.records.graph import DENSE
 from dynamo_lite.runtime.shared_memory import memory_of, share_memory
 from dynamo_lite.variables.core.attributes import MethodVariable
@@ -65,14 +65,46 @@ def may_fail(target: Any, name: str, operands: Sequence[torch.Tensor]) -> bool:
 def check_failure(tx: Translator, name: str) -> None:
     """Note an operator that may fail, before it is recorded. Breaks the graph if inputs can't be restored."""
     tx.graph.may_fail = True
+    if not tx.graph.handled_failure and _is_handled(tx):
+        if not tx.graph.can_restore_inputs():
+            unsupported(FailureAndWrite(name))
+        tx.graph.fails_handled = True
+        tx.graph.handled_failure = name
+
+
+def _is_handled(tx: Translator) -> bool:
+    """Whether some handler may swallow an error of the current instruction."""
     frame: Translator | None = tx
-    while not tx.graph.handled_failure and frame is not None:
+    while frame is not None:
         if _handles(frame) or frame.parent is None and tx.attempt.begins_in_block:
-            if not tx.graph.can_restore_inputs():
-                unsupported(FailureAndWrite(name))
-            tx.graph.fails_handled = True
-            tx.graph.handled_failure = name
+            return True
         frame = frame.parent
+    return False
+
+
+_COLLECTIVES = frozenset({"_c10d_functional", "c10d_functional", "_c10d_functional_autograd", "c10d"})
+
+
+def is_collective(target: Any) -> bool:
+    """Whether an operator communicates with other processes, or waits for them."""
+    if isinstance(target, torch._ops.OpOverloadPacket):
+        return target._qualified_op_name.partition("::")[0] in _COLLECTIVES
+    return isinstance(target, torch._ops.OpOverload) and target.namespace in _COLLECTIVES
+
+
+def is_wait(target: Any) -> bool:
+    """Whether an operator waits for a collective's result."""
+    return is_collective(target) and target.__name__.partition(".")[0] == "wait_tensor"
+
+
+def check_collective(tx: Translator, name: str) -> None:
+    """Note an operator that communicates, before it is recorded. Other processes wouldn't take part a second time, so
+    the graph breaks if the frame may be run again in eager."""
+    if tx.graph.fails_handled:
+        unsupported(CollectiveAndFailure(name, tx.graph.handled_failure or "a runtime assertion"))
+    if _is_handled(tx):
+        unsupported(CollectiveAndFailure(name, "an exception handler may swallow its error"))
+    tx.graph.communicates = True
 
 
 def check_write(tx: Translator, name: str, mutated: Sequence[torch.Tensor]) -> None:

@@ -7,7 +7,7 @@ from typing import TypeGuard
 
 import torch
 
-from dynamo_lite.insight.break_reasons import DataDependentValue, OperatorFailed
+from dynamo_lite.insight.break_reasons import DataDependentValue, FailureAndWrite, OperatorFailed
 from dynamo_lite.shapes.conditions import symbolic_shapes
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -43,6 +43,8 @@ def _check_range(tx: Translator, size: int | torch.SymInt, index: SymNodeVariabl
     An index that depends on data is checked by the kernel. If that raises, the frame is run again in eager.
     """
     if index.is_data_dependent:
+        if not tx.graph.can_restore_inputs():
+            unsupported(FailureAndWrite("indexing"))
         check_failure(tx, "indexing")
         tx.graph.fails_handled = True
         return

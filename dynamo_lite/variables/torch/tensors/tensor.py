@@ -68,7 +68,16 @@ from .equivalent_operators import apply_rewrites
 from .fake_computation import compute_with_symbols, operator_name
 from .mutated_arguments import OPERATORS, check_mutated, mutated_by_schema, tensors_in, version
 from .operator_warnings import run_capturing_warnings
-from .runtime_failures import check_cast, check_failure, check_index, check_overlap, check_write, may_fail
+from .runtime_failures import (
+    check_cast,
+    check_collective,
+    check_failure,
+    check_index,
+    check_overlap,
+    check_write,
+    is_collective,
+    may_fail,
+)
 from .services import become_created_leaf, dispatch_torch_function, wrapper_result
 
 DATA_METHODS = frozenset(
@@ -636,7 +645,9 @@ def _record_plain(
         check_mutated(tx, operator_name(target), mutated)
         check_overlap(operator_name(target), mutated, tensors, fakes)
         check_cast(name, mutated, [*fakes, *tensors])
-    if may_fail(target, name, tensors):
+    if is_collective(target):
+        check_collective(tx, operator_name(target))
+    elif may_fail(target, name, tensors):
         check_failure(tx, operator_name(target))
     if mutated:
         check_write(tx, operator_name(target), mutated)

@@ -1,0 +1,367 @@
+"""``torch.distributed``: groups of processes and meshes of devices as values, collectives as operators of the graph.
+
+A collective that writes into a tensor is recorded as the functional one of `polyfills.distributed`. Every process has
+to issue the same collectives in the same order, so a graph with one is never run again in eager (`check_collective` of
+`runtime_failures`), and what has no functional counterpart breaks the graph.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+from torch.distributed import distributed_c10d
+from torch.distributed.device_mesh import DeviceMesh
+
+from dynamo_lite.bytecode import decode
+from dynamo_lite.insight.break_reasons import CollectiveNotCaptured, OperatorWarns, UnsupportedAttribute
+from dynamo_lite.records.captured_warnings import CapturedWarning, action_for
+from dynamo_lite.records.source import Source
+from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
+from dynamo_lite.variables.core.base import (
+    Args,
+    InvariantVariable,
+    Kwargs,
+    NotConstant,
+    VariableTracker,
+    unsupported,
+    wraps_type,
+)
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.registry import models, models_raw
+from dynamo_lite.variables.polyfills import distributed as polyfills
+from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
+from dynamo_lite.variables.python.functions.function import FunctionVariable
+from dynamo_lite.variables.python.objects.user_object import OpaqueVariable
+from dynamo_lite.variables.torch.tensors.fake_computation import operator_name
+from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
+
+
+def _inline(tx: Translator, function: Any, *args: VariableTracker) -> VariableTracker:
+    return tx.call(FunctionVariable(function, None), list(args), {})
+
+
+def _model_by_polyfill(function: Any, polyfill: Any) -> None:
+    models_raw(function, lambda tx, args, kwargs: tx.call(FunctionVariable(polyfill, None), args, kwargs))
+
+
+# -- groups and meshes -------------------------------------------------------------------------------------------------
+
+
+class _GroupVariable(InvariantVariable):
+    """A value whose attributes and methods, of those named here, are the same as long as it is the same object."""
+
+    __slots__ = ()
+    implements_equality = True
+    attributes: frozenset[str]
+    methods: frozenset[str]
+
+    def describe(self) -> str:
+        return f"a {type(self.value).__qualname__}"
+
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
+        if name in self.attributes:
+            return tx.make(tx.fold(getattr, (self.value, name)))
+        if name in self.methods:
+            return BuiltinMethodVariable(self, name)
+        if name == "__class__":
+            return tx.make(type(self.value))
+        unsupported(UnsupportedAttribute(self.describe(), name))
+
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name not in self.methods:
+            unsupported(UnsupportedAttribute(self.describe(), name))
+        named = {key: tx.python_value(value) for key, value in kwargs.items()}
+        return tx.make(tx.fold(getattr(self.value, name), [tx.python_value(arg) for arg in args], named))
+
+    def truth(self, tx: Translator) -> bool:
+        return True
+
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if symbol not in ("==", "!="):
+            return None
+        other = other.realize()
+        is_same = type(other) is type(self) and bool(self.value == other.value)
+        return ConstantVariable(is_same == (symbol == "=="))
+
+
+class ProcessGroupVariable(_GroupVariable):
+    """A ``ProcessGroup``."""
+
+    __slots__ = ()
+    attributes = frozenset({"group_name", "group_desc"})
+    methods = frozenset({"rank", "size", "name"})
+
+
+class DeviceMeshVariable(_GroupVariable):
+    """A ``DeviceMesh``."""
+
+    __slots__ = ()
+    attributes = frozenset({"ndim", "shape", "device_type", "mesh_dim_names", "_dim_group_names"})
+    methods = frozenset(
+        {"get_group", "get_all_groups", "get_rank", "get_local_rank", "get_coordinate", "size", "__getitem__"}
+    )
+
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        _guard_default_group(tx)
+        return super().call_method(tx, name, args, kwargs)
+
+    def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
+        return self.call_method(tx, "__getitem__", [key], {})
+
+
+def _guard_default_group(tx: Translator) -> None:
+    """Groups are found by name among those that the default one's initialization began."""
+    _inline(tx, distributed_c10d._get_default_group)
+
+
+@models(distributed_c10d._resolve_process_group)
+def _resolve_process_group(tx: Translator, name: VariableTracker) -> VariableTracker:
+    _guard_default_group(tx)
+    return tx.make(tx.fold(distributed_c10d._resolve_process_group, (tx.python_value(name),)))
+
+
+@models(distributed_c10d.Backend)
+def _backend(tx: Translator, name: VariableTracker) -> VariableTracker:
+    return tx.make(tx.fold(distributed_c10d.Backend, (tx.python_value(name),)))
+
+
+wraps_type(dist.ProcessGroup)(ProcessGroupVariable.by_identity)
+wraps_type(DeviceMesh)(DeviceMeshVariable.by_identity)
+wraps_type(dist.ReduceOp.RedOpType)(BuiltinVariable.by_identity)
+
+
+# -- collectives -------------------------------------------------------------------------------------------------------
+
+_REDUCTIONS = {
+    dist.ReduceOp.SUM: "sum",
+    dist.ReduceOp.AVG: "avg",
+    dist.ReduceOp.PRODUCT: "product",
+    dist.ReduceOp.MIN: "min",
+    dist.ReduceOp.MAX: "max",
+    dist.ReduceOp.BAND: "band",
+    dist.ReduceOp.BOR: "bor",
+    dist.ReduceOp.BXOR: "bxor",
+}
+
+
+@models(polyfills.check_collective)
+def _check_collective(
+    tx: Translator, name: VariableTracker, op: VariableTracker, group: VariableTracker, *tensors: VariableTracker
+) -> VariableTracker:
+    called, of, op = tx.python_value(name), group.realize(), op.realize()
+    reduction = _REDUCTIONS.get(op.value) if op.python_type() is dist.ReduceOp.RedOpType else None
+    if not isinstance(of, ProcessGroupVariable):
+        unsupported(CollectiveNotCaptured(called, "it isn't given a group that this process belongs to"))
+    if distributed_c10d._resolve_process_group(of.value.group_name) is not of.value:
+        unsupported(CollectiveNotCaptured(called, "another group has the name of this one"))
+    if reduction is None and not tx.is_none(op):
+        unsupported(CollectiveNotCaptured(called, f"there is no functional one with {op.describe()} as its op"))
+    why = _why_not_functional([each.realize() for each in tensors])
+    if why is not None:
+        unsupported(CollectiveNotCaptured(called, why))
+    return ConstantVariable(reduction)
+
+
+def _why_not_functional(tensors: list[VariableTracker]) -> str | None:
+    """Why a collective on these tensors does something else than the functional one; None if it doesn't."""
+    first, *others = tensors
+    for each in tensors:
+        if not isinstance(each, TensorVariable) or each.overloaded_arguments() or each.is_wrapper:
+            return f"it is given {each.describe()}"
+        fake = each.fake
+        if fake.requires_grad and torch.is_grad_enabled():
+            return "autograd doesn't see what it writes; the functional collective has a gradient"
+        if fake.is_complex():
+            return "the tensor is complex"
+        if not fake.is_contiguous():
+            return "the tensor is not contiguous"
+        assert isinstance(first, TensorVariable)
+        if fake.dtype is not first.fake.dtype or fake.device != first.fake.device:
+            return "the tensors are of several dtypes or devices"
+    return None
+
+
+@models(polyfills.refuse)
+def _refuse(tx: Translator, name: VariableTracker, why: VariableTracker) -> NoReturn:
+    unsupported(CollectiveNotCaptured(tx.python_value(name), tx.python_value(why)))
+
+
+def _model_collective(function: Callable[..., Any], polyfill: Any) -> None:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+        _warn_of_deprecation(tx, function)
+        return tx.call(FunctionVariable(polyfill, None), args, kwargs)
+
+    models_raw(function, model)
+
+
+for _function, _polyfill in polyfills.COLLECTIVES.items():
+    _model_collective(_function, _polyfill)
+
+
+def _warn_of_deprecation(tx: Translator, function: Any) -> None:
+    """torch warns of a deprecated collective at a line of its own, so usually once in a process: that is done while
+    tracing."""
+    text = getattr(function, "__deprecated__", None)
+    if text is None:
+        return
+    code, namespace = function.__code__, function.__globals__
+    call = next(each for each in decode(code) if each.opname == "CALL_FUNCTION_EX")
+    line = (call.positions and call.positions[0]) or 0
+    warning = CapturedWarning(FutureWarning(text), code.co_filename, line)
+    action = action_for(warning, tx.attempt.torch_state.filters_at_graph_call, namespace["__name__"], line)
+    if action in ("always", "all", "error"):
+        unsupported(OperatorWarns(operator_name(function), text))
+    shown = namespace.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(warning.message, FutureWarning, code.co_filename, line, namespace["__name__"], shown)
+
+
+class WorkVariable(VariableTracker):
+    """What a collective with ``async_op=True`` returns. It can't survive a break: CPython issues the collective then.
+    ``result``: of the functional collective; None once the program has waited for it. ``targets``: the tensors to copy
+    it into."""
+
+    __slots__ = ("result", "targets")
+
+    def __init__(self, result: VariableTracker, targets: VariableTracker) -> None:
+        self.source = None
+        self.result: VariableTracker | None = result
+        self.targets = targets
+
+    def python_type(self) -> type:
+        return dist.Work
+
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
+        if name not in ("wait", "is_completed"):
+            unsupported(CollectiveNotCaptured(f"Work.{name}", "it is not known before the program runs"))
+        return BuiltinMethodVariable(self, name)
+
+    def method_wait(self, tx: Translator) -> VariableTracker:
+        self.complete(tx)
+        return ConstantVariable(True)
+
+    def method_is_completed(self, tx: Translator) -> VariableTracker:
+        if self.result is not None:
+            unsupported(CollectiveNotCaptured("Work.is_completed", "it is not known before the program runs"))
+        return ConstantVariable(True)
+
+    def complete(self, tx: Translator) -> None:
+        """Record the wait, and the copies."""
+        result, self.result = self.result, None
+        if result is not None:
+            _inline(tx, polyfills.write_back, result, self.targets)
+
+    def reconstruct(self, cg: Codegen) -> None:
+        raise NotConstant(self.describe())
+
+
+class ExistingWorkVariable(OpaqueVariable):
+    """The ``Work`` of a collective that began outside of the graph."""
+
+    __slots__ = ()
+
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
+        return BuiltinMethodVariable(self, name) if name == "wait" else super().getattr(tx, name)
+
+    def method_wait(self, tx: Translator, *args: VariableTracker) -> VariableTracker:
+        unsupported(CollectiveNotCaptured("Work.wait", "the collective began outside of the graph"))
+
+
+@wraps_type(dist.Work)
+def _wrap_work(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+    if source.kind != "const":
+        source.check("type", type(value))
+    return ExistingWorkVariable(value, source, "a collective that began outside of the graph")
+
+
+@models(polyfills.pending)
+def _pending(tx: Translator, result: VariableTracker, targets: VariableTracker) -> VariableTracker:
+    work = WorkVariable(result, targets)
+    tx.attempt.provenance.created(work)
+    return work
+
+
+def complete_pending(tx: Translator) -> None:
+    """Wait, at the end of the graph, for the collectives that the program has not waited for."""
+    for work in tx.attempt.provenance.all_of(WorkVariable):
+        work.complete(tx)
+
+
+# -- functional collectives --------------------------------------------------------------------------------------------
+
+
+class AsyncResultVariable(TensorVariable):
+    """The result of a functional collective, which the graph has waited for: an ``AsyncCollectiveTensor`` to the
+    program. What operators make of it are plain tensors."""
+
+    __slots__ = ()
+
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
+        if name in ("wait", "trigger_wait"):
+            return BuiltinMethodVariable(self, name)
+        if name in ("elem", "completed"):
+            unsupported(UnsupportedAttribute(self.describe(), name))
+        return super().getattr(tx, name)
+
+    def _waited(self, tx: Translator) -> VariableTracker:
+        """The tensor without its wrapper."""
+        return record(tx, "call_function", torch.ops.aten.alias.default, [self], {})
+
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name in ("wait", "trigger_wait") and not args and not kwargs:
+            return self._waited(tx)
+        return super().call_method(tx, name, args, kwargs)
+
+    def reconstruct(self, cg: Codegen) -> None:
+        cg.call(functional._wrap_tensor_autograd, [lambda: super(AsyncResultVariable, self).reconstruct(cg)])
+
+
+@wraps_type(functional.AsyncCollectiveTensor)
+def _wrap_async_result(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+    """One that an eager collective returned: the graph is given the tensor in it, after a wait."""
+    is_dense = type(value.elem) is torch.Tensor and value.elem.layout is torch.strided
+    if value.requires_grad or not is_dense:
+        return attempt.values.opaque(value, source, "the result of a collective, with a gradient or not dense")
+    given = attempt.graph.input(source, value.elem, functional.AsyncCollectiveTensor.trigger_wait)
+    attempt.guards.tensor(source, value, type(value))
+    found = AsyncResultVariable(given.node, given.fake, type(value), source)
+    attempt.values.fakes[id(given.fake)] = found
+    return found
+
+
+_model_by_polyfill(functional._resolve_group, polyfills.resolve_group)
+_model_by_polyfill(functional._group_or_group_name, polyfills.name_of_group)
+
+
+@models(functional._maybe_wrap_tensor)
+def _wait_at_once(tx: Translator, tensor: VariableTracker) -> VariableTracker:
+    waited = record(tx, "call_function", torch.ops._c10d_functional.wait_tensor.default, [tensor], {})
+    assert isinstance(waited, TensorVariable)
+    result = AsyncResultVariable(waited.node, waited.fake, functional.AsyncCollectiveTensor)
+    tx.attempt.values.fakes[id(result.fake)] = result
+    return result
+
+
+# -- what breaks the graph ---------------------------------------------------------------------------------------------
+
+_NOT_CAPTURED = """all_gather_coalesced all_gather_object all_reduce_coalesced all_to_all barrier batch_isend_irecv
+    broadcast_object_list destroy_process_group gather gather_object init_process_group irecv isend monitored_barrier
+    new_group new_subgroups new_subgroups_by_enumeration recv recv_object_list reduce reduce_scatter scatter
+    scatter_object_list send send_object_list split_group init_device_mesh""".split()
+
+
+def _model_refusal(name: str) -> None:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+        unsupported(CollectiveNotCaptured(name, "it has no functional counterpart"))
+
+    if hasattr(dist, name):
+        models_raw(getattr(dist, name), model)
+
+
+for _name in _NOT_CAPTURED:
+    _model_refusal(_name)

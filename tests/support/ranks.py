@@ -1,0 +1,70 @@
+"""Programs in several processes that communicate over gloo: started once for all of them, by forks of one that has
+imported torch."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import traceback
+from datetime import timedelta
+from pathlib import Path
+
+import torch.distributed as dist
+
+from processes import run_program
+
+PATIENCE = timedelta(seconds=60)
+_START = """
+import os, sys
+sys.path[:0] = {path!r}
+import ranks
+for rank in range(1, {world}):
+    if not os.fork():
+        ranks.run(rank, {world}, {filename!r}, {names!r}, {folder!r})
+        os._exit(0)
+ranks.run(0, {world}, {filename!r}, {names!r}, {folder!r})
+for _ in range(1, {world}):
+    os.wait()
+"""
+
+
+def failures(filename: str, names: list[str], folder: Path, world: int = 2) -> str:
+    """Run these functions of a file, each of which takes its rank, in ``world`` processes. What they raised."""
+    path = [os.path.dirname(__file__), *sys.path]
+    done = run_program(_START.format(path=path, world=world, filename=filename, names=names, folder=str(folder)))
+    raised = [f"{each.name}: {each.read_text()}" for each in sorted(folder.glob("*.txt"))]
+    finished = {each.stem for each in folder.glob("*.done")}
+    missing = {str(rank) for rank in range(world)} - finished
+    if missing or done.returncode:
+        raised.append(f"ranks {sorted(missing)} didn't finish: {done.stderr[-3000:]}")
+    return "\n".join(raised)
+
+
+def initialize(rank: int, world: int, store: Path) -> None:
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world, timeout=PATIENCE)
+
+
+def run(rank: int, world: int, filename: str, names: list[str], folder: str) -> None:
+    """Each function on this rank; what it raised goes into a file."""
+    import dynamo_lite as dl
+
+    os.environ["FOLDER_OF_RANKS"] = folder
+    initialize(rank, world, Path(folder, "store"))
+    spec = importlib.util.spec_from_file_location("programs_of_ranks", filename)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    for name in names:
+        dl.reset()
+        dl.counters.reset()
+        try:
+            getattr(module, name)(rank)
+        except Exception:
+            Path(folder, f"{name}.{rank}.txt").write_text(traceback.format_exc())
+            break  # the ranks may have come to different collectives
+        dist.barrier()
+    Path(folder, f"{rank}.done").touch()
+    if dist.is_initialized():
+        dist.destroy_process_group()
