@@ -620,12 +620,14 @@ class GraphBuilder:
         """Whether it is an input whose shape or strides were changed in place."""
         return self._layouts.get(id(fake), (fake.shape, fake.stride())) != (fake.shape, fake.stride())
 
-    def note_writes(self, fakes: list[torch.Tensor]) -> None:
-        """Record that an operator wrote, or may have written, into tensors."""
+    def note_writes(self, fakes: list[torch.Tensor], hidden: bool = False) -> None:
+        """Record that an operator wrote, or may have written, into tensors. ``hidden``: autograd doesn't know of it."""
         self.writes += 1
         for body in self.bodies:
             memory = body.existing_memory()
             outside = [fake for fake in fakes if not (memory.isdisjoint(all_memory_of(fake)) or body.maps_over(fake))]
+            if hidden and (body.overwritten is not None or body.is_backward and self._may_be_lost(outside)):
+                continue
             if body.overwritten is not None:
                 body.overwritten += outside
             elif outside:
@@ -633,6 +635,14 @@ class GraphBuilder:
         for fake in fakes:
             for each in self.inputs_in_storage(fake):
                 self._written.setdefault(each.source, self.step)
+
+    def _may_be_lost(self, fakes: list[torch.Tensor]) -> bool:
+        """Whether the backward of a Function may write into these values of its forward. Then they may be no outputs of
+        the graph: after the backward, eager has what was written, and a compiled backward may have written elsewhere."""
+        if len(self.bodies) > 2 or any(self.inputs_in_storage(fake) for fake in fakes):
+            return False
+        self._copied.update(dict.fromkeys(map(memory_of, fakes), False))
+        return True
 
     @property
     def changes_state(self) -> bool:

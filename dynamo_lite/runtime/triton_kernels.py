@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from . import interpreted_kernels
+
 _JIT = "triton.runtime.jit"
 _AUTOTUNER = "triton.runtime.autotuner"
 _INTERPRETER = "triton.runtime.interpreter"
@@ -207,9 +209,12 @@ class Launch(NamedTuple):
 
     def mutated(self, arguments: dict[str, Any]) -> set[str]:
         """The names of the tensors that the kernel writes into, as torch's analysis of its code finds them. All, where
-        Triton has no device to compile for, or Python runs the kernel."""
+        Triton has no device to compile for."""
         tensors = {name for name, value in self.values.items() if isinstance(value, torch.Tensor)}
-        if is_interpreted(function_of(self.kernel)) or not _has_device():
+        function = function_of(self.kernel)
+        if is_interpreted(function):
+            return tensors - interpreted_kernels.only_read(function.fn)
+        if not _has_device():
             return tensors
         kinds = [(name, _kind(value)) for name, value in self.values.items()]
         key = arguments["kernel_idx"], repr(kinds), repr(self.constants), repr(self.descriptors)

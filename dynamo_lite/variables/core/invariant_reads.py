@@ -6,7 +6,7 @@ objects. Any other read breaks the graph, and the autograd Function runs in eage
 
 These variables are invariant:
 
-- those of torch and the standard library;
+- those of torch, Triton and the standard library;
 - a global, unless a function of its module assigns to it in a ``global`` statement or calls ``globals()``. (An
   assignment by another module, to the module's attribute, isn't detected: as in torch.compile, the value at the call
   is used.)
@@ -30,6 +30,7 @@ import torch.distributed as dist
 from dynamo_lite.bytecode import Instruction, decode, successors
 from dynamo_lite.insight.break_reasons import BackwardReads
 from dynamo_lite.records.code_origin import is_library, is_polyfill
+from dynamo_lite.runtime import triton_kernels
 
 from .base import VariableTracker, unsupported
 from .constant import CONSTANT_TYPES
@@ -58,7 +59,7 @@ _OWNERS_IN_C = (type(None), type, types.ModuleType)
 """Types of ``__self__`` of functions in C that aren't methods of an object."""
 _STORES_GLOBAL = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
 _STORES_CELL = frozenset({"STORE_DEREF", "DELETE_DEREF"})
-_LIBRARY = sys.stdlib_module_names | {torch.__name__}
+_LIBRARY = sys.stdlib_module_names | {torch.__name__, "triton"}
 
 
 def is_read_later(tx: Translator) -> bool:
@@ -121,12 +122,12 @@ def mutable_objects(value: VariableTracker) -> Iterator[VariableTracker]:
     elif kind in (frozenset, slice, *_METHODS_IN_C):
         if not value.is_constant() or not isinstance(getattr(value.as_constant(), "__self__", None), _OWNERS_IN_C):
             yield value
-    elif not issubclass(kind, _INVARIANT):
+    elif not issubclass(kind, _INVARIANT) and not triton_kernels.is_kernel(value.value):
         yield value
 
 
 def is_of_library(module: Any) -> bool:
-    """Whether a module is torch's or the standard library's, which user code doesn't change."""
+    """Whether a module is torch's, Triton's or the standard library's, which user code doesn't change."""
     return type(module) is str and module.partition(".")[0] in _LIBRARY
 
 

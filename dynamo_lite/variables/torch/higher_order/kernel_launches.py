@@ -64,7 +64,7 @@ def record_launch(
     operands["grid"] = [tuple(size[0] for size in grid) for grid in sizes]
     operands["kwargs"] = {key: pair[0] for key, pair in pairs.items()}
     tx.graph.call("call_function", launch.operator, (), operands, None)
-    tx.graph.note_writes(fakes)
+    tx.graph.note_writes(fakes, hidden=True)
     for fake in fakes:
         _forget_constant(tx, fake)
 
