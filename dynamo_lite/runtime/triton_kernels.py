@@ -63,10 +63,13 @@ def is_host_function(value: object) -> bool:
     return _is(value, _JIT, "ConstexprFunction")
 
 
+def descriptor_class() -> Any:
+    """The class of tensor descriptors; None if the program hasn't imported it."""
+    return getattr(sys.modules.get("triton.tools.tensor_descriptor"), "TensorDescriptor", None)
+
+
 def is_descriptor_class(value: object) -> bool:
-    return value is not None and value is getattr(
-        sys.modules.get("triton.tools.tensor_descriptor"), "TensorDescriptor", None
-    )
+    return value is not None and value is descriptor_class()
 
 
 def function_of(kernel: Kernel) -> Kernel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -93,3 +94,72 @@ def assigned_global():
 
     with pytest.raises(dl.exc.Unsupported, match="the global SCALE has changed"):
         compiled(fn)(torch.ones(40))
+
+
+def wrapped():
+    """`wrap_triton` changes nothing for a compiler that captures kernels."""
+
+    def fn(x, y):
+        out = torch.empty_like(x)
+        torch.library.wrap_triton(kernels.add)[(3,)](x, y, out, 40, BLOCK=16)
+        return out
+
+    compiled(fn)(torch.ones(40), torch.ones(40))
+    assert dl.counters.graphs == 1
+
+
+def own_operator():
+    @torch.library.triton_op("dynamo_lite_tests::added", mutates_args={})
+    def added(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        torch.library.wrap_triton(kernels.add)[(3,)](x, y, out, 40, BLOCK=16)
+        return out
+
+    compiled(lambda x, y: added(x, y) + 1)(torch.ones(40), torch.ones(40))
+    assert dl.counters.graphs == 1
+
+
+def generated(fn, *args, **settings):
+    """The code that Inductor generates, up to where Triton compiles the kernels: here it has no device for that."""
+    from torch._inductor.graph import GraphLowering
+
+    codes = []
+    GraphLowering.save_output_code = staticmethod(codes.append)
+    with pytest.raises(dl.exc.BackendCompilerFailed, match="0 compatible backends"):
+        dl.compile(fn, backend="inductor", fullgraph=True, **settings)(*args)
+    return "".join(codes)
+
+
+def inductor_launch():
+    def fn(x, y):
+        out = torch.empty_like(x)
+        kernels.add[kernels.blocks](x * 2, y, out, x.numel(), BLOCK=16, num_warps=2)
+        return out + 1
+
+    code = generated(fn, torch.ones(40), torch.ones(40))
+    assert "def add(x_ptr" in code and "'num_warps': 2" in code, code
+    assert "add_0.run(buf1, arg1_1, buf0, 40, 3, 1, 1," in code, code
+    assert "copy_" not in code and code.count("empty_strided_cpu((40, )") == 2, code
+
+
+def inductor_symbolic_launch():
+    def fn(x, y):
+        out = torch.empty_like(x)
+        kernels.add[kernels.blocks](x, y, out, x.numel(), BLOCK=16)
+        return out
+
+    code = generated(fn, torch.ones(40), torch.ones(40), dynamic=True)
+    assert re.search(r"add_0\.run\(arg\d_1, arg\d_1, buf0, s\d+, \(15 \+ s\d+\) // 16, 1, 1,", code), code
+
+
+def inductor_tunes():
+    def fn(x, y):
+        out = torch.empty_like(x)
+        kernels.pruned_add[kernels.blocks](x, y, out, x.numel())
+        kernels.tuned_add[kernels.blocks](x, y, out, x.numel())
+        kernels.tuned_and_guessed_add[kernels.blocks](x, y, out, x.numel())
+        return out
+
+    code = generated(fn, torch.ones(40), torch.ones(40))
+    assert "'BLOCK': 7" not in code and "'BLOCK': 8" in code, code
+    assert code.count("triton_heuristics.user_autotune(") == 3, code

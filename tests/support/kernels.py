@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: F401
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -43,6 +44,16 @@ def add_or_multiply(x_ptr, y_ptr, out_ptr, n, MULTIPLIES: tl.constexpr, KIND: tl
     if KIND == "twice":
         x = x * 2
     tl.store(out_ptr + at, x, mask=at < n)
+
+
+@triton.jit
+def double_blocks(x_desc, out_desc, ROWS: tl.constexpr):
+    at = tl.program_id(0) * ROWS
+    out_desc.store([at, 0], x_desc.load([at, 0]) * 2)
+
+
+def blocks(meta):
+    return (triton.cdiv(meta["n"], meta["BLOCK"]),)
 
 
 def benchmark(run, quantiles):

@@ -18,11 +18,8 @@ on_device = kernels.on_device
 programs = Table()
 X, Y = on_device(40), on_device(40, seed=1)
 KERNELS = {"add": kernels.add, "scale": kernels.scale_}
+blocks = kernels.blocks
 HOLDER = SimpleNamespace(kernel=kernels.add)
-
-
-def blocks(meta):
-    return (triton.cdiv(meta["n"], meta["BLOCK"]),)
 
 
 def added(x, y, kernel=kernels.add, **options):
@@ -153,6 +150,25 @@ def grid_and_integer_that_change(x, blocks):
 def constexpr_that_changes(x, log):
     kernels.scale_[(1,)](x, 2, 40, BLOCK=2**log * 4)
     return x
+
+
+def descriptor(x, rows=4):
+    return kernels.TensorDescriptor.from_tensor(x, [rows, 16])
+
+
+@programs(on_device(8, 16), operators=2)
+def tensor_descriptors(x):
+    out = torch.empty_like(x)
+    source, target = descriptor(x), kernels.TensorDescriptor(out, out.shape, out.stride(), [4, 16])
+    kernels.double_blocks[(2,)](source, target, ROWS=4)
+    return out
+
+
+@programs(on_device(8, 16), 4, others=[(on_device(12, 16), 4), (on_device(16, 16), 4)], all_graphs=2, cut=False)
+def tensor_descriptor_of_any_size(x, rows):
+    out = torch.empty_like(x)
+    kernels.double_blocks[(x.shape[0] // rows,)](descriptor(x), descriptor(out), ROWS=rows)
+    return out
 
 
 # -- Triton's decorators -----------------------------------------------------------------------------------------------
@@ -314,7 +330,19 @@ def test_inductor_does_not_take_what_python_runs():
         dl.compile(added, backend="inductor", fullgraph=True)(X, Y)
 
 
-@pytest.mark.parametrize("program", ["one_written_tensor", "two_written_tensors", "guarded_global", "assigned_global"])
+def test_export():
+    gm, _ = dl.export(added, X, Y)
+    launches = [node for node in gm.graph.nodes if node.target is torch.ops.higher_order.triton_kernel_wrapper_mutation]
+    assert len(launches) == 1
+    other = on_device(40, seed=2)
+    torch.testing.assert_close(gm(other, Y), other + Y)
+
+
+PROGRAMS = ["one_written_tensor", "two_written_tensors", "guarded_global", "assigned_global", "wrapped", "own_operator"]
+GENERATED = ["inductor_launch", "inductor_symbolic_launch", "inductor_tunes"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS + GENERATED)
 def test_kernels_that_triton_compiles(program):
     """In a process in which Python runs no kernel."""
     if torch.cuda.is_available():

@@ -7,19 +7,22 @@ found out when the graph runs.
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Iterable, Sequence
-from inspect import Parameter
 from types import FunctionType
 from typing import Any, NoReturn
+
+import torch
 
 from dynamo_lite.insight.break_reasons import KernelLaunch
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime import triton_kernels
 from dynamo_lite.variables.core.attributes import MISSING
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported, wraps_if
+from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, refuse_arguments, unsupported, wraps_if
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.registry import Model, models, models_if
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import SequenceVariable, TupleVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
@@ -80,6 +83,31 @@ def _is_user_object(value: VariableTracker) -> bool:
 def _wrap_host_function(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     source.check("type", type(value))
     return HostFunctionVariable(value, type(value), source)
+
+
+@models_if
+def _descriptor_class(value: Any) -> Model | None:
+    return _make_descriptor if triton_kernels.is_descriptor_class(value) else None
+
+
+def _make_descriptor(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """Describe a tensor. Its address, which must be aligned, is checked when the graph runs."""
+    cls = triton_kernels.descriptor_class()
+    try:
+        bound = inspect.signature(cls).bind(*args, **kwargs)
+    except TypeError:
+        refuse_arguments(cls.__name__)
+    bound.apply_defaults()
+    made = UserObjectVariable(None, cls)
+    for name, value in bound.arguments.items():
+        made.attrs[name] = value if isinstance(value, VariableTracker) else tx.make(value)
+    return made
+
+
+@models(torch.library.wrap_triton)
+def _wrap_triton(tx: Translator, kernel: VariableTracker) -> VariableTracker:
+    """It lets other tracers see the kernel."""
+    return kernel
 
 
 class LauncherVariable(VariableTracker):
@@ -303,7 +331,7 @@ class _Launch:
             self.kernel.refuse("an argument is given twice")
         for each in declared:
             if each.name not in given and each.name not in fields and each.name not in options:
-                if each.default is Parameter.empty:
+                if each.default is inspect.Parameter.empty:
                     self.kernel.refuse(f"it lacks the argument {each.name}")
                 given[each.name] = self.tx.make(each.default)
         return {name: given[name] for name in names if name in given}, options
@@ -340,13 +368,14 @@ class _Launch:
     def _descriptor(self, name: str, value: VariableTracker) -> LaunchArgument:
         """A host's tensor descriptor. Torch takes those that describe the whole of a tensor."""
         tx = self.tx
-        base = self._plain_tensor(name, value.getattr(tx, "base").realize())
-        settings = [tx.python_value(value.getattr(tx, each)) for each in ("padding", "round_f32_to_tf32")]
+        parts = {each: value.getattr(tx, each).realize() for each in inspect.signature(value.python_type()).parameters}
+        base = self._plain_tensor(name, parts["base"])
         sizes = [tx.make(tuple(each)) for each in (base.fake.shape, base.fake.stride())]
-        given = [TupleVariable(value.getattr(tx, each).elements(tx)) for each in ("shape", "strides")]
-        if settings != ["zero", False] or not all(map(tx.same_or_equal, given, sizes)):
-            self.kernel.refuse(f"the tensor descriptor {name} describes a part of its tensor, or pads it with NaN")
-        return LaunchArgument(base, block_shape=[*tx.python_value(value.getattr(tx, "block_shape"))])
+        given = [TupleVariable(parts[each].elements(tx)) for each in ("shape", "strides")]
+        settings = [tx.python_value(parts[each]) for each in ("padding", "round_f32_to_tf32") if each in parts]
+        if any(each not in ("zero", False) for each in settings) or not all(map(tx.same_or_equal, given, sizes)):
+            self.kernel.refuse(f"the tensor descriptor {name} describes a part of its tensor, or changes what it loads")
+        return LaunchArgument(base, block_shape=[*tx.python_value(parts["block_shape"])])
 
     def _constant(self, name: str, value: VariableTracker) -> Any:
         """The value of a ``tl.constexpr``, guarded: a symbolic number is specialized."""
