@@ -1,4 +1,4 @@
-"""A small Llama whose RMS norm, SwiGLU and cross-entropy are hand-written Triton kernels: one graph, trained beside eager.
+"""A small Llama with hand-written Triton kernels, in one graph: RMS norm, SwiGLU, cross-entropy. Trained beside eager.
 
     python examples/triton_kernels.py [--steps N] [--width N] [--layers N]
 
