@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.base import VariableTracker, wraps_type
+from dynamo_lite.variables.core.base import VariableTracker, wraps_if
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.python.containers.sequences import SequenceVariable, TupleVariable
 
@@ -42,7 +42,11 @@ class StructSequenceVariable(TupleVariable):
         cg.load_const(self.value)
 
 
-@wraps_type(*{type(each) for each in (sys.version_info, sys.flags, sys.float_info, sys.int_info, sys.hash_info)})
+_NAMES = ("version_info", "flags", "float_info", "int_info", "hash_info")
+
+
+# Not by their types: CPython takes these down at exit, when nobody may have them, and torch keeps our tables for good.
+@wraps_if(lambda value: issubclass(type(value), tuple) and any(value is getattr(sys, name) for name in _NAMES), order=9)
 def _wrap_struct_sequence(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     source.check("id", value)
     return StructSequenceVariable([attempt.values.make(each) for each in value], value, source)

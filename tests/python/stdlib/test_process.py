@@ -17,6 +17,7 @@ import numpy
 import pytest
 import torch
 
+from processes import run_program
 from programs import check, tensor
 from table import Table
 
@@ -127,6 +128,19 @@ def facts_of_the_interpreter(x):
         sys.version_info.major,
         os.name,
     )
+
+
+def test_the_types_of_the_interpreters_facts_are_not_kept():
+    """A CPython built for debugging asserts at exit that nobody has them; torch keeps what its operators reach."""
+    program = """
+import sys, torch
+kinds = [type(getattr(sys, name)) for name in ("version_info", "flags", "float_info", "int_info", "hash_info")]
+before = [*map(sys.getrefcount, kinds)]
+import dynamo_lite
+assert [*map(sys.getrefcount, kinds)] == before
+"""
+    done = run_program(program)
+    assert done.returncode == 0, done.stderr
 
 
 @programs(tensor(2))
