@@ -87,7 +87,10 @@ def _find_member(tx: Translator, cls: ClassVariable, value: Any) -> VariableTrac
     missing = tx.lookup(cls.value, "_missing_")
     is_default = any(each is missing for each in _DEFAULT_MISSING)
     if is_default or any(each.value == value for each in cls.value.__members__.values()):
-        return tx.make(tx.fold(cls.value, [value]))
+        member = tx.fold(cls.value, [value])
+        if tx.fold(cls.value, [value]) is member:
+            return tx.make(member)
+        unsupported(UnknownCall(f"{cls.describe()}()", "it makes a new member for each call"))  # bits without a name
     unsupported(EnumCall(cls.value.__qualname__))
 
 
