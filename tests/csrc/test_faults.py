@@ -28,6 +28,7 @@ EVERY = os.environ.get("DL_FAULTS") == "every"
 SEED = int(os.environ.get("DL_FAULTS_SEED", "7"))
 SAMPLE = 20  # of a scenario's calls
 MANY = 2000  # of a scenario with more calls there is a sample always
+DEBUG = hasattr(sys, "gettotalrefcount")  # a CPython that asserts that nothing succeeds with an exception set
 QUIET = 120  # runs without an error, one after the other: the allocations are behind
 
 if CAN_FAIL:
@@ -119,6 +120,8 @@ def test_a_call_that_fails(make: Callable[[], Scenario], monkeypatch: pytest.Mon
 def test_an_allocation_that_fails(make: Callable[[], Scenario]) -> None:
     """Without the one in which CPython itself forgets an error: ``raise`` of an object, without memory. Of a whole
     compilation, most of which is CPython's, which may keep an argument then, references aren't counted."""
+    if DEBUG and make is a_program_that_is_compiled:
+        pytest.skip("CPython's os.stat(), which formats tracebacks, succeeds with a MemoryError set")
     counts = counts_of(make)
     counted = make is not a_program_that_is_compiled
     places = iter(range(MANY) if EVERY else random.Random(SEED).sample(range(600), SAMPLE))
