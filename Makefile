@@ -7,6 +7,7 @@ JOBS ?= 2
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 STAMP := $(VENV)/.dynamo_lite
+COMMA := ,
 SOURCES := $(wildcard csrc/* csrc/*/*) CMakeLists.txt pyproject.toml
 
 BUILD_NEEDS := "scikit-build-core>=0.10,<2" "pybind11>=2.12,<4" "cmake>=3.22,<5" "ninja>=1.11,<2"
@@ -16,7 +17,7 @@ DEMO_NEEDS := "transformers>=5,<6" "rich>=13,<15" "tqdm>=4.60,<5"
 LINT_NEEDS := "ruff>=0.5,<1" "mypy>=1.10,<3" "clang-format>=18,<22"
 DOCS_NEEDS := "mkdocs>=1.6,<2" "mkdocs-material>=9,<10"
 
-.PHONY: demo test test-fast test-sample stress matrix fuzz cpython-tests suites soak asan faults debug lint bench training docs clean
+.PHONY: demo test test-fast test-sample stress matrix fuzz cpython-tests suites soak asan faults tsan debug lint bench training docs clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -88,17 +89,22 @@ $(STAMP): $(VENV)/.packages $(SOURCES)
 	$(BIN)/python -c "import site, pathlib; pathlib.Path(site.getsitepackages()[0], 'dynamo_lite.pth').write_text('$(CURDIR)\n')"
 	touch $@
 
+# Builds with sanitizers, $(1), in a folder of the target's name; $(2): more options of CMake's.
+define sanitized
+	$(BIN)/cmake -S . -B $(VENV)/$@ -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
+	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -DDL_SANITIZE=$(1) -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	  -DCMAKE_UNITY_BUILD=ON $(2)
+	$(BIN)/cmake --build $(VENV)/$@ -j $(JOBS)
+	rm -rf $(VENV)/$@/tree && mkdir -p $(VENV)/$@/tree && cp -r dynamo_lite $(VENV)/$@/tree/
+	rm -f $(VENV)/$@/tree/dynamo_lite/_C*.so && cp $(VENV)/$@/_C*.so $(VENV)/$@/tree/dynamo_lite/
+endef
+
 # The hook's and the guards' tests under AddressSanitizer and UndefinedBehaviorSanitizer, with a sample of calls that fail;
 # `make faults`: each allocation and each call of CPython's that can fail fails, one after the other.
 asan: $(STAMP)
 	mkdir -p $(VENV)/asan/faults
 	$(BIN)/python tests/support/faulty_calls.py "$$(ls dynamo_lite/_C*.so | head -1)" $(VENV)/asan/faults
-	$(BIN)/cmake -S . -B $(VENV)/asan -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
-	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -DDL_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-	  -DCMAKE_UNITY_BUILD=ON -DDL_FAULTS=$(abspath $(VENV)/asan/faults)
-	$(BIN)/cmake --build $(VENV)/asan -j $(JOBS)
-	rm -rf $(VENV)/asan/tree && mkdir -p $(VENV)/asan/tree && cp -r dynamo_lite $(VENV)/asan/tree/
-	rm -f $(VENV)/asan/tree/dynamo_lite/_C*.so && cp $(VENV)/asan/_C*.so $(VENV)/asan/tree/dynamo_lite/
+	$(call sanitized,address$(COMMA)undefined,-DDL_FAULTS=$(abspath $(VENV)/asan/faults))
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=$(VENV)/asan/tree \
 	  $(BIN)/python -P -m pytest $(ASAN_TESTS) -q -p no:xdist
@@ -108,15 +114,26 @@ faults: ASAN_TESTS := tests/csrc/test_faults.py
 faults: export DL_FAULTS := every
 faults: asan
 
+# What uses threads, under ThreadSanitizer. Forks aside, which it doesn't support beside threads. Addresses are not drawn,
+# for it wants some of its own; its reports go to files, for pytest keeps what a test writes.
+tsan: $(STAMP)
+	$(call sanitized,thread)
+	rm -f $(VENV)/tsan/report.*
+	LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" OMP_NUM_THREADS=1 PYTHONPATH=$(VENV)/tsan/tree \
+	  TSAN_OPTIONS="suppressions=$(CURDIR)/tests/support/tsan.txt log_path=$(abspath $(VENV)/tsan/report)" \
+	  setarch -R $(BIN)/python -P -m pytest $(TSAN_TESTS) -q -p no:xdist || { cat $(VENV)/tsan/report.*; exit 1; }
+
+TSAN_TESTS := tests/csrc tests/soundness tests/stress/test_soak.py -k "thread and not fork and not greenlet"
+
 # Tests under a CPython of the same version that was built for debugging: it asserts what frames and references are to be.
 DEBUG_PYTHON ?= python3.11-dbg
-DEBUG_TESTS ?= tests/csrc tests/breaks tests/python
+DEBUG_TESTS ?= tests/csrc tests/breaks tests/python tests/soundness
 debug: export PYTHONPATH = $(CURDIR):$(shell $(BIN)/python -c "import site; print(site.getsitepackages()[0])" 2>/dev/null)
 debug: $(STAMP)
 	$(BIN)/cmake -S . -B $(VENV)/debug -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
 	  -DPython_EXECUTABLE=$$(command -v $(DEBUG_PYTHON)) -DDL_IN_TREE=ON
 	$(BIN)/cmake --build $(VENV)/debug -j $(JOBS)
-	$(DEBUG_PYTHON) -m pytest $(DEBUG_TESTS) -q -p no:cacheprovider
+	$(DEBUG_PYTHON) -m pytest $(DEBUG_TESTS) -q -n $(JOBS) --timeout=300 -p no:cacheprovider
 
 lint: $(STAMP)
 	$(BIN)/ruff check dynamo_lite tests benchmarks examples docs
@@ -134,4 +151,4 @@ $(VENV)/.docs: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf build $(VENV)/build $(VENV)/asan $(VENV)/debug dynamo_lite/_C*.so $(STAMP)
+	rm -rf build $(VENV)/build $(VENV)/asan $(VENV)/tsan $(VENV)/debug dynamo_lite/_C*.so $(STAMP)

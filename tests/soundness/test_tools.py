@@ -13,8 +13,6 @@ from pathlib import Path
 import coverage
 import pytest
 
-import dynamo_lite as dl
-
 LATER = sys.version_info >= (3, 12)
 
 SOURCE = """import torch
@@ -131,10 +129,9 @@ def test_breakpoint_called_in_a_compiled_function(users_program, monkeypatch, ca
 
 
 def started(*command: str, **env: str) -> subprocess.Popen[str]:
-    """A process of its own that finds this package, with pipes."""
+    """A process of its own, with pipes."""
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    root = os.path.dirname(os.path.dirname(dl.__file__))
-    return subprocess.Popen([*command], text=True, env={**os.environ, "PYTHONPATH": root, **env}, **pipes)
+    return subprocess.Popen([*command], text=True, env={**os.environ, **env}, **pipes)
 
 
 def test_coverage_run(users_program, tmp_path):
