@@ -46,7 +46,7 @@ bool is_trusted(PyObject* name) noexcept {
   static std::size_t next = 0;
   if (std::find(known.begin(), known.end(), name) != known.end()) return true;
   if (!is_of_library(name)) return false;
-  Py_XSETREF(known[next++ % known.size()], Py_NewRef(name));
+  put(known[next++ % known.size()], Py_NewRef(name));
   return true;
 }
 
