@@ -120,26 +120,9 @@ Peeked next_of_set(PyObject* iterator, Py_ssize_t ahead) noexcept {
   return {key};
 }
 
-// Strings have two kinds of iterators, one of which has no name in the headers.
-bool is_string_iterator(PyTypeObject* kind) noexcept {
-  static PyTypeObject* const of_ascii = [] {
-    const Ref text = Ref::steal(PyUnicode_FromString(""));
-    const Ref iterator = Ref::steal(text ? PyObject_GetIter(text.get()) : nullptr);
-    if (!iterator) PyErr_Clear();
-    return iterator ? Py_TYPE(iterator.get()) : &PyUnicodeIter_Type;
-  }();
-  return kind == of_ascii || kind == &PyUnicodeIter_Type;
-}
-
-bool is_count(PyTypeObject* kind) noexcept {
-  static PyTypeObject* const count = [] {
-    const Ref module = Ref::steal(PyImport_ImportModule("itertools"));
-    const Ref found = Ref::steal(module ? PyObject_GetAttrString(module.get(), "count") : nullptr);
-    if (!found) PyErr_Clear();
-    return reinterpret_cast<PyTypeObject*>(found.get());  // borrowed: a type of the interpreter's
-  }();
-  return kind == count;
-}
+// Found at import, for that may run Python. Kept for the life of the process.
+PyTypeObject* ascii_iterator = nullptr;  // strings have two kinds, one of which has no name in the headers
+PyTypeObject* count_type = nullptr;
 
 Peeked next_of_range(PyObject* iterator, Py_ssize_t ahead, Ref& owned) noexcept {
   const auto* it = as<RangeIterator>(iterator);
@@ -177,7 +160,8 @@ Peeked next_item(PyObject* iterator, Py_ssize_t ahead, Ref& owned) noexcept {
   if (kind == &PySetIter_Type) return next_of_set(iterator, ahead);
   if (kind == &PyListRevIter_Type) return next_of_reversed(iterator, ahead);
   if (kind == &PyBytesIter_Type) return next_of_bytes(iterator, ahead, owned);
-  return is_string_iterator(kind) ? next_of_string(iterator, ahead, owned) : kUnreadable;
+  if (kind == ascii_iterator || kind == &PyUnicodeIter_Type) return next_of_string(iterator, ahead, owned);
+  return kUnreadable;
 }
 
 Peeked next_value(PyObject* iterator, Py_ssize_t ahead) noexcept {
@@ -201,11 +185,20 @@ Peeked taken_from(PyObject* object) noexcept {
 }
 
 Peeked next_number(PyObject* iterator, Ref& owned) noexcept {
-  const bool counts = is_count(Py_TYPE(iterator));
+  const bool counts = Py_IS_TYPE(iterator, count_type);
   if (!counts && !Py_IS_TYPE(iterator, &PyEnum_Type)) return kUnreadable;
   const Py_ssize_t number = counts ? as<Count>(iterator)->next : as<Enumerate>(iterator)->index;
   if (number == PY_SSIZE_T_MAX) return kUnreadable;
   return owned_or_unreadable(PyLong_FromSsize_t(number), owned);
+}
+
+bool prepare_iterators() {
+  const Ref text = Ref::steal(PyUnicode_FromString(""));
+  const Ref iterator = Ref::steal(text ? PyObject_GetIter(text.get()) : nullptr);
+  const Ref module = Ref::steal(iterator ? PyImport_ImportModule("itertools") : nullptr);
+  count_type = module ? reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(module.get(), "count")) : nullptr;
+  if (count_type != nullptr) ascii_iterator = Py_TYPE(iterator.get());
+  return count_type != nullptr;
 }
 
 }  // namespace dynamo_lite

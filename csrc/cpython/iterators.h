@@ -28,4 +28,7 @@ Peeked taken_from(PyObject* object) noexcept;
 // The number that an enumerate, or a count of itertools, gives next.
 Peeked next_number(PyObject* iterator, Ref& owned) noexcept;
 
+// To be called once, before the others. False with an exception set.
+bool prepare_iterators();
+
 }  // namespace dynamo_lite

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cpython/dict_watchers.h"
+#include "cpython/iterators.h"
 #include "cpython/lookup.h"
 #include "cpython/objects.h"
 #include "guards/global_state.h"
@@ -132,7 +133,7 @@ void add_failure_type(py::module_& module) {
 }  // namespace
 
 void register_guards(py::module_& module, FrameReader reader) {
-  if (!prepare_lookups() || !prepare_objects()) throw py::error_already_set();
+  if (!prepare_lookups() || !prepare_objects() || !prepare_iterators()) throw py::error_already_set();
   prepare_watch();
   read_frame = reader;
   register_guarded_object(module);

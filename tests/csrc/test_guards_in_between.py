@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import sys
 import types
 import weakref
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from dynamo_lite import _C
 from guard_probe import Probe, check_holds, probe, takes
+from processes import run_program
 
 
 class File(io.BytesIO):
@@ -88,6 +90,45 @@ def test_a_tree_that_is_asked_by_a_getter_of_its_own() -> None:
     probe(io.TextIOWrapper(File(ask)), look)
     ((failure, captured),) = inner
     assert (failure.kind, failure.found, captured) == ("present", "the guards are at work", None)
+
+
+FIRST_GUARD = """
+import builtins, itertools
+from dynamo_lite import _C
+
+real, asked = builtins.__import__, []
+def replaced(name, *rest):
+    asked.append(name)
+    return real(name, *rest)
+
+tree = _C.GuardTree((lambda numbers: numbers).__code__)
+tree.check(tree.child(tree.child(0, "local", "numbers"), "next_number", None), "equals", 3, "numbers")
+builtins.__import__ = replaced
+assert tree.lookup((itertools.count(3),)) == () and not asked, asked
+"""
+
+
+def test_the_first_guard_of_a_kind_imports_nothing() -> None:
+    """What is looked up once and for all lets no other code in: a thread that came to it then would wait for it."""
+    done = run_program(FIRST_GUARD)
+    assert done.returncode == 0, done.stderr
+
+
+def test_names_of_modules_are_kept_once() -> None:
+    """Of the last libraries whose callbacks were met the names are kept."""
+    names = ["".join(("torch.", str(number))) for number in range(20)]
+
+    def meet() -> int:
+        for name in names:
+            token = Token()
+            callback = types.FunctionType((lambda _: None).__code__, {"__name__": name})
+            reference = weakref.ref(token, callback)
+            assert not _C.is_seen_to_die(token)
+            del reference
+        gc.collect()
+        return sum(map(sys.getrefcount, names))
+
+    assert meet() == meet()
 
 
 class Token:
