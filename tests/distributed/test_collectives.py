@@ -604,11 +604,7 @@ def deprecated_names_warn_once(rank: int) -> None:
             warnings.simplefilter("default")
             for _ in range(2):
                 use(torch.ones(4, 2))
-        assert [(each.category, each.filename) for each in seen] == [(FutureWarning, use_file(namespace))]
-
-
-def use_file(namespace: dict[str, Any]) -> str:
-    return namespace["__file__"]
+        assert [(each.category, each.filename) for each in seen] == [(FutureWarning, namespace["__file__"])]
 
 
 def default_group_is_replaced(rank: int) -> None:

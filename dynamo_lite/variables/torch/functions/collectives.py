@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.distributed import distributed_c10d
 from torch.distributed.device_mesh import DeviceMesh
 
@@ -21,6 +22,7 @@ from dynamo_lite.bytecode import decode
 from dynamo_lite.insight.break_reasons import CollectiveNotCaptured, OperatorWarns, UnsupportedAttribute
 from dynamo_lite.records.captured_warnings import CapturedWarning, action_for
 from dynamo_lite.records.source import Source
+from dynamo_lite.runtime.collective_results import not_waited, waited
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import (
     Args,
@@ -324,10 +326,11 @@ class AsyncResultVariable(TensorVariable):
 @wraps_type(functional.AsyncCollectiveTensor)
 def _wrap_async_result(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     """One that an eager collective returned: the graph is given the tensor in it, after a wait."""
-    is_dense = type(value.elem) is torch.Tensor and value.elem.layout is torch.strided
-    if value.requires_grad or not is_dense:
-        return attempt.values.opaque(value, source, "the result of a collective, with a gradient or not dense")
-    given = attempt.graph.input(source, value.elem, functional.AsyncCollectiveTensor.trigger_wait)
+    if type(value.elem) is not torch.Tensor or value.elem.layout is not torch.strided:
+        return attempt.values.opaque(value, source, "the result of a collective that isn't a plain tensor")
+    with unset_fake_temporarily():
+        example = not_waited(value)
+    given = attempt.graph.input(source, example, waited)
     attempt.guards.tensor(source, value, type(value))
     found = AsyncResultVariable(given.node, given.fake, type(value), source)
     attempt.values.fakes[id(given.fake)] = found

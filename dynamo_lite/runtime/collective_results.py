@@ -1,0 +1,30 @@
+"""Waits for what an eager collective returned, where a graph takes it as an input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+class _Wait(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, given: Any) -> torch.Tensor:
+        tensor: torch.Tensor = given.trigger_wait()
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> torch.Tensor:
+        return grads[0]
+
+
+def waited(given: Any) -> torch.Tensor:
+    """The tensor in an ``AsyncCollectiveTensor``, after a wait; gradients flow back to the latter."""
+    result: torch.Tensor = _Wait.apply(given) if given.requires_grad else given.trigger_wait()
+    return result
+
+
+def not_waited(given: Any) -> torch.Tensor:
+    """A tensor like the result of `waited`, whose data may still be on their way."""
+    data: torch.Tensor = given.elem.detach()
+    return data.requires_grad_().view_as(data) if given.requires_grad else given.elem
