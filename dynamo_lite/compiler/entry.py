@@ -86,8 +86,8 @@ def note_break(graph_break: GraphBreak, observer: Observer | None) -> None:
     counters.graph_breaks += 1
     counters.break_reasons[graph_break.reason.what()] += 1
     place = graph_break.user_stack[-1]
-    logs.breaks.info(
-        "graph break %s at %s:%s: %s", graph_break.reason.code, place.filename, place.lineno, graph_break.reason
-    )
+    if logs.breaks.isEnabledFor(20):
+        where = f"{place.filename}:{place.lineno}"
+        logs.breaks.info("%sgraph break %s at %s: %s", logs.rank(), graph_break.reason.code, where, graph_break.reason)
     if observer is not None:
         observer.breaks.append(graph_break)

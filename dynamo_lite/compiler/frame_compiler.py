@@ -34,7 +34,7 @@ from .families import Family
 from .graph_call import compile_graph, traits_without
 from .observers import without_saved_tensor_hooks
 from .one_at_a_time import Translating, hold_backends
-from .recompilation import Versions, note_recompile
+from .recompilation import Versions, note_recompile, note_recompiled
 from .restart_loop import translate
 from .translation import Request, Translation
 
@@ -103,6 +103,7 @@ class FrameCompiler:
 
     def _translated(self, view: _C.FrameView) -> Entry | _C.Verdict:
         note_recompile(view, self.observer)
+        began = time.perf_counter()
         name_what_has_no_effect()
         try:
             with Translating(), without_saved_tensor_hooks():
@@ -117,6 +118,7 @@ class FrameCompiler:
             reraise_if_from_signal(error)
             place = f"{view.code.co_qualname} ({view.code.co_filename}:{view.code.co_firstlineno})"
             raise InternalError(f"translating {place} failed: {type(error).__name__}: {error}") from error
+        note_recompiled(view, time.perf_counter() - began)
         if entry is not _C.PASS:
             self.versions.add(view)
         return entry

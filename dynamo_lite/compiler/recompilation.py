@@ -68,9 +68,15 @@ def note_recompile(view: _C.FrameView, observer: Observer | None) -> None:
     if observer is None and not logs.recompiles.isEnabledFor(20):
         return
     failed = "; ".join(describe(failure) for failure in view.misses())
-    logs.recompiles.info("%s is translated again: %s", view.code.co_qualname, failed)
+    logs.recompiles.info("%s%s is translated again: %s", logs.rank(), view.code.co_qualname, failed)
     if observer is not None:
         observer.recompiles.append(f"{view.code.co_qualname}: {failed}")
+
+
+def note_recompiled(view: _C.FrameView, seconds: float) -> None:
+    """Log, where other processes may wait for this one, that they needn't any longer."""
+    if view.entries and logs.recompiles.isEnabledFor(20) and (rank := logs.rank()):
+        logs.recompiles.info("%s%s runs again, after %.1f s", rank, view.code.co_qualname, seconds)
 
 
 def describe(failure: _C.Failure) -> str:
@@ -85,8 +91,8 @@ def limit_reached(view: _C.FrameView, fullgraph: bool) -> None:
     listed = "".join(f"\n  {count} of {view.entries} entries: {reason}" for reason, count in failures.most_common(8))
     code = view.code
     message = (
-        f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) has {view.entries} compiled versions, the "
-        f"limit (dl.config.recompile_limit for each module, total_recompile_limit in all); "
+        f"{logs.rank()}{code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) has {view.entries} compiled "
+        f"versions, the limit (dl.config.recompile_limit for each module, total_recompile_limit in all); "
     )
     guards = f". The guards that failed now:{listed}"
     if fullgraph or config.torchs("fail_on_recompile_limit_hit"):

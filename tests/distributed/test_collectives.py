@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import gc
 import itertools
+import logging
 import os
 import warnings
 import weakref
@@ -255,6 +256,15 @@ def unused_result_beside_a_gradient(x):
     dist.all_reduce(y)
     fc.all_reduce(x + 2, "sum", pair())
     return x * WEIGHT
+
+
+@whole
+def all_reduce_of_a_number(x):
+    count = torch.tensor(len(x))
+    dist.all_reduce(count)
+    rows = torch.tensor([1.0, 2.0])
+    dist.all_reduce(rows)
+    return x / count + rows + fc.all_reduce(torch.tensor([1.0]), "sum", pair())
 
 
 # -- asynchronous ones -------------------------------------------------------------------------------------------------
@@ -568,6 +578,71 @@ def a_condition_on_data_breaks_before_a_collective_is_repeated(rank: int) -> Non
     check_in_step(rank)
 
 
+# -- cached functions, which run while their caller is translated ------------------------------------------------------
+
+
+@functools.cache
+def total(rank: int) -> int:
+    token = torch.tensor([rank + 1])
+    dist.all_reduce(token)
+    return int(token)
+
+
+@functools.cache
+def width(count: int) -> int:
+    return int(torch.ones(count).sum())
+
+
+def cached_functions_that_communicate_run_in_the_programs_order(rank: int) -> None:
+    def communicates(x):
+        y = x * 2
+        dist.all_reduce(y)
+        return y + total(rank)
+
+    def computes(x):
+        return x * width(3)
+
+    for program, breaks in ((communicates, 1), (computes, 0), (lambda x: x + total(rank), 1)):
+        wanted = program(torch.ones(2))
+        total.cache_clear()
+        width.cache_clear()
+        dl.counters.reset()
+        compiled = program if rank and breaks else dl.compile(program, backend="eager")
+        for _ in range(2):
+            assert torch.equal(compiled(torch.ones(2)), wanted)
+        check_in_step(rank)
+        assert dl.counters.graph_breaks == (0 if compiled is program else breaks)
+
+
+# -- one rank that compiles again --------------------------------------------------------------------------------------
+
+
+def logs_name_the_rank(rank: int) -> None:
+    said: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())
+    loggers = [logging.getLogger(f"dynamo_lite.{name}") for name in ("breaks", "recompiles")]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel("INFO")
+
+    def program(x):
+        y = x.float() * 2
+        dist.all_reduce(y)
+        dl.graph_break()
+        return y + 1
+
+    compiled = dl.compile(program, backend="eager", dynamic=False)
+    for dtype in (torch.float32, torch.float64 if rank else torch.float32):
+        compiled(torch.ones(2, dtype=dtype))
+    for logger in loggers:
+        logger.removeHandler(handler)
+        logger.setLevel("NOTSET")
+    assert all(each.startswith(f"rank {rank} of 2: ") for each in said), said
+    words = ["graph break", *(["is translated again", "runs again, after"] if rank else [])]
+    assert all(any(word in each for each in said) for word in words), said
+
+
 # -- groups that end ---------------------------------------------------------------------------------------------------
 
 
@@ -643,6 +718,8 @@ PROGRAMS = (
     pairs_keep_their_order,
     a_graph_that_communicates_is_not_run_again,
     a_condition_on_data_breaks_before_a_collective_is_repeated,
+    cached_functions_that_communicate_run_in_the_programs_order,
+    logs_name_the_rank,
     a_group_is_not_kept_alive,
     deprecated_names_warn_once,
     default_group_is_replaced,

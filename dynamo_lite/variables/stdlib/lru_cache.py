@@ -19,6 +19,7 @@ from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import CacheCreated, UncachedCall, UnknownCall, UnsupportedOperation
 from dynamo_lite.records.guards import Assumed
 from dynamo_lite.records.source import Source
+from dynamo_lite.runtime.collectives import Communicates, without_collectives
 from dynamo_lite.runtime.interrupts import reraise_if_from_signal
 from dynamo_lite.variables.core.attributes import MethodVariable, binds, class_attribute
 from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_type
@@ -108,6 +109,8 @@ class CachedFunctionVariable(UserObjectVariable):
         if is_full:
             unsupported(UncachedCall(self.describe(), "its cache is full"))
         has_effects = not tx.effects.empty or tx.graph.mutates_inputs or tx.graph.replaced
+        if tx.graph.communicates:
+            unsupported(UncachedCall(self.describe(), "it comes after a collective"))
         if has_effects or tx.attempt.before_graph.draws:
             unsupported(UncachedCall(self.describe(), "it comes after side effects"))
         function, ahead = self.value.__wrapped__, tx.attempt.ahead
@@ -115,8 +118,11 @@ class CachedFunctionVariable(UserObjectVariable):
         if not (ahead.may_run(function) if in_python else isinstance(function, types.BuiltinFunctionType)):
             unsupported(UncachedCall(self.describe(), "it may raise"))
         try:
-            with unset_fake_temporarily():
+            with unset_fake_temporarily(), without_collectives():
                 self.value(*args, **named)
+        except Communicates:
+            _C.take_miss_back(self.value)
+            unsupported(UncachedCall(self.describe(), "it communicates with other processes"))
         except Exception as error:  # the program's own: it is raised once more where CPython makes the call
             reraise_if_from_signal(error)
             if in_python:

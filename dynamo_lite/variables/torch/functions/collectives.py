@@ -22,7 +22,7 @@ from dynamo_lite.bytecode import decode
 from dynamo_lite.insight.break_reasons import CollectiveNotCaptured, OperatorWarns, UnsupportedAttribute
 from dynamo_lite.records.captured_warnings import CapturedWarning, action_for
 from dynamo_lite.records.source import Source
-from dynamo_lite.runtime.collective_results import not_waited, waited
+from dynamo_lite.runtime.collectives import not_waited, waited
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import (
     Args,

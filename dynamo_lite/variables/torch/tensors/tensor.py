@@ -586,6 +586,8 @@ def _item(tx: Translator, node: torch.fx.Node, index: int, fake: Any) -> Variabl
 def record(tx: Translator, kind: str, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Compute an operator on fake tensors and record it in the graph. One that only reads metadata leaves no node."""
     name = target if kind == "call_method" else getattr(target, "__name__", "")
+    if is_collective(target):
+        args = [_of_unknown_data(tx, arg.realize()) for arg in args]
     rewritten = apply_rewrites(tx, target, name, args, kwargs)
     if rewritten is not None:
         return rewritten
@@ -601,6 +603,19 @@ def record(tx: Translator, kind: str, target: Any, args: Args, kwargs: Kwargs) -
     if _dispatches(tx, args, kwargs):
         return dispatch_torch_function(tx, target, args, kwargs)
     return _record_plain(tx, kind, target, args, pairs, named)
+
+
+def _of_unknown_data(tx: Translator, value: VariableTracker) -> VariableTracker:
+    """The argument of a collective. torch's tracers run operators of tensors whose data they know for real (those of
+    ``torch.tensor(1)``): such a tensor is copied into another one."""
+    if isinstance(value, (ListVariable, TupleVariable)):
+        return value.like([_of_unknown_data(tx, each.realize()) for each in value.items])
+    if not isinstance(value, TensorVariable) or getattr(value.fake, "constant", None) is None:
+        return value
+    like = {"dtype": tx.make(value.fake.dtype), "device": tx.make(value.fake.device)}
+    copy = record(tx, "call_function", torch.empty, [tx.make(value.fake.shape)], like)
+    record(tx, "call_method", "copy_", [copy, value], {})
+    return copy
 
 
 def _record_plain(

@@ -1,10 +1,13 @@
-"""Waits for what an eager collective returned, where a graph takes it as an input."""
+"""Waits for results of eager collectives that a graph takes as inputs, and a mode in which none begins."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
+import torch.distributed as dist
+from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class _Wait(torch.autograd.Function):
@@ -28,3 +31,19 @@ def not_waited(given: Any) -> torch.Tensor:
     """A tensor like the result of `waited`, whose data may still be on their way."""
     data: torch.Tensor = given.elem.detach()
     return data.requires_grad_().view_as(data) if given.requires_grad else given.elem
+
+
+class Communicates(BaseException):
+    """A collective would have begun."""
+
+
+class _NoCollectives(TorchDispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.namespace in ("c10d", "_c10d_functional"):
+            raise Communicates
+        return func(*args, **(kwargs or {}))
+
+
+def without_collectives() -> contextlib.AbstractContextManager[object]:
+    """In it a collective raises `Communicates` instead: other processes may be waiting for this one in another."""
+    return _NoCollectives() if dist.is_available() and dist.is_initialized() else contextlib.nullcontext()
