@@ -7,7 +7,7 @@ from .runtime.compatibility import check as _check
 
 _check()
 
-from . import config, exc  # noqa: E402
+from . import config, exc, logs  # noqa: E402
 from .api import (  # noqa: E402
     Explanation,
     allow_in_graph,
@@ -23,6 +23,7 @@ from .api import (  # noqa: E402
     run,
 )
 from .backends import list_backends, lookup_backend, register_backend  # noqa: E402
+from .callables.cached_entries import entries  # noqa: E402
 from .controls.stance import set_stance  # noqa: E402
 from .export.program import export  # noqa: E402
 from .insight.counters import counters  # noqa: E402
@@ -39,12 +40,14 @@ __all__ = [
     "disable",
     "disallow_in_graph",
     "enable",
+    "entries",
     "exc",
     "explain",
     "export",
     "graph_break",
     "is_compiling",
     "list_backends",
+    "logs",
     "lookup_backend",
     "mark_dynamic",
     "mark_static",

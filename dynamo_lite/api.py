@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import time
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
 import torch
 
-from . import _C
+from . import _C, config
 from .backends.registry import Backend, configured, lookup_backend, name_of
+from .callables.compiled_function import compiled_function, disabled_function
+from .callables.compiled_module import CompiledModule, compiled_module
 from .compiler.budget import TranslationBudget
-from .compiler.compiled_function import compiled_function, disabled_function
-from .compiler.compiled_module import CompiledModule, compiled_module
 from .compiler.families import Family, family_of, forget_kept
 from .compiler.frame_compiler import FrameCompiler
 from .compiler.observers import check_runs_at_call, why_not_captured
 from .controls.torch_compile import follow_torch
 from .insight.break_reasons import DisabledCall, UserGraphBreak
-from .insight.observer import GraphBreak, Observer
+from .insight.explanation import Explanation
+from .insight.observer import Observer
 from .variables.core import registry
 from .variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from .variables.torch.functions.torch_functions import call_whole
@@ -187,7 +188,7 @@ def compile(
     if isinstance(fn, type) or not callable(fn):
         what = f"the class {fn.__qualname__}: compile its methods" if callable(fn) else f"{type(fn).__name__} ({fn!r})"
         raise TypeError(f"dl.compile takes a function or an nn.Module, not {what}")
-    if _check_flag("disable", disable):
+    if _check_flag("disable", disable) or config.DISABLED:
         _check_settings(**settings)
         return fn
     recompile = functools.partial(compile, **settings)
@@ -227,13 +228,16 @@ class optimize:
     @overload
     def __call__(self, fn: Callable[P, R], /) -> Callable[P, R]: ...
     def __call__(self, fn: Any, /) -> Any:
+        if config.DISABLED:
+            return fn
         check_runs_at_call(fn, must=self._owner.when_observed)
         if isinstance(fn, torch.nn.Module):
             return compiled_module(fn, self._owner, self)
         return compiled_function(fn, self._owner, self)
 
     def __enter__(self) -> optimize:
-        _C.enter_block(self._owner, process=False)
+        if not config.DISABLED:
+            _C.enter_block(self._owner, process=False)
         return self
 
     def __exit__(
@@ -263,6 +267,9 @@ def enable(backend: str | Backend = "inductor", *, threads: Literal["all", "curr
     if threads not in ("all", "current"):
         raise ValueError(f"threads is 'all' or 'current', not {threads!r}")
     owner, process = _make_owner(backend, budget=TranslationBudget()), threads == "all"
+    if config.DISABLED:
+        yield
+        return
     _C.enter_block(owner, process)
     try:
         yield
@@ -407,47 +414,6 @@ def _trace_is_compiling(tx: InstructionTranslator) -> VariableTracker:
     return tx.attempt.answers.ask(tx)
 
 
-@dataclass
-class Explanation(Generic[R]):
-    """What `explain` captured during one call."""
-
-    graphs: list[torch.fx.GraphModule]
-    """In the order in which they were compiled."""
-    breaks: list[GraphBreak]
-    """Each with its reason, hint and place in the user's source."""
-    guards: list[str]
-    """The guards of all entries, as text."""
-    result: R
-    """What the call returned."""
-
-    @property
-    def graph_count(self) -> int:
-        return len(self.graphs)
-
-    @property
-    def break_count(self) -> int:
-        return len(self.breaks)
-
-    @property
-    def operator_count(self) -> int:
-        """The number of calls recorded in all graphs."""
-        return sum(node.op.startswith("call_") for gm in self.graphs for node in gm.graph.nodes)
-
-    def __str__(self) -> str:
-        counts = {"graph": self.graph_count, "break": self.break_count, "operator": self.operator_count}
-        lines = [", ".join(f"{count} {word}{'' if count == 1 else 's'}" for word, count in counts.items())]
-        for at, gm in enumerate(self.graphs, 1):
-            calls = [node for node in gm.graph.nodes if node.op.startswith("call_")]
-            lines.append(f"graph {at}: {len(calls)} operators")
-            lines.extend(f"  {node.format_node()}" for node in calls)
-        for each in self.breaks:
-            lines.append(f"break {each.reason.code} at {each.filename}:{each.lineno}: {each.reason.what()}")
-            lines.append(f"  hint: {each.hint}")
-        lines.append("guards:")
-        lines.extend(f"  {guard}" for guard in self.guards)
-        return "\n".join(lines)
-
-
 def observe(
     fn: Callable[P, R], observer: Observer, *, backend: str | Backend = "eager", dynamic: bool | None = None
 ) -> tuple[Callable[P, R], _C.Owner]:
@@ -489,10 +455,11 @@ def explain(fn: Callable[P, R], *, dynamic: bool | None = None) -> Callable[P, E
             raise why_not.error(getattr(fn, "__qualname__", type(fn).__qualname__))
         observer = Observer()
         observed, owner = observe(fn, observer, dynamic=dynamic)
+        began = time.perf_counter()
         try:
             result = observed(*args, **kwargs)
         finally:
             owner.reset()
-        return Explanation(observer.graphs, observer.breaks, observer.guards, result)
+        return Explanation.of(observer, result, time.perf_counter() - began)
 
     return call

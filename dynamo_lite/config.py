@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import os
 import sys
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from dynamo_lite import _C
 
@@ -47,6 +48,10 @@ compile_when_observed: bool = False
 sees no lines of compiled code, or a ``TorchDispatchMode``, which sees the operators of the compiled graph. Otherwise
 they run in eager there, and a warning says so once. ``fullgraph=True``, `explain` and `export` compile under a tracer
 whatever the setting is."""
+
+DISABLED: Final = os.environ.get("DYNAMO_LITE_DISABLE", "0") not in ("", "0")
+"""Whether the process was started with ``DYNAMO_LITE_DISABLE=1``: what `compile` is given it returns, and blocks
+compile nothing; `explain` and `export` raise."""
 
 _SETTINGS = (
     "recompile_limit",

@@ -1,8 +1,15 @@
-"""The loggers, one a subject: ``logging.getLogger("dynamo_lite.breaks").setLevel("INFO")`` shows graph breaks."""
+"""What dynamo_lite says, by subject: ``DYNAMO_LITE_LOGS=breaks,recompiles python train.py``, or `set`.
+
+They are loggers of the standard library, named ``dynamo_lite.breaks`` and so on. Where the program has set no handler,
+they print to standard error.
+"""
 
 from __future__ import annotations
 
+import difflib
 import logging
+import os
+import sys
 
 import torch.distributed as dist
 
@@ -16,10 +23,75 @@ def rank() -> str:
 
 
 breaks = logging.getLogger("dynamo_lite.breaks")
-"""INFO: each graph break with its reason and place."""
+"""INFO: each graph break, with its code, place, reason and hint. DEBUG: also the call stack, and frames without
+operators that run in eager. WARNING: what is not compiled although the program asks for it."""
+recompiles = logging.getLogger("dynamo_lite.recompiles")
+"""INFO: what has changed when a frame is translated again, and what to do about it; among several processes also when
+that is done."""
 guards = logging.getLogger("dynamo_lite.guards")
 """INFO: the guards of each new entry."""
-recompiles = logging.getLogger("dynamo_lite.recompiles")
-"""INFO: the guards that failed before a frame is translated again; among several processes also when that is done."""
-code = logging.getLogger("dynamo_lite.code")
-"""DEBUG: the bytecode and graph of each new entry."""
+graph = logging.getLogger("dynamo_lite.graph")
+"""INFO: each graph that is handed to the backend, as Python."""
+bytecode = logging.getLogger("dynamo_lite.bytecode")
+"""INFO: the code of each new entry: as Python where ``depyf`` is installed and can show it, else as bytecode."""
+side_effects = logging.getLogger("dynamo_lite.side_effects")
+"""INFO: the objects and globals of the program that each new entry writes to after its graph."""
+perf = logging.getLogger("dynamo_lite.perf")
+"""INFO: how long translating and compiling each frame took; calls that run in eager until that is done."""
+
+SUBJECTS = ("breaks", "recompiles", "guards", "graph", "bytecode", "side_effects", "perf")
+
+
+def set(*subjects: str, **levels: bool | int | str) -> None:
+    """Turn subjects on or off; those that aren't named stay as they are.
+
+    Args:
+        subjects: those to turn on. With a ``+`` in front, at DEBUG instead of INFO; ``"all"``: all of them.
+        levels: by subject, True (INFO), False (WARNING) or a level of `logging`.
+
+    Raises:
+        ValueError: there is no such subject or level; the message names the one that is meant.
+
+    Example:
+        >>> import dynamo_lite as dl
+        >>> dl.logs.set("breaks", recompiles="DEBUG")
+        >>> dl.logs.set(breaks=False, recompiles=False)
+    """
+    chosen: dict[str, bool | int | str] = {}
+    for each in subjects:
+        name, level = each.removeprefix("+"), "DEBUG" if each.startswith("+") else "INFO"
+        for subject in SUBJECTS if name == "all" else (name,):
+            chosen[subject] = level
+    chosen |= levels
+    for name in chosen:
+        _check(name)
+    for name, wanted in chosen.items():
+        number = (logging.INFO if wanted else logging.WARNING) if isinstance(wanted, bool) else wanted
+        logging.getLogger(f"dynamo_lite.{name}").setLevel(number)
+
+
+def _check(name: str) -> None:
+    if name not in SUBJECTS:
+        similar = difflib.get_close_matches(name, SUBJECTS, 1)
+        what = f"did you mean {similar[0]!r}?" if similar else f"there are: {', '.join(SUBJECTS)}"
+        raise ValueError(f"dynamo_lite has no log of {name!r}; {what}")
+
+
+class _Printer(logging.Handler):
+    """Prints to standard error where the program has set no handler."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        program = logging.getLogger(record.name), logging.getLogger("dynamo_lite"), logging.getLogger()
+        if not any(each is not self for logger in program for each in logger.handlers):
+            print(self.format(record), file=sys.stderr)
+
+
+def _begin() -> None:
+    printer = _Printer()
+    printer.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    logging.getLogger("dynamo_lite").addHandler(printer)
+    wanted = os.environ.get("DYNAMO_LITE_LOGS", "")
+    set(*(each.strip() for each in wanted.split(",") if each.strip()))
+
+
+_begin()

@@ -127,7 +127,12 @@ int set_forwarded(PyObject* self, PyObject* value, void* name) {
 // is.
 PyObject* wrapped_class(PyObject*, void*) { return Py_NewRef(reinterpret_cast<PyObject*>(&PyFunction_Type)); }
 
-PyObject* wrapped_repr(PyObject* self) { return PyUnicode_FromFormat("<compiled %R>", self_wrapped(self).fn.get()); }
+PyObject* wrapped_repr(PyObject* self) {
+  const Wrapped& wrapped = self_wrapped(self);
+  const auto& owner = HeapType<Owner>::of(wrapped.owner.get());
+  if (&owner == off_owner()) return PyUnicode_FromFormat("<disabled %R>", wrapped.fn.get());
+  return PyUnicode_FromFormat("<compiled %R, backend %R>", wrapped.fn.get(), owner.name.get());
+}
 
 PyGetSetDef wrapped_getset[] = {
     {"__class__", wrapped_class, nullptr, nullptr, nullptr},

@@ -76,7 +76,7 @@ class Record:
 
     def result(self, limits: Limits, allows: Callable[[Finding], bool] = lambda each: False) -> Result:
         """What of it is beyond the limits. ``allows``: whether a graph break is none to complain of."""
-        made = Result(self.name, self.graphs, self.observer.recompiles)
+        made = Result(self.name, self.graphs, [str(each) for each in self.observer.recompiles])
         broken = breaks_found(self.observer.breaks)
         more_is_allowed = limits.max_graphs is not None and limits.max_graphs > 1
         for each in broken:

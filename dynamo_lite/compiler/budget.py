@@ -49,11 +49,11 @@ class TranslationBudget:
         seconds = self._expected(view.code)
         self._waiting.add(view.code)
         counters.waits += 1
-        if logs.code.isEnabledFor(20):
+        if logs.perf.isEnabledFor(20):
             code = view.code
             place = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
             again = " again" if view.entries else ""
-            logs.code.info("%s runs in eager until that took %.3f s, as translating it%s may", place, seconds, again)
+            logs.perf.info("%s runs in eager until that took %.3f s, as translating it%s may", place, seconds, again)
         return seconds
 
     def _expected(self, code: CodeType) -> float:
@@ -66,7 +66,7 @@ class TranslationBudget:
 
     def give_up(self, view: _C.FrameView, seconds: float) -> float | None:
         """After so many seconds a translation wasn't done: those that the frame is to wait for another."""
-        logs.code.info("translating %s was given up after %.3f s, for now", view.code.co_qualname, seconds)
+        logs.perf.info("translating %s was given up after %.3f s, for now", view.code.co_qualname, seconds)
         self.note(view.code, seconds, made_entry=False)
         self._costs[view.code] = 2 * seconds
         return self.wait(view)

@@ -1,4 +1,4 @@
-"""From a translation and its compiled graph to an entry: the guards, the new code, and what is counted and reported."""
+"""From a translation and its compiled graph to an entry: the guards and the new code."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from types import CodeType
 
 import torch
 
-from dynamo_lite import _C, logs
+from dynamo_lite import _C
 from dynamo_lite.bytecode import Instruction, assemble
 from dynamo_lite.codegen.rerun import graph_failure_handler
-from dynamo_lite.insight.counters import counters
-from dynamo_lite.insight.observer import GraphBreak, Observer
 from dynamo_lite.resume.graph_break import raising_code
 from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
@@ -68,26 +66,3 @@ def _is_of_a_model(attempt: Attempt) -> bool:
     trackers = (tracker for _, tracker in attempt.values.memo.values())
     parameters = (each for each in attempt.graph.tensors if isinstance(each.value, torch.nn.Parameter))
     return next(parameters, None) is not None or any(isinstance(each, NNModuleVariable) for each in trackers)
-
-
-# -- counters, logs and the observer -------------------------------------------------------------------------------
-
-
-def note_entry(translation: Translation, tree: _C.GuardTree, observer: Observer | None) -> None:
-    counters.frames += 1
-    if translation.graph_break is not None:
-        note_break(translation.graph_break, observer)
-    if observer is not None:
-        observer.guards.extend(str(reason) for reason, _, _ in tree.checks())
-
-
-def note_break(graph_break: GraphBreak, observer: Observer | None) -> None:
-    """Count, log and report a graph break."""
-    counters.graph_breaks += 1
-    counters.break_reasons[graph_break.reason.what()] += 1
-    place = graph_break.user_stack[-1]
-    if logs.breaks.isEnabledFor(20):
-        where = f"{place.filename}:{place.lineno}"
-        logs.breaks.info("%sgraph break %s at %s: %s", logs.rank(), graph_break.reason.code, where, graph_break.reason)
-    if observer is not None:
-        observer.breaks.append(graph_break)

@@ -6,9 +6,9 @@ import weakref
 from types import CodeType
 
 from dynamo_lite import _C, config
+from dynamo_lite.callables.frame_shim import is_global
 from dynamo_lite.shapes.policy import ShapePolicy
 
-from .frame_shim import is_global
 from .one_at_a_time import TranslationLocks
 
 

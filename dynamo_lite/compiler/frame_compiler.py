@@ -12,15 +12,13 @@ import math
 import threading
 import time
 from multiprocessing.util import register_after_fork
-from traceback import FrameSummary
 from types import CodeType
 
 from dynamo_lite import _C, logs
+from dynamo_lite.callables.cached_entries import note_graph
 from dynamo_lite.controls.torch_compile import name_what_has_no_effect
 from dynamo_lite.exc import BackendCompilerFailed, ConstraintViolation, InternalError, SkipFrame, Unsupported
-from dynamo_lite.insight.break_reasons import FrameLeftAlone
-from dynamo_lite.insight.counters import counters
-from dynamo_lite.insight.observer import GraphBreak, Observer
+from dynamo_lite.insight.observer import Observer
 from dynamo_lite.resume.graph_break import raising_code
 from dynamo_lite.runtime.interrupts import reraise_if_from_signal, without_garbage_collection
 from dynamo_lite.runtime.precomputed_calls import PendingExceptions, PrecomputedCalls
@@ -29,12 +27,13 @@ from dynamo_lite.translator.attempt import Attempt
 from .backend_traits import Backend, BackendTraits
 from .budget import TakesTooLong, TranslationBudget
 from .eligibility import verdict, verdict_of_entries
-from .entry import Entry, make_entry, note_break, note_entry
+from .entry import Entry, make_entry
 from .families import Family
 from .graph_call import compile_graph, traits_without
 from .observers import without_saved_tensor_hooks
 from .one_at_a_time import Translating, hold_backends
 from .recompilation import Versions, note_recompile, note_recompiled
+from .reports import Times, report_entry, report_skip, report_writes
 from .restart_loop import translate
 from .translation import Request, Translation
 
@@ -142,11 +141,13 @@ class FrameCompiler:
             self.traits = fewer
             translation.attempt.close()
             return self._compile(view)
+        report_writes(translation, view)
+        generating = time.perf_counter()
         entry = make_entry(translation, compiled, view.code, self.name, self.family)
         if isinstance(entry, tuple):
-            counters.trace_seconds += time.perf_counter() - started - compiled.seconds
-            counters.backend_seconds += compiled.seconds
-            note_entry(translation, entry[0], self.observer)
+            note_graph(entry[1], compiled.graph)
+            times = Times(generating - started - compiled.seconds, compiled.seconds, time.perf_counter() - generating)
+            report_entry(view, entry, translation.graph_break, times, self.observer)
         return entry
 
     def translate(self, view: _C.FrameView) -> Translation:
@@ -161,16 +162,7 @@ class FrameCompiler:
         """Change an attempt before it begins."""
 
     def _skip(self, code: CodeType, skipped: SkipFrame) -> _C.Verdict:
-        counters.skips += 1
-        logs.code.debug("%s runs as it is: %s", code.co_qualname, skipped.why)
-        if skipped.loses:
-            cause = skipped.cause
-            first_line = FrameSummary(code.co_filename, code.co_firstlineno, code.co_qualname, lookup_line=False)
-            stack = (first_line,) if cause is None else cause.user_stack
-            reason = FrameLeftAlone(code.co_qualname, skipped.why, None if cause is None else cause.reason)
-            if self.fullgraph:
-                raise Unsupported(reason, stack)
-            note_break(GraphBreak(reason, stack), self.observer)
+        report_skip(code, skipped, self.fullgraph, self.observer)
         return _C.SKIP_WITHOUT_TENSORS if skipped.over_operands else _C.SKIP
 
     def reset_backend(self) -> None:
@@ -179,7 +171,7 @@ class FrameCompiler:
 
 
 def _has_waited_too_long(view: _C.FrameView, does: str) -> _C.Verdict:
-    logs.code.info("a call of %s runs in eager: another thread %s still", view.code.co_qualname, does)
+    logs.perf.info("a call of %s runs in eager: another thread %s still", view.code.co_qualname, does)
     return _C.PASS
 
 

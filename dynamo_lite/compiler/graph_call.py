@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from typing import Any
 import torch.fx
 from torch._guards import TracingContext, tracing
 
-from dynamo_lite import _C
+from dynamo_lite import _C, logs
 from dynamo_lite.backends.results import described, wrong_results_handler
 from dynamo_lite.codegen.rerun import checking_assertions, restoring_inputs
 from dynamo_lite.exc import BackendCompilerFailed, WrongBackendResult
@@ -31,9 +32,10 @@ from .translation import Translation
 
 @dataclass(frozen=True)
 class CompiledGraph:
-    """``call``: None if there is nothing to compute. ``seconds``: of the backend."""
+    """``call`` and ``graph``: None if there is nothing to compute. ``seconds``: of the backend."""
 
     call: _C.GraphCall | None
+    graph: torch.fx.GraphModule | None
     seconds: float
 
 
@@ -47,7 +49,7 @@ def compile_graph(
     """
     attempt, cg = translation.attempt, translation.cg
     if not attempt.graph.operators or _gives_nothing(translation):
-        return CompiledGraph(None, 0.0)
+        return CompiledGraph(None, None, 0.0)
     expected = [each.tensor.node for each in attempt.runtime_assertions]
     results = [*(tensor.node for tensor in cg.outputs), *expected]
     unused = _unused_collectives(attempt, results)
@@ -57,6 +59,8 @@ def compile_graph(
     counters.operators += attempt.graph.operators
     if observer is not None:
         observer.graphs.append(gm)
+    if logs.graph.isEnabledFor(logging.INFO):
+        logs.graph.info("of %s:\n%s", cg.code.co_qualname, gm.print_readable(print_output=False))
     ddp = active_ddp()
     staged = backend if ddp is None else in_stages(backend, ddp)
     started = time.perf_counter()
@@ -69,7 +73,7 @@ def compile_graph(
     if not callable(compiled):
         raise WrongBackendResult(name, f"returned {described(compiled)}, which can't be called")
     call = _call_of(compiled, translation, name, len(unused), counts_failures=not fullgraph)
-    return CompiledGraph(call, time.perf_counter() - started)
+    return CompiledGraph(call, gm, time.perf_counter() - started)
 
 
 def _every_collective(attempt: Attempt) -> contextlib.AbstractContextManager[object]:

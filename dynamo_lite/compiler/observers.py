@@ -63,11 +63,14 @@ RUNS_LATER = WhyNotHere(
     "its body runs later, as a generator or a coroutine goes on", "compile the functions that it calls"
 )
 STANCE = WhyNotHere("dl.set_stance, or torch.compiler.set_stance, is in force", "set the stance to 'default'")
+DISABLED = WhyNotHere("the environment has DYNAMO_LITE_DISABLE", "unset it, or set it to 0")
 BUILTINS = WhyNotHere("the program has replaced builtin functions, which the compiler uses too", "put them back")
 
 
 def why_not_here() -> WhyNotHere | None:
     """Why nothing is translated on this thread now; None: it may be. Of tracers the hook knows."""
+    if config.DISABLED:
+        return DISABLED
     if torch._C._len_torch_dispatch_stack() and not config.compile_when_observed:
         return DISPATCH_MODE
     modes = torch._C._len_torch_function_stack()  # the one of the default device changes nothing
@@ -116,7 +119,7 @@ def check_runs_at_call(fn: Callable[..., object], *, must: bool) -> None:
     name = getattr(body, "__qualname__", type(body).__qualname__)
     if must:
         raise RUNS_LATER.error(name)
-    logs.code.warning("%s runs in eager: %s. To have it captured, %s.", name, RUNS_LATER.because, RUNS_LATER.mend)
+    logs.breaks.warning("%s runs in eager: %s. To have it captured, %s.", name, RUNS_LATER.because, RUNS_LATER.mend)
 
 
 def refuse(fn: Callable[..., object]) -> NoReturn:
@@ -132,7 +135,7 @@ def tell_once(why: WhyNotHere) -> None:
     said.add(why)
     message = f"compiled functions run in eager here: {why.because}. To compile all the same, {why.mend}. (Said once.)"
     if why.mend != _SETTING:
-        logs.code.debug(message)
+        logs.breaks.info(message)
     else:
         warn_here(message)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import logging
+import re
 import warnings
 import weakref
 from collections import Counter
-from types import CodeType
+from types import CodeType, FunctionType
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
@@ -13,7 +16,8 @@ from torch.utils.weak import WeakIdKeyDictionary
 from dynamo_lite import _C, config, logs
 from dynamo_lite.exc import RecompileLimitExceeded
 from dynamo_lite.insight.counters import counters
-from dynamo_lite.insight.observer import Observer
+from dynamo_lite.insight.observer import Observer, Recompile
+from dynamo_lite.resume.graph_break import in_program_names, original_position
 
 
 class Versions:
@@ -61,16 +65,80 @@ def hold_again(view: _C.FrameView) -> bool:
 
 
 def note_recompile(view: _C.FrameView, observer: Observer | None) -> None:
-    """Count a translation of a frame that has entries; log and report which of their guards failed."""
+    """Count, log and report a translation of a frame that has entries."""
     if not view.entries:
         return
     counters.recompiles += 1
-    if observer is None and not logs.recompiles.isEnabledFor(20):
+    if observer is None and not logs.recompiles.isEnabledFor(logging.INFO):
         return
-    failed = "; ".join(describe(failure) for failure in view.misses())
-    logs.recompiles.info("%s%s is translated again: %s", logs.rank(), view.code.co_qualname, failed)
+    failures = view.misses()
+    if not failures:
+        return
+    found = recompile_of(view, failures[0])
+    logs.recompiles.info("%s%s", logs.rank(), found)
     if observer is not None:
-        observer.recompiles.append(f"{view.code.co_qualname}: {failed}")
+        observer.recompiles.append(found)
+
+
+def recompile_of(view: _C.FrameView, failure: _C.Failure) -> Recompile:
+    """What the guard that failed says of the call, in the program's terms."""
+    place = place_in_program(failure.reason.place, view)
+    found, expected = failure.found, failure.expected
+    if failure.kind in ("equals", "bits", "payload"):
+        found = f"{found.removeprefix(type(expected).__name__ + ' ')}, was {expected!r}"
+        hint = _OF_VALUES.get(type(expected), _OF_OBJECTS)
+    elif failure.kind in ("tensor", "tensor_of_any_size", "tensor_without_size", "symbolic"):
+        hint = _OF_TENSORS.get(found.partition(" ")[0], _OF_SIZES)
+    elif failure.kind == "global_state":
+        return Recompile(*program_place(view), found, _OF_STATE)
+    else:
+        was = "where something was" if failure.kind == "present" else f"the entry is for one that {failure.reason.text}"
+        found, hint = f"{found}; {was}", _OF_OBJECTS
+    return Recompile(*program_place(view), f"{place}: {found}", hint)
+
+
+_OF_SIZES = "sizes that change are symbols from now on; dl.mark_dynamic(tensor, dim) before the first call saves this"
+_OF_TENSORS = {
+    "dtype": "each dtype has a version of its own: convert the inputs before the call",
+    "device": "each device has a version of its own: move the inputs before the call",
+    "requires_grad": "inputs that require gradients and others have a version each",
+    "strides": "each layout in memory has a version of its own: call .contiguous() before",
+}
+"""First word of what was found -> hint."""
+_OF_NUMBERS = "a number that changes with the calls belongs in a tensor, as a buffer of its module"
+_OF_VALUES = {int: _OF_NUMBERS, float: _OF_NUMBERS}
+_OF_OBJECTS = "each such value or object has a version of its own, up to dl.config.recompile_limit"
+_OF_STATE = "call it in the same modes of torch (gradients, autocast, number of threads)"
+
+
+def place_in_program(place: str, view: _C.FrameView) -> str:
+    """A guarded place as the program names it: in a module's call, by the parameters of ``forward``."""
+    forward = _forward(view)
+    given = _ARGUMENT.match(place)
+    if forward is None or given is None:
+        return in_program_names(place, view.code)
+    names = inspect.getfullargspec(forward).args
+    at = int(given[1]) + 1
+    return f"{names[at]}{place[given.end() :]}" if at < len(names) else place
+
+
+_ARGUMENT = re.compile(r"args\[(\d+)\]")
+
+
+def _forward(view: _C.FrameView) -> FunctionType | None:
+    """The ``forward`` that a frame of a module's call is for."""
+    if view.code.co_filename != torch.nn.modules.module.__file__:
+        return None
+    forward = getattr(type(_module_of(view)), "forward", None)
+    return forward if isinstance(forward, FunctionType) else None
+
+
+def program_place(view: _C.FrameView) -> tuple[str, str, int]:
+    """The function of the program that a frame runs, its file and line: of a module's call, ``forward``."""
+    forward = _forward(view)
+    code = original_position(view.code, 0)[0] if forward is None else forward.__code__
+    name = code.co_qualname if forward is None else f"{type(_module_of(view)).__qualname__}.forward"
+    return name, code.co_filename, code.co_firstlineno
 
 
 def note_recompiled(view: _C.FrameView, seconds: float) -> None:

@@ -17,9 +17,9 @@ import torch
 
 from dynamo_lite import _C
 from dynamo_lite.bytecode import assemble, emit
+from dynamo_lite.callables.compiled_function import disabled_function
+from dynamo_lite.callables.compiled_module import CompiledModule
 from dynamo_lite.compiler.backend_traits import BackendTraits
-from dynamo_lite.compiler.compiled_function import disabled_function
-from dynamo_lite.compiler.compiled_module import CompiledModule
 from dynamo_lite.compiler.families import Family
 from dynamo_lite.compiler.frame_compiler import FrameCompiler
 from dynamo_lite.compiler.observers import check_runs_at_call, why_not_captured

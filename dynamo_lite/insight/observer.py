@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from traceback import FrameSummary
+from traceback import FrameSummary, StackSummary
 from typing import TYPE_CHECKING
 
 from .break_reason import BreakReason
@@ -31,6 +31,34 @@ class GraphBreak:
     def lineno(self) -> int:
         return self.user_stack[-1].lineno or 0
 
+    def line(self) -> str:
+        """In one line, for a log."""
+        place = f"{self.filename}:{self.lineno} in {self.user_stack[-1].name}"
+        return f"{self.reason.code} at {place}: {self.reason.what()}. Hint: {self.hint}"
+
+    def stack(self) -> str:
+        """The program's lines that led there, as a traceback shows them."""
+        return "".join(StackSummary.from_list(list(self.user_stack)).format()).rstrip()
+
+
+@dataclass(frozen=True)
+class Recompile:
+    """A call for which no entry's guards held, so that its frame is translated again."""
+
+    function: str
+    """Of the program: the ``forward`` of a module, whoever calls it."""
+    filename: str
+    lineno: int
+    change: str
+    """What is not what it was when the entry was made that was used last: ``self.step: 1, was 0``."""
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{self.function} ({self.filename}:{self.lineno}) is compiled again: {self.change}. Hint: {self.hint}"
+
+
+STAGES = ("trace", "backend", "code")
+
 
 @dataclass
 class Observer:
@@ -39,7 +67,12 @@ class Observer:
     graphs: list[GraphModule] = field(default_factory=list)
     breaks: list[GraphBreak] = field(default_factory=list)
     guards: list[str] = field(default_factory=list)
-    recompiles: list[str] = field(default_factory=list)
-    """The function, and which guards failed before it was translated again."""
     left_alone: list[BreakReason] = field(default_factory=list)
     """Why frames ran in eager that are captured elsewhere."""
+    lookups: list[float] = field(default_factory=list)
+    """Seconds of one check of all guards of an entry, where nothing has changed, for each entry."""
+    recompiles: list[Recompile] = field(default_factory=list)
+    times: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
+    """Seconds by stage: ``trace`` (symbolic interpretation), ``code`` (guards and bytecode), ``backend``."""
+    given_up: list[str] = field(default_factory=list)
+    """Frames that run in eager as a whole, with the reason."""

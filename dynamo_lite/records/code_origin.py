@@ -38,11 +38,11 @@ FOLDED_ERRORS: tuple[type[Exception], ...] = (
 _STDLIB = os.path.normpath(sysconfig.get_paths()["stdlib"]) + os.sep
 _SITE = tuple(os.path.normpath(sysconfig.get_paths()[name]) + os.sep for name in ("purelib", "platlib"))
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
-_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_FRAME_SHIM = os.path.join(_OURS, "compiler", "frame_shim.py")
+OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_FRAME_SHIM = os.path.join(OURS, "callables", "frame_shim.py")
 _INLINED_OF_OURS = (
-    os.path.join(_OURS, "variables", "polyfills") + os.sep,
-    os.path.join(_OURS, "export", "exported_program.py"),
+    os.path.join(OURS, "variables", "polyfills") + os.sep,
+    os.path.join(OURS, "export", "exported_program.py"),
     _FRAME_SHIM,
 )
 
@@ -164,7 +164,7 @@ def why_skipped(code: types.CodeType) -> str | None:
         return "a class body or a module"
     if filename.startswith("<frozen") or filename == "<string>" and code.co_name == "<module>":
         return "the interpreter's own code"
-    if filename.startswith(_OURS):
+    if filename.startswith(OURS):
         return None if filename == _FRAME_SHIM else "dynamo_lite's own code"
     if filename.startswith(_TORCH):
         is_compiled = filename.startswith(_TORCH_USER_CODE) and filename not in _RECURRENT
@@ -236,7 +236,7 @@ def why_not_inlined(code: types.CodeType, function: Any) -> str | None:
     if function is not None and getattr(function, "_torchdynamo_disable", False):
         return DISABLED
     filename = code.co_filename
-    if filename.startswith(_OURS):
+    if filename.startswith(OURS):
         return None if filename.startswith(_INLINED_OF_OURS) else "it belongs to dynamo_lite"
     if filename.startswith(_TORCH):
         is_inlined = filename.startswith(_TORCH_INLINED) or _is_compiled_modules(code)

@@ -50,6 +50,7 @@ from dynamo_lite.shapes.symbols import Symbols
 
 from .captured_warnings import CapturedWarnings
 from .fakes import fake_mode
+from .node_origin import NodeMeta, NodeOrigin
 from .replaced_data import ReplacedData
 from .source import Source
 from .subgraphs import Body
@@ -195,6 +196,8 @@ class GraphBuilder:
 
     reads_inside = False
     """Whether operators that backends turn into loops read numbers from tensors."""
+    origin: Callable[[], NodeOrigin | None] = staticmethod(lambda: None)
+    """Where the program is."""
 
     def __init__(self) -> None:
         from torch.fx.experimental.symbolic_shapes import ShapeEnv  # brings sympy, which is slow to import
@@ -522,9 +525,17 @@ class GraphBuilder:
         graph = self._follow_grad_mode(torch.is_grad_enabled())
         if self._modules or self.bodies:
             args, kwargs = torch.fx.node.map_arg((args, kwargs), self._here)
-        node = graph.create_node(kind, target, args, kwargs)
-        node.meta["example_value"] = fake
         self.operators += 1
+        return self._create(graph, kind, target, args, kwargs, fake)
+
+    def _create(
+        self, graph: torch.fx.Graph, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any
+    ) -> torch.fx.Node:
+        node = graph.create_node(kind, target, args, kwargs)
+        origin = self.origin()
+        if origin is not None:
+            node.meta = NodeMeta(origin, node.name, target)
+        node.meta["example_value"] = fake
         return node
 
     def _follow_grad_mode(self, mode: bool) -> torch.fx.Graph:
@@ -564,9 +575,7 @@ class GraphBuilder:
 
     def item(self, node: torch.fx.Node, index: int, fake: Any) -> torch.fx.Node:
         """The node of one of several results."""
-        found = node.graph.create_node("call_function", operator.getitem, (node, index))
-        found.meta["example_value"] = fake
-        return found
+        return self._create(node.graph, "call_function", operator.getitem, (node, index), {}, fake)
 
     def _here(self, node: torch.fx.Node) -> torch.fx.Node:
         """The node that represents a node of an enclosing graph in the innermost one."""

@@ -139,6 +139,16 @@ def original_position(code: types.CodeType, index: int) -> tuple[types.CodeType,
     return (code, index) if info is None else (info.original, info.origin[index])
 
 
+def in_program_names(place: str, code: types.CodeType) -> str:
+    """The text of a place in a resume function's frame, with the variables of interrupted calls under their names."""
+    info = RESUME_CODES.info(code)
+    while info is not None and info.point.callee is not None and place.startswith(f"{ARGUMENTS}["):
+        info = RESUME_CODES.info(info.point.callee.code)
+        at, _, rest = place.removeprefix(f"{ARGUMENTS}[").partition("]")
+        place = f"{ARGUMENTS}{rest}" if info is None else f"{info.point.arguments()[int(at)]}{rest}"
+    return place
+
+
 def raising_code(code: types.CodeType) -> types.CodeType | None:
     """For a resume function that continues inside a ``try`` or ``with``: the variant that raises, in that block, an
     error which it takes as its last argument. None if the frame would propagate the error anyway."""

@@ -12,6 +12,7 @@ from dynamo_lite.insight.site import Site
 from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.guards import Guards
 from dynamo_lite.records.initializations import Initializations
+from dynamo_lite.records.node_origin import NodeOrigin
 from dynamo_lite.records.provenance import Provenance
 from dynamo_lite.records.restart_facts import RestartFacts
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
@@ -74,6 +75,7 @@ class Attempt:
     ) -> None:
         self.guards = Guards()
         self.graph = GraphBuilder()
+        self.graph.origin = self._node_origin
         self.shapes = shapes
         self.effects = SideEffects(self.guards, ObjectState)
         self.values = KnownValues(self, namespace, builtins_namespace)
@@ -133,6 +135,7 @@ class Attempt:
     def close(self) -> None:
         """Drop the references to user objects: the records are in reference cycles and would keep them alive."""
         self.innermost = None
+        del self.graph.origin  # a cycle
         for frame in (*self.cell_frames, *(generator.frame for generator in self.provenance.generators)):
             frame.close()
         self.cell_frames.clear()
@@ -146,6 +149,9 @@ class Attempt:
         self.guards.close()
         self.initializations.close()
         del self.shapes  # it refers to the frame's variables
+
+    def _node_origin(self) -> NodeOrigin | None:
+        return None if self.innermost is None else self.innermost.node_origin()
 
     def _next_pause(self) -> int:
         specialized = self.restart_facts.numbers.first_after(self.steps)

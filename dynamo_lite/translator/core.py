@@ -22,6 +22,7 @@ from dynamo_lite.insight.break_reasons import (
 )
 from dynamo_lite.insight.site import Site, SiteFrame
 from dynamo_lite.records.code_origin import is_polyfill
+from dynamo_lite.records.node_origin import ModuleCall, NodeOrigin
 from dynamo_lite.resume.generators import generator_call, load_generator
 from dynamo_lite.resume.graph_break import is_call_of_broken_callee, original_position
 from dynamo_lite.resume.nested_break import can_break_inside
@@ -31,6 +32,7 @@ from dynamo_lite.variables.core.base import (
     CreatingCall,
     Exhausted,
     Kwargs,
+    LazyVariable,
     NotConstant,
     ObservedException,
     VariableTracker,
@@ -45,6 +47,7 @@ from dynamo_lite.variables.python.objects.exception import (
     ExceptionVariable,
     stop_iteration_to_runtime_error,
 )
+from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 
 from . import calls, containers, control, exceptions, operators, stack  # noqa: F401  (they register the handlers)
 from .attempt import Attempt
@@ -110,6 +113,9 @@ class InstructionTranslator(Operations, Holder):
         """How many instructions were interpreted in this frame."""
         self._tail: tuple[int, VariableTracker | None] = (0, None)
         """A step count, and the function whose result is the result of the call instruction at that step."""
+        self._origin: tuple[int, NodeOrigin | None] = (-1, None)
+        """A step count, and where the frame was at that step."""
+        self._module: ModuleCall | None = None
         self.done = False
         self.started = False
         self.returned: VariableTracker | None = None
@@ -345,6 +351,29 @@ class InstructionTranslator(Operations, Holder):
     def generator_parts(self) -> CreatingCall:
         """The call that creates a generator which continues this frame."""
         return generator_call(self)
+
+    def node_origin(self) -> NodeOrigin:
+        """Where the frame is, for a node that is recorded now. Callers wait at one step, so that theirs is cached."""
+        step, found = self._origin
+        if step != self.steps or found is None:
+            caller = None if self.parent is None else self.parent.node_origin()
+            code = self.original
+            if found is None:
+                self._module = self._module_call(caller)
+            found = NodeOrigin(caller, code.co_filename, code.co_qualname, self.current.positions, self._module)
+            self._origin = self.steps, found
+        return found
+
+    def _module_call(self, caller: NodeOrigin | None) -> ModuleCall | None:
+        """The module whose ``forward`` this frame is. None for the one that was compiled itself."""
+        code = self.original
+        if code.co_name != "forward" or not code.co_argcount or caller is None or caller.only_calls_module():
+            return None
+        first = self.locals.get(code.co_varnames[0])
+        found = None if first is None else first.known()
+        if not isinstance(found, (NNModuleVariable, LazyVariable)) or found.source is None:
+            return None
+        return ModuleCall.of(found.value, found.source)
 
     def add_frame_to_stack(self, error: Unsupported) -> None:
         """Prepend this frame to the user's stack in an error that propagates through it."""

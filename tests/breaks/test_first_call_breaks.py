@@ -113,7 +113,7 @@ def test_a_cache_that_grows_in_each_call_is_not_waited_for_again(caplog):
 
     with caplog.at_level("INFO", logger="dynamo_lite.recompiles"):
         graphs_of_calls(fn, [(tensor(3),)] * 5)
-    assert sum(".fn is translated again" in each.getMessage() for each in caplog.records) == 1
+    assert sum(".fn (" in each.getMessage() for each in caplog.records) == 1
 
 
 def test_a_library_that_looks_for_its_backend(monkeypatch):

@@ -639,7 +639,7 @@ def logs_name_the_rank(rank: int) -> None:
         logger.removeHandler(handler)
         logger.setLevel("NOTSET")
     assert all(each.startswith(f"rank {rank} of 2: ") for each in said), said
-    words = ["graph break", *(["is translated again", "runs again, after"] if rank else [])]
+    words = ["DL", *(["is compiled again", "runs again, after"] if rank else [])]
     assert all(any(word in each for each in said) for word in words), said
 
 

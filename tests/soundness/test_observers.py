@@ -442,7 +442,7 @@ def test_promises_raise_in_a_torch_jit_trace():
 
 def test_what_no_setting_changes_is_said_in_the_log(caplog):
     compiled = dl.compile(inner, backend="eager")
-    with caplog.at_level("DEBUG", "dynamo_lite.code"), Pass():
+    with caplog.at_level("DEBUG", "dynamo_lite.breaks"), Pass():
         for _ in range(2):
             quiet(lambda: compiled(x()))()
     said = [each.message for each in caplog.records if "a TorchFunctionMode is in force" in each.message]

@@ -68,7 +68,7 @@ def test_what_is_compiled_by_name_is_translated_at_once(fullgraph):
 
 
 def test_the_log_says_what_waits(caplog):
-    caplog.set_level(logging.INFO, "dynamo_lite.code")
+    caplog.set_level(logging.INFO, "dynamo_lite.perf")
     with dl.config.patch(enable_allowance=0.0), dl.enable("eager"):
         scale(torch.ones(2), 2)
     assert "scale (" in caplog.text and "runs in eager until that took 0.000 s" in caplog.text
@@ -125,7 +125,7 @@ def breaks(x):
 
 
 def test_a_translation_that_takes_far_longer_than_expected_is_given_up_for_now(monkeypatch, caplog):
-    caplog.set_level(logging.INFO, "dynamo_lite.code")
+    caplog.set_level(logging.INFO, "dynamo_lite.perf")
     right, limits = torch.ones(2) * 4, iter([0.0])
     monkeypatch.setattr(TranslationBudget, "limit", lambda self, code: next(limits, math.inf))
     found, graphs = [], []

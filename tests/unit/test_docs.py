@@ -32,7 +32,6 @@ from dynamo_lite.insight.break_reason import TABLE
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "mkdocs.yml").exists())
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "docs" / "break_examples").glob("*.md"))
-_LOGS = ("breaks", "guards", "recompiles", "code")
 _CHECKER = doctest.OutputChecker()
 _VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
@@ -40,7 +39,7 @@ _VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
 @contextlib.contextmanager
 def _as_pasted() -> Iterator[None]:
     """As in a process that has compiled nothing and logs nothing; all of it is put back."""
-    levels = {each: logging.getLogger(f"dynamo_lite.{each}").level for each in _LOGS}
+    levels = {each: logging.getLogger(f"dynamo_lite.{each}").level for each in dl.logs.SUBJECTS}
     dl.reset()
     dl.counters.reset()
     torch.manual_seed(0)
@@ -74,7 +73,7 @@ class Blocks:
         shown = io.StringIO()
         example.namespace.clear()
         example.namespace["__name__"] = "__main__"
-        with _as_pasted(), contextlib.redirect_stdout(shown):
+        with _as_pasted(), contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
             self._run(example)
         self._printed = shown.getvalue()
 

@@ -25,6 +25,7 @@ WALK = [
     {"api"},
     {"export"},
     {"compiler"},
+    {"callables"},
     {"translator"},
     {"backends", "resume", "controls"},
     {"codegen"},

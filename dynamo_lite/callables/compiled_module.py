@@ -33,6 +33,9 @@ class CompiledModule:
     _dl_original: torch.nn.Module
     _dl_recompile: Any
 
+    def __repr__(self) -> str:
+        return f"compiled {super().__repr__()}"
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _restore, (self._dl_original, self._dl_recompile)
 

@@ -1,0 +1,116 @@
+"""What is counted, logged and observed of the frames that are translated, and of those that aren't."""
+
+from __future__ import annotations
+
+import logging
+from traceback import FrameSummary
+from types import CodeType
+from typing import NamedTuple
+
+from dynamo_lite import _C, logs
+from dynamo_lite.exc import SkipFrame, Unsupported
+from dynamo_lite.insight.break_reasons import FrameLeftAlone
+from dynamo_lite.insight.code_text import as_text
+from dynamo_lite.insight.counters import counters
+from dynamo_lite.insight.observer import GraphBreak, Observer
+from dynamo_lite.resume.graph_break import in_program_names
+from dynamo_lite.variables.core.base import VariableTracker
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
+
+from .entry import Entry
+from .recompilation import place_in_program, program_place
+from .translation import Translation
+
+
+class Times(NamedTuple):
+    """Seconds of the stages of one translation, named as in `Observer.times`."""
+
+    trace: float
+    backend: float
+    code: float
+
+
+def report_writes(translation: Translation, view: _C.FrameView) -> None:
+    """Log what the new code will write to after its graph."""
+    effects = translation.attempt.effects
+    if effects.empty or not logs.side_effects.isEnabledFor(logging.INFO):
+        return
+    written = [text for each in effects.changed_trackers for text in _written(each, view)]
+    written += [f"the global {name}" for _, name in effects.written_globals]
+    logs.side_effects.info("%s writes after its graph: %s", _place(view), ", ".join(written))
+
+
+def _written(tracker: VariableTracker, view: _C.FrameView) -> list[str]:
+    """An object that is written to, or its attributes."""
+    if tracker.source is None:
+        return []
+    place = place_in_program(str(tracker.source), view)
+    attributes = tracker.attrs if isinstance(tracker, UserObjectVariable) else ()
+    return [f"{place}.{name}" for name in attributes] or [f"{place} ({tracker.describe()})"]
+
+
+def report_entry(
+    view: _C.FrameView, entry: Entry, graph_break: GraphBreak | None, times: Times, observer: Observer | None
+) -> None:
+    """Count, log and report a new entry."""
+    counters.frames += 1
+    counters.trace_seconds += times.trace + times.code
+    counters.backend_seconds += times.backend
+    if graph_break is not None:
+        report_break(graph_break, observer)
+    if observer is not None:
+        observer.guards.extend(texts_of_guards(entry[0], view.code))
+        observer.lookups.append(entry[0].cost(view, 100))
+        for stage, seconds in zip(times._fields, times):
+            observer.times[stage] += seconds
+    if logs.perf.isEnabledFor(logging.INFO):
+        stages = ", ".join(f"{stage} {seconds * 1e3:.1f} ms" for stage, seconds in zip(times._fields, times))
+        logs.perf.info("%s: %s; a check of its guards takes %.2f us", _place(view), stages, entry[0].cost(view) * 1e6)
+    if logs.guards.isEnabledFor(logging.INFO):
+        logs.guards.info("of %s:\n  %s", _place(view), "\n  ".join(texts_of_guards(entry[0], view.code)))
+    if logs.bytecode.isEnabledFor(logging.INFO):
+        logs.bytecode.info("of %s:\n%s", _place(view), as_text(entry[1]))
+
+
+def _place(view: _C.FrameView) -> str:
+    name, filename, line = program_place(view)
+    return f"{name} ({filename}:{line})"
+
+
+def texts_of_guards(tree: _C.GuardTree, code: CodeType) -> list[str]:
+    """Guards of a frame of that code, in words."""
+    return [in_program_names(str(reason), code) for reason, _, _ in tree.checks()]
+
+
+def report_break(graph_break: GraphBreak, observer: Observer | None) -> None:
+    """Count, log and report a graph break."""
+    counters.graph_breaks += 1
+    counters.break_reasons[graph_break.reason.what()] += 1
+    if logs.breaks.isEnabledFor(logging.DEBUG):
+        logs.breaks.info("%s%s\n%s", logs.rank(), graph_break.line(), graph_break.stack())
+    elif logs.breaks.isEnabledFor(logging.INFO):
+        logs.breaks.info("%s%s", logs.rank(), graph_break.line())
+    if observer is not None:
+        observer.breaks.append(graph_break)
+
+
+def report_skip(code: CodeType, skipped: SkipFrame, fullgraph: bool, observer: Observer | None) -> None:
+    """Count, log and report a frame that is given up as a whole.
+
+    Raises:
+        Unsupported: under ``fullgraph``, where that loses something.
+    """
+    counters.skips += 1
+    given_up = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) runs in eager: {skipped.why}"
+    logs.breaks.debug("%s", given_up)
+    if observer is not None:
+        observer.given_up.append(given_up)
+    if not skipped.loses:
+        return
+    cause = skipped.cause
+    first_line = FrameSummary(code.co_filename, code.co_firstlineno, code.co_qualname, lookup_line=False)
+    stack = (first_line,) if cause is None else cause.user_stack
+    reason = FrameLeftAlone(code.co_qualname, skipped.why, None if cause is None else cause.reason)
+    if fullgraph:
+        raise Unsupported(reason, stack)
+    report_break(GraphBreak(reason, stack), observer)

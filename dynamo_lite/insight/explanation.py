@@ -1,0 +1,144 @@
+"""What `dl.explain` returns: what one call was captured as, as records, as text of a page, and as a dict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import torch
+
+from .observer import GraphBreak, Observer, Recompile
+
+R = TypeVar("R")
+_OPERATORS_SHOWN, _GUARDS_SHOWN, _ROWS_SHOWN = 6, 12, 8
+"""Of a page: for each graph, in all, and of graphs, breaks and frames that run in eager."""
+
+
+@dataclass
+class Explanation(Generic[R]):
+    """What `explain` captured during one call."""
+
+    graphs: list[torch.fx.GraphModule]
+    """In the order in which they were compiled."""
+    breaks: list[GraphBreak]
+    """Each with its reason, hint and place in the user's source."""
+    guards: list[str]
+    """The guards of all entries, as text."""
+    result: R
+    """What the call returned."""
+    recompiles: list[Recompile] = field(default_factory=list)
+    """Frames that were translated again in this call."""
+    given_up: list[str] = field(default_factory=list)
+    """Frames that run in eager as a whole, each with the reason."""
+    times: dict[str, float] = field(default_factory=dict)
+    """Seconds by stage: ``trace``, ``backend``, ``code`` (guards and bytecode), and ``run``, the rest of the call."""
+    lookups: list[float] = field(default_factory=list)
+    """For each entry, the seconds that checking all of its guards takes where nothing has changed."""
+
+    @classmethod
+    def of(cls, observer: Observer, result: R, seconds: float) -> Explanation[R]:
+        """``seconds``: of the whole call."""
+        times = observer.times | {"run": seconds - sum(observer.times.values())}
+        return cls(
+            observer.graphs,
+            observer.breaks,
+            observer.guards,
+            result,
+            observer.recompiles,
+            observer.given_up,
+            times,
+            observer.lookups,
+        )
+
+    @property
+    def graph_count(self) -> int:
+        return len(self.graphs)
+
+    @property
+    def break_count(self) -> int:
+        return len(self.breaks)
+
+    @property
+    def operator_count(self) -> int:
+        """The number of calls recorded in all graphs."""
+        return sum(map(len, self.operators))
+
+    @property
+    def operators(self) -> list[list[torch.fx.Node]]:
+        """For each graph its calls."""
+        return [[node for node in gm.graph.nodes if node.op.startswith("call_")] for gm in self.graphs]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the call was captured as one graph. False too where nothing was captured, so that nothing broke."""
+        return self.graph_count == 1 and not self.breaks
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the result, of what JSON has.
+
+        Example:
+            >>> import torch, dynamo_lite as dl
+            >>> dl.explain(lambda x: x + 1)(torch.zeros(2)).to_dict()["operators"]
+            [['add']]
+        """
+        return {
+            "graphs": [gm.code for gm in self.graphs],
+            "operators": [[node.name for node in nodes] for nodes in self.operators],
+            "breaks": [
+                {
+                    "code": each.reason.code,
+                    "reason": each.reason.what(),
+                    "hint": each.hint,
+                    "stack": [{"file": at.filename, "line": at.lineno, "function": at.name} for at in each.user_stack],
+                }
+                for each in self.breaks
+            ],
+            "recompiles": [vars(each) for each in self.recompiles],
+            "given_up": self.given_up,
+            "guards": self.guards,
+            "times": self.times,
+            "lookups": self.lookups,
+        }
+
+    def __str__(self) -> str:
+        return "\n".join((*self._totals(), *self._graphs(), *self._breaks(), *self._guards()))
+
+    def _totals(self) -> list[str]:
+        counts = {"graph": self.graph_count, "break": self.break_count, "operator": self.operator_count}
+        lines = [", ".join(_counted(count, word) for word, count in counts.items())]
+        if not self.graphs:
+            lines.append("nothing was captured: the call ran in eager")
+            lines += _first(self.given_up, _ROWS_SHOWN, "  {}")
+        if self.times:
+            lines.append(", ".join(f"{stage} {seconds * 1e3:.1f} ms" for stage, seconds in self.times.items()))
+        return lines
+
+    def _graphs(self) -> list[str]:
+        lines = []
+        for at, nodes in enumerate(self.operators[:_ROWS_SHOWN], 1):
+            lines.append(f"graph {at}: {_counted(len(nodes), 'operator')}")
+            lines += _first([str(node.format_node()) for node in nodes], _OPERATORS_SHOWN, "  {}")
+        return lines + ([f"… {len(self.graphs) - _ROWS_SHOWN} more"] if len(self.graphs) > _ROWS_SHOWN else [])
+
+    def _breaks(self) -> list[str]:
+        rows = []
+        for each in self.breaks:
+            place = f"{each.filename}:{each.lineno}"
+            rows.append(f"break {each.reason.code} at {place}: {each.reason.what()}\n  hint: {each.hint}")
+        return _first(rows, _ROWS_SHOWN) + _first([str(each) for each in self.recompiles], _ROWS_SHOWN, "recompile: {}")
+
+    def _guards(self) -> list[str]:
+        if not self.guards:
+            return []
+        took = f", checked in {sum(self.lookups) * 1e6:.2f} us" if self.lookups else ""
+        return [f"{_counted(len(self.guards), 'guard')}{took}:", *_first(self.guards, _GUARDS_SHOWN, "  {}")]
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _first(rows: list[str], most: int, form: str = "{}") -> list[str]:
+    """So many rows, and how many there are more."""
+    shown = [form.format(each) for each in rows[:most]]
+    return shown + ([form.format(f"… {len(rows) - most} more")] if len(rows) > most else [])

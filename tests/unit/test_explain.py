@@ -1,0 +1,55 @@
+"""What `dl.explain` tells of a call."""
+
+from __future__ import annotations
+
+import json
+
+import torch
+
+import dynamo_lite as dl
+
+
+def prints(x):
+    y = x.sin() + 1
+    print("now")
+    return y.cos()
+
+
+def test_what_was_not_captured_is_no_whole_graph(capsys):
+    found = dl.explain(lambda n: n + 1)(3)
+    assert (found.graph_count, found.break_count, found.is_whole) == (0, 0, False)
+    assert "nothing was captured" in str(found) and "<lambda> (" in str(found)
+    assert dl.explain(lambda x: x + 1)(torch.ones(2)).is_whole
+    assert not dl.explain(prints)(torch.ones(2)).is_whole
+
+
+def test_times_are_of_stages():
+    found = dl.explain(prints)(torch.ones(2))
+    assert list(found.times) == ["trace", "backend", "code", "run"]
+    assert all(seconds > 0 for seconds in found.times.values())
+    assert len(found.lookups) == 2 and all(0 < seconds < 1e-3 for seconds in found.lookups)
+
+
+def test_recompiles_of_one_call(capsys):
+    def grows(x):
+        for _ in range(3):
+            x = torch.cat([x, x])
+            print("now")
+        return x + 1
+
+    found = dl.explain(grows)(torch.ones(2))
+    assert any(each.change.startswith("x: size (8)") for each in found.recompiles)
+    assert f"recompile: {found.recompiles[0]}" in str(found)
+
+
+def test_to_dict_is_json():
+    found = json.loads(json.dumps(dl.explain(prints)(torch.ones(2)).to_dict()))
+    assert found["operators"] == [["sin", "add"], ["cos"]]
+    assert found["breaks"][0]["code"] == "DL0202" and found["breaks"][0]["stack"][-1]["function"] == "prints"
+
+
+def test_it_prints_in_a_page():
+    model = torch.nn.Sequential(*(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU()) for _ in range(30)))
+    found = dl.explain(model)(torch.ones(2))
+    assert found.operator_count == 60 and len(found.guards) > 100
+    assert len(str(found).splitlines()) < 40

@@ -1,0 +1,232 @@
+"""What each subject of the logs says, and how they are turned on."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from processes import run_program
+
+SCALE = 2
+
+
+@pytest.fixture
+def said(caplog):
+    """What one subject says of what a function does."""
+
+    def run(subject, fn, level="INFO"):
+        caplog.clear()
+        with caplog.at_level(level, f"dynamo_lite.{subject}"):
+            fn()
+        return [each.getMessage() for each in caplog.records if each.name == f"dynamo_lite.{subject}"]
+
+    return run
+
+
+def calls(fn, *args):
+    """Call it compiled with these arguments, one after the other."""
+    compiled = dl.compile(fn, backend="eager")
+
+    def run():
+        for each in args:
+            compiled(*(each if isinstance(each, tuple) else (each,)))
+
+    return run
+
+
+def prints(x):
+    y = x + 1
+    print("now")
+    return y * 2
+
+
+class Counting(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(2, 2)
+        self.step = 0
+
+    def forward(self, x):
+        self.step += 1
+        return self.fc(x) * self.step
+
+
+class Printing(torch.nn.Module):
+    def forward(self, x):
+        y = x + 1
+        print("now")
+        return y * 2
+
+
+def test_a_break_is_one_line(said):
+    (line,) = said("breaks", calls(prints, torch.ones(2)))
+    number = prints.__code__.co_firstlineno + 2
+    assert line.startswith(f"DL0202 at {__file__}:{number} in prints: print() ")
+    assert "Hint: " in line and "\n" not in line
+
+
+def test_a_break_has_its_stack_at_debug(said):
+    def outer(x):
+        return prints(x) + 1
+
+    found = said("breaks", calls(outer, torch.ones(2)), "DEBUG")
+    first = next(each for each in found if each.startswith("DL0202"))
+    assert first.index("return prints(x)") < first.index('print("now")')
+
+
+def test_a_frame_that_is_given_up_says_why(said):
+    def plain(n):
+        return n + 1
+
+    (line,) = said("breaks", calls(plain, 1), "DEBUG")
+    assert line.startswith(f"{plain.__qualname__} ({__file__}:{plain.__code__.co_firstlineno}) runs in eager: ")
+
+
+def recompile(said, fn, *args):
+    (line,) = said("recompiles", calls(fn, *args))
+    place, change, _ = line.replace(" is compiled again: ", "|").replace(". Hint: ", "|").split("|")
+    return place, change
+
+
+def test_a_recompile_of_a_module_says_what_has_changed(said):
+    model = Counting()
+    place, change = recompile(said, model, torch.ones(2, 2), torch.ones(2, 2))
+    assert place == f"Counting.forward ({__file__}:{Counting.forward.__code__.co_firstlineno})"
+    assert change == "self.step: 1, was 0"
+
+
+def test_a_recompile_names_the_parameters_of_forward(said):
+    place, change = recompile(said, torch.nn.Linear(2, 2), torch.ones(2, 2), torch.ones(3, 2))
+    assert place.startswith("Linear.forward (") and change == "input: size (3, 2) instead of (2, 2)"
+
+
+def test_a_recompile_after_a_break_names_the_variables_of_the_program(said):
+    lines = said("recompiles", calls(Printing(), torch.ones(2), torch.ones(3)))
+    assert [each.split(": ", 2)[1:] for each in lines] == [
+        ["x", "size (3) instead of (2). Hint: " + lines[0].partition("Hint: ")[2]],
+        ["y", "size (3) instead of (2). Hint: " + lines[1].partition("Hint: ")[2]],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "change"),
+    [
+        ([(torch.ones(2), True), (torch.ones(2), False)], "flag: False, was True"),
+        ([(torch.ones(2), "a"), (torch.ones(2), "b")], "flag: 'b', was 'a'"),
+        ([(torch.ones(2), 1), (torch.ones(2, dtype=torch.double), 1)], "x: dtype Double instead of Float"),
+        ([(torch.ones(2), 1), (torch.ones(2, requires_grad=True), 1)], "x: requires_grad True instead of False"),
+    ],
+)
+def test_a_recompile_says_what_it_was(said, args, change):
+    def fn(x, flag):
+        return x + 1 if flag else x - 1
+
+    assert recompile(said, fn, *args)[1] == change
+
+
+def test_a_recompile_names_one_failure_of_the_entry_used_last(said):
+    def fn(x, n):
+        return x if n is None else x * n
+
+    lines = said("recompiles", calls(fn, (torch.ones(2), True), (torch.ones(2), False), (torch.ones(2), None)))
+    assert [each.count("Hint") for each in lines] == [1, 1] and "n: None, was False" in lines[1]
+
+
+def test_guards(said):
+    (text,) = said("guards", calls(lambda x: x * SCALE, torch.ones(2)))
+    assert "SCALE == 2" in text and "x is a torch.float32 tensor on cpu of shape (2,)" in text
+
+
+def test_graph(said):
+    (text,) = said("graph", calls(lambda x: x + 1, torch.ones(2)))
+    assert 'arg0: "f32[2]"' in text and "arg0 + 1" in text
+
+
+def test_bytecode(said):
+    (text,) = said("bytecode", calls(lambda x: x + 1, torch.ones(2)))
+    assert text.startswith("of test_bytecode.<locals>.<lambda> (") and ("RETURN_VALUE" in text or "return" in text)
+
+
+def test_side_effects(said):
+    (text,) = said("side_effects", calls(Counting(), torch.ones(2, 2)))
+    assert text.endswith("writes after its graph: self.step")
+
+
+def test_perf(said):
+    (text,) = said("perf", calls(lambda x: x + 1, torch.ones(2)))
+    assert "trace " in text and "backend " in text and "a check of its guards takes " in text
+
+
+# -- how they are turned on ----------------------------------------------------------------------------------------
+
+PROGRAM = """
+import torch, dynamo_lite as dl
+{set}
+def f(x):
+    y = x + 1
+    print("now")
+    return y
+dl.compile(f, backend="eager")(torch.ones(2))
+"""
+
+
+def run_with(environment, program):
+    return run_program(f"import os; os.environ.update({environment!r})\n{program}")
+
+
+def test_the_environment_turns_them_on():
+    done = run_with({"DYNAMO_LITE_LOGS": "breaks, perf"}, PROGRAM.format(set=""))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("dynamo_lite.breaks: DL0202 at ") == 1 and "dynamo_lite.perf: f (" in done.stderr
+
+
+def test_they_print_where_the_program_has_set_no_handler():
+    done = run_program(PROGRAM.format(set="dl.logs.set('breaks')"))
+    assert "dynamo_lite.breaks: DL0202 at " in done.stderr
+    own = "import logging; logging.basicConfig(format='OWN %(message)s'); dl.logs.set('breaks')"
+    done = run_program(PROGRAM.format(set=own))
+    assert "OWN DL0202 at " in done.stderr and "dynamo_lite.breaks" not in done.stderr
+    assert run_program(PROGRAM.format(set="")).stderr == ""
+
+
+def test_levels():
+    logger = logging.getLogger("dynamo_lite.graph")
+    before = logger.level
+    try:
+        dl.logs.set("+graph")
+        assert logger.level == logging.DEBUG
+        dl.logs.set(graph=False)
+        assert logger.level == logging.WARNING
+        dl.logs.set(graph="ERROR")
+        assert logger.level == logging.ERROR
+    finally:
+        logger.setLevel(before)
+
+
+def test_an_unknown_subject_is_refused():
+    with pytest.raises(ValueError, match="no log of 'recompile'; did you mean 'recompiles'"):
+        dl.logs.set("breaks", "recompile")
+    done = run_with({"DYNAMO_LITE_LOGS": "guard"}, "import dynamo_lite")
+    assert "did you mean 'guards'?" in done.stderr and done.returncode == 1
+
+
+def test_the_environment_turns_everything_off():
+    program = """
+import torch, dynamo_lite as dl
+def f(x):
+    return x + 1
+assert dl.compile(f) is f and dl.optimize()(f) is f
+with dl.enable(), dl.optimize():
+    assert f(torch.ones(1)) == 2
+assert not dl.counters.frames
+try:
+    dl.explain(f)(torch.ones(1))
+except dl.exc.Unsupported as error:
+    print(error)
+"""
+    done = run_with({"DYNAMO_LITE_DISABLE": "1"}, program)
+    assert done.returncode == 0, done.stderr
+    assert "the environment has DYNAMO_LITE_DISABLE" in done.stdout
