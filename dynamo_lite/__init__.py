@@ -21,6 +21,7 @@ from .api import (  # noqa: E402
     optimize,
     reset,
     run,
+    takeover,
 )
 from .backends import list_backends, lookup_backend, register_backend  # noqa: E402
 from .callables.cached_entries import entries  # noqa: E402
@@ -56,6 +57,7 @@ __all__ = [
     "reset",
     "run",
     "set_stance",
+    "takeover",
 ]
 
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from .check import command as check
+from .check import run_command
 
-COMMANDS = (check,)
+COMMANDS = (check, run_command)
 """Modules with a function ``add_parser(commands)`` each, which sets ``run``, a function from the options to an exit
 status."""
 

@@ -20,6 +20,7 @@ from .compiler.budget import TranslationBudget
 from .compiler.families import Family, family_of, forget_kept
 from .compiler.frame_compiler import FrameCompiler
 from .compiler.observers import check_runs_at_call, why_not_captured
+from .controls.takeover import Takeover
 from .controls.torch_compile import follow_torch
 from .insight.break_reasons import DisabledCall, UserGraphBreak
 from .insight.explanation import Explanation
@@ -275,6 +276,26 @@ def enable(backend: str | Backend = "inductor", *, threads: Literal["all", "curr
         yield
     finally:
         _C.leave_block(owner, process)
+
+
+def takeover() -> Takeover:
+    """A context manager inside of which calls of what ``torch.compile`` returned are compiled by us, on all threads:
+    functions, modules, ``module.compile()``, decorated functions of libraries, whenever they were made. After it
+    everything is torch's again. ``python -m dynamo_lite run script.py`` is a whole program in it.
+
+    Backends, modes, options, ``fullgraph`` and ``dynamic`` are those that ``torch.compile`` was given. Python outside
+    of compiled functions is slower in it, as every frame passes the hook.
+
+    Example:
+        >>> import torch, dynamo_lite as dl
+        >>> doubled = torch.compile(lambda x: x * 2, backend="eager")
+        >>> dl.counters.reset()
+        >>> with dl.takeover():
+        ...     y = doubled(torch.ones(2))
+        >>> dl.counters.graphs
+        1
+    """
+    return Takeover(compile)
 
 
 @overload

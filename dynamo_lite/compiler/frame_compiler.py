@@ -16,6 +16,7 @@ from types import CodeType
 
 from dynamo_lite import _C, logs
 from dynamo_lite.callables.cached_entries import note_graph
+from dynamo_lite.controls.takeover import entry_in_place_of
 from dynamo_lite.controls.torch_compile import name_what_has_no_effect
 from dynamo_lite.exc import BackendCompilerFailed, ConstraintViolation, InternalError, SkipFrame, Unsupported
 from dynamo_lite.insight.observer import Observer
@@ -79,6 +80,9 @@ class FrameCompiler:
 
     def _miss(self, view: _C.FrameView) -> Entry | _C.Verdict | float | Exception:
         is_frozen = getattr(self.frozen, "on", False)
+        in_its_place = entry_in_place_of(view)
+        if in_its_place is not None:
+            return in_its_place
         found = verdict(view, self.raised_ahead, self.observer, is_frozen=is_frozen, fullgraph=self.fullgraph)
         if found is None:
             if not self.family.locks.hold(view) and not self.fullgraph:

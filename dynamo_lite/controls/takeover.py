@@ -1,0 +1,157 @@
+"""Calls of what ``torch.compile`` returned, compiled by us while a takeover is on.
+
+What torch.compile returns stays as it is: a function that holds the original (``_torchdynamo_orig_callable``) and its
+settings, or a module around one. The hook sees a frame of that function before it begins, and runs code in its place
+that calls the original, compiled by us under these settings. So it makes no difference when and by whom
+``torch.compile`` was called, and nothing has to be put back.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import torch
+
+from dynamo_lite import _C
+from dynamo_lite.backends.registry import list_backends
+from dynamo_lite.bytecode import Instruction, assemble, emit
+from dynamo_lite.insight.notices import say_once
+
+Compiled = Callable[..., Any]
+Entry = tuple[_C.GuardTree, Any, bool, None]
+
+_in_force: list[Takeover] = []
+"""Those that are on, the last begun last."""
+
+
+class _On:
+    """A sign that a takeover is on."""
+
+
+_COMPILED = "_dl_compiled"
+"""The attribute of torch's function that has ours, and whose it is."""
+
+
+class Takeover:
+    """While it is on, calls of what torch.compile returned are ours, on all threads."""
+
+    def __init__(self, compile: Callable[..., Compiled]) -> None:
+        self.functions: weakref.WeakSet[FunctionType] = weakref.WeakSet()
+        """torch's functions that were called."""
+        self.called = 0
+        """How many of them."""
+        self._compile = compile
+        self._owner = _C.Owner(self._callback, "takeover")
+        self._owner.when_observed = True  # what is compiled in their place knows about tracers itself
+        self.on: _On | None = None
+        """Entries of any owner hold as long as it lives."""
+
+    def __enter__(self) -> Takeover:
+        self.on = _On()
+        _in_force.append(self)
+        _C.enter_block(self._owner, process=True)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        _C.leave_block(self._owner, process=True)
+        _in_force.remove(self)
+        self.on = None
+        self._owner.reset()
+        for function in self.functions:
+            vars(function).pop(_COMPILED, None)
+
+    def _callback(self, view: _C.FrameView) -> Entry | _C.Verdict:
+        return entry_in_place_of(view) or _C.SKIP
+
+    def compiled(self, function: FunctionType) -> Compiled:
+        """Ours for torch's function, made at its first call."""
+        whose, found = vars(function).get(_COMPILED, (None, None))
+        if whose != (id(self), id(function)):
+            found = self._compile(vars(function)["_torchdynamo_orig_callable"], **_settings(_context(function)))
+            vars(function)[_COMPILED] = (id(self), id(function)), found
+            self.functions.add(function)
+            self.called += 1
+        return found
+
+
+def entry_in_place_of(view: _C.FrameView) -> Entry | None:
+    """For a frame of torch.compile's function: guards that hold as long as the takeover is on, and code that calls ours
+    with the frame's arguments. None for any other frame."""
+    function: Any = view.func
+    if not _in_force or not _is_torch_compiled(function):
+        return None
+    tree = _C.GuardTree(view.code)
+    tree.check(tree.child(0, "const", _in_force[-1].on), "type", _On, "the takeover is on")
+    tree.capture(tree.child(0, "function"))
+    called: list[Instruction] = [
+        *(*emit.prologue((), len(view.code.co_freevars)), emit.push_null(), emit.load_const(_call)),
+        *(emit.load_fast(name) for name in (_C.CAPTURED_NAME, "args", "kwargs")),
+        *(*emit.call(3), emit.return_value()),
+    ]
+    first_line = view.code.co_firstlineno
+    for instruction in called:
+        instruction.positions = (first_line, first_line, None, None)
+    return tree, assemble(called, like=view.code, cellvars=()), False, None
+
+
+def _call(captured: tuple[FunctionType], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Runs in the place of torch's function."""
+    (function,) = captured
+    return (_in_force[-1].compiled(function) if _in_force else function)(*args, **kwargs)
+
+
+def _is_torch_compiled(function: FunctionType) -> bool:
+    """Whether it is what torch.compile returned for a callable: not what torch.compiler.disable did, nor a wrapper that
+    has copied attributes of one."""
+    marks = vars(function)
+    if marks.get("_torchdynamo_wrapper_id") != id(function) or "_torchdynamo_disable" in marks:
+        return False
+    return function.__code__.co_varnames[:2] == ("args", "kwargs") and callable(
+        getattr(_context(function), "callback", None)
+    )
+
+
+def _context(function: FunctionType) -> Any:
+    """The object of torch's that has the settings."""
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+    return cells["self"].cell_contents if "self" in cells else None
+
+
+def _settings(context: Any) -> dict[str, Any]:
+    """What `compile` takes for a ``torch.compile`` with these settings."""
+    for name, value in (
+        ("options={'guard_filter_fn': …}", getattr(getattr(context, "_hooks", None), "guard_filter_fn", None)),
+        ("recompile_limit=", getattr(_unwrapped(context.callback, 1), "_recompile_limit", None)),
+        ("isolate_recompiles=", getattr(context, "_isolate_recompiles_id", -1) != -1 or None),
+    ):
+        if value is not None:
+            say_once(f"torch.compile({name}) has no effect in dynamo_lite.")
+    settings = _backend(_unwrapped(context.callback))
+    return settings | dict(fullgraph=bool(context.fullgraph), dynamic=context._dynamic)
+
+
+def _unwrapped(backend: Any, times: int = -1) -> Any:
+    """A backend without what torch has put around it."""
+    while times and hasattr(backend, "_torchdynamo_orig_backend"):
+        backend, times = backend._torchdynamo_orig_backend, times - 1
+    return backend
+
+
+def _backend(backend: Any) -> dict[str, Any]:
+    """A backend of torch's with its mode and options: ours of that name, else the callable itself."""
+    if isinstance(backend, torch._TorchCompileInductorWrapper) and backend.compiler_name == "inductor":
+        return dict(backend="inductor", options=dict(backend.config) or None)
+    given = {}
+    if isinstance(backend, torch._TorchCompileWrapper):
+        given, backend = backend.kwargs, backend.compiler_fn
+    name = getattr(backend, "__name__", None)
+    is_torchs = getattr(backend, "__module__", "").startswith("torch._dynamo.backends.")
+    if not is_torchs or name not in list_backends():
+        return dict(given, backend=backend)
+    if given and name != "inductor":  # torch's ignore them, too
+        say_once(f"torch.compile({', '.join(f'{each}=…' for each in given)}) has no effect on the backend {name!r}.")
+        given = {}
+    return dict(given, backend=name)
