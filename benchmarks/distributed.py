@@ -1,17 +1,24 @@
-"""Data parallel and fully sharded training: steps a second of eager, of dynamo_lite and of torch.compile, in turns.
+"""Training and collectives across processes: dynamo_lite beside eager and torch.compile.
 
     torchrun --nproc-per-node=2 benchmarks/distributed.py [--layers 12] [--width 1024]
+    torchrun --nproc-per-node=2 benchmarks/distributed.py --programs
 
-One process a GPU over NCCL, or over gloo where there is none. Each compiled model's losses must be eager's.
+One process a GPU over NCCL, or over gloo where there is none. First: milliseconds of a step of data parallel and fully
+sharded training, in turns; each compiled model's losses must be eager's. With ``--programs``: those of
+``distributed_programs``, in how many graphs, whether under fullgraph, and whether with eager's results and gradients.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import time
+import warnings
 from collections.abc import Callable
+from typing import Any
 
+import distributed_programs
 import torch
 import torch.distributed as dist
 from rich.console import Console
@@ -84,6 +91,73 @@ def measure(trainers: dict[str, Trainer], x: torch.Tensor, steps: int) -> dict[s
     return best
 
 
+# -- programs ----------------------------------------------------------------------------------------------------------
+
+Outcome = tuple[list[torch.Tensor], torch.Tensor | None]
+
+
+def outcome(fn: distributed_programs.Program, device: torch.device) -> Outcome:
+    """The tensors that a program returns, and the gradient of its weight."""
+    weight = distributed_programs.Setting.weight
+    weight.grad = None
+    result = fn(torch.arange(8.0, device=device).view(4, 2) + 10 * dist.get_rank())
+    found = [*result] if isinstance(result, (list, tuple)) else [result]
+    sums = [each.sum() for each in found if each.requires_grad]
+    if sums:
+        sum(sums[1:], sums[0]).backward()
+    return [each.detach() + 0 for each in found], weight.grad
+
+
+def is_same(one: Outcome, other: Outcome) -> bool:
+    tensors = [*zip(one[0], other[0], strict=True)]
+    if one[1] is not None and other[1] is not None:
+        tensors.append((one[1], other[1]))
+    return (one[1] is None) == (other[1] is None) and all(torch.allclose(*each) for each in tensors)
+
+
+def tried(fn: distributed_programs.Program, compiler: Callable[..., Any], device: torch.device) -> str:
+    """How many graphs, whether the program is one under fullgraph, and whether both ways are right."""
+    wanted = outcome(fn, device)
+    graphs: list[torch.fx.GraphModule] = []
+
+    def backend(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Any:
+        graphs.append(gm)
+        return gm.forward
+
+    dl.reset()
+    torch.compiler.reset()
+    try:
+        compiled = compiler(fn, backend=backend)
+        is_right = all(is_same(wanted, outcome(compiled, device)) for _ in range(2))
+    except Exception as error:  # a program that fails is a row of the table
+        return type(error).__name__
+    count = len(graphs)
+    dl.reset()
+    torch.compiler.reset()
+    try:
+        is_right = is_same(wanted, outcome(compiler(fn, backend=backend, fullgraph=True), device)) and is_right
+        whole = "whole"
+    except Exception:  # it is not whole: every such error says so
+        whole = "broken"
+    return f"{count} {whole} {'right' if is_right else 'WRONG'}"
+
+
+def compare_programs(device: torch.device) -> Table:
+    table = Table("program", "ours", "torch.compile")
+    distributed_programs.set_up(device)
+    logging.disable(logging.WARNING)
+    found = []
+    for name, fn in distributed_programs.PROGRAMS.items():
+        row = [tried(fn, compiler, device) for compiler in (dl.compile, torch.compile)]
+        found.append(row)
+        table.add_row(name, *row)
+    words = ("whole", "right")
+    table.add_section()
+    counts = [[sum(word in row[at] for row in found) for word in words] for at in range(2)]
+    table.add_row(f"of {len(found)}", *(", ".join(f"{n} {word}" for n, word in zip(each, words)) for each in counts))
+    return table
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--layers", type=int, default=12)
@@ -91,6 +165,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=4096)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--backend", default="inductor")
+    parser.add_argument("--programs", action="store_true")
     options = parser.parse_args()
     on_gpu = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if on_gpu else torch.device("cpu")
@@ -98,6 +173,14 @@ def main() -> None:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if on_gpu else "gloo")
     rank = dist.get_rank()
+    if options.programs:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            table = compare_programs(device)
+        if rank == 0:
+            Console(width=120).print(table)
+        dist.destroy_process_group()
+        return
     torch.manual_seed(1 + rank)
     x = torch.randn(options.batch, options.width, device=device)
     table = Table(
