@@ -297,6 +297,10 @@ def complete_pending(tx: Translator) -> None:
 # -- functional collectives --------------------------------------------------------------------------------------------
 
 
+_WRAP = getattr(functional, "_wrap_tensor_autograd", functional.AsyncCollectiveTensor)
+"""Makes an ``AsyncCollectiveTensor`` that gradients flow through, where torch has that."""
+
+
 class AsyncResultVariable(TensorVariable):
     """The result of a functional collective, which the graph has waited for: an ``AsyncCollectiveTensor`` to the
     program. What operators make of it are plain tensors."""
@@ -320,7 +324,7 @@ class AsyncResultVariable(TensorVariable):
         return super().call_method(tx, name, args, kwargs)
 
     def reconstruct(self, cg: Codegen) -> None:
-        cg.call(functional._wrap_tensor_autograd, [lambda: super(AsyncResultVariable, self).reconstruct(cg)])
+        cg.call(_WRAP, [lambda: super(AsyncResultVariable, self).reconstruct(cg)])
 
 
 @wraps_type(functional.AsyncCollectiveTensor)
@@ -337,8 +341,12 @@ def _wrap_async_result(attempt: Attempt, value: Any, source: Source) -> Variable
     return found
 
 
-_model_by_polyfill(functional._resolve_group, polyfills.resolve_group)
-_model_by_polyfill(functional._group_or_group_name, polyfills.name_of_group)
+for _name, _polyfill in (
+    ("_resolve_group", polyfills.resolve_group),
+    ("_group_or_group_name", polyfills.name_of_group),
+):
+    if hasattr(functional, _name):  # before torch 2.13 there are others, which are inlined
+        _model_by_polyfill(getattr(functional, _name), _polyfill)
 
 
 @models(functional._maybe_wrap_tensor)
