@@ -257,6 +257,9 @@ class GuardTree:
     valid: bool
     def lookup(self, frame: FrameView | tuple[Any, ...]) -> tuple[Any, ...] | None:
         """The captured values where all holds: what the hook does."""
+    def seconds_of_checks(self, frame: FrameView | tuple[Any, ...]) -> list[float]:
+        """What each of the checks costs, in their order, if nothing is taken from memory: without the way to its value.
+        Empty where one doesn't hold."""
     def cost(self, frame: FrameView, repeats: int = 1000) -> float:
         """Seconds of one lookup."""
 

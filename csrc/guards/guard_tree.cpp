@@ -1,5 +1,7 @@
 #include "guards/guard_tree.h"
 
+#include <chrono>
+
 #include <algorithm>
 #include <new>
 
@@ -210,6 +212,8 @@ DL_HIT bool GuardTree::walk_sealed(Ref* captured, Miss* miss) {
       if (!miss) note_failed();
       return false;
     }
+    if (seconds_) [[unlikely]]
+      measure();
   }
   if (!relations_hold(replayed, miss) || !facts_hold(replayed, miss)) {
     replay_.ready = false;  // it is for values of which they hold
@@ -487,6 +491,42 @@ std::vector<const Check*> GuardTree::checks_in_order() {
   for (const Relation& relation : relations_) ordered.push_back(&relation.check);
   for (const Check& fact : facts_) ordered.push_back(&fact);
   return ordered;
+}
+
+std::vector<double> GuardTree::seconds_of_checks(const FrameSlots& frame) {
+  std::vector<double> seconds;
+  seconds_ = &seconds;
+  Miss miss;
+  try {
+    walk(frame, nullptr, &miss);
+  } catch (...) {
+    seconds_ = nullptr;
+    throw;
+  }
+  seconds_ = nullptr;
+  return seconds;
+}
+
+void GuardTree::measure() {
+  constexpr int kRepeats = 200;
+  const auto timed = [this](std::size_t checks, const auto& run) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < kRepeats; ++i) run();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    seconds_->insert(seconds_->end(), checks, took.count() / kRepeats / static_cast<double>(checks));
+  };
+  std::vector<std::uint32_t> stack{0};
+  while (!stack.empty()) {
+    const Node& node = nodes_[stack.back()];
+    const bool has_value = node.value || stack.back() == 0;  // the frame is none
+    stack.pop_back();
+    for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
+      timed(1, [&] { return !has_value || checks_[i].holds(node.value, nullptr); });
+    }
+    for (std::uint32_t i = node.end_child; i > node.first_child; --i) stack.push_back(children_[i - 1]);
+  }
+  for (Relation& relation : relations_) timed(1, [&] { return relation_holds(relation, false, nullptr); });
+  if (!facts_.empty()) timed(facts_.size(), [&] { return facts_hold(false, nullptr); });
 }
 
 PyObject* GuardTree::reason_of(const Miss& miss) const noexcept {

@@ -60,6 +60,7 @@ def report_entry(
         report_break(graph_break, observer)
     if observer is not None:
         observer.guards.extend(texts_of_guards(entry[0], view.code))
+        observer.guard_seconds.extend(entry[0].seconds_of_checks(view))
         observer.lookups.append(entry[0].cost(view, 100))
         for stage, seconds in zip(times._fields, times):
             observer.times[stage] += seconds

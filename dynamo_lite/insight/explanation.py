@@ -32,6 +32,8 @@ class Explanation(Generic[R]):
     """Frames that run in eager as a whole, each with the reason."""
     times: dict[str, float] = field(default_factory=dict)
     """Seconds by stage: ``trace``, ``backend``, ``code`` (guards and bytecode), and ``run``, the rest of the call."""
+    guard_seconds: list[float] = field(default_factory=list)
+    """What each of the guards costs where it is checked anew: most are remembered, see `lookups`."""
     lookups: list[float] = field(default_factory=list)
     """For each entry, the seconds that checking all of its guards takes where nothing has changed."""
 
@@ -47,6 +49,7 @@ class Explanation(Generic[R]):
             observer.recompiles,
             observer.given_up,
             times,
+            observer.guard_seconds,
             observer.lookups,
         )
 
@@ -96,6 +99,7 @@ class Explanation(Generic[R]):
             "recompiles": [vars(each) for each in self.recompiles],
             "given_up": self.given_up,
             "guards": self.guards,
+            "guard_seconds": self.guard_seconds,
             "times": self.times,
             "lookups": self.lookups,
         }
@@ -131,7 +135,8 @@ class Explanation(Generic[R]):
         if not self.guards:
             return []
         took = f", checked in {sum(self.lookups) * 1e6:.2f} us" if self.lookups else ""
-        return [f"{_counted(len(self.guards), 'guard')}{took}:", *_first(self.guards, _GUARDS_SHOWN, "  {}")]
+        rows = [f"{guard} ({each * 1e9:.0f} ns)" for guard, each in zip(self.guards, self.guard_seconds)] or self.guards
+        return [f"{_counted(len(self.guards), 'guard')}{took}:", *_first(rows, _GUARDS_SHOWN, "  {}")]
 
 
 def _counted(number: int, noun: str) -> str:

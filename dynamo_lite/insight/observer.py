@@ -69,6 +69,8 @@ class Observer:
     guards: list[str] = field(default_factory=list)
     left_alone: list[BreakReason] = field(default_factory=list)
     """Why frames ran in eager that are captured elsewhere."""
+    guard_seconds: list[float] = field(default_factory=list)
+    """What each of the guards costs, where it is checked anew."""
     lookups: list[float] = field(default_factory=list)
     """Seconds of one check of all guards of an entry, where nothing has changed, for each entry."""
     recompiles: list[Recompile] = field(default_factory=list)

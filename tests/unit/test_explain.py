@@ -27,6 +27,7 @@ def test_times_are_of_stages():
     found = dl.explain(prints)(torch.ones(2))
     assert list(found.times) == ["trace", "backend", "code", "run"]
     assert all(seconds > 0 for seconds in found.times.values())
+    assert len(found.guard_seconds) == len(found.guards) and all(0 < each < 1e-4 for each in found.guard_seconds)
     assert len(found.lookups) == 2 and all(0 < seconds < 1e-3 for seconds in found.lookups)
 
 
