@@ -136,8 +136,8 @@ debug: $(STAMP)
 	$(DEBUG_PYTHON) -m pytest $(DEBUG_TESTS) -q -n $(JOBS) --timeout=300 -p no:cacheprovider
 
 lint: $(STAMP)
-	$(BIN)/ruff check dynamo_lite tests benchmarks examples docs
-	$(BIN)/ruff format --check dynamo_lite tests benchmarks examples docs
+	$(BIN)/ruff check dynamo_lite pytest_dynamo_lite tests benchmarks examples docs
+	$(BIN)/ruff format --check dynamo_lite pytest_dynamo_lite tests benchmarks examples docs
 	$(BIN)/clang-format --dry-run -Werror $(wildcard csrc/*.cpp csrc/*.h csrc/*/*.cpp csrc/*/*.h)
 	$(BIN)/mypy
 

@@ -20,6 +20,8 @@ from dynamo_lite.insight.observer import GraphBreak, Observer
 from . import findings
 from .findings import Finding, Limits, Result, breaks_found, counted
 
+CAPTURE_ERRORS = (Unsupported, BackendCompilerFailed, ConstraintViolation)
+
 
 def name_of(fn: object) -> str:
     """A function's or class's qualified name; of another object, its class's."""
@@ -41,6 +43,8 @@ class Record:
     """How often they were computed."""
     failure: Finding | None = None
     """Why the last call ended early."""
+    to_capture: str = "it is to call operators of torch on tensors, in a function or module of its own"
+    """A hint where nothing was captured."""
 
     @contextlib.contextmanager
     def call(self) -> Iterator[None]:
@@ -52,12 +56,8 @@ class Record:
             if why_not is not None:
                 raise why_not.error(self.name)
             yield
-        except Unsupported as error:
-            self.failure = _not_captured(error)
-            raise
-        except (BackendCompilerFailed, ConstraintViolation) as error:
-            what, _, hint = str(error).partition("\n\nHint: ")
-            self.failure = Finding(findings.BACKEND_FAILED, what.partition("\n")[0], hint)
+        except CAPTURE_ERRORS as error:
+            self.failure = failure_of(error)
             raise
         finally:
             again = len(self.observer.recompiles) - recompiles
@@ -69,9 +69,7 @@ class Record:
         return Finding(
             findings.NOTHING_CAPTURED,
             f"no graph was captured in {self.name}" + ("" if why is None else f": {why.what()}"),
-            "it is to call operators of torch on tensors, in a function or module of its own"
-            if why is None
-            else why.hint(),
+            self.to_capture if why is None else why.hint(),
         )
 
     def result(self, limits: Limits, allows: Callable[[Finding], bool] = lambda each: False) -> Result:
@@ -98,7 +96,11 @@ class Record:
         return made
 
 
-def _not_captured(error: Unsupported) -> Finding:
+def failure_of(error: Unsupported | BackendCompilerFailed | ConstraintViolation) -> Finding:
+    """What the compiler raised, as a finding."""
+    if not isinstance(error, Unsupported):
+        what, _, hint = str(error).partition("\n\nHint: ")
+        return Finding(findings.BACKEND_FAILED, what.partition("\n")[0], hint)
     if error.user_stack:
         return Finding.of_break(GraphBreak(error.reason, error.user_stack))
     return Finding(findings.NOTHING_CAPTURED, error.reason.what(), error.reason.hint())

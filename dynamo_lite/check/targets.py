@@ -13,13 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from dynamo_lite.api import WATCHES
-from dynamo_lite.exc import BackendCompilerFailed, ConstraintViolation, Unsupported
 
 from . import findings
-from .captured import Captured, Record, name_of
+from .captured import CAPTURE_ERRORS, Captured, Record, failure_of, name_of
 from .findings import Finding, Limits, Result
-
-CAPTURE_ERRORS = (Unsupported, BackendCompilerFailed, ConstraintViolation)
 
 
 class BadTarget(Exception):
@@ -205,8 +202,7 @@ def _run_script(path: Path, watch: Callable[[object, dict[str, Any]], dict[str, 
         if ended.code not in (None, 0):
             raise BadTarget(f"{path} ended with the status {ended.code}") from ended
     except CAPTURE_ERRORS as error:
-        what, _, hint = str(error).partition("\n\nHint: ")
-        return Finding(findings.BACKEND_FAILED, what.partition("\n")[0], hint)
+        return failure_of(error)
     finally:
         WATCHES.remove(watch)
         sys.argv, sys.path = argv, paths

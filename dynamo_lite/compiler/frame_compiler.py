@@ -105,7 +105,7 @@ class FrameCompiler:
         return entry
 
     def _translated(self, view: _C.FrameView) -> Entry | _C.Verdict:
-        note_recompile(view, self.observer)
+        note_recompile(view, self.versions, self.observer)
         began = time.perf_counter()
         name_what_has_no_effect()
         try:

@@ -44,9 +44,12 @@ class Versions:
             return False
         if view.entries >= config.in_force("total_recompile_limit"):
             return True
+        return self.count(view) >= limit
+
+    def count(self, view: _C.FrameView) -> int:
+        """Entries of the frame's code for its module."""
         counts = self._of.get(view.code)
-        count = 0 if counts is None else counts.get(_module_of(view), 0)
-        return count >= limit
+        return 0 if counts is None else counts.get(_module_of(view), 0)
 
     def forget(self) -> None:
         self._of.clear()
@@ -64,8 +67,9 @@ def hold_again(view: _C.FrameView) -> bool:
     return any([each.kind == "registrations" and each.reason.answers.renew() for each in misses])
 
 
-def note_recompile(view: _C.FrameView, observer: Observer | None) -> None:
-    """Count, log and report a translation of a frame that has entries."""
+def note_recompile(view: _C.FrameView, versions: Versions, observer: Observer | None) -> None:
+    """Count, log and report a translation of a frame that has entries. To an observer, the first for another module is
+    none again."""
     if not view.entries:
         return
     counters.recompiles += 1
@@ -76,7 +80,7 @@ def note_recompile(view: _C.FrameView, observer: Observer | None) -> None:
         return
     found = recompile_of(view, failures[0])
     logs.recompiles.info("%s%s", logs.rank(), found)
-    if observer is not None:
+    if observer is not None and versions.count(view):
         observer.recompiles.append(found)
 
 

@@ -1,0 +1,218 @@
+"""Captures what a test calls, and fails the test where that is beyond the limits of its mark.
+
+The test's own statements run in eager: they build inputs, seed, compare. Each function or module that they call is
+captured, and has to be one graph. Frames of pytest, and of what pytest calls itself (fixtures), are no part of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import _pytest
+import pluggy
+import pytest
+import torch
+
+from dynamo_lite import _C
+from dynamo_lite.api import _make_owner
+from dynamo_lite.backends import list_backends
+from dynamo_lite.backends.registry import Backend
+from dynamo_lite.insight.observer import GraphBreak
+
+from .captured import CAPTURE_ERRORS, Record
+from .findings import Limits
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """The arguments of ``@pytest.mark.fullgraph``."""
+
+    dynamic: bool | None = None
+    max_graphs: int = 1
+    max_recompiles: int = 0
+    backend: str | Callable[..., Any] = "eager"
+    train: bool = False
+
+    @classmethod
+    def of(cls, item: pytest.Item) -> _Mark | None:
+        """Those of the innermost mark of a test, checked."""
+        mark = item.get_closest_marker("fullgraph")
+        if mark is None:
+            return None
+        names = [each.name for each in dataclasses.fields(cls)]
+        unknown = [name for name in mark.kwargs if name not in names]
+        if mark.args or unknown:
+            given = unknown[0] if unknown else repr(mark.args[0])
+            _fail(f"pytest.mark.fullgraph has no argument {given}; it takes, by name, {', '.join(names)}")
+        made = cls(**mark.kwargs)
+        made._check()
+        return made
+
+    def _check(self) -> None:
+        for name in ("max_graphs", "max_recompiles"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 0:
+                _fail(f"{name} of pytest.mark.fullgraph is a number of at least 0, not {value!r}")
+        if type(self.train) is not bool:
+            _fail(f"train of pytest.mark.fullgraph is True or False, not {self.train!r}")
+        if self.dynamic is not None and type(self.dynamic) is not bool:
+            _fail(f"dynamic of pytest.mark.fullgraph is True, False or None, not {self.dynamic!r}")
+        if isinstance(self.backend, str) and self.backend not in list_backends():
+            _fail(f"there is no backend {self.backend!r}; there are: {', '.join(list_backends())}")
+
+
+def _fail(why: str) -> None:
+    __tracebackhide__ = True
+    pytest.fail(why, pytrace=False)
+
+
+_MACHINERY = tuple(str(Path(module.__file__ or "").parent) for module in (_pytest, pluggy))
+
+
+_TO_CAPTURE = "call a function or module that computes with tensors: the test's own statements run in eager"
+
+
+class Capture:
+    """What is captured in one test, up to where it is asked."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._record = Record(item.nodeid, to_capture=_TO_CAPTURE)
+        self._body = _body_of(item)
+        self._calls: Counter[int] = Counter()
+        """Graphs of each call that the test's own frame makes, by its instruction."""
+
+    @property
+    def graphs(self) -> list[torch.fx.GraphModule]:
+        """In the order in which they were captured."""
+        return self._record.observer.graphs
+
+    @property
+    def breaks(self) -> list[GraphBreak]:
+        """Each with its reason, hint and place in the user's source."""
+        return self._record.observer.breaks
+
+    @property
+    def recompiles(self) -> list[str]:
+        """The functions that were translated again, each with the guards that failed."""
+        return self._record.observer.recompiles
+
+    @contextlib.contextmanager
+    def _on(self, backend: str | Backend, dynamic: bool | None) -> Iterator[None]:
+        """Capture what the test calls."""
+        owner = _make_owner(backend, dynamic=dynamic, observer=self._record.observer)
+        owner.callback = self._only_of_the_test(owner.callback)
+        _C.enter_block(owner, process=False)
+        try:
+            yield
+        finally:
+            _C.leave_block(owner, process=False)
+            owner.reset()
+
+    def _only_of_the_test(self, compiler: Any) -> Callable[[_C.FrameView], Any]:
+        """A callback that leaves alone the test's own frame and those that it didn't call."""
+        seen = self._record.observer
+
+        def compile_frame(view: _C.FrameView) -> Any:
+            code = view.code
+            if code is self._body or code.co_filename.startswith(_MACHINERY):
+                return _C.SKIP
+            if _keeps_house(view):
+                return _C.FREEZE
+            call = self._call_of_the_test()
+            if call is None:
+                return _C.PASS
+            graphs, recompiles = len(seen.graphs), len(seen.recompiles)
+            try:
+                return compiler(view)
+            finally:
+                again = len(seen.recompiles) > recompiles
+                self._calls[call] += 0 if again else len(seen.graphs) - graphs
+
+        return compile_frame
+
+    def _call_of_the_test(self) -> int | None:
+        """The instruction at which the test's own frame is; None: it didn't call this, or pytest did for it."""
+        frame = sys._getframe(2)
+        while frame is not None:
+            if frame.f_code is self._body:
+                return frame.f_lasti
+            if frame.f_code.co_filename.startswith(_MACHINERY):
+                return None
+            frame = frame.f_back  # type: ignore[assignment]
+        return None
+
+
+_MODULES, _OPTIMIZERS = torch.nn.modules.module.__file__, str(Path(torch.optim.__file__).parent)
+_CALLS_OF_MODULES = ("_wrapped_call_impl", "_call_impl")
+
+
+def _keeps_house(view: _C.FrameView) -> bool:
+    """Whether a frame builds a module, moves it, loads it, steps an optimizer: nothing that a model computes."""
+    code = view.code
+    if code.co_name == "__init__":
+        return isinstance(next(iter(view.locals.values()), None), torch.nn.Module)
+    if code.co_filename == _MODULES:
+        return code.co_name not in _CALLS_OF_MODULES
+    return code.co_filename.startswith(_OPTIMIZERS)
+
+
+def _body_of(item: pytest.Item) -> CodeType | None:
+    """The code of the function as it was written, under its decorators."""
+    function = inspect.unwrap(getattr(item, "obj", None))  # type: ignore[arg-type]
+    return getattr(getattr(function, "__func__", function), "__code__", None)
+
+
+_KEY = pytest.StashKey[Capture]()
+
+
+def capture_of(item: pytest.Item) -> Capture:
+    """That of a test, which is made when it is first asked for."""
+    if _KEY not in item.stash:
+        item.stash[_KEY] = Capture(item)
+    return item.stash[_KEY]
+
+
+@contextlib.contextmanager
+def capturing(item: pytest.Item) -> Iterator[None]:
+    """Run the call of a test, and fail it by its mark. A test without the mark is only captured."""
+    __tracebackhide__ = True
+    mark = _Mark.of(item)
+    settings = mark or _Mark()
+    capture = capture_of(item)
+    record = capture._record
+    try:
+        with (
+            capture._on(settings.backend, settings.dynamic),
+            contextlib.nullcontext() if mark is None else record.call(),
+        ):
+            yield
+    except CAPTURE_ERRORS:
+        if mark is None:
+            raise
+    record.graphs = max(capture._calls.values(), default=0)
+    record.trains = settings.train
+    record.backwards = sum(map(_needs_gradients, capture.graphs))
+    limits = Limits(settings.max_graphs, settings.max_recompiles)
+    result = record.result(limits)
+    item.__dict__["_dynamo_lite_result"] = {
+        **dataclasses.asdict(result),
+        "marked": mark is not None,
+        "code": [each.print_readable(print_output=False) for each in capture.graphs],
+    }
+    if mark is not None and not result.ok:
+        listed = "\n".join(map(str, result.findings))
+        _fail(f"{listed}\n{result.summary()}")
+
+
+def _needs_gradients(gm: torch.fx.GraphModule) -> bool:
+    examples = (node.meta.get("example_value") for node in gm.graph.nodes if node.op == "placeholder")
+    return any(isinstance(each, torch.Tensor) and each.requires_grad for each in examples)
