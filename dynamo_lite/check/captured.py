@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from traceback import FrameSummary
 from typing import Any
 
 import torch
@@ -15,10 +16,10 @@ from dynamo_lite.api import observe
 from dynamo_lite.backends.registry import Backend
 from dynamo_lite.compiler.observers import why_not_here
 from dynamo_lite.exc import BackendCompilerFailed, ConstraintViolation, Unsupported
-from dynamo_lite.insight.observer import GraphBreak, Observer
+from dynamo_lite.insight.observer import GraphBreak, Observer, Recompile
 
 from . import findings
-from .findings import Finding, Limits, Result, breaks_found, counted
+from .findings import Finding, Limits, Place, Result, breaks_found, counted
 
 CAPTURE_ERRORS = (Unsupported, BackendCompilerFailed, ConstraintViolation)
 
@@ -74,7 +75,7 @@ class Record:
 
     def result(self, limits: Limits, allows: Callable[[Finding], bool] = lambda each: False) -> Result:
         """What of it is beyond the limits. ``allows``: whether a graph break is none to complain of."""
-        made = Result(self.name, self.graphs, [str(each) for each in self.observer.recompiles])
+        made = Result(self.name, self.graphs, [*map(_told, self.observer.recompiles)])
         broken = breaks_found(self.observer.breaks)
         more_is_allowed = limits.max_graphs is not None and limits.max_graphs > 1
         for each in broken:
@@ -115,14 +116,16 @@ def _too_many_graphs(record: Record, most: int) -> Finding:
 
 
 def _too_many_recompiles(record: Record, limits: Limits) -> Finding:
-    made = record.observer.recompiles
-    listed = "".join(f"\n    {each}" for each in made[:8])
-    allowed = limits.max_recompiles
-    return Finding(
-        findings.TOO_MANY_RECOMPILES,
-        f"{counted(len(made), 'recompile')}, where {allowed} {_be(allowed)} allowed:{listed}",
-        "sizes that change are symbolic with dynamic=True or dl.mark_dynamic; pass other values that change as tensors",
-    )
+    made, allowed = record.observer.recompiles, limits.max_recompiles
+    first = made[allowed]
+    place = Place.of(FrameSummary(first.filename, first.lineno, first.function, lookup_line=False))
+    listed = "".join(f"\n    {_told(each)}" for each in made[:8])
+    message = f"{counted(len(made), 'recompile')}, where {allowed} {_be(allowed)} allowed:{listed}"
+    return Finding(findings.TOO_MANY_RECOMPILES, message, first.hint, place)
+
+
+def _told(recompile: Recompile) -> str:
+    return f"{recompile.function}: {recompile.change}"
 
 
 def _be(number: int) -> str:

@@ -26,7 +26,7 @@ from dynamo_lite import _C
 from dynamo_lite.api import _make_owner
 from dynamo_lite.backends import list_backends
 from dynamo_lite.backends.registry import Backend
-from dynamo_lite.insight.observer import GraphBreak
+from dynamo_lite.insight.observer import GraphBreak, Recompile
 
 from .captured import CAPTURE_ERRORS, Record
 from .findings import Limits
@@ -101,8 +101,8 @@ class Capture:
         return self._record.observer.breaks
 
     @property
-    def recompiles(self) -> list[str]:
-        """The functions that were translated again, each with the guards that failed."""
+    def recompiles(self) -> list[Recompile]:
+        """The functions that were compiled again, each with what had changed."""
         return self._record.observer.recompiles
 
     @contextlib.contextmanager
