@@ -140,7 +140,8 @@ def _is_other_float(node: torch.fx.Node, user: torch.fx.Node) -> bool:
 def _writes(node: torch.fx.Node, into: torch.fx.Node) -> bool:
     """Whether an operator may write into one of its arguments."""
     value = into.meta.get("example_value")
-    if node.target is operator.setitem or into in node.kwargs.values():
+    is_kernel = isinstance(node.target, torch._ops.HigherOrderOperator)
+    if is_kernel or node.target is operator.setitem or into in node.kwargs.values():
         return True
     return value is not None and node.meta.get("example_value") is value
 

@@ -648,7 +648,7 @@ class GraphBuilder:
     def _may_be_lost(self, fakes: list[torch.Tensor]) -> bool:
         """Whether the backward of a Function may write into these values of its forward. Then they may be no outputs of
         the graph: after the backward they have in eager what was written, and perhaps not if it was compiled."""
-        if len(self.bodies) > 2 or any(self.inputs_in_storage(fake) for fake in fakes):
+        if any(self.inputs_in_storage(fake) for fake in fakes):
             return False
         self._copied.update(dict.fromkeys(map(memory_of, fakes), False))
         return True

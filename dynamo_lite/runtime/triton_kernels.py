@@ -21,6 +21,7 @@ _JIT = "triton.runtime.jit"
 _AUTOTUNER = "triton.runtime.autotuner"
 _INTERPRETER = "triton.runtime.interpreter"
 
+_NAMES = frozenset({"JITFunction", "InterpretedFunction", "Autotuner", "Heuristics"})
 Kernel = Any
 """A ``JITFunction``, ``InterpretedFunction``, ``Autotuner`` or ``Heuristics`` of Triton's."""
 Config = Any
@@ -38,6 +39,8 @@ def _is(value: object, module: str, name: str) -> bool:
 
 def is_kernel(value: object) -> bool:
     """Whether it is a function under ``triton.jit``, and perhaps under its decorators for tuning."""
+    if type(value).__name__ not in _NAMES:
+        return False
     return is_function(value) or is_autotuner(value) or is_heuristics(value)
 
 

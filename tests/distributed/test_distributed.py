@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import socket
 import traceback
 import warnings
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -296,6 +298,27 @@ def test_writes_stay_with_what_they_write_into():
     found = cut(gm, inputs, 1, 1)
     linear, relu, last = (node for node in gm.graph.nodes if node in found)
     assert found[linear] == found[relu] == 0 and found[last] == 1
+
+
+class Launching(torch.nn.Module):
+    def __init__(self, kernel: Any) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.first, self.last = torch.nn.Linear(16, 8), torch.nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        y = self.last(x)
+        self.kernel[(4,)](x, 2, x.numel())
+        return y + x
+
+
+def test_kernels_stay_with_what_they_write_into():
+    pytest.importorskip("triton", reason="Triton isn't installed")
+    kernels = importlib.import_module("triton_programs")
+    gm, inputs = graph_of(Launching(kernels.scale_), torch.randn(8, 16))
+    found = cut(gm, inputs, 1, 1)
+    assert len(found) == 4 and set(found.values()) == {0}
 
 
 def test_frozen_parameters_are_not_counted():

@@ -96,6 +96,28 @@ def assigned_global():
         compiled(fn)(torch.ones(40))
 
 
+def used_result():
+    def kept(x):
+        found = scale_[(3,)](x, 40, BLOCK=16)
+        return found
+
+    def asked(x):
+        if scale_[(3,)](x, 40, BLOCK=16):
+            return x * 2
+
+    for fn in (kept, asked):
+        with pytest.raises(dl.exc.Unsupported, match="DL0420: .* the program uses what it returns"):
+            compiled(fn)(torch.ones(40))
+
+    def dropped(x):
+        found = scale_[(3,)](x, 40, BLOCK=16)
+        return x * 2 if found is not None else x
+
+    dl.counters.reset()
+    compiled(dropped)(torch.ones(40))
+    assert dl.counters.graphs == 1
+
+
 def wrapped():
     """`wrap_triton` changes nothing for a compiler that captures kernels."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import dynamo_lite as dl
 
@@ -39,11 +40,15 @@ def argument_that_is_read_after(x, w):
     return (turned * q).sum()
 
 
+def checkpointed(x, w):
+    return checkpoint(lambda x: gated(x, w) + normed(x, w), x * 2, use_reentrant=False)
+
+
 def inputs():
     return on_device(2, 3, 8, grad=True), on_device(8, seed=1, grad=True)
 
 
-@pytest.mark.parametrize("fn", [normed, gated, rotated, all_of_them, argument_that_is_read_after])
+@pytest.mark.parametrize("fn", [normed, gated, rotated, all_of_them, argument_that_is_read_after, checkpointed])
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_gradients(fn, backend):
     given = inputs()
@@ -66,6 +71,24 @@ def test_value_that_the_backward_overwrites_and_the_program_keeps(backend):
 
     results = []
     for run in (fn, dl.compile(fn, backend=backend)):
+        given = inputs()
+        out, a = run(*given)
+        out.backward()
+        results.append((a.detach().clone(), *(each.grad for each in given)))
+    torch.testing.assert_close(*results)
+
+
+def test_value_that_a_checkpointed_backward_overwrites_and_the_program_keeps():
+    def region(x, w):
+        a = x * w
+        return layers.SwiGLU.apply(a, x + 1), a
+
+    def fn(x, w):
+        out, a = checkpoint(region, x * 2, w, use_reentrant=False)
+        return out.sum(), a
+
+    results = []
+    for run in (fn, dl.compile(fn, backend="aot_eager")):
         given = inputs()
         out, a = run(*given)
         out.backward()

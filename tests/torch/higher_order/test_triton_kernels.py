@@ -308,6 +308,8 @@ REFUSED = {
     "unknown option": (lambda x: kernels.scale_[(1,)](x, 2, 40, colour=2), "its option colour"),
     "clusters": (lambda x: kernels.scale_[(1,)](x, 2, 40, num_ctas=2), "num_ctas"),
     "tensor for a constant": (lambda x: kernels.scale_[(1,)](x, 2, 40, BLOCK=x), "must be a constant"),
+    "option of a float": (lambda x: kernels.scale_[(1,)](x, 2, 40, num_warps=2.0), "no integer"),
+    "transformed": (lambda x: torch.vmap(lambda x: kernels.scale_[(1,)](x, 2, 4))(x.view(10, 4)), "torch.func"),
     "hook of an autotuner": (lambda x: kernels.hooked_tuned[(3,)](x, 2, 40), "runs hooks of the program's"),
     "hook before launches": (lambda x: kernels.hooked[(3,)](x, 2, 40), "hooks that run before each launch"),
 }
@@ -338,7 +340,8 @@ def test_export():
     torch.testing.assert_close(gm(other, Y), other + Y)
 
 
-PROGRAMS = ["one_written_tensor", "two_written_tensors", "guarded_global", "assigned_global", "wrapped", "own_operator"]
+PROGRAMS = ["one_written_tensor", "two_written_tensors", "guarded_global", "assigned_global", "used_result"]
+PROGRAMS += ["wrapped", "own_operator"]
 GENERATED = ["inductor_launch", "inductor_symbolic_launch", "inductor_tunes"]
 
 

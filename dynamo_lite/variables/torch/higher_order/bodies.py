@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.break_reasons import UnsupportedValue
+from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, UnsupportedValue
 from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.variables.core.base import InvariantVariable, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -135,6 +135,8 @@ def trace_body(
         output = run().realize()
     torch._C._set_grad_enabled(before)
     selected: Sequence[VariableTracker] = tensor_leaves(output) if results is None else results(output)
+    if not later and not all(tx.graph.may_be_output(each.as_fx()[1]) for each in selected):
+        unsupported(EffectInOperatorFunction("it returns a tensor that a backward writes into"))
     name = tx.graph.close(body, [each.as_fx()[0] for each in selected])
     traced = BodyVariable(tx.graph, name, list(body.lifted), output)
     traced.differentiates, traced.reads_grad_mode = body.differentiates, body.reads_grad_mode

@@ -171,6 +171,8 @@ class _Launch:
         if self.tx.truth(self.kwargs.pop("warmup", ConstantVariable(False))):
             self.kernel.refuse("it is a warm-up")
         self._guard(kernel)
+        if any(body.transform for body in self.tx.graph.bodies) or torch._C._are_functorch_transforms_active():
+            self.kernel.refuse("torch.func transforms it")
         configs: Sequence[triton_kernels.Config] = ()
         function, launched = kernel, kernel.value
         if triton_kernels.is_autotuner(kernel.value):
@@ -321,6 +323,8 @@ class _Launch:
         given = {**dict(zip(names, self.args)), **self.kwargs}
         options = {name: self._constant(name, given[name]) for name in triton_kernels.OPTIONS if name in given}
         given = {name: value for name, value in given.items() if name not in options}
+        if any(type(value) not in (int, type(None)) for value in options.values()):
+            self.kernel.refuse("an option is no integer")
         unknown = given.keys() - set(names)
         if unknown:
             self.kernel.refuse(f"its option {min(unknown)} has no equivalent in a graph")
