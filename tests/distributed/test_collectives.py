@@ -139,6 +139,7 @@ def default_group(x):
 @whole
 def device_mesh(x):
     one, whole = mesh()["tensor"], mesh()
+    assert one != whole and one == mesh()["tensor"] and {one.get_group(): 3}[one.get_group()] == 3
     x = x * (one.get_local_rank() + 1) + one.size() + whole.size(0) + whole.ndim + whole.shape[1]
     return x + dist.get_world_size(one.get_group()) + whole.get_local_rank("tensor") + whole.get_coordinate()[1]
 
@@ -545,6 +546,25 @@ def all_kinds_keep_their_order_in_inductor(rank: int) -> None:
     check(in_order((*KINDS, *reversed(KINDS))), rank, "inductor", uneven=True)
 
 
+# -- sizes -------------------------------------------------------------------------------------------------------------
+
+
+def sizes_may_change(rank: int) -> None:
+    """The second size is symbolic."""
+    compiled = dl.compile(all_gather_into_any_size, backend="aot_eager", fullgraph=True)
+    for rows in (3, 4, 5, 6):
+        given = torch.arange(2.0 * rows).view(rows, 2) + rank
+        assert torch.equal(compiled(given.clone()), all_gather_into_any_size(given.clone()))
+    assert dl.counters.graphs == 2
+
+
+def all_gather_into_any_size(x):
+    out = x.new_empty(2 * x.shape[0], x.shape[1])
+    dist.all_gather_into_tensor(out, x * 2)
+    dist.all_reduce(x)
+    return out.sum() + x
+
+
 # -- failures ----------------------------------------------------------------------------------------------------------
 
 
@@ -716,6 +736,7 @@ PROGRAMS = (
     broken_graphs,
     one_rank_in_eager,
     pairs_keep_their_order,
+    sizes_may_change,
     a_graph_that_communicates_is_not_run_again,
     a_condition_on_data_breaks_before_a_collective_is_repeated,
     cached_functions_that_communicate_run_in_the_programs_order,

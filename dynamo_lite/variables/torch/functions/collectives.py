@@ -172,7 +172,7 @@ def _check_collective(
 
 def _why_not_functional(tensors: list[VariableTracker]) -> str | None:
     """Why a collective on these tensors does something else than the functional one; None if it doesn't."""
-    first, *others = tensors
+    first = tensors[0]
     for each in tensors:
         if not isinstance(each, TensorVariable) or each.overloaded_arguments() or each.is_wrapper:
             return f"it is given {each.describe()}"
