@@ -33,7 +33,7 @@ guards = logging.getLogger("dynamo_lite.guards")
 graph = logging.getLogger("dynamo_lite.graph")
 """INFO: each graph that is handed to the backend, as Python."""
 bytecode = logging.getLogger("dynamo_lite.bytecode")
-"""INFO: the code of each new entry: as Python where ``depyf`` is installed and can show it, else as bytecode."""
+"""INFO: the bytecode of each new entry, with what its constants are."""
 side_effects = logging.getLogger("dynamo_lite.side_effects")
 """INFO: the objects and globals of the program that each new entry writes to after its graph."""
 perf = logging.getLogger("dynamo_lite.perf")

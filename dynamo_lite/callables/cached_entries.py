@@ -44,7 +44,7 @@ class CachedEntry:
     code: CodeType
 
     def code_text(self) -> str:
-        """The code as Python, where ``depyf`` is installed and can show it, else as bytecode."""
+        """Its bytecode, with what its constants are."""
         return as_text(self.code)
 
     def __str__(self) -> str:

@@ -1,29 +1,50 @@
-"""Generated code objects as text: as Python where ``depyf`` can show it, else as bytecode."""
+"""Generated code objects as text: their bytecode, with what its constants are. (Decompilers don't know such code.)"""
 
 from __future__ import annotations
 
 import dis
-import io
-from types import CodeType
+from types import CodeType, MethodType
+from typing import Any
+
+from dynamo_lite import _C
+
+_UNSHOWN = frozenset({"RESUME", "PUSH_NULL", "PRECALL", "NOP"})
 
 
 def as_text(code: CodeType) -> str:
-    """The code as Python, if ``depyf`` is installed and finds Python that compiles to such code; else its bytecode."""
-    return _decompiled(code) or _disassembled(code)
+    """One instruction a line: what it does, and of a constant that is called what it is."""
+    lines = []
+    for each in dis.get_instructions(code):
+        if each.opname in _UNSHOWN:
+            continue
+        target = ">>" if each.is_jump_target else "  "
+        operand, note = each.argrepr, ""
+        if each.opname == "LOAD_CONST":
+            operand, note = _constant(each.argval)
+        lines.append(f"{target} {each.offset:4} {each.opname:28} {operand:32}{note}".rstrip())
+    return "\n".join(lines)
 
 
-def _decompiled(code: CodeType) -> str | None:
-    try:
-        from depyf import DecompilationError, decompile
-    except ImportError:
-        return None
-    try:
-        return decompile(code)
-    except DecompilationError:
-        return None
+def _constant(value: Any) -> tuple[str, str]:
+    """How a constant is shown, and what is said of it."""
+    if type(value) is _C.GraphCall:
+        return "<graph>", f"# calls {_name(value.fn)}"
+    if type(value) is _C.Resume:
+        return "<rest>", f"# goes on in {value.code.co_qualname}, after a break at line {_line_after(value.code)}"
+    if type(value) in (int, float, str, bool, type(None), tuple):
+        return repr(value), ""
+    name = _name(value)
+    return f"<{type(value).__name__}>", f"# {name}"
 
 
-def _disassembled(code: CodeType) -> str:
-    text = io.StringIO()
-    dis.dis(code, file=text, depth=0)
-    return text.getvalue().rstrip()
+def _name(value: Any) -> str:
+    if isinstance(value, MethodType):
+        return f"{type(value.__self__).__name__}.{value.__name__}"
+    name = getattr(value, "__qualname__", None)
+    return name if isinstance(name, str) else type(value).__qualname__
+
+
+def _line_after(code: CodeType) -> int:
+    """The first line that a resume function executes of the program's."""
+    lines = [line for _, _, line in code.co_lines() if line is not None]
+    return next((line for line in lines if line != code.co_firstlineno), code.co_firstlineno)

@@ -146,8 +146,10 @@ def test_graph(said):
 
 
 def test_bytecode(said):
-    (text,) = said("bytecode", calls(lambda x: x + 1, torch.ones(2)))
-    assert text.startswith("of test_bytecode.<locals>.<lambda> (") and ("RETURN_VALUE" in text or "return" in text)
+    first, rest = said("bytecode", calls(prints, torch.ones(2)))
+    assert first.startswith(f"of prints ({__file__}:") and "RETURN_VALUE" in first
+    assert "# calls GraphModuleImpl.forward" in first and "# goes on in prints, after a break at line" in first
+    assert "RETURN_VALUE" in rest and "# goes on" in rest  # where the graph fails
 
 
 def test_side_effects(said):
