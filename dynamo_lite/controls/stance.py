@@ -17,6 +17,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _in_force = ["default"]
 """One item: what `set_stance` has set."""
+_followed = ["default"]
+"""One item: what was set through ``torch.compiler.set_stance``."""
 
 
 class set_stance(_DecoratorContextManager):
@@ -75,7 +77,7 @@ class set_stance(_DecoratorContextManager):
 
 def _set(stance: str) -> None:
     _in_force[0] = stance
-    follow_stance()
+    _tell_hits()
 
 
 STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
@@ -87,8 +89,14 @@ def stance_in_force() -> str:
 
 
 def follow_stance() -> None:
-    """Have hits follow what has been set, too."""
-    _C.force_eager(stance_in_force() == "force_eager")
+    """Have hits follow what torch.compile's stance is now. (Where others set it, they would not learn of its end.)"""
+    _followed[0] = config.torchs_stance()
+    _tell_hits()
+
+
+def _tell_hits() -> None:
+    (ours,), (theirs,) = _in_force, _followed
+    _C.force_eager((theirs if ours == "default" else ours) == "force_eager")
 
 
 @registry.models_if

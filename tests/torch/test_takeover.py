@@ -165,11 +165,14 @@ def test_where_nothing_of_ours_compiles_it_is_torchs():
 def test_arguments_without_effect_are_named_once():
     for words, arguments in {
         "guard_filter_fn": dict(options={"guard_filter_fn": torch.compiler.skip_all_guards_unsafe}),
+        "recompile_limit": dict(recompile_limit=2),
+        "isolate_recompiles": dict(isolate_recompiles=True),
         "mode=…": dict(mode="reduce-overhead"),
     }.items():
         compiled = torch.compile(lambda x: x + 1, backend="eager", **arguments)
-        with dl.takeover(), pytest.warns(RuntimeWarning, match=words):
+        with dl.takeover(), pytest.warns(RuntimeWarning, match=words) as told:
             compiled(tensor(3))
+        assert told[0].filename == __file__
 
 
 def test_arguments_and_errors_pass_through():

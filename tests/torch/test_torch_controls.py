@@ -72,7 +72,10 @@ def test_a_stance_set_past_us_holds_at_misses():
     compiled = dl.compile(waves, backend=recorder)
     with torch._dynamo.set_stance("force_eager"):
         compiled(x)
+        dl.set_stance("default")
     assert not recorder.graphs
+    compiled(x)
+    assert recorder.graphs
 
 
 def test_reset_of_torchs_is_ours_too():
