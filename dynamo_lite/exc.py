@@ -66,18 +66,16 @@ class RecompileForbidden(RuntimeError):
     """A frame needs a compilation, under ``dl.set_stance("fail_on_recompile")`` or torch's ``error_on_recompile``.
 
     Attributes:
-        failed: for each entry that the frame has, the guard that failed and what was found; empty if it has none.
+        change: what isn't what it was when the frame was compiled last; empty if it never was.
     """
 
-    def __init__(self, place: str, failed: list[str]) -> None:
-        what = "needs another compilation, since its guards fail" if failed else "isn't compiled yet"
-        listed = "".join(f"\n  {each}" for each in failed)
+    def __init__(self, place: str, change: str, hint: str) -> None:
+        what = f"would be compiled again: {change}" if change else "isn't compiled yet"
         super().__init__(
-            f"{place} {what}, and dl.set_stance('fail_on_recompile') forbids that{':' if failed else ''}{listed}\n\n"
-            f"Hint: call it before with such arguments; dl.mark_dynamic, or dynamic=True, for sizes that change; "
-            f"dl.set_stance('eager_on_recompile') runs such calls in eager."
+            f"{place} {what}. The stance is 'fail_on_recompile', or torch's error_on_recompile is set\n\n"
+            f"Hint: {hint}{'; ' if hint else ''}call it with such arguments before, or set 'eager_on_recompile'"
         )
-        self.failed = failed
+        self.change = change
 
 
 class BackendCompilerFailed(RuntimeError):

@@ -20,7 +20,7 @@ from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 
 from .code_ahead import holds_tensors, may_compute_with_tensors
 from .observers import tell_once, why_not_here
-from .recompilation import Versions, describe, hold_again, limit_reached
+from .recompilation import Versions, hold_again, limit_reached, program_place, recompile_of
 from .translation import Traced
 
 
@@ -86,10 +86,17 @@ def _verdict_of_stance(view: _C.FrameView) -> _C.Verdict | None:
         return _C.PASS
     fails = stance == "fail_on_recompile"
     if view.entries and (fails or config.torchs("error_on_recompile")):
-        raise RecompileForbidden(_place(view.code), [describe(failure) for failure in view.misses()])
+        raise _forbidden(view)
     if fails and _may_compute(view):
-        raise RecompileForbidden(_place(view.code), [])
+        raise _forbidden(view)
     return _C.PASS if fails else None
+
+
+def _forbidden(view: _C.FrameView) -> RecompileForbidden:
+    found = [recompile_of(view, failure) for failure in view.misses()[:1]]
+    change, hint = (found[0].change, found[0].hint) if found else ("", "")
+    function, filename, lineno = program_place(view)
+    return RecompileForbidden(f"{function} ({filename}:{lineno})", change, hint)
 
 
 def _may_compute(view: _C.FrameView) -> bool:
@@ -98,10 +105,6 @@ def _may_compute(view: _C.FrameView) -> bool:
         return True
     named = (view.globals.get(name) for name in view.code.co_names)
     return any(type(each) is types.ModuleType and each.__name__.partition(".")[0] == "torch" for each in named)
-
-
-def _place(code: types.CodeType) -> str:
-    return f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
 
 
 def _runs_over_packed_sequence(view: _C.FrameView) -> bool:

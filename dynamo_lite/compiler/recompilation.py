@@ -151,11 +151,6 @@ def note_recompiled(view: _C.FrameView, seconds: float) -> None:
         logs.recompiles.info("%s%s runs again, after %.1f s", rank, view.code.co_qualname, seconds)
 
 
-def describe(failure: _C.Failure) -> str:
-    """A failed guard, in words."""
-    return f"{failure.reason} (found: {failure.found})"
-
-
 def limit_reached(view: _C.FrameView, fullgraph: bool) -> None:
     """Warn, once for each code object, that it runs in eager from now on; under ``fullgraph``, which forbids that,
     raise."""
