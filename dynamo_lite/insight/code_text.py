@@ -18,7 +18,7 @@ def as_text(code: CodeType) -> str:
         if each.opname in _UNSHOWN:
             continue
         target = ">>" if each.is_jump_target else "  "
-        operand, note = each.argrepr, ""
+        operand, note = each.argrepr or ("" if each.arg is None else str(each.arg)), ""
         if each.opname == "LOAD_CONST":
             operand, note = _constant(each.argval)
         lines.append(f"{target} {each.offset:4} {each.opname:28} {operand:32}{note}".rstrip())
