@@ -6,11 +6,13 @@ import argparse
 import contextlib
 import os
 import sys
+from pathlib import Path
 
 from dynamo_lite.backends import list_backends
 
 from . import reports
-from .findings import Limits
+from .findings import Limits, Result
+from .ratchet import NAME, Ratchet
 from .targets import BadTarget, Settings, check
 
 _DESCRIPTION = """\
@@ -31,6 +33,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--train", action="store_true", help="in training mode, with a backward after each call")
     parser.add_argument("--backend", help='compiles the graphs ("eager", or what a script says)')
     parser.add_argument("--format", choices=reports.FORMATS, default="text", help="of the report (text)")
+    parser.add_argument("--allowed", default=NAME, metavar="PATH", help=f"lists breaks that are allowed ({NAME})")
+    parser.add_argument("--update", action="store_true", help="write that file: allow what breaks now, and no more")
     parser.set_defaults(run=run)
 
 
@@ -51,10 +55,20 @@ def run(options: argparse.Namespace) -> int:
         sys.path.insert(0, os.getcwd())  # as `python -m` does
     try:
         with contextlib.redirect_stdout(sys.stderr):  # what the program prints is no part of the report
-            results = [check(target, settings, limits, lambda _: False) for target in options.targets]
+            ratchet = Ratchet(Path(options.allowed))
+            results = [_checked(target, settings, limits, ratchet) for target in options.targets]
+            if options.update:
+                ratchet.update(results)
     except BadTarget as error:
         reports.fail(str(error))
         return 2
     text = reports.FORMATS[options.format](results)
     reports.write(text, sys.stdout) if options.format == "text" else sys.stdout.write(text)
     return 0 if all(result.ok for result in results) else 1
+
+
+def _checked(target: str, settings: Settings, limits: Limits, ratchet: Ratchet) -> Result:
+    result = check(target, settings, limits, lambda found: ratchet.allows(target, found))
+    result.target = target
+    ratchet.note_mended(result)
+    return result

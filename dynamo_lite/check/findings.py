@@ -44,6 +44,7 @@ class Place:
 
     @classmethod
     def of(cls, frame: FrameSummary) -> Place:
+        linecache.checkcache(frame.filename)
         text = linecache.getline(frame.filename, frame.lineno or 0).strip()
         return cls(_from_here(frame.filename), frame.lineno or 0, frame.name, text)
 

@@ -1,4 +1,4 @@
-"""Results as text and as JSON."""
+"""Results as text and as JSON, and all formats by name."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 from .findings import Result
+from .machine_formats import as_github, as_junit, as_sarif
 
 
 def as_text(results: Sequence[Result]) -> str:
@@ -37,7 +38,13 @@ def _with_verdict(result: Result) -> dict[str, Any]:
     return {"target": result.target, "ok": result.ok, **dataclasses.asdict(result)}
 
 
-FORMATS: dict[str, Callable[[Sequence[Result]], str]] = {"text": as_text, "json": as_json}
+FORMATS: dict[str, Callable[[Sequence[Result]], str]] = {
+    "text": as_text,
+    "json": as_json,
+    "github": as_github,
+    "sarif": as_sarif,
+    "junit": as_junit,
+}
 
 
 def write(text: str, stream: TextIO) -> None:

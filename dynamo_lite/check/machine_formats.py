@@ -1,0 +1,109 @@
+"""Results for machines that show them: annotations of GitHub's, SARIF 2.1.0, and JUnit's XML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+from xml.etree import ElementTree
+
+from dynamo_lite.insight.break_reason import TABLE
+
+from .findings import SUMMARIES, Finding, Result
+
+
+def as_github(results: Sequence[Result]) -> str:
+    """A workflow command for each finding, which GitHub shows at its line."""
+    lines = []
+    for result in results:
+        for each in result.findings:
+            place = {} if each.place is None else {"file": each.place.file, "line": str(each.place.line)}
+            given = {**place, "title": f"{each.code} in {result.target}"}
+            listed = ",".join(f"{name}={_escaped(value, ':,')}" for name, value in given.items())
+            lines.append(f"::error {listed}::{_escaped(each.message)}%0AHint: {_escaped(each.hint)}")
+        if result.ok:
+            lines.append(f"::notice title={_escaped(result.target, ':,')}::{_escaped(result.summary())}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _escaped(text: str, also: str = "") -> str:
+    for character in "%\r\n" + also:
+        text = text.replace(character, f"%{ord(character):02X}")
+    return text
+
+
+def as_sarif(results: Sequence[Result]) -> str:
+    """One run, with a rule for each code that was found. Breaks that are allowed are suppressed results."""
+    found = [(result, each, False) for result in results for each in result.findings]
+    found += [(result, each, True) for result in results for each in result.allowed]
+    codes = sorted({each.code for _, each, _ in found})
+    driver = {"name": "dynamo-lite check", "rules": [_rule(code) for code in codes]}
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_sarif_result(*each, codes) for each in found],
+    }
+    schema = "https://json.schemastore.org/sarif-2.1.0.json"
+    return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _rule(code: str) -> dict[str, Any]:
+    reason = TABLE.get(code)
+    what = SUMMARIES[code] if reason is None else reason.happened
+    rule: dict[str, Any] = {"id": code, "shortDescription": {"text": what}}
+    if reason is not None:
+        rule["name"] = reason.__name__
+        rule["help"] = {"text": reason.mend}
+    return rule
+
+
+def _sarif_result(result: Result, found: Finding, is_allowed: bool, codes: Sequence[str]) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "ruleId": found.code,
+        "ruleIndex": codes.index(found.code),
+        "level": "error",
+        "message": {"text": f"{result.target}: {found.message}\nHint: {found.hint}"},
+    }
+    if found.place is not None:
+        place = found.place
+        made["locations"] = [
+            {
+                "physicalLocation": {"artifactLocation": {"uri": _uri(place.file)}, "region": _region(place.line)},
+                "logicalLocations": [{"fullyQualifiedName": place.function, "kind": "function"}],
+            }
+        ]
+        made["partialFingerprints"] = {"place/v1": f"{result.target} {found.code} {place.function} {place.text}"}
+    if is_allowed:
+        made["suppressions"] = [{"kind": "external"}]
+    return made
+
+
+def _uri(file: str) -> str:
+    return f"file://{quote(file)}" if file.startswith("/") else quote(file)
+
+
+def _region(line: int) -> dict[str, int]:
+    return {"startLine": max(line, 1)}
+
+
+def as_junit(results: Sequence[Result]) -> str:
+    """A test case for each target, which fails with what was found."""
+    failed = sum(not result.ok for result in results)
+    counts = {"tests": str(len(results)), "failures": str(failed), "errors": "0"}
+    root = ElementTree.Element("testsuites", {"name": "dynamo-lite check", **counts})
+    suite = ElementTree.SubElement(root, "testsuite", {"name": "fullgraph", **counts, "skipped": "0", "time": "0"})
+    for result in results:
+        case = ElementTree.SubElement(suite, "testcase", classname="fullgraph", name=result.target, time="0")
+        if not result.ok:
+            first = result.findings[0]
+            failure = ElementTree.SubElement(case, "failure", type=first.code, message=_printable(first.message))
+            failure.text = _printable("\n".join(map(str, result.findings)))
+        ElementTree.SubElement(case, "system-out").text = _printable(result.summary())
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _printable(text: str) -> str:
+    """Without the control characters that XML has no way to write."""
+    return "".join(each if each >= " " or each in "\n\t" else "\N{REPLACEMENT CHARACTER}" for each in text)
