@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
+import logging
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -110,10 +111,13 @@ class Capture:
         """Capture what the test calls."""
         owner = _make_owner(backend, dynamic=dynamic, observer=self._record.observer)
         owner.callback = self._only_of_the_test(owner.callback)
+        traces = logging.getLogger("torch.__trace")  # at DEBUG for tools, and no part of a test's log
+        propagates, traces.propagate = traces.propagate, False
         _C.enter_block(owner, process=False)
         try:
             yield
         finally:
+            traces.propagate = propagates
             _C.leave_block(owner, process=False)
             owner.reset()
 

@@ -66,7 +66,9 @@ class Blocks:
             elif info in ('text title="output"', f'text title="output of CPython {_VERSION}"'):
                 region.evaluator = self._compare
                 yield region
-            elif info.startswith("python"):
+            elif info.startswith("python") and not re.fullmatch(
+                r'python title="[\w/]+\.py"', info
+            ):  # files of commands
                 assert info.startswith('python title="not run: '), f"{document.path}: no reason why {info!r} isn't run"
 
     def _evaluate(self, example: Example) -> None:

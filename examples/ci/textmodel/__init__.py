@@ -1,0 +1,1 @@
+"""A small classifier of texts."""
