@@ -22,6 +22,7 @@ import _pytest
 import pluggy
 import pytest
 import torch
+from _pytest.logging import LogCaptureHandler
 
 from dynamo_lite import _C
 from dynamo_lite.api import _make_owner
@@ -112,12 +113,15 @@ class Capture:
         owner = _make_owner(backend, dynamic=dynamic, observer=self._record.observer)
         owner.callback = self._only_of_the_test(owner.callback)
         traces = logging.getLogger("torch.__trace")  # at DEBUG for tools, and no part of a test's log
-        propagates, traces.propagate = traces.propagate, False
+        handlers = [each for each in traces.handlers if isinstance(each, LogCaptureHandler)]
+        for each in handlers:
+            traces.removeHandler(each)
         _C.enter_block(owner, process=False)
         try:
             yield
         finally:
-            traces.propagate = propagates
+            for each in handlers:
+                traces.addHandler(each)
             _C.leave_block(owner, process=False)
             owner.reset()
 

@@ -11,6 +11,9 @@ _PROGRAM = """
 import os, runpy, sys
 os.chdir({folder!r})
 sys.dont_write_bytecode = True
+os.environ["COLUMNS"] = "80"
+for name in ("CI", "BUILD_NUMBER", "PYTEST_ADDOPTS", "PY_COLORS", "FORCE_COLOR"):  # by which pytest prints otherwise
+    os.environ.pop(name, None)
 sys.path[:0] = [{folder!r}]
 sys.argv = {argv!r}
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
