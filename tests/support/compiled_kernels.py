@@ -17,7 +17,7 @@ from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.runtime.driver import driver  # noqa: E402
 
 import dynamo_lite as dl  # noqa: E402
-import triton_programs as kernels  # noqa: E402
+import users_kernels as kernels  # noqa: E402
 
 driver.set_active(SimpleNamespace(get_current_target=lambda: GPUTarget("cuda", 80, 32)))
 SCALE = 3
