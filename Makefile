@@ -13,7 +13,7 @@ SOURCES := $(wildcard csrc/* csrc/*/*) CMakeLists.txt pyproject.toml
 BUILD_NEEDS := "scikit-build-core>=0.10,<2" "pybind11>=2.12,<4" "cmake>=3.22,<5" "ninja>=1.11,<2"
 TEST_NEEDS := "pytest>=8,<10" "pytest-timeout>=2.3,<3" "pytest-xdist>=3.5,<4" "hypothesis>=6,<7" "einops>=0.7,<1" \
   "sybil>=10,<11" "gevent>=24,<27" "greenlet>=3,<4" "coverage>=7.4,<8" "py-spy>=0.4,<1" \
-  "junitparser>=3,<6" "sarif-pydantic>=0.6,<1" "triton>=3.6,<3.8"
+  "jinja2>=3.1,<4" "junitparser>=3,<6" "sarif-pydantic>=0.6,<1" "triton>=3.6,<3.8"
 DEMO_NEEDS := "transformers>=5,<6" "rich>=13,<15" "tqdm>=4.60,<5"
 LINT_NEEDS := "ruff>=0.5,<1" "mypy>=1.10,<3" "clang-format>=18,<22"
 DOCS_NEEDS := "mkdocs>=1.6,<2" "mkdocs-material>=9,<10"

@@ -28,6 +28,7 @@ from .callables.cached_entries import entries  # noqa: E402
 from .controls.stance import set_stance  # noqa: E402
 from .export.program import export  # noqa: E402
 from .insight.counters import counters  # noqa: E402
+from .report.session import report  # noqa: E402
 from .shapes.marks import mark_dynamic, mark_static  # noqa: E402
 
 __version__ = "0.1.0"
@@ -54,6 +55,7 @@ __all__ = [
     "mark_static",
     "optimize",
     "register_backend",
+    "report",
     "reset",
     "run",
     "set_stance",

@@ -151,7 +151,7 @@ class FrameCompiler:
         if isinstance(entry, tuple):
             note_graph(entry[1], compiled.graph)
             times = Times(generating - started - compiled.seconds, compiled.seconds, time.perf_counter() - generating)
-            report_entry(view, entry, translation.graph_break, times, self.observer)
+            report_entry(view, entry, translation.graph_break, times, self.observer, compiled.record)
         return entry
 
     def translate(self, view: _C.FrameView) -> Translation:

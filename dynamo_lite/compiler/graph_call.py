@@ -19,6 +19,7 @@ from dynamo_lite.codegen.rerun import checking_assertions, restoring_inputs
 from dynamo_lite.exc import BackendCompilerFailed, WrongBackendResult
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import Observer
+from dynamo_lite.insight.recorder import RECORDING, GraphRecord
 from dynamo_lite.records.runtime_assertions import AssertionFailures
 from dynamo_lite.runtime.interrupts import reraise_if_from_signal
 from dynamo_lite.translator.attempt import Attempt
@@ -27,16 +28,19 @@ from dynamo_lite.variables.torch.tensors.runtime_failures import is_wait
 from .backend_traits import Backend, BackendTraits
 from .ddp_stages import active_ddp, in_stages
 from .observers import without_dispatch_modes
+from .recording import graph_record
 from .translation import Translation
 
 
 @dataclass(frozen=True)
 class CompiledGraph:
-    """``call`` and ``graph``: None if there is nothing to compute. ``seconds``: of the backend."""
+    """``call`` and ``graph``: None if there is nothing to compute. ``seconds``: of the backend. ``record``: of it,
+    if a report is on."""
 
     call: _C.GraphCall | None
     graph: torch.fx.GraphModule | None
     seconds: float
+    record: GraphRecord | None = None
 
 
 def compile_graph(
@@ -59,6 +63,8 @@ def compile_graph(
     counters.operators += attempt.graph.operators
     if observer is not None:
         observer.graphs.append(gm)
+    recorder = RECORDING.now
+    record = None if recorder is None else graph_record(recorder, translation, gm, name)
     if logs.graph.isEnabledFor(logging.INFO):
         logs.graph.info("of %s:\n%s", cg.code.co_qualname, gm.print_readable(print_output=False))
     ddp = active_ddp()
@@ -72,8 +78,10 @@ def compile_graph(
         raise BackendCompilerFailed(name, error) from error
     if not callable(compiled):
         raise WrongBackendResult(name, f"returned {described(compiled)}, which can't be called")
+    if recorder is not None and record is not None:
+        compiled = recorder.timed(record, compiled)
     call = _call_of(compiled, translation, name, len(unused), counts_failures=not fullgraph)
-    return CompiledGraph(call, gm, time.perf_counter() - started)
+    return CompiledGraph(call, gm, time.perf_counter() - started, record)
 
 
 def _every_collective(attempt: Attempt) -> contextlib.AbstractContextManager[object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import re
+import time
 import warnings
 import weakref
 from collections import Counter
@@ -17,6 +18,7 @@ from dynamo_lite import _C, config, logs
 from dynamo_lite.exc import RecompileLimitExceeded
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import Observer, Recompile
+from dynamo_lite.insight.recorder import RECORDING, RecompileRecord
 from dynamo_lite.resume.graph_break import in_program_names, original_position
 
 
@@ -73,7 +75,8 @@ def note_recompile(view: _C.FrameView, versions: Versions, observer: Observer | 
     if not view.entries:
         return
     counters.recompiles += 1
-    if observer is None and not logs.recompiles.isEnabledFor(logging.INFO):
+    recorder = RECORDING.now
+    if observer is None and recorder is None and not logs.recompiles.isEnabledFor(logging.INFO):
         return
     failures = view.misses()
     if not failures:
@@ -82,6 +85,9 @@ def note_recompile(view: _C.FrameView, versions: Versions, observer: Observer | 
     logs.recompiles.info("%s%s", logs.rank(), found)
     if observer is not None and versions.count(view):
         observer.recompiles.append(found)
+    if recorder is not None:
+        at = time.perf_counter() - recorder.began
+        recorder.recompiles.append(RecompileRecord(at, **vars(found)))
 
 
 def recompile_of(view: _C.FrameView, failure: _C.Failure) -> Recompile:

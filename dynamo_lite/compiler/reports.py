@@ -13,12 +13,14 @@ from dynamo_lite.insight.break_reasons import FrameLeftAlone
 from dynamo_lite.insight.code_text import as_text
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import GraphBreak, Observer
+from dynamo_lite.insight.recorder import RECORDING, GraphRecord
 from dynamo_lite.resume.graph_break import in_program_names
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 from .entry import Entry
 from .recompilation import place_in_program, program_place
+from .recording import record_break, record_entry, record_skip
 from .translation import Translation
 
 
@@ -50,9 +52,17 @@ def _written(tracker: VariableTracker, view: _C.FrameView) -> list[str]:
 
 
 def report_entry(
-    view: _C.FrameView, entry: Entry, graph_break: GraphBreak | None, times: Times, observer: Observer | None
+    view: _C.FrameView,
+    entry: Entry,
+    graph_break: GraphBreak | None,
+    times: Times,
+    observer: Observer | None,
+    graph: GraphRecord | None,
 ) -> None:
-    """Count, log and report a new entry."""
+    """Count, log and report a new entry. ``graph``: the record of its graph, for a report."""
+    recorder = RECORDING.now
+    if recorder is not None:
+        record_entry(recorder, view, entry[:2], graph_break, times._asdict(), graph)
     counters.frames += 1
     counters.trace_seconds += times.trace + times.code
     counters.backend_seconds += times.backend
@@ -93,6 +103,8 @@ def report_break(graph_break: GraphBreak, observer: Observer | None) -> None:
         logs.breaks.info("%s%s", logs.rank(), graph_break.line())
     if observer is not None:
         observer.breaks.append(graph_break)
+    if RECORDING.now is not None:
+        record_break(RECORDING.now, graph_break)
 
 
 def report_skip(code: CodeType, skipped: SkipFrame, fullgraph: bool, observer: Observer | None) -> None:
@@ -106,6 +118,8 @@ def report_skip(code: CodeType, skipped: SkipFrame, fullgraph: bool, observer: O
     logs.breaks.debug("%s", given_up)
     if observer is not None:
         observer.given_up.append(given_up)
+    if RECORDING.now is not None:
+        record_skip(RECORDING.now, code, skipped.why)
     if not skipped.loses:
         return
     cause = skipped.cause

@@ -91,18 +91,19 @@ def module_path(source: Source) -> str:
 class NodeMeta(dict[str, Any]):
     """The ``meta`` of a node. It looks like a dict that has what is made from the origin, which is made when needed."""
 
-    __slots__ = ("_origin", "_source_fn")
+    __slots__ = ("origin", "_source_fn", "_is_filled")
 
     def __init__(self, origin: NodeOrigin, name: str, target: Any) -> None:
-        self._origin: NodeOrigin | None = origin
+        self.origin = origin
+        self._is_filled = False
         self._source_fn = name, target
 
     def _fill(self) -> None:
-        origin, self._origin = self._origin, None
-        if origin is None:
+        if self._is_filled:
             return
-        chain = list(origin.chain())
-        own = [frame for frame in chain if not frame.is_in_library()] or chain
+        self._is_filled = True
+        chain = list(self.origin.chain())
+        own = frames_of(self)
         modules = [frame.module for frame in chain if frame.module is not None]
         name, target = self._source_fn
         if modules and modules[-1].cls.__module__.startswith("torch.nn.modules."):
@@ -115,7 +116,7 @@ class NodeMeta(dict[str, Any]):
             dict.setdefault(self, key, value)
 
     def __missing__(self, key: str) -> Any:
-        if self._origin is None:
+        if self._is_filled:
             raise KeyError(key)
         self._fill()
         return self[key]
@@ -134,6 +135,15 @@ class NodeMeta(dict[str, Any]):
 
     def __reduce__(self) -> tuple[type, tuple[dict[str, Any]]]:
         return dict, (self.copy(),)
+
+
+def frames_of(meta: dict[str, Any]) -> list[NodeOrigin]:
+    """The program's frames that a node comes from, outermost first, as ``stack_trace`` shows them. Empty for a node
+    that isn't the program's, or whose ``meta`` was replaced."""
+    if not isinstance(meta, NodeMeta):
+        return []
+    chain = list(meta.origin.chain())
+    return [frame for frame in chain if not frame.is_in_library()] or chain
 
 
 _MADE = frozenset({"stack_trace", "nn_module_stack", "source_fn_stack"})

@@ -14,6 +14,7 @@ import io
 import logging
 import re
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,13 +39,14 @@ _VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 @contextlib.contextmanager
 def _as_pasted() -> Iterator[None]:
-    """As in a process that has compiled nothing and logs nothing; all of it is put back."""
+    """As in a process that has compiled nothing and logs nothing, in an empty folder; all of it is put back."""
     levels = {each: logging.getLogger(f"dynamo_lite.{each}").level for each in dl.logs.SUBJECTS}
     dl.reset()
     dl.counters.reset()
     torch.manual_seed(0)
     with mock.patch.object(logging.getLogger(), "handlers", []), mock.patch.dict(TABLE), warnings.catch_warnings():
-        yield
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            yield
     for name, level in levels.items():
         logging.getLogger(f"dynamo_lite.{name}").setLevel(level)
 

@@ -23,7 +23,7 @@ WALK = [
     {"", "__main__"},
     {"check"},
     {"api"},
-    {"export"},
+    {"export", "report"},
     {"compiler"},
     {"callables"},
     {"translator"},

@@ -1,0 +1,139 @@
+"""What a report records of a miss: graphs, entries, breaks and frames in eager, as plain records."""
+
+from __future__ import annotations
+
+import operator
+import time
+import weakref
+from collections.abc import Mapping
+from traceback import FrameSummary
+from types import CodeType
+
+import torch
+import torch.fx
+
+from dynamo_lite import _C
+from dynamo_lite.insight.observer import GraphBreak
+from dynamo_lite.insight.recorder import (
+    BreakRecord,
+    EntryRecord,
+    GraphRecord,
+    GuardRecord,
+    NodeRecord,
+    Place,
+    Recorder,
+    SkipRecord,
+)
+from dynamo_lite.records.node_origin import NodeOrigin, frames_of
+from dynamo_lite.resume.graph_break import in_program_names, original_position
+
+from .recompilation import place_in_program, program_place
+from .translation import Translation
+
+
+def graph_record(recorder: Recorder, translation: Translation, gm: torch.fx.GraphModule, backend: str) -> GraphRecord:
+    """The record of a graph before its backend gets it, which may change it."""
+    code, inputs = translation.cg.code, translation.attempt.graph.inputs
+    given = {each.node.name: in_program_names(str(each.source), code) for each in inputs}
+    parameters = {each.node.name for each in inputs if isinstance(each.value, torch.nn.Parameter)}
+    nodes = [_node_record(node, given, parameters) for node in gm.graph.nodes]
+    record = GraphRecord(recorder.next_number(), backend, gm.print_readable(print_output=False), nodes)
+    recorder.graphs.append(record)
+    return record
+
+
+def _node_record(node: torch.fx.Node, given: Mapping[str, str], parameters: set[str]) -> NodeRecord:
+    kind = {"placeholder": "input", "output": "output"}.get(node.op, "operator")
+    if node.name in parameters:
+        kind = "parameter"
+    example = node.meta.get("example_value")
+    result = ""
+    if isinstance(example, torch.Tensor):
+        result = f"{str(example.dtype).removeprefix('torch.')} {_shape(example)}"
+    inputs = [each.name for each in node.all_input_nodes]
+    what = given.get(node.name) or ("results" if kind == "output" else _operator(node))
+    return NodeRecord(node.name, kind, what, inputs, result, [_lines(frame) for frame in frames_of(node.meta)])
+
+
+def _shape(tensor: torch.Tensor) -> str:
+    return f"[{', '.join(map(str, tensor.shape))}]"
+
+
+def _operator(node: torch.fx.Node) -> str:
+    """As the program would write it."""
+    target, args = node.target, node.args
+    if isinstance(target, str):
+        return f".{target}()" if node.op == "call_method" else target
+    if target is operator.getitem and len(args) == 2 and isinstance(args[1], int):
+        return f"[{args[1]}]"
+    if target is getattr and len(args) == 2:
+        return f".{args[1]}"
+    return str(target) if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", str(target))
+
+
+def _lines(frame: NodeOrigin) -> Place:
+    first, last = (0, 0) if frame.positions is None else frame.positions[:2]
+    first = first or 0
+    return Place(frame.filename, first, max(first, last or 0), frame.function)
+
+
+def record_entry(
+    recorder: Recorder,
+    view: _C.FrameView,
+    entry: tuple[_C.GuardTree, CodeType],
+    graph_break: GraphBreak | None,
+    seconds: Mapping[str, float],
+    graph: GraphRecord | None,
+) -> None:
+    """Record a new entry. ``seconds``: by stage, in their order; the last has just ended."""
+    tree, new_code = entry
+    costs: list[float] | list[None] = tree.seconds_of_checks(view)
+    checks = tree.checks()
+    guards = [
+        GuardRecord(place_in_program(reason.place, view), reason.text, cost)
+        for (reason, _, _), cost in zip(checks, costs or [None] * len(checks))
+    ]
+    name, filename, line = program_place(view)
+    number = None if graph is None else graph.number
+    is_rest = original_position(view.code, 0)[0] is not view.code
+    ended_by = None if graph_break is None else _break_record(graph_break)
+    check_seconds = tree.cost(view, 100)
+    found = EntryRecord(name, filename, line, is_rest, number, guards, check_seconds, dict(seconds), ended_by)
+    recorder.entries.append(found)
+    recorder.at_end.append(_counting_hits(found, weakref.ref(view.code), weakref.ref(new_code)))
+    began = time.perf_counter() - sum(seconds.values())
+    for stage, took in seconds.items():
+        if took:
+            recorder.note_span(stage, name, began, took, number)
+        began += took
+
+
+class _counting_hits:
+    """Reads how often an entry's code was run, if that is still there."""
+
+    def __init__(self, record: EntryRecord, code: weakref.ref[CodeType], new_code: weakref.ref[CodeType]) -> None:
+        self.record, self.code, self.new_code = record, code, new_code
+
+    def __call__(self) -> None:
+        code, new_code = self.code(), self.new_code()
+        if code is not None and new_code is not None:
+            self.record.hits = sum(each.hits for each in _C.entries(code) if each.code is new_code)
+
+
+def _break_record(graph_break: GraphBreak) -> BreakRecord:
+    reason = graph_break.reason
+    return BreakRecord(reason.code, reason.what(), graph_break.hint, [*map(_line, graph_break.user_stack)])
+
+
+def _line(frame: FrameSummary) -> Place:
+    first = frame.lineno or 0
+    return Place(frame.filename, first, max(first, frame.end_lineno or 0), frame.name)
+
+
+def record_break(recorder: Recorder, graph_break: GraphBreak) -> None:
+    recorder.breaks.append(_break_record(graph_break))
+
+
+def record_skip(recorder: Recorder, code: CodeType, why: str) -> None:
+    original = original_position(code, 0)[0]
+    recorder.skips.append(SkipRecord(original.co_qualname, original.co_filename, original.co_firstlineno, why))

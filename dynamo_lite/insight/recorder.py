@@ -1,0 +1,194 @@
+"""What `dl.report` shows: plain records of all that is compiled in the process while a report is on.
+
+Records are text and numbers: they keep no code, graph or tensor alive, and become JSON by `dataclasses.asdict`.
+Nothing is recorded, and nothing is paid on a call, while `RECORDING.now` is None.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+MOST_SPANS = 20_000
+"""Runs of graphs that are kept one by one. All are counted."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Lines of the program, from ``first`` to ``last``, both included, in a call of ``function``."""
+
+    filename: str
+    first: int
+    last: int
+    function: str
+
+
+@dataclass(frozen=True)
+class NodeRecord:
+    """One node of a graph. ``kind``: "input", "parameter", "operator" or "output"."""
+
+    name: str
+    kind: str
+    what: str
+    """The operator; of an input, its place in the program: ``self.fc.weight``."""
+    inputs: list[str]
+    """The names of the nodes whose results it takes."""
+    result: str
+    """Its dtype and shape, if it is a tensor."""
+    places: list[Place]
+    """The program's frames that led there, outermost first."""
+
+
+@dataclass
+class GraphRecord:
+    """A graph that was handed to a backend. Seconds are those of this process: a device may still be at work."""
+
+    number: int
+    backend: str
+    code: str
+    nodes: list[NodeRecord]
+    runs: int = 0
+    run_seconds: float = 0.0
+
+    @property
+    def operators(self) -> int:
+        return sum(node.kind == "operator" for node in self.nodes)
+
+
+@dataclass(frozen=True)
+class GuardRecord:
+    """One check: ``self.step`` and ``== 3``. ``seconds``: where it is checked anew; None: it couldn't be measured."""
+
+    place: str
+    text: str
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class BreakRecord:
+    """Where a graph ended early."""
+
+    code: str
+    what: str
+    hint: str
+    places: list[Place]
+
+
+@dataclass
+class EntryRecord:
+    """Code that was compiled for a function, or for its rest after a graph break."""
+
+    function: str
+    filename: str
+    lineno: int
+    is_rest: bool
+    graph: int | None
+    guards: list[GuardRecord]
+    check_seconds: float
+    """Of one check of all guards, where nothing has changed."""
+    seconds: dict[str, float]
+    """By stage: ``trace``, ``backend``, ``code``."""
+    ended_by: BreakRecord | None
+    hits: int = 0
+    """Calls that ran it, up to the end of the report; those of an entry that was dropped aren't known."""
+
+
+@dataclass(frozen=True)
+class SkipRecord:
+    """A function whose frames run in eager."""
+
+    function: str
+    filename: str
+    lineno: int
+    why: str
+
+
+@dataclass(frozen=True)
+class RecompileRecord:
+    """A call that no entry's guards held for. ``at``: seconds since the report began."""
+
+    at: float
+    function: str
+    filename: str
+    lineno: int
+    change: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of time, in seconds since the report began. ``stage``: "trace", "backend", "code" or "run"."""
+
+    stage: str
+    name: str
+    began: float
+    seconds: float
+    thread: int
+    graph: int | None
+
+
+@dataclass
+class Recorder:
+    """All that is compiled from its creation until `finish`."""
+
+    entries: list[EntryRecord] = field(default_factory=list)
+    graphs: list[GraphRecord] = field(default_factory=list)
+    breaks: list[BreakRecord] = field(default_factory=list)
+    skips: list[SkipRecord] = field(default_factory=list)
+    recompiles: list[RecompileRecord] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    seconds: float = 0.0
+    """How long it recorded."""
+
+    def __post_init__(self) -> None:
+        self.began = time.perf_counter()
+        self.is_over = False
+        self.at_end: list[Callable[[], None]] = []
+        """Called by `finish`: what is known only then."""
+        self._numbers: Iterator[int] = itertools.count()
+
+    def next_number(self) -> int:
+        """The number of another graph."""
+        return next(self._numbers)
+
+    def note_span(self, stage: str, name: str, began: float, seconds: float, graph: int | None) -> None:
+        """``began``: by `time.perf_counter`."""
+        self.spans.append(Span(stage, name, began - self.began, seconds, threading.get_native_id(), graph))
+
+    def timed(self, graph: GraphRecord, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        """A compiled graph whose runs are recorded until the end."""
+
+        def run(*inputs: Any) -> Any:
+            if self.is_over:
+                return compiled(*inputs)
+            began = time.perf_counter()
+            try:
+                return compiled(*inputs)
+            finally:
+                seconds = time.perf_counter() - began
+                graph.runs += 1
+                graph.run_seconds += seconds
+                if len(self.spans) < MOST_SPANS:
+                    self.note_span("run", f"graph {graph.number}", began, seconds, graph.number)
+
+        return run
+
+    def finish(self) -> None:
+        self.seconds = time.perf_counter() - self.began
+        self.is_over = True
+        for complete in self.at_end:
+            complete()
+        self.at_end.clear()
+
+
+class _Recording:
+    """The process's recorder, if a report is on."""
+
+    now: Recorder | None = None
+
+
+RECORDING = _Recording()

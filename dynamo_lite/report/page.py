@@ -1,0 +1,122 @@
+"""From records to the page: what each section shows, and the template that shows it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dynamo_lite.insight.recorder import EntryRecord, GraphRecord, RecompileRecord, Recorder
+
+from .drawing import Drawing, draw
+from .guard_rows import PlaceRow, tree_of
+from .source_lines import counted_breaks, source_files
+from .timeline import MOST_BARS, rows
+
+T = TypeVar("T")
+SHOWN = 25
+"""Items of a long list that aren't collapsed; the others are, in groups of this size."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """A graph, the code that calls it, and its guards. ``entry``: None if the backend failed, or the frame ran once."""
+
+    graph: GraphRecord | None
+    entry: EntryRecord | None
+    title: str
+    place: str
+    drawing: Drawing | None
+    guards: list[PlaceRow]
+
+
+@dataclass(frozen=True)
+class History:
+    """The recompilations of one function, in order."""
+
+    function: str
+    place: str
+    recompiles: list[RecompileRecord]
+    hints: list[str]
+
+
+def as_page(recorder: Recorder, program: str) -> str:
+    """The page as HTML."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"duration": duration, "hue": hue, "file": os.path.basename, "grouped": grouped}
+    return environment.get_template("page.html").render(_contents(recorder, program))
+
+
+def _contents(recorder: Recorder, program: str) -> dict[str, Any]:
+    of_graph = {entry.graph: entry for entry in recorder.entries if entry.graph is not None}
+    files = source_files(recorder)
+    return {
+        "program": program,
+        "recorder": recorder,
+        "files": files,
+        "file_numbers": {each.filename: at for at, each in enumerate(files)},
+        "breaks": counted_breaks(recorder),
+        "cards": [_card(graph, of_graph.get(graph.number)) for graph in recorder.graphs],
+        "without_graph": [_card(None, entry) for entry in recorder.entries if entry.graph is None],
+        "histories": _histories(recorder.recompiles),
+        "rows": rows(recorder),
+        "most_bars": MOST_BARS,
+        "operators": sum(graph.operators for graph in recorder.graphs),
+        "shown": SHOWN,
+    }
+
+
+def _card(graph: GraphRecord | None, entry: EntryRecord | None) -> Card:
+    title, place = ("a frame", "") if entry is None else (entry.function, _place(entry.filename, entry.lineno))
+    own = [] if graph is None else [node.places for node in graph.nodes if node.places]
+    if own:  # where the program's own code begins: an entry may be of what calls a module's forward
+        outermost = own[0][0]
+        numbers = [each.first for places in own for each in places[:1] if each.filename == outermost.filename]
+        title, place = outermost.function, _place(outermost.filename, min(numbers), max(numbers))
+    if entry is not None and entry.is_rest:
+        title = f"{title}, continued"
+    drawing = None if graph is None else draw(graph)
+    return Card(graph, entry, title, place, drawing, [] if entry is None else tree_of(entry.guards))
+
+
+def _place(filename: str, first: int, last: int = 0) -> str:
+    lines = f"{first}–{last}" if last > first else f"{first}"
+    return f"{os.path.basename(filename)}:{lines}"
+
+
+def _histories(recompiles: list[RecompileRecord]) -> list[History]:
+    functions: dict[tuple[str, str, int], list[RecompileRecord]] = {}
+    for each in recompiles:
+        functions.setdefault((each.function, each.filename, each.lineno), []).append(each)
+    return [
+        History(name, _place(filename, line), found, list(dict.fromkeys(each.hint for each in found)))
+        for (name, filename, line), found in functions.items()
+    ]
+
+
+def duration(seconds: float) -> str:
+    """With the unit in which it is readable."""
+    for unit, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if seconds >= unit:
+            return f"{seconds / unit:.3g} {name}" if seconds < 100 * unit else f"{seconds / unit:.0f} {name}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
+def hue(graph: int) -> int:
+    """A graph's colour, far from its neighbours': steps of the golden angle."""
+    return round(graph * 137.508 + 210) % 360
+
+
+def grouped(items: Sequence[T], size: int) -> list[Sequence[T]]:
+    """Parts of that size."""
+    return [items[at : at + size] for at in range(0, len(items), size)]

@@ -1,0 +1,160 @@
+"""The program's own source, with what was captured of each line, and what happened there."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import linecache
+import sysconfig
+import textwrap
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from dynamo_lite.insight.recorder import BreakRecord, Place, Recorder
+
+MARGIN = 3
+"""Lines around one of interest that are always shown."""
+LONGEST_FOLD = 6
+"""So many lines without anything of interest are shown, too."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something that happened at a line. ``kind``: "break" or "skip"."""
+
+    kind: str
+    code: str
+    what: str
+    hint: str
+    count: int
+
+
+@dataclass
+class Line:
+    number: int
+    text: str
+    graphs: list[int] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+
+    @property
+    def is_plain(self) -> bool:
+        return not self.graphs and not self.marks
+
+
+@dataclass(frozen=True)
+class Run:
+    """Lines one after the other. ``is_folded``: nothing happened in them. ``begins``: lines are left out before it."""
+
+    lines: list[Line]
+    is_folded: bool
+    begins: bool
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """``has_source``: its text was found. ``captured``: how many of its lines are in graphs."""
+
+    filename: str
+    runs: list[Run]
+    has_source: bool
+    breaks: int
+    graphs: int
+    captured: int
+
+
+def source_files(recorder: Recorder) -> list[SourceFile]:
+    """The files in which something was captured or happened: the program's own, then those of libraries."""
+    graphs: dict[str, dict[int, dict[int, None]]] = {}
+    for graph in recorder.graphs:
+        for place in {place for node in graph.nodes for place in node.places}:
+            lines = graphs.setdefault(place.filename, {})
+            for number in range(place.first, place.last + 1):
+                lines.setdefault(number, {})[graph.number] = None
+    marks = _marks(recorder)
+    names = {**graphs, **marks}
+    found = [_file(name, graphs.get(name, {}), marks.get(name, {})) for name in names]
+    return sorted(found, key=lambda each: (each.filename.startswith(_LIBRARIES), -each.captured, each.filename))
+
+
+_LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
+
+
+def _marks(recorder: Recorder) -> dict[str, dict[int, list[Mark]]]:
+    """By file and line, equal ones as one."""
+    met: Counter[tuple[str, int, str, str, str, str]] = Counter()
+    for each in recorder.breaks:
+        place = place_of(each)
+        met[place.filename, place.first, "break", each.code, each.what, each.hint] += 1
+    for skip in recorder.skips:
+        met[skip.filename, skip.lineno, "skip", "", f"{skip.function} runs in eager: {skip.why}", ""] += 1
+    found: dict[str, dict[int, list[Mark]]] = {}
+    for (filename, number, kind, code, what, hint), count in met.items():
+        found.setdefault(filename, {}).setdefault(number, []).append(Mark(kind, code, what, hint, count))
+    return found
+
+
+def counted_breaks(recorder: Recorder) -> list[tuple[BreakRecord, Place, int]]:
+    """Each break with its line, and how often it was met."""
+    met: dict[tuple[str, str, Place], list[BreakRecord]] = {}
+    for each in recorder.breaks:
+        met.setdefault((each.code, each.what, place_of(each)), []).append(each)
+    return [(same[0], place, len(same)) for (_, _, place), same in met.items()]
+
+
+def place_of(graph_break: BreakRecord) -> Place:
+    """The line of the program at which the graph ended."""
+    return graph_break.places[-1]
+
+
+def _file(filename: str, graphs: dict[int, dict[int, None]], marks: dict[int, list[Mark]]) -> SourceFile:
+    texts = linecache.getlines(filename)
+    numbers = sorted({*graphs, *marks})
+    shown = _shown(texts, numbers) if texts else numbers
+    text_of = dict(enumerate(texts, 1))
+    lines = [Line(at, text_of.get(at, "").rstrip("\n"), sorted(graphs.get(at, ())), marks.get(at, [])) for at in shown]
+    breaks = sum(mark.kind == "break" for each in marks.values() for mark in each)
+    captured = {graph for each in graphs.values() for graph in each}
+    return SourceFile(filename, _runs(lines), bool(texts), breaks, len(captured), len(graphs))
+
+
+def _shown(texts: list[str], numbers: Iterable[int]) -> list[int]:
+    """The lines of the functions in which these are, and a few around those that are in none."""
+    functions = _functions("".join(texts))
+    shown: set[int] = set()
+    for number in numbers:
+        around = next((each for each in functions if number in each), range(number - MARGIN, number + MARGIN + 1))
+        shown.update(around)
+    return sorted(at for at in shown if 1 <= at <= len(texts))
+
+
+def _functions(text: str) -> list[range]:
+    """The lines of each function that is in no other one."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:  # a notebook's cell with a magic command
+        return []
+    found: list[range] = []
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            found.append(range(first, (node.end_lineno or node.lineno) + 1))
+        else:
+            waiting.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def _runs(lines: list[Line]) -> list[Run]:
+    """Split where lines are missing; fold long stretches in which nothing happened."""
+    near = {line.number + by for line in lines if not line.is_plain for by in range(-MARGIN, MARGIN + 1)}
+    found: list[Run] = []
+    for _, together in itertools.groupby(enumerate(lines), lambda pair: pair[1].number - pair[0]):
+        block = [line for _, line in together]
+        for line, text in zip(block, textwrap.dedent("\n".join(line.text for line in block)).split("\n")):
+            line.text = text
+        for is_near, group in itertools.groupby(block, lambda line: line.number in near):
+            stretch = list(group)
+            found.append(Run(stretch, not is_near and len(stretch) > LONGEST_FOLD, stretch[0] is block[0]))
+    return found
