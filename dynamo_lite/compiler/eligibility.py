@@ -13,6 +13,7 @@ from dynamo_lite.controls.stance import stance_in_force
 from dynamo_lite.exc import RecompileForbidden, SkipFrame
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import GraphBreak, Observer
+from dynamo_lite.insight.recorder import RECORDING
 from dynamo_lite.records import code_origin
 from dynamo_lite.runtime.precomputed_calls import PendingExceptions
 from dynamo_lite.variables.core.base import LazyVariable
@@ -21,6 +22,7 @@ from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 from .code_ahead import holds_tensors, may_compute_with_tensors
 from .observers import tell_once, why_not_here
 from .recompilation import Versions, hold_again, limit_reached, program_place, recompile_of
+from .recording import record_skip
 from .translation import Traced
 
 
@@ -52,6 +54,8 @@ def verdict(
             raise error
         if observer is not None:
             observer.left_alone.append(error.reason)
+        if RECORDING.now is not None:
+            record_skip(RECORDING.now, program_place(view), why_not.because)
         tell_once(why_not)
         return _C.PASS
     return None
@@ -70,6 +74,9 @@ def verdict_of_entries(view: _C.FrameView, versions: Versions, *, fullgraph: boo
     if stance is not None:
         return stance
     if versions.at_limit(view):
+        if RECORDING.now is not None:
+            why = f"calls that none of its {view.entries} compiled versions fits; there are no more than that"
+            record_skip(RECORDING.now, program_place(view), why)
         limit_reached(view, fullgraph)
         return _C.FREEZE
     return None

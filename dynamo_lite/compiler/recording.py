@@ -11,6 +11,7 @@ from types import CodeType
 
 import torch
 import torch.fx
+from torch.utils._dtype_abbrs import dtype_abbrs
 
 from dynamo_lite import _C
 from dynamo_lite.insight.observer import GraphBreak
@@ -49,14 +50,10 @@ def _node_record(node: torch.fx.Node, given: Mapping[str, str], parameters: set[
     example = node.meta.get("example_value")
     result = ""
     if isinstance(example, torch.Tensor):
-        result = f"{str(example.dtype).removeprefix('torch.')} {_shape(example)}"
+        result = f"{dtype_abbrs.get(example.dtype, example.dtype)}[{', '.join(map(str, example.shape))}]"
     inputs = [each.name for each in node.all_input_nodes]
     what = given.get(node.name) or ("results" if kind == "output" else _operator(node))
     return NodeRecord(node.name, kind, what, inputs, result, [_lines(frame) for frame in frames_of(node.meta)])
-
-
-def _shape(tensor: torch.Tensor) -> str:
-    return f"[{', '.join(map(str, tensor.shape))}]"
 
 
 def _operator(node: torch.fx.Node) -> str:
@@ -134,6 +131,8 @@ def record_break(recorder: Recorder, graph_break: GraphBreak) -> None:
     recorder.breaks.append(_break_record(graph_break))
 
 
-def record_skip(recorder: Recorder, code: CodeType, why: str) -> None:
-    original = original_position(code, 0)[0]
-    recorder.skips.append(SkipRecord(original.co_qualname, original.co_filename, original.co_firstlineno, why))
+def record_skip(recorder: Recorder, place: tuple[str, str, int], why: str) -> None:
+    """``place``: the function's name, file and line. Once for each reason: some are met at every call."""
+    record = SkipRecord(*place, why)
+    if record not in recorder.skips:
+        recorder.skips.append(record)

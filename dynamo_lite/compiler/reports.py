@@ -14,7 +14,7 @@ from dynamo_lite.insight.code_text import as_text
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import GraphBreak, Observer
 from dynamo_lite.insight.recorder import RECORDING, GraphRecord
-from dynamo_lite.resume.graph_break import in_program_names
+from dynamo_lite.resume.graph_break import in_program_names, original_position
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
@@ -119,7 +119,9 @@ def report_skip(code: CodeType, skipped: SkipFrame, fullgraph: bool, observer: O
     if observer is not None:
         observer.given_up.append(given_up)
     if RECORDING.now is not None:
-        record_skip(RECORDING.now, code, skipped.why)
+        original = original_position(code, 0)[0]
+        place = original.co_qualname, original.co_filename, original.co_firstlineno
+        record_skip(RECORDING.now, place, skipped.why)
     if not skipped.loses:
         return
     cause = skipped.cause

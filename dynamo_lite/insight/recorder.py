@@ -38,7 +38,7 @@ class NodeRecord:
     inputs: list[str]
     """The names of the nodes whose results it takes."""
     result: str
-    """Its dtype and shape, if it is a tensor."""
+    """If it is a tensor, its dtype and shape, as ``f32[2, 4]``."""
     places: list[Place]
     """The program's frames that led there, outermost first."""
 

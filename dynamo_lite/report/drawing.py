@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from dynamo_lite.insight.recorder import GraphRecord, NodeRecord
 
 MOST_NODES = 1500
-_WIDTH, _HEIGHT = 156, 38
+_WIDTH, _HEIGHT = 160, 38
 _ACROSS, _DOWN = 16, 26
 """Room between boxes, in pixels."""
 _IN_ROW = 6
 """A layer of more boxes takes several rows."""
-_LETTERS = 21
+_EDGE = 2
+_LETTERS = 22
 
 
 @dataclass(frozen=True)
@@ -20,18 +21,23 @@ class Box:
     """``x``, ``y``: of its upper left corner."""
 
     node: NodeRecord
-    x: float
-    y: float
+    x: int
+    y: int
     width: int = _WIDTH
     height: int = _HEIGHT
 
     @property
     def label(self) -> str:
-        return _shortened(self.node.what)
+        what = self.node.what
+        if len(what) <= _LETTERS:
+            return what
+        is_place = self.node.kind in ("input", "parameter")  # of which the end says more
+        return "…" + what[1 - _LETTERS :] if is_place else what[: _LETTERS - 1] + "…"
 
     @property
     def result(self) -> str:
-        return _shortened(self.node.result)
+        result = self.node.result
+        return result if len(result) <= _LETTERS + 2 else result[: _LETTERS + 1] + "…"
 
 
 @dataclass(frozen=True)
@@ -40,36 +46,27 @@ class Drawing:
 
     boxes: list[Box]
     edges: list[str]
-    width: float
-    height: float
+    width: int
+    height: int
     left_out: int
 
 
-def _shortened(text: str) -> str:
-    """Its end, which says more of a place than its beginning."""
-    return text if len(text) <= _LETTERS else "…" + text[1 - _LETTERS :]
-
-
 def draw(graph: GraphRecord) -> Drawing:
-    """The first `MOST_NODES` nodes, laid out."""
+    """The first `MOST_NODES` nodes. Rows begin at the left with operators, for narrow screens."""
     nodes = graph.nodes[:MOST_NODES]
     boxes: dict[str, Box] = {}
-    top, width = 0.0, 0.0
+    top, width = 0, 0
     for layer in _layers(nodes):
-        layer.sort(key=lambda node: _middle_of_inputs(node, boxes))
+        layer.sort(key=lambda node: (node.kind in ("input", "parameter"), _middle_of_inputs(node, boxes)))
         for at in range(0, len(layer), _IN_ROW):
             row = layer[at : at + _IN_ROW]
-            wide = len(row) * (_WIDTH + _ACROSS) - _ACROSS
-            width = max(width, wide)
+            width = max(width, len(row) * (_WIDTH + _ACROSS) - _ACROSS)
             for column, node in enumerate(row):
-                boxes[node.name] = Box(node, column * (_WIDTH + _ACROSS) - wide / 2, top)
+                boxes[node.name] = Box(node, column * (_WIDTH + _ACROSS) + _EDGE, top + _EDGE)
             top += _HEIGHT + _DOWN
-    placed = [Box(box.node, box.x + width / 2 + 2, box.y + 2) for box in boxes.values()]
-    by_name = {box.node.name: box for box in placed}
-    edges = [
-        _edge(by_name[name], box) for box in placed for name in box.node.inputs if name in by_name
-    ]  # of a node that isn't drawn there is none
-    return Drawing(placed, edges, width + 4, max(0.0, top - _DOWN) + 4, len(graph.nodes) - len(nodes))
+    edges = [_edge(boxes[name], box) for box in boxes.values() for name in box.node.inputs if name in boxes]
+    height = max(0, top - _DOWN) + 2 * _EDGE
+    return Drawing(list(boxes.values()), edges, width + 2 * _EDGE, height, len(graph.nodes) - len(nodes))
 
 
 def _layers(nodes: list[NodeRecord]) -> list[list[NodeRecord]]:

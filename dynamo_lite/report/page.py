@@ -53,7 +53,13 @@ def as_page(recorder: Recorder, program: str) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"duration": duration, "hue": hue, "file": os.path.basename, "grouped": grouped}
+    environment.filters |= {
+        "duration": duration,
+        "hue": hue,
+        "file": os.path.basename,
+        "grouped": grouped,
+        "counted": counted,
+    }
     return environment.get_template("page.html").render(_contents(recorder, program))
 
 
@@ -115,6 +121,11 @@ def duration(seconds: float) -> str:
 def hue(graph: int) -> int:
     """A graph's colour, far from its neighbours': steps of the golden angle."""
     return round(graph * 137.508 + 210) % 360
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 run``, ``2 runs``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def grouped(items: Sequence[T], size: int) -> list[Sequence[T]]:

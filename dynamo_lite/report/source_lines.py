@@ -44,11 +44,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Run:
-    """Lines one after the other. ``is_folded``: nothing happened in them. ``begins``: lines are left out before it."""
+    """Lines one after the other. ``is_folded``: nothing happened in them."""
 
     lines: list[Line]
     is_folded: bool
-    begins: bool
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,8 @@ class SourceFile:
     """``has_source``: its text was found. ``captured``: how many of its lines are in graphs."""
 
     filename: str
-    runs: list[Run]
+    blocks: list[list[Run]]
+    """Between them lines are left out."""
     has_source: bool
     breaks: int
     graphs: int
@@ -115,7 +115,7 @@ def _file(filename: str, graphs: dict[int, dict[int, None]], marks: dict[int, li
     lines = [Line(at, text_of.get(at, "").rstrip("\n"), sorted(graphs.get(at, ())), marks.get(at, [])) for at in shown]
     breaks = sum(mark.kind == "break" for each in marks.values() for mark in each)
     captured = {graph for each in graphs.values() for graph in each}
-    return SourceFile(filename, _runs(lines), bool(texts), breaks, len(captured), len(graphs))
+    return SourceFile(filename, _blocks(lines), bool(texts), breaks, len(captured), len(graphs))
 
 
 def _shown(texts: list[str], numbers: Iterable[int]) -> list[int]:
@@ -146,15 +146,16 @@ def _functions(text: str) -> list[range]:
     return found
 
 
-def _runs(lines: list[Line]) -> list[Run]:
+def _blocks(lines: list[Line]) -> list[list[Run]]:
     """Split where lines are missing; fold long stretches in which nothing happened."""
     near = {line.number + by for line in lines if not line.is_plain for by in range(-MARGIN, MARGIN + 1)}
-    found: list[Run] = []
+    found: list[list[Run]] = []
     for _, together in itertools.groupby(enumerate(lines), lambda pair: pair[1].number - pair[0]):
         block = [line for _, line in together]
         for line, text in zip(block, textwrap.dedent("\n".join(line.text for line in block)).split("\n")):
             line.text = text
+        found.append([])
         for is_near, group in itertools.groupby(block, lambda line: line.number in near):
             stretch = list(group)
-            found.append(Run(stretch, not is_near and len(stretch) > LONGEST_FOLD, stretch[0] is block[0]))
+            found[-1].append(Run(stretch, not is_near and len(stretch) > LONGEST_FOLD))
     return found

@@ -117,10 +117,10 @@ def test_graphs_are_drawn_and_shown_as_code(reported):
     page, _ = reported
     assert "torch._C._nn.linear(" in page.text("#g0", "pre") and "relu" in page.text("#g0", "pre")
     drawn = page.text("#g0", "svg", ".operator", "text")
-    assert "linear" in drawn and ".relu()" in drawn and "float32 [2, 4]" in drawn
+    assert "linear" in drawn and ".relu()" in drawn and "f32[2, 4]" in drawn
     assert "self.fc.weight" in page.text("#g0", "svg", ".parameter", "text")
     assert "2 operators · 3 runs · 3 hits" in page.text("#g0", "summary")
-    assert "1 operators · 2 runs · 2 hits" in page.text("#g1", "summary")
+    assert "1 operator · 2 runs · 2 hits" in page.text("#g1", "summary")
 
 
 def test_guards_are_a_tree(reported):
@@ -182,6 +182,23 @@ def test_frames_in_eager_are_marked(tmp_path):
         assert compiled(torch.zeros(2)).tolist() == [1.0, 1.0]
     page = Page(path.read_text())
     assert "lists runs in eager: " in page.text(".mark", ".skip")
+
+
+def test_calls_past_the_limit_and_under_modes_are_marked(tmp_path):
+    def times(x, n):
+        return x * len(n)
+
+    with dl.report(tmp_path) as path:
+        compiled = dl.compile(times, backend="eager")
+        with dl.config.patch(recompile_limit=2), pytest.warns(RuntimeWarning, match="the limit"):
+            for n in ("a", "bc", "def", "gh"):
+                compiled(torch.ones(1), n)
+        with torch.overrides.BaseTorchFunctionMode():
+            compiled(torch.ones(3), "a"), compiled(torch.ones(3), "a")
+    page = Page(path.read_text())
+    marks = page.text(".mark", ".skip")
+    assert "times runs in eager: calls that none of its 2 compiled versions fits" in marks
+    assert "times at test_report.py:" in page.text("#breaks")
 
 
 def test_what_is_compiled_inside_runs_on_after_it(tmp_path):
