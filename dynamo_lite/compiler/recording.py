@@ -114,7 +114,8 @@ class _counting_hits:
     def __call__(self) -> None:
         code, new_code = self.code(), self.new_code()
         if code is not None and new_code is not None:
-            self.record.hits = sum(each.hits for each in _C.entries(code) if each.code is new_code)
+            hits = [each.hits for each in _C.entries(code) if each.code is new_code]
+            self.record.hits = sum(hits) if hits else None
 
 
 def _break_record(graph_break: GraphBreak) -> BreakRecord:

@@ -93,8 +93,8 @@ class EntryRecord:
     seconds: dict[str, float]
     """By stage: ``trace``, ``backend``, ``code``."""
     ended_by: BreakRecord | None
-    hits: int = 0
-    """Calls that ran it, up to the end of the report; those of an entry that was dropped aren't known."""
+    hits: int | None = None
+    """Calls that ran it, up to the end of the report; None: it was dropped before."""
 
 
 @dataclass(frozen=True)

@@ -211,6 +211,14 @@ def test_what_is_compiled_inside_runs_on_after_it(tmp_path):
     assert path.read_text() == text
 
 
+def test_hits_of_dropped_entries_arent_shown_as_none_at_all(tmp_path):
+    with dl.report(tmp_path) as path:
+        dl.compile(branches, backend="eager")(torch.ones(2))
+        dl.reset()
+    summaries = Page(path.read_text()).text("#g0", "summary")
+    assert "1 run · dropped" in summaries and "hits" not in summaries
+
+
 def test_it_is_written_where_the_block_raises(tmp_path):
     with pytest.raises(KeyError), dl.report(tmp_path) as path:
         dl.compile(branches, backend="eager")(torch.ones(2))
