@@ -98,6 +98,13 @@ Reached dict_item(PyObject* dict, const Key& key) noexcept {
   return {found.value, found.presence != Presence::Unclear};
 }
 
+// The result of a C function that is given nothing and runs no Python: a query of a device's state.
+Reached result_of(PyObject* function, Ref& owned) noexcept {
+  if (!PyCFunction_Check(function)) return Reached::unreadable();
+  NoCollection no_collection;
+  return own(PyObject_CallNoArgs(function), owned);
+}
+
 Reached closure_cell(const FrameSlots& frame, Py_ssize_t index) noexcept {
   PyObject* cells = frame.func ? function_closure(frame.func) : nullptr;
   return {cells && index < PyTuple_GET_SIZE(cells) ? PyTuple_GET_ITEM(cells, index) : nullptr};
@@ -198,6 +205,7 @@ DL_REACH(reach_taken_from) { return peeked(taken_from(from)); }
 DL_REACH(reach_next_number) { return peeked(next_number(from, owned)); }
 DL_REACH(reach_cell_contents) { return PyCell_Check(from) ? Reached{PyCell_GET(from)} : Reached::unreadable(); }
 DL_REACH(reach_referent) { return referent(from); }
+DL_REACH(reach_result) { return result_of(from, owned); }
 DL_REACH(reach_thread_dict) { return {thread_dict(from)}; }
 
 DL_WORD(instance_dict_word) { return instance_dict_slot(from); }
@@ -245,6 +253,7 @@ constexpr AccessorKind kAccessorKinds[] = {
     {.name = "next_number", .reach = reach_next_number, .text = "<number ahead in {parent}>"},
     {.name = "cell_contents", .reach = reach_cell_contents, .word = word_of_cell, .text = "{parent}"},
     {.name = "weakref_target", .reach = reach_referent, .text = "{parent}()"},
+    {.name = "result", .reach = reach_result, .text = "{parent}()"},
     {.name = "thread_dict", .reach = reach_thread_dict, .text = "{parent}.__dict__"},
 };
 // clang-format on

@@ -17,10 +17,12 @@ from dynamo_lite.bytecode.instructions import Positions
 from dynamo_lite.exc import InternalError
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.insight.break_reasons import UnreconstructableValue
+from dynamo_lite.records.calls_around_graph import CallBeforeGraph
 from dynamo_lite.records.graph import GraphInput
 from dynamo_lite.records.restart import MadeByCPython, Restart
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import frozen, with_data
+from dynamo_lite.runtime.streams import release, wait_for
 from dynamo_lite.shapes.python_random import emit_state_restores, emit_state_saves
 from dynamo_lite.shapes.symbols import SYMBOLIC
 from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker
@@ -160,6 +162,11 @@ class PyCodegen:
         for name in names:
             self.store_fast(name)
         self.call(function, [functools.partial(self.load_fast, name) for name in reversed(names)])
+
+    def call_for_effect(self, function: Any, args: Sequence[Load]) -> None:
+        """Call a function and drop its result."""
+        self.call(function, args)
+        self.pop_top()
 
     def call_with_top(self, function: Any, args: Sequence[Load]) -> None:
         """Call ``function(top, *args)`` for its effect. The top of the stack stays."""
@@ -380,6 +387,7 @@ class PyCodegen:
         """The new code: prologue, random numbers, created tensors, graph call, body. ``failed``: the handler around the
         graph call; if empty, its errors leave the frame. ``nobody_compiles``: the hook is off while the code runs."""
         prologue = [*emit.prologue((), len(self.code.co_freevars)), *self._random_calls(bool(failed))]
+        prologue += self._calls_before_graph()
         call: list[Instruction] = []
         wrong: list[Instruction] = []
         if graph_call is None:
@@ -394,7 +402,8 @@ class PyCodegen:
             handler = Handler(failed[0], 0, False)
             for instruction in call:
                 instruction.handler = handler
-        code = [*prologue, *self._create_tensors(), *call, *self.body, *failed, *wrong]
+        released = self._release_streams([*self.outputs.values()])
+        code = [*prologue, *self._create_tensors(), *call, *released, *self.body, *failed, *wrong]
         for instruction in code:
             if instruction.positions is None:
                 instruction.positions = positions
@@ -408,8 +417,25 @@ class PyCodegen:
         return [*saves, *itertools.chain.from_iterable(calls)]
 
     def random_state_restores(self) -> list[Instruction]:
-        """Restore the states of Python's `random` from before the frame's calls."""
-        return self._emitted(lambda: emit_state_restores(self, self.attempt.before_graph.draws))
+        """Restore the states of random number generators, Python's and torch's, from before the frame's calls."""
+        undone = [self._emitted(functools.partial(each.emit_undo, self)) for each in self.attempt.before_graph.calls]
+        restored = self._emitted(lambda: emit_state_restores(self, self.attempt.before_graph.draws))
+        return [*itertools.chain.from_iterable(reversed(undone)), *restored]
+
+    def _calls_before_graph(self) -> list[Instruction]:
+        """Other calls before the graph. The caller's stream waits for those that the program uses inside of it."""
+        calls = [CallBeforeGraph(wait_for, source) for source in self.attempt.streams.streams]
+        calls += self.attempt.before_graph.calls
+        return [*itertools.chain.from_iterable(self._emitted(functools.partial(each.emit, self)) for each in calls)]
+
+    def _release_streams(self, results: Sequence[str]) -> list[Instruction]:
+        """After the graph: those streams wait for the caller's. ``results``: the local variables with the graph's."""
+        code: list[Instruction] = []
+        for source in self.attempt.streams.streams:
+            loads = [functools.partial(self.load_source, source)]
+            loads += [functools.partial(self.load_fast, name) for name in results]
+            code += self._emitted(functools.partial(self.call_for_effect, release, loads))
+        return code
 
     def _create_tensors(self) -> list[Instruction]:
         """Create the tensors that the graph takes or the body loads; first those with the data of an existing tensor,
@@ -433,7 +459,7 @@ class PyCodegen:
             tensor = self._emitted(functools.partial(self.load_source, source))
             args = [[emit.load_fast(self._created[before])], [emit.load_const(cls)], tensor]
             code += [*emit.call_function([emit.load_const(with_data)], args), emit.pop_top()]
-        return code
+        return [*code, *self._release_streams([])]
 
     def _emitted(self, load: Load) -> list[Instruction]:
         """The instructions that a load emits, instead of adding them to the body."""

@@ -115,6 +115,20 @@ class CollectiveNotCaptured(BreakReason, code="DL0219", numbers_matter=False):
     why: str
 
 
+class DeviceNotCaptured(BreakReason, code="DL0220", numbers_matter=False):
+    happened = "{operation} can't be in a graph: {why}"
+    mend = "keep it outside of the compiled function; for time measurements, use torch.profiler"
+    operation: str
+    why: str
+
+
+class RandomStateUsed(BreakReason, code="DL0221", numbers_matter=False):
+    happened = "{operation} can't be in this graph: {why}"
+    mend = "seed before the first random operator of a compiled function, or pass a torch.Generator"
+    operation: str
+    why: str
+
+
 # -- 03: data of tensors ---------------------------------------------------------------------------------------------
 
 

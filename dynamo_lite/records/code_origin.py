@@ -112,6 +112,22 @@ _TORCH_INLINED = (
 )
 
 _TORCH_INLINED_FUNCTIONS = {
+    os.path.join(_TORCH, "cuda", "__init__.py"): frozenset(
+        """current_device get_arch_list get_device_capability get_device_name is_bf16_supported is_tf32_supported
+        is_initialized _is_compiled stream set_device device.__init__ device.__enter__ device.__exit__
+        device_of.__init__""".split()
+    ),
+    os.path.join(_TORCH, "cuda", "_utils.py"): frozenset(["_get_device_index"]),
+    os.path.join(_TORCH, "cuda", "graphs.py"): frozenset(["is_current_stream_capturing"]),
+    os.path.join(_TORCH, "cuda", "nvtx.py"): frozenset(["range"]),
+    os.path.join(_TORCH, "cuda", "amp", "autocast_mode.py"): frozenset(["autocast.__call__"]),
+    os.path.join(_TORCH, "cpu", "amp", "autocast_mode.py"): frozenset(["autocast.__call__"]),
+    os.path.join(_TORCH, "accelerator", "__init__.py"): frozenset(
+        """current_accelerator current_device_index device_count is_available set_device_index device_index.__init__
+        device_index.__enter__ device_index.__exit__""".split()
+    ),
+    os.path.join(_TORCH, "accelerator", "_utils.py"): frozenset(["_get_device_index"]),
+    os.path.join(_TORCH, "random.py"): frozenset(["fork_rng"]),
     os.path.join(_TORCH, "distributed", "distributed_c10d.py"): frozenset(
         """get_rank get_world_size get_backend get_group_rank get_global_rank get_process_group_ranks _rank_not_in_group
         _get_default_group _get_group_size _get_group_size_by_name _group_or_default_group _canonicalize_group_rank
@@ -240,7 +256,8 @@ def why_not_inlined(code: types.CodeType, function: Any) -> str | None:
         return None if filename.startswith(_INLINED_OF_OURS) else "it belongs to dynamo_lite"
     if filename.startswith(_TORCH):
         is_inlined = filename.startswith(_TORCH_INLINED) or _is_compiled_modules(code)
-        is_inlined = is_inlined or code.co_qualname in _TORCH_INLINED_FUNCTIONS.get(filename, ())
+        name = code.co_qualname.partition(".<locals>")[0]
+        is_inlined = is_inlined or name in _TORCH_INLINED_FUNCTIONS.get(filename, ())
         return None if is_inlined else "it belongs to torch's internals, which act on more than tensors"
     module = _stdlib_module(filename)
     if module is None and filename.startswith("<frozen"):

@@ -128,6 +128,12 @@ class Guards:
         """The source of an object that generated code refers to as a constant."""
         return self.root.child("const", value)
 
+    def query(self, function: Callable[[], Any]) -> Any:
+        """The result of a C function without arguments that queries the process's state, guarded."""
+        result = function()
+        self.const(function).child("result").check("equals", result)
+        return result
+
     def held(self) -> Held:
         """A new token: the entry is valid as long as its holder keeps it."""
         token = Held()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch.fx
 
@@ -31,7 +32,7 @@ class Initializations:
     def begin(self, nodes: Iterable[torch.fx.Node], call: Callable[[], object] | None) -> None:
         """The trace comes to an initialization. ``nodes``: the graph's; ``call``: runs it for real; None if that may
         not be."""
-        before = all(node in self._seen or _is_deterministic(node) for node in nodes)
+        before = all(node in self._seen or draws_nothing(node.op, node.target) for node in nodes)
         self._may_run = self._may_run and call is not None and before
         if call is not None:
             self._calls.append(call)
@@ -50,12 +51,12 @@ class Initializations:
         return True
 
 
-def _is_deterministic(node: torch.fx.Node) -> bool:
+def draws_nothing(op: str, target: Any) -> bool:
     """Whether a node is known to draw no random numbers."""
-    if node.op not in ("call_function", "call_method"):
-        return node.op in ("placeholder", "output")
-    name = getattr(node.target, "__name__", node.target)
-    if getattr(operator, str(name), None) is node.target or node.target is torch._C._set_grad_enabled:
+    if op not in ("call_function", "call_method"):
+        return op in ("placeholder", "output")
+    name = getattr(target, "__name__", target)
+    if getattr(operator, str(name), None) is target or target is torch._C._set_grad_enabled:
         return True
     packet = getattr(torch.ops.aten, str(name).removesuffix("_"), None)
     if packet is None:

@@ -16,6 +16,7 @@ import torch
 import torch.fx
 from torch.autograd.function import once_differentiable
 from torch.autograd.profiler import record_function
+from torch.cuda import nvtx
 from torch.nn import attention
 from torch.utils import _pytree as pytree
 from torch.utils import checkpoint as torch_checkpoint
@@ -142,6 +143,24 @@ def exit_record_function(entered: Any) -> None:
     """Exit a ``record_function``."""
     if entered is not None:
         entered.__exit__(None, None, None)
+
+
+def nvtx_range_push(message: str) -> None:
+    """``torch.cuda.nvtx.range_push``; nothing while a compiler traces the graph."""
+    if not being_traced():
+        nvtx.range_push(message)
+
+
+def nvtx_range_pop() -> None:
+    """``torch.cuda.nvtx.range_pop``; nothing while a compiler traces the graph."""
+    if not being_traced():
+        nvtx.range_pop()
+
+
+def nvtx_mark(message: str) -> None:
+    """``torch.cuda.nvtx.mark``; nothing while a compiler traces the graph."""
+    if not being_traced():
+        nvtx.mark(message)
 
 
 def unasked(kind: str, target: Any) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ import torch.fx
 
 from dynamo_lite import config
 from dynamo_lite.insight.site import Site
+from dynamo_lite.records.calls_around_graph import CallBeforeGraph
 from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.guards import Guards
 from dynamo_lite.records.initializations import Initializations
@@ -17,6 +18,7 @@ from dynamo_lite.records.provenance import Provenance
 from dynamo_lite.records.restart_facts import RestartFacts
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
 from dynamo_lite.records.side_effects import SideEffects
+from dynamo_lite.records.stream_uses import StreamUses
 from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
 from dynamo_lite.shapes.policy import TranslationShapes
 from dynamo_lite.shapes.python_random import RandomCall
@@ -39,11 +41,17 @@ class BeforeGraph:
 
     draws: list[RandomCall] = field(default_factory=list)
     """Calls of Python's ``random``, in program order."""
+    calls: list[CallBeforeGraph] = field(default_factory=list)
+    """Other calls, in program order."""
     created: dict[VariableTracker, torch.fx.Node] = field(default_factory=dict)
     """Tensors created during tracing that are allocated before the graph -> their placeholder in the graph."""
 
+    restores_random_state = False
+    """Whether the program has restored a state of torch's generators, which is done after the graph."""
+
     def close(self) -> None:
         self.draws.clear()
+        self.calls.clear()
         self.created.clear()
 
 
@@ -82,6 +90,7 @@ class Attempt:
         self.torch_state = TorchState()
         self.provenance = Provenance()
         self.before_graph = BeforeGraph()
+        self.streams = StreamUses()
         self.lifetimes = ObservableLifetimes()
         self.initializations = Initializations()
         self.restart_facts = RestartFacts.first() if restart_facts is None else restart_facts
@@ -147,6 +156,7 @@ class Attempt:
         self.graph.symbols.close()
         self.effects.close()
         self.guards.close()
+        self.streams.close()
         self.initializations.close()
         del self.shapes  # it refers to the frame's variables
 

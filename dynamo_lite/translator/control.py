@@ -10,6 +10,7 @@ from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import DataDependentBranch
 from dynamo_lite.variables.core.base import Exhausted
 from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
+from dynamo_lite.variables.torch.contexts.streams import stream_context
 from dynamo_lite.variables.torch.contexts.torch_contexts import ContextVariable, ExitVariable, as_context
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
@@ -125,7 +126,7 @@ def end_send(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 @opcode("BEFORE_WITH")
 def before_with(tx: InstructionTranslator, instruction: Instruction) -> None:
-    manager = as_context(tx.pop())
+    manager = stream_context(as_context(tx.pop()))
     if isinstance(manager, ContextVariable):
         manager.enter(tx)
         tx.stack.append(ExitVariable(manager))

@@ -23,11 +23,14 @@ from .python.objects import (
 )
 from .torch.autograd import created_leaves, function_objects, gradients, leaf_attributes, tensor_hooks
 from .torch.autograd import function as autograd_function
-from .torch.contexts import torch_contexts
+from .torch.contexts import streams, torch_contexts
 from .torch.functions import (
     collectives,
     compiler_marks,
+    devices,
     legacy_constructors,
+    nvtx,
+    random_state,
     scalar_arguments,
     symbolic_float_factors,
     torch_function,

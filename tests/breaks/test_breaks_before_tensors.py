@@ -129,7 +129,7 @@ class Scaled(nn.Module):
 
 @programs(3, graphs=1, operators=2, breaks=1)
 def by_an_operator(n):
-    torch.get_rng_state()
+    torch.initial_seed()
     return torch.full((3,), n) * 2
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dynamo_lite.records.runtime_assertions import RuntimeAssertion
     from dynamo_lite.records.side_effects import SideEffects
     from dynamo_lite.records.source import Source
+    from dynamo_lite.records.stream_uses import StreamUses
     from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
     from dynamo_lite.shapes.policy import TranslationShapes
     from dynamo_lite.translator.attempt import BeforeGraph
@@ -276,6 +277,7 @@ class Attempt(Protocol):
     values: KnownValues
     torch_state: TorchState
     before_graph: BeforeGraph
+    streams: StreamUses
     lifetimes: ObservableLifetimes
     initializations: Initializations
 

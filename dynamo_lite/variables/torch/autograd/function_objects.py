@@ -6,26 +6,22 @@ line gives it; where a filter makes it an exception, the graph breaks.
 
 from __future__ import annotations
 
-import sys
 import types
-import warnings
 from functools import partial
 
 import torch
 
-from dynamo_lite.insight.break_reasons import OutputCall, UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import UnsupportedAttribute
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup
 from dynamo_lite.variables.core.base import CreatingCall, LazyVariable, VariableTracker, unsupported, wraps_if
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.deferred_warnings import warn_after_graph
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.polyfills.warnings import action_of
 from dynamo_lite.variables.python.objects.user_object import OpaqueVariable, UserObjectVariable
 
 _BASE = torch._C._FunctionBase
-_DEFERRED = frozenset({"always", "default", "ignore", "module", "once"})
-"""Actions of filters that don't raise."""
 
 
 class FunctionObjectVariable(OpaqueVariable):
@@ -76,7 +72,7 @@ def _new(tx: Translator, cls: VariableTracker, /, *args: VariableTracker, **kwar
 def _init(tx: Translator, of: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     if not isinstance(of, CreatedFunctionObject):
         unsupported(UnsupportedAttribute(of.describe(), "__init__"))
-    _warn_later(tx, *_warning_of(of.cls))
+    warn_after_graph(tx, *_warning_of(of.cls))
     return ConstantVariable(None)
 
 
@@ -87,34 +83,3 @@ def _warning_of(cls: type) -> tuple[str, type[Warning]]:
     init = torch.autograd.Function.__init__
     types.FunctionType(init.__code__, {**init.__globals__, "warnings": reporter})(_BASE.__new__(cls))
     return given[0]
-
-
-def _warn_later(tx: Translator, text: str, category: type[Warning]) -> None:
-    """``warnings.warn`` of the line that runs in this frame. The filters are guarded."""
-    place = tx.place()
-    module = tx.scope.namespace.get("__name__")
-    line = place.lineno or 0
-    if tx.attempt.torch_state.catch_warnings_blocks or not isinstance(module, str) or module not in sys.modules:
-        unsupported(OutputCall("warnings.warn"))
-    found = tx.call(tx.make(action_of), [tx.make(each) for each in (text, category, module, line)], {})
-    action = tx.python_value(found)
-    if action not in _DEFERRED:
-        unsupported(OutputCall("warnings.warn"))
-    if action != "ignore":
-        tx.effects.note(_Warning(text, category, place.filename, line, module))
-
-
-class _Warning:
-    """A warning to give after the graph."""
-
-    def __init__(self, *arguments: object) -> None:
-        self.arguments = arguments
-
-    def replay(self, cg: Codegen) -> None:
-        cg.call(_warn, [partial(cg.load_const, each) for each in self.arguments])
-        cg.pop_top()
-
-
-def _warn(text: str, category: type[Warning], filename: str, line: int, module: str) -> None:
-    registry = vars(sys.modules[module]).setdefault("__warningregistry__", {})
-    warnings.warn_explicit(text, category, filename, line, module, registry)

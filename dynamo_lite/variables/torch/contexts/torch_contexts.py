@@ -21,7 +21,6 @@ from torch.utils._device import DeviceContext
 
 from dynamo_lite.insight.break_reasons import (
     ContextByCall,
-    OperatorWarns,
     UnsupportedAttribute,
     UnsupportedOperation,
 )
@@ -40,6 +39,7 @@ from dynamo_lite.variables.core.base import (
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.deferred_warnings import warn_after_graph
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models_raw
 from dynamo_lite.variables.python.containers.mappings import DictVariable
@@ -539,10 +539,10 @@ def _construct(tx: Translator, cls: type, values: tuple[Any, ...], named: dict[s
     """An instance of the class. (Some classes decorate a function that they get, and return a function.)"""
     with CapturedWarnings() as listening:
         created = tx.fold(cls, values, named)
-    if listening.warnings:
-        unsupported(OperatorWarns(cls.__name__, str(listening.warnings[0].message)))
     if not isinstance(created, cls):
         unsupported(UnsupportedOperation(f"{cls.__name__}() as a decorator", "a value that is no function"))
+    for each in listening.warnings:
+        warn_after_graph(tx, str(each.message), type(each.message))
     return created
 
 

@@ -340,6 +340,11 @@ _STATE_QUERIES: tuple[Callable[..., Any], ...] = (
     torch._C._get_cudnn_enabled,
     torch._C._get_cudnn_benchmark,
     torch._C._get_cudnn_deterministic,
+    torch._C._get_cudnn_allow_tf32,
+    torch._C._get_cublas_allow_tf32,
+    torch._C._get_cublas_allow_fp16_reduced_precision_reduction,
+    torch._C._get_cublas_allow_bf16_reduced_precision_reduction,
+    torch._C._get_fp32_precision_getter,
     torch.are_deterministic_algorithms_enabled,
     torch.is_deterministic_algorithms_warn_only_enabled,
     torch.get_num_threads,
@@ -549,7 +554,7 @@ def _model_context(cls: type) -> None:
 
 _DECORATORS = (torch.no_grad, torch.enable_grad, torch.inference_mode)
 """Context managers that may be called with the function that they decorate."""
-for _cls in (*GRAD_CLASSES, torch.inference_mode, torch.autocast):
+for _cls in (*GRAD_CLASSES, torch.inference_mode, torch.autocast, torch.cpu.amp.autocast, torch.cuda.amp.autocast):
     _model_context(_cls)
 
 

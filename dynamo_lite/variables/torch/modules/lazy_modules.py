@@ -73,7 +73,7 @@ def _infer_parameters(
     """The hook that initializes a lazy module: it is traced; torch's own may also run for real (`Initializations`)."""
     record, nodes = tx.attempt.initializations, tx.graph.graph.nodes
     may_run = not (tx.graph.may_fail or tx.graph.bodies or torch.is_inference_mode_enabled())
-    may_run = may_run and module.value is not None and not _was_read(tx, module)
+    may_run = may_run and module.value is not None and not _was_read(tx, module) and not tx.attempt.before_graph.calls
     record.begin(nodes, _real_call(module, [args, *kwargs]) if may_run else None)
     tx.inline(FunctionVariable(_INFER, None), [of, module, args, *kwargs], {})
     record.end(nodes, _lazy_classes(tx))

@@ -24,12 +24,14 @@ from dynamo_lite.insight.break_reasons import (
     DataDependentBranch,
     DataDependentValue,
     NumpyStorage,
+    RandomStateUsed,
     TensorObjectMethod,
     UnmetCondition,
     UnsupportedAttribute,
     UnsupportedOperation,
     UnsupportedValue,
 )
+from dynamo_lite.records.initializations import draws_nothing
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import indexed, plain_tensor, unasked
@@ -61,6 +63,7 @@ from dynamo_lite.variables.python.containers.sequences import (
     TupleVariable,
     is_namedtuple_class,
 )
+from dynamo_lite.variables.torch.contexts.streams import record_stream
 
 from .array_memory import array_owner, load_view
 from .defaults import explicit_dtype
@@ -495,6 +498,7 @@ def _to_numpy(tx: Translator, tensor: TensorVariable, *args: Any, **kwargs: Any)
 
 METHODS: dict[str, Callable[..., VariableTracker]] = {
     "numpy": _to_numpy,
+    "record_stream": record_stream,
     "new": _new,
     "storage_offset": _storage_offset,
     "size": _size,
@@ -625,6 +629,8 @@ def _record_plain(
     name = target if kind == "call_method" else getattr(target, "__name__", "")
     fakes = [pair[1] for pair in pairs]
     fake_kwargs = {name: pair[1] for name, pair in named.items()}
+    if tx.attempt.before_graph.restores_random_state and not draws_nothing(kind, target):
+        unsupported(RandomStateUsed(operator_name(target), "the generator's state was restored before it"))
     tensors = tensors_in([*fakes, *fake_kwargs.values()])
     wrappers = [each for each in tensors if type(each) is not FakeTensor and is_wrapper(each)]
     if tx.graph.bodies and wrappers:

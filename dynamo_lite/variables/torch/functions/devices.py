@@ -1,0 +1,103 @@
+"""Queries of an accelerator's devices, and the current device.
+
+What the process can't change (counts, properties, what a build supports) is known without a guard. What it can change
+(the current device, whether a stream is being captured) is guarded by asking again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.backends.cudnn
+
+from dynamo_lite.insight.break_reasons import DeviceNotCaptured
+from dynamo_lite.variables.core.base import VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.registry import models, models_raw
+from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
+
+
+def _model_query(function: Callable[[], Any]) -> None:
+    models_raw(function, lambda tx, args, kwargs: tx.make(tx.guards.query(function)))
+
+
+def _model_constant(function: Callable[..., Any]) -> None:
+    def model(tx: Translator, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        named = {name: tx.python_value(each) for name, each in kwargs.items()}
+        try:
+            return tx.make(tx.fold(function, [tx.python_value(each) for each in args], named))
+        except AssertionError as error:  # the build has no CUDA
+            tx.raise_error(AssertionError, *error.args)
+
+    models_raw(function, model)
+
+
+def _in_c(*names: str) -> list[Callable[..., Any]]:
+    """torch's C functions of these names. A build without CUDA lacks some."""
+    return [getattr(torch._C, name) for name in names if hasattr(torch._C, name)]
+
+
+for _function in _in_c(
+    *("_cuda_getDevice", "_cuda_isCurrentStreamCapturing", "_cuda_isInBadFork", "_accelerator_getDeviceIndex"),
+    *("_get_cublas_allow_fp16_accumulation",),
+):
+    _model_query(_function)
+for _function in (
+    *_in_c("_cuda_getArchFlags", "_cuda_getDeviceCount", "_accelerator_getAccelerator", "_accelerator_deviceCount"),
+    *(torch.cuda._lazy_init, torch.backends.cudnn.version, torch.backends.cudnn.is_available),
+    torch.cpu.device_count,
+):
+    _model_constant(_function)
+
+
+@models(torch.cuda.get_device_properties)
+def _properties(tx: Translator, device: VariableTracker | None = None) -> VariableTracker:
+    given = ConstantVariable(None) if device is None else device
+    index = tx.call(tx.make(torch.cuda._utils._get_device_index), [given, ConstantVariable(True)], {})
+    return tx.make(tx.fold(torch.cuda.get_device_properties, (tx.python_value(index),)))
+
+
+class DevicePropertiesVariable(BuiltinVariable):
+    """What ``torch.cuda.get_device_properties`` returns."""
+
+    __slots__ = ()
+
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
+        return tx.make(tx.fold(getattr, (self.value, name)))
+
+
+if hasattr(torch._C, "_CudaDeviceProperties"):
+    wraps_type(torch._C._CudaDeviceProperties)(DevicePropertiesVariable.by_identity)
+
+
+# -- the current device ------------------------------------------------------------------------------------------------
+
+
+def _model_exchange(function: Callable[[int], int], current: Callable[[], int]) -> None:
+    """A function that sets the current device, given its index, and returns the one before. An index below zero sets
+    nothing."""
+
+    def exchange(tx: Translator, index: VariableTracker) -> VariableTracker:
+        number = tx.python_value(index)
+        if number < 0:
+            return ConstantVariable(-1)
+        if number != tx.guards.query(current):
+            unsupported(DeviceNotCaptured("setting the current device", "a graph runs on one"))
+        return ConstantVariable(number)
+
+    models(function)(exchange)
+
+
+for _exchange, _current in (
+    ("_cuda_exchangeDevice", "_cuda_getDevice"),
+    ("_cuda_maybeExchangeDevice", "_cuda_getDevice"),
+    ("_cuda_setDevice", "_cuda_getDevice"),
+    ("_accelerator_exchangeDevice", "_accelerator_getDeviceIndex"),
+    ("_accelerator_maybeExchangeDevice", "_accelerator_getDeviceIndex"),
+    ("_accelerator_setDeviceIndex", "_accelerator_getDeviceIndex"),
+):
+    if hasattr(torch._C, _exchange):
+        _model_exchange(getattr(torch._C, _exchange), getattr(torch._C, _current))
