@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import devices
 import reference
 import selection
 
@@ -21,6 +22,8 @@ PATHS = (os.environ.get("PYTHONPATH"), HERE.parent, HERE / "support")
 os.environ["PYTHONPATH"] = os.pathsep.join(str(path) for path in PATHS if path)
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # Python runs Triton's kernels
+
+devices.use()
 
 if reference.MODE:
     sys.modules["dynamo_lite"] = reference  # the programs run against the reference instead
@@ -55,6 +58,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     fraction, seed = config.getoption("sample"), config.getoption("sample_seed")
     for item in items:
         selection.mark(item, item.path.relative_to(HERE))
+    items[:] = [each for each in items if devices.takes(each, each.path.relative_to(HERE).parts[0])]
     if fraction is not None:
         left_out = [item for item in items if not selection.sampled(item, fraction, seed)]
         items[:] = [item for item in items if selection.sampled(item, fraction, seed)]
@@ -72,9 +76,11 @@ def clean_state() -> Iterator[None]:
     dl.reset()
     dl.counters.reset()
     dtype = torch.get_default_dtype()
+    devices.use()
     torch.manual_seed(0)
     random.seed(0)
     yield
+    devices.check_is_alive()
     grad, default = torch.is_grad_enabled(), torch.get_default_dtype()
     torch.set_grad_enabled(True)
     torch.set_default_dtype(dtype)

@@ -37,6 +37,7 @@ def generate(traced: Traced, request: Request) -> PyCodegen:
     _check_inputs_are_separate(attempt)
     attempt.effects.guard_deallocations()
     guard_aliases(attempt)
+    _guard_current_device(attempt)
     _order_inputs(attempt)
     cg = PyCodegen(attempt, traced.root.code)
     cg.replay_effects()
@@ -78,6 +79,12 @@ def _order_inputs(attempt: Attempt) -> None:
     attempt.graph.drop_unused_inputs()
     attempt.graph.order_inputs(lambda each: not each.captured)
     attempt.guards.capture_all(each.source for each in attempt.graph.inputs if each.captured)
+
+
+def _guard_current_device(attempt: Attempt) -> None:
+    """Operators without an index of their device compute on the current one, and backends fix which one that is."""
+    if attempt.graph.operators and torch.cuda.is_initialized() and torch.cuda.device_count() > 1:
+        attempt.guards.query(torch._C._cuda_getDevice)
 
 
 def _break(cg: PyCodegen, root: RootTranslator) -> None:

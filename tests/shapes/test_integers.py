@@ -199,6 +199,7 @@ def test_lists_of_numbers(name):
     sweep(LISTS[name], calls, graphs=2)
 
 
+@pytest.mark.fails_on_data
 def test_a_list_with_an_index_out_of_range():
     def fn(x, rows):
         y = x * 2

@@ -353,6 +353,7 @@ FAILING = [
 ]
 
 
+@pytest.mark.fails_on_data
 @pytest.mark.parametrize("fn, more", FAILING)
 def test_operators_that_fail_on_the_data_fail_where_the_program_has_them(fn, more):
     compiled = dl.compile(fn, backend=Recorder())

@@ -252,9 +252,10 @@ class Pairing:
         if one.layout is not torch.strided:
             one, other = one.to_dense(), other.to_dense()
         if self.exact:
-            return torch.allclose(one, other, rtol=0, atol=0, equal_nan=True) and torch.equal(
-                _signs(one), _signs(other)
-            )
+            is_equal = torch.allclose(one, other, rtol=0, atol=0, equal_nan=True)
+            if is_equal or one.device.type == "cpu" or not torch.allclose(one, other, equal_nan=True):
+                return is_equal and torch.equal(_signs(one), _signs(other))
+            raise Difference("last bits: a kernel gives them in another order")
         return torch.allclose(one, other, rtol=1e-4, atol=1e-5, equal_nan=True)
 
     def _arrays(self, one: Any, other: Any, where: str) -> None:

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 import torch.fx
 
+import devices
 import dynamo_lite as dl
 import reference
 from equality import Difference, Pairing, drain_all
@@ -48,13 +49,15 @@ STATE_CALLS = (
 
 def tensor(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32, grad: bool = False) -> torch.Tensor:
     """Normal random numbers that leave the global random state alone."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator).to(dtype).requires_grad_(grad)
+    generator = torch.Generator("cpu").manual_seed(seed)
+    drawn = torch.randn(*shape, generator=generator, device="cpu")
+    return drawn.to(devices.DEVICE, dtype).requires_grad_(grad)
 
 
 def ints(*shape: int, high: int = 10, seed: int = 0) -> torch.Tensor:
     """Random integers of [0, high)."""
-    return torch.randint(high, shape, generator=torch.Generator().manual_seed(seed))
+    generator = torch.Generator("cpu").manual_seed(seed)
+    return torch.randint(high, shape, generator=generator, device="cpu").to(devices.DEVICE)
 
 
 def is_operator(node: torch.fx.Node) -> bool:
@@ -141,6 +144,7 @@ def torch_modes() -> dict[str, Any]:
         "default device": torch.get_default_device(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "random state of torch": torch.get_rng_state().numpy().tobytes(),
+        "random state of the device": devices.random_state(),
         "random state of Python": random.getstate(),
         "exception being handled": sys.exc_info()[0],
     }
@@ -313,6 +317,8 @@ def check(
     program = Program(fn, same + [(other, kwargs or {}) for other in others], build, watch, exact, backward)
     eager = program.run(lambda f: f)
     eager_modules = program.state_after
+    for each in eager:
+        devices.skip_if_only_for_cpu(each.error)
 
     recorder = Recorder()
     seen: list[tuple[int, int, int, int]] = []

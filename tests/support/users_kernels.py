@@ -112,5 +112,5 @@ def warps(out_ptr, num_warps: tl.constexpr, BLOCK: tl.constexpr):
 
 
 def on_device(*shape: int, seed: int = 0, grad: bool = False) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator).to(DEVICE).requires_grad_(grad)
+    generator = torch.Generator("cpu").manual_seed(seed)
+    return torch.randn(*shape, generator=generator, device="cpu").to(DEVICE).requires_grad_(grad)

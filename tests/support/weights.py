@@ -12,8 +12,8 @@ M = TypeVar("M", bound=nn.Module)
 
 def seeded(module: M, scale: float = 0.3) -> M:
     """The module with its parameters drawn anew."""
-    generator = torch.Generator().manual_seed(7)
+    generator = torch.Generator("cpu").manual_seed(7)
     with torch.no_grad():
         for p in module.parameters():
-            p.copy_(torch.randn(p.shape, generator=generator) * scale)
+            p.copy_(torch.randn(p.shape, generator=generator, device="cpu") * scale)
     return module

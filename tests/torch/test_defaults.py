@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import Recorder, check, tensor
 from table import Table
 
 programs = Table(cut=False)
@@ -188,3 +188,15 @@ def test_exports_refuse_what_stays_set():
 @pytest.mark.parametrize("case", programs.parameters())
 def test_programs(case):
     case.run()
+
+
+def test_numbers_that_change_under_a_default_device():
+    def fn(x, n):
+        return x * torch.tensor(n) + torch.as_tensor([n, 1.0]) + torch.full((2,), n)
+
+    recorder = Recorder()
+    with torch.device("cpu"):
+        compiled = dl.compile(fn, backend=recorder, fullgraph=True)
+        for n in (1.5, 2.5, 3.5, 4.5):
+            assert torch.equal(compiled(torch.ones(2), n), fn(torch.ones(2), n))
+    assert len(recorder.graphs) == 2

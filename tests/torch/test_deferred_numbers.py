@@ -14,7 +14,7 @@ from torch.distributions import Categorical
 
 import dynamo_lite as dl
 from dynamo_lite.compiler.frame_compiler import FrameCompiler
-from programs import check, tensor
+from programs import check, ints, tensor
 
 
 class Meter:
@@ -244,9 +244,8 @@ def ppo_loss(agent, obs, actions, logprobs, advantages, returns, values, clip=0.
 
 
 def minibatch(seed):
-    generator = torch.Generator().manual_seed(seed)
-    five = [torch.randn(8, generator=generator) for _ in range(4)]
-    return torch.randn(8, 4, generator=generator), torch.randint(0, 3, (8,), generator=generator), *five
+    five = [tensor(8, seed=seed + at) for at in range(4)]
+    return tensor(8, 4, seed=seed), ints(8, high=3, seed=seed), *five
 
 
 def test_losses_that_are_logged():

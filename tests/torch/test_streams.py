@@ -192,7 +192,7 @@ def test_copy_to_the_host_that_is_waited_for(stream):
         torch.cuda.current_stream().synchronize()
         return host + 1
 
-    host = torch.zeros(1000).pin_memory()
+    host = torch.zeros(1000, device="cpu").pin_memory()
     compiled = dl.compile(fn, backend="eager")
     for value in (1.0, 2.0):
         x = torch.full((1000,), value, device="cuda")

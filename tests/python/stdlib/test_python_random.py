@@ -225,6 +225,7 @@ def test_backends(backend, dynamic):
     assert unaltered(program, tensor(6), backend=backend, dynamic=dynamic).graphs == 1
 
 
+@pytest.mark.fails_on_data
 def test_graphs_that_fail_on_the_data_draw_what_eager_drew():
     def handled(x, at):
         try:

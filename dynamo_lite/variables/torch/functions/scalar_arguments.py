@@ -282,10 +282,9 @@ def _tensor(function: Any, tx: Translator, args: Args, kwargs: Kwargs) -> Variab
     symbolic or tensors, the graph stacks a tensor of each."""
     data = args[0].realize() if len(args) == 1 else None
     can_stack = set(kwargs) <= {"dtype", "device"} and all(each.is_constant() for each in kwargs.values())
-    can_stack = can_stack and not (tx.graph.bodies or torch._C._len_torch_function_stack())
-    if data is not None and can_stack and not isinstance(data, TensorVariable):
+    if data is not None and can_stack and not (tx.graph.bodies or isinstance(data, TensorVariable)):
         given = {name: each.as_constant() for name, each in kwargs.items()}
-        device = _CPU if given.get("device") in (None, "cpu") else given["device"]
+        device = torch.get_default_device() if given.get("device") is None else torch.device(given["device"])
         items = _numbers_in(data, device)
         if items is not None and any(isinstance(each, (SymbolicNumber, TensorVariable)) for each in items):
             dtypes = {_dtype_of(each) for each in items}
