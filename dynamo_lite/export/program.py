@@ -26,6 +26,7 @@ from dynamo_lite.compiler.observers import check_runs_at_call, why_not_captured
 from dynamo_lite.compiler.translation import Translation
 from dynamo_lite.exc import ConstraintViolation, InternalError, SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import EffectOfExport, FrameLeftAlone, NotExportable
+from dynamo_lite.records.calls_around_graph import CallAfterGraph
 from dynamo_lite.records.side_effects import SideEffects
 from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -329,6 +330,10 @@ def _refuse_losses(attempt: Attempt) -> None:
         raise Unsupported(EffectOfExport("torch's grad mode"))
     if any(isinstance(each, DefaultDtype) and each.is_left for each in attempt.torch_state.contexts):
         raise Unsupported(EffectOfExport("torch's default dtype or device"))
+    if attempt.before_graph.calls or any(isinstance(each, CallAfterGraph) for each in effects.noted):
+        raise Unsupported(EffectOfExport("the state of random number generators, or of a device"))
+    if attempt.streams.streams or attempt.streams.current is not None:
+        raise Unsupported(EffectOfExport("what streams wait for"))
     if attempt.graph.handled_failure:
         why = "it may fail on the data, and a handler of the program's would run then"
         raise Unsupported(NotExportable(attempt.graph.handled_failure, why))

@@ -204,6 +204,14 @@ def _tag(x, box):
     x.tag = 1
 
 
+def test_seeds():
+    def fn(x):
+        torch.manual_seed(0)
+        return x + torch.rand_like(x)
+
+    assert "the state of random number generators" in refusal(EffectOfExport, fn, tensor(3))
+
+
 @pytest.mark.parametrize(
     "effect, place",
     [
