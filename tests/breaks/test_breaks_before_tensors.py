@@ -311,6 +311,7 @@ ARRAYS = {
 
 
 @pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.on_cpu
 def test_arrays_come_after(name):
     check(ARRAYS[name], 3, graphs=1, breaks=1, exact=False, others=[(4,), (5,)], all_graphs=(1, 3))
 

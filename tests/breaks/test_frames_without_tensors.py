@@ -45,6 +45,7 @@ def equal(one, other):
 
 
 @pytest.mark.parametrize("name", CALLS)
+@pytest.mark.on_cpu
 def test_numbers_first(name):
     fn, number, tensors = CALLS[name]
     recorder = Recorder()
@@ -79,6 +80,7 @@ def test_the_gradient():
     assert torch.equal(x.grad, torch.full((3,), 2.0))
 
 
+@pytest.mark.on_cpu
 def test_helpers_under_enable():
     recorder = Recorder()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+import pytest
 import torch
 
 from programs import check, tensor
@@ -91,6 +92,7 @@ def test_autocast():
     check(fn, tensor(3, 3), tensor(3, 3, seed=1), operators=3)
 
 
+@pytest.mark.on_cpu
 def test_autocast_decorator_and_backward():
     @torch.autocast("cpu", dtype=torch.bfloat16)
     def inner(x, w):

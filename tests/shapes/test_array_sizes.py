@@ -10,6 +10,8 @@ import dynamo_lite as dl
 from equality import Pairing
 from programs import Recorder
 
+pytestmark = pytest.mark.on_cpu
+
 
 def vector(n):
     return np.arange(n, dtype=np.float32)

@@ -221,6 +221,7 @@ def test_places_in_storage():
             Pairing().compare((x + 1, x.storage_offset(), x[1:].storage_offset()), compiled(x), "result")
 
 
+@pytest.mark.on_cpu
 def test_arrays_of_symbolic_shape_break():
     def fn(x):
         array = (x + 1).numpy()
@@ -401,6 +402,7 @@ def test_integers_of_a_subclass_are_known():
 # -- what is shown -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.on_cpu
 def test_guards_in_the_users_terms():
     def fn(x, y, n):
         z = torch.cat([x, y], 1) @ torch.zeros(x.size(1) + y.size(1), 2)

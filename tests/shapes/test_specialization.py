@@ -61,6 +61,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.on_cpu
 def test_no_more_graphs_than_with_known_sizes(name):
     fn = PROGRAMS[name]
     made = []
@@ -104,6 +105,7 @@ def test_breaks_that_no_number_would_spare():
     assert (dl.counters.graphs - before[0], dl.counters.graph_breaks - before[1]) == (2, 1)
 
 
+@pytest.mark.on_cpu
 def test_refused_whatever_the_sizes_are():
     def fn(x):
         y = x + 1
@@ -129,6 +131,7 @@ def test_settled_numbers_stay_the_objects_they_are():
 
 
 @pytest.mark.parametrize("name, wanted", [("scalar of numpy", [1, 2, 1]), ("array", [1, 4, 1])])
+@pytest.mark.on_cpu
 def test_what_had_to_be_known_is_remembered(name, wanted, monkeypatch):
     attempts = []
 

@@ -129,6 +129,7 @@ def test_requires_grad_in_turns(backend):
             torch.testing.assert_close(x.grad, x.detach().cos() * 2)
 
 
+@pytest.mark.on_cpu
 def test_what_is_no_dense_tensor():
     x = tensor(4, 6)
     calls = [(x,), (x.to_sparse(),), (2.5,), (None,), ("text",), (x.numpy(),), (x,)]
@@ -171,6 +172,7 @@ def test_a_model_that_changes_device_between_calls(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.on_cpu
 def test_a_call_before_the_model_was_moved_spoils_nothing(device):
     net = Net().eval()
     compiled = dl.compile(net, backend="aot_eager")
@@ -186,6 +188,7 @@ def test_a_call_before_the_model_was_moved_spoils_nothing(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.on_cpu
 def test_inputs_on_two_devices(device):
     def fn(x, y):
         return x * 2, y.sum(0)
@@ -214,6 +217,7 @@ def test_a_model_that_changes_type_between_calls():
         assert outcome(compiled, (wrong,)) == outcome(net, (wrong,))
 
 
+@pytest.mark.on_cpu
 def test_a_recompile_says_what_changed(caplog):
     compiled = dl.compile(pointwise, backend=Recorder())
     x = tensor(4, 6)

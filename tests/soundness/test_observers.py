@@ -231,6 +231,7 @@ def test_promises_hold_in_a_trace_function(install):
 
 @pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
 @pytest.mark.parametrize("promise", ["fullgraph", "explain", "export"])
+@pytest.mark.on_cpu
 def test_promises_deep_in_recursion(promise, warm):
     """There the hook leaves frames alone, as the C stack might end in a call of it."""
     whole = dl.compile(inner, backend="eager", fullgraph=True)

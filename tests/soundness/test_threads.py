@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
+import pytest
 import torch
 
 import dynamo_lite as dl
@@ -44,6 +45,7 @@ def program(x, n):
     return y
 
 
+@pytest.mark.on_cpu
 def test_hits():
     recorder = Recorder()
     compiled = dl.compile(program, backend=recorder)

@@ -16,6 +16,8 @@ import dynamo_lite as dl
 from dynamo_lite.compiler import one_at_a_time
 from programs import Recorder
 
+pytestmark = pytest.mark.on_cpu
+
 THREADS = 8
 
 

@@ -77,6 +77,7 @@ def test_python_types_are_types_of_data():
     check(fn, tensor(3))
 
 
+@pytest.mark.on_cpu
 def test_old_tensor_types_are_types_of_data():
     def fn(x):
         half = x.type(torch.HalfTensor)

@@ -7,7 +7,9 @@ its tensors on the CPU, is skipped. Results that differ from eager's in their la
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -18,6 +20,8 @@ ON_CPU_ALONE = ("backends", "check", "csrc", "distributed", "export", "numpy", "
 
 FAILS_ON_DATA = "fails_on_data"
 """The marker of tests whose operators fail on the data of tensors: on a GPU the process can't go on after that."""
+ON_CPU = "on_cpu"
+"""The marker of tests that place tensors on the CPU, or of which the default device changes what they count."""
 
 _NEEDS_CPU = (
     "on the same device",
@@ -40,7 +44,8 @@ def use() -> None:
 
 def takes(item: pytest.Item, room: str) -> bool:
     """Whether a test can run on the device. ``room``: its first folder."""
-    return DEVICE == "cpu" or room not in ON_CPU_ALONE and item.get_closest_marker(FAILS_ON_DATA) is None
+    markers = {each.name for each in item.iter_markers()}
+    return DEVICE == "cpu" or room not in ON_CPU_ALONE and markers.isdisjoint((FAILS_ON_DATA, ON_CPU))
 
 
 def check_is_alive() -> None:
@@ -56,6 +61,16 @@ def skip_if_only_for_cpu(error: BaseException | None) -> None:
     """Skip the test if a program failed in eager because of where its tensors are."""
     if DEVICE != "cpu" and error is not None and any(text in str(error) for text in _NEEDS_CPU):
         pytest.skip(f"can't run on {DEVICE}: {error}")
+
+
+@contextlib.contextmanager
+def skips_what_is_only_for_cpu() -> Iterator[None]:
+    """The same for what is called inside."""
+    try:
+        yield
+    except Exception as error:
+        skip_if_only_for_cpu(error)
+        raise
 
 
 def random_state() -> bytes:

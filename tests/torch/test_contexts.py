@@ -81,6 +81,7 @@ def test_autocast_left_after_a_break_by_backends():
     assert not torch.is_autocast_enabled("cpu")
 
 
+@pytest.mark.fails_on_data
 def test_errors_after_autocast_is_left():
     def fn(x, i):
         try:
@@ -169,6 +170,7 @@ def test_sdpa_kernel():
     check(fn, tensor(1, 2, 4, 8))
 
 
+@pytest.mark.fails_on_data
 def test_attention_backends_after_a_failure_on_the_data():
     def fn(q, i):
         try:

@@ -177,6 +177,7 @@ def test_devices():
 
 
 @pytest.mark.parametrize("index", range(6))
+@pytest.mark.on_cpu
 def test_left_by_an_exception_that_was_found(index):
     make = (
         torch.no_grad,

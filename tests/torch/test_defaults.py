@@ -190,6 +190,7 @@ def test_programs(case):
     case.run()
 
 
+@pytest.mark.on_cpu
 def test_numbers_that_change_under_a_default_device():
     def fn(x, n):
         return x * torch.tensor(n) + torch.as_tensor([n, 1.0]) + torch.full((2,), n)

@@ -262,6 +262,7 @@ def what_types_of_tensors_are_called_on_otherwise(x, array):
     return x, shared, torch.Tensor([x[0], 1]), torch.Tensor(array), torch.Tensor(range(2))
 
 
+@pytest.mark.on_cpu
 def test_tensors_of_the_type_of_a_name():
     def fn(x):
         made = x.type(torch.DoubleTensor), x.type(torch.LongTensor, non_blocking=True), x.type(dtype=torch.IntTensor)

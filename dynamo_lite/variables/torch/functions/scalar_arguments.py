@@ -237,16 +237,19 @@ def _lerp(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTr
 
 @takes_floats(torch.clamp, torch.clip, "clamp", "clamp_", "clip", "clip_")
 def _clamp(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-    """Each bound is a symbolic float, a constant or missing."""
+    """Each bound is a symbolic float, a constant or missing. As tensors they have to be on the tensor's device."""
     bounds = dict(zip(("min", "max"), args[1:])) | {name: value.realize() for name, value in kwargs.items()}
     if not set(bounds) <= {"min", "max"} or not isinstance(args[0], TensorVariable) or not args[0].fake.ndim:
         return None
     tensors: Kwargs = {}
+    device = args[0].fake.device
     for name, bound in bounds.items():
         if isinstance(bound, ConstantVariable) and type(bound.value) in (int, float):
-            tensors[name] = _scalar_tensor(tx, bound, torch.float64)
+            tensors[name] = _scalar_tensor(tx, bound, torch.float64, device)
         elif fits_float32(bound, tx, args[0].fake.dtype):
             tensors[name] = float_as_tensor(tx, bound)
+            if device != _CPU:
+                tensors[name] = record(tx, "call_method", "to", [tensors[name], ConstantVariable(device)], {})
         elif not tx.is_none(bound):
             return None
     return record(tx, _node_kind(target), target, args[:1], tensors)
@@ -347,9 +350,10 @@ def _stacked(tx: Translator, data: VariableTracker, dtype: torch.dtype, device: 
     if isinstance(data, (ListVariable, TupleVariable)):
         items = ListVariable([_stacked(tx, each.realize(), dtype, device) for each in data.items])
         return record(tx, "call_function", torch.stack, [items], {})
-    if isinstance(data, SymbolicFloat) and device == _CPU:
+    if isinstance(data, SymbolicFloat):
         named: Kwargs = {"copy": ConstantVariable(True)}
-        return record(tx, "call_method", "to", [float_as_tensor(tx, data), ConstantVariable(dtype)], named)
+        target = [] if device == _CPU else [ConstantVariable(device)]
+        return record(tx, "call_method", "to", [float_as_tensor(tx, data), *target, ConstantVariable(dtype)], named)
     if isinstance(data, TensorVariable):
         if dtype.is_floating_point:  # eager reads a Python float
             data = converted(tx, data, dtype if data.fake.dtype is dtype else torch.float64)
