@@ -73,13 +73,22 @@ def _make_owner(
     """Check the settings and create the owner of the entries that are compiled under them."""
     follow_torch(reset)
     configured_backend = _check_settings(backend, fullgraph, dynamic, mode, options)
-    name = name_of(backend)
-    if observer is None:
+    name, guard_filter = name_of(backend), (options or {}).get("guard_filter_fn")
+    if observer is None and guard_filter is None:
         is_named = isinstance(backend, str)
         family = family_of(lookup_backend(backend), mode, options, fullgraph, dynamic, is_named)
     else:
-        family = Family(backend, dynamic)  # an observer has to see every translation, so nothing is shared
-    compiler = FrameCompiler(configured_backend, name, family, fullgraph=fullgraph, observer=observer, budget=budget)
+        # Nothing is shared: an observer has to see every translation, and what a filter promises is of one function.
+        family = Family(backend, dynamic)
+    compiler = FrameCompiler(
+        configured_backend,
+        name,
+        family,
+        fullgraph=fullgraph,
+        observer=observer,
+        budget=budget,
+        guard_filter=guard_filter,
+    )
     owner = _C.Owner(compiler, name, family)
     owner.when_observed = fullgraph or observer is not None
     _OWNERS.add(owner)
@@ -103,7 +112,13 @@ def _check_settings(
     _check_flag("fullgraph", fullgraph)
     if dynamic is not None and not isinstance(dynamic, bool):
         raise TypeError(f"dynamic is True, False or None, not {dynamic!r}")
-    return configured(backend, mode, options)
+    plain = configured(backend, mode, options)
+    guard_filter = (options or {}).get("guard_filter_fn")
+    if guard_filter is not None and not callable(guard_filter):
+        raise TypeError(
+            f"guard_filter_fn takes a list of guards and returns a list of bools; {guard_filter!r} can't be called"
+        )
+    return plain
 
 
 @overload
@@ -165,7 +180,8 @@ def compile(
             a recompilation. None: those that have changed between calls; True: all; False: none.
         mode: one of Inductor's: "default", "reduce-overhead", "max-autotune" or "max-autotune-no-cudagraphs".
         options: Inductor's settings by name, for this function only. Another backend gets ``mode`` or ``options`` as
-            a keyword argument.
+            a keyword argument. ``guard_filter_fn``, for any backend: a function that is given a list of guards and
+            returns a bool for each; those with False are never checked, which is up to you.
         disable: check the arguments and return ``fn`` itself, which runs in eager.
 
     Raises:

@@ -103,6 +103,18 @@ class WrongBackendResult(BackendCompilerFailed):
         self.backend = backend
 
 
+class GuardFilterFailed(RuntimeError):
+    """The function of ``options={"guard_filter_fn": fn}`` raised, which is the ``__cause__``, or returned something
+    else than a bool for each guard. The call had no side effects."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"guard_filter_fn {what}\n\n"
+            f"Hint: it gets a list of guards, and returns a list of as many bools: False leaves that guard out, as in "
+            f"lambda guards: [each.guard_type == 'TENSOR_MATCH' for each in guards]."
+        )
+
+
 class InvalidBackend(ValueError):
     """No backend is registered under that name."""
 

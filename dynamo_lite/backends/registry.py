@@ -12,7 +12,6 @@ from typing import Any, Protocol, TypeVar, overload
 import torch.fx
 
 from dynamo_lite.exc import InvalidBackend
-from dynamo_lite.insight.notices import say_once
 
 Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 """Compiles a graph, given fake or real examples of its inputs, to a callable of these inputs that returns a tuple."""
@@ -134,8 +133,7 @@ def configured(backend: str | Backend, mode: str | None, options: dict[str, Any]
         raise TypeError(f"mode is a name, not {type(mode).__name__}")
     if options is not None and not isinstance(options, dict):
         raise TypeError(f"options is a dict of names to values, not {type(options).__name__}")
-    if options and "guard_filter_fn" in options:
-        say_once("options={'guard_filter_fn': …} has no effect in dynamo_lite: guards are never left out.")
+    if options and "guard_filter_fn" in options:  # it concerns no backend
         options = {name: value for name, value in options.items() if name != "guard_filter_fn"}
     if mode in (None, "default") and not options:
         return plain

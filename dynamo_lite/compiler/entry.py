@@ -15,6 +15,7 @@ from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 
 from .families import Family
 from .graph_call import CompiledGraph
+from .guard_filter import Filter, leave_guards_out
 from .translation import Translation
 
 Entry = tuple[_C.GuardTree, CodeType, bool, _C.Owner | None]
@@ -22,17 +23,21 @@ Entry = tuple[_C.GuardTree, CodeType, bool, _C.Owner | None]
 
 
 def make_entry(
-    translation: Translation, compiled: CompiledGraph, like: CodeType, name: str, family: Family
+    translation: Translation,
+    compiled: CompiledGraph,
+    view: _C.FrameView,
+    name: str,
+    family: Family,
+    guard_filter: Filter | None,
 ) -> Entry | _C.Verdict:
-    """The entry for a frame of the code ``like``; PASS if the backend changed what the guards assume. ``name``: of the
-    backend."""
-    attempt = translation.attempt
+    """The entry for a frame; PASS if the backend changed what the guards assume. ``name``: of the backend."""
+    attempt, like = translation.attempt, view.code
     self_contained = translation.graph_break is None
     code = _new_code(translation, compiled, like, self_contained)
     if not attempt.guards.answers.hold():  # the backend registered a class
         attempt.close()
         return _C.PASS
-    tree = guards_of(translation, like, name if compiled.call is not None else "")
+    tree = guards_of(translation, view, name if compiled.call is not None else "", guard_filter)
     translation.shapes.keep()
     new_code = assemble(code, like=like, cellvars=())
     keeper = None if _is_of_a_model(attempt) else family.keeper(like)
@@ -51,14 +56,18 @@ def _new_code(
     return cg.finish(compiled.call, tensors, translation.positions, failed, self_contained)
 
 
-def guards_of(translation: Translation, like: CodeType, compiled_by: str) -> _C.GuardTree:
-    """All that the translation assumes. ``compiled_by``: the backend whose own assumptions on sizes are checked against
-    the user's marks; empty: none was run."""
+def guards_of(
+    translation: Translation, view: _C.FrameView, compiled_by: str, guard_filter: Filter | None
+) -> _C.GuardTree:
+    """All that the translation assumes, without what the user leaves out. ``compiled_by``: the backend whose own
+    assumptions on sizes are checked against the user's marks; empty: none was run."""
     attempt = translation.attempt
     attempt.guards.written = attempt.graph.written | attempt.graph.alone
     attempt.graph.symbols.check_marks(compiled_by)
     attempt.guards.facts(attempt.graph.symbols.guards())
-    return attempt.guards.build(like, translation.state)
+    if guard_filter is not None:
+        leave_guards_out(guard_filter, attempt.guards, translation.state, view)
+    return attempt.guards.build(view.code, translation.state)
 
 
 def _is_of_a_model(attempt: Attempt) -> bool:

@@ -18,7 +18,14 @@ from dynamo_lite import _C, logs
 from dynamo_lite.callables.cached_entries import note_graph
 from dynamo_lite.controls.takeover import entry_in_place_of
 from dynamo_lite.controls.torch_compile import name_what_has_no_effect
-from dynamo_lite.exc import BackendCompilerFailed, ConstraintViolation, InternalError, SkipFrame, Unsupported
+from dynamo_lite.exc import (
+    BackendCompilerFailed,
+    ConstraintViolation,
+    GuardFilterFailed,
+    InternalError,
+    SkipFrame,
+    Unsupported,
+)
 from dynamo_lite.insight.observer import Observer
 from dynamo_lite.resume.graph_break import raising_code
 from dynamo_lite.runtime.interrupts import reraise_if_from_signal, without_garbage_collection
@@ -31,6 +38,7 @@ from .eligibility import verdict, verdict_of_entries
 from .entry import Entry, make_entry
 from .families import Family
 from .graph_call import compile_graph, traits_without
+from .guard_filter import Filter
 from .observers import without_saved_tensor_hooks
 from .one_at_a_time import Translating, hold_backends
 from .recompilation import Versions, note_recompile, note_recompiled
@@ -40,6 +48,8 @@ from .translation import Request, Translation
 
 Answer = Entry | _C.Verdict | float | Exception | tuple[CodeType, BaseException]
 """What the hook does with a frame, as `_C.Owner` documents."""
+
+_RAISED = (Unsupported, BackendCompilerFailed, ConstraintViolation, GuardFilterFailed, InternalError, TakesTooLong)
 
 
 class FrameCompiler:
@@ -55,8 +65,10 @@ class FrameCompiler:
         observer: Observer | None = None,
         traits: BackendTraits | None = None,
         budget: TranslationBudget | None = None,
+        guard_filter: Filter | None = None,
     ) -> None:
         self.backend = backend
+        self.guard_filter = guard_filter
         self.traits = BackendTraits.of(backend) if traits is None else traits
         self.family = family
         self.versions = Versions()
@@ -115,7 +127,7 @@ class FrameCompiler:
             return self._skip(view.code, skipped)
         except (RecursionError, MemoryError, Warning) as error:  # the program's limits and filters, met here first
             return self._skip(view.code, SkipFrame(f"translating it raised {type(error).__name__}"))
-        except (Unsupported, BackendCompilerFailed, ConstraintViolation, InternalError, TakesTooLong):
+        except _RAISED:
             raise
         except Exception as error:
             reraise_if_from_signal(error)
@@ -147,7 +159,7 @@ class FrameCompiler:
             return self._compile(view)
         report_writes(translation, view)
         generating = time.perf_counter()
-        entry = make_entry(translation, compiled, view.code, self.name, self.family)
+        entry = make_entry(translation, compiled, view, self.name, self.family, self.guard_filter)
         if isinstance(entry, tuple):
             note_graph(entry[1], compiled.graph)
             times = Times(generating - started - compiled.seconds, compiled.seconds, time.perf_counter() - generating)

@@ -123,13 +123,15 @@ def _context(function: FunctionType) -> Any:
 def _settings(context: Any) -> dict[str, Any]:
     """What `compile` takes for a ``torch.compile`` with these settings."""
     for name, value in (
-        ("options={'guard_filter_fn': …}", getattr(getattr(context, "_hooks", None), "guard_filter_fn", None)),
         ("recompile_limit=", getattr(_unwrapped(context.callback, 1), "_recompile_limit", None)),
         ("isolate_recompiles=", getattr(context, "_isolate_recompiles_id", -1) != -1 or None),
     ):
         if value is not None:
             say_once(f"torch.compile({name}) has no effect in dynamo_lite.")
     settings = _backend(_unwrapped(context.callback))
+    guard_filter = getattr(getattr(context, "_hooks", None), "guard_filter_fn", None)
+    if guard_filter is not None:
+        settings["options"] = {**(settings.get("options") or {}), "guard_filter_fn": guard_filter}
     return settings | dict(fullgraph=bool(context.fullgraph), dynamic=context._dynamic)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import functools
+import itertools
 from collections.abc import Callable, Iterable, Set, Sized
 from dataclasses import dataclass
+from functools import partial, reduce
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -79,6 +80,20 @@ def _describe(kind: str, arg: Any = None) -> str:
     return in_words(_C.CHECK_KINDS[kind], arg)
 
 
+class Guard(NamedTuple):
+    """One guard of an attempt that can be dropped by itself."""
+
+    source: Source | None
+    """None: a fact of no single place."""
+    kind: str
+    text: str
+    drop: Callable[[], object]
+
+
+def _nothing_to_drop() -> None:
+    pass
+
+
 class Held:
     """A token that an entry's guards refer to weakly. Dropping it invalidates the entry."""
 
@@ -102,6 +117,7 @@ class Guards:
         """Sources of tensors that the graph writes into: no other tensor may share their memory."""
         self._tensors: dict[Source, None] = {}
         self._facts: list[SymbolicGuard] = []
+        self._of_process = {"global_state", "registrations"}
         self.constants = Constants()
         self.iterated_objects: list[tuple[Any, Source]] = []
         """The objects that pre-existing iterators iterate over, and their sources."""
@@ -179,7 +195,7 @@ class Guards:
     def adopt(self, assumed: Iterable[Assumed]) -> None:
         """Add checks of another attempt at the frame."""
         for path, checks in assumed:
-            source = functools.reduce(lambda place, step: place.child(*step), path, self.root)
+            source = reduce(lambda place, step: place.child(*step), path, self.root)
             if source not in self._tensors:
                 for kind, arg, _ in checks:
                     source.check(kind, arg)
@@ -224,12 +240,59 @@ class Guards:
         for source in sources:
             self.capture(source)
 
+    def each(self) -> list[Guard]:
+        """The guards, but for those that compare several places at once (see `drop`)."""
+        forget = self._of_process.discard
+        found = [Guard(None, kind, _describe(kind), partial(forget, kind)) for kind in self._checked()]
+        for source in self._needed():
+            for key, (kind, arg, _) in source.checks.items():
+                found.append(Guard(source, kind, _describe(kind, arg), partial(source.checks.pop, key)))
+            is_held = source.kind == "const" and isinstance(source.arg, Held)
+            if source.expected and not source.checks and not is_held:
+                found.append(Guard(source, "present", _describe("present"), _nothing_to_drop))
+        for pair in self._same:
+            found.append(Guard(pair[0], "same_as", _describe("same_as", pair[1]), partial(self._same.pop, pair)))
+        found += [Guard(None, "symbolic", fact.text, partial(self._facts.remove, fact)) for fact in self._facts]
+        return found
+
+    def drop(self, guards: Iterable[Guard]) -> None:
+        """Drop some of `each`. Places without a check are no longer compared with others."""
+        for guard in guards:
+            guard.drop()
+            if guard.source is not None and not guard.source.checks:
+                guard.source.expected = False
+        self._distinct = {source: None for source in self._distinct if source.checks}
+        self._tensors = {source: None for source in self._tensors if source.checks}
+        related = {*self._distinct, *self._tensors, *itertools.chain(*self._same)}
+        related.update(source for fact in self._facts for source in fact.sources)
+        for source in self.root.walk():
+            source.related = source in related
+
+    def is_tensor(self, source: Source | None) -> bool:
+        """Whether a tensor or array was found there."""
+        return source in self._tensors
+
+    def values(self, code: CodeType, state: _C.GlobalState, view: _C.FrameView) -> dict[Source, object]:
+        """What lies at each place in a frame; nothing if the guards don't hold for it."""
+        tree = self.build(code, state)
+        found = [each for each in self._needed() if not any(kind == "unbound" for kind, _, _ in each.checks.values())]
+        at = [tree.capture(each.number) for each in found]
+        values = tree.lookup(view)
+        return {} if values is None else {each: values[index] for each, index in zip(found, at)}
+
+    def _checked(self) -> list[str]:
+        """The guards on the process that are to be checked."""
+        of_process = ("global_state", *(["registrations"] if self.answers.token else ()))
+        return [kind for kind in of_process if kind in self._of_process]
+
     def build(self, code: CodeType, state: _C.GlobalState) -> _C.GuardTree:
         """Build the tree for frames of ``code``: accessors and checks, parents first; then checks of several places."""
         tree = _C.GuardTree(code)
         self.root.number = 0
-        tree.check(0, "global_state", state, GuardReason("torch:", "global_state", _describe("global_state")))
-        if self.answers.token:
+        checked = self._checked()
+        if "global_state" in checked:
+            tree.check(0, "global_state", state, GuardReason("torch:", "global_state", _describe("global_state")))
+        if "registrations" in checked:
             reason = RegistrationsReason("abstract classes", "registrations", _describe("registrations"), self.answers)
             tree.check(0, "registrations", self.answers.token, reason)
         for source in self._needed():

@@ -147,6 +147,22 @@ def test_arguments_reach_the_backend():
     assert given == [("max-autotune", None), (None, {"level": 3})]
 
 
+def test_a_guard_filter_is_taken_over():
+    for more in ({}, {"level": 3}):
+        given = []
+
+        def backend(gm, example_inputs, options=None, given=given):
+            given.append(options)
+            return gm.forward
+
+        options = {"guard_filter_fn": torch.compiler.skip_all_guards_unsafe, **more}
+        compiled = torch.compile(waves, backend=backend, options=options)
+        with dl.takeover():
+            for x in (tensor(3), tensor(3).double()):
+                assert torch.equal(compiled(x), waves(x))
+        assert given == [more or None]
+
+
 def test_disable_is_nothing_to_take_over():
     compiled, disabled = torch.compile(waves, backend="eager", disable=True), torch.compiler.disable(waves)
     with dl.takeover() as taken:
@@ -164,7 +180,6 @@ def test_where_nothing_of_ours_compiles_it_is_torchs():
 
 def test_arguments_without_effect_are_named_once():
     for words, arguments in {
-        "guard_filter_fn": dict(options={"guard_filter_fn": torch.compiler.skip_all_guards_unsafe}),
         "recompile_limit": dict(recompile_limit=2),
         "isolate_recompiles": dict(isolate_recompiles=True),
         "mode=…": dict(mode="reduce-overhead"),

@@ -140,22 +140,6 @@ def test_is_exporting():
     assert torch.equal(dl.export(fn, tensor(3))[0](tensor(3)), tensor(3) + 1)
 
 
-def test_guard_filter_fn_is_named_once():
-    def filtered():
-        return dl.compile(
-            waves, backend="aot_eager", options={"guard_filter_fn": torch.compiler.skip_all_guards_unsafe}
-        )
-
-    with pytest.warns(RuntimeWarning, match="guard_filter_fn.*guards are never left out") as told:
-        compiled = filtered()
-    assert told[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        filtered()
-    for x in (tensor(3), tensor(3).double()):
-        assert torch.equal(compiled(x), waves(x))
-
-
 # -- error_on_graph_break ----------------------------------------------------------------------------------------------
 
 
