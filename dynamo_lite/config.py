@@ -86,6 +86,7 @@ _UNSET_BY_TORCH: dict[str, object] = dict(
     automatic_dynamic_shapes=True,
     dynamic_shapes=True,
     disable=False,
+    suppress_errors=False,
 )
 """Settings of ``torch._dynamo.config`` that hold here, with what torch has if nobody sets them."""
 

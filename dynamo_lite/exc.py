@@ -140,7 +140,8 @@ class InvalidInput(ValueError):
 
 
 class InternalError(RuntimeError):
-    """A bug in dynamo_lite. It is always raised, and never a silent fallback to eager."""
+    """A bug in dynamo_lite. It is raised, and never a silent fallback to eager; where the program has set
+    ``torch._dynamo.config.suppress_errors`` it is a warning."""
 
 
 class SkipFrame(Exception):

@@ -14,7 +14,7 @@ import time
 from multiprocessing.util import register_after_fork
 from types import CodeType
 
-from dynamo_lite import _C, logs
+from dynamo_lite import _C, config, logs
 from dynamo_lite.callables.cached_entries import note_graph
 from dynamo_lite.controls.takeover import entry_in_place_of
 from dynamo_lite.controls.torch_compile import name_what_has_no_effect
@@ -26,6 +26,7 @@ from dynamo_lite.exc import (
     SkipFrame,
     Unsupported,
 )
+from dynamo_lite.insight.notices import warn_here
 from dynamo_lite.insight.observer import Observer
 from dynamo_lite.resume.graph_break import raising_code
 from dynamo_lite.runtime.interrupts import reraise_if_from_signal, without_garbage_collection
@@ -121,8 +122,23 @@ class FrameCompiler:
         began = time.perf_counter()
         name_what_has_no_effect()
         try:
+            entry = self._entry(view)
+        except (BackendCompilerFailed, InternalError) as error:
+            if self.fullgraph or self.observer is not None or not config.torchs("suppress_errors"):
+                raise
+            setting = "torch._dynamo.config.suppress_errors"
+            warn_here(f"{view.code.co_qualname} runs in eager from now on, by {setting}: {error}")
+            return self._skip(view.code, SkipFrame(f"{setting} is set, and {type(error).__name__} was raised"))
+        note_recompiled(view, time.perf_counter() - began)
+        if entry is not _C.PASS:
+            self.versions.add(view)
+        return entry
+
+    def _entry(self, view: _C.FrameView) -> Entry | _C.Verdict:
+        """Raises what the user is to see, and `InternalError` for anything else."""
+        try:
             with Translating(), without_saved_tensor_hooks():
-                entry = self._compile(view)
+                return self._compile(view)
         except SkipFrame as skipped:
             return self._skip(view.code, skipped)
         except (RecursionError, MemoryError, Warning) as error:  # the program's limits and filters, met here first
@@ -133,10 +149,6 @@ class FrameCompiler:
             reraise_if_from_signal(error)
             place = f"{view.code.co_qualname} ({view.code.co_filename}:{view.code.co_firstlineno})"
             raise InternalError(f"translating {place} failed: {type(error).__name__}: {error}") from error
-        note_recompiled(view, time.perf_counter() - began)
-        if entry is not _C.PASS:
-            self.versions.add(view)
-        return entry
 
     def _compile(self, view: _C.FrameView) -> Entry | _C.Verdict:
         """Translate and generate, compile, install."""

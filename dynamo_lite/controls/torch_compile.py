@@ -75,7 +75,6 @@ class _Followed:
 
 
 _WITHOUT_EFFECT: dict[str, tuple[object, str]] = {
-    "suppress_errors": (False, "an error of the compiler is never hidden"),
     "compiled_autograd": (False, "the backward of a graph is compiled with the graph, by its backend"),
     "specialize_int": (False, "an integer that has changed becomes symbolic; dynamic=False prevents it"),
     "specialize_float": (False, "a float that has changed becomes symbolic; dynamic=False prevents it"),

@@ -246,7 +246,6 @@ def test_dynamic_by_settings(setting, graphs):
 @pytest.mark.parametrize(
     "setting, value, words",
     [
-        ("suppress_errors", True, "an error of the compiler is never hidden"),
         ("compiled_autograd", True, "compiled with the graph"),
         ("specialize_int", True, "dynamic=False"),
         ("reorderable_logging_functions", {print}, "is_compiling"),
@@ -259,6 +258,81 @@ def test_settings_without_effect_are_named_once(setting, value, words):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             dl.compile(breaks, backend="eager")(tensor(3))
+
+
+def fails(gm, example_inputs):
+    raise NotImplementedError("no such operator")
+
+
+def test_suppress_errors_of_a_backend():
+    def fn(x):
+        y = waves(x)
+        print(end="")
+        return y + 1
+
+    compiled = dl.compile(fn, backend=fails)
+    with pytest.raises(dl.exc.BackendCompilerFailed):
+        compiled(tensor(3))
+    with config.patch(suppress_errors=True):
+        with pytest.warns(
+            RuntimeWarning, match="fn runs in eager from now on, by .*suppress_errors.*no such operator"
+        ) as told:
+            assert torch.equal(compiled(tensor(3)), fn(tensor(3)))
+        assert told[0].filename == __file__
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert torch.equal(compiled(tensor(4)), fn(tensor(4)))
+        with pytest.raises(dl.exc.BackendCompilerFailed):
+            dl.compile(waves, backend=fails, fullgraph=True)(tensor(3))
+    dl.reset()
+    with pytest.raises(dl.exc.BackendCompilerFailed):
+        compiled(tensor(3))
+
+
+def test_suppress_errors_of_a_translation(monkeypatch):
+    def wrong(*args):
+        raise LookupError("a bug of ours")
+
+    compiled = dl.compile(breaks, backend="eager")
+    with config.patch(suppress_errors=True), monkeypatch.context() as patched:
+        patched.setattr("dynamo_lite.compiler.frame_compiler.translate", wrong)
+        with pytest.warns(RuntimeWarning, match="breaks runs in eager.*a bug of ours"):
+            assert torch.equal(compiled(tensor(3)), breaks(tensor(3)))
+
+
+def test_suppress_errors_of_the_rest_after_a_break():
+    """The first part is compiled, its rest is not; the program's blocks are as they were."""
+
+    def fails_late(gm, example_inputs):
+        if any(node.target is torch.cos for node in gm.graph.nodes):
+            raise NotImplementedError("no cosine")
+        return gm.forward
+
+    def fn(x, log):
+        try:
+            y = x.sin()
+            log.append(len(log))
+            dl.graph_break()
+            return torch.cos(y)
+        finally:
+            log.append("left")
+
+    with config.patch(suppress_errors=True), pytest.warns(RuntimeWarning, match="no cosine"):
+        log = []
+        assert torch.equal(dl.compile(fn, backend=fails_late)(tensor(3), log), tensor(3).sin().cos())
+    assert log == [0, "left"]
+
+
+def test_suppress_errors_leaves_those_of_the_program():
+    def fn(x, names):
+        return x * names["b"]
+
+    with config.patch(suppress_errors=True), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(KeyError, match="b"):
+            dl.compile(fn, backend="eager")(tensor(3), {})
+        with pytest.raises(RuntimeError, match="size of tensor"):
+            dl.compile(lambda x: x + tensor(5), backend="eager")(tensor(3))
 
 
 def test_stances_without_effect_are_named_once():
