@@ -42,7 +42,8 @@ _OWNERS: weakref.WeakSet[_C.Owner] = weakref.WeakSet()
 
 
 WATCHES: list[Callable[[object, dict[str, Any]], dict[str, Any]]] = []
-"""The last is given what `compile` is, and returns the settings to compile it under, with an ``observer`` of it."""
+"""The last is given what `compile` is, and returns the settings to compile it under, with an ``observer`` of it. Where
+a block of `enable` or `optimize` begins it is given None."""
 
 
 class Decorator(Protocol):
@@ -216,6 +217,12 @@ def compile(
     return compiled_function(fn, owner, recompile)
 
 
+def _watch_block() -> None:
+    """Say that a block begins."""
+    if WATCHES:
+        WATCHES[-1](None, {})
+
+
 class optimize:
     """A context manager that compiles every frame run by the current thread; as a decorator, it compiles a function
     or module. Where coroutines interleave such blocks, the last that was entered and not left is in force.
@@ -234,8 +241,10 @@ class optimize:
     def __init__(
         self, backend: str | Backend = "inductor", *, fullgraph: bool = False, dynamic: bool | None = None
     ) -> None:
-        self._make_another = functools.partial(optimize, backend, fullgraph=fullgraph, dynamic=dynamic)
-        self._owner = _make_owner(backend, fullgraph=fullgraph, dynamic=dynamic)
+        settings: dict[str, Any] = {"backend": backend, "fullgraph": fullgraph, "dynamic": dynamic}
+        self._make_another = functools.partial(optimize, **settings)
+        self._compile = functools.partial(compile, **settings)
+        self._owner = _make_owner(**settings)
 
     def __reduce__(self) -> tuple[Callable[[], optimize], tuple[()]]:
         return self._make_another, ()
@@ -247,6 +256,8 @@ class optimize:
     def __call__(self, fn: Any, /) -> Any:
         if config.DISABLED:
             return fn
+        if WATCHES:
+            return self._compile(fn)
         check_runs_at_call(fn, must=self._owner.when_observed)
         if isinstance(fn, torch.nn.Module):
             return compiled_module(fn, self._owner, self)
@@ -254,6 +265,7 @@ class optimize:
 
     def __enter__(self) -> optimize:
         if not config.DISABLED:
+            _watch_block()
             _C.enter_block(self._owner, process=False)
         return self
 
@@ -287,6 +299,7 @@ def enable(backend: str | Backend = "inductor", *, threads: Literal["all", "curr
     if config.DISABLED:
         yield
         return
+    _watch_block()
     _C.enter_block(owner, process)
     try:
         yield

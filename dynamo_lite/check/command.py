@@ -18,7 +18,7 @@ from .targets import BadTarget, Settings, check
 _DESCRIPTION = """\
 Checks that each target is captured as one graph. A target is pkg.module:factory, or path/to/file.py:factory, where the
 factory returns (fn, args), (fn, args, kwargs), or fn with a list or iterator of such args, one for each call; or the
-path of a script, of which everything that it compiles with dl.compile is checked."""
+path of a script, of which everything that it compiles with dl.compile or torch.compile is checked."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dynamo_lite.api import WATCHES
+from dynamo_lite.api import WATCHES, takeover
 
 from . import findings
 from .captured import CAPTURE_ERRORS, Captured, Record, failure_of, name_of
@@ -157,8 +157,8 @@ def _described(value: object) -> str:
 
 
 def _check_script(path: Path, settings: Settings, limits: Limits, allows: Allows) -> Result:
-    """Run a script as ``__main__`` and check each thing that it compiles with `dl.compile`. It is compiled without
-    ``fullgraph``, so that all of its breaks are met."""
+    """Run a script as ``__main__`` and check each thing that it compiles with `dl.compile` or ``torch.compile``. It is
+    compiled without ``fullgraph``, so that all of its breaks are met."""
     if not path.is_file():
         raise BadTarget(f"there is no file {path}")
     if settings.train:
@@ -168,6 +168,8 @@ def _check_script(path: Path, settings: Settings, limits: Limits, allows: Allows
     given = {name: value for name, value in changes.items() if value is not None}
 
     def watch(fn: object, stated: dict[str, Any]) -> dict[str, Any]:
+        if fn is None:
+            raise BadTarget(f"{path} compiles a block, which is no one call to check: {_COMPILE_INSTEAD}")
         records.append(Record(f"{path}: {name_of(fn)}"))
         return {**stated, **given, "fullgraph": False, "observer": records[-1].observer}
 
@@ -190,13 +192,16 @@ def _check_script(path: Path, settings: Settings, limits: Limits, allows: Allows
     return whole
 
 
+_COMPILE_INSTEAD = "compile the functions that it calls with dl.compile, or give a factory (pkg.module:factory)"
+
+
 def _run_script(path: Path, watch: Callable[[object, dict[str, Any]], dict[str, Any]]) -> Finding | None:
     """What the compiler raised out of it, if anything."""
     argv, paths = sys.argv, sys.path
     sys.argv, sys.path = [str(path)], [str(path.resolve().parent), *paths]
     WATCHES.append(watch)
     try:
-        with _blaming(str(path)):
+        with _blaming(str(path)), takeover():
             runpy.run_path(str(path), run_name="__main__")
     except SystemExit as ended:
         if ended.code not in (None, 0):
@@ -212,6 +217,6 @@ def _run_script(path: Path, watch: Callable[[object, dict[str, Any]], dict[str, 
 def _compiles_nothing(path: Path) -> Finding:
     return Finding(
         findings.NOTHING_CAPTURED,
-        f"{path} calls nothing that it compiles with dl.compile",
+        f"{path} calls nothing that it compiles with dl.compile or torch.compile",
         "give a factory instead (pkg.module:factory), which gives a callable and its inputs",
     )

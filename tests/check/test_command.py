@@ -290,6 +290,35 @@ def test_a_script_that_compiles_nothing(check, tmp_path):
     assert status == 1 and "other.py calls nothing that it compiles with dl.compile" in printed
 
 
+_DECORATED = """
+import torch
+import dynamo_lite as dl
+
+
+@DECORATOR
+def broken(x):
+    print("between")
+    return x + 1
+
+
+broken(torch.ones(3))
+"""
+
+
+@pytest.mark.parametrize("decorator", ['torch.compile(backend="eager")', 'dl.optimize("eager")'])
+def test_a_script_that_compiles_in_another_way(decorator, check, tmp_path):
+    (tmp_path / "other.py").write_text(_DECORATED.replace("DECORATOR", decorator))
+    status, printed, _ = check("other.py")
+    assert status == 1 and "other.py:8: DL0202 print() has an effect" in printed
+
+
+@pytest.mark.parametrize("block", ['dl.enable("eager")', 'dl.optimize("eager")'])
+def test_a_script_that_compiles_a_block(block, check, tmp_path):
+    (tmp_path / "other.py").write_text(f"import torch, dynamo_lite as dl\nwith {block}:\n    torch.ones(2) + 1\n")
+    status, _, complained = check("other.py")
+    assert status == 2 and "other.py compiles a block, which is no one call to check" in complained
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
