@@ -106,8 +106,11 @@ class Finding:
 
 def breaks_found(breaks: Iterable[GraphBreak]) -> list[Finding]:
     """One for each place and reason, in the order in which they were met: a frame that is translated again breaks
-    again."""
-    return [*dict.fromkeys(Finding.of_break(each) for each in breaks)]
+    again, and so do the frames that called it."""
+    found: dict[object, Finding] = {}
+    for each in map(Finding.of_break, breaks):
+        found.setdefault((each.code, each.message, each.place, each.stack[-1:]), each)
+    return [*found.values()]
 
 
 @dataclass(frozen=True)

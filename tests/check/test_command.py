@@ -276,6 +276,27 @@ def test_a_file_with_a_factory(check):
     assert check("./nets.py:one")[0] == 0
 
 
+def test_a_break_is_said_once_though_callers_break_there_too(check, tmp_path):
+    (tmp_path / "loud.py").write_text(_LOUD)
+    status, printed, _ = check("loud:make")
+    assert status == 1 and "FAIL loud:make: 1 graph, 1 break, 0 recompiles" in printed, printed
+
+
+_LOUD = """
+import torch
+
+
+class Loud(torch.nn.Module):
+    def forward(self, x):
+        print("hello")
+        return x * 2
+
+
+def make():
+    return Loud(), (torch.ones(3),)
+"""
+
+
 def test_a_script(check):
     status, printed, complained = check("script.py")
     assert status == 1 and complained == "the script has []\nbetween\n"
