@@ -174,8 +174,9 @@ def _keeps_house(view: _C.FrameView) -> bool:
 
 
 def _body_of(item: pytest.Item) -> CodeType | None:
-    """The code of the function as it was written, under its decorators."""
+    """The code of the function as it was written, under its decorators, hypothesis' too."""
     function = inspect.unwrap(getattr(item, "obj", None))  # type: ignore[arg-type]
+    function = inspect.unwrap(getattr(getattr(function, "hypothesis", None), "inner_test", function))
     return getattr(getattr(function, "__func__", function), "__code__", None)
 
 

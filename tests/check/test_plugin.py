@@ -275,6 +275,32 @@ def test_patched(getcwd, whole):
     result.stdout.fnmatch_lines(["conftest.py:18: DL0301 *"])
 
 
+def test_hypothesis(run):
+    """Each example is captured, and none of hypothesis' own functions."""
+    text = """
+from hypothesis import given, settings, strategies as st
+
+SIZES = given(n=st.integers(2, 6))
+QUICK = settings(deadline=None, max_examples=5, database=None)
+
+@pytest.mark.fullgraph(max_recompiles=1)
+@QUICK
+@SIZES
+def test_whole(n):
+    torch.manual_seed(0)
+    Whole()(torch.ones(n, 3))
+
+@pytest.mark.fullgraph(max_recompiles=1)
+@QUICK
+@SIZES
+def test_broken(n):
+    Broken()(torch.ones(n, 3))
+"""
+    result = run(text)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*if y.sum() > 0:*"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
