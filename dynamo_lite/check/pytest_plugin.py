@@ -29,6 +29,7 @@ from dynamo_lite.api import _make_owner
 from dynamo_lite.backends import list_backends
 from dynamo_lite.backends.registry import Backend
 from dynamo_lite.insight.observer import GraphBreak, Recompile
+from dynamo_lite.resume.graph_break import original_position
 
 from .captured import CAPTURE_ERRORS, Record
 from .findings import Limits
@@ -91,6 +92,8 @@ class Capture:
         self._body = _body_of(item)
         self._calls: Counter[int] = Counter()
         """Graphs of each call that the test's own frame makes, by its instruction."""
+        self.most = 0
+        """Graphs of the earlier call that had most."""
 
     @property
     def graphs(self) -> list[torch.fx.GraphModule]:
@@ -138,6 +141,8 @@ class Capture:
             call = self._call_of_the_test()
             if call is None:
                 return _C.PASS
+            if sys._getframe(1).f_code is self._body and original_position(code, 0)[0] is code:
+                self._close_call()
             graphs, recompiles = len(seen.graphs), len(seen.recompiles)
             try:
                 return compiler(view)
@@ -146,6 +151,11 @@ class Capture:
                 self._calls[call] += 0 if again else len(seen.graphs) - graphs
 
         return compile_frame
+
+    def _close_call(self) -> None:
+        """Another call begins, perhaps at the same instruction: in a loop, or as hypothesis calls the test again."""
+        self.most = max([self.most, *self._calls.values()])
+        self._calls.clear()
 
     def _call_of_the_test(self) -> int | None:
         """The instruction at which the test's own frame is; None: it didn't call this, or pytest did for it."""
@@ -207,7 +217,8 @@ def capturing(item: pytest.Item) -> Iterator[None]:
     except CAPTURE_ERRORS:
         if mark is None:
             raise
-    record.graphs = max(capture._calls.values(), default=0)
+    capture._close_call()
+    record.graphs = capture.most
     record.trains = settings.train
     record.backwards = sum(map(_needs_gradients, capture.graphs))
     limits = Limits(settings.max_graphs, settings.max_recompiles)
