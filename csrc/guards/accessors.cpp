@@ -51,12 +51,21 @@ Reached own(PyObject* object, Ref& owned) noexcept {
   return {nullptr, readable};
 }
 
+// Whether a property's getter is written in C, as pybind11's are.
+bool is_property_in_c(PyObject* property) noexcept {
+  const Ref getter = Ref::steal(PyObject_GetAttrString(property, "fget"));
+  if (!getter) PyErr_Clear();
+  return getter && PyInstanceMethod_Check(getter.get()) &&
+         PyCFunction_Check(PyInstanceMethod_GET_FUNCTION(getter.get()));
+}
+
 // A C getter found along the type's MRO, called. Data descriptors come before an instance's own attributes.
 Reached run_getter(PyObject* object, PyObject* name, Ref& owned) noexcept {
   PyObject* descriptor = type_find(reinterpret_cast<PyObject*>(Py_TYPE(object)), name);
   if (!descriptor) return Reached::nothing();
   PyTypeObject* kind = Py_TYPE(descriptor);
-  if (kind != &PyGetSetDescr_Type && kind != &PyMemberDescr_Type) return Reached::unreadable();
+  const bool in_c = kind == &PyGetSetDescr_Type || kind == &PyMemberDescr_Type;
+  if (!in_c && !(kind == &PyProperty_Type && is_property_in_c(descriptor))) return Reached::unreadable();
   if (Py_REFCNT(object) == 0) return Reached::unreadable();  // it is being deallocated: a getter may do so again
   NoCollection no_collection;
   return own(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(Py_TYPE(object))), owned);

@@ -23,7 +23,7 @@ from dynamo_lite.insight.recorder import RECORDING, GraphRecord
 from dynamo_lite.records.runtime_assertions import AssertionFailures
 from dynamo_lite.runtime.interrupts import reraise_if_from_signal
 from dynamo_lite.translator.attempt import Attempt
-from dynamo_lite.variables.torch.tensors.runtime_failures import is_wait
+from dynamo_lite.variables.torch.tensors.runtime_failures import is_kept
 
 from .backend_traits import Backend, BackendTraits
 from .ddp_stages import active_ddp, in_stages
@@ -103,7 +103,7 @@ def _unused_collectives(attempt: Attempt, results: list[torch.fx.Node]) -> list[
         is_used = (
             node in used or isinstance(written, torch.fx.Node) and (written.op == "placeholder" or written in used)
         )
-        if not is_used and is_wait(node.target):
+        if not is_used and is_kept(node):
             unused.append(node)
         if is_used or node in unused:
             used.update(node.all_input_nodes)

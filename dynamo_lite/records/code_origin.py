@@ -107,6 +107,7 @@ _TORCH_INLINED = (
             ("_vendor",),
             ("utils", "_typing_utils.py"),
             ("distributed", "_functional_collectives.py"),
+            ("distributed", "tensor", "parallel", "style.py"),
         )
     ),
 )
@@ -134,6 +135,7 @@ _TORCH_INLINED_FUNCTIONS = {
         _get_group_tag _WorldMeta.WORLD _World.default_pg _World.pg_map _World.pg_group_ranks _World.pg_coalesce_state
         _World.pg_to_tag""".split()
     ),
+    os.path.join(_TORCH, "distributed", "tensor", "_api.py"): frozenset({"distribute_module.<locals>.<lambda>"}),
     os.path.join(_TORCH, "_subclasses", "meta_utils.py"): frozenset(
         "is_sparse_any is_sparse_coo is_sparse_compressed is_sparse_compressed_layout".split()
     ),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch._library import opaque_object
 
 
 def is_wrapper_class(cls: type) -> bool:
@@ -36,12 +37,16 @@ def overrides_torch_function(cls: type) -> bool:
 
 _FUNCTION = "__torch_function__"
 _DISPATCH = "__torch_dispatch__"
+_is_opaque: Callable[[type], bool] = getattr(opaque_object, "is_opaque_type", lambda cls: False)
+"""Whether a class is registered as opaque: values of such classes may be among the inner tensors, as a mesh is."""
 
 
 def parts(tensor: Any) -> Iterator[tuple[str, torch.Tensor]]:
     """The names and inner tensors of a wrapper."""
     for name in tensor.__tensor_flatten__()[0]:
-        yield name, getattr(tensor, name)
+        value = getattr(tensor, name)
+        if isinstance(value, torch.Tensor) or not _is_opaque(type(value)):
+            yield name, value
 
 
 def leaves(tensor: torch.Tensor) -> Iterator[torch.Tensor]:

@@ -38,7 +38,7 @@ from .torch.functions import (
 )
 from .torch.higher_order import control_flow, flex_attention, transforms, triton_kernels
 from .torch.modules import backward_hooks, lazy_modules, nn_module, packed_sequences
-from .torch.subclasses import created_wrappers, wrapper_subclass
+from .torch.subclasses import created_wrappers, distributed_tensors, wrapper_subclass
 from .torch.tensors import defaults, hook_handles, symbolic_indices, tensor
 
 if find_spec("numpy") is not None:

@@ -110,21 +110,21 @@ class DeviceMeshVariable(_GroupVariable):
     )
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        _guard_default_group(tx)
+        guard_default_group(tx)
         return super().call_method(tx, name, args, kwargs)
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         return self.call_method(tx, "__getitem__", [key], {})
 
 
-def _guard_default_group(tx: Translator) -> None:
+def guard_default_group(tx: Translator) -> None:
     """Groups are found by name among those that the default one's initialization began."""
     _inline(tx, distributed_c10d._get_default_group)
 
 
 @models(distributed_c10d._resolve_process_group)
 def _resolve_process_group(tx: Translator, name: VariableTracker) -> VariableTracker:
-    _guard_default_group(tx)
+    guard_default_group(tx)
     return tx.make(tx.fold(distributed_c10d._resolve_process_group, (tx.python_value(name),)))
 
 

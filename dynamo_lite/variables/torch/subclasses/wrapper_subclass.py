@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import itertools
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeGuard
 
 import torch
@@ -144,6 +144,10 @@ class WrapperVariable(SubclassVariable):
             ]
         )
 
+    def guard_parts(self, tx: Translator) -> list[TensorVariable]:
+        """Guard what a pre-existing one is made of. Returns its inner tensors."""
+        return flattened(tx, self)[1]
+
     def _note_size_read(self) -> None:
         self.has_read_size |= self.is_being_flattened
 
@@ -190,6 +194,14 @@ class WrapperVariable(SubclassVariable):
                 return False
             known[1].source.check("id", value)
         return True
+
+
+wrapper_classes: list[tuple[Callable[[type], bool], type[WrapperVariable]]] = []
+"""Kinds of wrappers with a tracker of their own."""
+
+
+def _variable_class(cls: type) -> type[WrapperVariable]:
+    return next((found for fits, found in wrapper_classes if fits(cls)), WrapperVariable)
 
 
 _AUTOGRAD_ATTRIBUTES = ("grad", "is_leaf", "grad_fn")
@@ -259,7 +271,7 @@ def flattened(tx: Translator, of: WrapperVariable) -> tuple[list[str], list[Tens
             names = tx.python_value(given.realize())
             inner = [of.getattr(tx, name).realize() for name in names]
         whole: set[VariableTracker] = set()
-        _guard_whole(tx, context, whole)
+        guard_whole(tx, context, whole)
         tx.effects.fix([*whole, *_read_from(tx, of, values_before)])
     except Unsupported as error:
         unsupported(WrapperSubclass(of.describe(), f"its __tensor_flatten__ can't be traced: {error.reason.what()}"))
@@ -281,7 +293,7 @@ def _read_from(tx: Translator, of: WrapperVariable, values_before: int) -> list[
     return [each for each in new if each.source is not None and of.source in each.source.way()]
 
 
-def _guard_whole(tx: Translator, value: VariableTracker, seen: set[VariableTracker]) -> None:
+def guard_whole(tx: Translator, value: VariableTracker, seen: set[VariableTracker]) -> None:
     """Guard that a value and everything reachable from it is the same in each call."""
     value = value.realize()
     if value.is_symbolic:
@@ -295,7 +307,7 @@ def _guard_whole(tx: Translator, value: VariableTracker, seen: set[VariableTrack
     if items is None or isinstance(value, TensorVariable):
         unsupported(WrapperSubclass(value.describe(), "it can't be guarded whole"))
     for item in items:
-        _guard_whole(tx, item, seen)
+        guard_whole(tx, item, seen)
 
 
 def _values_of_object(tx: Translator, value: UserObjectVariable) -> list[VariableTracker] | None:
@@ -322,12 +334,12 @@ def _wrap_wrapper(attempt: Attempt, value: torch.Tensor, source: Source) -> Vari
     attempt.has_wrappers = True
     cls = type(value)
     attempt.torch_state.has_subclasses |= overrides_torch_function(cls) and torch._C._is_torch_function_enabled()
-    wrapper = WrapperVariable(None, value, cls, source, value)
+    wrapper = _variable_class(cls)(None, value, cls, source, value)
     attempt.values.memo[id(value)] = value, wrapper
     tx = attempt.innermost
     assert tx is not None
     _guard_class(tx, cls)
-    _, inner_tensors, _ = flattened(tx, wrapper)
+    inner_tensors = wrapper.guard_parts(tx)
     given = compute("call_function", _graph_input, [attempt, source, wrapper], {})
     attempt.guards.tensor(source, value, cls, attempt.graph.symbols.symbolic_dims(source))
     if not is_complete_fake(given.fake):
@@ -453,7 +465,7 @@ def _wrapper_result(tx: Translator, node: Any, fake: torch.Tensor) -> VariableTr
     if not tx.attempt.takes_wrappers or tx.graph.bodies or _obstacle(fake) is not None or not is_complete_fake(fake):
         unsupported(WrapperSubclass(f"a {cls.__qualname__} returned by an operator", "the operator runs in eager"))
     _guard_class(tx, cls)
-    result = tx.attempt.values.fakes[id(fake)] = WrapperVariable(node, fake, cls)
+    result = tx.attempt.values.fakes[id(fake)] = _variable_class(cls)(node, fake, cls)
     given = next((each.fake for each in tx.graph.tensors if share_memory(each.fake, fake)), None)
     result.step, result.is_recreatable = tx.attempt.provenance.step, given is None or _is_strided_view(fake, given)
     if fake.requires_grad and fake.is_leaf:

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from dynamo_lite.insight.break_reasons import CollectiveAndFailure, FailureAndWrite, OperatorFailed, OverlappingWrite
+from dynamo_lite.records.code_origin import is_module_call
 from dynamo_lite.records.graph import DENSE
 from dynamo_lite.runtime.shared_memory import memory_of, share_memory
 from dynamo_lite.variables.core.attributes import MethodVariable
@@ -97,6 +98,21 @@ def is_wait(target: Any) -> bool:
     return is_collective(target) and target.__name__.partition(".")[0] == "wait_tensor"
 
 
+def keep_if_unused(node: torch.fx.Node, result: Any) -> None:
+    """Mark an operator that may communicate while it is computed, with others: the graph returns its result even if
+    the program doesn't use it. Its result is a tensor, or its first item is."""
+    of = node if isinstance(result, torch.Tensor) else next(iter(node.users), node)
+    of.meta[_KEPT] = of is not node or isinstance(result, torch.Tensor)
+
+
+def is_kept(node: torch.fx.Node) -> bool:
+    """Whether compilers must not drop a node without users, as other processes take part in it."""
+    return is_wait(node.target) or bool(node.meta.get(_KEPT))
+
+
+_KEPT = "kept_if_unused"
+
+
 def check_collective(tx: Translator, name: str) -> None:
     """Note an operator that communicates, before it is recorded. Other processes wouldn't take part a second time, so
     the graph breaks if the frame may be run again in eager."""
@@ -127,12 +143,23 @@ def _handles(frame: Any) -> bool:
             if frame.instructions[start.index + 1].opname == "WITH_EXCEPT_START":
                 if _swallows(frame.stack[handler.depth - 1].realize()):
                     return True
-            elif _catches(frame, start.index + 1):
+            elif _catches(frame, start.index + 1) and not _only_raises_again(frame):
                 return True
         handler = start.handler
     return False
 
 
+def _only_raises_again(frame: Any) -> bool:
+    """Whether the frame is ``Module.__call__``'s, whose handler runs the hooks under ``always_call=True``, and there are
+    none; guarded."""
+    if not is_module_call(frame.code.co_filename) or "self" not in frame.cells:
+        return False
+    module = frame.cells["self"].load()
+    hooks = module.getattr(frame, "_forward_hooks_always_called"), frame.scope.load(_GLOBAL_HOOKS)
+    return all(each is not None and not frame.truth(each.realize()) for each in hooks)
+
+
+_GLOBAL_HOOKS = "_global_forward_hooks_always_called"
 _ERRORS = (RuntimeError, IndexError, ValueError, torch.linalg.LinAlgError)
 """The errors that kernels raise because of data."""
 _EXPRESSION = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_DEREF", "LOAD_ATTR", "BUILD_TUPLE"})

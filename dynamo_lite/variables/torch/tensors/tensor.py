@@ -34,6 +34,7 @@ from dynamo_lite.insight.break_reasons import (
 from dynamo_lite.records.initializations import draws_nothing
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
 from dynamo_lite.records.source import Source
+from dynamo_lite.runtime.distributed_tensors import is_distributed
 from dynamo_lite.runtime.graph_functions import indexed, plain_tensor, unasked
 from dynamo_lite.runtime.inner_tensors import is_wrapper, overrides_torch_function
 from dynamo_lite.shapes.symbols import SYMBOLIC
@@ -79,6 +80,7 @@ from .runtime_failures import (
     check_overlap,
     check_write,
     is_collective,
+    keep_if_unused,
     may_fail,
 )
 from .services import become_created_leaf, dispatch_torch_function, wrapper_result
@@ -666,7 +668,8 @@ def _record_plain(
         check_mutated(tx, operator_name(target), mutated)
         check_overlap(operator_name(target), mutated, tensors, fakes)
         check_cast(name, mutated, [*fakes, *tensors])
-    if is_collective(target):
+    communicates = is_collective(target) or any(map(is_distributed, wrappers))
+    if communicates:
         check_collective(tx, operator_name(target))
     elif may_fail(target, name, tensors):
         check_failure(tx, operator_name(target))
@@ -678,7 +681,10 @@ def _record_plain(
         tx.graph.note_writes(mutated)
         if isinstance(fake, (list, tuple)) and fakes and fake is fakes[0]:
             return args[0]
-    return result(tx, node, fake) if fake is not None else ConstantVariable(None)
+    found = result(tx, node, fake) if fake is not None else ConstantVariable(None)
+    if communicates:
+        keep_if_unused(node, fake)
+    return found
 
 
 _CHECKS = (torch._assert_async,)

@@ -1,0 +1,34 @@
+"""Functions of ``DTensor`` that graphs call, with constants for all arguments that aren't tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.distributed._functional_collectives import AsyncCollectiveTensor
+
+from .collectives import waited
+
+
+def is_distributed(value: object) -> bool:
+    """Whether a value is a ``DTensor``. Its module is not imported here: that takes long, and few programs do."""
+    return is_distributed_class(type(value))
+
+
+def is_distributed_class(cls: type) -> bool:
+    return cls.__name__ == "DTensor" and cls.__module__ == "torch.distributed.tensor"
+
+
+def with_constants(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Callable[[Any], torch.Tensor]:
+    """``function(tensor, *args, **kwargs)`` as a function of the tensor alone. A local tensor that is still on its way
+    is waited for."""
+
+    def run(tensor: Any) -> torch.Tensor:
+        result: torch.Tensor = function(tensor, *args, **kwargs)
+        return waited(result) if isinstance(result, AsyncCollectiveTensor) else result
+
+    run.__name__ = run.__qualname__ = function.__name__
+    return run

@@ -1,0 +1,192 @@
+"""``DTensor``: a tensor spread over a `DeviceMesh`, as an input and a result of operators; its placements as values.
+
+The graph takes it as it is, and its operators communicate as the class's dispatch decides: each counts as a collective.
+What isn't a tensor (the mesh, placements) is constant: of a parameter it is guarded by identity, else by value.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from dynamo_lite.insight.break_reasons import CollectiveNotCaptured, UnsupportedAttribute, WrapperSubclass
+from dynamo_lite.records.source import Source
+from dynamo_lite.runtime.distributed_tensors import is_distributed_class, with_constants
+from dynamo_lite.runtime.shared_memory import all_memory_of
+from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
+from dynamo_lite.variables.core.base import (
+    Args,
+    InvariantVariable,
+    Kwargs,
+    LazyVariable,
+    NotConstant,
+    VariableTracker,
+    unsupported,
+    wraps_if,
+)
+from dynamo_lite.variables.core.class_lookup import own_namespace
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.registry import Model, models_if
+from dynamo_lite.variables.torch.functions.collectives import guard_default_group
+from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
+
+from .wrapper_subclass import WrapperVariable, guard_whole, wrapper_classes
+
+_API = "torch.distributed.tensor._api"
+_PLACEMENT_TYPES = "torch.distributed.tensor.placement_types"
+_FIELDS = {"Shard": ("dim",), "Replicate": (), "Partial": ("reduce_op",), "_StridedShard": ("dim", "split_factor")}
+"""The attributes of each kind of placement, which are immutable."""
+
+
+class PlacementVariable(InvariantVariable):
+    """A ``Shard``, ``Replicate`` or ``Partial``."""
+
+    __slots__ = ()
+    implements_equality = True
+
+    def describe(self) -> str:
+        return f"the placement {self.value}"
+
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
+        if name in _FIELDS[type(self.value).__name__]:
+            return ConstantVariable(getattr(self.value, name))
+        if name in ("is_shard", "is_replicate", "is_partial"):
+            return BuiltinMethodVariable(self, name)
+        if name == "__class__":
+            return tx.make(type(self.value))
+        unsupported(UnsupportedAttribute(self.describe(), name))
+
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        values = [tx.python_value(each) for each in args]
+        named = {key: tx.python_value(each) for key, each in kwargs.items()}
+        return tx.make(tx.fold(getattr(self.value, name), values, named))
+
+    def truth(self, tx: Translator) -> bool:
+        return True
+
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if symbol not in ("==", "!="):
+            return None
+        other = other.realize()
+        is_same = isinstance(other, PlacementVariable) and bool(self.value == other.value)
+        return ConstantVariable(is_same == (symbol == "=="))
+
+
+def _is_placement_class(cls: type) -> bool:
+    return cls.__module__ == _PLACEMENT_TYPES and cls.__name__ in _FIELDS
+
+
+wraps_if(lambda value: _is_placement_class(type(value)), order=1)(PlacementVariable.by_identity)
+
+
+@models_if
+def _placement(value: Any) -> Model | None:
+    """``Shard(0)`` in the program."""
+    if not isinstance(value, type) or not _is_placement_class(value):
+        return None
+
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+        named = {name: tx.python_value(each) for name, each in kwargs.items()}
+        return PlacementVariable(tx.fold(value, [tx.python_value(each) for each in args], named))
+
+    return model
+
+
+_METHODS = frozenset({"to_local", "redistribute", "full_tensor"})
+
+
+class DistributedTensorVariable(WrapperVariable):
+    """A ``DTensor``."""
+
+    __slots__ = ()
+
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
+        if name in _METHODS:
+            return BuiltinMethodVariable(self, name)
+        if name in ("device_mesh", "placements"):
+            return tx.make(getattr(self.fake, name))
+        return super().getattr(tx, name)
+
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name in _METHODS:
+            return _record(tx, getattr(self.cls, name), [self, *args], kwargs)
+        return super().call_method(tx, name, args, kwargs)
+
+    def guard_parts(self, tx: Translator) -> list[TensorVariable]:
+        """Guard what it is made of. Its metadata are guarded with the tensor. Returns the local tensor."""
+        assert self.source is not None
+        guard_default_group(tx)
+        self.has_read_size = True  # sizes are static: placements are chosen by them
+        slots = own_namespace(self.cls)
+        spec, source = self.value._spec, self.source.child("slot", slots["_spec"])
+        source.check("type", type(spec))
+        for name, value in vars(spec).items():
+            part = source.instance_item(name)
+            if name in ("tensor_meta", "_hash"):
+                continue
+            if name == "mesh" or getattr(self.value, "_is_param", False):
+                part.check("id", value)
+            elif name == "placements":
+                _guard_placements(part, value)
+            else:
+                guard_whole(tx, LazyVariable(tx.attempt, value, part), set())
+        local = self.value._local_tensor
+        found = LazyVariable(tx.attempt, local, self.source.child("slot", slots["_local_tensor"])).realize()
+        if not isinstance(found, TensorVariable):
+            unsupported(WrapperSubclass(self.describe(), "its local tensor can't be in a graph"))
+        return [found]
+
+    def reconstruct(self, cg: Codegen) -> None:
+        memory = all_memory_of(self.fake)
+        if self.source is None and any(memory & all_memory_of(each.fake) for each in cg.attempt.graph.tensors):
+            cg.attempt.provenance.created(self, self.step)  # compilers would create it without its input's memory
+            raise NotConstant(self.describe())
+        TensorVariable.reconstruct(self, cg)
+
+
+wrapper_classes.append((is_distributed_class, DistributedTensorVariable))
+
+
+def _guard_placements(source: Source, placements: tuple[Any, ...]) -> None:
+    source.check("type", tuple)
+    source.check("length", len(placements))
+    for at, each in enumerate(placements):
+        item = source.child("tuple_item", at)
+        if type(each).__name__ not in ("Shard", "Replicate", "Partial") or not _is_placement_class(type(each)):
+            item.check("id", each)
+            continue
+        item.check("type", type(each))
+        for name in _FIELDS[type(each).__name__]:
+            item.child("c_attr", name).check("equals", getattr(each, name))
+
+
+def _record(tx: Translator, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> VariableTracker:
+    """Record a function of a tensor, with its other arguments as constants."""
+    named = {name: tx.python_value(each) for name, each in kwargs.items()}
+    target = with_constants(function, [tx.python_value(each) for each in args[1:]], named)
+    return record(tx, "call_function", target, args[:1], {})
+
+
+@models_if
+def _from_local(value: Any) -> Model | None:
+    """``DTensor.from_local``."""
+    if type(value) is not types.FunctionType or value.__module__ != _API:
+        return None
+    return _make_from_local(value) if value.__qualname__ == "DTensor.from_local" else None
+
+
+def _make_from_local(function: Callable[..., Any]) -> Model:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+        local = args[0].realize() if args else None
+        if type(local).__name__ == "DistributedTensorVariable" or not isinstance(local, TensorVariable):
+            unsupported(CollectiveNotCaptured("DTensor.from_local", "its first argument is not a local tensor"))
+        if "run_check" in kwargs and tx.truth(kwargs["run_check"]):
+            unsupported(CollectiveNotCaptured("DTensor.from_local", "run_check=True communicates"))
+        guard_default_group(tx)
+        return _record(tx, function, args, kwargs)
+
+    return model
