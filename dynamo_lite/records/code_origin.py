@@ -258,8 +258,8 @@ def why_not_inlined(code: types.CodeType, function: Any) -> str | None:
         return None if filename.startswith(_INLINED_OF_OURS) else "it belongs to dynamo_lite"
     if filename.startswith(_TORCH):
         is_inlined = filename.startswith(_TORCH_INLINED) or _is_compiled_modules(code)
-        name = code.co_qualname.partition(".<locals>")[0]
-        is_inlined = is_inlined or name in _TORCH_INLINED_FUNCTIONS.get(filename, ())
+        names = {code.co_qualname, code.co_qualname.partition(".<locals>")[0]}
+        is_inlined = is_inlined or not names.isdisjoint(_TORCH_INLINED_FUNCTIONS.get(filename, ()))
         return None if is_inlined else "it belongs to torch's internals, which act on more than tensors"
     module = _stdlib_module(filename)
     if module is None and filename.startswith("<frozen"):

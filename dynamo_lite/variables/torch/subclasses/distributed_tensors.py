@@ -10,8 +10,6 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from dynamo_lite.insight.break_reasons import CollectiveNotCaptured, UnsupportedAttribute, WrapperSubclass
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.distributed_tensors import is_distributed_class, with_constants

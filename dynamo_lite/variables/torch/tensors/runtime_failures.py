@@ -150,7 +150,7 @@ def _handles(frame: Any) -> bool:
 
 
 def _only_raises_again(frame: Any) -> bool:
-    """Whether the frame is ``Module.__call__``'s, whose handler runs the hooks under ``always_call=True``, and there are
+    """Whether the frame is ``Module.__call__``'s, whose handler runs the hooks of ``always_call=True``, and there are
     none; guarded."""
     if not is_module_call(frame.code.co_filename) or "self" not in frame.cells:
         return False

@@ -591,6 +591,8 @@ def _item(tx: Translator, node: torch.fx.Node, index: int, fake: Any) -> Variabl
 
 def record(tx: Translator, kind: str, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Compute an operator on fake tensors and record it in the graph. One that only reads metadata leaves no node."""
+    if tx.attempt.before_graph.restores_random_state and not draws_nothing(kind, target):
+        unsupported(RandomStateUsed(operator_name(target), "the generator's state was restored before it"))
     name = target if kind == "call_method" else getattr(target, "__name__", "")
     if is_collective(target):
         args = [_of_unknown_data(tx, arg.realize()) for arg in args]
@@ -631,8 +633,6 @@ def _record_plain(
     name = target if kind == "call_method" else getattr(target, "__name__", "")
     fakes = [pair[1] for pair in pairs]
     fake_kwargs = {name: pair[1] for name, pair in named.items()}
-    if tx.attempt.before_graph.restores_random_state and not draws_nothing(kind, target):
-        unsupported(RandomStateUsed(operator_name(target), "the generator's state was restored before it"))
     tensors = tensors_in([*fakes, *fake_kwargs.values()])
     wrappers = [each for each in tensors if type(each) is not FakeTensor and is_wrapper(each)]
     if tx.graph.bodies and wrappers:
