@@ -43,6 +43,20 @@ def modules_of_devices(x):
     return x + torch.get_device_module(x.device).device_count()
 
 
+@programs(tensor(3))
+def capturing_where_the_build_may_lack_it(x):
+    try:
+        capturing = torch.cuda.is_current_stream_capturing()
+    except RuntimeError as error:
+        return x + 1, str(error)
+    return x, capturing
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_programs(case):
+    case.run()
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
 def test_a_device_that_is_not_there():
     def fn(x):

@@ -80,7 +80,7 @@ def state_that_is_returned(x):
     return torch.rand_like(x), state
 
 
-@programs(tensor(3), graphs=2, breaks=1)
+@programs(tensor(3), graphs=3, breaks=2)
 def break_in_a_fork(x):
     with torch.random.fork_rng():
         y = torch.rand_like(x)
@@ -93,6 +93,11 @@ def break_in_a_fork(x):
 def state_that_is_computed_with(x):
     state = torch.get_rng_state()
     return state[:8] * 2 + x
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_programs(case):
+    case.run()
 
 
 def test_seed_that_torch_refuses():

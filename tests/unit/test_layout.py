@@ -323,6 +323,13 @@ def test_no_test_imports_another():
     assert wrong == []
 
 
+def test_every_table_of_programs_is_run():
+    texts = {path: path.read_text() for path in TESTS}
+    tables = {path for path, text in texts.items() if "from table import Table" in text}
+    assert tables
+    assert not [path.name for path in tables if ".parameters())" not in texts[path]]
+
+
 def test_every_test_is_in_a_room():
     """With a name of its own: reports and tracebacks show no more than a file's name."""
     names = sorted(path.name for path in TESTS)

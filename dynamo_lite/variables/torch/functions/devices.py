@@ -7,6 +7,7 @@ What the process can't change (counts, properties, what a build supports) is kno
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import isbuiltin
 from typing import Any
 
 import torch
@@ -36,8 +37,10 @@ def _model_constant(function: Callable[..., Any]) -> None:
 
 
 def _in_c(*names: str) -> list[Callable[..., Any]]:
-    """torch's C functions of these names. A build without CUDA lacks some."""
-    return [getattr(torch._C, name) for name in names if hasattr(torch._C, name)]
+    """torch's C functions of these names. A build without CUDA lacks some, and has classes that can't be instantiated for
+    others (`torch._utils._dummy_type`)."""
+    found = [getattr(torch._C, name, None) for name in names]
+    return [each for each in found if isbuiltin(each)]
 
 
 for _function in _in_c(
