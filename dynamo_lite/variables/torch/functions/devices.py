@@ -37,8 +37,8 @@ def _model_constant(function: Callable[..., Any]) -> None:
 
 
 def _in_c(*names: str) -> list[Callable[..., Any]]:
-    """torch's C functions of these names. A build without CUDA lacks some, and has classes that can't be instantiated for
-    others (`torch._utils._dummy_type`)."""
+    """torch's C functions of these names. A build without CUDA lacks some, and has a class that can't be
+    instantiated for others (`torch._utils._dummy_type`)."""
     found = [getattr(torch._C, name, None) for name in names]
     return [each for each in found if isbuiltin(each)]
 
