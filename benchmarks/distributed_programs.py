@@ -218,7 +218,7 @@ def _functional_others(x):
 @program("functional, with gradients")
 def _functional_gradients(x):
     y = fc.all_reduce(x * Setting.weight, "sum", Setting.group)
-    return (fc.all_gather_single(y, 0, Setting.group) * Setting.weight).square().mean()
+    return (fc.all_gather_tensor(y, 0, Setting.group) * Setting.weight).square().mean()
 
 
 class _Copy(torch.autograd.Function):

@@ -1,7 +1,7 @@
 """Generated code objects as text: their bytecode, with what its constants are.
 
-Not as Python: depyf refuses most of such code and misreads a part of the rest (for a value on the stack it keeps the name
-of the local variable that it was loaded from, though the code clears the variable before it uses the value).
+Not as Python: depyf refuses most of such code and misreads a part of the rest (for a value on the stack it keeps the
+name of the local variable that it was loaded from, though the code clears the variable before it uses the value).
 """
 
 from __future__ import annotations

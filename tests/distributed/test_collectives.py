@@ -25,6 +25,10 @@ import ranks
 from dynamo_lite.backends.aot import aot, run_aten
 from programs import Recorder
 
+# torch before 2.12 has the older names alone
+gather = getattr(fc, "all_gather_single", fc.all_gather_tensor)
+scatter = getattr(fc, "reduce_scatter_single", fc.reduce_scatter_tensor)
+
 SUM = dist.ReduceOp(dist.ReduceOp.SUM)
 WEIGHT = torch.nn.Parameter(torch.ones(2))
 
@@ -338,13 +342,13 @@ def functional_result_waited_for(x):
 @whole
 def functional_over_meshes(x):
     one = mesh()["tensor"]
-    gathered = fc.all_gather_tensor(x, 0, one) + fc.all_gather_single(x, 0, (mesh(), 1))
+    gathered = fc.all_gather_tensor(x, 0, one) + gather(x, 0, (mesh(), 1))
     return fc.reduce_scatter_tensor(gathered, "sum", 0, one) + fc.broadcast(x, 1, one)
 
 
 @whole
 def functional_over_other_dimensions(x):
-    return fc.all_gather_single(x, 1, pair()) + 1, fc.reduce_scatter_single(x, "sum", 1, pair()) * 2
+    return gather(x, 1, pair()) + 1, scatter(x, "sum", 1, pair()) * 2
 
 
 @whole
@@ -355,7 +359,7 @@ def functional_of_several(x):
 @whole
 def functional_with_gradients(x):
     y = fc.all_reduce(x * WEIGHT, "sum", pair())
-    z = fc.all_gather_single(y * WEIGHT, 0, pair())
+    z = gather(y * WEIGHT, 0, pair())
     return (z * z).sum()
 
 

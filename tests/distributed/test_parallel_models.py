@@ -252,7 +252,8 @@ def pipeline_of_compiled_stages(rank: int) -> None:
     found = trained_stage(rank, lambda part: dl.compile(part, backend="aot_eager", fullgraph=True))
     for one, other in zip(wanted, found, strict=True):
         torch.testing.assert_close(one, other)
-    assert dl.counters.graphs == 1
+    infers_on_meta = hasattr(PipelineStage, "get_outputs_meta")  # torch 2.11 calls the stage with meta tensors first
+    assert dl.counters.graphs == 1 + infers_on_meta
 
 
 TWO = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import inspect
 import pickle
 import threading
 import traceback
@@ -179,11 +180,14 @@ def test_where_nothing_of_ours_compiles_it_is_torchs():
 
 
 def test_arguments_without_effect_are_named_once():
+    known = inspect.signature(torch.compile).parameters
     for words, arguments in {
         "recompile_limit": dict(recompile_limit=2),
         "isolate_recompiles": dict(isolate_recompiles=True),
         "mode=…": dict(mode="reduce-overhead"),
     }.items():
+        if not known.keys() >= arguments.keys():
+            continue  # this torch has it not
         compiled = torch.compile(lambda x: x + 1, backend="eager", **arguments)
         with dl.takeover(), pytest.warns(RuntimeWarning, match=words) as told:
             compiled(tensor(3))

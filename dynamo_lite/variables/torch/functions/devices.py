@@ -22,7 +22,15 @@ from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVaria
 
 
 def _model_query(function: Callable[[], Any]) -> None:
-    models_raw(function, lambda tx, args, kwargs: tx.make(tx.guards.query(function)))
+    def query(tx: Translator, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        try:
+            return tx.make(tx.guards.query(function))
+        except RuntimeError as error:  # a build with CUDA, on a machine without
+            if torch.cuda.is_available():
+                unsupported(DeviceNotCaptured(f"{function.__name__}()", f"it raises {type(error).__name__}"))
+            tx.raise_error(type(error), *error.args)
+
+    models_raw(function, query)
 
 
 def _model_constant(function: Callable[..., Any]) -> None:
