@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy
 import torch
 import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: F401
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+if DEVICE == "cpu" and triton.__version__ < "3.7" and numpy.lib.NumpyVersion(numpy.__version__) >= "2.5.0":
+    raise ImportError("Triton before 3.7 can't interpret kernels with numpy 2.5")
 
 
 @triton.jit

@@ -12,7 +12,7 @@ from processes import run_program
 from table import Table
 
 triton = pytest.importorskip("triton", reason="Triton isn't installed")
-kernels = pytest.importorskip("users_kernels")
+kernels = pytest.importorskip("users_kernels", exc_type=ImportError)
 on_device = kernels.on_device
 
 programs = Table()
