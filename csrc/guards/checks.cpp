@@ -330,7 +330,7 @@ constexpr CheckKind kCheckKinds[] = {
      .wanted = "{arg!r}", .given = "{arg!r}"},
     {.name = "length", .argument = &kNumber, .holds = has_length, .lasts = with_length, .text = "has length {arg}",
      .wanted = "of length {arg}", .given = "of length {length}"},
-    {.name = "dict_keys", .argument = &kKeys, .holds = has_keys, .lasts = with_order, .text = "has the keys {each}",
+    {.name = "dict_keys", .argument = &kKeys, .holds = has_keys, .lasts = with_order, .text = "has {keys}",
      .wanted = "a dict with the keys {list}", .given = "one with the keys {list}"},
     {.name = "dict_has", .argument = &kKey, .holds = dict_has, .lasts = with_dict, .text = "has the key {arg!r}",
      .wanted = "a dict with the key {arg!r}", .given = "one with the keys {list}"},
@@ -377,16 +377,26 @@ constexpr CheckKind kCheckKinds[] = {
 };
 // clang-format on
 
+// Constants by their values, other objects by how many of a type there are.
 std::string keys_in_words(PyObject* dict) {
-  std::string text = "keys";
-  DictOrder order(dict);
+  constexpr int kShown = 16;
+  std::string text;
+  std::vector<std::pair<PyTypeObject*, int>> others;
+  const auto add = [&text](const std::string& part) { text += (text.empty() ? "the keys " : ", ") + part; };
   int shown = 0;
+  DictOrder order(dict);
   while (PyObject* key = order.next()) {
-    if (++shown > 16) return text + " ...";
-    text += ' ';
-    text += in_words(key);
+    if (is_constant(key)) {
+      if (++shown <= kShown) add(in_words(key));
+      continue;
+    }
+    const auto is_of_type = [key](const auto& each) { return each.first == Py_TYPE(key); };
+    const auto known = std::find_if(others.begin(), others.end(), is_of_type);
+    known == others.end() ? others.emplace_back(Py_TYPE(key), 1) : * known = {known->first, known->second + 1};
   }
-  return shown ? text : "no keys";
+  for (const auto& [type, count] : others) add(std::to_string(count) + " of type " + type->tp_name);
+  if (text.empty()) return "no keys";
+  return shown > kShown ? text + " ..." : text;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Set, Sized
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -57,11 +58,25 @@ def _named(value: Any) -> str:
     return type(value).__name__ + (f" {name}" if name is not None else "")
 
 
+def _keys(keys: Iterable[Any]) -> str:
+    """Constants by their values, other objects by how many of a type there are."""
+    constants = [_is_constant(key) for key in keys]
+    others = Counter(type(key).__name__ for key, is_constant in zip(keys, constants) if not is_constant)
+    shown = [repr(key) for key in itertools.compress(keys, constants)]
+    shown += [f"{count} of type {name}" for name, count in others.items()]
+    return f"the keys {', '.join(shown)}" if shown else "no keys"
+
+
+def _is_constant(key: Any) -> bool:
+    return type(key) in _ATOMS or (type(key) is tuple and all(map(_is_constant, key)))
+
+
+_ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None)})
 _WORDS: dict[str, Callable[[Any], Any]] = {
     "class": lambda cls: f"{cls.__module__}.{cls.__qualname__}",
     "type": lambda value: type(value).__name__,
     "named": _named,
-    "each": lambda keys: ", ".join(map(repr, keys)),
+    "keys": _keys,
     "list": lambda value: list(dict.keys(value) if isinstance(value, dict) else value),
     "length": lambda value: len(value) if isinstance(value, Sized) else "none",
     "shape": lambda tensor: tuple(tensor.shape),
