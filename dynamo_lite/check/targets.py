@@ -150,7 +150,8 @@ def _calls(inputs: Iterable[object], kwargs: dict[str, Any], target: str) -> Ite
 def _described(value: object) -> str:
     if isinstance(value, tuple):
         return f"({', '.join(type(each).__name__ for each in value)})"
-    return f"a {type(value).__name__}"
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
 # -- scripts -----------------------------------------------------------------------------------------------------

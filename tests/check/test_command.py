@@ -351,7 +351,7 @@ def test_a_script_that_compiles_a_block(block, check, tmp_path):
         (["missing_module:one"], "there is no module 'missing_module' here"),
         (["nets:missing"], "nets has no 'missing'"),
         (["nets:VALUE"], "nets:VALUE is no function but 3"),
-        (["nets:nothing"], "nets:nothing gave a int, not (fn, args)"),
+        (["nets:nothing"], "nets:nothing gave an int, not (fn, args)"),
         (["nets:no_tuple"], "nets:no_tuple gave a Tensor as args, not a tuple"),
         (["nets:no_tuples"], "nets:no_tuples gave a Tensor among its inputs"),
         (["nets:no_inputs"], "nets:no_inputs gives no inputs"),
