@@ -148,6 +148,15 @@ class Held(Recorder):
         pass
 
 
+@pytest.fixture
+def interrupts():
+    """A process that a shell runs in the background ignores them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 @pytest.mark.parametrize("graph", [1, 2])
 def test_a_thread_that_waits_is_interrupted_where_it_is_in_the_program(graph):
     class Interrupting(Held):
