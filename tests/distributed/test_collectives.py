@@ -41,7 +41,7 @@ def pair() -> Any:
 
 @functools.cache
 def mesh() -> Any:
-    return init_device_mesh("cpu", (1, 2), mesh_dim_names=("data", "tensor"))
+    return init_device_mesh(ranks.device_type(), (1, 2), mesh_dim_names=("data", "tensor"))
 
 
 # -- what a program does -----------------------------------------------------------------------------------------------
@@ -735,12 +735,9 @@ def default_group_is_replaced(rank: int) -> None:
     assert dl.counters.recompiles == 3
 
 
+ON_ANY_DEVICE = (whole_graphs, broken_graphs, one_rank_in_eager, pairs_keep_their_order, sizes_may_change)
 PROGRAMS = (
-    whole_graphs,
-    broken_graphs,
-    one_rank_in_eager,
-    pairs_keep_their_order,
-    sizes_may_change,
+    *ON_ANY_DEVICE,
     a_graph_that_communicates_is_not_run_again,
     a_condition_on_data_breaks_before_a_collective_is_repeated,
     cached_functions_that_communicate_run_in_the_programs_order,
@@ -749,14 +746,21 @@ PROGRAMS = (
     deprecated_names_warn_once,
     default_group_is_replaced,
 )
+THROUGH_INDUCTOR = (through_inductor, all_kinds_keep_their_order_in_inductor)
 
 
 @pytest.mark.timeout(300)
 def test_two_processes(tmp_path):
-    assert not (raised := ranks.failures(__file__, [each.__name__ for each in PROGRAMS], tmp_path)), raised
+    assert not (raised := ranks.failures(__file__, PROGRAMS, tmp_path)), raised
 
 
 @pytest.mark.timeout(300)
 def test_two_processes_through_inductor(tmp_path):
-    names = [each.__name__ for each in (through_inductor, all_kinds_keep_their_order_in_inductor)]
-    assert not (raised := ranks.failures(__file__, names, tmp_path)), raised
+    assert not (raised := ranks.failures(__file__, THROUGH_INDUCTOR, tmp_path)), raised
+
+
+@ranks.needs_two_gpus
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("programs", [ON_ANY_DEVICE, THROUGH_INDUCTOR], ids=["graphs", "inductor"])
+def test_two_gpus(programs, tmp_path):
+    assert not (raised := ranks.failures(__file__, programs, tmp_path, on_gpus=True)), raised

@@ -105,17 +105,17 @@ def check_training(
 
 
 def tensor_parallel_training(rank: int) -> None:
-    mesh = init_device_mesh("cpu", (2,))
+    mesh = init_device_mesh(ranks.device_type(), (2,))
     check_training(lambda: tensor_parallel(Net(), mesh), "aot_eager")
 
 
 def sequence_parallel_training(rank: int) -> None:
-    mesh = init_device_mesh("cpu", (2,))
+    mesh = init_device_mesh(ranks.device_type(), (2,))
     check_training(lambda: sequence_parallel(Net(), mesh), Recorder())
 
 
 def fully_sharded_tensor_parallel_training(rank: int) -> None:
-    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
+    mesh = init_device_mesh(ranks.device_type(), (2, 2), mesh_dim_names=("data", "tensor"))
 
     def make():
         net = tensor_parallel(Net(), mesh["tensor"])
@@ -127,7 +127,7 @@ def fully_sharded_tensor_parallel_training(rank: int) -> None:
 
 
 def distributed_tensors(rank: int) -> None:
-    mesh = init_device_mesh("cpu", (2,))
+    mesh = init_device_mesh(ranks.device_type(), (2,))
     weight = distribute_tensor(torch.arange(32.0).view(8, 4), mesh, [Shard(0)])
     x = distribute_tensor(torch.ones(2, 4), mesh, [Replicate()])
 
@@ -140,7 +140,7 @@ def distributed_tensors(rank: int) -> None:
 
 def tensor_parallel_through_compilers(rank: int) -> None:
     """One graph for each backend, one more when the batch changes, and the gradients are eager's."""
-    mesh = init_device_mesh("cpu", (2,))
+    mesh = init_device_mesh(ranks.device_type(), (2,))
 
     def results(backend: str | None) -> list[torch.Tensor]:
         net = tensor_parallel(Net(), mesh)
@@ -167,7 +167,7 @@ def full(tensor: torch.Tensor) -> torch.Tensor:
 
 def placements_that_change(rank: int) -> None:
     """Placements, and the mesh, are guarded."""
-    mesh, other = init_device_mesh("cpu", (2,)), init_device_mesh("cpu", (1, 2))
+    mesh, other = init_device_mesh(ranks.device_type(), (2,)), init_device_mesh(ranks.device_type(), (1, 2))
     data = torch.arange(32.0).view(8, 4)
 
     def program(x):
@@ -189,7 +189,7 @@ def placements_that_change(rank: int) -> None:
 
 
 def results_that_are_redistributed(rank: int) -> None:
-    mesh = init_device_mesh("cpu", (2,))
+    mesh = init_device_mesh(ranks.device_type(), (2,))
 
     def program(x, w):
         local = DTensor.from_local(x, mesh, [Replicate()], run_check=False)
@@ -208,7 +208,7 @@ def results_that_are_redistributed(rank: int) -> None:
 
 def checkpoints_beside_training(rank: int) -> None:
     """What was saved is the state at the call of ``async_save``, though the compiled model trains on meanwhile."""
-    mesh, group = init_device_mesh("cpu", (2,)), dist.new_group([0, 1])
+    mesh, group = init_device_mesh(ranks.device_type(), (2,)), dist.new_group([0, 1])
     folder = Path(os.environ["FOLDER_OF_RANKS"], "checkpoint")
     model, other = tensor_parallel(Net(), mesh), tensor_parallel(Net(), mesh)
     compiled = dl.compile(model, backend=Recorder())
@@ -235,7 +235,7 @@ def trained_stage(rank: int, compiler: Callable[[torch.nn.Module], torch.nn.Modu
     """This rank's half of the net, after some steps; on the last rank the losses too."""
     net = Net()
     part = torch.nn.Sequential(net.blocks[1], net.head) if rank else torch.nn.Sequential(net.blocks[0])
-    stage = PipelineStage(compiler(part), rank, 2, torch.device("cpu"))
+    stage = PipelineStage(compiler(part), rank, 2, torch.get_default_device())
     schedule = ScheduleGPipe(stage, 2, loss_fn=lambda y, wanted: (y - wanted).square().mean())
     optimizer, found = torch.optim.SGD(part.parameters(), lr=0.1), []
     for step in range(STEPS):
@@ -270,11 +270,16 @@ TWO = (
 
 @pytest.mark.timeout(300)
 def test_two_processes(tmp_path):
-    assert not (raised := ranks.failures(__file__, [each.__name__ for each in TWO], tmp_path)), raised
+    assert not (raised := ranks.failures(__file__, TWO, tmp_path)), raised
+
+
+@ranks.needs_two_gpus
+@pytest.mark.timeout(300)
+def test_two_gpus(tmp_path):
+    assert not (raised := ranks.failures(__file__, TWO, tmp_path, on_gpus=True)), raised
 
 
 @pytest.mark.timeout(300)
 def test_four_processes(tmp_path):
-    assert not (raised := ranks.failures(__file__, ["fully_sharded_tensor_parallel_training"], tmp_path, world=4)), (
-        raised
-    )
+    raised = ranks.failures(__file__, [fully_sharded_tensor_parallel_training], tmp_path, world=4)
+    assert not raised, raised

@@ -1,5 +1,5 @@
-"""Programs in several processes that communicate over gloo: started once for all of them, by forks of one that has
-imported torch."""
+"""Programs in several processes that communicate, over gloo or, with a GPU each, over NCCL: started once for all of
+them, by forks of one that has imported torch."""
 
 from __future__ import annotations
 
@@ -7,32 +7,39 @@ import importlib.util
 import os
 import sys
 import traceback
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+import torch
 import torch.distributed as dist
 
 from processes import run_program
 
 PATIENCE = timedelta(seconds=60)
+needs_two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 _START = """
 import os, sys
 sys.path[:0] = {path!r}
 import ranks
 for rank in range(1, {world}):
     if not os.fork():
-        ranks.run(rank, {world}, {filename!r}, {names!r}, {folder!r})
+        ranks.run(rank, {world}, {filename!r}, {names!r}, {folder!r}, {on_gpus})
         os._exit(0)
-ranks.run(0, {world}, {filename!r}, {names!r}, {folder!r})
+ranks.run(0, {world}, {filename!r}, {names!r}, {folder!r}, {on_gpus})
 for _ in range(1, {world}):
     os.wait()
 """
 
 
-def failures(filename: str, names: list[str], folder: Path, world: int = 2) -> str:
+def failures(
+    filename: str, functions: Iterable[Callable[[int], None]], folder: Path, world: int = 2, on_gpus: bool = False
+) -> str:
     """Run these functions of a file, each of which takes its rank, in ``world`` processes. What they raised."""
-    path = [os.path.dirname(__file__), *sys.path]
-    done = run_program(_START.format(path=path, world=world, filename=filename, names=names, folder=str(folder)))
+    path, names = [os.path.dirname(__file__), *sys.path], [each.__name__ for each in functions]
+    start = _START.format(path=path, world=world, filename=filename, names=names, folder=str(folder), on_gpus=on_gpus)
+    done = run_program(start)
     raised = [f"{each.name}: {each.read_text()}" for each in sorted(folder.glob("*.txt"))]
     finished = {each.stem for each in folder.glob("*.done")}
     missing = {str(rank) for rank in range(world)} - finished
@@ -42,14 +49,24 @@ def failures(filename: str, names: list[str], folder: Path, world: int = 2) -> s
 
 
 def initialize(rank: int, world: int, store: Path) -> None:
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world, timeout=PATIENCE)
+    """The default group, of GPUs if tensors are made on one by default."""
+    backend = "nccl" if device_type() == "cuda" else "gloo"
+    dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=world, timeout=PATIENCE)
 
 
-def run(rank: int, world: int, filename: str, names: list[str], folder: str) -> None:
+def device_type() -> str:
+    """Where the programs' tensors are."""
+    return torch.get_default_device().type
+
+
+def run(rank: int, world: int, filename: str, names: list[str], folder: str, on_gpus: bool) -> None:
     """Each function on this rank; what it raised goes into a file."""
     import dynamo_lite as dl
 
     os.environ["FOLDER_OF_RANKS"] = folder
+    if on_gpus:
+        torch.cuda.set_device(rank)
+        torch.set_default_device(torch.device("cuda", rank))
     initialize(rank, world, Path(folder, "store"))
     spec = importlib.util.spec_from_file_location("programs_of_ranks", filename)
     assert spec is not None and spec.loader is not None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 
-from .mappings import DictVariable, wrap_dict_items
+from .mappings import DictIterator, DictVariable, DictViewVariable, wrap_dict_items
 
 
 class InstanceDictVariable(VariableTracker):
@@ -58,7 +58,10 @@ class InstanceDictVariable(VariableTracker):
         return self.of.instance_get(tx, self._name(item)) is not None
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        return self.copied(tx).iterate(tx)
+        return InstanceDictIterator(tx, self, "keys")
+
+    def reverse(self, tx: Translator) -> VariableTracker:
+        return InstanceDictIterator(tx, self, "keys", is_reversed=True)
 
     def length(self, tx: Translator) -> int:
         return self.copied(tx).length(tx)
@@ -67,6 +70,8 @@ class InstanceDictVariable(VariableTracker):
         return self.length(tx) > 0
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name in ("items", "keys", "values") and not (args or kwargs):
+            return InstanceDictViewVariable(tx, self, name)
         if name in ("items", "keys", "values", "copy"):
             return self.copied(tx).call_method(tx, name, args, kwargs)
         return super().call_method(tx, name, args, kwargs)
@@ -98,6 +103,63 @@ class InstanceDictVariable(VariableTracker):
     def reconstruct(self, cg: Codegen) -> None:
         cg.load(self.of)
         cg.load_attr("__dict__")
+
+
+class InstanceDictViewVariable(DictViewVariable):
+    """``obj.__dict__.items()`` and the like. ``of`` is a copy, renewed where the view is looked at."""
+
+    __slots__ = ("live", "copied_at")
+
+    def __init__(self, tx: Translator, live: InstanceDictVariable, kind: str) -> None:
+        super().__init__(live.copied(tx), kind)
+        self.live = live
+        self.copied_at = tx.effects.count
+
+    def _renew(self, tx: Translator) -> None:
+        if self.copied_at != tx.effects.count:
+            self.of, self.copied_at = self.live.copied(tx), tx.effects.count
+
+    def iterate(self, tx: Translator) -> VariableTracker:
+        return InstanceDictIterator(tx, self.live, self.kind)
+
+    def reverse(self, tx: Translator) -> VariableTracker:
+        return InstanceDictIterator(tx, self.live, self.kind, is_reversed=True)
+
+    def length(self, tx: Translator) -> int:
+        self._renew(tx)
+        return super().length(tx)
+
+    def truth(self, tx: Translator) -> bool:
+        return self.length(tx) > 0
+
+    def contains(self, tx: Translator, item: VariableTracker) -> bool:
+        self._renew(tx)
+        return super().contains(tx, item)
+
+    def reconstruct(self, cg: Codegen) -> None:
+        cg.call(getattr(dict, self.kind), [lambda: cg.load(self.live)])
+
+
+class InstanceDictIterator(DictIterator):
+    """An iterator over ``obj.__dict__`` or a view of it. ``of`` is a copy, renewed where the program goes on."""
+
+    __slots__ = ("live", "copied_at")
+
+    def __init__(self, tx: Translator, live: InstanceDictVariable, kind: str, is_reversed: bool = False) -> None:
+        super().__init__(live.copied(tx), kind, is_reversed)
+        self.live = live
+        self.copied_at = tx.effects.count
+
+    def next(self, tx: Translator) -> VariableTracker:
+        if self.copied_at != tx.effects.count:
+            self.of, self.copied_at = self.live.copied(tx), tx.effects.count
+            self.checked_at = -1
+        return super().next(tx)
+
+    def reconstruct(self, cg: Codegen) -> None:
+        if self.copied_at != cg.attempt.effects.count:
+            raise NotConstant("an iterator over the attributes of an object that may have changed")
+        self.load_advanced(cg, lambda: cg.load(self.live))
 
 
 class GlobalsVariable(InstanceDictVariable):

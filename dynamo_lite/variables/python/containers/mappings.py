@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import operator
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import MappingProxyType
 from typing import Any
 
@@ -476,9 +476,13 @@ class DictIterator(IteratorVariable):
     def reconstruct(self, cg: Codegen) -> None:
         if self._has_changed:
             raise NotConstant("an iterator over a dict whose keys have changed")
+        self.load_advanced(cg, lambda: cg.load(self.of))
+
+    def load_advanced(self, cg: Codegen, load_dict: Callable[[], None]) -> None:
+        """Emit code that makes it, over the dict that ``load_dict`` loads, and takes what was taken."""
 
         def load() -> None:
-            cg.call(getattr(self.of.cls, self.kind), [lambda: cg.load(self.of)])
+            cg.call(getattr(self.of.cls, self.kind), [load_dict])
 
         def make() -> None:
             cg.call(reversed if self.is_reversed else iter, [load])

@@ -465,11 +465,13 @@ class NestedFunctionVariable(VariableTracker):
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if name in _BEHAVIOR or name == "__dict__":
             unsupported(FunctionChanged(self.describe(), name))
+        tx.effects.mutate(self)
         (self.members if name in _MEMBERS else self.attrs)[name] = value
 
     def delattr(self, tx: Translator, name: str) -> None:
         if name not in self.attrs:
             super().delattr(tx, name)
+        tx.effects.mutate(self)
         del self.attrs[name]
 
     def reconstruct(self, cg: Codegen) -> None:

@@ -116,6 +116,7 @@ class ExceptionVariable(VariableTracker):
         return self.attrs.get(name)
 
     def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
+        tx.effects.mutate(self)
         self.attrs[name] = value
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
