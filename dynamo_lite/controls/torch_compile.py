@@ -6,6 +6,7 @@ frame is translated. The two functions of ``torch.compiler`` that concern code c
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import sys
 from collections.abc import Callable
@@ -86,12 +87,16 @@ _WITHOUT_EFFECT: dict[str, tuple[object, str]] = {
 """Settings of ``torch._dynamo.config``: what they are unless somebody sets them, and what to know if somebody does."""
 
 
-def name_what_has_no_effect() -> None:
-    """Warn, once each, of what the program has set for torch.compile that we don't have. Called at a translation."""
+def _name_settings() -> None:
     settings = sys.modules.get("torch._dynamo.config")
     for name, (unset, but) in _WITHOUT_EFFECT.items() if settings is not None else ():
         if getattr(settings, name, unset) != unset:
             say_once(f"torch._dynamo.config.{name} has no effect in dynamo_lite: {but}.")
+
+
+def name_what_has_no_effect() -> None:
+    """Warn, once each, of what the program has set for torch.compile that we don't have. Called at a translation."""
+    contextvars.copy_context().run(_name_settings)  # reading a set there sets a context variable of torch's
     stance = getattr(sys.modules.get("torch._dynamo.eval_frame"), "_stance", None)
     if getattr(stance, "skip_guard_eval_unsafe", False):
         say_once("torch.compiler.set_stance(skip_guard_eval_unsafe=True) has no effect in dynamo_lite: it checks all.")

@@ -50,7 +50,7 @@ MODULES = tuple(
 
 SAMPLE = tuple(
     """
-    test_contextlib test_exception_variations test_funcattrs test_grammar test_iter test_list test_patma test_scope
+    test_context test_contextlib test_exception_variations test_funcattrs test_grammar test_iter test_list test_patma test_scope
     test_super test_with
     """.split()
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import contextvars
 import warnings
 
 import pytest
@@ -351,3 +352,10 @@ def test_steps_of_cuda_graphs_are_marked_between_calls():
     for _ in range(2):
         torch.compiler.cudagraph_mark_step_begin()
         assert torch.equal(compiled(tensor(3)), waves(tensor(3)))
+
+
+def test_context_variables_of_the_program_are_left_as_they_were():
+    context = contextvars.Context()
+    compiled = dl.compile(lambda x: x + 1, backend="eager")
+    context.run(compiled, tensor(3))
+    assert not len(context), [each.name for each in context]
