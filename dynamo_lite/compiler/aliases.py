@@ -39,13 +39,18 @@ def guard_aliases(attempt: Attempt) -> None:
             first = known.setdefault(id(value), (value, source))[1]
             if first is not source:
                 attempt.guards.same(source, first)
-    places = [source for value, source in known.values() if id(type(value)) in kinds]
     found = [*known.values()]
-    for place in [*places, *_namespaces(attempt, found, changed), *_shared(found, changed)]:
-        attempt.guards.distinct(place)
+    places = [each for each in found if id(type(each[0])) in kinds]
+    first_places: dict[int, Source] = {}
+    for value, source in [*places, *_namespaces(attempt, found, changed), *_shared(found, changed)]:
+        first = first_places.setdefault(id(value), source)
+        if first is source:
+            attempt.guards.distinct(source)
+        else:  # a dict, and an object that it is the ``__dict__`` of, neither of which is mutated
+            attempt.guards.same(source, first)
 
 
-def _namespaces(attempt: Attempt, known: list[Known], changed: list[Known]) -> list[Source]:
+def _namespaces(attempt: Attempt, known: list[Known], changed: list[Known]) -> list[Known]:
     """Dicts and the ``__dict__`` of objects, some of which were mutated."""
     dicts = [(value, source) for value, source in known if type(value) is dict]
     wrote_dict = any(type(value) is dict for value, _ in changed)
@@ -58,10 +63,10 @@ def _namespaces(attempt: Attempt, known: list[Known], changed: list[Known]) -> l
     ids = {id(value) for value, _ in (changed if wrote_dict else dicts)}
     if not ids.isdisjoint(map(id, own)):
         raise SkipFrame("it has an object and its __dict__, and writes into one of them")
-    return [*(source for _, source in dicts), *_dicts_of(owners)]
+    return [*dicts, *_dicts_of(owners)]
 
 
-def _shared(known: list[Known], changed: list[Known]) -> list[Source]:
+def _shared(known: list[Known], changed: list[Known]) -> list[Known]:
     """The ``__dict__`` of each object, if an object was mutated: two objects may share one."""
     written = [each for value, _ in changed if (each := _own_dict(value)) is not None]
     if not written:
@@ -78,5 +83,10 @@ def _own_dict(value: object) -> dict[str, object] | None:
     return found if type(found) is dict else None
 
 
-def _dicts_of(owners: list[Known]) -> list[Source]:
-    return [each for _, source in owners for each in source.children.values() if each.kind == "instance_dict"]
+def _dicts_of(owners: list[Known]) -> list[Known]:
+    return [
+        (own, each)
+        for value, source in owners
+        for each in source.children.values()
+        if each.kind == "instance_dict" and (own := _own_dict(value)) is not None
+    ]

@@ -233,3 +233,24 @@ def test_objects_with_one_dict(fn):
     compiled = dl.compile(fn, backend="eager")
     for make in (apart, shared, apart, shared):
         assert str(compiled(*make())) == str(fn(*make()))
+
+
+def test_an_object_and_its_dict_beside_one_that_is_written():
+    """Neither of the two is; the third is an object of the same class."""
+
+    def fn(x, thing, table, twin):
+        twin.value = twin.value + 1
+        return x + thing.value + table.get("value", 5), twin.value
+
+    def its_own():
+        thing = Thing()
+        return tensor(2), thing, thing.__dict__, Thing()
+
+    def apart():
+        return tensor(2), Thing(), {}, Thing()
+
+    for first, second in ((its_own, apart), (apart, its_own)):
+        compiled = dl.compile(fn, backend="eager")
+        for make in (first, second, first, second):
+            assert str(compiled(*make())) == str(fn(*make()))
+        dl.reset()

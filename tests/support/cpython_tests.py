@@ -50,8 +50,8 @@ MODULES = tuple(
 
 SAMPLE = tuple(
     """
-    test_context test_contextlib test_exception_variations test_funcattrs test_grammar test_iter test_list test_patma test_scope
-    test_super test_with
+    test_context test_contextlib test_exception_variations test_funcattrs test_grammar test_iter test_list test_patma
+    test_scope test_super test_with
     """.split()
 )
 """Those that continuous integration runs."""
