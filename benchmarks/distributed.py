@@ -3,9 +3,10 @@
     torchrun --nproc-per-node=2 benchmarks/distributed.py [--layers 12] [--width 1024]
     torchrun --nproc-per-node=2 benchmarks/distributed.py --programs
 
-One process a GPU over NCCL, or over gloo where there is none. First: milliseconds of a step of data parallel and fully
-sharded training, in turns; each compiled model's losses must be eager's. With ``--programs``: those of
-``distributed_programs``, in how many graphs, whether under fullgraph, and whether with eager's results and gradients.
+One process a GPU over NCCL, or over gloo where there is none. First: milliseconds of a step of data parallel, fully
+sharded and tensor parallel training, in turns; each compiled model's losses must be eager's. With ``--programs``: those
+of ``distributed_programs``, in how many graphs, whether under fullgraph, and whether with eager's results and
+gradients.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ import torch
 import torch.distributed as dist
 from rich.console import Console
 from rich.table import Table
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
 import dynamo_lite as dl
@@ -58,6 +61,15 @@ def sharded(module: torch.nn.Module) -> torch.nn.Module:
     for block in module.blocks:
         fully_shard(block)
     return fully_shard(module)
+
+
+def tensor_parallel(module: torch.nn.Module) -> torch.nn.Module:
+    """Each block's hidden layer in parts, one a process; every process is given the same batch."""
+    assert isinstance(module, Net)
+    mesh = init_device_mesh(next(module.parameters()).device.type, (dist.get_world_size(),))
+    for block in module.blocks:
+        parallelize_module(block, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
+    return module
 
 
 class Trainer:
@@ -181,13 +193,17 @@ def main() -> None:
             Console(width=120).print(table)
         dist.destroy_process_group()
         return
-    torch.manual_seed(1 + rank)
-    x = torch.randn(options.batch, options.width, device=device)
     table = Table(
         "wrapped by", "eager ms", "ours ms", "torch ms", "ours / eager", "ours / torch", "graphs", "difference"
     )
-    wraps: dict[str, Wrap] = {"DistributedDataParallel": DistributedDataParallel, "fully_shard": sharded}
+    wraps: dict[str, Wrap] = {
+        "DistributedDataParallel": DistributedDataParallel,
+        "fully_shard": sharded,
+        "parallelize_module": tensor_parallel,
+    }
     for name, wrap in wraps.items():
+        torch.manual_seed(1 if wrap is tensor_parallel else 1 + rank)
+        x = torch.randn(options.batch, options.width, device=device)
         before = dl.counters.graphs
         compilers: dict[str, Wrap] = {
             "eager": wrap,
