@@ -8,6 +8,7 @@
 #include "guards/global_state.h"
 #include "heap_type.h"
 #include "hook/eval_frame.h"
+#include "hook/owners.h"
 #include "hook/torch_hook.h"
 #include "prefetch.h"
 

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <exception>
 #include <new>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -13,6 +12,8 @@
 #include "guards/guards.h"
 #include "hook/callables.h"
 #include "hook/frame_view.h"
+#include "hook/installation.h"
+#include "hook/owners.h"
 #include "hook/torch_hook.h"
 #include "hook/unwatched.h"
 #include "prefetch.h"
@@ -21,91 +22,21 @@ namespace dynamo_lite {
 
 namespace {
 
-// The hook's own state. Under the GIL.
-struct Hook {
-  PyInterpreterState* interpreter = nullptr;  // the only one: no other can import us
-  Evaluator previous = nullptr;               // what ours was put on top of; null for CPython's own
-  int users = 0;                              // calls, threads and the process that have an owner other than OFF
-  int process_users = 0;                      // of these the process
-  Owner* process = nullptr;                   // owned
-  std::vector<Block>* blocks = nullptr;       // owned: those that concern the process
-  bool chained = false;             // ours is the current one, or somebody who is on top of it may pass frames to it
-  bool when_observed = false;       // the setting: all compile where a tracer watches
+// Settings of the process. Under the GIL.
+struct Settings {
+  bool when_observed = false;       // all compile where a tracer watches, too
   bool in_eager = false;            // dl.set_stance("force_eager"): nobody's frames run compiled code
-  PyObject* tell_traced = nullptr;  // owned: is called the first time that a tracer keeps a frame from being compiled
+  PyObject* tell_traced = nullptr;  // owned: called the first time that a tracer keeps a frame from being compiled
 };
 
-Hook& hook() noexcept {
-  static Hook found;
+Settings& settings() noexcept {
+  static Settings found;
   return found;
-}
-
-constexpr char kNoStack = 0;
-
-// A thread with its stacks. A plain thread has the first alone.
-struct Stacks {
-  const void* stack = &kNoStack;  // that which ran last
-  Thread* current = nullptr;      // its
-  Thread first = {};
-  std::unordered_map<const void*, Thread>* others = nullptr;  // owned; made for the first greenlet
-  const void* first_stack = nullptr;
-  int users = 0;                 // of the hook, on all stacks
-  unsigned long long calls = 0;  // how often somebody began to compile who was not called by another
-};
-
-Stacks& this_threads_stacks() noexcept {
-  static thread_local Stacks found __attribute__((tls_model("initial-exec")));
-  return found;
-}
-
-PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag);
-
-bool counts(const Owner* owner) noexcept { return owner != nullptr && owner != off_owner(); }
-
-bool is_installed() noexcept { return current_evaluator(hook().interpreter) == evaluate; }
-
-void install() noexcept {
-  Hook& our = hook();
-  const Evaluator current = current_evaluator(our.interpreter);
-  if (current == evaluate) return;
-  const bool strange = current != evaluate_default_address();
-  // Whoever was put on top of ours passes frames to us. (Not so who was there before: their leaving takes ours out.)
-  if (strange && our.chained && current != our.previous) return;
-  our.previous = strange ? current : nullptr;
-  our.chained = true;
-  set_evaluator(our.interpreter, evaluate);
-}
-
-// Takes the hook out where it is on top. Under somebody else's it stays, for they hold its address; it passes frames
-// on.
-void remove() noexcept {
-  Hook& our = hook();
-  const Evaluator current = current_evaluator(our.interpreter);
-  if (current == evaluate) {
-    set_evaluator(our.interpreter, our.previous == nullptr ? evaluate_default_address() : our.previous);
-    our.chained = false;
-  } else if (current == evaluate_default_address()) {
-    our.chained = false;
-  }
-}
-
-// `users`: a thread's or the process's.
-void add_user(const Owner* owner, int& users) noexcept {
-  if (!counts(owner)) return;
-  ++users;
-  ++hook().users;
-  install();
-}
-
-void drop_user(const Owner* owner, int& users) noexcept {
-  if (!counts(owner) || users == 0) return;  // the thread has ended before its calls, or the process has begun anew
-  --users;
-  if (--hook().users == 0) remove();
 }
 
 // Runs a frame as it is: by the hook that was there before ours, else by CPython.
 PyObject* pass_on(PyThreadState* state, Frame* frame, int throwflag) {
-  const Evaluator previous = hook().previous;
+  const Evaluator previous = installation().previous;
   if (previous == nullptr) return evaluate_default(state, frame, throwflag);
   Thread& thread = this_thread(state);
   if (thread.passing == frame) return evaluate_default(state, frame, throwflag);  // they pass frames to us in turn
@@ -477,7 +408,7 @@ PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread&
   const bool is_callback = watcher == Watcher::InCallback && callback_depth(state) != thread.capture_depth;
   if (owner->when_observed && !is_callback) return evaluate_for(state, frame, owner, thread, tail);
   if (watcher == Watcher::Tracer) {
-    Hook& our = hook();
+    Settings& our = settings();
     if (our.when_observed) return evaluate_for(state, frame, owner, thread, tail);
     if (const Ref tell = Ref::steal(std::exchange(our.tell_traced, nullptr))) {
       const Unwatched unwatched(state, frame, thread);
@@ -488,19 +419,21 @@ PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread&
   return pass_on(state, frame, 0);
 }
 
+}  // namespace
+
 PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
   Thread& thread = this_thread(state);
   if (throwflag != 0 || thread.passing == frame) return pass_on(state, frame, throwflag);
   const auto* code = reinterpret_cast<PyObject*>(slots_of(frame).code);
   if (thread.direct.code == code) return run_direct(state, frame, thread);
-  if (hook().users == 0) remove();  // somebody who was on top of ours has put it back
+  if (installation().users == 0) remove();  // somebody who was on top of ours has put it back
   if (const Depth depth = depth_of(state); depth != Depth::Shallow) return run_deep(state, frame, thread, depth);
   const bool tail = thread.tail == code;
   thread.tail = nullptr;
   if (tail) drop_arguments(thread.continuation);
-  Owner* owner = thread.owner != nullptr ? thread.owner : hook().process;
+  Owner* owner = thread.owner != nullptr ? thread.owner : process_owner();
   if (!counts(owner) || thread.busy != 0 || !is_plain(frame) || is_finalizing()) return pass_on(state, frame, 0);
-  if (hook().in_eager && !tail) [[unlikely]]
+  if (settings().in_eager && !tail) [[unlikely]]
     return run_deep(state, frame, thread, Depth::Shallow);
   if (thread.owner == nullptr && torch_compiles_here()) return pass_on(state, frame, 0);
   const Watcher watcher = watcher_of(state, frame);
@@ -508,244 +441,16 @@ PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
   return evaluate_for(state, frame, owner, thread, tail);
 }
 
-// -- functions of the module
-
-Owner* owner_argument(const Ref& object) {
-  if (object.get() == Py_None) return nullptr;
-  if (!HeapType<Owner>::is(object.get())) {
-    raise(PyExc_TypeError, "expected an Owner or None, not %s", Py_TYPE(object.get())->tp_name);
-  }
-  return &HeapType<Owner>::of(object.get());
-}
-
-Ref as_object(Owner* owner) { return Ref::borrow(owner == nullptr ? Py_None : reinterpret_cast<PyObject*>(owner)); }
-
-// Replaces an owner in its place; returns the one before, None for none.
-Ref replace_owner(Owner*& place, Owner* owner, int& users) {
-  Owner* before = place;
-  Py_XINCREF(owner);
-  place = owner;
-  add_user(owner, users);
-  drop_user(before, users);
-  return before == nullptr ? Ref::borrow(Py_None) : Ref::steal(reinterpret_cast<PyObject*>(before));
-}
-
-// What blocks of a thread, or of the process, set.
-struct Place {
-  Owner*& owner;
-  std::vector<Block>*& blocks;
-  int& users;
-};
-
-Place place_of(bool process) {
-  Stacks& stacks = this_threads_stacks();
-  if (process) return {hook().process, hook().blocks, hook().process_users};
-  Thread& thread = this_thread();
-  return {thread.owner, thread.blocks, stacks.users};
-}
-
-constexpr const char* kThreadKey = "dynamo_lite.thread";
-
-void forget_owners(Thread& thread) {
-  clear(thread.owner);
-  delete std::exchange(thread.blocks, nullptr);
-}
-
-// Drops what a thread that ends has left: owners that are set, greenlets that never came to their end.
-void end_thread(PyObject* capsule) {
-  Stacks& stacks = this_threads_stacks();
-  if (PyCapsule_GetPointer(capsule, kThreadKey) != &stacks) return;  // another thread clears that of one that ended
-  const auto others = std::exchange(stacks.others, nullptr);
-  hook().users -= std::exchange(stacks.users, 0);
-  if (hook().users == 0) remove();
-  stacks.stack = &kNoStack;
-  stacks.first_stack = nullptr;
-  forget_owners(stacks.first);
-  if (others == nullptr) return;
-  for (auto& [stack, each] : *others) forget_owners(each);
-  delete others;
-}
-
-bool watch_thread_end(Stacks& stacks) {
-  PyObject* kept = PyThreadState_GetDict();  // borrowed
-  if (kept == nullptr) return true;
-  if (PyDict_GetItemString(kept, kThreadKey) != nullptr) return true;
-  const Ref capsule = Ref::steal(PyCapsule_New(&stacks, kThreadKey, end_thread));
-  return capsule && PyDict_SetItemString(kept, kThreadKey, capsule.get()) == 0;
-}
-
-// The state of a stack that didn't run last. Without memory for another, that of the first.
-[[gnu::cold, gnu::noinline]] Thread& switch_stacks(Stacks& stacks, PyThreadState* state) noexcept {
-  if (data_stack(state) == nullptr) begin_data_stack();
-  const void* stack = data_stack(state);
-  if (stacks.first_stack == nullptr) stacks.first_stack = stack;
-  Thread* found = &stacks.first;
-  if (stack != stacks.first_stack) {
-    try {
-      if (stacks.others == nullptr) {
-        const SavedError error;
-        if (!watch_thread_end(stacks)) throw std::bad_alloc();
-        stacks.others = new std::unordered_map<const void*, Thread>();
-      }
-      found = &(*stacks.others)[stack];
-    } catch (const std::bad_alloc&) {
-      return stacks.first;
-    }
-  }
-  stacks.stack = stack;
-  stacks.current = found;
-  return *found;
-}
-
-Ref set_thread_owner(Ref object) {
-  Owner* owner = owner_argument(object);
-  Stacks& stacks = this_threads_stacks();
-  if (!watch_thread_end(stacks)) throw py::error_already_set();
-  Thread& thread = this_thread();
-  stacks.calls += thread.owner == nullptr;
-  return replace_owner(thread.owner, owner, stacks.users);
-}
-
-Ref set_process_owner(Ref object) {
-  Owner* owner = owner_argument(object);
-  ++this_threads_stacks().calls;
-  return replace_owner(hook().process, owner, hook().process_users);
-}
-
-void enter_block(Ref object, bool process) {
-  Owner* owner = owner_argument(object);
-  Stacks& stacks = this_threads_stacks();
-  if (!watch_thread_end(stacks)) throw py::error_already_set();
-  const Place place = place_of(process);
-  stacks.calls += process || place.owner == nullptr;
-  if (place.blocks == nullptr) place.blocks = new std::vector<Block>();
-  auto& blocks = *place.blocks;
-  blocks.reserve(blocks.size() + 1);
-  Owner* in_force = !process && torch_compiles_here() ? off_owner() : owner;
-  Ref before = replace_owner(place.owner, in_force, place.users);
-  blocks.push_back({std::move(object), as_object(in_force), std::move(before)});
-}
-
-// Blocks needn't end in the order in which they began: coroutines and threads interleave theirs. Each takes out its own
-// owner, wherever in the order that stands; an owner's last goes first.
-void leave_block(Ref owner, bool process) {
-  const Place place = place_of(process);
-  if (place.blocks == nullptr) return;
-  auto& blocks = *place.blocks;
-  auto at = blocks.size();
-  while (at > 0 && blocks[at - 1].owner.get() != owner.get()) --at;
-  if (at == 0) return;  // it was entered on another thread
-  const Block left = std::move(blocks[at - 1]);
-  blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(at) - 1);
-  if (at <= blocks.size()) {
-    Ref& before = blocks[at - 1].before;  // of the one that was entered next
-    if (before.get() == left.in_force.get()) before = left.before;
-  } else if (as_object(place.owner).get() == left.in_force.get()) {
-    replace_owner(place.owner, owner_argument(left.before), place.users);
-  }
-}
-
-// A process that has its own beginning: the calls in which it was forked never end in it.
-void begin_process() {
-  Thread& thread = this_thread();
-  replace_owner(hook().process, nullptr, hook().process_users);
-  delete std::exchange(hook().blocks, nullptr);
-  thread.busy = 0;
-  this_threads_stacks().users = hook().users = 0;
-  remove();
-  forget_owners(thread);
-}
-
-// In a forked child there is one thread, which goes on with what it had begun; the others' calls never end.
-void after_fork() {
-  Hook& our = hook();
-  our.users = this_threads_stacks().users + our.process_users;
-  if (our.users == 0) {
-    remove();
-  } else {
-    install();  // another thread may have had it out
-  }
-}
-
-}  // namespace
-
-bool is_in_eager() noexcept { return hook().in_eager; }
-
-DL_HIT Thread& this_thread(PyThreadState* state) noexcept {
-  Stacks& stacks = this_threads_stacks();
-  if (data_stack(state) == stacks.stack) [[likely]]
-    return *stacks.current;
-  return switch_stacks(stacks, state);
-}
-
-OwnerScope::OwnerScope(Owner* owner) noexcept : thread_(this_thread()), before_(thread_.owner) {
-  Stacks& stacks = this_threads_stacks();
-  stacks.calls += before_ == nullptr;
-  owner->prefetch.fetch();
-  Py_INCREF(owner);
-  thread_.owner = owner;
-  add_user(owner, stacks.users);
-}
-
-OwnerScope::~OwnerScope() {
-  Owner* mine = thread_.owner;
-  thread_.owner = before_;
-  drop_user(mine, this_threads_stacks().users);
-  drop(mine);
-}
-
-HookOut::HookOut() noexcept : HookOut(true) {}
-
-HookOut::HookOut(const Owner* owner) noexcept
-    : HookOut(hook().users == 1 && counts(owner) && !counts(hook().process)) {}
-
-HookOut::HookOut(bool wanted) noexcept : out_(wanted && hook().previous == nullptr && is_installed()) {
-  if (out_) set_evaluator(hook().interpreter, evaluate_default_address());
-}
-
-DL_HIT HookOut::~HookOut() {
-  if (!out_) return;
-  Hook& our = hook();
-  const Evaluator current = current_evaluator(our.interpreter);
-  if (current == evaluate) return;  // somebody needed it meanwhile
-  const bool as_left = current == evaluate_default_address();
-  if (as_left && our.users > 0) {
-    set_evaluator(our.interpreter, evaluate);
-  } else {
-    our.chained = false;  // nobody who came meanwhile knows of it
-  }
-}
-
-bool is_unwatched() noexcept {
-  const Evaluator current = current_evaluator(hook().interpreter);
-  return current == evaluate_default_address() || (current == evaluate && hook().previous == nullptr);
-}
-
-DL_HIT OffScope::~OffScope() {
-  Owner* mine = thread_.owner;
-  thread_.owner = before_;
-  drop_user(mine, this_threads_stacks().users);  // whoever was set inside and left there
-  drop(mine);
-}
+bool is_in_eager() noexcept { return settings().in_eager; }
 
 void register_eval_frame(py::module_& module) {
-  hook().interpreter = PyInterpreterState_Get();
-  module.def("set_thread_owner", set_thread_owner);
-  module.def("set_process_owner", set_process_owner);
-  module.def("enter_block", enter_block, py::arg("owner"), py::arg("process"));
-  module.def("leave_block", leave_block, py::arg("owner"), py::arg("process"));
-  module.def("current_owner", [] {
-    const Thread& thread = this_thread();
-    return as_object(thread.owner != nullptr ? thread.owner : hook().process);
-  });
-  module.def("outermost_calls", [] { return this_threads_stacks().calls; });
-  module.def("hook_installed", is_installed);
+  installation().interpreter = PyInterpreterState_Get();
+  register_owners(module);
   register_unwatched(module);
-  module.def("compile_when_observed", [](bool on) { hook().when_observed = on; });
-  module.def("force_eager", [](bool on) { hook().in_eager = on; });
-  module.def("tell_when_traced", [](Ref tell) { put(hook().tell_traced, tell.release()); });
-  module.def("begin_process", begin_process);
-  py::module_::import("os").attr("register_at_fork")(py::arg("after_in_child") = py::cpp_function(after_fork));
+  module.def("hook_installed", is_installed);
+  module.def("compile_when_observed", [](bool on) { settings().when_observed = on; });
+  module.def("force_eager", [](bool on) { settings().in_eager = on; });
+  module.def("tell_when_traced", [](Ref tell) { put(settings().tell_traced, tell.release()); });
   module.def("torch_compiles_here", torch_compiles_here);
 }
 

@@ -1,6 +1,6 @@
 #include "hook/torch_hook.h"
 
-#include "hook/eval_frame.h"
+#include "hook/installation.h"
 
 namespace dynamo_lite {
 

@@ -4,7 +4,7 @@
 #include <pybind11/pybind11.h>
 
 #include "cpython/frames.h"
-#include "hook/eval_frame.h"
+#include "hook/owners.h"
 
 namespace dynamo_lite {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "heap_type.h"
-#include "hook/eval_frame.h"
+#include "hook/owners.h"
 
 namespace dynamo_lite {
 

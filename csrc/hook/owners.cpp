@@ -1,0 +1,221 @@
+#include "hook/owners.h"
+
+#include <new>
+#include <utility>
+
+#include "cpython/objects.h"
+#include "hook/torch_hook.h"
+
+namespace dynamo_lite {
+
+namespace {
+
+// Who compiles what all threads run. Under the GIL.
+struct Process {
+  Owner* owner = nullptr;                // owned
+  std::vector<Block>* blocks = nullptr;  // owned; created for the first one
+};
+
+Process& process() noexcept {
+  static Process found;
+  return found;
+}
+
+Owner* owner_argument(const Ref& object) {
+  if (object.get() == Py_None) return nullptr;
+  if (!HeapType<Owner>::is(object.get())) {
+    raise(PyExc_TypeError, "expected an Owner or None, not %s", Py_TYPE(object.get())->tp_name);
+  }
+  return &HeapType<Owner>::of(object.get());
+}
+
+Ref as_object(Owner* owner) { return Ref::borrow(owner == nullptr ? Py_None : reinterpret_cast<PyObject*>(owner)); }
+
+// Replaces an owner in its place; returns the one before, None for none.
+Ref replace_owner(Owner*& place, Owner* owner, int& users) {
+  Owner* before = place;
+  Py_XINCREF(owner);
+  place = owner;
+  add_user(owner, users);
+  drop_user(before, users);
+  return before == nullptr ? Ref::borrow(Py_None) : Ref::steal(reinterpret_cast<PyObject*>(before));
+}
+
+// What blocks of a thread, or of the process, set.
+struct Place {
+  Owner*& owner;
+  std::vector<Block>*& blocks;
+  int& users;
+};
+
+Place place_of(bool of_process) {
+  Stacks& stacks = this_threads_stacks();
+  if (of_process) return {process().owner, process().blocks, installation().process_users};
+  Thread& thread = this_thread();
+  return {thread.owner, thread.blocks, stacks.users};
+}
+
+constexpr const char* kThreadKey = "dynamo_lite.thread";
+
+void forget_owners(Thread& thread) {
+  clear(thread.owner);
+  delete std::exchange(thread.blocks, nullptr);
+}
+
+// Drops what a thread that ends has left: owners that are set, greenlets that never came to their end.
+void end_thread(PyObject* capsule) {
+  Stacks& stacks = this_threads_stacks();
+  if (PyCapsule_GetPointer(capsule, kThreadKey) != &stacks) return;  // another thread clears that of one that ended
+  const auto others = std::exchange(stacks.others, nullptr);
+  installation().users -= std::exchange(stacks.users, 0);
+  if (installation().users == 0) remove();
+  stacks.stack = &kNoStack;
+  stacks.first_stack = nullptr;
+  forget_owners(stacks.first);
+  if (others == nullptr) return;
+  for (auto& [stack, each] : *others) forget_owners(each);
+  delete others;
+}
+
+bool watch_thread_end(Stacks& stacks) {
+  PyObject* kept = PyThreadState_GetDict();  // borrowed
+  if (kept == nullptr) return true;
+  if (PyDict_GetItemString(kept, kThreadKey) != nullptr) return true;
+  const Ref capsule = Ref::steal(PyCapsule_New(&stacks, kThreadKey, end_thread));
+  return capsule && PyDict_SetItemString(kept, kThreadKey, capsule.get()) == 0;
+}
+
+Ref set_thread_owner(Ref object) {
+  Owner* owner = owner_argument(object);
+  Stacks& stacks = this_threads_stacks();
+  if (!watch_thread_end(stacks)) throw py::error_already_set();
+  Thread& thread = this_thread();
+  stacks.calls += thread.owner == nullptr;
+  return replace_owner(thread.owner, owner, stacks.users);
+}
+
+Ref set_process_owner(Ref object) {
+  Owner* owner = owner_argument(object);
+  ++this_threads_stacks().calls;
+  return replace_owner(process().owner, owner, installation().process_users);
+}
+
+void enter_block(Ref object, bool of_process) {
+  Owner* owner = owner_argument(object);
+  Stacks& stacks = this_threads_stacks();
+  if (!watch_thread_end(stacks)) throw py::error_already_set();
+  const Place place = place_of(of_process);
+  stacks.calls += of_process || place.owner == nullptr;
+  if (place.blocks == nullptr) place.blocks = new std::vector<Block>();
+  auto& blocks = *place.blocks;
+  blocks.reserve(blocks.size() + 1);
+  Owner* in_force = !of_process && torch_compiles_here() ? off_owner() : owner;
+  Ref before = replace_owner(place.owner, in_force, place.users);
+  blocks.push_back({std::move(object), as_object(in_force), std::move(before)});
+}
+
+// Blocks needn't end in the order in which they began: coroutines and threads interleave theirs. Each takes out its own
+// owner, wherever in the order that stands; an owner's last goes first.
+void leave_block(Ref owner, bool of_process) {
+  const Place place = place_of(of_process);
+  if (place.blocks == nullptr) return;
+  auto& blocks = *place.blocks;
+  auto at = blocks.size();
+  while (at > 0 && blocks[at - 1].owner.get() != owner.get()) --at;
+  if (at == 0) return;  // it was entered on another thread
+  const Block left = std::move(blocks[at - 1]);
+  blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(at) - 1);
+  if (at <= blocks.size()) {
+    Ref& before = blocks[at - 1].before;  // of the one that was entered next
+    if (before.get() == left.in_force.get()) before = left.before;
+  } else if (as_object(place.owner).get() == left.in_force.get()) {
+    replace_owner(place.owner, owner_argument(left.before), place.users);
+  }
+}
+
+// A process that has its own beginning: the calls in which it was forked never end in it.
+void begin_process() {
+  Thread& thread = this_thread();
+  replace_owner(process().owner, nullptr, installation().process_users);
+  delete std::exchange(process().blocks, nullptr);
+  thread.busy = 0;
+  this_threads_stacks().users = installation().users = 0;
+  remove();
+  forget_owners(thread);
+}
+
+// In a forked child there is one thread, which goes on with what it had begun; the others' calls never end.
+void after_fork() {
+  Installation& our = installation();
+  our.users = this_threads_stacks().users + our.process_users;
+  if (our.users == 0) {
+    remove();
+  } else {
+    install();  // another thread may have had it out
+  }
+}
+
+}  // namespace
+
+Owner* process_owner() noexcept { return process().owner; }
+
+Thread& switch_stacks(Stacks& stacks, PyThreadState* state) noexcept {
+  if (data_stack(state) == nullptr) begin_data_stack();
+  const void* stack = data_stack(state);
+  if (stacks.first_stack == nullptr) stacks.first_stack = stack;
+  Thread* found = &stacks.first;
+  if (stack != stacks.first_stack) {
+    try {
+      if (stacks.others == nullptr) {
+        const SavedError error;
+        if (!watch_thread_end(stacks)) throw std::bad_alloc();
+        stacks.others = new std::unordered_map<const void*, Thread>();
+      }
+      found = &(*stacks.others)[stack];
+    } catch (const std::bad_alloc&) {
+      return stacks.first;
+    }
+  }
+  stacks.stack = stack;
+  stacks.current = found;
+  return *found;
+}
+
+OwnerScope::OwnerScope(Owner* owner) noexcept : thread_(this_thread()), before_(thread_.owner) {
+  Stacks& stacks = this_threads_stacks();
+  stacks.calls += before_ == nullptr;
+  owner->prefetch.fetch();
+  Py_INCREF(owner);
+  thread_.owner = owner;
+  add_user(owner, stacks.users);
+}
+
+OwnerScope::~OwnerScope() {
+  Owner* mine = thread_.owner;
+  thread_.owner = before_;
+  drop_user(mine, this_threads_stacks().users);
+  drop(mine);
+}
+
+DL_HIT OffScope::~OffScope() {
+  Owner* mine = thread_.owner;
+  thread_.owner = before_;
+  drop_user(mine, this_threads_stacks().users);  // whoever was set inside and left there
+  drop(mine);
+}
+
+void register_owners(py::module_& module) {
+  module.def("set_thread_owner", set_thread_owner);
+  module.def("set_process_owner", set_process_owner);
+  module.def("enter_block", enter_block, py::arg("owner"), py::arg("process"));
+  module.def("leave_block", leave_block, py::arg("owner"), py::arg("process"));
+  module.def("current_owner", [] {
+    const Thread& thread = this_thread();
+    return as_object(thread.owner != nullptr ? thread.owner : process_owner());
+  });
+  module.def("outermost_calls", [] { return this_threads_stacks().calls; });
+  module.def("begin_process", begin_process);
+  py::module_::import("os").attr("register_at_fork")(py::arg("after_in_child") = py::cpp_function(after_fork));
+}
+
+}  // namespace dynamo_lite
