@@ -21,7 +21,7 @@ from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 
 from .code_ahead import holds_tensors, may_compute_with_tensors
 from .observers import tell_once, why_not_here
-from .recompilation import Versions, hold_again, limit_reached, program_place, recompile_of
+from .recompilation import Versions, hold_again, limit_reached, place_text, program_place, recompile_of
 from .recording import record_skip
 from .translation import Traced
 
@@ -102,8 +102,7 @@ def _verdict_of_stance(view: _C.FrameView) -> _C.Verdict | None:
 def _forbidden(view: _C.FrameView) -> RecompileForbidden:
     found = [recompile_of(view, failure) for failure in view.misses()[:1]]
     change, hint = (found[0].change, found[0].hint) if found else ("", "")
-    function, filename, lineno = program_place(view)
-    return RecompileForbidden(f"{function} ({filename}:{lineno})", change, hint)
+    return RecompileForbidden(place_text(view), change, hint)
 
 
 def _may_compute(view: _C.FrameView) -> bool:

@@ -42,7 +42,7 @@ from .graph_call import compile_graph, traits_without
 from .guard_filter import Filter
 from .observers import without_saved_tensor_hooks
 from .one_at_a_time import Translating, hold_backends
-from .recompilation import Versions, note_recompile, note_recompiled
+from .recompilation import Versions, note_recompile, note_recompiled, program_place
 from .reports import Times, report_entry, report_skip, report_writes
 from .restart_loop import translate
 from .translation import Request, Translation
@@ -127,7 +127,7 @@ class FrameCompiler:
             if self.fullgraph or self.observer is not None or not config.torchs("suppress_errors"):
                 raise
             setting = "torch._dynamo.config.suppress_errors"
-            warn_here(f"{view.code.co_qualname} runs in eager from now on, by {setting}: {error}")
+            warn_here(f"{program_place(view)[0]} runs in eager from now on, by {setting}: {error}")
             return self._skip(view.code, SkipFrame(f"{setting} is set, and {type(error).__name__} was raised"))
         note_recompiled(view, time.perf_counter() - began)
         if entry is not _C.PASS:
@@ -160,7 +160,7 @@ class FrameCompiler:
             return _has_waited_too_long(view, "compiles a graph")
         try:
             compiled = compile_graph(
-                translation, self.backend, self.name, fullgraph=self.fullgraph, observer=self.observer
+                translation, view, self.backend, self.name, fullgraph=self.fullgraph, observer=self.observer
             )
         except BackendCompilerFailed:
             fewer = None if self.fullgraph else traits_without(translation, self.traits)

@@ -28,6 +28,7 @@ from dynamo_lite.variables.torch.tensors.runtime_failures import is_kept
 from .backend_traits import Backend, BackendTraits
 from .ddp_stages import active_ddp, in_stages
 from .observers import without_dispatch_modes
+from .recompilation import place_text
 from .recording import graph_record
 from .translation import Translation
 
@@ -44,7 +45,13 @@ class CompiledGraph:
 
 
 def compile_graph(
-    translation: Translation, backend: Backend, name: str, *, fullgraph: bool, observer: Observer | None
+    translation: Translation,
+    view: _C.FrameView,
+    backend: Backend,
+    name: str,
+    *,
+    fullgraph: bool,
+    observer: Observer | None,
 ) -> CompiledGraph:
     """Hand the graph to the backend.
 
@@ -66,7 +73,7 @@ def compile_graph(
     recorder = RECORDING.now
     record = None if recorder is None else graph_record(recorder, translation, gm, name)
     if logs.graph.isEnabledFor(logging.INFO):
-        logs.graph.info("of %s:\n%s", cg.code.co_qualname, gm.print_readable(print_output=False))
+        logs.graph.info("of %s:\n%s", place_text(view), gm.print_readable(print_output=False))
     ddp = active_ddp()
     staged = backend if ddp is None else in_stages(backend, ddp)
     started = time.perf_counter()

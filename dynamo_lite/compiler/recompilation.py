@@ -6,7 +6,6 @@ import inspect
 import logging
 import re
 import time
-import warnings
 import weakref
 from collections import Counter
 from types import CodeType, FunctionType
@@ -17,8 +16,10 @@ from torch.utils.weak import WeakIdKeyDictionary
 from dynamo_lite import _C, config, logs
 from dynamo_lite.exc import RecompileLimitExceeded
 from dynamo_lite.insight.counters import counters
+from dynamo_lite.insight.notices import warn_here
 from dynamo_lite.insight.observer import Observer, Recompile
 from dynamo_lite.insight.recorder import RECORDING, RecompileRecord
+from dynamo_lite.records.guards import GuardReason
 from dynamo_lite.resume.graph_break import in_program_names, original_position
 
 
@@ -151,6 +152,17 @@ def program_place(view: _C.FrameView) -> tuple[str, str, int]:
     return name, code.co_filename, code.co_firstlineno
 
 
+def place_text(view: _C.FrameView) -> str:
+    """`program_place` in a message."""
+    name, filename, line = program_place(view)
+    return f"{name} ({filename}:{line})"
+
+
+def guard_text(reason: GuardReason, view: _C.FrameView) -> str:
+    """A guard of a frame in words, with its place as the program names it."""
+    return f"{place_in_program(reason.place, view)} {reason.text}".strip()
+
+
 def note_recompiled(view: _C.FrameView, seconds: float) -> None:
     """Log, where other processes may wait for this one, that they needn't any longer."""
     if view.entries and logs.recompiles.isEnabledFor(20) and (rank := logs.rank()):
@@ -160,15 +172,16 @@ def note_recompiled(view: _C.FrameView, seconds: float) -> None:
 def limit_reached(view: _C.FrameView, fullgraph: bool) -> None:
     """Warn, once for each code object, that it runs in eager from now on; under ``fullgraph``, which forbids that,
     raise."""
-    failures = Counter(str(failure.reason) for failure in view.misses())
-    listed = "".join(f"\n  {count} of {view.entries} entries: {reason}" for reason, count in failures.most_common(8))
-    code = view.code
+    failures = view.misses()
+    reasons = Counter(guard_text(each.reason, view) for each in failures)
+    listed = "".join(f"\n  {count} of {view.entries} entries: {reason}" for reason, count in reasons.most_common(8))
     message = (
-        f"{logs.rank()}{code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) has {view.entries} compiled "
-        f"versions, the limit (dl.config.recompile_limit for each module, total_recompile_limit in all); "
+        f"{logs.rank()}{place_text(view)} has {view.entries} compiled versions, the limit "
+        f"(dl.config.recompile_limit for each module, total_recompile_limit in all); "
     )
-    guards = f". The guards that failed now:{listed}"
+    hint = "".join(f"\nHint: {recompile_of(view, each).hint}" for each in failures[:1])
+    guards = f". The guards that failed now:{listed}{hint}"
     if fullgraph or config.torchs("fail_on_recompile_limit_hit"):
         forbids = "fullgraph=True" if fullgraph else "torch._dynamo.config.fail_on_recompile_limit_hit"
         raise RecompileLimitExceeded(f"{message}none of them fits this call, and {forbids} forbids eager{guards}")
-    warnings.warn(f"{message}calls that none of them fits run eager from now on{guards}", RuntimeWarning, stacklevel=3)
+    warn_here(f"{message}calls that none of them fits run in eager from now on{guards}")

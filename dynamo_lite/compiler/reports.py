@@ -14,12 +14,12 @@ from dynamo_lite.insight.code_text import as_text
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import GraphBreak, Observer
 from dynamo_lite.insight.recorder import RECORDING, GraphRecord
-from dynamo_lite.resume.graph_break import in_program_names, original_position
+from dynamo_lite.resume.graph_break import original_position
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 from .entry import Entry
-from .recompilation import place_in_program, program_place
+from .recompilation import guard_text, place_in_program, place_text
 from .recording import record_break, record_entry, record_skip
 from .translation import Translation
 
@@ -39,7 +39,7 @@ def report_writes(translation: Translation, view: _C.FrameView) -> None:
         return
     written = [text for each in effects.changed_trackers for text in _written(each, view)]
     written += [f"the global {name}" for _, name in effects.written_globals]
-    logs.side_effects.info("%s writes after its graph: %s", _place(view), ", ".join(written))
+    logs.side_effects.info("%s writes after its graph: %s", place_text(view), ", ".join(written))
 
 
 def _written(tracker: VariableTracker, view: _C.FrameView) -> list[str]:
@@ -69,28 +69,25 @@ def report_entry(
     if graph_break is not None:
         report_break(graph_break, observer)
     if observer is not None:
-        observer.guards.extend(texts_of_guards(entry[0], view.code))
+        observer.guards.extend(texts_of_guards(entry[0], view))
         observer.guard_seconds.extend(entry[0].seconds_of_checks(view))
         observer.lookups.append(entry[0].cost(view, 100))
         for stage, seconds in zip(times._fields, times):
             observer.times[stage] += seconds
     if logs.perf.isEnabledFor(logging.INFO):
         stages = ", ".join(f"{stage} {seconds * 1e3:.1f} ms" for stage, seconds in zip(times._fields, times))
-        logs.perf.info("%s: %s; a check of its guards takes %.2f us", _place(view), stages, entry[0].cost(view) * 1e6)
+        logs.perf.info(
+            "%s: %s; a check of its guards takes %.2f us", place_text(view), stages, entry[0].cost(view) * 1e6
+        )
     if logs.guards.isEnabledFor(logging.INFO):
-        logs.guards.info("of %s:\n  %s", _place(view), "\n  ".join(texts_of_guards(entry[0], view.code)))
+        logs.guards.info("of %s:\n  %s", place_text(view), "\n  ".join(texts_of_guards(entry[0], view)))
     if logs.bytecode.isEnabledFor(logging.INFO):
-        logs.bytecode.info("of %s:\n%s", _place(view), as_text(entry[1]))
+        logs.bytecode.info("of %s:\n%s", place_text(view), as_text(entry[1]))
 
 
-def _place(view: _C.FrameView) -> str:
-    name, filename, line = program_place(view)
-    return f"{name} ({filename}:{line})"
-
-
-def texts_of_guards(tree: _C.GuardTree, code: CodeType) -> list[str]:
-    """Guards of a frame of that code, in words."""
-    return [in_program_names(str(reason), code) for reason, _, _ in tree.checks()]
+def texts_of_guards(tree: _C.GuardTree, view: _C.FrameView) -> list[str]:
+    """Guards of a frame, in words."""
+    return [guard_text(reason, view) for reason, _, _ in tree.checks()]
 
 
 def report_break(graph_break: GraphBreak, observer: Observer | None) -> None:

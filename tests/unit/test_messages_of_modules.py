@@ -1,0 +1,63 @@
+"""What is said of a module's call names the ``forward`` that the program has written, its line and its parameters."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+
+
+class Named(torch.nn.Module):
+    """Has a version for each name."""
+
+    def forward(self, x, name):
+        return x + len(name)
+
+
+LINE = Named.forward.__code__.co_firstlineno
+
+
+def test_the_limit_of_recompilations_is_said_of_forward_at_the_programs_line():
+    compiled = dl.compile(Named(), backend="eager")
+    with dl.config.patch(recompile_limit=2), pytest.warns(RuntimeWarning) as given:
+        for name in ("a", "bb", "ccc"):
+            compiled(torch.ones(2), name)
+    (warning,) = given
+    text = str(warning.message)
+    assert text.startswith(f"Named.forward ({__file__}:{LINE}) has 2 compiled versions, the limit ")
+    assert "\n  1 of 2 entries: name == 'bb'\n" in text and "\nHint: each such value or object has a version" in text
+    assert warning.filename == __file__
+
+
+def test_the_limit_under_fullgraph_is_said_of_forward():
+    compiled = dl.compile(Named(), backend="eager", fullgraph=True)
+    with dl.config.patch(recompile_limit=1), pytest.raises(dl.exc.RecompileLimitExceeded) as raised:
+        for name in ("a", "bb"):
+            compiled(torch.ones(2), name)
+    assert str(raised.value).startswith(f"Named.forward ({__file__}:{LINE}) has 1 compiled versions")
+    assert "name == 'a'" in str(raised.value)
+
+
+def test_logs_and_explanations_name_forward_and_its_parameters(caplog):
+    with caplog.at_level("INFO", "dynamo_lite.graph"), caplog.at_level("INFO", "dynamo_lite.guards"):
+        dl.compile(Named(), backend="eager")(torch.ones(2), "a")
+    graph, guards = [each.getMessage() for each in caplog.records if each.name.startswith("dynamo_lite.")]
+    assert graph.startswith(f"of Named.forward ({__file__}:{LINE}):\n")
+    assert guards.startswith(f"of Named.forward ({__file__}:{LINE}):\n")
+    explained = dl.explain(Named())(torch.ones(2), "a").guards
+    for text in (guards.split("\n  "), explained):
+        assert "name == 'a'" in text and "x is a torch.float32 tensor on cpu of shape (2,)" in text
+        assert not [each for each in text if "args[" in each]
+
+
+def test_errors_that_are_suppressed_are_said_of_forward():
+    settings = pytest.importorskip("torch._dynamo").config
+
+    def fails(gm, inputs):
+        raise ValueError("no")
+
+    with settings.patch(suppress_errors=True), pytest.warns(RuntimeWarning) as given:
+        dl.compile(Named(), backend=fails)(torch.ones(2), "a")
+    assert str(given[0].message).startswith("Named.forward runs in eager from now on, by ")
+    assert given[0].filename == __file__
