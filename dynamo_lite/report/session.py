@@ -49,6 +49,7 @@ class report:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
+        self._written_to = self.folder
         self._recorder: Recorder | None = None
 
     def __enter__(self) -> Path:
@@ -58,6 +59,7 @@ class report:
         if importlib.util.find_spec("jinja2") is None:
             raise ImportError("dl.report needs jinja2: pip install 'dynamo_lite[report]'")
         _check_is_writable(self.folder)
+        self._written_to = self.folder.absolute()  # the program may change its directory
         self._recorder = RECORDING.now = Recorder()
         return self.folder / "index.html"
 
@@ -67,7 +69,7 @@ class report:
         recorder, self._recorder, RECORDING.now = self._recorder, None, None
         assert recorder is not None, "it was entered"
         recorder.finish()
-        folder = self.folder
+        folder = self._written_to
         if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
             folder = folder / f"rank-{dist.get_rank()}"
             folder.mkdir(exist_ok=True)
