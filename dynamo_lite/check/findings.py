@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import linecache
 import os
-import site
-import sysconfig
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,21 +55,6 @@ def _from_here(filename: str) -> str:
     return path.relative_to(here).as_posix() if path.is_relative_to(here) else path.as_posix()
 
 
-_LIBRARIES = tuple(
-    os.path.join(folder, "")
-    for folder in {
-        *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-        *site.getsitepackages(),
-        site.getusersitepackages(),
-    }
-)
-
-
-def is_installed(filename: str) -> bool:
-    """Whether a file belongs to the standard library or an installed package, and not to the program."""
-    return filename.startswith(("<", *_LIBRARIES))
-
-
 @dataclass(frozen=True)
 class Finding:
     """One thing that is wrong, or that is allowed to be."""
@@ -88,8 +71,7 @@ class Finding:
     @classmethod
     def of_break(cls, graph_break: GraphBreak) -> Finding:
         frames = graph_break.user_stack
-        own = [frame for frame in frames if not is_installed(frame.filename)]
-        place = Place.of((own or frames)[-1])
+        place = Place.of(graph_break.place)
         reason = graph_break.reason
         return cls(reason.code, reason.what(), reason.hint(), place, tuple(Place.of(frame) for frame in frames))
 

@@ -127,7 +127,7 @@ class Explanation(Generic[R]):
     def _breaks(self) -> list[str]:
         rows = []
         for each in self.breaks:
-            place = f"{each.filename}:{each.lineno}"
+            place = f"{each.filename}:{each.lineno}{each.inside()}"
             rows.append(f"break {each.reason.code} at {place}: {each.reason.what()}\n  hint: {each.hint}")
         return _first(rows, _ROWS_SHOWN) + _first([str(each) for each in self.recompiles], _ROWS_SHOWN, "recompile: {}")
 

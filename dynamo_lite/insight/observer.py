@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from traceback import FrameSummary, StackSummary
 from typing import TYPE_CHECKING
 
 from .break_reason import BreakReason
+from .program_files import innermost_of_program
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -24,16 +26,26 @@ class GraphBreak:
         return self.reason.hint()
 
     @property
+    def place(self) -> FrameSummary:
+        """The innermost frame of the program's own source: what it called there may be a library's."""
+        return innermost_of_program(self.user_stack)
+
+    @property
     def filename(self) -> str:
-        return self.user_stack[-1].filename
+        return self.place.filename
 
     @property
     def lineno(self) -> int:
-        return self.user_stack[-1].lineno or 0
+        return self.place.lineno or 0
+
+    def inside(self) -> str:
+        """Where in a library the graph ended, after its `place`: `` (pathlib.py:1077, Path.open)``; else empty."""
+        frame = self.user_stack[-1]
+        return "" if frame is self.place else f" ({os.path.basename(frame.filename)}:{frame.lineno}, {frame.name})"
 
     def line(self) -> str:
         """In one line, for a log."""
-        place = f"{self.filename}:{self.lineno} in {self.user_stack[-1].name}"
+        place = f"{self.filename}:{self.lineno} in {self.place.name}{self.inside()}"
         return f"{self.reason.code} at {place}: {self.reason.what()}. Hint: {self.hint}"
 
     def stack(self) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import itertools
 import linecache
-import sysconfig
+import os
 import textwrap
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from dynamo_lite.insight.program_files import innermost_of_program, is_installed
 from dynamo_lite.insight.recorder import BreakRecord, Place, Recorder
 
 MARGIN = 3
@@ -74,18 +75,18 @@ def source_files(recorder: Recorder) -> list[SourceFile]:
     marks = _marks(recorder)
     names = {**graphs, **marks}
     found = [_file(name, graphs.get(name, {}), marks.get(name, {})) for name in names]
-    return sorted(found, key=lambda each: (each.filename.startswith(_LIBRARIES), -each.captured, each.filename))
-
-
-_LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
+    return sorted(found, key=lambda each: (is_installed(each.filename), -each.captured, each.filename))
 
 
 def _marks(recorder: Recorder) -> dict[str, dict[int, list[Mark]]]:
     """By file and line, equal ones as one."""
     met: Counter[tuple[str, int, str, str, str, str]] = Counter()
     for each in recorder.breaks:
-        place = place_of(each)
+        place, own = place_of(each), own_place(each)
         met[place.filename, place.first, "break", each.code, each.what, each.hint] += 1
+        if own != place:
+            what = f"in {place.function} ({os.path.basename(place.filename)}:{place.first}): {each.what}"
+            met[own.filename, own.first, "break", each.code, what, each.hint] += 1
     for skip in recorder.skips:
         met[skip.filename, skip.lineno, "skip", "", f"{skip.function} runs in eager: {skip.why}", ""] += 1
     found: dict[str, dict[int, list[Mark]]] = {}
@@ -95,16 +96,21 @@ def _marks(recorder: Recorder) -> dict[str, dict[int, list[Mark]]]:
 
 
 def counted_breaks(recorder: Recorder) -> list[tuple[BreakRecord, Place, int]]:
-    """Each break with its line, and how often it was met."""
-    met: dict[tuple[str, str, Place], list[BreakRecord]] = {}
+    """Each break with its line of the program, and how often it was met."""
+    met: dict[tuple[str, str, Place, Place], list[BreakRecord]] = {}
     for each in recorder.breaks:
-        met.setdefault((each.code, each.what, place_of(each)), []).append(each)
-    return [(same[0], place, len(same)) for (_, _, place), same in met.items()]
+        met.setdefault((each.code, each.what, own_place(each), place_of(each)), []).append(each)
+    return [(same[0], own, len(same)) for (_, _, own, _), same in met.items()]
 
 
 def place_of(graph_break: BreakRecord) -> Place:
-    """The line of the program at which the graph ended."""
+    """The line at which the graph ended."""
     return graph_break.places[-1]
+
+
+def own_place(graph_break: BreakRecord) -> Place:
+    """The same in the program's own source: what it called there may be a library's."""
+    return innermost_of_program(graph_break.places)
 
 
 def _file(filename: str, graphs: dict[int, dict[int, None]], marks: dict[int, list[Mark]]) -> SourceFile:

@@ -1,0 +1,51 @@
+"""A graph that ends in a library's code: the log, `dl.explain` and a report name the program's line that called it."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+
+
+def saves(x):
+    y = x + 1
+    pathlib.Path("/dev/null").write_text("so far")
+    return y * 2
+
+
+LINE = saves.__code__.co_firstlineno + 2
+INSIDE = r" \(pathlib\.py:\d+, Path\.write_text\): "
+
+
+def test_the_log_names_the_line_of_the_program(caplog):
+    with caplog.at_level("INFO", "dynamo_lite.breaks"):
+        dl.compile(saves, backend="eager")(torch.ones(2))
+    said = [each.getMessage() for each in caplog.records if each.name == "dynamo_lite.breaks"]
+    assert said and all(re.match(rf"DL\d+ at {re.escape(__file__)}:{LINE} in saves{INSIDE}", each) for each in said)
+
+
+def test_an_explanation_names_it():
+    found = dl.explain(saves)(torch.ones(2))
+    assert {(each.filename, each.lineno) for each in found.breaks} == {(__file__, LINE)}
+    assert re.search(rf"\nbreak DL\d+ at {re.escape(__file__)}:{LINE}{INSIDE}", str(found))
+    assert found.breaks[0].user_stack[-1].filename == pathlib.__file__
+
+
+def test_a_report_marks_both_lines(tmp_path):
+    pytest.importorskip("jinja2")
+    with dl.report(tmp_path) as page:
+        dl.compile(saves, backend="eager")(torch.ones(2))
+    text = re.sub(r"<[^>]+>", "", page.read_text())
+    assert re.search(r"DL\d+\s+in Path\.write_text \(pathlib\.py:\d+\): ", text)
+    assert re.search(rf"DL\d+ at\s+{pathlib.Path(__file__).name}:{LINE}, in\s+pathlib\.py:\d+: ", text)
+
+
+def test_code_without_a_file_is_the_programs_where_nothing_else_is(caplog):
+    namespace = {"pathlib": pathlib}
+    exec("def typed_in(x):\n    pathlib.Path('/dev/null').write_text('so far')\n    return x + 1\n", namespace)
+    (first, *_) = dl.explain(namespace["typed_in"])(torch.ones(2)).breaks
+    assert (first.filename, first.lineno) == ("<string>", 2)
