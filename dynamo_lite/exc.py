@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .insight.program_files import without_ours
+
 if TYPE_CHECKING:
     from traceback import FrameSummary
 
@@ -38,7 +40,7 @@ def _where(user_stack: tuple[FrameSummary, ...]) -> str:
     """The user's frames with their source lines, for messages."""
     where = "".join(
         f"\n  {frame.filename}:{frame.lineno} in {frame.name}\n    {frame.line or '<no source>'}"
-        for frame in user_stack
+        for frame in without_ours(user_stack)
     )
     return f"\n\nWhere (innermost last):{where}" if where else ""
 

@@ -70,7 +70,7 @@ class Finding:
 
     @classmethod
     def of_break(cls, graph_break: GraphBreak) -> Finding:
-        frames = graph_break.user_stack
+        frames = graph_break.frames
         place = Place.of(graph_break.place)
         reason = graph_break.reason
         return cls(reason.code, reason.what(), reason.hint(), place, tuple(Place.of(frame) for frame in frames))

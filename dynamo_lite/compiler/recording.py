@@ -120,7 +120,7 @@ class _counting_hits:
 
 def _break_record(graph_break: GraphBreak) -> BreakRecord:
     reason = graph_break.reason
-    return BreakRecord(reason.code, reason.what(), graph_break.hint, [*map(_line, graph_break.user_stack)])
+    return BreakRecord(reason.code, reason.what(), graph_break.hint, [*map(_line, graph_break.frames)])
 
 
 def _line(frame: FrameSummary) -> Place:

@@ -92,7 +92,7 @@ class Explanation(Generic[R]):
                     "code": each.reason.code,
                     "reason": each.reason.what(),
                     "hint": each.hint,
-                    "stack": [{"file": at.filename, "line": at.lineno, "function": at.name} for at in each.user_stack],
+                    "stack": [{"file": at.filename, "line": at.lineno, "function": at.name} for at in each.frames],
                 }
                 for each in self.breaks
             ],

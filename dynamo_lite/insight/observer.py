@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from traceback import FrameSummary, StackSummary
 from typing import TYPE_CHECKING
 
 from .break_reason import BreakReason
-from .program_files import innermost_of_program
+from .program_files import innermost_of_program, without_ours
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -26,9 +27,14 @@ class GraphBreak:
         return self.reason.hint()
 
     @property
+    def frames(self) -> Sequence[FrameSummary]:
+        """``user_stack`` as it is shown."""
+        return without_ours(self.user_stack)
+
+    @property
     def place(self) -> FrameSummary:
         """The innermost frame of the program's own source: what it called there may be a library's."""
-        return innermost_of_program(self.user_stack)
+        return innermost_of_program(self.frames)
 
     @property
     def filename(self) -> str:
@@ -40,7 +46,7 @@ class GraphBreak:
 
     def inside(self) -> str:
         """Where in a library the graph ended, after its `place`: `` (pathlib.py:1077, Path.open)``; else empty."""
-        frame = self.user_stack[-1]
+        frame = self.frames[-1]
         return "" if frame is self.place else f" ({os.path.basename(frame.filename)}:{frame.lineno}, {frame.name})"
 
     def line(self) -> str:
@@ -50,7 +56,7 @@ class GraphBreak:
 
     def stack(self) -> str:
         """The program's lines that led there, as a traceback shows them."""
-        return "".join(StackSummary.from_list(list(self.user_stack)).format()).rstrip()
+        return "".join(StackSummary.from_list(list(self.frames)).format()).rstrip()
 
 
 @dataclass(frozen=True)

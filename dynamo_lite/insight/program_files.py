@@ -26,6 +26,15 @@ _LIBRARIES = tuple(
 )
 
 
+_OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+
+
+def without_ours(frames: Sequence[Frame]) -> Sequence[Frame]:
+    """Without frames of this package: it has Python functions that are traced in the place of some written in C. All
+    of them where there is nothing else."""
+    return [frame for frame in frames if not frame.filename.startswith(_OURS)] or frames
+
+
 def is_installed(filename: str) -> bool:
     """Whether a file belongs to the standard library or an installed package, and not to the program."""
     return filename.startswith(("<frozen ", *_LIBRARIES))

@@ -48,7 +48,8 @@ WALK = [
     {"records"},
     {"bytecode", "shapes"},
     {"runtime"},
-    {"exc", "config", "logs", "insight"},
+    {"exc", "config", "logs"},
+    {"insight"},
     {"_C"},
 ]
 MAX_LINES, MAX_FUNCTION, MAX_FILES = 800, 60, 20
