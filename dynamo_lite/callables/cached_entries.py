@@ -6,7 +6,7 @@ import functools
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 from torch.fx import GraphModule
@@ -14,7 +14,8 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from dynamo_lite import _C
 from dynamo_lite.insight.code_text import as_text
-from dynamo_lite.resume.graph_break import in_program_names, original_position
+from dynamo_lite.records.code_origin import is_module_call
+from dynamo_lite.resume.graph_break import in_program_names, interrupted_codes, original_position
 
 from .compiled_module import CompiledModule
 
@@ -33,7 +34,7 @@ class CachedEntry:
     """Code that was compiled for one function, and the guards under which it runs in the function's place."""
 
     function: str
-    """Its qualified name; of the rest of a function after a graph break, the function's."""
+    """Its qualified name; of the rest of a function after a graph break, the function's; of a module, ``forward``'s."""
     filename: str
     lineno: int
     hits: int
@@ -50,7 +51,8 @@ class CachedEntry:
     def __str__(self) -> str:
         of_graph = "no graph" if self.graph is None else f"{len(self.graph.graph.nodes)} nodes"
         place = f"{self.function} ({self.filename}:{self.lineno})"
-        return f"{place}: {self.hits} hits, {len(self.guards)} guards, {of_graph}"
+        hits = "1 hit" if self.hits == 1 else f"{self.hits} hits"
+        return f"{place}: {hits}, {len(self.guards)} guards, {of_graph}"
 
 
 def entries(compiled: Callable[..., Any]) -> list[CachedEntry]:
@@ -74,11 +76,23 @@ def entries(compiled: Callable[..., Any]) -> list[CachedEntry]:
 
 
 def _as_seen(code: CodeType, entry: _C.Entry) -> CachedEntry:
-    original = original_position(code, 0)[0]
-    guards = [in_program_names(str(reason), code) for reason, _, _ in entry.tree.checks()]
+    checks = entry.tree.checks()
+    forward = _forward(code, checks)
+    guards = [in_program_names(str(reason), code, forward) for reason, _, _ in checks]
     graph = _GRAPHS.get(entry.code)
-    place = original.co_qualname, original.co_filename, original.co_firstlineno
+    of_program = (each for each in interrupted_codes(code) if not is_module_call(each.co_filename))
+    written = forward.__code__ if forward is not None else next(of_program, original_position(code, 0)[0])
+    place = written.co_qualname, written.co_filename, written.co_firstlineno
     return CachedEntry(*place, entry.hits, guards, None if graph is None else graph(), entry.code)
+
+
+def _forward(code: CodeType, checks: list[tuple[Any, str, Any]]) -> FunctionType | None:
+    """Of a module's call, the ``forward`` of the class that its guards name."""
+    if not is_module_call(code.co_filename):
+        return None
+    classes = (kind for reason, check, kind in checks if check == "type" and reason.place == "self")
+    forward = getattr(next(classes, None), "forward", None)
+    return forward if isinstance(forward, FunctionType) else None
 
 
 class _EntriesMethod:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
-import re
 import time
 import weakref
 from collections import Counter
@@ -124,16 +122,7 @@ _OF_STATE = "call it in the same modes of torch (gradients, autocast, number of 
 
 def place_in_program(place: str, view: _C.FrameView) -> str:
     """A guarded place as the program names it: in a module's call, by the parameters of ``forward``."""
-    forward = _forward(view)
-    given = _ARGUMENT.match(place)
-    if forward is None or given is None:
-        return in_program_names(place, view.code)
-    names = inspect.getfullargspec(forward).args
-    at = int(given[1]) + 1
-    return f"{names[at]}{place[given.end() :]}" if at < len(names) else place
-
-
-_ARGUMENT = re.compile(r"args\[(\d+)\]")
+    return in_program_names(place, view.code, _forward(view))
 
 
 def _forward(view: _C.FrameView) -> FunctionType | None:

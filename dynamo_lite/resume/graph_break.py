@@ -7,9 +7,11 @@ covers it, the continuation is a resume function that raises the exception again
 
 from __future__ import annotations
 
+import inspect
+import re
 import types
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from inspect import CO_VARARGS, CO_VARKEYWORDS
@@ -139,14 +141,33 @@ def original_position(code: types.CodeType, index: int) -> tuple[types.CodeType,
     return (code, index) if info is None else (info.original, info.origin[index])
 
 
-def in_program_names(place: str, code: types.CodeType) -> str:
-    """The text of a place in a resume function's frame, with the variables of interrupted calls under their names."""
+def interrupted_codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """The user's code object that a frame of this code runs, then those of the calls that a resume function goes on
+    with, outermost first."""
+    info = RESUME_CODES.info(code)
+    while info is not None and info.point.callee is not None:
+        yield info.original
+        code = info.point.callee.code
+        info = RESUME_CODES.info(code)
+    yield code if info is None else info.original
+
+
+def in_program_names(place: str, code: types.CodeType, forward: types.FunctionType | None = None) -> str:
+    """The text of a place in a frame: in a resume function's, with the variables of interrupted calls under their
+    names; in that of a module's call, with the arguments under the names of the parameters of its ``forward``."""
+    given = _ARGUMENT.match(place)
+    if forward is not None and given is not None:
+        parameters, index = inspect.getfullargspec(forward).args, int(given[1]) + 1
+        return f"{parameters[index]}{place[given.end() :]}" if index < len(parameters) else place
     info = RESUME_CODES.info(code)
     while info is not None and info.point.callee is not None and place.startswith(f"{ARGUMENTS}["):
         info = RESUME_CODES.info(info.point.callee.code)
         at, _, rest = place.removeprefix(f"{ARGUMENTS}[").partition("]")
         place = f"{ARGUMENTS}{rest}" if info is None else f"{info.point.arguments()[int(at)]}{rest}"
     return place
+
+
+_ARGUMENT = re.compile(r"args\[(\d+)\]")
 
 
 def raising_code(code: types.CodeType) -> types.CodeType | None:

@@ -41,7 +41,7 @@ def test_the_graph_is_there_while_the_backend_keeps_it():
     compiled(torch.ones(2), 2)
     (entry,) = dl.entries(compiled)
     assert entry.graph is kept[0]
-    assert "1 hits" in str(entry) and "3 nodes" in str(entry)
+    assert "1 hit," in str(entry) and "3 nodes" in str(entry)
 
 
 def test_a_module_has_the_entries_of_its_frames(capsys):

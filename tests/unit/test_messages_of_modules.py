@@ -61,3 +61,20 @@ def test_errors_that_are_suppressed_are_said_of_forward():
         dl.compile(Named(), backend=fails)(torch.ones(2), "a")
     assert str(given[0].message).startswith("Named.forward runs in eager from now on, by ")
     assert given[0].filename == __file__
+
+
+class Printing(torch.nn.Module):
+    def forward(self, x):
+        y = x + 1
+        print("now")
+        return y * 2
+
+
+def test_entries_of_a_module_are_those_of_forward(capsys):
+    compiled = dl.compile(Printing(), backend="eager")
+    compiled(torch.ones(2))
+    line = Printing.forward.__code__.co_firstlineno
+    rest, first = sorted(compiled.entries(), key=lambda each: len(each.guards))
+    for each in (rest, first):
+        assert str(each).startswith(f"Printing.forward ({__file__}:{line}): 1 hit, ")
+    assert "x is a torch.float32 tensor on cpu of shape (2,)" in first.guards
