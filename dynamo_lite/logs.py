@@ -50,6 +50,7 @@ def set(*subjects: str, **levels: bool | int | str) -> None:
         levels: by subject, True (INFO), False (WARNING) or a level of `logging`.
 
     Raises:
+        TypeError: a subject is no string; a level is none.
         ValueError: there is no such subject or level; the message names the one that is meant.
 
     Example:
@@ -59,18 +60,31 @@ def set(*subjects: str, **levels: bool | int | str) -> None:
     """
     chosen: dict[str, bool | int | str] = {}
     for each in subjects:
+        if not isinstance(each, str):
+            raise TypeError(f"a subject of dynamo_lite's logs is a name, not {type(each).__name__} ({each!r})")
         name, level = each.removeprefix("+"), "DEBUG" if each.startswith("+") else "INFO"
         for subject in SUBJECTS if name == "all" else (name,):
             chosen[subject] = level
     chosen |= levels
     for name in chosen:
-        _check(name)
-    for name, wanted in chosen.items():
-        number = (logging.INFO if wanted else logging.WARNING) if isinstance(wanted, bool) else wanted
+        _check_subject(name)
+    numbers = {name: _level(name, wanted) for name, wanted in chosen.items()}
+    for name, number in numbers.items():
         logging.getLogger(f"dynamo_lite.{name}").setLevel(number)
 
 
-def _check(name: str) -> None:
+def _level(name: str, wanted: bool | int | str) -> int | str:
+    if isinstance(wanted, bool):
+        return logging.INFO if wanted else logging.WARNING
+    if not isinstance(wanted, (int, str)):
+        raise TypeError(f"the level of {name!r} is True, False or a level of logging, not {wanted!r}")
+    known = logging.getLevelNamesMapping()
+    if isinstance(wanted, str) and wanted not in known:
+        raise ValueError(f"the level of {name!r} is True, False or one of {', '.join(known)}, not {wanted!r}")
+    return wanted
+
+
+def _check_subject(name: str) -> None:
     if name not in SUBJECTS:
         similar = difflib.get_close_matches(name, SUBJECTS, 1)
         what = f"did you mean {similar[0]!r}?" if similar else f"there are: {', '.join(SUBJECTS)}"
@@ -91,7 +105,10 @@ def _begin() -> None:
     printer.setFormatter(logging.Formatter("%(name)s: %(message)s"))
     logging.getLogger("dynamo_lite").addHandler(printer)
     wanted = os.environ.get("DYNAMO_LITE_LOGS", "")
-    set(*(each.strip() for each in wanted.split(",") if each.strip()))
+    try:
+        set(*(each.strip() for each in wanted.split(",") if each.strip()))
+    except ValueError as error:
+        raise ValueError(f"DYNAMO_LITE_LOGS={wanted}: {error}") from None
 
 
 _begin()

@@ -212,7 +212,23 @@ def test_an_unknown_subject_is_refused():
     with pytest.raises(ValueError, match="no log of 'recompile'; did you mean 'recompiles'"):
         dl.logs.set("breaks", "recompile")
     done = run_with({"DYNAMO_LITE_LOGS": "guard"}, "import dynamo_lite")
-    assert "did you mean 'guards'?" in done.stderr and done.returncode == 1
+    said = "ValueError: DYNAMO_LITE_LOGS=guard: dynamo_lite has no log of 'guard'; did you mean 'guards'?"
+    assert done.stderr.rstrip().endswith(said) and done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("subjects", "levels", "error", "words"),
+    [
+        ([["breaks"]], {}, TypeError, r"a name, not list \(\['breaks'\]\)"),
+        (["breaks"], {"graph": "LOUD"}, ValueError, "the level of 'graph' is .* one of .*INFO.*, not 'LOUD'"),
+        (["breaks"], {"graph": None}, TypeError, "the level of 'graph' is True, False or a level of logging, not None"),
+    ],
+)
+def test_wrong_settings_change_nothing(subjects, levels, error, words):
+    before = logging.getLogger("dynamo_lite.breaks").level
+    with pytest.raises(error, match=words):
+        dl.logs.set(*subjects, **levels)
+    assert logging.getLogger("dynamo_lite.breaks").level == before
 
 
 def test_the_environment_turns_everything_off():
