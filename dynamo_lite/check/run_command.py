@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import importlib.util
 import os
 import runpy
 import sys
+import types
 from collections.abc import Callable
+from pathlib import Path
 
 from dynamo_lite.api import takeover
 from dynamo_lite.insight.counters import counters
 
 from . import reports
 from .findings import counted
+from .targets import BadTarget
 
 _DESCRIPTION = """\
 Runs a program as python does; what it compiles with torch.compile goes through dynamo_lite. PROGRAM is a script, a
@@ -29,15 +33,16 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("-m", action="store_true", dest="is_module", help="PROGRAM is a module")
     parser.add_argument("program", metavar="PROGRAM", help="a script, a module, or an installed command")
-    parser.add_argument("args", nargs=argparse.REMAINDER, help="the program's own")
+    parser.add_argument("args", nargs=argparse.REMAINDER, help="the program's own").required = False
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the program. Returns the exit status; what the program raises is raised."""
-    start = _start(options.program, options.is_module)
-    if start is None:
-        reports.fail(f"{options.program!r} is neither a file nor a command that a package installs; -m runs a module")
+    try:
+        start = _start(options.program, options.is_module)
+    except BadTarget as error:
+        reports.fail(str(error))
         return 2
     sys.argv[:] = [options.program, *options.args]
     counters.reset()
@@ -50,19 +55,38 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _start(program: str, is_module: bool) -> Callable[[], object] | None:
-    """What runs the program; None if there is none of that name."""
+def _start(program: str, is_module: bool) -> Callable[[], object]:
+    """What runs the program.
+
+    Raises:
+        BadTarget: there is none of that name.
+    """
     if is_module:
         sys.path.insert(0, os.getcwd())
+        first = program.partition(".")[0]
+        if not first or importlib.util.find_spec(first) is None:
+            raise BadTarget(f"there is no module {program!r} here (looked for from {os.getcwd()})")
         return lambda: runpy.run_module(program, run_name="__main__", alter_sys=True)
-    if os.path.exists(program):
-        sys.path.insert(0, os.path.dirname(os.path.realpath(program)))
-        return lambda: runpy.run_path(program, run_name="__main__")
+    path = os.path.abspath(program)  # which ``__file__`` is
+    if os.path.isdir(path) and not os.path.exists(os.path.join(path, "__main__.py")):
+        raise BadTarget(f"{program!r} is a folder without a __main__.py")
+    if os.path.isdir(path) or path.endswith((".pyc", ".pyz", ".zip")) and os.path.exists(path):
+        return lambda: runpy.run_path(path, run_name="__main__")
+    if os.path.exists(path):
+        sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
+        return lambda: _run_script(path)
     installed = importlib.metadata.entry_points(group="console_scripts", name=program)
     if not installed:
-        return None
+        raise BadTarget(f"{program!r} is neither a file nor a command that a package installs; -m runs a module")
     sys.path.insert(0, os.getcwd())
     return lambda: sys.exit(next(iter(installed)).load()())
+
+
+def _run_script(path: str) -> None:
+    """As python does: `runpy` would put our ``__main__`` back before the program's threads and exit handlers end."""
+    module = sys.modules["__main__"] = types.ModuleType("__main__")
+    module.__file__ = path
+    exec(compile(Path(path).read_bytes(), path, "exec", dont_inherit=True), vars(module))
 
 
 def _summary(called: int) -> str:
