@@ -14,8 +14,10 @@ from torch.utils._pytree import tree_leaves
 from dynamo_lite import config
 from dynamo_lite.api import observe
 from dynamo_lite.backends.registry import Backend
-from dynamo_lite.compiler.observers import why_not_here
+from dynamo_lite.compiler.observers import check_runs_at_call, why_not_captured
+from dynamo_lite.controls.takeover import compiled_by_torch
 from dynamo_lite.exc import BackendCompilerFailed, ConstraintViolation, Unsupported
+from dynamo_lite.insight.break_reasons import DisabledCall
 from dynamo_lite.insight.observer import GraphBreak, Observer, Recompile
 
 from . import findings
@@ -53,7 +55,7 @@ class Record:
         the compiler raises is recorded, and raised again."""
         graphs, recompiles = len(self.observer.graphs), len(self.observer.recompiles)
         try:
-            why_not = why_not_here()
+            why_not = why_not_captured()
             if why_not is not None:
                 raise why_not.error(self.name)
             yield
@@ -67,9 +69,10 @@ class Record:
 
     def _nothing_captured(self) -> Finding:
         why = self.observer.left_alone[0] if self.observer.left_alone else None
+        told = [why.what()] if why is not None else self.observer.given_up[:1]
         return Finding(
             findings.NOTHING_CAPTURED,
-            f"no graph was captured in {self.name}" + ("" if why is None else f": {why.what()}"),
+            ": ".join([f"no graph was captured in {self.name}", *told]),
             self.to_capture if why is None else why.hint(),
         )
 
@@ -143,7 +146,7 @@ class Captured:
     """``fn`` compiled for itself alone, however often it is called, under tracers too. Calls return what ``fn`` does.
 
     Args:
-        fn: a function or module, compiled or not.
+        fn: a function or module, compiled (by torch.compile, too) or not.
         backend, dynamic: as for `dl.compile`.
         train: put a module into training mode for the call, and compute gradients of the result's tensors.
     """
@@ -152,12 +155,16 @@ class Captured:
         self, fn: Callable[..., Any], *, backend: str | Backend = "eager", dynamic: bool | None, train: bool
     ) -> None:
         self.record = Record(name_of(fn), trains=train)
+        self._fn = fn = compiled_by_torch(fn) or fn
         self._module = fn if isinstance(fn, torch.nn.Module) else None
         self._call, self._owner = observe(fn, self.record.observer, backend=backend, dynamic=dynamic)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         limit = max(config.recompile_limit, len(self.record.observer.recompiles) + 2)
         with config.patch(recompile_limit=limit), self.record.call():
+            check_runs_at_call(self._fn, must=True)
+            if getattr(self._fn, "_torchdynamo_disable", False):
+                raise Unsupported(DisabledCall(name_of(self._fn)))
             if not self.record.trains:
                 return self._call(*args, **kwargs)
             with self._training(), torch.enable_grad():

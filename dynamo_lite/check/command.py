@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
         sys.path.insert(0, os.getcwd())  # as `python -m` does
     try:
         with contextlib.redirect_stdout(sys.stderr):  # what the program prints is no part of the report
-            ratchet = Ratchet(Path(options.allowed))
+            ratchet = Ratchet(_list_of_allowed(options))
             results = [_checked(target, settings, limits, ratchet) for target in options.targets]
             if options.update:
                 ratchet.update(results)
@@ -65,6 +65,14 @@ def run(options: argparse.Namespace) -> int:
     text = reports.FORMATS[options.format](results)
     reports.write(text, sys.stdout) if options.format == "text" else sys.stdout.write(text)
     return 0 if all(result.ok for result in results) else 1
+
+
+def _list_of_allowed(options: argparse.Namespace) -> Path:
+    """The file that lists them; it need not be there, unless it was named."""
+    path = Path(options.allowed)
+    if options.allowed != NAME and not options.update and not path.exists():
+        raise BadTarget(f"there is no file {path}; --update writes it")
+    return path
 
 
 def _checked(target: str, settings: Settings, limits: Limits, ratchet: Ratchet) -> Result:

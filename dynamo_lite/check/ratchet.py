@@ -79,7 +79,10 @@ class Ratchet:
             kept += [reasons.get(each.key(), each) for each in now]
             result.allowed += [each for each in result.findings if _is_break(each)]
             result.findings = [each for each in result.findings if not _is_break(each) and each.code != MENDED]
-        self.path.write_text(_HEADER + "".join(map(_written, kept)), encoding="utf-8")
+        try:
+            self.path.write_text(_HEADER + "".join(map(_written, kept)), encoding="utf-8")
+        except OSError as error:
+            raise BadTarget(f"{self.path} can't be written: {error.strerror}") from error
 
 
 def _is_break(found: Finding) -> bool:
@@ -96,6 +99,8 @@ _FIELDS = ("target", "code", "file", "function", "line", "reason")
 def _read(path: Path) -> list[Allowed]:
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadTarget(f"{path} can't be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadTarget(f"{path} is no TOML: {error}") from error
     entries = found.pop("allow", [])

@@ -81,6 +81,8 @@ def _blaming(what: str) -> Iterator[None]:
         yield
     except (BadTarget, *CAPTURE_ERRORS):
         raise
+    except SystemExit as ended:  # by which nothing was checked, whatever the status
+        raise BadTarget(f"{what} ended the program, with the status {ended.code}") from ended
     except Exception as error:
         raise BadTarget(f"{what} raised {type(error).__name__}: {error}") from error
 
@@ -203,16 +205,22 @@ def _run_script(path: Path, watch: Callable[[object, dict[str, Any]], dict[str, 
     WATCHES.append(watch)
     try:
         with _blaming(str(path)), takeover():
-            runpy.run_path(str(path), run_name="__main__")
-    except SystemExit as ended:
-        if ended.code not in (None, 0):
-            raise BadTarget(f"{path} ended with the status {ended.code}") from ended
+            _run_to_its_end(path)
     except CAPTURE_ERRORS as error:
         return failure_of(error)
     finally:
         WATCHES.remove(watch)
         sys.argv, sys.path = argv, paths
     return None
+
+
+def _run_to_its_end(path: Path) -> None:
+    """A script may end itself, if it says that all is well."""
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+    except SystemExit as ended:
+        if ended.code not in (None, 0):
+            raise
 
 
 def _compiles_nothing(path: Path) -> Finding:

@@ -8,6 +8,7 @@ that calls the original, compiled by us under these settings. So it makes no dif
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable
 from types import FunctionType
@@ -101,6 +102,14 @@ def _call(captured: tuple[FunctionType], args: tuple[Any, ...], kwargs: dict[str
     """Runs in the place of torch's function."""
     (function,) = captured
     return (_in_force[-1].compiled(function) if _in_force else function)(*args, **kwargs)
+
+
+def compiled_by_torch(fn: Any) -> Any:
+    """What torch.compile was given for a function or module that it returned; None for anything else."""
+    if isinstance(fn, FunctionType):
+        return vars(fn)["_torchdynamo_orig_callable"] if _is_torch_compiled(fn) else None
+    modules = getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", ())
+    return fn._orig_mod if isinstance(fn, modules) else None
 
 
 def _is_torch_compiled(function: FunctionType) -> bool:

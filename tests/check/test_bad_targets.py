@@ -1,0 +1,122 @@
+"""``dynamo-lite check`` of what can't be checked: nothing passes because nothing was looked at."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from dynamo_lite.__main__ import main
+
+TARGETS = """
+import sys
+import torch
+import dynamo_lite as dl
+
+
+def gate(x):
+    y = x * 2
+    if y.sum() > 0:
+        y = y + 1
+    return y
+
+
+def leaves():
+    sys.exit(0)
+
+
+def leaves_when_called():
+    return (lambda x: sys.exit(0)), (torch.ones(2),)
+
+
+def lists():
+    return (lambda items: [item for item in items]), ([1, 2],)
+
+
+def yields():
+    def halves(x):
+        yield x / 2
+
+    return halves, (torch.ones(2),)
+
+
+def disabled():
+    return dl.disable(gate), (torch.ones(2),)
+
+
+def compiled_by_torch():
+    return torch.compile(gate, backend="eager", fullgraph=True), (torch.ones(2),)
+
+
+def module_compiled_by_torch():
+    class Gate(torch.nn.Module):
+        def forward(self, x):
+            return gate(x)
+
+    return torch.compile(Gate(), backend="eager", fullgraph=True), (torch.ones(2),)
+
+
+def whole():
+    return (lambda x: x + 1), (torch.ones(2),)
+"""
+
+
+@pytest.fixture
+def check(tmp_path, monkeypatch, capsys):
+    (tmp_path / "bad_targets.py").write_text(TARGETS)
+    (tmp_path / "ends.py").write_text("import sys\nsys.exit(0)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+
+    def run(*arguments):
+        status = main(["check", *arguments])
+        return status, *capsys.readouterr()
+
+    yield run
+    for name in ("bad_targets", "ends"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["bad_targets:leaves"], "bad_targets:leaves ended the program, with the status 0"),
+        (["ends:whole"], "importing ends ended the program, with the status 0"),
+        (["bad_targets:leaves_when_called"], "called with its input 1, ended the program, with the status 0"),
+        (["bad_targets:whole", "--allowed", "misspelt.toml"], "there is no file misspelt.toml; --update writes it"),
+        (["bad_targets:whole", "--allowed", "."], ". can't be read: Is a directory"),
+        (["bad_targets:whole", "--allowed", "no/such.toml", "--update"], "no/such.toml can't be written: No such file"),
+    ],
+)
+def test_what_was_not_checked_has_not_passed(check, arguments, words):
+    status, printed, complained = check(*arguments)
+    assert (status, printed) == (2, "") and words in complained and complained.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("lists", ") runs in eager: there is nothing in it for a graph"),
+        ("yields", "its body runs later, as a generator or a coroutine goes on"),
+        ("disabled", "gate is marked to be left out of graphs"),
+    ],
+)
+def test_it_says_why_nothing_was_captured(check, tmp_path, target, words):
+    status, printed, _ = check(f"bad_targets:{target}")
+    assert status == 1 and words in printed.replace(f"{tmp_path}/", "") and "nothing-captured" in printed
+
+
+def test_it_says_that_a_stance_is_why(check):
+    with dl.set_stance("force_eager"):
+        status, printed, _ = check("bad_targets:whole")
+    assert status == 1 and "dl.set_stance, or torch.compiler.set_stance, is in force" in printed
+
+
+@pytest.mark.parametrize("target", ["compiled_by_torch", "module_compiled_by_torch"])
+def test_what_torch_compile_returned_is_checked_by_us(check, target):
+    pytest.importorskip("torch._dynamo").reset()
+    status, printed, _ = check(f"bad_targets:{target}")
+    assert status == 1 and "bad_targets.py:9: DL0301" in printed
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 0
