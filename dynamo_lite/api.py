@@ -41,9 +41,9 @@ _OWNERS: weakref.WeakSet[_C.Owner] = weakref.WeakSet()
 """The live owners, for `reset`."""
 
 
-WATCHES: list[Callable[[object, dict[str, Any]], dict[str, Any]]] = []
-"""The last is given what `compile` is, and returns the settings to compile it under, with an ``observer`` of it. Where
-a block of `enable` or `optimize` begins it is given None."""
+WATCHES: list[Callable[[object, dict[str, Any]], dict[str, Any] | None]] = []
+"""The last is given what `compile` is, and returns the settings to compile it under, with an ``observer`` of it; None:
+it isn't compiled. Where a block of `enable` or `optimize` begins it is given None."""
 
 
 class Decorator(Protocol):
@@ -206,15 +206,30 @@ def compile(
     if isinstance(fn, type) or not callable(fn):
         what = f"the class {fn.__qualname__}: compile its methods" if callable(fn) else f"{type(fn).__name__} ({fn!r})"
         raise TypeError(f"dl.compile takes a function or an nn.Module, not {what}")
-    if _check_flag("disable", disable) or config.DISABLED:
+    watched = WATCHES[-1](fn, settings) if WATCHES else settings
+    if _check_flag("disable", disable) or config.DISABLED or watched is None:
         _check_settings(**settings)
         return fn
-    recompile = functools.partial(compile, **settings)
-    owner = _make_owner(**(WATCHES[-1](fn, settings) if WATCHES else settings))
+    owner = _make_owner(**watched)
     check_runs_at_call(fn, must=fullgraph)
-    if isinstance(fn, torch.nn.Module):
-        return compiled_module(fn, owner, recompile)
-    return compiled_function(fn, owner, recompile)
+    make = compiled_module if isinstance(fn, torch.nn.Module) else compiled_function
+    return make(fn, owner, functools.partial(compile, **settings))
+
+
+@contextlib.contextmanager
+def compiled_by(callback: Callable[[_C.FrameView], Any]) -> Iterator[None]:
+    """In it ``callback`` compiles for all that `compile` has returned, in the place of what they were compiled to."""
+    owners = [(owner, owner.callback) for owner in _OWNERS if isinstance(owner.callback, FrameCompiler)]
+    forget_kept()
+    for owner, _ in owners:
+        owner.reset()
+        owner.callback = callback
+    try:
+        yield
+    finally:
+        for owner, before in owners:
+            owner.reset()
+            owner.callback = before
 
 
 def _watch_block() -> None:

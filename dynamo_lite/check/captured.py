@@ -46,6 +46,8 @@ class Record:
     """How often they were computed."""
     failure: Finding | None = None
     """Why the last call ended early."""
+    is_one_callable: bool = False
+    """Whether nothing but one callable was to be captured."""
     to_capture: str = "it is to call operators of torch on tensors, in a function or module of its own"
     """A hint where nothing was captured."""
 
@@ -69,7 +71,7 @@ class Record:
 
     def _nothing_captured(self) -> Finding:
         why = self.observer.left_alone[0] if self.observer.left_alone else None
-        told = [why.what()] if why is not None else self.observer.given_up[:1]
+        told = [why.what()] if why is not None else self.observer.given_up[:1] if self.is_one_callable else []
         return Finding(
             findings.NOTHING_CAPTURED,
             ": ".join([f"no graph was captured in {self.name}", *told]),
@@ -154,7 +156,7 @@ class Captured:
     def __init__(
         self, fn: Callable[..., Any], *, backend: str | Backend = "eager", dynamic: bool | None, train: bool
     ) -> None:
-        self.record = Record(name_of(fn), trains=train)
+        self.record = Record(name_of(fn), trains=train, is_one_callable=True)
         self._fn = fn = compiled_by_torch(fn) or fn
         self._module = fn if isinstance(fn, torch.nn.Module) else None
         self._call, self._owner = observe(fn, self.record.observer, backend=backend, dynamic=dynamic)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from traceback import FrameSummary
 
+from dynamo_lite.insight.break_reasons import UncaughtException
 from dynamo_lite.insight.observer import GraphBreak
 
 NOTHING_CAPTURED = "nothing-captured"
@@ -88,9 +89,10 @@ class Finding:
 
 def breaks_found(breaks: Iterable[GraphBreak]) -> list[Finding]:
     """One for each place and reason, in the order in which they were met: a frame that is translated again breaks
-    again, and so do the frames that called it."""
+    again, and so do the frames that called it. An exception that the program itself raises breaks nothing."""
     found: dict[object, Finding] = {}
-    for each in map(Finding.of_break, breaks):
+    meant = (each for each in breaks if not isinstance(each.reason, UncaughtException))  # as under ``fullgraph``
+    for each in map(Finding.of_break, meant):
         found.setdefault((each.code, each.message, each.place, each.stack[-1:]), each)
     return [*found.values()]
 

@@ -25,9 +25,10 @@ import torch
 from _pytest.logging import LogCaptureHandler
 
 from dynamo_lite import _C
-from dynamo_lite.api import _make_owner
+from dynamo_lite.api import WATCHES, _make_owner, compiled_by
 from dynamo_lite.backends import list_backends
 from dynamo_lite.backends.registry import Backend
+from dynamo_lite.controls.takeover import Takeover
 from dynamo_lite.insight.observer import GraphBreak, Recompile
 from dynamo_lite.resume.graph_break import original_position
 
@@ -119,13 +120,16 @@ class Capture:
         handlers = [each for each in traces.handlers if isinstance(each, LogCaptureHandler)]
         for each in handlers:
             traces.removeHandler(each)
+        WATCHES.append(_compile_nothing)
         _C.enter_block(owner, process=False)
         try:
-            yield
+            with Takeover(_as_written), compiled_by(owner.callback):
+                yield
         finally:
             for each in handlers:
                 traces.addHandler(each)
             _C.leave_block(owner, process=False)
+            WATCHES.remove(_compile_nothing)
             owner.reset()
 
     def _only_of_the_test(self, compiler: Any) -> Callable[[_C.FrameView], Any]:
@@ -167,6 +171,17 @@ class Capture:
                 return None
             frame = frame.f_back  # type: ignore[assignment]
         return None
+
+
+def _compile_nothing(fn: object, settings: dict[str, Any]) -> None:
+    """What a test compiles is captured as what it calls is."""
+    if fn is None:
+        _fail("a test that captures what it calls can't do so in a block of dl.optimize or dl.enable: leave that out")
+
+
+def _as_written(fn: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
+    """What torch.compile was given, too."""
+    return fn
 
 
 _MODULES, _OPTIMIZERS = torch.nn.modules.module.__file__, str(Path(torch.optim.__file__).parent)

@@ -183,7 +183,8 @@ def why_skipped(code: types.CodeType) -> str | None:
     if filename.startswith("<frozen") or filename == "<string>" and code.co_name == "<module>":
         return "the interpreter's own code"
     if filename.startswith(OURS):
-        return None if filename == _FRAME_SHIM else "dynamo_lite's own code"
+        is_shim = filename == _FRAME_SHIM and code.co_freevars  # it refers to what it wraps
+        return None if is_shim else "dynamo_lite's own code"
     if filename.startswith(_TORCH):
         is_compiled = filename.startswith(_TORCH_USER_CODE) and filename not in _RECURRENT
         return None if is_compiled else "torch's internals"
@@ -236,7 +237,8 @@ def runs_uncompiled(code: types.CodeType) -> bool:
     the interpreter of Triton's kernels."""
     if code.co_filename.startswith(_TRITON):
         return True
-    return code.co_filename.startswith(_UNCOMPILED) and code.co_filename not in _CALL_WRAPPERS
+    is_wrapper = code.co_filename in _CALL_WRAPPERS or _is_compiled_modules(code)
+    return code.co_filename.startswith(_UNCOMPILED) and not is_wrapper
 
 
 _COMPILED_MODULES = os.path.join(_TORCH, "_dynamo", "eval_frame.py")
