@@ -7,7 +7,9 @@ nor dynamo_lite before a test needs them.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Generator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARK)
     path = config.getoption(_REPORT)
     if path and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(_Report(path), "dynamo_lite_report")
+        config.pluginmanager.register(_Report(path, config.invocation_params.dir / path), "dynamo_lite_report")
 
 
 @pytest.fixture
@@ -65,8 +67,15 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 class _Report:
     """Gathers what tests captured, in the process that shows the results."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, shown: str, path: Path) -> None:
+        if importlib.util.find_spec("jinja2") is None:
+            raise pytest.UsageError("--fullgraph-report needs jinja2: pip install 'dynamo_lite[report]'")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        except OSError as error:
+            raise pytest.UsageError(f"--fullgraph-report={shown} can't be written: {error.strerror}") from error
+        self._shown, self._path = shown, str(path)
         self._found: list[dict[str, Any]] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -80,4 +89,4 @@ class _Report:
         report_page.write(self._path, self._found)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        terminalreporter.line(f"fullgraph report: {self._path}")
+        terminalreporter.line(f"fullgraph report: {self._shown}")

@@ -60,5 +60,4 @@ def write(path: str, tests: Sequence[dict[str, Any]]) -> None:
 
     template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(_PAGE)
     failed = sum(test["outcome"] != "passed" for test in tests)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(template.render(tests=sorted(tests, key=lambda each: each["target"]), failed=failed))

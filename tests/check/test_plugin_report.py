@@ -1,0 +1,59 @@
+"""``--fullgraph-report``: where it is written, and what is said before the tests run if it can't be."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+TESTS = """
+import os
+import pytest
+import torch
+
+def whole(x):
+    return x * 2
+
+@pytest.mark.fullgraph
+def test_whole(tmp_path):
+    os.chdir(tmp_path)
+    whole(torch.ones(2))
+"""
+
+
+def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
+    pytester.makepyfile(test_it=TESTS)
+    return pytester.runpytest_subprocess("-q", "-p", "pytest_dynamo_lite", "-p", "no:cacheprovider", *options)
+
+
+def test_a_test_that_changes_the_directory(pytester: pytest.Pytester):
+    result = run(pytester, "--fullgraph-report=out/page.html")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["fullgraph report: out/page.html"])
+    assert "test_it.py::test_whole" in (pytester.path / "out" / "page.html").read_text()
+
+
+def test_a_path_that_cant_be_written(pytester: pytest.Pytester):
+    result = run(pytester, "--fullgraph-report=test_it.py/page.html")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR and "passed" not in result.stdout.str()
+    result.stderr.fnmatch_lines(["ERROR: --fullgraph-report=test_it.py/page.html can't be written: File exists"])
+
+
+WITHOUT_JINJA2 = """
+import importlib.util
+import sys
+import pytest
+
+find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "jinja2" else find_spec(name, *rest)
+sys.exit(pytest.main(["-p", "pytest_dynamo_lite", "--fullgraph-report=page.html"]))
+"""
+
+
+def test_without_jinja2(pytester: pytest.Pytester):
+    pytester.makepyfile(test_it=TESTS)
+    result = pytester.run(sys.executable, "-c", WITHOUT_JINJA2)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --fullgraph-report needs jinja2: pip install 'dynamo_lite[[]report]'"])
