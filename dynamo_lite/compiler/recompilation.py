@@ -94,7 +94,7 @@ def recompile_of(view: _C.FrameView, failure: _C.Failure) -> Recompile:
     place = place_in_program(failure.reason.place, view)
     found, expected = failure.found, failure.expected
     if failure.kind in ("equals", "bits", "payload"):
-        found = f"{found.removeprefix(type(expected).__name__ + ' ')}, was {expected!r}"
+        found = f"{found.removeprefix(type(expected).__name__ + ' ')}, was {_shortened(repr(expected))}"
         hint = _OF_VALUES.get(type(expected), _OF_OBJECTS)
     elif failure.kind in ("tensor", "tensor_of_any_size", "tensor_without_size", "symbolic"):
         hint = _OF_TENSORS.get(found.partition(" ")[0], _OF_SIZES)
@@ -106,6 +106,12 @@ def recompile_of(view: _C.FrameView, failure: _C.Failure) -> Recompile:
     return Recompile(*program_place(view), f"{place}: {found}", hint)
 
 
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+_LONGEST = 100
+"""Characters of a value in a message; what it is now ends there, too."""
 _OF_SIZES = "sizes that change are symbols from now on; dl.mark_dynamic(tensor, dim) before the first call saves this"
 _OF_TENSORS = {
     "dtype": "each dtype has a version of its own: convert the inputs before the call",

@@ -127,6 +127,14 @@ def test_a_recompile_says_what_it_was(said, args, change):
     assert recompile(said, fn, *args)[1] == change
 
 
+def test_a_recompile_shows_the_beginnings_of_long_values(said):
+    def fn(x, text):
+        return x + len(text)
+
+    change = recompile(said, fn, (torch.ones(2), "a" * 9000), (torch.ones(2), "b" * 9000))[1]
+    assert change.startswith("text: 'bbb") and "..., was 'aaa" in change and len(change) < 220
+
+
 def test_a_recompile_names_one_failure_of_the_entry_used_last(said):
     def fn(x, n):
         return x if n is None else x * n
