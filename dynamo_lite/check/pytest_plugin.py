@@ -80,6 +80,7 @@ def _fail(why: str) -> None:
 
 
 _MACHINERY = tuple(str(Path(module.__file__ or "").parent) for module in (_pytest, pluggy))
+_NOT_CALLED_BY_TESTS = (*_MACHINERY, "<frozen importlib.")
 
 
 _TO_CAPTURE = "call a function or module that computes with tensors: the test's own statements run in eager"
@@ -162,12 +163,13 @@ class Capture:
         self._calls.clear()
 
     def _call_of_the_test(self) -> int | None:
-        """The instruction at which the test's own frame is; None: it didn't call this, or pytest did for it."""
+        """The instruction at which the test's own frame is; None: it didn't call this, or pytest did for it, or it is
+        called as a module is imported."""
         frame = sys._getframe(2)
         while frame is not None:
             if frame.f_code is self._body:
                 return frame.f_lasti
-            if frame.f_code.co_filename.startswith(_MACHINERY):
+            if frame.f_code.co_filename.startswith(_NOT_CALLED_BY_TESTS):
                 return None
             frame = frame.f_back  # type: ignore[assignment]
         return None
