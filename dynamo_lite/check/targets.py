@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dynamo_lite.api import WATCHES, takeover
+from dynamo_lite.compiler.observers import why_not_captured
 
 from . import findings
 from .captured import CAPTURE_ERRORS, Captured, Record, failure_of, name_of
@@ -164,6 +165,9 @@ def _check_script(path: Path, settings: Settings, limits: Limits, allows: Allows
     compiled without ``fullgraph``, so that all of its breaks are met."""
     if not path.is_file():
         raise BadTarget(f"there is no file {path}")
+    why_not = why_not_captured()
+    if why_not is not None:
+        return Result(str(path), findings=[failure_of(why_not.error(str(path)))])
     if settings.train:
         raise BadTarget(f"train is for factories, and {path} trains by itself")
     records: list[Record] = []
