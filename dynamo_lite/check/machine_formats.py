@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
@@ -18,7 +20,8 @@ def as_github(results: Sequence[Result]) -> str:
     lines = []
     for result in results:
         for each in result.findings:
-            place = {} if each.place is None else {"file": each.place.file, "line": str(each.place.line)}
+            at = each.place
+            place = {} if at is None else {"file": _in_repository(at.file), "line": str(at.line)}
             given = {**place, "title": f"{each.code} in {result.target}"}
             listed = ",".join(f"{name}={_escaped(value, ':,')}" for name, value in given.items())
             lines.append(f"::error {listed}::{_escaped(each.message)}%0AHint: {_escaped(each.hint)}")
@@ -79,7 +82,15 @@ def _sarif_result(result: Result, found: Finding, is_allowed: bool, codes: Seque
     return made
 
 
+def _in_repository(file: str) -> str:
+    """A path as GitHub takes it, from the top of the checkout: a workflow may have another working directory."""
+    checkout = os.environ.get("GITHUB_WORKSPACE")
+    path = Path(file).absolute()
+    return path.relative_to(checkout).as_posix() if checkout and path.is_relative_to(checkout) else file
+
+
 def _uri(file: str) -> str:
+    file = _in_repository(file)
     return f"file://{quote(file)}" if file.startswith("/") else quote(file)
 
 

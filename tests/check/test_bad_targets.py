@@ -23,6 +23,10 @@ def gate(x):
     return y
 
 
+def broken():
+    return gate, (torch.ones(2),)
+
+
 def leaves():
     sys.exit(0)
 
@@ -112,6 +116,24 @@ def test_it_says_that_a_stance_is_why(check):
     with dl.set_stance("force_eager"):
         status, printed, _ = check("bad_targets:whole")
     assert status == 1 and "dl.set_stance, or torch.compiler.set_stance, is in force" in printed
+
+
+def test_it_says_that_a_stance_is_why_of_a_script_too(check):
+    with dl.set_stance("eager_on_recompile"):
+        status, printed, _ = check("ends.py")
+    assert status == 1 and "dl.set_stance, or torch.compiler.set_stance, is in force" in printed
+
+
+@pytest.mark.parametrize("format, place", [("github", "file=part/bad_targets.py"), ("sarif", '"part/bad_targets.py"')])
+def test_places_are_those_of_the_repository(check, tmp_path, monkeypatch, format, place):
+    """A workflow's steps may have a working directory below it."""
+    part = tmp_path / "part"
+    part.mkdir()
+    (tmp_path / "bad_targets.py").rename(part / "bad_targets.py")
+    monkeypatch.chdir(part)
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
+    status, printed, _ = check("bad_targets.py:broken", "--format", format)
+    assert status == 1 and place in printed
 
 
 @pytest.mark.parametrize("target", ["compiled_by_torch", "module_compiled_by_torch"])
