@@ -21,7 +21,7 @@ from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 
 from .code_ahead import holds_tensors, may_compute_with_tensors
 from .observers import tell_once, why_not_here
-from .recompilation import Versions, hold_again, limit_reached, place_text, program_place, recompile_of
+from .recompilation import Versions, failures_of, hold_again, limit_reached, place_text, program_place, recompile_of
 from .recording import record_skip
 from .translation import Traced
 
@@ -92,7 +92,7 @@ def _verdict_of_stance(view: _C.FrameView) -> _C.Verdict | None:
     if stance in ("force_eager", "eager_on_recompile") or config.torchs("disable"):
         return _C.PASS
     fails = stance == "fail_on_recompile"
-    if view.entries and (fails or config.torchs("error_on_recompile")):
+    if (fails or config.torchs("error_on_recompile")) and failures_of(view):
         raise _forbidden(view)
     if fails and _may_compute(view):
         raise _forbidden(view)
@@ -100,7 +100,7 @@ def _verdict_of_stance(view: _C.FrameView) -> _C.Verdict | None:
 
 
 def _forbidden(view: _C.FrameView) -> RecompileForbidden:
-    found = [recompile_of(view, failure) for failure in view.misses()[:1]]
+    found = [recompile_of(view, failure) for failure in failures_of(view)[:1]]
     change, hint = (found[0].change, found[0].hint) if found else ("", "")
     return RecompileForbidden(place_text(view), change, hint)
 

@@ -17,6 +17,7 @@ from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.notices import warn_here
 from dynamo_lite.insight.observer import Observer, Recompile
 from dynamo_lite.insight.recorder import RECORDING, RecompileRecord
+from dynamo_lite.records.code_origin import is_module_call
 from dynamo_lite.records.guards import GuardReason
 from dynamo_lite.resume.graph_break import in_program_names, original_position
 
@@ -71,14 +72,12 @@ def hold_again(view: _C.FrameView) -> bool:
 def note_recompile(view: _C.FrameView, versions: Versions, observer: Observer | None) -> None:
     """Count, log and report a translation of a frame that has entries. To an observer, the first for another module is
     none again."""
-    if not view.entries:
+    failures = failures_of(view)
+    if not failures:
         return
     counters.recompiles += 1
     recorder = RECORDING.now
     if observer is None and recorder is None and not logs.recompiles.isEnabledFor(logging.INFO):
-        return
-    failures = view.misses()
-    if not failures:
         return
     found = recompile_of(view, failures[0])
     logs.recompiles.info("%s%s", logs.rank(), found)
@@ -87,6 +86,15 @@ def note_recompile(view: _C.FrameView, versions: Versions, observer: Observer | 
     if recorder is not None:
         at = time.perf_counter() - recorder.began
         recorder.recompiles.append(RecompileRecord(at, **vars(found)))
+
+
+def failures_of(view: _C.FrameView) -> list[_C.Failure]:
+    """Why the frame's entries don't hold, beginning with that used last; empty if it hasn't any. The calls of all
+    modules are one code: its entries for modules of other classes are none of the frame's."""
+    failures = view.misses() if view.entries else []
+    if is_module_call(view.code.co_filename):
+        failures = [each for each in failures if not (each.kind == "type" and each.reason.place == "self")]
+    return failures
 
 
 def recompile_of(view: _C.FrameView, failure: _C.Failure) -> Recompile:
@@ -133,7 +141,7 @@ def place_in_program(place: str, view: _C.FrameView) -> str:
 
 def _forward(view: _C.FrameView) -> FunctionType | None:
     """The ``forward`` that a frame of a module's call is for."""
-    if view.code.co_filename != torch.nn.modules.module.__file__:
+    if not is_module_call(view.code.co_filename):
         return None
     forward = getattr(type(_module_of(view)), "forward", None)
     return forward if isinstance(forward, FunctionType) else None
@@ -174,7 +182,7 @@ def limit_reached(view: _C.FrameView, fullgraph: bool) -> None:
         f"{logs.rank()}{place_text(view)} has {view.entries} compiled versions, the limit "
         f"(dl.config.recompile_limit for each module, total_recompile_limit in all); "
     )
-    hint = "".join(f"\nHint: {recompile_of(view, each).hint}" for each in failures[:1])
+    hint = "".join(f"\nHint: {recompile_of(view, each).hint}" for each in failures_of(view)[:1])
     guards = f". The guards that failed now:{listed}{hint}"
     if fullgraph or config.torchs("fail_on_recompile_limit_hit"):
         forbids = "fullgraph=True" if fullgraph else "torch._dynamo.config.fail_on_recompile_limit_hit"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextvars
+
 import pytest
 import torch
 
@@ -51,6 +53,37 @@ def test_logs_and_explanations_name_forward_and_its_parameters(caplog):
         assert not [each for each in text if "args[" in each]
 
 
+class Printing(torch.nn.Module):
+    def forward(self, x):
+        y = x + 1
+        print("now")
+        return y * 2
+
+
+class Outer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Printing()
+
+    def forward(self, x):
+        return contextvars.copy_context().run(self.inner, x) * 2
+
+
+def test_what_has_changed_is_not_that_another_module_was_called(caplog):
+    """Its part is called after it, in a frame of its own of the same code. The first call compiles nothing again."""
+    compiled = dl.compile(Outer(), backend="eager")
+    with caplog.at_level("INFO", "dynamo_lite.recompiles"):
+        compiled(torch.ones(2))
+        assert dl.counters.recompiles == 0
+        compiled(torch.ones(3))
+        with dl.set_stance("fail_on_recompile"), pytest.raises(dl.exc.RecompileForbidden) as raised:
+            compiled(torch.ones(2, dtype=torch.double))
+    said = [each.getMessage() for each in caplog.records if each.name == "dynamo_lite.recompiles"]
+    assert said[0].startswith(f"Printing.forward ({__file__}:") and "x: size (3) instead of (2)" in said[0]
+    assert not [each for each in said if "the class " in each]
+    assert raised.value.change == "x: dtype Double instead of Float"
+
+
 def test_errors_that_are_suppressed_are_said_of_forward():
     settings = pytest.importorskip("torch._dynamo").config
 
@@ -61,13 +94,6 @@ def test_errors_that_are_suppressed_are_said_of_forward():
         dl.compile(Named(), backend=fails)(torch.ones(2), "a")
     assert str(given[0].message).startswith("Named.forward runs in eager from now on, by ")
     assert given[0].filename == __file__
-
-
-class Printing(torch.nn.Module):
-    def forward(self, x):
-        y = x + 1
-        print("now")
-        return y * 2
 
 
 def test_entries_of_a_module_are_those_of_forward(capsys):
