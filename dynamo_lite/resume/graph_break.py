@@ -164,10 +164,16 @@ def in_program_names(place: str, code: types.CodeType, forward: types.FunctionTy
         info = RESUME_CODES.info(info.point.callee.code)
         at, _, rest = place.removeprefix(f"{ARGUMENTS}[").partition("]")
         place = f"{ARGUMENTS}{rest}" if info is None else f"{info.point.arguments()[int(at)]}{rest}"
-    return place
+    on_stack = _ON_STACK.match(place)
+    if info is None or on_stack is None:
+        return place
+    positions, depth = decode(info.original)[info.point.index].positions, int(on_stack[1])
+    line = info.original.co_firstlineno if positions is None else positions[0]
+    return f"{f'value {depth + 1}' if depth else 'a value'} of line {line}{place[on_stack.end() :]}"
 
 
 _ARGUMENT = re.compile(r"args\[(\d+)\]")
+_ON_STACK = re.compile(re.escape(STACK).replace(r"\{\}", r"(\d+)"))
 
 
 def raising_code(code: types.CodeType) -> types.CodeType | None:

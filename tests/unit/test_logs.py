@@ -111,6 +111,15 @@ def test_a_recompile_after_a_break_names_the_variables_of_the_program(said):
     ]
 
 
+def test_a_recompile_after_a_break_names_the_line_of_what_has_no_name(said):
+    def fn(x):
+        return x * (1 + x.sum().item())
+
+    lines = said("recompiles", calls(fn, torch.tensor([1.0]), torch.tensor([2.0])))
+    line = fn.__code__.co_firstlineno + 1
+    assert any(f": value 3 of line {line}: 2.0, was 1.0. " in each for each in lines) and "___" not in "".join(lines)
+
+
 @pytest.mark.parametrize(
     ("args", "change"),
     [
