@@ -104,7 +104,10 @@ def recompile_of(view: _C.FrameView, failure: _C.Failure) -> Recompile:
     if failure.kind in ("equals", "bits", "payload"):
         found = f"{found.removeprefix(type(expected).__name__ + ' ')}, was {_shortened(repr(expected))}"
         hint = _OF_VALUES.get(type(expected), _OF_OBJECTS)
-    elif failure.kind in ("tensor", "tensor_of_any_size", "tensor_without_size", "symbolic"):
+    elif failure.kind == "symbolic":
+        condition = place_in_program(failure.reason.text, view)
+        return Recompile(*program_place(view), f"{condition} doesn't hold for {found}", _OF_CONDITIONS)
+    elif failure.kind in ("tensor", "tensor_of_any_size", "tensor_without_size"):
         hint = _OF_TENSORS.get(found.partition(" ")[0], _OF_SIZES)
     elif failure.kind == "global_state":
         return Recompile(*program_place(view), found, _OF_STATE)
@@ -131,6 +134,9 @@ _OF_TENSORS = {
 _OF_NUMBERS = "a number that changes with the calls belongs in a tensor, as a buffer of its module"
 _OF_VALUES = {int: _OF_NUMBERS, float: _OF_NUMBERS}
 _OF_OBJECTS = "each such value or object has a version of its own, up to dl.config.recompile_limit"
+_OF_CONDITIONS = (
+    "the function branches on this, or something in it needs the number itself: each outcome has a version of its own"
+)
 _OF_STATE = "call it in the same modes of torch (gradients, autocast, number of threads)"
 
 

@@ -153,26 +153,25 @@ def interrupted_codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def in_program_names(place: str, code: types.CodeType, forward: types.FunctionType | None = None) -> str:
-    """The text of a place in a frame: in a resume function's, with the variables of interrupted calls under their
-    names; in that of a module's call, with the arguments under the names of the parameters of its ``forward``."""
-    given = _ARGUMENT.match(place)
-    if forward is not None and given is not None:
-        parameters, index = inspect.getfullargspec(forward).args, int(given[1]) + 1
-        return f"{parameters[index]}{place[given.end() :]}" if index < len(parameters) else place
+    """The text of a place in a frame, or of a condition on some. In a resume function's frame: with the variables of
+    interrupted calls under their names. In that of a module's call: with the arguments under the names of the
+    parameters of its ``forward``."""
+    if forward is not None:
+        parameters = dict(enumerate(inspect.getfullargspec(forward).args, -1))
+        place = _ARGUMENT.sub(lambda given: parameters.get(int(given[1]), given[0]), place)
     info = RESUME_CODES.info(code)
     while info is not None and info.point.callee is not None and place.startswith(f"{ARGUMENTS}["):
         info = RESUME_CODES.info(info.point.callee.code)
         at, _, rest = place.removeprefix(f"{ARGUMENTS}[").partition("]")
         place = f"{ARGUMENTS}{rest}" if info is None else f"{info.point.arguments()[int(at)]}{rest}"
-    on_stack = _ON_STACK.match(place)
-    if info is None or on_stack is None:
+    if info is None:
         return place
-    positions, depth = decode(info.original)[info.point.index].positions, int(on_stack[1])
+    positions = decode(info.original)[info.point.index].positions
     line = info.original.co_firstlineno if positions is None else positions[0]
-    return f"{f'value {depth + 1}' if depth else 'a value'} of line {line}{place[on_stack.end() :]}"
+    return _ON_STACK.sub(lambda at: f"{f'value {int(at[1]) + 1}' if int(at[1]) else 'a value'} of line {line}", place)
 
 
-_ARGUMENT = re.compile(r"args\[(\d+)\]")
+_ARGUMENT = re.compile(r"(?<![\w.])args\[(\d+)\]")
 _ON_STACK = re.compile(re.escape(STACK).replace(r"\{\}", r"(\d+)"))
 
 

@@ -60,6 +60,21 @@ class Printing(torch.nn.Module):
         return y * 2
 
 
+class Halving(torch.nn.Module):
+    def forward(self, x, y):
+        return x.view(-1, 2).sum() + y.sum() if 2 * x.shape[0] > y.shape[0] + 3 else x.sum()
+
+
+def test_a_condition_on_sizes_is_said_with_the_sizes(caplog):
+    compiled = dl.compile(Halving(), backend="eager", dynamic=True)
+    with caplog.at_level("INFO", "dynamo_lite.recompiles"):
+        compiled(torch.ones(6), torch.ones(4))
+        compiled(torch.ones(6), torch.ones(14))
+    (said,) = [each.getMessage() for each in caplog.records if each.name == "dynamo_lite.recompiles"]
+    assert " is compiled again: " in said and " doesn't hold for " in said and "Hint: the function branches on" in said
+    assert "x.size(0)" in said and "y.size(0)" in said and "args[" not in said
+
+
 class Outer(torch.nn.Module):
     def __init__(self):
         super().__init__()
