@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 import weakref
 from collections import Counter
@@ -109,12 +110,27 @@ def recompile_of(view: _C.FrameView, failure: _C.Failure) -> Recompile:
         return Recompile(*program_place(view), f"{condition} doesn't hold for {found}", _OF_CONDITIONS)
     elif failure.kind in ("tensor", "tensor_of_any_size", "tensor_without_size"):
         hint = _OF_TENSORS.get(found.partition(" ")[0], _OF_SIZES)
+        found = re.sub(r"(?<=dtype )(\w+) instead of (\w+)", _in_pythons_dtypes, found)
     elif failure.kind == "global_state":
         return Recompile(*program_place(view), found, _OF_STATE)
     else:
         was = "where something was" if failure.kind == "present" else f"the entry is for one that {failure.reason.text}"
         found, hint = f"{found}; {was}", _OF_OBJECTS
     return Recompile(*program_place(view), f"{place}: {found}", hint)
+
+
+def _in_pythons_dtypes(given: re.Match[str]) -> str:
+    now, before = (_DTYPES.get(each, each) for each in given.groups())
+    return f"{now} instead of {before}"
+
+
+_DTYPES = {
+    **{"Double": "torch.float64", "Float": "torch.float32", "Half": "torch.float16", "BFloat16": "torch.bfloat16"},
+    **{"Long": "torch.int64", "Int": "torch.int32", "Short": "torch.int16", "Char": "torch.int8"},
+    **{"Byte": "torch.uint8", "Bool": "torch.bool"},
+    **{"ComplexFloat": "torch.complex64", "ComplexDouble": "torch.complex128"},
+}
+"""What C++ calls a dtype -> what programs do."""
 
 
 def _shortened(text: str) -> str:

@@ -58,7 +58,7 @@ def test_set_stance_of_torchs_holds_at_hits_and_misses():
     compiled(x.double())
     assert recorder.runs == 2 and len(recorder.graphs) == 1
     torch.compiler.set_stance("fail_on_recompile")
-    with pytest.raises(dl.exc.RecompileForbidden, match="dtype Double"):
+    with pytest.raises(dl.exc.RecompileForbidden, match="dtype torch.float64"):
         compiled(x.double())
     with dl.set_stance("eager_on_recompile"):  # ours goes before
         compiled(x.double())

@@ -125,7 +125,7 @@ def test_a_recompile_after_a_break_names_the_line_of_what_has_no_name(said):
     [
         ([(torch.ones(2), True), (torch.ones(2), False)], "flag: False, was True"),
         ([(torch.ones(2), "a"), (torch.ones(2), "b")], "flag: 'b', was 'a'"),
-        ([(torch.ones(2), 1), (torch.ones(2, dtype=torch.double), 1)], "x: dtype Double instead of Float"),
+        ([(torch.ones(2), 1), (torch.ones(2).double(), 1)], "x: dtype torch.float64 instead of torch.float32"),
         ([(torch.ones(2), 1), (torch.ones(2, requires_grad=True), 1)], "x: requires_grad True instead of False"),
     ],
 )

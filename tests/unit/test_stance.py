@@ -162,9 +162,9 @@ def test_fail_on_recompile_names_the_guard(fn):
     compiled(x)
     with dl.set_stance("fail_on_recompile"):
         assert torch.equal(compiled(x), fn(x))
-        with pytest.raises(dl.exc.RecompileForbidden, match="dtype Double instead of Float") as second:
+        with pytest.raises(dl.exc.RecompileForbidden, match="dtype torch.float64 instead of torch.float32") as second:
             compiled(x.double())
-        assert second.value.change == "x: dtype Double instead of Float"
+        assert second.value.change == "x: dtype torch.float64 instead of torch.float32"
         assert __file__ in str(second.value) and "convert the inputs before the call" in str(second.value)
     assert len(recorder.graphs) == 1
 
