@@ -20,7 +20,7 @@ from .compiler.budget import TranslationBudget
 from .compiler.families import Family, family_of, forget_kept
 from .compiler.frame_compiler import FrameCompiler
 from .compiler.observers import check_runs_at_call, why_not_captured
-from .controls.takeover import Takeover
+from .controls.takeover import Takeover, compiled_by_torch
 from .controls.torch_compile import follow_torch
 from .insight.break_reasons import DisabledCall, UserGraphBreak
 from .insight.explanation import Explanation
@@ -485,6 +485,7 @@ def observe(
     """``fn`` compiled for an owner of its own, which shares nothing, so that the observer sees each translation. Its
     calls are captured under tracers too."""
     owner = _make_owner(backend, dynamic=dynamic, observer=observer)
+    fn = compiled_by_torch(fn) or fn
     target: Any = fn._dl_original if isinstance(fn, CompiledModule) else fn
     if isinstance(target, torch.nn.Module):
         target = target.__call__
@@ -496,7 +497,7 @@ def explain(fn: Callable[P, R], *, dynamic: bool | None = None) -> Callable[P, E
     """``explain(fn)(*args)`` calls ``fn(*args)`` once, running its graphs in eager, and returns an `Explanation`.
 
     Args:
-        fn: a function or module, compiled or not.
+        fn: a function or module, compiled (by torch.compile, too) or not.
         dynamic: as for `compile`.
 
     Raises:
