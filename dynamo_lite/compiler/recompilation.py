@@ -113,10 +113,26 @@ def recompile_of(view: _C.FrameView, failure: _C.Failure) -> Recompile:
         found = re.sub(r"(?<=dtype )(\w+) instead of (\w+)", _in_pythons_dtypes, found)
     elif failure.kind == "global_state":
         return Recompile(*program_place(view), found, _OF_STATE)
+    elif failure.kind == "distinct":
+        return Recompile(*program_place(view), "two of its inputs are one object, and were different ones", _OF_OBJECTS)
     else:
-        was = "where something was" if failure.kind == "present" else f"the entry is for one that {failure.reason.text}"
-        found, hint = f"{found}; {was}", _OF_OBJECTS
+        found, hint = f"{found}{_what_was(failure)}", _OF_OBJECTS
     return Recompile(*program_place(view), f"{place}: {found}", hint)
+
+
+def _what_was(failure: _C.Failure) -> str:
+    """What was there instead, or held of it."""
+    if failure.kind == "present":
+        return "; where something was"
+    was = _WAS.match(failure.reason.text)
+    if was is None:
+        return f"; the entry is for one that {failure.reason.text}"
+    value = failure.reason.text[was.end() :]
+    return ", was None" if value == "NoneType" else f", was {value}"
+
+
+_WAS = re.compile(r"is the same |is exactly |has (?=length |the keys |no keys)")
+"""How the text of a guard begins that names a value or a part of it."""
 
 
 def _in_pythons_dtypes(given: re.Match[str]) -> str:

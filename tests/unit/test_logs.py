@@ -126,6 +126,10 @@ def test_a_recompile_after_a_break_names_the_line_of_what_has_no_name(said):
         ([(torch.ones(2), True), (torch.ones(2), False)], "flag: False, was True"),
         ([(torch.ones(2), "a"), (torch.ones(2), "b")], "flag: 'b', was 'a'"),
         ([(torch.ones(2), 1), (torch.ones(2).double(), 1)], "x: dtype torch.float64 instead of torch.float32"),
+        ([(torch.ones(2), None), (torch.ones(2), len)], "flag: an object of type builtin_function_or_method, was None"),
+        ([(torch.ones(2), [1]), (torch.ones(2), [1, 2])], "flag: length 2, was length 1"),
+        ([(torch.ones(2), {"a": 1}), (torch.ones(2), {})], "flag: no keys, was the keys 'a'"),
+        ([(torch.ones(2), ()), (torch.ones(2), [1])], "flag: the class list, was a builtins.tuple"),
         ([(torch.ones(2), 1), (torch.ones(2, requires_grad=True), 1)], "x: requires_grad True instead of False"),
     ],
 )

@@ -99,6 +99,18 @@ def test_what_has_changed_is_not_that_another_module_was_called(caplog):
     assert raised.value.change == "x: dtype torch.float64 instead of torch.float32"
 
 
+def test_inputs_that_are_one_object(caplog):
+    def added(x, y):
+        return x.add_(y)
+
+    compiled, x = dl.compile(added, backend="eager"), torch.ones(2)
+    with caplog.at_level("INFO", "dynamo_lite.recompiles"):
+        compiled(x, torch.ones(2))
+        compiled(x, x)
+    (said,) = [each.getMessage() for each in caplog.records if each.name == "dynamo_lite.recompiles"]
+    assert " is compiled again: two of its inputs are one object, and were different ones. Hint: " in said
+
+
 def test_errors_that_are_suppressed_are_said_of_forward():
     settings = pytest.importorskip("torch._dynamo").config
 
