@@ -29,7 +29,7 @@ def note_graph(code: CodeType, graph: GraphModule | None) -> None:
         _GRAPHS[code] = weakref.ref(graph)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CachedEntry:
     """Code that was compiled for one function, and the guards under which it runs in the function's place."""
 
@@ -47,6 +47,9 @@ class CachedEntry:
     def code_text(self) -> str:
         """Its bytecode, with what its constants are."""
         return as_text(self.code)
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
     def __str__(self) -> str:
         of_graph = "no graph" if self.graph is None else f"{len(self.graph.graph.nodes)} nodes"

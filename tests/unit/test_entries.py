@@ -44,6 +44,14 @@ def test_the_graph_is_there_while_the_backend_keeps_it():
     assert "1 hit," in str(entry) and "3 nodes" in str(entry)
 
 
+def test_at_a_prompt_each_is_one_line():
+    compiled = dl.compile(scaled, backend="eager")
+    compiled(torch.ones(2), 2)
+    (entry,) = compiled.entries()
+    place = f"scaled ({__file__}:{scaled.__code__.co_firstlineno})"
+    assert repr(entry) == f"<{place}: 1 hit, {len(entry.guards)} guards, 3 nodes>"
+
+
 def test_a_module_has_the_entries_of_its_frames(capsys):
     compiled = dl.compile(Noisy(), backend="eager")
     assert dl.entries(compiled) == []
