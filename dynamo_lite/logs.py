@@ -104,6 +104,9 @@ def _begin() -> None:
     printer = _Printer()
     printer.setFormatter(logging.Formatter("%(name)s: %(message)s"))
     logging.getLogger("dynamo_lite").addHandler(printer)
+    for name in SUBJECTS:  # or a program that logs at INFO itself would turn all of them on
+        logger = logging.getLogger(f"dynamo_lite.{name}")
+        logger.setLevel(logger.level or logging.WARNING)
     wanted = os.environ.get("DYNAMO_LITE_LOGS", "")
     try:
         set(*(each.strip() for each in wanted.split(",") if each.strip()))

@@ -215,6 +215,16 @@ def test_they_print_where_the_program_has_set_no_handler():
     assert run_program(PROGRAM.format(set="")).stderr == ""
 
 
+def test_a_program_that_logs_itself_turns_none_on():
+    own = "import logging; logging.basicConfig(level='DEBUG')"
+    assert "dynamo_lite" not in run_program(PROGRAM.format(set=own)).stderr
+    by_name = "logging.getLogger('dynamo_lite.breaks').setLevel('INFO')"
+    done = run_program(PROGRAM.format(set=f"{own}; {by_name}"))
+    assert done.stderr.count("dynamo_lite") == done.stderr.count("INFO:dynamo_lite.breaks:DL0202 at ") == 1
+    before = f"import logging; {by_name}\n"
+    assert "dynamo_lite.breaks: DL0202 at " in run_program(before + PROGRAM.format(set="")).stderr
+
+
 def test_levels():
     logger = logging.getLogger("dynamo_lite.graph")
     before = logger.level
