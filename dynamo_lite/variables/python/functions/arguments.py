@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from inspect import CO_VARARGS, CO_VARKEYWORDS
-from types import CodeType, FunctionType
-from typing import NoReturn, Protocol
+from types import FunctionType
+from typing import NoReturn
 
 from dynamo_lite.exc import InternalError
 from dynamo_lite.records.code_origin import is_polyfill
@@ -13,24 +13,10 @@ from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 
-
-class TracedFunction(Protocol):
-    """A Python function that can be inlined: pre-existing, or created during tracing."""
-
-    @property
-    def code(self) -> CodeType: ...
-
-    @property
-    def name(self) -> str:
-        """Its ``__qualname__``."""
-        ...
-
-    def defaults(self, tx: Translator) -> Args: ...
-
-    def keyword_defaults(self, tx: Translator) -> Kwargs: ...
+from .function import PythonFunctionVariable
 
 
-def bind_arguments(tx: Translator, function: TracedFunction, args: Args, kwargs: Kwargs) -> Kwargs:
+def bind_arguments(tx: Translator, function: PythonFunctionVariable, args: Args, kwargs: Kwargs) -> Kwargs:
     """The initial locals of a call of ``function``. Raises TypeError in the traced program if they don't fit."""
     code = function.code
     names, positional = code.co_varnames, code.co_argcount
@@ -55,7 +41,7 @@ def bind_arguments(tx: Translator, function: TracedFunction, args: Args, kwargs:
     return bound
 
 
-def _bind_defaults(tx: Translator, function: TracedFunction, bound: Kwargs) -> None:
+def _bind_defaults(tx: Translator, function: PythonFunctionVariable, bound: Kwargs) -> None:
     """Reads the defaults (which guards them) only if the call leaves out an argument."""
     code = function.code
     positional = code.co_varnames[: code.co_argcount]
@@ -68,7 +54,7 @@ def _bind_defaults(tx: Translator, function: TracedFunction, bound: Kwargs) -> N
             bound.setdefault(name, value)
 
 
-def _raise_type_error(tx: Translator, function: TracedFunction, args: Args, kwargs: Kwargs) -> NoReturn:
+def _raise_type_error(tx: Translator, function: PythonFunctionVariable, args: Args, kwargs: Kwargs) -> NoReturn:
     """Raise what CPython raises for these arguments, by calling an empty function of the same signature."""
     code = function.code
     if is_polyfill(code):  # the message would name the polyfill's parameters, not the builtin's

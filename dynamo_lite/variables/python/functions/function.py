@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import types
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import FunctionChanged, UnsupportedAttribute
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.attributes import MISSING, MethodVariable, class_lookup
+from dynamo_lite.variables.core.attributes import MISSING, MethodVariable
 from dynamo_lite.variables.core.base import (
     TEXTS,
     Args,
@@ -136,23 +137,71 @@ _BEHAVIOR = frozenset({*_DEFAULTS, "__code__", "__globals__", "__closure__", "__
 """Attributes that determine what a call of the function does."""
 
 
-def _descriptor_get(
-    function: VariableTracker, tx: Translator, receiver: VariableTracker, owner: VariableTracker | None = None, /
-) -> VariableTracker:
-    """``function.__get__(receiver, owner)``."""
-    if not tx.is_none(receiver):
-        return MethodVariable(function, receiver)
-    if owner is None or tx.is_none(owner):
-        tx.raise_error(TypeError, "__get__(None, None) is invalid")
-    return function
+class PythonFunctionVariable(VariableTracker):
+    """Base of Python functions."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def code(self) -> types.CodeType: ...
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Its ``__qualname__``."""
+
+    @abstractmethod
+    def defaults(self, tx: Translator) -> Args: ...
+
+    @abstractmethod
+    def keyword_defaults(self, tx: Translator) -> Kwargs: ...
+
+    @abstractmethod
+    def cells(self, tx: Translator) -> Sequence[CellVariable]:
+        """The closure, in the order of ``co_freevars``."""
+
+    @abstractmethod
+    def scope(self, tx: Translator) -> GlobalScope: ...
+
+    def python_type(self) -> type:
+        return types.FunctionType
+
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return tx.call_function(self, args, kwargs)
+
+    def method___call__(self, tx: Translator, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+        return self.call(tx, [*args], kwargs)
+
+    def method___get__(
+        self, tx: Translator, receiver: VariableTracker, owner: VariableTracker | None = None, /
+    ) -> VariableTracker:
+        if not tx.is_none(receiver):
+            return MethodVariable(self, receiver)
+        if owner is None or tx.is_none(owner):
+            tx.raise_error(TypeError, "__get__(None, None) is invalid")
+        return self
+
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
+        if name == "__code__":
+            return tx.make(self.code)
+        if name == "__globals__":
+            return globals_of(tx, self.scope(tx))
+        if name == "__dict__":
+            return InstanceDictVariable(self)
+        return super().getattr(tx, name)
+
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
+        if name in _BEHAVIOR or name == "__dict__":
+            unsupported(FunctionChanged(self.describe(), name))
+        self.instance_set(tx, name, value)
 
 
-class FunctionVariable(VariableTracker):
+class FunctionVariable(PythonFunctionVariable):
     """A pre-existing Python function. ``by_code``: it is guarded by its code and globals, not by identity, since
     functions that calls pass as arguments are often created anew. ``attrs``: attributes written during tracing."""
 
     __slots__ = ("value", "_cells", "by_code", "attrs")
-    method___get__ = _descriptor_get
 
     def __init__(self, value: types.FunctionType, source: Source | None, by_code: bool = False) -> None:
         self.source = source
@@ -160,9 +209,6 @@ class FunctionVariable(VariableTracker):
         self.by_code = by_code
         self._cells: list[CellVariable] | None = None
         self.attrs: dict[str, VariableTracker] = {}
-
-    def python_type(self) -> type:
-        return types.FunctionType
 
     def as_constant(self) -> Any:
         if self.by_code:
@@ -242,7 +288,6 @@ class FunctionVariable(VariableTracker):
         return defaults
 
     def cells(self, tx: Translator) -> Sequence[CellVariable]:
-        """The closure, in the order of ``co_freevars``."""
         if self._cells is None:
             cells = self.value.__closure__ or ()
             source = self._member_source("__closure__") or tx.guards.const(self.value).child("c_attr", "__closure__")
@@ -253,33 +298,13 @@ class FunctionVariable(VariableTracker):
     def scope(self, tx: Translator) -> GlobalScope:
         return tx.attempt.values.scope(self.value.__globals__)
 
-    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        return tx.call_function(self, args, kwargs)
-
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in self.attrs and name in _MEMBERS:
             return self.attrs[name]
         if name in _MEMBERS or name in _DEFAULTS:
             source = self._member_source(name) or tx.guards.const(self.value).child("c_attr", name)
             return LazyVariable(tx.attempt, getattr(self.value, name), source)
-        if name == "__code__":
-            return tx.make(self.value.__code__)
-        if name == "__class__":
-            return tx.make(types.FunctionType)
-        if name == "__get__":
-            return FunctionGetVariable(self)
-        if name == "__call__":
-            return self
-        if name == "__globals__":
-            return globals_of(tx, self.scope(tx))
-        if name == "__dict__":
-            return InstanceDictVariable(self)
-        own = self.instance_get(tx, name)
-        if own is not None:
-            return own
-        if class_lookup(types.FunctionType, name) is MISSING:
-            tx.raise_attribute_error(self, name, f"'function' object has no attribute {name!r}")
-        unsupported(UnsupportedAttribute(self.describe(), name))
+        return super().getattr(tx, name)
 
     def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
         if name in self.attrs:
@@ -294,11 +319,6 @@ class FunctionVariable(VariableTracker):
         if self.source is None:
             return tx.make(own)
         return LazyVariable(tx.attempt, own, self.source.instance_item(name))
-
-    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        if name in _BEHAVIOR or name == "__dict__":
-            unsupported(FunctionChanged(self.describe(), name))
-        self.instance_set(tx, name, value)
 
     def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if self.source is None:
@@ -330,27 +350,10 @@ class FunctionVariable(VariableTracker):
         cg.load_const(self.value)
 
 
-class FunctionGetVariable(VariableTracker):
-    """``function.__get__``."""
-
-    __slots__ = ("function",)
-
-    def __init__(self, function: VariableTracker) -> None:
-        self.source = None
-        self.function = function
-
-    def python_type(self) -> type:
-        return types.MethodWrapperType
-
-    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        return self.function.call_method(tx, "__get__", args, kwargs)
-
-
-class NestedFunctionVariable(VariableTracker):
+class NestedFunctionVariable(PythonFunctionVariable):
     """A function created during tracing (``MAKE_FUNCTION``)."""
 
     __slots__ = ("code", "_defaults", "_keyword_defaults", "_cells", "_scope", "attrs", "members", "annotations")
-    method___get__ = _descriptor_get
 
     def __init__(
         self,
@@ -372,9 +375,6 @@ class NestedFunctionVariable(VariableTracker):
         """Its ``__dict__``."""
         self.members: dict[str, VariableTracker] = {}
         """Attributes of `_MEMBERS` that have been written or read."""
-
-    def python_type(self) -> type:
-        return types.FunctionType
 
     def key(self) -> Any:
         return self
@@ -399,9 +399,6 @@ class NestedFunctionVariable(VariableTracker):
     def scope(self, tx: Translator) -> GlobalScope:
         return self._scope
 
-    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        return tx.call_function(self, args, kwargs)
-
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in _MEMBERS:
             if name not in self.members:
@@ -409,20 +406,6 @@ class NestedFunctionVariable(VariableTracker):
             return self.members[name]
         if name in _DEFAULTS:
             return getattr(self, _DEFAULTS[name]) or ConstantVariable(None)
-        if name in self.attrs:
-            return self.attrs[name]
-        if name == "__get__":
-            return FunctionGetVariable(self)
-        if name == "__call__":
-            return self
-        if name == "__globals__":
-            return globals_of(tx, self._scope)
-        if name in ("__code__", "__class__"):
-            return tx.make(self.code if name == "__code__" else types.FunctionType)
-        if name == "__dict__":
-            return InstanceDictVariable(self)
-        if class_lookup(types.FunctionType, name) is MISSING:
-            tx.raise_attribute_error(self, name, f"'function' object has no attribute {name!r}")
         return super().getattr(tx, name)
 
     def _initial_member(self, tx: Translator, name: str) -> VariableTracker:
@@ -454,25 +437,20 @@ class NestedFunctionVariable(VariableTracker):
         return self.attrs.get(name)
 
     def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        self.attrs[name] = value
+        tx.effects.mutate(self)
+        (self.members if name in _MEMBERS else self.attrs)[name] = value
 
     def instance_delete(self, tx: Translator, name: str) -> None:
+        tx.effects.mutate(self)
         del self.attrs[name]
 
     def namespace(self, tx: Translator) -> DictVariable:
         return DictVariable(dict(self.attrs))
 
-    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        if name in _BEHAVIOR or name == "__dict__":
-            unsupported(FunctionChanged(self.describe(), name))
-        tx.effects.mutate(self)
-        (self.members if name in _MEMBERS else self.attrs)[name] = value
-
     def delattr(self, tx: Translator, name: str) -> None:
         if name not in self.attrs:
             super().delattr(tx, name)
-        tx.effects.mutate(self)
-        del self.attrs[name]
+        self.instance_delete(tx, name)
 
     def reconstruct(self, cg: Codegen) -> None:
         def create() -> None:

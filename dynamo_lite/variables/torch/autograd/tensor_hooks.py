@@ -28,7 +28,7 @@ from dynamo_lite.variables.python.functions.function import (
     CellVariable,
     FunctionVariable,
     GlobalScope,
-    NestedFunctionVariable,
+    PythonFunctionVariable,
 )
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
 from dynamo_lite.variables.torch.higher_order.bodies import body_parameters, trace_body
@@ -136,7 +136,7 @@ def depends_on_gradient_only(tx: Translator, hook: VariableTracker) -> bool:
         function, args, keywords = (hook.getattr(tx, name).realize() for name in ("func", "args", "keywords"))
         bound = (*(args.structure_items() or ()), *(keywords.structure_items() or ()))
         return depends_on_gradient_only(tx, function) and all(_is_invariant(tx, each) for each in bound)
-    if not isinstance(hook, (FunctionVariable, NestedFunctionVariable)):
+    if not isinstance(hook, PythonFunctionVariable):
         return False
     names = {each.argval for each in _instructions(hook.code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     if not all(_is_torch_or_builtin(hook.scope(tx), name) for name in names):

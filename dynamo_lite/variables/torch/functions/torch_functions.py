@@ -39,7 +39,7 @@ from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, TupleVariable
 from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
-from dynamo_lite.variables.python.functions.function import FunctionVariable, NestedFunctionVariable
+from dynamo_lite.variables.python.functions.function import FunctionVariable, PythonFunctionVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, SymNodeVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.torch.contexts.torch_contexts import (
@@ -223,7 +223,7 @@ def _function_leaf(value: Any) -> Model:
     return model
 
 
-_CALLABLES = (FunctionVariable, NestedFunctionVariable, MethodVariable, UserObjectVariable)
+_CALLABLES = (PythonFunctionVariable, MethodVariable, UserObjectVariable)
 """Arguments that a Python function may call, and that an operator can't take."""
 
 
