@@ -343,8 +343,7 @@ class VariableTracker:
             unsupported(UnsupportedMethod(self.describe(), name))
         if kwargs:
             owner = next((base for base in mro(self.python_type()) if name in own_namespace(base)), object)
-            signature = signature_in_c(own_namespace(owner).get(name), bound=1)
-            if signature is not None and not signature.takes(len(args), kwargs):
+            if not takes_arguments(own_namespace(owner).get(name), 1 + len(args), kwargs):
                 refuse_arguments(f"{owner.__name__}.{name}")
         return call_handler(handler, (tx, *args), kwargs, f"{self.python_type().__name__}.{name}")
 
@@ -695,41 +694,28 @@ def remaining_items(tx: Translator, iterator: VariableTracker) -> Iterator[Varia
 # -- arguments of callables in C ---------------------------------------------------------------------------------------
 
 
-class SignatureInC:
-    """Which arguments a callable in C takes, without its first ``bound`` ones."""
-
-    def __init__(self, signature: inspect.Signature, bound: int) -> None:
-        self._signature = signature
-        kinds = [each.kind for each in signature.parameters.values()]
-        positional = [each for each in signature.parameters.values() if each.kind in _BY_POSITION][bound:]
-        self._least = sum(each.default is inspect.Parameter.empty for each in positional)
-        self._most = 1000 if inspect.Parameter.VAR_POSITIONAL in kinds else len(positional)
-        self._bound = (None,) * bound
-
-    def takes(self, count: int, named: Mapping[str, Any]) -> bool:
-        """Whether ``count`` positional arguments and these keyword arguments fit."""
-        if not named:
-            return self._least <= count <= self._most
-        try:
-            self._signature.bind(*self._bound, *(None,) * count, **named)
-        except TypeError:
-            return False
-        return True
+_TYPES_IN_C = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
-_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-_IN_C = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+def takes_arguments(function: Any, count: int, names: Iterable[str]) -> bool:
+    """Whether a callable in C takes ``count`` positional arguments and keyword arguments of these names. True for other
+    callables, and for those that don't declare a signature."""
+    kind = type(function)
+    is_in_c = kind in _TYPES_IN_C or kind is type and not is_heap_type(function)
+    return not is_in_c or _fits_signature(function, count, tuple(names))
 
 
-def signature_in_c(value: Any, bound: int = 0) -> SignatureInC | None:
-    """The signature of a callable in C; None for other callables, and for those that don't declare one. ``bound``: how
-    many arguments are bound already."""
-    if type(value) is type and is_heap_type(value) or type(value) not in (type, *_IN_C):
-        return None
+@functools.cache
+def _fits_signature(function: Any, count: int, names: tuple[str, ...]) -> bool:
     try:
-        return SignatureInC(inspect.signature(value), bound)
+        signature = inspect.signature(function)
     except ValueError:
-        return None
+        return True
+    try:
+        signature.bind(*(None,) * count, **dict.fromkeys(names))
+    except TypeError:
+        return False
+    return True
 
 
 def refuse_arguments(name: str) -> NoReturn:

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .base import Args, Kwargs, VariableTracker, call_handler, mro, refuse_arguments, signature_in_c
+from .base import Args, Kwargs, VariableTracker, call_handler, mro, refuse_arguments, takes_arguments
 from .protocols import Translator
 
 Model = Callable[[Any, Args, Kwargs], VariableTracker]
@@ -36,11 +36,9 @@ def models(*callables: Any) -> Callable[[Callable[..., VariableTracker]], Callab
 
 def _model_of(value: Any, fn: Callable[..., VariableTracker]) -> Model:
     name = getattr(value, "__name__", str(value))
-    declared = functools.cache(lambda: signature_in_c(value))
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        signature = declared()
-        if signature is not None and not signature.takes(len(args), kwargs):
+        if not takes_arguments(value, len(args), kwargs):
             refuse_arguments(name)
         return call_handler(fn, (tx, *args), kwargs, name)
 
