@@ -58,6 +58,11 @@ def guard_class_lacks(tx: Translator, cls: type, name: str) -> None:
         tx.guards.const(cls).check("type_lacks", name)
 
 
+def _guard_class_has(tx: Translator, cls: type, name: str, raw: Any) -> None:
+    if is_heap_type(cls):
+        tx.guards.const(cls).child("type_attr", name).check("id", raw)
+
+
 def guard_class_attribute(tx: Translator, cls: type, name: str, raw: Any) -> None:
     """Guard the result of `class_lookup`, `MISSING` included."""
     if raw is MISSING:
@@ -71,11 +76,6 @@ def guarded_lookup(tx: Translator, cls: type, name: str) -> Any:
     raw = class_lookup(cls, name)
     guard_class_attribute(tx, cls, name, raw)
     return raw
-
-
-def _guard_class_has(tx: Translator, cls: type, name: str, raw: Any) -> None:
-    if is_heap_type(cls):
-        tx.guards.const(cls).child("type_attr", name).check("id", raw)
 
 
 def guard_behind_instance(tx: Translator, cls: type, name: str, raw: Any) -> None:
@@ -98,21 +98,22 @@ def _guard_descriptor(tx: Translator, kind: type) -> None:
 def generic_getattr(tx: Translator, obj: VariableTracker, name: str, hook: bool = True) -> VariableTracker:
     """``object.__getattribute__`` and, with ``hook``, ``__getattr__`` after it. Raises the program's AttributeError."""
     cls = obj.python_type()
+    raised: ObservedException | None = None
     try:
         found = _attribute_without_hook(tx, obj, name, cls)
-    except ObservedException as observed:  # of a property without a value: `__getattr__` is called then
-        fallback = guarded_lookup(tx, cls, "__getattr__") if hook else MISSING
-        if fallback is MISSING or not issubclass(observed.error.python_type(), AttributeError):
+        if found is not None:
+            return found
+    except ObservedException as observed:  # of a property: `__getattr__` is called after an AttributeError
+        if not hook or not issubclass(observed.error.python_type(), AttributeError):
             raise
-        return tx.call(bind(tx, fallback, "__getattr__", obj, cls), [ConstantVariable(name)], {})
-    if found is not None:
-        return found
+        raised = observed
     if hook:
         fallback = class_lookup(cls, "__getattr__")
-        if fallback is MISSING:
-            guard_class_lacks(tx, cls, "__getattr__")
-        else:
+        if fallback is not MISSING:
             return tx.call(bind(tx, fallback, "__getattr__", obj, cls), [ConstantVariable(name)], {})
+        guard_class_lacks(tx, cls, "__getattr__")
+    if raised is not None:
+        raise raised
     tx.raise_attribute_error(obj, name, f"{type_name(cls)!r} object has no attribute {name!r}")
 
 
@@ -189,12 +190,16 @@ def bind(
                 f"class {cls.__name__}", name, f"the {type(raw).__name__} descriptor in C is not modelled"
             )
         )
-    args: Args = [
-        class_attribute(tx, owner, name, raw),
-        obj if obj is not None else ConstantVariable(None),
-        tx.make(cls),
-    ]
-    return tx.call(class_attribute(tx, type(raw), "__get__", getter), args, {})
+    instance = ConstantVariable(None) if obj is None else obj
+    return _call_descriptor(tx, raw, name, owner, "__get__", instance, tx.make(cls))
+
+
+def _call_descriptor(
+    tx: Translator, raw: Any, name: str, owner: type, method: str, *args: VariableTracker
+) -> VariableTracker:
+    """Call a method that user code defines for the descriptor ``raw``, the attribute ``name`` of ``owner``."""
+    function = class_attribute(tx, type(raw), method, class_lookup(type(raw), method))
+    return tx.call(function, [class_attribute(tx, owner, name, raw), *args], {})
 
 
 _Object = VariableTracker | None
@@ -338,28 +343,22 @@ def object_setattr(tx: Translator, obj: VariableTracker, name: str, value: Varia
     cls = obj.python_type()
     raw = class_lookup(cls, name)
     if raw is not MISSING and is_data_descriptor(raw):
-        if class_lookup(type(raw), "__set__") is _SET_PROPERTY:
-            if raw.fset is None:
-                _refuse_property(name, cls, "setter")
-            tx.call(_inner(tx, raw, name, cls, "fset"), [obj, value], {})
-            return
-        if issubclass(type(raw), types.MemberDescriptorType):
-            _guard_class_has(tx, cls, name, raw)
-            obj.instance_set(tx, name, value)
-            return
         setter = class_lookup(type(raw), "__set__")
         if setter is MISSING:
             tx.raise_error(AttributeError, "__set__")
-        if isinstance(setter, types.FunctionType):
-            descriptor = class_attribute(tx, cls, name, raw)
-            tx.call(class_attribute(tx, type(raw), "__set__", setter), [descriptor, obj, value], {})
-            return
-        obj.set_c_attribute(tx, name, value)
+        if setter is _SET_PROPERTY:
+            if raw.fset is None:
+                _refuse_property(name, cls, "setter")
+            tx.call(_inner(tx, raw, name, cls, "fset"), [obj, value], {})
+        elif issubclass(type(raw), types.MemberDescriptorType):
+            _guard_class_has(tx, cls, name, raw)
+            obj.instance_set(tx, name, value)
+        elif isinstance(setter, types.FunctionType):
+            _call_descriptor(tx, raw, name, cls, "__set__", obj, value)
+        else:
+            obj.set_c_attribute(tx, name, value)
         return
-    if raw is MISSING:
-        guard_class_lacks(tx, cls, name)
-    else:
-        _guard_class_has(tx, cls, name, raw)
+    guard_class_attribute(tx, cls, name, raw)
     if not cls.__dictoffset__:
         problem = f"object has no attribute {name!r}" if raw is MISSING else f"object attribute {name!r} is read-only"
         tx.raise_error(AttributeError, f"{type_name(cls)!r} {problem}")
@@ -370,24 +369,20 @@ def object_delattr(tx: Translator, obj: VariableTracker, name: str) -> None:
     """``object.__delattr__``."""
     cls = obj.python_type()
     raw = class_lookup(cls, name)
-    if raw is not MISSING and is_data_descriptor(raw) and not issubclass(type(raw), types.MemberDescriptorType):
-        if class_lookup(type(raw), "__delete__") is _DELETE_PROPERTY and raw.fdel is not None:
+    in_slot = issubclass(type(raw), types.MemberDescriptorType)
+    if raw is not MISSING and is_data_descriptor(raw) and not in_slot:
+        deleter = class_lookup(type(raw), "__delete__")
+        if deleter is _DELETE_PROPERTY and raw.fdel is not None:
             tx.call(_inner(tx, raw, name, cls, "fdel"), [obj], {})
             return
-        deleter = class_lookup(type(raw), "__delete__")
         if isinstance(deleter, types.FunctionType):
-            descriptor = class_attribute(tx, cls, name, raw)
-            tx.call(class_attribute(tx, type(raw), "__delete__", deleter), [descriptor, obj], {})
+            _call_descriptor(tx, raw, name, cls, "__delete__", obj)
             return
         unsupported(
             UnsupportedAttribute(obj.describe(), name, f"deleting it by a {type(raw).__name__} is not modelled")
         )
-    if issubclass(type(raw), types.MemberDescriptorType):
-        present = obj.slot_get(tx, name, raw)
-    else:
-        present = obj.instance_get(tx, name)
+    present = obj.slot_get(tx, name, raw) if in_slot else obj.instance_get(tx, name)
     if present is None:
-        in_slot = issubclass(type(raw), types.MemberDescriptorType)
         tx.raise_error(AttributeError, name if in_slot else f"{type_name(cls)!r} object has no attribute {name!r}")
     obj.instance_delete(tx, name)
 
@@ -430,11 +425,9 @@ class MethodVariable(VariableTracker):
 
     def creating_call(self) -> CreatingCall | None:
         function = self.function.realize()
-        return (
-            CreatingCall(types.MethodType, (function.as_constant(),), [self.receiver])
-            if function.is_constant()
-            else None
-        )
+        if not function.is_constant():
+            return None
+        return CreatingCall(types.MethodType, (function.as_constant(),), [self.receiver])
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.call(types.MethodType, [lambda: cg.load(self.function), lambda: cg.load(self.receiver)])
