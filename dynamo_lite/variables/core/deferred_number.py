@@ -10,14 +10,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
 from dynamo_lite.insight.site import Site
 from dynamo_lite.records.restart import NumbersRead, Restart
 
-from .base import TEXTS, Args, Kwargs, VariableTracker
+from .base import TEXTS, VariableTracker
 from .constant import ConstantVariable
 from .deferred_text import text_of_number
 from .operator_symbols import BINARY
@@ -67,8 +67,12 @@ class DeferredNumberVariable(VariableTracker):
         """How many writes into tensors the graph had: a later one may change the tensor."""
         tx.attempt.unread.update(sites)
 
-    def _read(self) -> NoReturn:
+    def _read(self, *_: Any, **__: Any) -> Any:
+        """Break the graph where the numbers were read from the tensors, in the next attempt."""
         raise Restart(NumbersRead(self.sites))
+
+    as_constant = cache_key = index = truth = length = _read
+    getattr = call_method = compare = iterate = getitem = contains = _read
 
     def python_type(self) -> type:
         return self.kind
@@ -76,44 +80,11 @@ class DeferredNumberVariable(VariableTracker):
     def describe(self) -> str:
         return "numbers read from a tensor" if self.kind is list else "a number read from a tensor"
 
-    def as_constant(self) -> Any:
-        self._read()
-
     def is_constant(self) -> bool:
         return False
 
     def identity(self) -> Any:
         return self if self.kind in (float, list) else self._read()  # small integers are one object
-
-    def cache_key(self, tx: Translator) -> Any:
-        self._read()
-
-    def index(self, tx: Translator, message: str) -> Any:
-        self._read()
-
-    def truth(self, tx: Translator) -> bool:
-        self._read()
-
-    def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        self._read()
-
-    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        self._read()
-
-    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        self._read()
-
-    def iterate(self, tx: Translator) -> VariableTracker:
-        self._read()
-
-    def length(self, tx: Translator) -> Any:
-        self._read()
-
-    def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        self._read()
-
-    def contains(self, tx: Translator, item: VariableTracker) -> bool:
-        self._read()
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False

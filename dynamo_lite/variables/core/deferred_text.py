@@ -25,6 +25,15 @@ _Call = tuple[Callable[..., str], list[VariableTracker]]
 """A function and its operands, of which it returns a string that is never empty."""
 
 
+def _of_constant(operation: str, method: str) -> Callable[..., Any]:
+    """A method that calls the same method of the text's constant, for ``operation``."""
+
+    def call(self: DeferredTextVariable, *args: Any) -> Any:
+        return getattr(self._constant(operation), method)(*args)
+
+    return call
+
+
 class DeferredTextVariable(VariableTracker):
     """A concatenation of constant strings and of texts of tensors or symbols. Whoever reads what it says specializes
     the symbols, by `as_constant`; it raises `NotConstant` if there is a tensor."""
@@ -71,29 +80,18 @@ class DeferredTextVariable(VariableTracker):
     def identity(self) -> Any:
         return self if self.writes is not None else ConstantVariable(self.as_constant())
 
-    def cache_key(self, tx: Translator) -> Any:
-        return self._constant("the hash").cache_key(tx)
-
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         return self._constant(f"`{name}`").getattr(tx, name)
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         return self._constant(f"{name}()").call_method(tx, name, args, kwargs)
 
-    def length(self, tx: Translator) -> int:
-        return self._constant("len()").length(tx)
-
-    def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        return self._constant("an item").getitem(tx, key)
-
-    def contains(self, tx: Translator, item: VariableTracker) -> bool:
-        return self._constant("`in`").contains(tx, item)
-
-    def iterate(self, tx: Translator) -> VariableTracker:
-        return self._constant("iteration").iterate(tx)
-
-    def reverse(self, tx: Translator) -> VariableTracker:
-        return self._constant("reversed()").reverse(tx)
+    length = _of_constant("len()", "length")
+    getitem = _of_constant("an item", "getitem")
+    contains = _of_constant("`in`", "contains")
+    iterate = _of_constant("iteration", "iterate")
+    reverse = _of_constant("reversed()", "reverse")
+    cache_key = _of_constant("the hash", "cache_key")
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
