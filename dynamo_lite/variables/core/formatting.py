@@ -81,46 +81,40 @@ def bracketed(
 
 # -- templates ---------------------------------------------------------------------------------------------------------
 
-_SPEC = re.compile(r"%(?:\((?P<key>[^()]*)\))?[-+ #0]*\d*(?:\.\d*)?(?P<kind>.)")
+_SPEC = re.compile(r"(%(?:\([^()]*\))?[-+ #0]*\d*(?:\.\d*)?.)")
 _TEXTS = {"s": "__str__", "r": "__repr__"}
 _KINDS = frozenset("srdiouxXeEfFgGac%")
 
 
 def percent(tx: Translator, template: str, values: VariableTracker) -> VariableTracker:
     """``template % values`` with values that aren't all constants."""
-    found = list(_SPEC.finditer(template))
-    if any(spec["key"] is not None for spec in found) or "*" in template:
+    first, *pieces = _SPEC.split(template)
+    specs, literals = pieces[::2], pieces[1::2]
+    if any(spec.startswith("%(") for spec in specs) or "*" in template:
         unsupported(UnsupportedOperation("`%`", f"{template!r} and objects"))
-    literals = _between(template, found)
-    if any("%" in each for each in literals) or not _KINDS.issuperset(spec["kind"] for spec in found):
+    if any("%" in each for each in (first, *literals)) or not _KINDS.issuperset(spec[-1] for spec in specs):
         return tx.make(tx.fold(str.__mod__, (template, tx.python_value(values))))  # it raises
     several = values.structure_items() is not None and issubclass(values.python_type(), tuple)
     items = iter(values.elements(tx) if several else [values])
-    parts: list[str | VariableTracker] = [literals[0]]
-    for spec, literal in zip(found, literals[1:]):
-        if spec["kind"] == "%":
-            parts += [tx.fold(str.__mod__, (spec[0], ())), literal]
+    parts: list[str | VariableTracker] = [first]
+    for spec, literal in zip(specs, literals):
+        if spec[-1] == "%":
+            parts += [tx.fold(str.__mod__, (spec, ())), literal]
             continue
         item = next(items, None)
         if item is None:
             tx.raise_error(TypeError, "not enough arguments for format string")
-        parts += [_converted(tx, spec[0], spec["kind"], item), literal]
+        parts += [_converted(tx, spec, item), literal]
     if next(items, None) is not None and (several or tx.lookup(values.python_type(), "__getitem__") is MISSING):
         tx.raise_error(TypeError, "not all arguments converted during string formatting")  # a mapping may have more
     return concatenated(tx, parts)
 
 
-def _between(template: str, specs: list[re.Match[str]]) -> list[str]:
-    """What a template has before, between and after its conversions."""
-    starts = [0, *(spec.end() for spec in specs)]
-    return [template[start:end] for start, end in zip(starts, [*(spec.start() for spec in specs), len(template)])]
-
-
-def _converted(tx: Translator, spec: str, kind: str, item: VariableTracker) -> VariableTracker:
+def _converted(tx: Translator, spec: str, item: VariableTracker) -> VariableTracker:
     """The text of one item, by a conversion of ``%``."""
-    if kind not in _TEXTS:
+    if spec[-1] not in _TEXTS:
         return text_by_percent(tx, spec, item.realize())
-    text = item.realize().text(tx, _TEXTS[kind])
+    text = item.realize().text(tx, _TEXTS[spec[-1]])
     return text if len(spec) == 2 else text_by_percent(tx, spec[:-1] + "s", text)
 
 
