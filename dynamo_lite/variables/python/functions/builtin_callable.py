@@ -7,7 +7,6 @@ import types
 from typing import Any
 
 from dynamo_lite import _C
-from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.insight.break_reasons import ClockRead, DisabledCall, FileAccess, UnknownCall, UnsupportedAttribute
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, bind_c_descriptor
@@ -53,18 +52,11 @@ class BuiltinVariable(InvariantVariable):
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         model = find_model(self.value)
-        if model is None:
-            unsupported(_why_unknown(self.value, f"{self.describe()}()"))
-        return model(tx, args, kwargs)
-
-
-def _why_unknown(function: Any, described: str) -> BreakReason:
-    module = getattr(function, "__module__", None)
-    if module == time.__name__:
-        return ClockRead(described)
-    if function is open:
-        return FileAccess(described)
-    return UnknownCall(described)
+        if model is not None:
+            return model(tx, args, kwargs)
+        if getattr(self.value, "__module__", None) == time.__name__:
+            unsupported(ClockRead(f"{self.describe()}()"))
+        unsupported((FileAccess if self.value is open else UnknownCall)(f"{self.describe()}()"))
 
 
 class UnboundMethodVariable(BuiltinVariable):
@@ -76,19 +68,8 @@ class UnboundMethodVariable(BuiltinVariable):
         model = find_model(self.value)
         if model is not None:
             return model(tx, args, kwargs)
-        owner = self.value.__objclass__
-        if not args and isinstance(self.value, types.MethodDescriptorType):
-            tx.raise_error(TypeError, f"unbound method {self.describe()}() needs an argument")
-        if not args:
-            tx.raise_error(
-                TypeError, f"descriptor '{self.value.__name__}' of '{owner.__name__}' object needs an argument"
-            )
-        if not issubclass(args[0].python_type(), owner):
-            name = args[0].python_type().__name__
-            what = f"'{self.value.__name__}' requires a '{owner.__name__}' object but received a '{name}'"
-            if isinstance(self.value, types.MethodDescriptorType):
-                what = f"'{self.value.__name__}' for '{owner.__name__}' objects doesn't apply to a '{name}' object"
-            tx.raise_error(TypeError, "descriptor " + what)
+        if not args or not issubclass(args[0].python_type(), self.value.__objclass__):
+            tx.refuse_operands(f"{self.describe()}()", self.value, *args[:1])
         if self.value is object.__eq__ and len(args) == 2 and not kwargs:
             return ConstantVariable(True if tx.identical(args[0], args[1]) else NotImplemented)
         if not _is_method_of(self.value, args[0]):
@@ -124,8 +105,7 @@ class DescriptorGetVariable(BuiltinVariable):
         if kwargs or len(args) > 2 or kind is None or kind is type(None):
             unsupported(UnknownCall(f"{self.describe()}()", "it doesn't get an object and its class"))
         if not issubclass(kind, raw.__objclass__):
-            what = f"descriptor {raw.__name__!r} for {raw.__objclass__.__name__!r} objects"
-            tx.raise_error(TypeError, f"{what} doesn't apply to a {kind.__name__!r} object")
+            tx.refuse_operands(f"{self.describe()}()", self.value, args[0])
         return bind_c_descriptor(tx, raw, raw.__name__, args[0])
 
 
@@ -143,18 +123,12 @@ class AttributeDescriptorVariable(BuiltinVariable):
 _ATTRIBUTE_DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
-def _is_c_attribute(value: Any) -> bool:
-    return type(value) in _ATTRIBUTE_DESCRIPTORS and not is_heap_type(value.__objclass__)
+wraps_if(lambda value: type(value) in _ATTRIBUTE_DESCRIPTORS and not is_heap_type(value.__objclass__), order=59)(
+    AttributeDescriptorVariable.by_identity
+)
 
 
-wraps_if(_is_c_attribute, order=59)(AttributeDescriptorVariable.by_identity)
-
-
-def _is_c_callable(value: Any) -> bool:
-    return callable(value) and not is_heap_type(type(value))
-
-
-@wraps_if(_is_c_callable, order=60)
+@wraps_if(lambda value: callable(value) and not is_heap_type(type(value)), order=60)
 def _wrap_builtin(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     receiver = getattr(value, "__self__", None)
     if receiver is None or isinstance(receiver, (types.ModuleType, type)) or find_model(value) is not None:
