@@ -18,9 +18,7 @@ def create_started_generator(
     function: Callable[..., Any], cells: tuple[Any, ...], *values: Any
 ) -> Generator[Any, Any, Any]:
     """A generator that is suspended at its first ``yield``."""
-    generator: Generator[Any, Any, Any] = function(cells)(*values)
-    next(generator)
-    return generator
+    return advance_iterator(create_generator(function, cells, *values), 1)
 
 
 def create_object(cls: type, names: Iterable[str], *values: Any) -> Any:
