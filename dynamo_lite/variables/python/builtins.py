@@ -30,7 +30,7 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import has_stable_hash, key_of, slot_hash
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.core.registry import models, models_raw
+from dynamo_lite.variables.core.registry import Model, models, models_raw
 
 from .containers.instance_dict import globals_of
 from .containers.iterators import EnumerateVariable, FilterVariable, MapVariable, ZipVariable
@@ -42,30 +42,20 @@ from .numbers.symbolic import SymbolicNumber, SymNodeVariable, call_on_numbers
 # -- polyfills ---------------------------------------------------------------------------------------------------------
 
 
-def _polyfill_of(builtin: Callable[..., Any]) -> types.FunctionType:
-    """The row of the table. Only a Python function can be inlined."""
+def _inlining(builtin: Callable[..., Any]) -> Model:
+    """The model that inlines the builtin's polyfill."""
     polyfill = polyfills.TABLE[builtin]
     assert isinstance(polyfill, types.FunctionType), polyfill
-    return polyfill
-
-
-def _inline_polyfill(builtin: Callable[..., Any]) -> None:
-    polyfill = _polyfill_of(builtin)
-
-    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        return tx.call(FunctionVariable(polyfill, None), args, kwargs)
-
-    models_raw(builtin, model)
+    return lambda tx, args, kwargs: tx.call(FunctionVariable(polyfill, None), args, kwargs)
 
 
 for _builtin in polyfills.TABLE:
-    if _builtin not in (min, max):
-        _inline_polyfill(_builtin)
+    models_raw(_builtin, _inlining(_builtin))
 
 
 def _model_extremum(builtin: Callable[..., Any], symbolic: Callable[..., Any]) -> None:
     """``min`` or ``max``: folded for constants, ``torch.sym_min`` for symbolic ints, otherwise the polyfill."""
-    polyfill = _polyfill_of(builtin)
+    inline = _inlining(builtin)
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         items = args[0].items if len(args) == 1 and isinstance(args[0], SequenceVariable) else args
@@ -73,7 +63,7 @@ def _model_extremum(builtin: Callable[..., Any], symbolic: Callable[..., Any]) -
             return tx.make(tx.fold(builtin, [tx.python_value(arg) for arg in args]))
         if not kwargs and len(items) > 1 and all(_is_int(each.realize()) for each in items):
             return tx.make(functools.reduce(symbolic, [each.realize().operand for each in items]))
-        return tx.call(FunctionVariable(polyfill, None), args, kwargs)
+        return inline(tx, args, kwargs)
 
     models_raw(builtin, model)
 
@@ -121,23 +111,31 @@ def _is_summed_by_builtin(item: VariableTracker) -> bool:
     return isinstance(item, ConstantVariable) and isinstance(item.value, (int, float, complex))
 
 
+# -- functions that are one operation ----------------------------------------------------------------------------------
+
+_OPERATIONS: dict[Callable[..., Any], Callable[..., VariableTracker]] = {
+    abs: lambda tx, of: tx.unary("abs", of),
+    callable: lambda tx, of: ConstantVariable(is_callable(tx, of)),
+    filter: lambda tx, function, iterable: FilterVariable(function, tx.iterate(iterable)),
+    globals: lambda tx: globals_of(tx, tx.scope),
+    hasattr: lambda tx, of, name: ConstantVariable(tx.has_attribute(of, _attribute_name(tx, name))),
+    isinstance: lambda tx, of, classinfo: ConstantVariable(tx.is_instance(of, classinfo)),
+    issubclass: lambda tx, of, classinfo: ConstantVariable(tx.is_subclass(of, classinfo)),
+    len: lambda tx, of: tx.length(of),
+    repr: lambda tx, of: of.realize().text(tx, "__repr__"),
+    reversed: lambda tx, of: of.reverse(tx),
+}
+for _builtin, _operation in _OPERATIONS.items():
+    models(_builtin)(_operation)
+
+
 # -- functions of one value --------------------------------------------------------------------------------------------
-
-
-@models(len)
-def _len(tx: Translator, of: VariableTracker) -> VariableTracker:
-    return tx.length(of)
 
 
 @models(bool)
 def _bool(tx: Translator, of: VariableTracker | None = None) -> VariableTracker:
     late = None if of is None else of.realize().deferred_truth(tx)
     return ConstantVariable(of is not None and tx.truth(of)) if late is None else late
-
-
-@models(abs)
-def _abs(tx: Translator, of: VariableTracker) -> VariableTracker:
-    return tx.unary("abs", of)
 
 
 def _number(kind: type) -> None:
@@ -162,11 +160,6 @@ def _str(tx: Translator, *args: VariableTracker) -> VariableTracker:
     return tx.make(tx.fold(str, [tx.python_value(arg) for arg in args]))
 
 
-@models(repr)
-def _repr(tx: Translator, of: VariableTracker) -> VariableTracker:
-    return of.realize().text(tx, "__repr__")
-
-
 @models(format)
 def _format(tx: Translator, of: VariableTracker, spec: VariableTracker | None = None) -> VariableTracker:
     if spec is not None and not issubclass(spec.python_type(), str):
@@ -183,11 +176,6 @@ def _hash(tx: Translator, of: VariableTracker) -> VariableTracker:
     if not has_stable_hash(key):
         unsupported(UnsupportedOperation("hash()", of.describe()))
     return ConstantVariable(hash(key))
-
-
-@models(callable)
-def _callable(tx: Translator, of: VariableTracker) -> VariableTracker:
-    return ConstantVariable(is_callable(tx, of))
 
 
 # -- attributes and classes --------------------------------------------------------------------------------------------
@@ -224,31 +212,11 @@ def _delattr(tx: Translator, of: VariableTracker, name: VariableTracker) -> Vari
     return ConstantVariable(None)
 
 
-@models(hasattr)
-def _hasattr(tx: Translator, of: VariableTracker, name: VariableTracker) -> VariableTracker:
-    return ConstantVariable(tx.has_attribute(of, _attribute_name(tx, name)))
-
-
-@models(isinstance)
-def _isinstance(tx: Translator, of: VariableTracker, classinfo: VariableTracker) -> VariableTracker:
-    return ConstantVariable(tx.is_instance(of, classinfo))
-
-
-@models(issubclass)
-def _issubclass(tx: Translator, of: VariableTracker, classinfo: VariableTracker) -> VariableTracker:
-    return ConstantVariable(tx.is_subclass(of, classinfo))
-
-
 @models(vars)
 def _vars(tx: Translator, of: VariableTracker) -> VariableTracker:
     if not tx.has_attribute(of, "__dict__"):
         tx.raise_error(TypeError, "vars() argument must have __dict__ attribute")
     return of.getattr(tx, "__dict__")
-
-
-@models(globals)
-def _globals(tx: Translator) -> VariableTracker:
-    return globals_of(tx, tx.scope)
 
 
 # -- classes -----------------------------------------------------------------------------------------------------------
@@ -268,14 +236,9 @@ def _build_class(
     _create_class(tx, name)
 
 
-def _break_at_class_factory(function: Callable[..., Any]) -> None:
-    """Break the graph at calls of ``function``, which creates a class. Its first argument is the class's name, or the
-    class that it copies."""
-    models_raw(function, lambda tx, args, kwargs: _create_class(tx, next(iter((*args, *kwargs.values())))))
-
-
-for _each in (collections.namedtuple, types.new_class, dataclasses._process_class):  # type: ignore[attr-defined]
-    _break_at_class_factory(_each)
+for _factory in (collections.namedtuple, types.new_class, dataclasses._process_class):  # type: ignore[attr-defined]
+    # The first argument is the name of the class, or the class that is copied.
+    models_raw(_factory, lambda tx, args, kwargs: _create_class(tx, next(iter((*args, *kwargs.values())))))
 
 
 @models(type)
@@ -329,16 +292,6 @@ def _map(tx: Translator, function: VariableTracker, *iterables: VariableTracker)
     if not iterables:
         refuse_arguments("map")
     return MapVariable(function, [tx.iterate(each) for each in iterables])
-
-
-@models(filter)
-def _filter(tx: Translator, function: VariableTracker, iterable: VariableTracker) -> VariableTracker:
-    return FilterVariable(function, tx.iterate(iterable))
-
-
-@models(reversed)
-def _reversed(tx: Translator, of: VariableTracker) -> VariableTracker:
-    return of.reverse(tx)
 
 
 @models(sorted)
