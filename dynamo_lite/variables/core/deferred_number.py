@@ -109,7 +109,7 @@ class DeferredNumberVariable(VariableTracker):
             self._read()  # `int` raises for infinities
         if function is float and _may_be_large(self):
             self._read()
-        return self._derived(tx, function, function, [self], self.sites)
+        return self._derived(tx, float if function is float else int, function, [self], self.sites)
 
     def _derived(
         self,

@@ -140,11 +140,8 @@ _BEHAVIOR = frozenset({*_DEFAULTS, "__code__", "__globals__", "__closure__", "__
 class PythonFunctionVariable(VariableTracker):
     """Base of Python functions."""
 
-    __slots__ = ()
-
-    @property
-    @abstractmethod
-    def code(self) -> types.CodeType: ...
+    __slots__ = ("code",)
+    code: types.CodeType
 
     @property
     @abstractmethod
@@ -206,6 +203,7 @@ class FunctionVariable(PythonFunctionVariable):
     def __init__(self, value: types.FunctionType, source: Source | None, by_code: bool = False) -> None:
         self.source = source
         self.value = value
+        self.code = value.__code__
         self.by_code = by_code
         self._cells: list[CellVariable] | None = None
         self.attrs: dict[str, VariableTracker] = {}
@@ -235,10 +233,6 @@ class FunctionVariable(PythonFunctionVariable):
         if self.source is not None:
             self.source.check("id", self.value)
         return tx.make(tx.fold(TEXTS[name], (self.value,)))
-
-    @property
-    def code(self) -> types.CodeType:
-        return self.value.__code__
 
     @property
     def name(self) -> str:
@@ -353,7 +347,7 @@ class FunctionVariable(PythonFunctionVariable):
 class NestedFunctionVariable(PythonFunctionVariable):
     """A function created during tracing (``MAKE_FUNCTION``)."""
 
-    __slots__ = ("code", "_defaults", "_keyword_defaults", "_cells", "_scope", "attrs", "members", "annotations")
+    __slots__ = ("_defaults", "_keyword_defaults", "_cells", "_scope", "attrs", "members", "annotations")
 
     def __init__(
         self,
