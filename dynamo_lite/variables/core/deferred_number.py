@@ -36,43 +36,44 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "__int__": int,
 }
 """Methods that read numbers, and what generated code calls for each."""
-_READS = frozenset({"BINARY_SUBSCR", "COMPARE_OP", "CONTAINS_OP", "GET_ITER", "IS_OP", "TO_BOOL", "UNARY_NOT"})
-_READ_PREFIXES = ("POP_JUMP_", "JUMP_IF_", "UNPACK_")
+_USES = frozenset({"BINARY_SUBSCR", "COMPARE_OP", "CONTAINS_OP", "GET_ITER", "IS_OP", "TO_BOOL", "UNARY_NOT"})
+_USE_PREFIXES = ("POP_JUMP_", "JUMP_IF_", "UNPACK_")
+"""Opcodes that need the number, and beginnings of their names."""
 _ARITHMETIC = frozenset("+-*")
 _UNARY = frozenset({operator.neg, operator.pos, operator.abs, abs})
 _LARGEST = 2**63
 
 
 class DeferredNumberVariable(VariableTracker):
-    """The result of ``read(*operands)``: a number, or a list of numbers. ``operands``: a tensor, or deferred numbers
-    and other ones; ``sites``: where the program read numbers from tensors."""
+    """The result of ``function(*operands)``: a number, or a list of numbers. ``kind``: its type; ``operands``: a
+    tensor, or deferred numbers and other ones; ``sites``: where the program read numbers from tensors."""
 
-    __slots__ = ("kind", "read", "operands", "sites", "writes")
+    __slots__ = ("kind", "function", "operands", "sites", "writes")
     is_symbolic = True
 
     def __init__(
         self,
         tx: Translator,
         kind: type,
-        read: Callable[..., Any],
+        function: Callable[..., Any],
         operands: Sequence[VariableTracker],
         sites: frozenset[Site],
     ) -> None:
         self.source = None
         self.kind = kind
-        self.read = read
+        self.function = function
         self.operands = operands
         self.sites = sites
         self.writes = tx.graph.writes
         """How many writes into tensors the graph had: a later one may change the tensor."""
         tx.attempt.unread.update(sites)
 
-    def _read(self, *_: Any, **__: Any) -> Any:
-        """Break the graph where the numbers were read from the tensors, in the next attempt."""
+    def _restart(self, *_: Any, **__: Any) -> Any:
+        """The program needs the number: in the next attempt, the graph breaks where it was read from a tensor."""
         raise Restart(NumbersRead(self.sites))
 
-    as_constant = cache_key = index = truth = length = _read
-    getattr = call_method = compare = iterate = getitem = contains = _read
+    as_constant = cache_key = index = truth = length = _restart
+    getattr = call_method = compare = iterate = getitem = contains = _restart
 
     def python_type(self) -> type:
         return self.kind
@@ -84,60 +85,55 @@ class DeferredNumberVariable(VariableTracker):
         return False
 
     def identity(self) -> Any:
-        return self if self.kind in (float, list) else self._read()  # small integers are one object
+        return self if self.kind in (float, list) else self._restart()  # small integers are one object
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
         divides = symbol == "/" and not reflected and isinstance(other, ConstantVariable) and bool(other.value)
         if not _is_small_number(other) or self.kind is list or not (symbol in _ARITHMETIC or divides):
-            self._read()
+            self._restart()
         kind = type(BINARY[symbol](self.kind(1), other.python_type()(1)))
         operands = [other, self] if reflected else [self, other]
         if kind is float and any(_may_be_large(each) for each in operands):
-            self._read()
-        sites = self.sites | (other.sites if isinstance(other, DeferredNumberVariable) else frozenset())
-        return self._derived(tx, kind, BINARY[symbol], operands, sites)
+            self._restart()
+        return self._derived(tx, kind, BINARY[symbol], *operands)
 
     def unary(self, tx: Translator, function: Callable[[Any], Any]) -> VariableTracker | None:
         if function not in _UNARY or self.kind is list:
-            self._read()
-        return self._derived(tx, type(function(self.kind(1))), function, [self], self.sites)
+            self._restart()
+        return self._derived(tx, type(function(self.kind(1))), function, self)
 
     def converted(self, tx: Translator, function: Callable[..., Any], methods: Any) -> VariableTracker:
         if self.kind is list or function is not float and (function is not int or self.kind is float):
-            self._read()  # `int` raises for infinities
+            self._restart()  # `int` raises for infinities
         if function is float and _may_be_large(self):
-            self._read()
-        return self._derived(tx, float if function is float else int, function, [self], self.sites)
+            self._restart()
+        return self._derived(tx, float if function is float else int, function, self)
 
     def _derived(
-        self,
-        tx: Translator,
-        kind: type,
-        function: Callable[..., Any],
-        operands: Sequence[VariableTracker],
-        sites: frozenset[Site],
+        self, tx: Translator, kind: type, function: Callable[..., Any], *operands: VariableTracker
     ) -> VariableTracker:
         if tx.graph.writes != self.writes:
-            self._read()
+            self._restart()
+        sites = self.sites.union(*(each.sites for each in operands if isinstance(each, DeferredNumberVariable)))
         return DeferredNumberVariable(tx, kind, function, operands, sites)
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
-        return text_of_number(tx, self, TEXTS[name]) if self.kind is not list else self._read()
+        return self._restart() if self.kind is list else text_of_number(tx, self, TEXTS[name])
 
     def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
-        return text_of_number(tx, self, format, tx.python_value(spec)) if self.kind is not list else self._read()
+        return self._restart() if self.kind is list else text_of_number(tx, self, format, tx.python_value(spec))
 
     def reconstruct(self, cg: Codegen) -> None:
         if cg.attempt.graph.writes != self.writes:
-            self._read()
-        cg.call(self.read, [partial(cg.load, each) for each in self.operands])
+            self._restart()
+        cg.call(self.function, [partial(cg.load, each) for each in self.operands])
 
 
 def _may_be_large(value: VariableTracker) -> bool:
-    """Whether it is an integer that a tensor's would not hold. CPython refuses to make a float of a very large one."""
-    return isinstance(value, DeferredNumberVariable) and value.kind is int and value.read not in _READERS.values()
+    """Whether it is an integer that was computed: it may be larger than those of tensors, and too large for a float."""
+    return isinstance(value, DeferredNumberVariable) and value.kind is int and value.function not in _READERS.values()
 
 
 def _is_small_number(value: VariableTracker) -> bool:
@@ -148,11 +144,11 @@ def _is_small_number(value: VariableTracker) -> bool:
 
 
 def deferred_read(tx: Translator, tensor: Any, name: str) -> DeferredNumberVariable | None:
-    """The result of a method of a tensor that reads numbers; None where the graph has to break there instead: the next
-    instruction needs it, or an attempt before found that the program does, or reading it may raise."""
+    """The result of a method of a tensor that reads numbers. None if the graph has to break there instead: the next
+    instruction needs the number, an earlier attempt found that the program does, or reading it may raise."""
     fake, read = tensor.fake, _READERS.get(name)
     following = tx.instructions[tx.pc].opname
-    if read is None or following in _READS or following.startswith(_READ_PREFIXES):
+    if read is None or following in _USES or following.startswith(_USE_PREFIXES):
         return None
     is_plain = tensor.cls in (torch.Tensor, torch.nn.Parameter) and fake.layout is torch.strided
     is_single = all(size == 1 for size in _known(fake.shape))

@@ -64,8 +64,6 @@ class Translator(Protocol):
     handled: VariableTracker | None
     """The exception that is being handled."""
     depth: int
-    kw_names: tuple[str, ...]
-    """Keyword names of the next call (KW_NAMES)."""
 
     @property
     def attempt(self) -> Attempt: ...
@@ -198,7 +196,7 @@ class Translator(Protocol):
         """The exception that ``throw(kind, value)`` raises."""
 
     def collected_items(self, variable: VariableTracker) -> DictVariable | None:
-        """The same, read by ``keys`` and ``__getitem__``."""
+        """The items of a mapping, read by ``keys`` and ``__getitem__``; None for other values."""
 
     def sort(self, items: list[VariableTracker], key: VariableTracker | None, reverse: bool) -> None:
         """Sort in place with the comparisons of ``list.sort``, in its order. If one raises, the items stay as far
@@ -211,21 +209,11 @@ class Translator(Protocol):
         """``owner.name`` as ``PyObject_GetAttr`` reads it: sets ``obj`` and ``name`` of an AttributeError without
         them."""
 
-    def method(self, owner: VariableTracker, name: str) -> VariableTracker:
-        """``owner.name`` as ``LOAD_METHOD`` reads it: leaves an AttributeError of a plain object's property as it
-        is."""
-
     def has_attribute(self, variable: VariableTracker, name: str) -> bool:
         """``hasattr``."""
 
     def getattr_by_hook(self, variable: VariableTracker, hook: VariableTracker, name: str) -> VariableTracker:
         """Read an attribute by ``hook``, the class's bound ``__getattribute__``, then by its ``__getattr__``."""
-
-    def is_instance(self, variable: VariableTracker, classinfo: VariableTracker) -> bool:
-        """``isinstance``."""
-
-    def is_subclass(self, variable: VariableTracker, classinfo: VariableTracker) -> bool:
-        """``issubclass``."""
 
     def call(self, function: VariableTracker, args: Args, kwargs: Kwargs) -> VariableTracker:
         """Call anything."""

@@ -32,6 +32,7 @@ from dynamo_lite.variables.core.keys import has_stable_hash, key_of, slot_hash
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import Model, models, models_raw
 
+from .classes.isinstance_checks import is_instance, is_subclass
 from .containers.instance_dict import globals_of
 from .containers.iterators import EnumerateVariable, FilterVariable, MapVariable, ZipVariable
 from .containers.sequences import ListVariable, SequenceVariable, SliceVariable
@@ -119,8 +120,8 @@ _OPERATIONS: dict[Callable[..., Any], Callable[..., VariableTracker]] = {
     filter: lambda tx, function, iterable: FilterVariable(function, tx.iterate(iterable)),
     globals: lambda tx: globals_of(tx, tx.scope),
     hasattr: lambda tx, of, name: ConstantVariable(tx.has_attribute(of, _attribute_name(tx, name))),
-    isinstance: lambda tx, of, classinfo: ConstantVariable(tx.is_instance(of, classinfo)),
-    issubclass: lambda tx, of, classinfo: ConstantVariable(tx.is_subclass(of, classinfo)),
+    isinstance: lambda tx, of, classinfo: ConstantVariable(is_instance(tx, of, classinfo)),
+    issubclass: lambda tx, of, classinfo: ConstantVariable(is_subclass(tx, of, classinfo)),
     len: lambda tx, of: tx.length(of),
     repr: lambda tx, of: of.realize().text(tx, "__repr__"),
     reversed: lambda tx, of: of.reverse(tx),
