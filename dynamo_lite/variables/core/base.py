@@ -352,7 +352,7 @@ class VariableTracker:
         return None
 
     def call_special(self, tx: Translator, name: str, *args: VariableTracker) -> VariableTracker | None:
-        """The result of that method; None if there is none."""
+        """Call the method that `find_special` finds. None if there is none."""
         method = self.find_special(tx, name)
         return None if method is None else tx.call(method, list(args), {}).realize()
 
@@ -393,15 +393,15 @@ class VariableTracker:
         tx.refuse_operands("next()", next, self)
 
     def next_lazily(self, tx: Translator) -> VariableTracker:
-        """The same, without realizing the item."""
+        """`next` without realizing the item."""
         return self.next(tx)
 
     def each(self, tx: Translator) -> Iterator[VariableTracker]:
-        """The items one by one, for a consumer with effects between two items that the iterator may see."""
+        """The items one by one. The iterator may observe what its consumer does between two items."""
         yield from remaining_items(tx, self.iterate(tx))
 
     def each_with_length_hint(self, tx: Translator) -> Iterator[VariableTracker]:
-        """The same for ``list()`` and ``tuple()``, which call ``__len__`` or ``__length_hint__`` first."""
+        """`each` for ``list()`` and ``tuple()``, which call ``__len__`` or ``__length_hint__`` first."""
         return self.each(tx)
 
     def elements(self, tx: Translator) -> list[VariableTracker]:
@@ -430,7 +430,7 @@ class VariableTracker:
         return tx.plain_truth(self)
 
     def deferred_truth(self, tx: Translator) -> VariableTracker | None:
-        """``bool(self)`` of tensor data, as a value on which nothing branches yet; None if `truth` knows it."""
+        """``bool(self)`` as a symbolic bool, if it depends on tensor data; None if `truth` knows it."""
         return None
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
@@ -480,10 +480,10 @@ class VariableTracker:
         cg.call(base.__new__, [load_class])
 
     def fill_instance(self, cg: Codegen, base: type) -> None:
-        """Such an instance is on the stack: emit code that adds the items which `new_instance` didn't, and leave it."""
+        """Emit code that adds the items which `new_instance` didn't. The instance is on the stack, and stays there."""
 
     def replay(self, cg: Codegen) -> None:
-        """For a mutated object that existed before the call: emit the writes that leave it as it is by now."""
+        """For a mutated object that existed before the call: emit the writes that give it its final state."""
         raise NotImplementedError(type(self).__name__)
 
     def guard_deallocations(self) -> None:
@@ -498,7 +498,7 @@ def same_value(one: VariableTracker, other: VariableTracker) -> bool:
 
 
 def slot_values(tracker: VariableTracker, without: tuple[str, ...] = ()) -> list[Any]:
-    """The values of a tracker's slots, but for those that are computed when first read."""
+    """The values of a tracker's slots; None for slots that are empty so far."""
     found = []
     cls: type = type(tracker)
     for read in _slot_readers(cls, without):
@@ -524,12 +524,7 @@ class IteratorVariable(VariableTracker):
         return self
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
-        while True:
-            try:
-                if tx.same_or_equal(self.next(tx), item):
-                    return True
-            except Exhausted:
-                return False
+        return any(tx.same_or_equal(each, item) for each in remaining_items(tx, self))
 
     def drained_value(self, tx: Translator) -> Any:
         return iter([tx.python_value(item) for item in self.elements(tx)])
