@@ -22,7 +22,7 @@ import functools
 import sys
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -35,6 +35,9 @@ from dynamo_lite.runtime import triton_kernels
 from .base import VariableTracker, unsupported
 from .constant import CONSTANT_TYPES
 from .protocols import Translator
+
+if TYPE_CHECKING:
+    from dynamo_lite.variables.python.functions.function import CellVariable, GlobalScope
 
 _INVARIANT = (
     *CONSTANT_TYPES,
@@ -74,7 +77,7 @@ BACKWARD = frozenset({"grad", "grad_and_value", "jacrev"})
 """Transforms of torch.func that run the backward before they return."""
 
 
-def check_global(scope: Any, name: str, value: VariableTracker) -> None:
+def check_global(scope: GlobalScope, name: str, value: VariableTracker) -> None:
     """Break the graph if a global, or attribute of a module, that a backward reads isn't invariant."""
     namespace = scope.namespace
     if is_of_library(namespace.get("__name__")):
@@ -84,7 +87,7 @@ def check_global(scope: Any, name: str, value: VariableTracker) -> None:
     check_value(value, f"the global {name}")
 
 
-def check_cell(tx: Translator, cell: Any, name: str, value: VariableTracker) -> None:
+def check_cell(tx: Translator, cell: CellVariable, name: str, value: VariableTracker) -> None:
     """Break the graph if a variable of an enclosing function that a backward reads isn't invariant."""
     if not is_assigned_once(tx, cell, name):
         refuse_read(f"the variable {name} of an enclosing function, which may be assigned to")
@@ -175,20 +178,20 @@ def _nested_codes(path: tuple[types.CodeType, ...]) -> Iterator[tuple[types.Code
             yield from _nested_codes((*path, const))
 
 
-def is_assigned_once(tx: Translator, cell: Any, name: str) -> bool:
+def is_assigned_once(tx: Translator, cell: CellVariable, name: str) -> bool:
     """Whether no code that may yet run assigns to a cell, which the running function knows by this name."""
     frame, own_name = cell.creator or find_in_root(tx, cell)
     if frame is not None:
-        return not _inner_stores(frame.original, own_name) and not any(
-            each.opname in _STORES_CELL and each.argval == own_name for each in _remaining_instructions(frame)
-        )
+        remaining = _reachable(frame.instructions, frame.current)
+        stores = any(each.opname in _STORES_CELL and each.argval == own_name for each in remaining)
+        return not stores and not _inner_stores(frame.original, own_name)
     owner = _owner(tx.scope.namespace, tx.original, name)
     return owner is not None and not _inner_stores(owner, name) and not _assigns_again(owner, name)
 
 
-def find_in_root(tx: Translator, cell: Any) -> tuple[Any, str]:
+def find_in_root(tx: Translator, cell: CellVariable) -> tuple[Translator | None, str]:
     """The root frame and the cell's name in it, if the frame created the cell before an earlier graph break."""
-    root = tx
+    root: Translator = tx
     while root.parent is not None:
         root = root.parent
     return next(((root, name) for name in root.own_cells if root.cells.get(name) is cell), (None, ""))
@@ -213,11 +216,6 @@ def _assigns_again(owner: types.CodeType, name: str) -> bool:
     if len(stores) + (name in owner.co_varnames[:arguments]) > 1:
         return True
     return any(each is stores[0] for each in _reachable(decode(owner), stores[0], past=True)) if stores else False
-
-
-def _remaining_instructions(frame: Any) -> Iterator[Instruction]:
-    """The instructions that a frame may still run."""
-    return _reachable(frame.instructions, frame.current)
 
 
 def _reachable(instructions: Sequence[Instruction], start: Instruction, past: bool = False) -> Iterator[Instruction]:

@@ -41,7 +41,7 @@ class CellVariable(VariableTracker):
         content: VariableTracker | None = None,
         cell: types.CellType | None = None,
         source: Source | None = None,
-        creator: tuple[Any, str] | None = None,
+        creator: tuple[Translator, str] | None = None,
     ) -> None:
         self.source = source
         self.content = content
