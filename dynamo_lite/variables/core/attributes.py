@@ -237,9 +237,6 @@ def _bind_function(tx: Translator, raw: Any, name: str, obj: _Object, cls: type,
 def _bind_classmethod(tx: Translator, raw: Any, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
     function = _inner(tx, raw, name, owner, "__func__")
     kind = function.python_type()
-    if kind is property and function.source is not None:  # classmethod calls its __get__
-        getter = LazyVariable(tx.attempt, raw.__func__.fget, function.source.child("c_attr", "fget"))
-        return tx.call(getter, [tx.make(cls)], {}).realize()
     if class_lookup(kind, "__get__") is not MISSING and class_lookup(kind, "__call__") is MISSING:
         unsupported(
             UnsupportedAttribute(f"class {cls.__name__}", name, f"a classmethod of a {kind.__name__} is not modelled")
@@ -286,10 +283,6 @@ def _bind_slot(tx: Translator, raw: Any, name: str, obj: _Object, cls: type, own
     if obj is None:
         return class_attribute(tx, owner, name, raw)
     _guard_class_has(tx, owner, name, raw)
-    return _in_slot(tx, raw, name, obj, cls)
-
-
-def _in_slot(tx: Translator, raw: Any, name: str, obj: VariableTracker, cls: type) -> VariableTracker:
     found = obj.slot_get(tx, name, raw)
     if found is None:
         tx.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
@@ -326,13 +319,6 @@ def _bind_c_method(tx: Translator, raw: Any, name: str, obj: _Object, cls: type,
         return class_attribute(tx, owner, name, raw)
     _guard_class_has(tx, owner, name, raw)
     return BuiltinMethodVariable(obj, name)
-
-
-def bind_c_descriptor(tx: Translator, raw: Any, name: str, obj: VariableTracker) -> VariableTracker:
-    """``raw.__get__(obj)`` of a getset or member descriptor that the program holds."""
-    if isinstance(raw, types.GetSetDescriptorType):
-        return obj.c_attribute(tx, name)
-    return _in_slot(tx, raw, name, obj, obj.python_type())
 
 
 _SET_PROPERTY, _DELETE_PROPERTY = property.__dict__["__set__"], property.__dict__["__delete__"]
