@@ -118,7 +118,7 @@ def generic_getattr(tx: Translator, obj: VariableTracker, name: str, hook: bool 
 
 
 def _attribute_without_hook(tx: Translator, obj: VariableTracker, name: str, cls: type) -> VariableTracker | None:
-    """By a data descriptor, else the instance's, else the class's; None if none has the name."""
+    """The attribute by a data descriptor, else of the instance, else of the class; None if there is none."""
     raw = class_lookup(cls, name)
     if raw is not MISSING and overrides_instance(raw):
         _guard_descriptor(tx, type(raw))

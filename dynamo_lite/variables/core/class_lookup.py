@@ -1,4 +1,4 @@
-"""Reads classes as ``type`` stores them, without calling descriptors or code of a metaclass."""
+"""Reads attributes and flags of classes without calling descriptors or code of a metaclass."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def deferred_read(tx: Translator, tensor: Any, name: str) -> DeferredNumberVaria
     if read is None or following in _USES or following.startswith(_USE_PREFIXES):
         return None
     is_plain = tensor.cls in (torch.Tensor, torch.nn.Parameter) and fake.layout is torch.strided
-    is_single = all(size == 1 for size in _known(fake.shape))
+    is_single = all(type(size) is int and size == 1 for size in fake.shape)
     is_known = fake.dtype in _KINDS and fake.device.type != "meta" and (is_single or name == "tolist")
     site = tx.site()
     if not is_plain or not is_known or fake.is_inference() or tx.graph.bodies:
@@ -161,8 +161,3 @@ def deferred_read(tx: Translator, tensor: Any, name: str) -> DeferredNumberVaria
         return None
     kinds = {"__float__": float, "__int__": int, "tolist": list if fake.ndim else kind}
     return DeferredNumberVariable(tx, kinds.get(name, kind), read, [tensor], frozenset({site}))
-
-
-def _known(shape: torch.Size) -> list[int]:
-    """The sizes, 0 in the place of symbolic ones."""
-    return [size if type(size) is int else 0 for size in shape]

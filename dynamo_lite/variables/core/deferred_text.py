@@ -19,10 +19,9 @@ from .constant import ConstantVariable
 from .protocols import Codegen, Translator
 
 _SAMPLES = {torch.bool: True, **dict.fromkeys((torch.complex64, torch.complex128), 1j)}
-
-
+"""Values of the dtypes that hold neither floats nor integers."""
 _Call = tuple[Callable[..., str], list[VariableTracker]]
-"""A function and its operands, of which it returns a string that is never empty."""
+"""A function that returns a string, never an empty one, and its operands."""
 
 
 def _of_constant(operation: str, method: str) -> Callable[..., Any]:
@@ -35,8 +34,8 @@ def _of_constant(operation: str, method: str) -> Callable[..., Any]:
 
 
 class DeferredTextVariable(VariableTracker):
-    """A concatenation of constant strings and of texts of tensors or symbols. Whoever reads what it says specializes
-    the symbols, by `as_constant`; it raises `NotConstant` if there is a tensor."""
+    """A concatenation of constant strings and of texts of tensors or symbols. An operation that needs its characters
+    specializes the symbols, by `as_constant`, which raises `NotConstant` if there is a text of a tensor."""
 
     __slots__ = ("parts", "writes")
 
@@ -61,7 +60,7 @@ class DeferredTextVariable(VariableTracker):
         return False
 
     def operands(self) -> list[VariableTracker]:
-        """The values that it says."""
+        """The tensors and symbols whose texts it contains."""
         return [each.realize() for part in self.parts if not isinstance(part, str) for each in part[1]]
 
     def realize(self) -> VariableTracker:
@@ -118,7 +117,7 @@ class DeferredTextVariable(VariableTracker):
         self, tx: Translator, function: Callable[..., str], operands: list[VariableTracker], spec: str
     ) -> VariableTracker:
         """``function(*operands)``, which formats this text by ``spec``."""
-        if "." in spec or function is format and not _formats(str, spec):  # the first ".0" characters are none
+        if "." in spec or function is format and not _formats("1", spec):  # the first ".0" characters are none
             return tx.make(tx.fold(function, [tx.python_value(each) for each in operands]))
         return DeferredTextVariable(tx, [(function, operands)], self.writes)
 
@@ -143,15 +142,15 @@ def text_of_number(
 ) -> VariableTracker:
     """``str``, ``repr`` or ``format`` of a symbol. ``rest``: the format specification. A specification that some
     numbers would refuse specializes the symbol."""
-    if any(rest) and ("c" in rest[0] or not _formats(number.python_type(), rest[0])):
+    if any(rest) and ("c" in rest[0] or not _formats(number.python_type()(1), rest[0])):
         return tx.make(tx.fold(function, (number.as_constant(), *rest)))
     return DeferredTextVariable(tx, [(function, [number, *map(ConstantVariable, rest)])], None)
 
 
-def _formats(kind: type, spec: str) -> bool:
-    """Whether values of this type can be formatted by this specification."""
+def _formats(sample: Any, spec: str) -> bool:
+    """Whether values like this one can be formatted by this specification."""
     try:
-        format(kind(1), spec)
+        format(sample, spec)
     except ValueError:
         return False
     return True
@@ -171,12 +170,7 @@ def _formats_tensors(tensor: Any, spec: str) -> bool:
     if tensor.fake.ndim or tensor.cls is not torch.Tensor or "c" in spec:
         return False
     dtype = tensor.fake.dtype
-    sample = _SAMPLES.get(dtype, 1.5 if dtype.is_floating_point else 1)
-    try:
-        format(sample, spec)
-    except ValueError:
-        return False
-    return True
+    return _formats(_SAMPLES.get(dtype, 1.5 if dtype.is_floating_point else 1), spec)
 
 
 _OF_INTS = frozenset("diouxXeEfFgG")

@@ -1,7 +1,7 @@
-"""Warnings that C code and torch's own functions give the traced program, given after the graph instead.
+"""Issues warnings of C code and torch's functions, which the traced program calls, in generated code after the graph.
 
-They are given as the program's line gives them, under guards on the filters of ``warnings``. Where a filter makes one
-an exception, the graph breaks.
+Each has the program's line as its place. The filters of ``warnings`` are guarded; if one turns the warning into an
+exception, the graph breaks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DEFERRED = frozenset({"always", "default", "ignore", "module", "once"})
 
 
 def warn_after_graph(tx: Translator, text: str, category: type[Warning]) -> None:
-    """``warnings.warn`` of the line that runs in this frame. The filters are guarded."""
+    """``warnings.warn`` at the frame's current line. The filters are guarded."""
     place = tx.place()
     module = tx.scope.namespace.get("__name__")
     line = place.lineno or 0
@@ -36,7 +36,7 @@ def warn_after_graph(tx: Translator, text: str, category: type[Warning]) -> None
 
 
 class _Warning:
-    """A warning to give after the graph."""
+    """A warning to issue after the graph."""
 
     def __init__(self, *arguments: object) -> None:
         self.arguments = arguments

@@ -1,8 +1,8 @@
-"""What a traced backward may read: only invariant variables, since it runs later than it is traced.
+"""Checks what a traced backward reads: only invariant variables, since it runs later than it is traced.
 
-A backward in the graph has the values of the forward's call. In eager it reads the values at the time it runs. So a
-traced backward may read its arguments, ``ctx``, and variables that no code assigns to again and that hold immutable
-objects. Any other read breaks the graph, and the autograd Function runs in eager.
+A traced backward has the values of the time at which the forward is called. In eager it reads them when it runs. So it
+may read its arguments, ``ctx``, and variables that no code assigns to again and that hold immutable objects. Any other
+read breaks the graph, and the autograd Function runs in eager.
 
 These variables are invariant:
 

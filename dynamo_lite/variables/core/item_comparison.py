@@ -1,4 +1,4 @@
-"""Compares items of containers as C code does, and detects that a user's ``__eq__`` mutates a container meanwhile."""
+"""Compares items of containers as C code does. Detects that a user's ``__eq__`` mutates a container meanwhile."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ LEAST_ADDRESS = 1 << 20
 
 
 class AddressKey:
-    """Represents ``id()`` of an object as a key, whatever the number is in each call.
+    """Represents ``id()`` of an object as a key. The number may differ from call to call.
     ``is_existing``: the object existed before the call."""
 
     __slots__ = ("identity", "is_existing")

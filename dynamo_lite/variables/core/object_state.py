@@ -1,4 +1,4 @@
-"""Snapshots of what a tracker records of its object, by which mutations that change nothing are recognized."""
+"""Snapshots of what a tracker records of its object. Comparing two shows whether a mutation changed anything."""
 
 from __future__ import annotations
 

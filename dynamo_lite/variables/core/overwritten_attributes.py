@@ -1,4 +1,5 @@
-"""Attributes of existing objects that the program overwrites or deletes, perhaps without reading them first."""
+"""Attributes of existing objects that the program overwrites or deletes. User code must not observe that their old
+values are deallocated."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def slot_is_bound(raw: types.MemberDescriptorType, value: Any) -> bool:
 
 
 class OverwrittenAttribute(NamedTuple):
-    """An attribute of an existing object, as the object has it before the call."""
+    """An attribute of an existing object before the call."""
 
     values: list[Any]
     """The real value; empty if the object lacks the attribute."""

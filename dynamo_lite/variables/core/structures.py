@@ -1,4 +1,4 @@
-"""Structures as pytrees have them: lists, tuples and dicts, and what is in them that is none of these (the leaves)."""
+"""Pytrees of trackers: lists, tuples and dicts are nodes, all other values are leaves."""
 
 from __future__ import annotations
 

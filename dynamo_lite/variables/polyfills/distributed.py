@@ -1,7 +1,7 @@
 """Polyfills of ``torch.distributed``: collectives that write into tensors, by functional ones and copies.
 
 torch has functional collectives for compilers (``torch.ops._c10d_functional``): each returns a tensor that
-``wait_tensor`` waits for. What eager checks of the arguments, or warns of, is `check_collective`'s business.
+``wait_tensor`` waits for. `check_collective` does the checks and warnings of eager's functions.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ def is_initialized() -> bool:
 
 
 def check_collective(name: str, op: Any, group: Any, *tensors: torch.Tensor) -> Any:
-    """Stands for a check: the graph breaks before a call of ``name`` that differs from the functional collective. The
-    name of the reduction ``op``, None if that is None."""
+    """Stands for a check: the graph breaks before a call of ``name`` that differs from the functional collective.
+    Returns the name of the reduction ``op``, None for None."""
 
 
 def _group(group: Any) -> Any:
-    """The group, the default one for None. Within a block that coalesces collectives, they break the graph."""
+    """The group; the default group for None. A collective in a block that coalesces collectives breaks the graph."""
     group = distributed_c10d._group_or_default_group(group)
     if group in distributed_c10d._world.pg_coalesce_state:
         refuse("a collective", "it is coalesced with others")
@@ -122,7 +122,7 @@ def broadcast(tensor: Any, src: Any = None, group: Any = None, async_op: bool = 
 
 
 def resolve_group(group: Any, tag: str = "") -> Any:
-    """The group, or its name, of what functional collectives take for a group."""
+    """The group, or its name, for an argument that functional collectives take for a group."""
     if isinstance(group, (dist.ProcessGroup, str)):
         return group
     mesh, dim = group if isinstance(group, tuple) else (group, 0)

@@ -1,4 +1,4 @@
-"""What the filters of ``warnings`` say of a warning, as the function in C finds it out."""
+"""Polyfill of the search of ``warnings.filters`` for the action of a warning."""
 
 from __future__ import annotations
 

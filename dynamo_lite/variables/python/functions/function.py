@@ -104,16 +104,14 @@ class GlobalScope:
         """The global, None if there is none of that name (which is guarded)."""
         if name in self.writes:
             return self.writes[name]
-        variable = self._loaded.get(name)
-        if variable is not None:
-            return variable
+        if name in self._loaded:
+            return self._loaded[name]
         value = self.namespace.get(name, MISSING)
         if value is MISSING:
             self.source.check("dict_lacks", name)
             return None
-        variable = LazyVariable(self.attempt, value, self.source.child("dict_item", name).expect())
-        self._loaded[name] = variable
-        return variable
+        found = self._loaded[name] = LazyVariable(self.attempt, value, self.source.child("dict_item", name).expect())
+        return found
 
     def store(self, name: str, value: VariableTracker | None) -> None:
         self.attempt.effects.write_global(self, name, value)
