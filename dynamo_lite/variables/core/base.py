@@ -622,7 +622,6 @@ _SIMPLE = (int, float, bool, str, bytes, type(None))
 
 WrapFn = Callable[[Attempt, Any, Source], VariableTracker]
 _BY_TYPE: dict[type, WrapFn] = {}
-_BY_VALUE: dict[int, tuple[Any, WrapFn]] = {}
 _PREDICATES: list[tuple[int, Callable[[Any], bool], WrapFn]] = []
 
 
@@ -648,11 +647,6 @@ def wraps_if(predicate: Callable[[Any], bool], order: int = 50) -> Callable[[Wra
     return register
 
 
-def wraps_value(value: Any, fn: WrapFn) -> None:
-    """Register how one particular object is wrapped (a known function or class)."""
-    _BY_VALUE[id(value)] = (value, fn)
-
-
 def wrap(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     """The tracker of the real value at ``source``. An object has one tracker in an attempt, whatever aliases it has."""
     kind = type(value)
@@ -662,16 +656,11 @@ def wrap(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     known = attempt.values.memo.get(id(value))
     if known is not None:
         return attempt.values.add_alias(known[1], value, source)
-    by_value = _BY_VALUE.get(id(value))
-    if not comparable:
-        found = attempt.values.opaque(value, source, "its metaclass defines equality of classes")
-    elif by_value is not None:
-        found = by_value[1](attempt, value, source)
-    else:
-        fn = _BY_TYPE.get(kind)
-        if fn is None:
-            fn = next(row[2] for row in _PREDICATES if row[1](value))
+    if comparable:
+        fn = _BY_TYPE.get(kind) or next(row[2] for row in _PREDICATES if row[1](value))
         found = fn(attempt, value, source)
+    else:
+        found = attempt.values.opaque(value, source, "its metaclass defines equality of classes")
     attempt.values.memo[id(value)] = (value, found)
     return found
 

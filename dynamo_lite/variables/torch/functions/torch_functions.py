@@ -29,7 +29,6 @@ from dynamo_lite.variables.core.base import (
     unsupported,
     wraps_if,
     wraps_type,
-    wraps_value,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Translator
@@ -259,9 +258,8 @@ class OpNamespaceVariable(BuiltinVariable):
         return tx.make(tx.fold(getattr, (self.value, name)))
 
 
-_NAMESPACES = (torch._ops._OpNamespace, torch._ops._Ops)
+_NAMESPACES = (torch._ops._OpNamespace, torch._ops._Ops, type(torch._C._VariableFunctions))
 wraps_if(lambda value: issubclass(type(value), _NAMESPACES), order=7)(OpNamespaceVariable.by_identity)
-wraps_value(torch._C._VariableFunctions, OpNamespaceVariable.by_identity)
 
 
 # -- methods of Tensor reached through the class -----------------------------------------------------------------------
