@@ -1,5 +1,7 @@
-"""Who would see, or change, what a translation does: tracers, modes of torch's, hooks on what autograd saves. There
-frames run in eager, and a warning says so once for each reason; ``fullgraph=True``, `explain` and `export` raise."""
+"""Conditions under which no frame is translated: tracers, modes of torch's, hooks on saved tensors, and others.
+
+Frames run in eager there, and a message says so once for each reason; ``fullgraph=True``, `explain` and `export` raise.
+"""
 
 from __future__ import annotations
 
