@@ -53,24 +53,14 @@ DISABLED: Final = os.environ.get("DYNAMO_LITE_DISABLE", "0") not in ("", "0")
 """Whether the process was started with ``DYNAMO_LITE_DISABLE=1``: what `compile` is given it returns, and blocks
 compile nothing; `explain` and `export` raise."""
 
-_SETTINGS = (
-    "recompile_limit",
-    "total_recompile_limit",
-    "inline_limit",
-    "unroll_limit",
-    "capture_scalar_outputs",
-    "enable_allowance",
-    "translate_library",
-    "compile_when_observed",
-)
-_DEFAULTS = {name: globals()[name] for name in _SETTINGS}
-_KINDS = {name: type(value) for name, value in _DEFAULTS.items()}
+_DEFAULTS = {name: globals()[name] for name in __annotations__ if name != "DISABLED"}
+"""The settings above, with what they are unless somebody sets them."""
 
 
 def values() -> tuple[Any, ...]:
     """The values of all settings, in a fixed order."""
     here = sys.modules[__name__]
-    return tuple(getattr(here, name) for name in _SETTINGS)
+    return tuple(getattr(here, name) for name in _DEFAULTS)
 
 
 # -- what the program has told torch.compile --------------------------------------------------------------------------
@@ -162,11 +152,11 @@ def patch(**changes: Any) -> Iterator[None]:
 
 
 def _check(name: str, value: object) -> None:
-    if name not in _KINDS:
-        similar = difflib.get_close_matches(name, _SETTINGS, 1)
-        what = f"did you mean {similar[0]!r}?" if similar else f"there are: {', '.join(_SETTINGS)}"
+    if name not in _DEFAULTS:
+        similar = difflib.get_close_matches(name, _DEFAULTS, 1)
+        what = f"did you mean {similar[0]!r}?" if similar else f"there are: {', '.join(_DEFAULTS)}"
         raise AttributeError(f"dl.config has no setting {name!r}; {what}")
-    kind = _KINDS[name]
+    kind = type(_DEFAULTS[name])
     if type(value) is not kind and not (kind is float and type(value) is int):
         raise TypeError(f"dl.config.{name} is {_WORDS[kind]}, not {value!r}")
     if isinstance(value, (int, float)) and not value >= 0:
