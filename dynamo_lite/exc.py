@@ -147,8 +147,8 @@ class InternalError(RuntimeError):
 
 
 class SkipFrame(Exception):
-    """The frame falls back to eager, in this call and later ones. ``loses``: it is reported as a graph break.
-    ``over_operands``: only where its arguments hold no tensor."""
+    """The frame falls back to eager, in this call and later ones. ``loses``: whether that loses a graph, so that it is
+    reported as a graph break. ``over_operands``: whether calls whose arguments hold tensors are translated."""
 
     def __init__(
         self, why: str, *, loses: bool = True, cause: GraphBreak | None = None, over_operands: bool = False

@@ -55,8 +55,8 @@ def generate(traced: Traced, request: Request) -> PyCodegen:
 
 
 def _end_contexts(attempt: Attempt, stack: list[VariableTracker]) -> None:
-    """Record in the graph the end of the contexts that are live across its end. That can't be done for one that a call
-    entered."""
+    """Record in the graph that context managers are left which are still entered where it ends. One that an explicit
+    call entered can't be."""
     for context in attempt.torch_state.contexts:
         if attempt.provenance.is_created(context):
             assert isinstance(context, VariableTracker)
@@ -91,9 +91,8 @@ def _break(cg: PyCodegen, root: RootTranslator) -> None:
     """The instruction runs in CPython, and a resume function goes on after it."""
     cg.grad_mode = root.attempt.torch_state.initial_grad_mode
     if not any(isinstance(value, ExitVariable) for value in root.stacks()):
-        cg.set_grad_mode(
-            root.attempt.torch_state.final_grad_mode
-        )  # before the stack is loaded, as no context on it changes it
+        # Before the stack is loaded: no context on it changes the grad mode.
+        cg.set_grad_mode(root.attempt.torch_state.final_grad_mode)
     (break_frame if root.callee is None else break_inside)(cg, root)
 
 
@@ -126,8 +125,8 @@ def _check_history(attempt: Attempt, outputs: list[torch.Tensor]) -> None:
 
 
 def _check_what_is_freed(attempt: Attempt, root: RootTranslator, outputs: list[torch.Tensor]) -> None:
-    """A program that breaks the graph may go back through a part of it, and the backend's node frees all of it then. So
-    operators that share no history are in graphs of their own."""
+    """After the break the program may run the backward of a part of the graph, and a compiled graph frees all that it
+    saved at once. So operators that share no autograd history are in graphs of their own."""
     names = itertools.chain.from_iterable(each.code.co_names for each in root.stopped())
     goes_back = attempt.restart_facts.goes_back or any(name in _GO_BACK or "backward" in name for name in names)
     if not attempt.frees_at_once or not goes_back:
@@ -139,4 +138,4 @@ def _check_what_is_freed(attempt: Attempt, root: RootTranslator, outputs: list[t
 
 
 _GO_BACK = frozenset({"grad", "register_hook"})
-"""Other names that go back through a graph, or have it done: a hook runs before the whole node that it is on."""
+"""Other attributes that run a backward, or that run in one: a hook runs before the whole node that it is on."""

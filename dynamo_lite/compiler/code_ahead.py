@@ -1,7 +1,7 @@
-"""Whether what is left of a frame may compute with tensors or arrays: checked where it breaks before it came to any.
+"""Whether the rest of a frame may compute with tensors or arrays, if the frame breaks before its first operator.
 
-The frame is compiled if it may: tensors that it creates after the break would be lost in silence otherwise. The answer
-follows from what its instructions name, and what those values lead to. Nothing of the program is run.
+Only then is the frame compiled. (If it were always skipped, operators after the break would never be captured.) The
+result follows from the names in the rest of its code, and from what their values refer to. No code of the program runs.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ def _content(root: RootTranslator, name: str) -> VariableTracker | None:
     return root.cells[name].content if found is None and name in root.cells else found
 
 
-_OF_OTHERS = {name for kind in (str, bytes, list, dict, set, int, float) for name in dir(kind)}
+_PYTHON_METHODS = {name for kind in (str, bytes, list, dict, set, int, float) for name in dir(kind)}
 _METHODS = frozenset(
     name
     for name in dir(torch.Tensor)
-    if name not in _OF_OTHERS and type(class_lookup(torch.Tensor, name)) is types.MethodDescriptorType
+    if name not in _PYTHON_METHODS and type(class_lookup(torch.Tensor, name)) is types.MethodDescriptorType
 )
 """Methods that tensors have and Python's own types don't."""
 
@@ -75,7 +75,7 @@ class _Search:
         self.root = root
         self.values: deque[object] = deque()
         self.functions: deque[tuple[types.CodeType, dict[str, object], dict[str, object]]] = deque()
-        """Functions of the program that were come to: the code, the variables that are known, the globals."""
+        """Functions of the program that the search has reached: the code, the variables that are known, the globals."""
         self.seen: set[int] = set()
         self.left = _SEARCHED_AT_MOST
         self.found = False
@@ -85,7 +85,7 @@ class _Search:
             self.values.append(value)
 
     def add_tracker(self, tracker: VariableTracker | None, path: Path) -> None:
-        """Add what lies at the end of a path that begins with a traced value."""
+        """Add the value at the end of a path that begins with a traced value."""
         if isinstance(tracker, NestedFunctionVariable):
             self.functions.append((tracker.code, {}, tracker.scope(self.root).namespace))
         elif tracker is not None:
@@ -100,7 +100,7 @@ class _Search:
         self.functions.append((code, known, function.__globals__))
 
     def follow(self, value: object, attributes: Iterable[str], is_called: bool) -> None:
-        """Add what lies at the end of a path."""
+        """Add the value at the end of a path."""
         owner: object = None
         for name in attributes:
             found = _attribute(value, name)
@@ -146,7 +146,7 @@ class _Search:
                 self.add_function(raw, owner)
 
     def finds_tensors_in_functions(self) -> bool:
-        """Whether functions of the program that were come to name tensors, modules or torch's operators."""
+        """Whether functions that the search has reached name tensors, modules or torch's operators."""
         while self.functions and self.left and not self.found:
             code, known, namespace = self.functions.popleft()
             if id(code) in self.seen or is_library(code):
@@ -173,7 +173,7 @@ def _cell_contents(cell: types.CellType) -> object:
 
 
 def _attribute(value: object, name: str) -> object:
-    """What a value or its class has under a name, without running descriptors; `MISSING` if there is nothing."""
+    """The attribute of a value or its class, without running descriptors; `MISSING` if there is none."""
     if issubclass(type(value), type):
         return class_lookup(value, name)  # type: ignore[arg-type]
     own = (instance_dict(value) or {}).get(name, MISSING)
@@ -224,7 +224,7 @@ def holds_tensors(value: object, depth: int = 2) -> bool:
 
 
 def items_of(value: object) -> Iterable[object]:
-    """What a container holds, whatever its class says of it."""
+    """The items of a container, read without its class's overrides."""
     kind = type(value)
     if issubclass(kind, dict):
         return dict.values(value)  # type: ignore[arg-type]

@@ -71,7 +71,7 @@ def guards_of(
 
 
 def _is_of_a_model(attempt: Attempt) -> bool:
-    """Whether a module or a parameter was met."""
+    """Whether the trace has used a module or a parameter."""
     trackers = (tracker for _, tracker in attempt.values.memo.values())
     parameters = (each for each in attempt.graph.tensors if isinstance(each.value, torch.nn.Parameter))
     return next(parameters, None) is not None or any(isinstance(each, NNModuleVariable) for each in trackers)

@@ -13,8 +13,7 @@ from .one_at_a_time import TranslationLocks
 
 
 class Family:
-    """The owners of the same settings. Each runs entries of the others whose guards hold, and knows which numbers they
-    have seen to change.
+    """The owners of the same settings. They share entries, and what is known of numbers that change between calls.
 
     A layer that is compiled once for each of its instances is translated once. So is a function that a program calls
     ``dl.compile`` on in each call: the entries of a ``lasting`` family that hold no part of a model stay with the code.

@@ -21,7 +21,7 @@ finalizer, so there has to be an end."""
 
 
 class _Backends:
-    """Those of this process."""
+    """One backend of this process compiles at a time."""
 
     lock = threading.RLock()
 

@@ -1,4 +1,4 @@
-"""The attempts at one frame. Each that can't go on restarts the translation with a fact that the next one knows."""
+"""Attempts at one frame: one that can't go on raises `Restart` with a fact, which all later ones know."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ATTEMPTS = 40
 
 
 def translate(request: Request) -> Translation:
-    """Trace the frame and generate the code after the graph, again until an attempt comes through.
+    """Trace the frame and generate the code after the graph, again until an attempt succeeds.
 
     Raises:
         SkipFrame: the frame is not for us.
@@ -53,7 +53,7 @@ def translate(request: Request) -> Translation:
 
 
 def _attempt(root: RootTranslator, request: Request, facts: RestartFacts, state: _C.GlobalState) -> Translation:
-    """One pass over the frame. Whatever keeps it from an end that another attempt may mend is a `Restart`."""
+    """One pass over the frame. It raises `Restart` for what another attempt can avoid."""
     attempt, translation = root.attempt, None
     try:
         traced = trace(root, request.fullgraph)

@@ -1,4 +1,4 @@
-"""What is translated, for whom, and what comes of it: the records that the steps of a miss hand on."""
+"""Records that the steps of a miss pass on: the request, the trace, and the translation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .backend_traits import BackendTraits
 
 @dataclass(frozen=True)
 class Request:
-    """A frame to translate, and the settings of the owner who asks."""
+    """A frame to translate, with the settings of its owner."""
 
     view: _C.FrameView
     traits: BackendTraits
@@ -43,7 +43,7 @@ class Traced:
 
 @dataclass(frozen=True)
 class Translation:
-    """What an attempt that came through leaves for the backend."""
+    """What an attempt that succeeded leaves for the backend."""
 
     attempt: Attempt
     cg: PyCodegen

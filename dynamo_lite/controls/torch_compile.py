@@ -1,4 +1,4 @@
-"""What the program says to torch.compile, so far as it concerns more than a trace: the stance, a reset, settings.
+"""Follows what the program tells torch.compile beyond a single trace: the stance, a reset, settings.
 
 ``torch._dynamo`` is never imported for it: where the program has loaded it, `config.torchs` reads its settings when a
 frame is translated. The two functions of ``torch.compiler`` that concern code compiled before, also at a hit, tell us.
