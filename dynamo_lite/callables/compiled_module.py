@@ -37,7 +37,7 @@ class CompiledModule:
         return f"compiled {super().__repr__()}"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return _restore, (self._dl_original, self._dl_recompile)
+        return self._dl_recompile, (self._dl_original,)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return self._dl_recompile(copy.deepcopy(self._dl_original, memo))
@@ -81,10 +81,6 @@ def _call_of(cls: type[torch.nn.Module], original: torch.nn.Module) -> Any:
     method = types.MethodType(call, original)
     is_inlined = isinstance(call, types.FunctionType) and why_not_inlined(call.__code__, call) is None
     return framed(method) if is_inlined else method
-
-
-def _restore(original: torch.nn.Module, recompile: Any) -> Any:
-    return recompile(original)
 
 
 def compiled_module(module: torch.nn.Module, owner: _C.Owner, recompile: Any) -> torch.nn.Module:

@@ -1,4 +1,4 @@
-"""A callable whose calls are captured and counted, and the limits that what was captured is held against."""
+"""A callable whose calls are captured, and the comparison of what was captured with limits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dynamo_lite.insight.break_reasons import DisabledCall
 from dynamo_lite.insight.observer import GraphBreak, Observer, Recompile
 
 from . import findings
-from .findings import Finding, Limits, Place, Result, breaks_found, counted
+from .findings import Finding, Limits, Place, Result, breaks_found
 
 CAPTURE_ERRORS = (Unsupported, BackendCompilerFailed, ConstraintViolation)
 
@@ -39,7 +39,7 @@ class Record:
     name: str
     observer: Observer = field(default_factory=Observer)
     graphs: int = 0
-    """Of the call that has most, as far as calls were told apart."""
+    """Of the call that has most, where calls can be told apart."""
     trains: bool = False
     """Whether gradients are asked for."""
     backwards: int = 0
@@ -79,8 +79,8 @@ class Record:
         )
 
     def result(self, limits: Limits, allows: Callable[[Finding], bool] = lambda each: False) -> Result:
-        """What of it is beyond the limits. ``allows``: whether a graph break is none to complain of."""
-        made = Result(self.name, self.graphs, [*map(_told, self.observer.recompiles)])
+        """What of it is beyond the limits. ``allows``: whether a graph break is accepted."""
+        made = Result(self.name, self.graphs, [*map(_described, self.observer.recompiles)])
         broken = breaks_found(self.observer.breaks)
         more_is_allowed = limits.max_graphs is not None and limits.max_graphs > 1
         for each in broken:
@@ -115,7 +115,7 @@ def failure_of(error: Unsupported | BackendCompilerFailed | ConstraintViolation)
 def _too_many_graphs(record: Record, most: int) -> Finding:
     return Finding(
         findings.TOO_MANY_GRAPHS,
-        f"one call of {record.name} is {counted(record.graphs, 'graph')}, where {most} {_be(most)} allowed",
+        f"one call of {record.name} is {counted(record.graphs, 'graph')}, where {most} {_is_or_are(most)} allowed",
         "mend the breaks between them; where there is none, compile what calls these parts as one function",
     )
 
@@ -124,16 +124,16 @@ def _too_many_recompiles(record: Record, limits: Limits) -> Finding:
     made, allowed = record.observer.recompiles, limits.max_recompiles
     first = made[allowed]
     place = Place.of(FrameSummary(first.filename, first.lineno, first.function, lookup_line=False))
-    listed = "".join(f"\n    {_told(each)}" for each in made[:8])
-    message = f"{counted(len(made), 'recompile')}, where {allowed} {_be(allowed)} allowed:{listed}"
+    listed = "".join(f"\n    {_described(each)}" for each in made[:8])
+    message = f"{counted(len(made), 'recompile')}, where {allowed} {_is_or_are(allowed)} allowed:{listed}"
     return Finding(findings.TOO_MANY_RECOMPILES, message, first.hint, place)
 
 
-def _told(recompile: Recompile) -> str:
+def _described(recompile: Recompile) -> str:
     return f"{recompile.function}: {recompile.change}"
 
 
-def _be(number: int) -> str:
+def _is_or_are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 

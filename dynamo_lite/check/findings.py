@@ -131,7 +131,3 @@ class Result:
         allowed = f" ({len(self.allowed)} allowed)" if self.allowed else ""
         counts = (counted(self.graphs, "graph"), counted(breaks, "break") + allowed)
         return f"{self.target}: {', '.join(counts)}, {counted(len(self.recompiles), 'recompile')}"
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -141,7 +141,7 @@ class Capture:
             code = view.code
             if code is self._body or code.co_filename.startswith(_MACHINERY):
                 return _C.SKIP
-            if _keeps_house(view):
+            if _is_preparation(view):
                 return _C.FREEZE
             call = self._call_of_the_test()
             if call is None:
@@ -190,7 +190,7 @@ _MODULES, _OPTIMIZERS = torch.nn.modules.module.__file__, str(Path(torch.optim._
 _CALLS_OF_MODULES = ("_wrapped_call_impl", "_call_impl")
 
 
-def _keeps_house(view: _C.FrameView) -> bool:
+def _is_preparation(view: _C.FrameView) -> bool:
     """Whether a frame builds a module, moves it, loads it, steps an optimizer: nothing that a model computes."""
     code = view.code
     if code.co_name == "__init__":

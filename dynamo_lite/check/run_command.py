@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dynamo_lite.api import takeover
-from dynamo_lite.insight.counters import counters
+from dynamo_lite.insight.counters import counted, counters
 
 from . import reports
 from .findings import counted

@@ -77,7 +77,7 @@ def _call_each(captured: Captured, calls: Iterator[Call], target: str) -> None:
 
 @contextlib.contextmanager
 def _blaming(what: str) -> Iterator[None]:
-    """Say which part of the user's raised; what the compiler raises is left."""
+    """Turn what the user's code raises into a `BadTarget` that says which part did. The compiler's own errors pass."""
     try:
         yield
     except (BadTarget, *CAPTURE_ERRORS):
@@ -185,7 +185,7 @@ def _check_script(path: Path, settings: Settings, limits: Limits, allows: Allows
     for record in records:
         seen = record.observer
         record.graphs = max(len(seen.graphs) - len(seen.recompiles), min(len(seen.graphs), 1))
-        if seen.graphs or seen.breaks or seen.left_alone:  # else it was not called
+        if seen.graphs or seen.breaks or seen.not_compiled_here:  # else it was not called
             results.append(record.result(limits, allows))
     whole = Result(str(path), max((each.graphs for each in results), default=0))
     for each in results:

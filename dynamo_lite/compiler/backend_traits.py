@@ -1,14 +1,11 @@
-"""What a backend can be given, as far as that shapes the graphs."""
+"""What a backend's graphs may have in them, which a translation has to know."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-import torch
-
-Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
+from dynamo_lite.backends.registry import Backend
 
 
 def _never() -> bool:
@@ -17,7 +14,7 @@ def _never() -> bool:
 
 @dataclass(frozen=True)
 class BackendTraits:
-    """Of the backend of one owner. Where a backend fails on a graph, the frame is translated again for less."""
+    """Of one owner's backend. If it fails on a graph, the frame is translated again with fewer of them."""
 
     empty_graphs: bool = False
     """Frames with nothing in them for a graph are translated too."""
@@ -38,7 +35,7 @@ class BackendTraits:
 
     @classmethod
     def of(cls, backend: Backend) -> BackendTraits:
-        """As the backend says by attributes."""
+        """Read from the backend's attributes."""
         return cls(
             frees_at_once=getattr(backend, "frees_at_once", False),
             generates_kernels=getattr(backend, "generates_kernels", False),

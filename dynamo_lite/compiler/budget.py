@@ -1,10 +1,10 @@
 """Which frames are worth translating, where a whole process is compiled rather than a function that its user named.
 
-A process calls most of its frames a few times, on little data: translating them costs more than they ever take. What
-is translated at its first call therefore has a limit, `config.enable_allowance` seconds in all. After that a frame runs
-in eager until its calls have taken as long as translating it is expected to; a call is only waited for if no entry
-holds. A translation that takes far longer than expected is given up for now, and expected to take longer the next time.
-So a process takes at most a few times as long as in eager, and what runs often is compiled sooner or later.
+A process calls most of its frames a few times, on little data: translating them costs more than running them. So
+frames are translated at their first call only until that took `config.enable_allowance` seconds in all. After that a
+frame runs in eager until those of its calls for which no entry holds have taken as long as translating it is expected
+to take. A translation that takes far longer than expected is given up for now, and expected to take longer the next
+time. So a process takes at most a few times as long as in eager, and what runs often is compiled sooner or later.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from types import CodeType
 
 from dynamo_lite import _C, config, logs
 from dynamo_lite.insight.counters import counters
+from dynamo_lite.insight.site import code_place
 
 _LONGER = 4.0
 """A translation may take so many times as long as expected."""
@@ -31,7 +32,7 @@ class TranslationBudget:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Begin as a new budget does."""
         self._has_begun = False
         self._spent = 0.0
         self._translations = 0
@@ -43,17 +44,20 @@ class TranslationBudget:
         """The seconds that frames of this code are to run in eager before it is translated; None: translate it now."""
         if self._spent < config.enable_allowance:
             return None
-        if view.code in self._waiting:  # they have
+        if view.code in self._waiting:  # its calls have taken that long
             self._waiting.discard(view.code)
             return None
         seconds = self._expected(view.code)
         self._waiting.add(view.code)
         counters.waits += 1
         if logs.perf.isEnabledFor(20):
-            code = view.code
-            place = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
             again = " again" if view.entries else ""
-            logs.perf.info("%s runs in eager until that took %.3f s, as translating it%s may", place, seconds, again)
+            logs.perf.info(
+                "%s runs in eager until that took %.3f s, as translating it%s may",
+                code_place(view.code),
+                seconds,
+                again,
+            )
         return seconds
 
     def _expected(self, code: CodeType) -> float:
@@ -65,15 +69,15 @@ class TranslationBudget:
         return _LONGER * self._expected(code) if is_known else math.inf
 
     def give_up(self, view: _C.FrameView, seconds: float) -> float | None:
-        """After so many seconds a translation wasn't done: those that the frame is to wait for another."""
+        """Record a translation that wasn't done after so many seconds. Returns what `wait` does for the next."""
         logs.perf.info("translating %s was given up after %.3f s, for now", view.code.co_qualname, seconds)
         self.note(view.code, seconds, made_entry=False)
         self._costs[view.code] = 2 * seconds
         return self.wait(view)
 
     def note(self, code: CodeType, seconds: float, made_entry: bool) -> None:
-        """A translation of this code took so long. Until one has made an entry none counts: it was the first that
-        needed what is imported and built for translating."""
+        """Record how long a translation took. Those up to the first entry don't count: they include imports and
+        caches that all later ones share."""
         if not self._has_begun:
             self._has_begun = made_entry
             return

@@ -1,10 +1,10 @@
 """Graphs under ``DistributedDataParallel``: compiled in stages, so that communication overlaps with the backward pass.
 
-DDP reduces gradients bucket by bucket, each as soon as the last gradient in it is there. The gradients of one compiled
-graph are all there at its end. So a graph is cut where DDP's buckets are: its parameters are counted from the end, as
-the backward pass comes to them, and each bucketful with the operators that use it is a stage of its own, compiled by
-itself. Every rank compiles for itself and waits for no other: which collectives run, and in what order, is the
-reducer's business, the same whether and when anything is compiled.
+DDP reduces gradients bucket by bucket, each as soon as its last gradient is computed. One compiled graph has all
+of its gradients at the end of its backward. So a graph is cut where DDP's buckets end: parameters are counted from the
+end, in the backward's order, and each bucketful is compiled as a stage of its own, with the operators that use it.
+Every rank compiles for itself and waits for no other: the reducer alone decides which collectives run, and in what
+order.
 
 A region of the graph that is run under autocast may be cut: the stage leaves it, and the next one enters it again. One
 in another grad mode than the graph's own, or in inference mode, stays whole.
@@ -22,6 +22,7 @@ import torch.distributed
 import torch.fx
 from torch.amp import autocast_mode
 
+from dynamo_lite.backends.registry import Backend
 from dynamo_lite.records.graph import forget_source_with
 from dynamo_lite.runtime.graph_functions import enter_sdpa_kernel, exit_sdpa_kernel
 
@@ -30,8 +31,6 @@ _LEAVES: dict[Any, Callable[..., Any]] = {
     enter_sdpa_kernel: exit_sdpa_kernel,
 }
 """What enters a region that may be cut, and what leaves it."""
-
-Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 
 
 def active_ddp() -> Any:

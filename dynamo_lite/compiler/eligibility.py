@@ -13,7 +13,6 @@ from dynamo_lite.controls.stance import stance_in_force
 from dynamo_lite.exc import RecompileForbidden, SkipFrame
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import GraphBreak, Observer
-from dynamo_lite.insight.recorder import RECORDING
 from dynamo_lite.records import code_origin
 from dynamo_lite.runtime.precomputed_calls import PendingExceptions
 from dynamo_lite.variables.core.base import LazyVariable
@@ -34,8 +33,8 @@ def verdict(
     is_frozen: bool,
     fullgraph: bool,
 ) -> _C.Verdict | Exception | None:
-    """What becomes of a frame that is none for a graph, or not now; None: it may be. ``is_frozen``: nothing is compiled
-    on this thread."""
+    """The verdict on a frame that isn't to be translated, or not now; None: it may be. ``is_frozen``: nothing is
+    compiled on this thread."""
     if raised_ahead.waiting:
         raised = raised_ahead.take(view.code, view.locals)
         if raised is not None:
@@ -53,19 +52,18 @@ def verdict(
         if fullgraph:
             raise error
         if observer is not None:
-            observer.left_alone.append(error.reason)
-        if RECORDING.now is not None:
-            record_skip(RECORDING.now, program_place(view), why_not.because)
+            observer.not_compiled_here.append(error.reason)
+        record_skip(program_place(view), why_not.because)
         tell_once(why_not)
         return _C.PASS
     return None
 
 
 def verdict_of_entries(view: _C.FrameView, versions: Versions, *, fullgraph: bool) -> _C.Verdict | None:
-    """What becomes of a frame by the entries that there are now; None: it is translated."""
+    """The verdict on a frame by the entries that exist now; None: translate it."""
     if not fullgraph and _runs_over_packed_sequence(view):
         return _C.PASS
-    if view.entries > len(view.misses()):  # one came while another thread was waited for
+    if view.entries > len(view.misses()):  # another thread made one meanwhile
         return _C.RETRY
     if view.adopt():
         counters.shared += 1
@@ -74,16 +72,15 @@ def verdict_of_entries(view: _C.FrameView, versions: Versions, *, fullgraph: boo
     if stance is not None:
         return stance
     if versions.at_limit(view):
-        if RECORDING.now is not None:
-            why = f"calls that none of its {view.entries} compiled versions fits; there are no more than that"
-            record_skip(RECORDING.now, program_place(view), why)
+        why = f"calls that none of its {view.entries} compiled versions fits; there are no more than that"
+        record_skip(program_place(view), why)
         limit_reached(view, fullgraph)
         return _C.FREEZE
     return None
 
 
 def _verdict_of_stance(view: _C.FrameView) -> _C.Verdict | None:
-    """What becomes of a frame that would be translated; None: it is.
+    """The verdict of the stance on a frame that would be translated; None: translate it.
 
     Raises:
         RecompileForbidden: the stance is "fail_on_recompile", and there may be something for a graph.
@@ -114,8 +111,8 @@ def _may_compute(view: _C.FrameView) -> bool:
 
 
 def _runs_over_packed_sequence(view: _C.FrameView) -> bool:
-    """Whether it is ``Module.__call__`` of a recurrent layer with a packed sequence: there is nothing in it for a
-    graph, but in the same code called for other modules."""
+    """Whether it is ``Module.__call__`` of a recurrent layer with a packed sequence. It has nothing for a graph, but
+    the same code called for other modules has."""
     is_module_call = code_origin.is_module_call(view.code.co_filename)
     if not is_module_call or not isinstance(view.locals.get("self"), torch.nn.RNNBase):
         return False
@@ -146,15 +143,15 @@ def _is_in_forward(user_stack: tuple[FrameSummary, ...]) -> bool:
 
 
 def check_is_for_graph(traced: Traced, takes_empty: bool) -> None:
-    """Skip a frame without operators, if no tensor or module is in sight; where it breaks, what the rest of the frame
-    uses must not lead to one either. ``takes_empty``: whether it is compiled all the same."""
+    """Skip a frame without operators, unless one of its variables holds a tensor or module, or the rest of it after a
+    break may compute with tensors. ``takes_empty``: whether it is compiled all the same."""
     attempt, root = traced.attempt, traced.root
     if attempt.graph.operators or takes_empty or attempt.graph.inputs:
         return
     if any(isinstance(tracker, NNModuleVariable) for _, tracker in attempt.values.memo.values()):
         return
-    in_sight = [*root.arguments, *root.locals.values(), *root.stack]
-    if any(isinstance(value, LazyVariable) and holds_tensors(value.value) for value in in_sight):
+    variables = [*root.arguments, *root.locals.values(), *root.stack]
+    if any(isinstance(value, LazyVariable) and holds_tensors(value.value) for value in variables):
         return
     if code_origin.is_library(root.code) or not (traced.breaks and may_compute_with_tensors(root)):
         raise SkipFrame("there is nothing in it for a graph", loses=False, over_operands=True)

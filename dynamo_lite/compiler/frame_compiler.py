@@ -2,8 +2,8 @@
 
     is it ours? → translate, and generate the code after the graph → compile the graph → install the entry
 
-A translation restarts until an attempt comes through (`restart_loop`); where the backend fails on what may be left out
-of a graph, the frame is translated again without.
+A translation restarts until an attempt succeeds (`restart_loop`). If the backend fails on a kind of operation that
+graphs can do without, the frame is translated again without it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from multiprocessing.util import register_after_fork
 from types import CodeType
 
 from dynamo_lite import _C, config, logs
+from dynamo_lite.backends.registry import Backend
 from dynamo_lite.callables.cached_entries import note_graph
 from dynamo_lite.controls.takeover import entry_in_place_of
 from dynamo_lite.controls.torch_compile import name_what_has_no_effect
@@ -28,12 +29,13 @@ from dynamo_lite.exc import (
 )
 from dynamo_lite.insight.notices import warn_here
 from dynamo_lite.insight.observer import Observer
+from dynamo_lite.insight.site import code_place
 from dynamo_lite.resume.graph_break import raising_code
 from dynamo_lite.runtime.interrupts import reraise_if_from_signal, without_garbage_collection
 from dynamo_lite.runtime.precomputed_calls import PendingExceptions, PrecomputedCalls
 from dynamo_lite.translator.attempt import Attempt
 
-from .backend_traits import Backend, BackendTraits
+from .backend_traits import BackendTraits
 from .budget import TakesTooLong, TranslationBudget
 from .eligibility import verdict, verdict_of_entries
 from .entry import Entry, make_entry
@@ -147,8 +149,8 @@ class FrameCompiler:
             raise
         except Exception as error:
             reraise_if_from_signal(error)
-            place = f"{view.code.co_qualname} ({view.code.co_filename}:{view.code.co_firstlineno})"
-            raise InternalError(f"translating {place} failed: {type(error).__name__}: {error}") from error
+            what = f"translating {code_place(view.code)} failed"
+            raise InternalError(f"{what}: {type(error).__name__}: {error}") from error
 
     def _compile(self, view: _C.FrameView) -> Entry | _C.Verdict:
         """Translate and generate, compile, install."""
@@ -194,17 +196,15 @@ class FrameCompiler:
         return _C.SKIP_WITHOUT_TENSORS if skipped.over_operands else _C.SKIP
 
     def reset_backend(self) -> None:
-        """Let the backend drop what it keeps for the code it compiled, if it says how."""
-        getattr(self.backend, "reset", _nothing_to_reset)()
+        """Call the backend's ``reset``, if it has one: it drops what the backend keeps for the code it compiled."""
+        reset = getattr(self.backend, "reset", None)
+        if reset is not None:
+            reset()
 
 
 def _has_waited_too_long(view: _C.FrameView, does: str) -> _C.Verdict:
     logs.perf.info("a call of %s runs in eager: another thread %s still", view.code.co_qualname, does)
     return _C.PASS
-
-
-def _nothing_to_reset() -> None:
-    pass
 
 
 register_after_fork(_C, lambda module: module.begin_process())  # as a process begins that isn't forked

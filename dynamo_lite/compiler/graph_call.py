@@ -14,6 +14,7 @@ import torch.fx
 from torch._guards import TracingContext, tracing
 
 from dynamo_lite import _C, logs
+from dynamo_lite.backends.registry import Backend
 from dynamo_lite.backends.results import described, wrong_results_handler
 from dynamo_lite.codegen.rerun import checking_assertions, restoring_inputs
 from dynamo_lite.exc import BackendCompilerFailed, WrongBackendResult
@@ -25,7 +26,7 @@ from dynamo_lite.runtime.interrupts import reraise_if_from_signal
 from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.variables.torch.tensors.runtime_failures import is_kept
 
-from .backend_traits import Backend, BackendTraits
+from .backend_traits import BackendTraits
 from .ddp_stages import active_ddp, in_stages
 from .observers import without_dispatch_modes
 from .recompilation import place_text
@@ -59,7 +60,7 @@ def compile_graph(
         BackendCompilerFailed: it raised, or returned something that can't be called.
     """
     attempt, cg = translation.attempt, translation.cg
-    if not attempt.graph.operators or _gives_nothing(translation):
+    if not attempt.graph.operators or _computes_nothing(translation):
         return CompiledGraph(None, None, 0.0)
     expected = [each.tensor.node for each in attempt.runtime_assertions]
     results = [*(tensor.node for tensor in cg.outputs), *expected]
@@ -78,7 +79,11 @@ def compile_graph(
     staged = backend if ddp is None else in_stages(backend, ddp)
     started = time.perf_counter()
     try:
-        with tracing(TracingContext(attempt.graph.fake_mode)), without_dispatch_modes(), _every_collective(attempt):
+        with (
+            tracing(TracingContext(attempt.graph.fake_mode)),
+            without_dispatch_modes(),
+            _keeping_equal_collectives(attempt),
+        ):
             compiled = _C.call_watched(staged, gm, [each.example for each in attempt.graph.inputs])
     except Exception as error:
         reraise_if_from_signal(error)
@@ -91,9 +96,9 @@ def compile_graph(
     return CompiledGraph(call, gm, time.perf_counter() - started, record)
 
 
-def _every_collective(attempt: Attempt) -> contextlib.AbstractContextManager[object]:
-    """In it AOTAutograd doesn't compute equal operators once: a process that runs the frame in eager would wait for the
-    second of two equal collectives."""
+def _keeping_equal_collectives(attempt: Attempt) -> contextlib.AbstractContextManager[object]:
+    """A block in which AOTAutograd doesn't merge equal operators: a process that runs the frame in eager would wait for
+    the second of two equal collectives."""
     if not attempt.graph.communicates:
         return contextlib.nullcontext()
     return importlib.import_module("torch._functorch.config").patch(cse=False)
@@ -122,8 +127,8 @@ def _without_last(compiled: Callable[..., Any], count: int) -> Callable[..., Any
     return lambda *inputs: compiled(*inputs)[:-count]
 
 
-def _gives_nothing(translation: Translation) -> bool:
-    """Whether the graph has no results, and only names its inputs anew (the data of arrays)."""
+def _computes_nothing(translation: Translation) -> bool:
+    """Whether the graph has no results, and only reads attributes of its inputs (the data of arrays)."""
     attempt = translation.attempt
     operators = (node for node in attempt.graph.graph.nodes if node.op != "placeholder")
     has_results = translation.cg.outputs or attempt.runtime_assertions
@@ -160,7 +165,7 @@ def _failures_of(translation: Translation) -> AssertionFailures:
 
 
 def traits_without(translation: Translation, traits: BackendTraits) -> BackendTraits | None:
-    """Those of a backend that failed on this graph, if it may succeed on graphs that ask less of it."""
+    """Traits under which a backend that failed on this graph may succeed; None: there are none."""
     attempt = translation.attempt
     if attempt.graph.differentiates:
         return replace(traits, gradients=False)  # AOTAutograd can't trace each operator's second derivative

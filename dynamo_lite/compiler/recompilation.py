@@ -86,7 +86,7 @@ def note_recompile(view: _C.FrameView, versions: Versions, observer: Observer | 
         observer.recompiles.append(found)
     if recorder is not None:
         at = time.perf_counter() - recorder.began
-        recorder.recompiles.append(RecompileRecord(at, **vars(found)))
+        recorder.recompiles.append(RecompileRecord(**vars(found), at=at))
 
 
 def failures_of(view: _C.FrameView) -> list[_C.Failure]:
@@ -99,7 +99,7 @@ def failures_of(view: _C.FrameView) -> list[_C.Failure]:
 
 
 def recompile_of(view: _C.FrameView, failure: _C.Failure) -> Recompile:
-    """What the guard that failed says of the call, in the program's terms."""
+    """What the guard that failed found, in the program's terms."""
     place = place_in_program(failure.reason.place, view)
     found, expected = failure.found, failure.expected
     if failure.kind in ("equals", "bits", "payload"):
@@ -205,7 +205,7 @@ def guard_text(reason: GuardReason, view: _C.FrameView) -> str:
 
 
 def note_recompiled(view: _C.FrameView, seconds: float) -> None:
-    """Log, where other processes may wait for this one, that they needn't any longer."""
+    """Log the end of a recompilation for which other processes may have waited."""
     if view.entries and logs.recompiles.isEnabledFor(20) and (rank := logs.rank()):
         logs.recompiles.info("%s%s runs again, after %.1f s", rank, view.code.co_qualname, seconds)
 

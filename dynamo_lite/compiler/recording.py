@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from traceback import FrameSummary
 from types import CodeType
 
@@ -16,6 +16,7 @@ from torch.utils._dtype_abbrs import dtype_abbrs
 from dynamo_lite import _C
 from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.insight.recorder import (
+    RECORDING,
     BreakRecord,
     EntryRecord,
     GraphRecord,
@@ -38,7 +39,7 @@ def graph_record(recorder: Recorder, translation: Translation, gm: torch.fx.Grap
     given = {each.node.name: in_program_names(str(each.source), code) for each in inputs}
     parameters = {each.node.name for each in inputs if isinstance(each.value, torch.nn.Parameter)}
     nodes = [_node_record(node, given, parameters) for node in gm.graph.nodes]
-    record = GraphRecord(recorder.next_number(), backend, gm.print_readable(print_output=False), nodes)
+    record = GraphRecord(len(recorder.graphs), backend, gm.print_readable(print_output=False), nodes)
     recorder.graphs.append(record)
     return record
 
@@ -97,7 +98,7 @@ def record_entry(
     check_seconds = tree.cost(view, 100)
     found = EntryRecord(name, filename, line, is_rest, number, guards, check_seconds, dict(seconds), ended_by)
     recorder.entries.append(found)
-    recorder.at_end.append(_counting_hits(found, weakref.ref(view.code), weakref.ref(new_code)))
+    recorder.at_end.append(_hit_counter(found, weakref.ref(view.code), weakref.ref(new_code)))
     began = time.perf_counter() - sum(seconds.values())
     for stage, took in seconds.items():
         if took:
@@ -105,17 +106,18 @@ def record_entry(
         began += took
 
 
-class _counting_hits:
-    """Reads how often an entry's code was run, if that is still there."""
+def _hit_counter(
+    record: EntryRecord, code: weakref.ref[CodeType], new_code: weakref.ref[CodeType]
+) -> Callable[[], None]:
+    """A function that records how often an entry's code has run, if the entry is still there."""
 
-    def __init__(self, record: EntryRecord, code: weakref.ref[CodeType], new_code: weakref.ref[CodeType]) -> None:
-        self.record, self.code, self.new_code = record, code, new_code
+    def count() -> None:
+        original, new = code(), new_code()
+        if original is not None and new is not None:
+            hits = [each.hits for each in _C.entries(original) if each.code is new]
+            record.hits = sum(hits) if hits else None
 
-    def __call__(self) -> None:
-        code, new_code = self.code(), self.new_code()
-        if code is not None and new_code is not None:
-            hits = [each.hits for each in _C.entries(code) if each.code is new_code]
-            self.record.hits = sum(hits) if hits else None
+    return count
 
 
 def _break_record(graph_break: GraphBreak) -> BreakRecord:
@@ -128,12 +130,13 @@ def _line(frame: FrameSummary) -> Place:
     return Place(frame.filename, first, max(first, frame.end_lineno or 0), frame.name)
 
 
-def record_break(recorder: Recorder, graph_break: GraphBreak) -> None:
-    recorder.breaks.append(_break_record(graph_break))
+def record_break(graph_break: GraphBreak) -> None:
+    if RECORDING.now is not None:
+        RECORDING.now.breaks.append(_break_record(graph_break))
 
 
-def record_skip(recorder: Recorder, place: tuple[str, str, int], why: str) -> None:
-    """``place``: the function's name, file and line. Once for each reason: some are met at every call."""
+def record_skip(place: tuple[str, str, int], why: str) -> None:
+    """``place``: the function's name, file and line. Recorded once for each reason: some recur at every call."""
     record = SkipRecord(*place, why)
-    if record not in recorder.skips:
-        recorder.skips.append(record)
+    if RECORDING.now is not None and record not in RECORDING.now.skips:
+        RECORDING.now.skips.append(record)

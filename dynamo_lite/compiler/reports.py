@@ -1,4 +1,4 @@
-"""What is counted, logged and observed of the frames that are translated, and of those that aren't."""
+"""Counts and logs new entries, graph breaks and frames that run in eager, and reports them to observers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from types import CodeType
 from typing import NamedTuple
 
 from dynamo_lite import _C, logs
+from dynamo_lite.callables.cached_entries import texts_of_guards
 from dynamo_lite.exc import SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import FrameLeftAlone
 from dynamo_lite.insight.code_text import as_text
@@ -60,9 +61,8 @@ def report_entry(
     graph: GraphRecord | None,
 ) -> None:
     """Count, log and report a new entry. ``graph``: the record of its graph, for a report."""
-    recorder = RECORDING.now
-    if recorder is not None:
-        record_entry(recorder, view, entry[:2], graph_break, times._asdict(), graph)
+    if RECORDING.now is not None:
+        record_entry(RECORDING.now, view, entry[:2], graph_break, times._asdict(), graph)
     counters.frames += 1
     counters.trace_seconds += times.trace + times.code
     counters.backend_seconds += times.backend
@@ -100,8 +100,7 @@ def report_break(graph_break: GraphBreak, observer: Observer | None) -> None:
         logs.breaks.info("%s%s", logs.rank(), graph_break.line())
     if observer is not None:
         observer.breaks.append(graph_break)
-    if RECORDING.now is not None:
-        record_break(RECORDING.now, graph_break)
+    record_break(graph_break)
 
 
 def report_skip(code: CodeType, skipped: SkipFrame, fullgraph: bool, observer: Observer | None) -> None:
@@ -111,14 +110,12 @@ def report_skip(code: CodeType, skipped: SkipFrame, fullgraph: bool, observer: O
         Unsupported: under ``fullgraph``, where that loses something.
     """
     counters.skips += 1
-    given_up = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) runs in eager: {skipped.why}"
+    given_up = f"{code_place(code)} runs in eager: {skipped.why}"
     logs.breaks.debug("%s", given_up)
     if observer is not None:
         observer.given_up.append(given_up)
-    if RECORDING.now is not None:
-        original = original_position(code, 0)[0]
-        place = original.co_qualname, original.co_filename, original.co_firstlineno
-        record_skip(RECORDING.now, place, skipped.why)
+    original = original_position(code, 0)[0]
+    record_skip((original.co_qualname, original.co_filename, original.co_firstlineno), skipped.why)
     if not skipped.loses:
         return
     cause = skipped.cause

@@ -1,4 +1,4 @@
-"""``dl.counters``: totals of translations, graphs, breaks and times."""
+"""``dl.counters``: totals of translations, graphs, breaks and times; and how a count is written."""
 
 from __future__ import annotations
 
@@ -48,3 +48,8 @@ class Counters:
 
 
 counters = Counters()
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 run``, ``2 runs``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

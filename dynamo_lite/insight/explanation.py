@@ -1,57 +1,33 @@
-"""What `dl.explain` returns: what one call was captured as, as records, as text of a page, and as a dict."""
+"""What `dl.explain` returns: what was captured of one call, as records, as text and as a dict."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import torch
 
-from .observer import GraphBreak, Observer, Recompile
+from .counters import counted
+from .observer import Observer
 
 R = TypeVar("R")
 _OPERATORS_SHOWN, _GUARDS_SHOWN, _ROWS_SHOWN = 6, 12, 8
 """Of a page: for each graph, in all, and of graphs, breaks and frames that run in eager."""
 
 
-@dataclass
-class Explanation(Generic[R]):
-    """What `explain` captured during one call."""
+@dataclass(kw_only=True)
+class Explanation(Observer, Generic[R]):
+    """What `explain` captured during one call. ``times`` has also ``run``, the rest of the call."""
 
-    graphs: list[torch.fx.GraphModule]
-    """In the order in which they were compiled."""
-    breaks: list[GraphBreak]
-    """Each with its reason, hint and place in the user's source."""
-    guards: list[str]
-    """The guards of all entries, as text."""
     result: R
     """What the call returned."""
-    recompiles: list[Recompile] = field(default_factory=list)
-    """Frames that were translated again in this call."""
-    given_up: list[str] = field(default_factory=list)
-    """Frames that run in eager as a whole, each with the reason."""
-    times: dict[str, float] = field(default_factory=dict)
-    """Seconds by stage: ``trace``, ``backend``, ``code`` (guards and bytecode), and ``run``, the rest of the call."""
-    guard_seconds: list[float] = field(default_factory=list)
-    """What each of the guards costs where it is checked anew: most are remembered, see `lookups`."""
-    lookups: list[float] = field(default_factory=list)
-    """For each entry, the seconds that checking all of its guards takes where nothing has changed."""
 
     @classmethod
     def of(cls, observer: Observer, result: R, seconds: float) -> Explanation[R]:
         """``seconds``: of the whole call."""
-        times = observer.times | {"run": seconds - sum(observer.times.values())}
-        return cls(
-            observer.graphs,
-            observer.breaks,
-            observer.guards,
-            result,
-            observer.recompiles,
-            observer.given_up,
-            times,
-            observer.guard_seconds,
-            observer.lookups,
-        )
+        made = cls(**vars(observer), result=result)
+        made.times = observer.times | {"run": seconds - sum(observer.times.values())}
+        return made
 
     @property
     def graph_count(self) -> int:
@@ -109,7 +85,7 @@ class Explanation(Generic[R]):
 
     def _totals(self) -> list[str]:
         counts = {"graph": self.graph_count, "break": self.break_count, "operator": self.operator_count}
-        lines = [", ".join(_counted(count, word) for word, count in counts.items())]
+        lines = [", ".join(counted(count, word) for word, count in counts.items())]
         if not self.graphs:
             lines.append("nothing was captured: the call ran in eager")
             lines += _first(self.given_up, _ROWS_SHOWN, "  {}")
@@ -120,7 +96,7 @@ class Explanation(Generic[R]):
     def _graphs(self) -> list[str]:
         lines = []
         for at, nodes in enumerate(self.operators[:_ROWS_SHOWN], 1):
-            lines.append(f"graph {at}: {_counted(len(nodes), 'operator')}")
+            lines.append(f"graph {at}: {counted(len(nodes), 'operator')}")
             lines += _first([str(node.format_node()) for node in nodes], _OPERATORS_SHOWN, "  {}")
         return lines + ([f"… {len(self.graphs) - _ROWS_SHOWN} more"] if len(self.graphs) > _ROWS_SHOWN else [])
 
@@ -136,11 +112,7 @@ class Explanation(Generic[R]):
             return []
         took = f", checked in {sum(self.lookups) * 1e6:.2f} us" if self.lookups else ""
         rows = [f"{guard} ({each * 1e9:.0f} ns)" for guard, each in zip(self.guards, self.guard_seconds)] or self.guards
-        return [f"{_counted(len(self.guards), 'guard')}{took}:", *_first(rows, _GUARDS_SHOWN, "  {}")]
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+        return [f"{counted(len(self.guards), 'guard')}{took}:", *_first(rows, _GUARDS_SHOWN, "  {}")]
 
 
 def _first(rows: list[str], most: int, form: str = "{}") -> list[str]:

@@ -75,24 +75,25 @@ class Recompile:
         return f"{self.function} ({self.filename}:{self.lineno}) is compiled again: {self.change}. Hint: {self.hint}"
 
 
-STAGES = ("trace", "backend", "code")
-
-
 @dataclass
 class Observer:
-    """Gathers what is compiled, for ``dl.explain``."""
+    """Collects what is compiled for one owner."""
 
     graphs: list[GraphModule] = field(default_factory=list)
+    """In the order in which they were compiled."""
     breaks: list[GraphBreak] = field(default_factory=list)
+    """Each with its reason, hint and place in the user's source."""
     guards: list[str] = field(default_factory=list)
-    left_alone: list[BreakReason] = field(default_factory=list)
-    """Why frames ran in eager that are captured elsewhere."""
-    guard_seconds: list[float] = field(default_factory=list)
-    """What each of the guards costs, where it is checked anew."""
-    lookups: list[float] = field(default_factory=list)
-    """Seconds of one check of all guards of an entry, where nothing has changed, for each entry."""
+    """The guards of all entries, as text."""
     recompiles: list[Recompile] = field(default_factory=list)
-    times: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
-    """Seconds by stage: ``trace`` (symbolic interpretation), ``code`` (guards and bytecode), ``backend``."""
+    """Frames that were translated again."""
     given_up: list[str] = field(default_factory=list)
-    """Frames that run in eager as a whole, with the reason."""
+    """Frames that run in eager as a whole, each with the reason."""
+    not_compiled_here: list[BreakReason] = field(default_factory=list)
+    """Why frames ran in eager that are captured when they are called elsewhere."""
+    times: dict[str, float] = field(default_factory=lambda: {"trace": 0.0, "backend": 0.0, "code": 0.0})
+    """Seconds by stage: ``trace`` (symbolic interpretation), ``backend``, ``code`` (guards and bytecode)."""
+    guard_seconds: list[float] = field(default_factory=list)
+    """What each of the guards costs where it is checked anew: most are remembered, see `lookups`."""
+    lookups: list[float] = field(default_factory=list)
+    """For each entry, the seconds that checking all of its guards takes where nothing has changed."""

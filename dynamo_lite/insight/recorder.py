@@ -6,12 +6,13 @@ Nothing is recorded, and nothing is paid on a call, while `RECORDING.now` is Non
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+from .observer import Recompile
 
 MOST_SPANS = 20_000
 """Runs of graphs that are kept one by one. All are counted."""
@@ -108,15 +109,10 @@ class SkipRecord:
 
 
 @dataclass(frozen=True)
-class RecompileRecord:
-    """A call that no entry's guards held for. ``at``: seconds since the report began."""
+class RecompileRecord(Recompile):
+    """``at``: seconds since the report began."""
 
     at: float
-    function: str
-    filename: str
-    lineno: int
-    change: str
-    hint: str
 
 
 @dataclass(frozen=True)
@@ -149,11 +145,6 @@ class Recorder:
         self.is_over = False
         self.at_end: list[Callable[[], None]] = []
         """Called by `finish`: what is known only then."""
-        self._numbers: Iterator[int] = itertools.count()
-
-    def next_number(self) -> int:
-        """The number of another graph."""
-        return next(self._numbers)
 
     def note_span(self, stage: str, name: str, began: float, seconds: float, graph: int | None) -> None:
         """``began``: by `time.perf_counter`."""

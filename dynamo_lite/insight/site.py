@@ -1,4 +1,4 @@
-"""A place in the program: the instruction that is executing in each frame, outermost first.
+"""A place in the program: the instruction that each frame is executing, outermost first.
 
 It is text and numbers only: it keeps no code object alive, and equal sites of two translations of a frame are equal.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from traceback import FrameSummary
+from types import CodeType
 from typing import NamedTuple
 
 
@@ -26,6 +27,11 @@ class SiteFrame(NamedTuple):
 
 
 Site = tuple[SiteFrame, ...]
+
+
+def code_place(code: CodeType) -> str:
+    """A function's name with its file and first line, for messages."""
+    return f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
 
 
 def lines_of(user_stack: Iterable[FrameSummary]) -> Site:

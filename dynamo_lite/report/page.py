@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dynamo_lite.insight.counters import counted
 from dynamo_lite.insight.recorder import EntryRecord, GraphRecord, RecompileRecord, Recorder
 
 from .drawing import Drawing, draw
@@ -121,11 +122,6 @@ def duration(seconds: float) -> str:
 def hue(graph: int) -> int:
     """A graph's colour, far from its neighbours': steps of the golden angle."""
     return round(graph * 137.508 + 210) % 360
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 run``, ``2 runs``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def grouped(items: Sequence[T], size: int) -> list[Sequence[T]]:
