@@ -31,20 +31,21 @@ def _source_hash() -> str:
 def cacheable_functions_setting(gm: torch.fx.GraphModule) -> dict[str, Any]:
     """The setting of Inductor's that makes a graph with our functions cacheable. Empty if it calls none, or if one of
     its bodies can't be cached."""
+    modules = [module for module in gm.modules() if isinstance(module, torch.fx.GraphModule)]
+    called: list[Any] = [node.target for each in modules for node in each.graph.nodes if node.op == "call_function"]
     ours = {
-        _name(node.target)
-        for node in _calls(gm)
-        if getattr(node.target, "__module__", None) == graph_functions.__name__
+        f"{each.__module__}.{each.__name__}"
+        for each in called
+        if getattr(each, "__module__", None) == graph_functions.__name__
     }
     if not ours:
         return {}
     config = importlib.import_module("torch._inductor.config")
     marked = {**getattr(config, _SETTING), **dict.fromkeys(ours, _source_hash())}
     caches = importlib.import_module("torch._functorch._aot_autograd.autograd_cache")
-    bodies = [module for module in gm.modules() if isinstance(module, torch.fx.GraphModule) and module is not gm]
     with config.patch({_SETTING: marked}):
         try:
-            for body in bodies:
+            for body in modules[1:]:
                 caches.check_cacheable(body)
         except caches.BypassAOTAutogradCache:
             return {}
@@ -61,12 +62,3 @@ def without_cache_of_user_subclasses(example_inputs: Iterable[Any]) -> Iterator[
             yield
     else:
         yield
-
-
-def _calls(gm: torch.fx.GraphModule) -> list[torch.fx.Node]:
-    graphs = [module.graph for module in gm.modules() if isinstance(module, torch.fx.GraphModule)]
-    return [node for graph in graphs for node in graph.nodes if node.op == "call_function"]
-
-
-def _name(function: Any) -> str:
-    return f"{function.__module__}.{function.__name__}"

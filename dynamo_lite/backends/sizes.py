@@ -45,11 +45,9 @@ def has_symbols_not_given(gm: torch.fx.GraphModule, example_inputs: list[Any]) -
 
 
 def _is_differentiated(example_inputs: list[Any]) -> bool:
-    return torch.is_grad_enabled() and any(map(_requires_grad, example_inputs))
-
-
-def _requires_grad(value: object) -> bool:
-    return isinstance(value, torch.Tensor) and value.requires_grad
+    return torch.is_grad_enabled() and any(
+        isinstance(each, torch.Tensor) and each.requires_grad for each in example_inputs
+    )
 
 
 def _sizes(gm: torch.fx.GraphModule) -> dict[Expression, tuple[torch.SymInt, int, int]]:

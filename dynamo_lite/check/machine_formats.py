@@ -70,9 +70,10 @@ def _sarif_result(result: Result, found: Finding, is_allowed: bool, codes: Seque
     }
     if found.place is not None:
         place = found.place
+        region = {"startLine": max(place.line, 1)}
         made["locations"] = [
             {
-                "physicalLocation": {"artifactLocation": {"uri": _uri(place.file)}, "region": _region(place.line)},
+                "physicalLocation": {"artifactLocation": {"uri": _uri(place.file)}, "region": region},
                 "logicalLocations": [{"fullyQualifiedName": place.function, "kind": "function"}],
             }
         ]
@@ -92,10 +93,6 @@ def _in_repository(file: str) -> str:
 def _uri(file: str) -> str:
     file = _in_repository(file)
     return f"file://{quote(file)}" if file.startswith("/") else quote(file)
-
-
-def _region(line: int) -> dict[str, int]:
-    return {"startLine": max(line, 1)}
 
 
 def as_junit(results: Sequence[Result]) -> str:

@@ -7,7 +7,7 @@ import importlib.util
 import json
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TextIO
+from typing import TextIO
 
 from .findings import Result
 from .machine_formats import as_github, as_junit, as_sarif
@@ -30,12 +30,8 @@ def _indented(text: str) -> str:
 
 def as_json(results: Sequence[Result]) -> str:
     """All of it, for programs: a list of targets, each with its counts, findings and what is allowed."""
-    targets = [_with_verdict(result) for result in results]
+    targets = [{"target": each.target, "ok": each.ok, **dataclasses.asdict(each)} for each in results]
     return json.dumps({"ok": all(result.ok for result in results), "targets": targets}, indent=2) + "\n"
-
-
-def _with_verdict(result: Result) -> dict[str, Any]:
-    return {"target": result.target, "ok": result.ok, **dataclasses.asdict(result)}
 
 
 FORMATS: dict[str, Callable[[Sequence[Result]], str]] = {

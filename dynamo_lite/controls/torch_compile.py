@@ -21,30 +21,25 @@ from .stance import follow_stance
 
 def follow_torch(reset: Callable[[], None]) -> None:
     """From now on ``torch.compiler.set_stance`` and ``torch.compiler.reset`` hold for us, too. ``reset``: ours."""
-    if not _following:
-        _following.append(reset)
-        torch.compiler.set_stance = _setting(torch.compiler.set_stance)
-        torch.compiler.reset = _resetting(torch.compiler.reset)
+    if _following:
+        return
+    _following.append(True)
+    their_set_stance, their_reset = torch.compiler.set_stance, torch.compiler.reset
 
-
-_following: list[Callable[[], None]] = []
-
-
-def _resetting(theirs: Callable[[], None]) -> Callable[[], None]:
-    @functools.wraps(theirs)
-    def reset() -> None:
-        theirs()
-        _following[0]()
-
-    return reset
-
-
-def _setting(theirs: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(theirs)
+    @functools.wraps(their_set_stance)
     def set_stance(*args: Any, **kwargs: Any) -> _Followed:
-        return _Followed(functools.partial(theirs, *args, **kwargs))
+        return _Followed(functools.partial(their_set_stance, *args, **kwargs))
 
-    return set_stance
+    @functools.wraps(their_reset)
+    def reset_both() -> None:
+        their_reset()
+        reset()
+
+    torch.compiler.set_stance, torch.compiler.reset = set_stance, reset_both
+
+
+_following: list[bool] = []
+"""One item, once torch's two functions are wrapped."""
 
 
 class _Followed:
