@@ -1,4 +1,4 @@
-"""The functions of the public interface: compile, explain, and what changes how calls are traced."""
+"""The functions of the public interface: compile and explain, and those that control how calls are traced."""
 
 from __future__ import annotations
 
@@ -55,13 +55,7 @@ class Decorator(Protocol):
     def __call__(self, fn: Callable[P, R], /) -> Callable[P, R]: ...
 
 
-class FunctionDecorator(Protocol):
-    """A decorator that returns a callable of the same signature."""
-
-    def __call__(self, fn: Callable[P, R], /) -> Callable[P, R]: ...
-
-
-def _make_owner(
+def make_owner(
     backend: str | Backend,
     *,
     fullgraph: bool = False,
@@ -79,7 +73,7 @@ def _make_owner(
         is_named = isinstance(backend, str)
         family = family_of(lookup_backend(backend), mode, options, fullgraph, dynamic, is_named)
     else:
-        # Nothing is shared: an observer has to see every translation, and what a filter promises is of one function.
+        # Nothing is shared: an observer has to see every translation, and a filter's promise is for one function.
         family = Family(backend, dynamic)
     compiler = FrameCompiler(
         configured_backend,
@@ -232,8 +226,8 @@ def compiled_by(callback: Callable[[_C.FrameView], Any]) -> Iterator[None]:
             owner.callback = before
 
 
-def _watch_block() -> None:
-    """Say that a block begins."""
+def _report_block() -> None:
+    """Tell the check of a script that a block begins."""
     if WATCHES:
         WATCHES[-1](None, {})
 
@@ -259,7 +253,7 @@ class optimize:
         settings: dict[str, Any] = {"backend": backend, "fullgraph": fullgraph, "dynamic": dynamic}
         self._make_another = functools.partial(optimize, **settings)
         self._compile = functools.partial(compile, **settings)
-        self._owner = _make_owner(**settings)
+        self._owner = make_owner(**settings)
 
     def __reduce__(self) -> tuple[Callable[[], optimize], tuple[()]]:
         return self._make_another, ()
@@ -273,14 +267,11 @@ class optimize:
             return fn
         if WATCHES:
             return self._compile(fn)
-        check_runs_at_call(fn, must=self._owner.when_observed)
-        if isinstance(fn, torch.nn.Module):
-            return compiled_module(fn, self._owner, self)
-        return compiled_function(fn, self._owner, self)
+        return _compiled(fn, self._owner, self, self._owner.when_observed)
 
     def __enter__(self) -> optimize:
         if not config.DISABLED:
-            _watch_block()
+            _report_block()
             _C.enter_block(self._owner, process=False)
         return self
 
@@ -310,11 +301,11 @@ def enable(backend: str | Backend = "inductor", *, threads: Literal["all", "curr
     """
     if threads not in ("all", "current"):
         raise ValueError(f"threads is 'all' or 'current', not {threads!r}")
-    owner, process = _make_owner(backend, budget=TranslationBudget()), threads == "all"
+    owner, process = make_owner(backend, budget=TranslationBudget()), threads == "all"
     if config.DISABLED:
         yield
         return
-    _watch_block()
+    _report_block()
     _C.enter_block(owner, process)
     try:
         yield
@@ -345,7 +336,7 @@ def takeover() -> Takeover:
 @overload
 def disable(fn: Callable[P, R]) -> Callable[P, R]: ...
 @overload
-def disable(fn: None = None) -> FunctionDecorator: ...
+def disable(fn: None = None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def disable(fn: Any = None) -> Any:
     """A callable that runs ``fn``, and everything it calls, in eager. Its call breaks a graph.
 
@@ -460,18 +451,12 @@ def reset() -> None:
     for owner in list(_OWNERS):
         owner.reset()
         if isinstance(owner.callback, FrameCompiler):
-            owner.callback.family.forget()
-            owner.callback.versions.forget()
-            if owner.callback.budget is not None:
-                owner.callback.budget.forget()
-            owner.callback.reset_backend()
+            owner.callback.forget()
 
 
+@registry.models(graph_break)
 def _trace_graph_break(tx: InstructionTranslator, message: VariableTracker | None = None) -> VariableTracker:
     unsupported(UserGraphBreak("" if message is None else str(tx.python_value(message))))
-
-
-registry.models(graph_break)(_trace_graph_break)
 
 
 @registry.models(is_compiling)

@@ -7,7 +7,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import torch.fx
 
@@ -28,16 +28,10 @@ def _entry_points() -> dict[str, EntryPoint]:
     return {point.name: point for group in GROUPS for point in entry_points(group=group)}
 
 
-class BackendDecorator(Protocol):
-    """What `register_backend` returns without a backend."""
-
-    def __call__(self, fn: B, /) -> B: ...
-
-
 @overload
 def register_backend(fn: B, *, name: str | None = None) -> B: ...
 @overload
-def register_backend(fn: None = None, *, name: str | None = None) -> BackendDecorator: ...
+def register_backend(fn: None = None, *, name: str | None = None) -> Callable[[B], B]: ...
 def register_backend(fn: Any = None, *, name: str | None = None) -> Any:
     """Register ``fn(gm: torch.fx.GraphModule, example_inputs: list) -> callable``. Returns ``fn``; without it, returns
     a decorator.

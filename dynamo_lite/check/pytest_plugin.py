@@ -1,7 +1,7 @@
-"""Captures what a test calls, and fails the test where that is beyond the limits of its mark.
+"""Captures what a test calls, and fails the test if that exceeds the limits of its mark.
 
 The test's own statements run in eager: they build inputs, seed, compare. Each function or module that they call is
-captured, and has to be one graph. Frames of pytest, and of what pytest calls itself (fixtures), are no part of it.
+captured, and has to be one graph. Frames of pytest, and of what pytest itself calls (fixtures), are not captured.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Mark:
 
     @classmethod
     def of(cls, item: pytest.Item) -> _Mark | None:
-        """Those of the innermost mark of a test, checked."""
+        """The arguments of a test's innermost mark, checked. None: it has no mark."""
         mark = item.get_closest_marker("fullgraph")
         if mark is None:
             return None
@@ -87,7 +87,7 @@ _TO_CAPTURE = "call a function or module that computes with tensors: the test's 
 
 
 class Capture:
-    """What is captured in one test, up to where it is asked."""
+    """What has been captured in one test until now."""
 
     def __init__(self, item: pytest.Item) -> None:
         self._record = Record(item.nodeid, to_capture=_TO_CAPTURE)
@@ -115,7 +115,7 @@ class Capture:
     @contextlib.contextmanager
     def _on(self, backend: str | Backend, dynamic: bool | None) -> Iterator[None]:
         """Capture what the test calls."""
-        owner = _make_owner(backend, dynamic=dynamic, observer=self._record.observer)
+        owner = make_owner(backend, dynamic=dynamic, observer=self._record.observer)
         owner.callback = self._only_of_the_test(owner.callback)
         traces = logging.getLogger("torch.__trace")  # at DEBUG for tools, and no part of a test's log
         handlers = [each for each in traces.handlers if isinstance(each, LogCaptureHandler)]
@@ -134,7 +134,7 @@ class Capture:
             owner.reset()
 
     def _only_of_the_test(self, compiler: Any) -> Callable[[_C.FrameView], Any]:
-        """A callback that leaves alone the test's own frame and those that it didn't call."""
+        """A callback that skips the test's own frame and those that it didn't call."""
         seen = self._record.observer
 
         def compile_frame(view: _C.FrameView) -> Any:
@@ -211,7 +211,7 @@ _KEY = pytest.StashKey[Capture]()
 
 
 def capture_of(item: pytest.Item) -> Capture:
-    """That of a test, which is made when it is first asked for."""
+    """The capture of a test, which is created at its first use."""
     if _KEY not in item.stash:
         item.stash[_KEY] = Capture(item)
     return item.stash[_KEY]

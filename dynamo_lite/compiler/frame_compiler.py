@@ -143,7 +143,7 @@ class FrameCompiler:
                 return self._compile(view)
         except SkipFrame as skipped:
             return self._skip(view.code, skipped)
-        except (RecursionError, MemoryError, Warning) as error:  # the program's limits and filters, met here first
+        except (RecursionError, MemoryError, Warning) as error:  # by the program's limits and filters
             return self._skip(view.code, SkipFrame(f"translating it raised {type(error).__name__}"))
         except _RAISED:
             raise
@@ -195,8 +195,12 @@ class FrameCompiler:
         report_skip(code, skipped, self.fullgraph, self.observer)
         return _C.SKIP_WITHOUT_TENSORS if skipped.over_operands else _C.SKIP
 
-    def reset_backend(self) -> None:
-        """Call the backend's ``reset``, if it has one: it drops what the backend keeps for the code it compiled."""
+    def forget(self) -> None:
+        """Forget what was learnt of frames and sizes. The backend's ``reset``, if it has one, drops what it keeps."""
+        self.family.forget()
+        self.versions.forget()
+        if self.budget is not None:
+            self.budget.forget()
         reset = getattr(self.backend, "reset", None)
         if reset is not None:
             reset()
