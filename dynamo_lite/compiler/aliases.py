@@ -30,8 +30,8 @@ def guard_aliases(attempt: Attempt) -> None:
     for value, tracker in attempt.values.memo.values():
         if tracker.source is not None:
             known[id(value)] = value, tracker.source
-            gets_data = tracker.source in attempt.graph.replaced
-            if gets_data or tracker in written or tracker.payload in written:
+            has_new_data = tracker.source in attempt.graph.replaced
+            if has_new_data or tracker in written or tracker.payload in written:
                 changed.append((value, tracker.source))
     kinds = {id(type(value)) for value, _ in changed}  # a metaclass may compare classes
     for value, source in attempt.guards.iterated_objects:
@@ -39,11 +39,11 @@ def guard_aliases(attempt: Attempt) -> None:
             first = known.setdefault(id(value), (value, source))[1]
             if first is not source:
                 attempt.guards.same(source, first)
-    found = [*known.values()]
-    places = [each for each in found if id(type(each[0])) in kinds]
-    first_places: dict[int, Source] = {}
-    for value, source in [*places, *_namespaces(attempt, found, changed), *_shared(found, changed)]:
-        first = first_places.setdefault(id(value), source)
+    objects = [*known.values()]
+    of_written_kinds = [each for each in objects if id(type(each[0])) in kinds]
+    first_sources: dict[int, Source] = {}
+    for value, source in [*of_written_kinds, *_namespaces(attempt, objects, changed), *_shared(objects, changed)]:
+        first = first_sources.setdefault(id(value), source)
         if first is source:
             attempt.guards.distinct(source)
         else:  # a dict, and an object that it is the ``__dict__`` of, neither of which is mutated
@@ -51,7 +51,7 @@ def guard_aliases(attempt: Attempt) -> None:
 
 
 def _namespaces(attempt: Attempt, known: list[Known], changed: list[Known]) -> list[Known]:
-    """Dicts and the ``__dict__`` of objects, some of which were mutated."""
+    """Dicts, and the ``__dict__`` of objects, if one of either was mutated: a known dict may be an object's own."""
     dicts = [(value, source) for value, source in known if type(value) is dict]
     wrote_dict = any(type(value) is dict for value, _ in changed)
     owners = known if wrote_dict else changed

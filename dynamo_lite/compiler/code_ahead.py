@@ -80,10 +80,6 @@ class _Search:
         self.left = _SEARCHED_AT_MOST
         self.found = False
 
-    def add(self, value: object) -> None:
-        if value is not None:
-            self.values.append(value)
-
     def add_tracker(self, tracker: VariableTracker | None, path: Path) -> None:
         """Add the value at the end of a path that begins with a traced value."""
         if isinstance(tracker, NestedFunctionVariable):
@@ -113,7 +109,7 @@ class _Search:
             function = _function_of(value)
             if function is not None:
                 self.add_function(function, owner)
-            self.add(value)
+            self.values.append(value)
         elif is_called:  # otherwise it is only compared, as in `isinstance(x, torch.Tensor)`
             self.found = self.found or _creates_by_call(value)  # type: ignore[arg-type]
             self._add_methods(value, value, _CALLED_BY_CLASS)  # type: ignore[arg-type]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import types
 from traceback import FrameSummary
 
@@ -135,11 +134,12 @@ def check_is_no_module_call(code: types.CodeType, graph_break: GraphBreak, over_
 
 def _is_in_forward(user_stack: tuple[FrameSummary, ...]) -> bool:
     """Of a place under ``Module.__call__``: whether the innermost runs ``forward`` there, and not a hook."""
-    inner_first = itertools.takewhile(
-        lambda frame: not code_origin.is_module_call(frame.filename), reversed(user_stack)
-    )
-    called = next(reversed([*inner_first]), None)
-    return called is not None and called.name.rpartition(".")[2] == "forward"
+    called = None
+    for frame in reversed(user_stack):
+        if code_origin.is_module_call(frame.filename):
+            break
+        called = frame.name
+    return called is not None and called.rpartition(".")[2] == "forward"
 
 
 def check_is_for_graph(traced: Traced, takes_empty: bool) -> None:

@@ -112,9 +112,8 @@ def _unused_collectives(attempt: Attempt, results: list[torch.fx.Node]) -> list[
     used, unused = set(results), []
     for node in reversed(attempt.graph.graph.nodes):
         written = node.args[0] if node.target == "copy_" else None
-        is_used = (
-            node in used or isinstance(written, torch.fx.Node) and (written.op == "placeholder" or written in used)
-        )
+        writes_used = isinstance(written, torch.fx.Node) and (written.op == "placeholder" or written in used)
+        is_used = node in used or writes_used
         if not is_used and is_kept(node):
             unused.append(node)
         if is_used or node in unused:

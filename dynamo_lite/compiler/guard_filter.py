@@ -39,7 +39,7 @@ _MISSING = object()
 
 @dataclass(frozen=True)
 class GuardedPlace:
-    """Whether the way to a guarded value leads through a module."""
+    """Where a guarded value is: whether it is reached from a local variable, and through which modules."""
 
     is_local: bool
     modules: tuple[torch.nn.Module, ...]
@@ -59,7 +59,7 @@ class GuardedPlace:
 
 @dataclass(frozen=True)
 class OriginalGuard:
-    """What the entry of a filter is about, in our terms. `str` is what is printed of the guard."""
+    """The guard that a filter's entry describes, in our terms. `str` prints it."""
 
     name: str
     kind: str
@@ -78,7 +78,7 @@ class GuardFilterEntry:
     """The place; empty: a fact of no single place."""
     has_value: bool
     value: object
-    """What lies there in the call that is compiled, if ``has_value``."""
+    """Its value in the call that is compiled, if ``has_value``."""
     guard_type: str
     derived_guard_types: tuple[str, ...]
     is_global: bool
@@ -112,7 +112,7 @@ def leave_guards_out(fn: Filter, guards: Guards, state: _C.GlobalState, view: _C
 
 
 def _finds_forward(source: Source | None, view: _C.FrameView) -> bool:
-    """Whether it tells modules apart in a frame of torch's that calls modules of all classes by the same code."""
+    """Whether a guard distinguishes modules in ``Module.__call__``, one code for modules of all classes."""
     if source is None or view.code.co_filename != torch.nn.modules.module.__file__:
         return False
     way = source.way()
