@@ -63,7 +63,7 @@ def values() -> tuple[Any, ...]:
     return tuple(getattr(here, name) for name in _DEFAULTS)
 
 
-# -- what the program has told torch.compile --------------------------------------------------------------------------
+# -- what the program has set for torch.compile ------------------------------------------------------------------------
 
 _UNSET_BY_TORCH: dict[str, object] = dict(
     recompile_limit=8,

@@ -34,14 +34,14 @@ def name_of(fn: object) -> str:
 
 @dataclass
 class Record:
-    """What was captured of some calls."""
+    """What was captured of some calls, and why the last one failed."""
 
     name: str
     observer: Observer = field(default_factory=Observer)
     graphs: int = 0
     """Of the call that has most, where calls can be told apart."""
     trains: bool = False
-    """Whether gradients are asked for."""
+    """Whether the check is to compute gradients."""
     backwards: int = 0
     """How often they were computed."""
     failure: Finding | None = None
@@ -79,27 +79,27 @@ class Record:
         )
 
     def result(self, limits: Limits, allows: Callable[[Finding], bool] = lambda each: False) -> Result:
-        """What of it is beyond the limits. ``allows``: whether a graph break is accepted."""
-        made = Result(self.name, self.graphs, [*map(_described, self.observer.recompiles)])
+        """What was captured, compared with the limits. ``allows``: whether a graph break is accepted."""
+        found = Result(self.name, self.graphs, [*map(_described, self.observer.recompiles)])
         broken = breaks_found(self.observer.breaks)
         more_is_allowed = limits.max_graphs is not None and limits.max_graphs > 1
         for each in broken:
-            (made.allowed if more_is_allowed or allows(each) else made.findings).append(each)
+            (found.allowed if more_is_allowed or allows(each) else found.findings).append(each)
         if self.failure is not None:
-            made.findings.append(self.failure)
+            found.findings.append(self.failure)
         elif not self.observer.graphs:
-            made.findings.append(self._nothing_captured())
+            found.findings.append(self._nothing_captured())
         most = 1 if limits.max_graphs is None else limits.max_graphs
-        if self.graphs > most and not made.findings and (limits.max_graphs is not None or not broken):
-            made.findings.append(_too_many_graphs(self, most))
+        if self.graphs > most and not found.findings and (limits.max_graphs is not None or not broken):
+            found.findings.append(_too_many_graphs(self, most))
             if more_is_allowed:
-                made.findings += made.allowed
-                made.allowed = []
+                found.findings += found.allowed
+                found.allowed = []
         if len(self.observer.recompiles) > limits.max_recompiles:
-            made.findings.append(_too_many_recompiles(self, limits))
+            found.findings.append(_too_many_recompiles(self, limits))
         if self.trains and not self.backwards and self.failure is None:
-            made.findings.append(_NOT_TRAINED)
-        return made
+            found.findings.append(_NOT_TRAINED)
+        return found
 
 
 def failure_of(error: Unsupported | BackendCompilerFailed | ConstraintViolation) -> Finding:

@@ -1,4 +1,4 @@
-"""What a check finds: graph breaks and limits that were passed, each with code, place in the user's source and hint."""
+"""What a check finds: graph breaks and exceeded limits, each with code, place in the user's source and hint."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _from_here(filename: str) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong, or that is allowed to be."""
+    """A fault of what was captured, or a graph break that is allowed."""
 
     code: str
     """Of a graph break its reason's (``DL0302``), else one of `SUMMARIES`."""
@@ -113,7 +113,7 @@ class Result:
 
     target: str
     graphs: int = 0
-    """Of the call that has most."""
+    """Graphs of the call that has most."""
     recompiles: list[str] = field(default_factory=list)
     """Each with the guards that failed."""
     findings: list[Finding] = field(default_factory=list)

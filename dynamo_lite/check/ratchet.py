@@ -1,7 +1,7 @@
 """``fullgraph.toml``: the graph breaks that are allowed, each with a reason. The list may only get shorter.
 
 A break is known by its target, its code, and its place: file, function and the text of the line, which survive that
-lines are added above it. One that isn't listed is a finding, and so is an entry whose break is there no more.
+lines are added above it. A break that isn't listed is a finding, and so is an entry whose break has gone.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Allowed:
         return cls(target, found.code, place.file, place.function, place.text)
 
     def key(self) -> Allowed:
-        """The same for whatever reason."""
+        """The entry without its reason, to compare it."""
         return replace(self, reason="")
 
 
@@ -58,9 +58,9 @@ class Ratchet:
         return Allowed.of(target, found).key() in self._keys
 
     def note_mended(self, result: Result) -> None:
-        """Add to a result what is listed for its target and not there any more."""
+        """Add a finding for each listed break of the target that has gone."""
         if any(each.code in (BACKEND_FAILED, NOTHING_CAPTURED) for each in result.findings):
-            return  # it may have ended before it got there
+            return  # the target may have failed before it reached the break
         there = {Allowed.of(result.target, each).key() for each in _breaks(result)}
         for entry in self.entries:
             if entry.target == result.target and entry.key() not in there:

@@ -90,7 +90,7 @@ def _run_script(path: str) -> None:
 
 
 def _summary(called: int) -> str:
-    """What was captured."""
+    """What was captured, in one line."""
     if not called:
         return "dynamo_lite: nothing that torch.compile returned was called"
     parts = [counted(called, "function"), counted(counters.graphs, "graph"), counted(counters.graph_breaks, "break")]

@@ -1,4 +1,4 @@
-"""What the command line is given to check: a factory of a callable and its inputs, or a script."""
+"""The targets that the command line checks: a factory of a callable and its inputs, or a script."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .findings import Finding, Limits, Result
 
 
 class BadTarget(Exception):
-    """What was given can't be checked. The message is one sentence for the user."""
+    """A target can't be checked. The message is one sentence for the user."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line says of how targets are compiled."""
+    """How targets are compiled, by the command line."""
 
     backend: str | None = None
     """None: "eager"; of a script, what it says itself."""
@@ -162,7 +162,7 @@ def _described(value: object) -> str:
 
 def _check_script(path: Path, settings: Settings, limits: Limits, allows: Allows) -> Result:
     """Run a script as ``__main__`` and check each thing that it compiles with `dl.compile` or ``torch.compile``. It is
-    compiled without ``fullgraph``, so that all of its breaks are met."""
+    compiled without ``fullgraph``, so that all of its breaks are found."""
     if not path.is_file():
         raise BadTarget(f"there is no file {path}")
     why_not = why_not_captured()

@@ -29,7 +29,7 @@ _in_force: list[Takeover] = []
 
 
 class _On:
-    """A sign that a takeover is on."""
+    """Exists as long as its takeover is on."""
 
 
 _COMPILED = "_dl_compiled"
@@ -145,7 +145,7 @@ def _settings(context: Any) -> dict[str, Any]:
 
 
 def _unwrapped(backend: Any, times: int = -1) -> Any:
-    """A backend without what torch has put around it."""
+    """A backend without the wrappers that torch has put around it."""
     while times and hasattr(backend, "_torchdynamo_orig_backend"):
         backend, times = backend._torchdynamo_orig_backend, times - 1
     return backend

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GraphBreak:
-    """One place where a graph ended early. ``user_stack``: the user's frames, outermost first."""
+    """A place where a graph ended early. ``user_stack``: the user's frames, outermost first."""
 
     reason: BreakReason
     user_stack: tuple[FrameSummary, ...]
@@ -64,11 +64,11 @@ class Recompile:
     """A call for which no entry's guards held, so that its frame is translated again."""
 
     function: str
-    """Of the program: the ``forward`` of a module, whoever calls it."""
+    """The program's function: for a call of a module, its ``forward``."""
     filename: str
     lineno: int
     change: str
-    """What is not what it was when the entry was made that was used last: ``self.step: 1, was 0``."""
+    """What has changed since the entry used last was made: ``self.step: 1, was 0``."""
     hint: str
 
     def __str__(self) -> str:

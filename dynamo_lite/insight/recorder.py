@@ -15,7 +15,7 @@ from typing import Any
 from .observer import Recompile
 
 MOST_SPANS = 20_000
-"""Runs of graphs that are kept one by one. All are counted."""
+"""Runs of graphs that are recorded one by one. All are counted."""
 
 
 @dataclass(frozen=True)

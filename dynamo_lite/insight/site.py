@@ -35,5 +35,5 @@ def code_place(code: CodeType) -> str:
 
 
 def lines_of(user_stack: Iterable[FrameSummary]) -> Site:
-    """The site of a stack that is shown to the user, as far as lines tell it."""
+    """The site of a stack that is shown to the user: it has lines, but no instructions."""
     return tuple(SiteFrame(frame.filename, frame.name, frame.lineno) for frame in user_stack)

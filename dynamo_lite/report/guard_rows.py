@@ -35,7 +35,7 @@ class PlaceRow:
         return sum(1 for _ in self.guards())
 
     def compressed(self) -> PlaceRow:
-        """With a place that has nothing but one other below it written as one: ``torch.nn.functional``."""
+        """A copy in which a place without checks and its only child are one row: ``torch.nn.functional``."""
         below = {name: each.compressed() for name, each in self.below.items()}
         if not self.checks and len(below) == 1:
             (only,) = below.values()

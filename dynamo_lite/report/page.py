@@ -112,7 +112,7 @@ def _histories(recompiles: list[RecompileRecord]) -> list[History]:
 
 
 def duration(seconds: float) -> str:
-    """With the unit in which it is readable."""
+    """Seconds in the unit that reads best."""
     for unit, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if seconds >= unit:
             return f"{seconds / unit:.3g} {name}" if seconds < 100 * unit else f"{seconds / unit:.0f} {name}"

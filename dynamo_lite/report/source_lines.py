@@ -45,7 +45,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Run:
-    """Lines one after the other. ``is_folded``: nothing happened in them."""
+    """Consecutive lines. ``is_folded``: nothing happened in them."""
 
     lines: list[Line]
     is_folded: bool
@@ -79,8 +79,8 @@ def source_files(recorder: Recorder) -> list[SourceFile]:
 
 
 def _marks(recorder: Recorder) -> dict[str, dict[int, list[Mark]]]:
-    """By file and line, equal ones as one."""
-    met: Counter[tuple[str, int, str, str, str, str]] = Counter()
+    """Marks by file and line. Equal ones are one, with their count."""
+    counts: Counter[tuple[str, int, str, str, str, str]] = Counter()
     for each in recorder.breaks:
         place, own = place_of(each), own_place(each)
         met[place.filename, place.first, "break", each.code, each.what, each.hint] += 1
@@ -88,9 +88,9 @@ def _marks(recorder: Recorder) -> dict[str, dict[int, list[Mark]]]:
             what = f"in {place.function} ({os.path.basename(place.filename)}:{place.first}): {each.what}"
             met[own.filename, own.first, "break", each.code, what, each.hint] += 1
     for skip in recorder.skips:
-        met[skip.filename, skip.lineno, "skip", "", f"{skip.function} runs in eager: {skip.why}", ""] += 1
+        counts[skip.filename, skip.lineno, "skip", "", f"{skip.function} runs in eager: {skip.why}", ""] += 1
     found: dict[str, dict[int, list[Mark]]] = {}
-    for (filename, number, kind, code, what, hint), count in met.items():
+    for (filename, number, kind, code, what, hint), count in counts.items():
         found.setdefault(filename, {}).setdefault(number, []).append(Mark(kind, code, what, hint, count))
     return found
 
@@ -135,7 +135,7 @@ def _shown(texts: list[str], numbers: Iterable[int]) -> list[int]:
 
 
 def _functions(text: str) -> list[range]:
-    """The lines of each function that is in no other one."""
+    """The lines of each outermost function."""
     try:
         tree = ast.parse(text)
     except SyntaxError:  # a notebook's cell with a magic command

@@ -9,7 +9,7 @@ from typing import Any
 from dynamo_lite.insight.recorder import Recorder, Span
 
 MOST_BARS = 400
-"""Of one stage on the page: the longest. All are in the trace."""
+"""The page shows that many of one stage, the longest. The trace has all."""
 STAGES = {"trace": "tracing", "backend": "backend", "code": "guards and code", "run": "running graphs"}
 
 
