@@ -204,10 +204,13 @@ def compile(
     if _check_flag("disable", disable) or config.DISABLED or watched is None:
         _check_settings(**settings)
         return fn
-    owner = _make_owner(**watched)
+    return _compiled(fn, make_owner(**watched), functools.partial(compile, **settings), fullgraph)
+
+
+def _compiled(fn: Any, owner: _C.Owner, recompile: Callable[..., Any], fullgraph: bool) -> Any:
     check_runs_at_call(fn, must=fullgraph)
     make = compiled_module if isinstance(fn, torch.nn.Module) else compiled_function
-    return make(fn, owner, functools.partial(compile, **settings))
+    return make(fn, owner, recompile)
 
 
 @contextlib.contextmanager
@@ -469,7 +472,7 @@ def observe(
 ) -> tuple[Callable[P, R], _C.Owner]:
     """``fn`` compiled for an owner of its own, which shares nothing, so that the observer sees each translation. Its
     calls are captured under tracers too."""
-    owner = _make_owner(backend, dynamic=dynamic, observer=observer)
+    owner = make_owner(backend, dynamic=dynamic, observer=observer)
     fn = compiled_by_torch(fn) or fn
     target: Any = fn._dl_original if isinstance(fn, CompiledModule) else fn
     if isinstance(target, torch.nn.Module):

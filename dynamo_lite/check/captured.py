@@ -18,6 +18,7 @@ from dynamo_lite.compiler.observers import check_runs_at_call, why_not_captured
 from dynamo_lite.controls.takeover import compiled_by_torch
 from dynamo_lite.exc import BackendCompilerFailed, ConstraintViolation, Unsupported
 from dynamo_lite.insight.break_reasons import DisabledCall
+from dynamo_lite.insight.counters import counted
 from dynamo_lite.insight.observer import GraphBreak, Observer, Recompile
 
 from . import findings
@@ -70,7 +71,7 @@ class Record:
             self.graphs = max(self.graphs, new - again, min(new, 1))
 
     def _nothing_captured(self) -> Finding:
-        why = self.observer.left_alone[0] if self.observer.left_alone else None
+        why = next(iter(self.observer.not_compiled_here), None)
         told = [why.what()] if why is not None else self.observer.given_up[:1] if self.is_one_callable else []
         return Finding(
             findings.NOTHING_CAPTURED,

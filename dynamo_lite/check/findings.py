@@ -10,6 +10,7 @@ from pathlib import Path
 from traceback import FrameSummary
 
 from dynamo_lite.insight.break_reasons import UncaughtException
+from dynamo_lite.insight.counters import counted
 from dynamo_lite.insight.observer import GraphBreak
 
 NOTHING_CAPTURED = "nothing-captured"

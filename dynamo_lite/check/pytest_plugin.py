@@ -25,7 +25,7 @@ import torch
 from _pytest.logging import LogCaptureHandler
 
 from dynamo_lite import _C
-from dynamo_lite.api import WATCHES, _make_owner, compiled_by
+from dynamo_lite.api import WATCHES, compiled_by, make_owner
 from dynamo_lite.backends import list_backends
 from dynamo_lite.backends.registry import Backend
 from dynamo_lite.controls.takeover import Takeover

@@ -16,7 +16,6 @@ from dynamo_lite.api import takeover
 from dynamo_lite.insight.counters import counted, counters
 
 from . import reports
-from .findings import counted
 from .targets import BadTarget
 
 _DESCRIPTION = """\

@@ -14,7 +14,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from dynamo_lite import _C, config, logs
 from dynamo_lite.exc import RecompileLimitExceeded
-from dynamo_lite.insight.counters import counters
+from dynamo_lite.insight.counters import counted, counters
 from dynamo_lite.insight.notices import warn_here
 from dynamo_lite.insight.observer import Observer, Recompile
 from dynamo_lite.insight.recorder import RECORDING, RecompileRecord
@@ -217,7 +217,7 @@ def limit_reached(view: _C.FrameView, fullgraph: bool) -> None:
     reasons = Counter(guard_text(each.reason, view) for each in failures)
     listed = "".join(f"\n  {count} of {view.entries} entries: {reason}" for reason, count in reasons.most_common(8))
     message = (
-        f"{logs.rank()}{place_text(view)} has {view.entries} compiled versions, the limit "
+        f"{logs.rank()}{place_text(view)} has {counted(view.entries, 'compiled version')}, the limit "
         f"(dl.config.recompile_limit for each module, total_recompile_limit in all); "
     )
     hint = "".join(f"\nHint: {recompile_of(view, each).hint}" for each in failures_of(view)[:1])

@@ -8,13 +8,13 @@ from types import CodeType
 from typing import NamedTuple
 
 from dynamo_lite import _C, logs
-from dynamo_lite.callables.cached_entries import texts_of_guards
 from dynamo_lite.exc import SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import FrameLeftAlone
 from dynamo_lite.insight.code_text import as_text
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import GraphBreak, Observer
 from dynamo_lite.insight.recorder import RECORDING, GraphRecord
+from dynamo_lite.insight.site import code_place
 from dynamo_lite.resume.graph_break import original_position
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable

@@ -83,10 +83,10 @@ def _marks(recorder: Recorder) -> dict[str, dict[int, list[Mark]]]:
     counts: Counter[tuple[str, int, str, str, str, str]] = Counter()
     for each in recorder.breaks:
         place, own = place_of(each), own_place(each)
-        met[place.filename, place.first, "break", each.code, each.what, each.hint] += 1
+        counts[place.filename, place.first, "break", each.code, each.what, each.hint] += 1
         if own != place:
             what = f"in {place.function} ({os.path.basename(place.filename)}:{place.first}): {each.what}"
-            met[own.filename, own.first, "break", each.code, what, each.hint] += 1
+            counts[own.filename, own.first, "break", each.code, what, each.hint] += 1
     for skip in recorder.skips:
         counts[skip.filename, skip.lineno, "skip", "", f"{skip.function} runs in eager: {skip.why}", ""] += 1
     found: dict[str, dict[int, list[Mark]]] = {}

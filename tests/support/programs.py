@@ -29,6 +29,8 @@ from equality import Difference, Pairing, drain_all
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 HARNESS = ("programs.py", "conftest.py", "equality.py", "reference.py", "fuzz.py", "test_fuzz.py", "grammar.py")
+LIMIT = "the limit (dl.config.recompile_limit"
+"""In the warning, at the program's line, that a function runs in eager from now on: it is ours, not the program's."""
 # Calls in a graph that set torch's state, or say that a feature was used; they compute nothing.
 STATE_CALLS = (
     "_set_grad_enabled",
@@ -174,7 +176,8 @@ def observe(fn: Callable[..., Any], args: Any, kwargs: Any, watch: Callable[[], 
     outcome.args = (args, kwargs)
     outcome.watched = watch()
     outcome.output = output.getvalue()
-    outcome.warned = [(each.category, str(each.message), each.lineno) for each in caught if of_tests(each.filename)]
+    own = [each for each in caught if of_tests(each.filename) and LIMIT not in str(each.message)]
+    outcome.warned = [(each.category, str(each.message), each.lineno) for each in own]
     return outcome
 
 

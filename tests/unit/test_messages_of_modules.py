@@ -37,7 +37,7 @@ def test_the_limit_under_fullgraph_is_said_of_forward():
     with dl.config.patch(recompile_limit=1), pytest.raises(dl.exc.RecompileLimitExceeded) as raised:
         for name in ("a", "bb"):
             compiled(torch.ones(2), name)
-    assert str(raised.value).startswith(f"Named.forward ({__file__}:{LINE}) has 1 compiled versions")
+    assert str(raised.value).startswith(f"Named.forward ({__file__}:{LINE}) has 1 compiled version, ")
     assert "name == 'a'" in str(raised.value)
 
 
