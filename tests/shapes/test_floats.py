@@ -98,6 +98,7 @@ def test_operators_that_need_the_number():
 FACTORS = [0.1, 1 / 3, -0.05, 12.3, 1e-8, 1.0, 0.0, -0.0, 3e38, 1e-46]
 
 
+@pytest.mark.on_cpu  # a kernel on a GPU multiplies and adds in one rounding, where a factor is a number
 @pytest.mark.parametrize("size", [7, 1003])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_factors_in_sums(dtype, size):
@@ -109,6 +110,7 @@ def test_factors_in_sums(dtype, size):
     both(fn, calls(tensor(3, size).to(dtype), FACTORS))
 
 
+@pytest.mark.on_cpu  # a kernel on a GPU multiplies and adds in one rounding, where a factor is a number
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_factors_of_lists(dtype):
     def fn(x, f):
@@ -380,6 +382,7 @@ def test_types_and_bits_through_aot(dtype):
     sweep(fn, calls((tensor(5, 3) * 3).to(dtype), [*FLOATS[:4], *FLOATS[5:]]), backend="aot_eager")
 
 
+@pytest.mark.on_cpu  # a kernel on a GPU multiplies and adds in one rounding, where a factor is a number
 def test_training():
     linear = torch.nn.Linear(3, 3)
 

@@ -23,6 +23,13 @@ FAILS_ON_DATA = "fails_on_data"
 ON_CPU = "on_cpu"
 """The marker of tests that place tensors on the CPU, or of which the default device changes what they count."""
 
+PROGRAMS_FOR_CPU = (
+    *("assertion_about_data", "branch_on_rank_dtype_device_and_gradient", "capturing_where_the_build_may_lack_it"),
+    *("in_autocast_switched_off_inside", "strided_array", "tensors_made_of_tensors_of_one_number"),
+    "test_averages_of_weights",
+)
+"""Programs of tables, for which the same holds as for tests with one of these markers."""
+
 _NEEDS_CPU = (
     "on the same device",
     "device type for generator",
@@ -45,7 +52,10 @@ def use() -> None:
 def takes(item: pytest.Item, room: str) -> bool:
     """Whether a test can run on the device. ``room``: its first folder."""
     markers = {each.name for each in item.iter_markers()}
-    return DEVICE == "cpu" or room not in ON_CPU_ALONE and markers.isdisjoint((FAILS_ON_DATA, ON_CPU))
+    if DEVICE == "cpu":
+        return True
+    is_for_cpu = room in ON_CPU_ALONE or any(name in item.name for name in PROGRAMS_FOR_CPU)
+    return not is_for_cpu and markers.isdisjoint((FAILS_ON_DATA, ON_CPU))
 
 
 def check_is_alive() -> None:

@@ -8,7 +8,7 @@ import torch
 import dynamo_lite as dl
 from sweeps import sweep
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+pytestmark = [pytest.mark.on_cpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")]
 
 OPERATORS = {
     "clamp_max": lambda x, f: x.clamp(max=f),

@@ -166,6 +166,7 @@ def assertion_about_data(x):
     return x + 1
 
 
+@pytest.mark.fails_on_data
 def test_assertion_about_data_that_nobody_handles():
     def fn(x):
         torch._assert_async((x > 0).all(), "not positive")
@@ -280,6 +281,7 @@ def module_that_is_loaded_under_its_name(x):
     return x * importlib.import_module("math").sqrt(4.0), importlib.import_module("collections.abc").Sized
 
 
+@pytest.mark.on_cpu  # its kernel on a GPU adds in no fixed order
 @pytest.mark.parametrize("center", [True, False])
 def test_the_inverse_of_stft_checks_its_window(center):
     def fn(x, window):
