@@ -24,9 +24,8 @@ ON_CPU = "on_cpu"
 """The marker of tests that place tensors on the CPU, or of which the default device changes what they count."""
 
 PROGRAMS_FOR_CPU = (
-    *("assertion_about_data", "branch_on_rank_dtype_device_and_gradient", "capturing_where_the_build_may_lack_it"),
-    *("in_autocast_switched_off_inside", "strided_array", "tensors_made_of_tensors_of_one_number"),
-    "test_averages_of_weights",
+    *("assertion_about_data", "branch_on_rank_dtype_device_and_gradient", "in_autocast_switched_off_inside"),
+    *("strided_array", "tensors_made_of_tensors_of_one_number", "test_averages_of_weights"),
 )
 """Programs of tables, for which the same holds as for tests with one of these markers."""
 
