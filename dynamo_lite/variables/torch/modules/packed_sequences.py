@@ -1,7 +1,5 @@
-"""Packed sequences (`torch.nn.utils.rnn`): the sizes of what is computed on them depend on their lengths, which are
-data.
-
-What packs and pads them, and recurrent layers that are given one, run in CPython as a whole.
+"""Packed sequences (`torch.nn.utils.rnn`). Packing, unpacking, and recurrent layers on packed input break the graph:
+sizes of the results depend on the lengths of the sequences, which are tensor data.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The answers of ``is_compiling()``, and what the program made of them.
+"""The results of ``is_compiling()``, and what the program made of them.
 
 As under torch.compile the answer is True, and the program may do something else than in eager. But it must not fail
 where eager doesn't: a frame that raises is translated again, and the answer is False then. After a graph break, code
