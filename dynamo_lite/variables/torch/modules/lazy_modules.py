@@ -89,7 +89,7 @@ def _was_read(tx: Translator, module: VariableTracker) -> bool:
 
 
 def _lazy_classes(tx: Translator) -> set[type]:
-    """The classes of lazy modules that the trace has come to as objects."""
+    """The classes of lazy modules that the trace has wrapped as values."""
     classes = (each for each, _ in tx.attempt.values.memo.values() if issubclass(type(each), type))
     return {each for each in classes if LazyModuleMixin in mro(each)}
 

@@ -1,9 +1,9 @@
 """The results of ``is_compiling()``, and what the program made of them.
 
-As under torch.compile the answer is True, and the program may do something else than in eager. But it must not fail
-where eager doesn't: a frame that raises is translated again, and the answer is False then. After a graph break, code
-may raise that hasn't been traced. So before a break the answer may be True only if its result affected nothing but
-tensors: it was branched on in calls that have returned one, and that had no other effect.
+As under torch.compile, the result is True, and the program may do something else than in eager. But it must not fail
+where eager doesn't: a frame that raises is translated again with False as the result. After a graph break, code may
+raise that hasn't been traced. So before a break the result may be True only if it affected nothing but tensors: the
+calls that branched on it returned a tensor and had no other effect.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from .tensor import TensorVariable
 
 
 class Answers:
-    """Those of one attempt. ``withheld``: the sites at which the answer is False."""
+    """The results in one attempt. ``withheld``: the sites at which the result is False."""
 
     def __init__(self, withheld: Set[Site]) -> None:
         self._withheld = withheld
         self.given: set[Site] = set()
-        """Where the answer was True."""
+        """The sites at which the result was True."""
         self.read: set[Site] = set()
-        """Those whose answers something else than a branch has read: anything may depend on them."""
+        """The sites whose results were read by something other than a branch: anything may depend on them."""
         self.branched: list[tuple[Any, Site, int]] = []
-        """Frames that branched on an answer, its site, and the number of effects before."""
+        """Frames that branched on a result, its site, and the number of effects before."""
 
     def ask(self, tx: Translator) -> VariableTracker:
         """The result of the call that the current instruction is."""
@@ -45,7 +45,7 @@ class Answers:
             self.branched = [row for row in self.branched if row[0] is not frame or row[2] != effects]
 
     def that_matter(self, reached: Callable[[], Iterable[VariableTracker]]) -> frozenset[Site]:
-        """The sites whose answers may make a difference after here. ``reached``: all values that are still live."""
+        """The sites whose results may still affect the program. ``reached``: all values that are still live."""
         if not self.given:
             return frozenset()
         kept = {each.site for each in reached() if isinstance(each, AnswerVariable)}
@@ -56,7 +56,7 @@ class Answers:
 
 
 class AnswerVariable(ConstantVariable):
-    """True, as the answer of ``is_compiling()``."""
+    """True, as the result of ``is_compiling()``."""
 
     __slots__ = ("answers", "site")
 
