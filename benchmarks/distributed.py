@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
@@ -78,7 +79,11 @@ class Trainer:
     def __init__(self, options: argparse.Namespace, device: torch.device, wrap: Wrap) -> None:
         torch.manual_seed(0)
         self.model = wrap(Net(options.layers, options.width).to(device))
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
+        is_distributed = {isinstance(each, DTensor) for each in self.model.parameters()}
+        # torch's operators on lists don't take tensors of both kinds before 2.12.
+        self.optimizer = torch.optim.SGD(
+            self.model.parameters(), 0.01, foreach=None if len(is_distributed) == 1 else False
+        )
         self.losses: list[float] = []
 
     def step(self, x: torch.Tensor) -> None:
