@@ -464,7 +464,7 @@ def _trace_graph_break(tx: InstructionTranslator, message: VariableTracker | Non
 
 @registry.models(is_compiling)
 def _trace_is_compiling(tx: InstructionTranslator) -> VariableTracker:
-    return tx.attempt.answers.ask(tx)
+    return tx.attempt.is_compiling_results.at_current_call(tx)
 
 
 def observe(

@@ -34,7 +34,7 @@ def make_entry(
     attempt, like = translation.attempt, view.code
     self_contained = translation.graph_break is None
     code = _new_code(translation, compiled, like, self_contained)
-    if not attempt.guards.answers.hold():  # the backend registered a class
+    if not attempt.guards.abstract_class_checks.hold():  # the backend registered a class
         attempt.close()
         return _C.PASS
     tree = guards_of(translation, view, name if compiled.call is not None else "", guard_filter)

@@ -67,7 +67,7 @@ def _module_of(view: _C.FrameView) -> object:
 def hold_again(view: _C.FrameView) -> bool:
     """Whether guards failed only because of registrations with abstract classes that they don't depend on."""
     misses = view.misses() if view.entries else []
-    return any([each.kind == "registrations" and each.reason.answers.renew() for each in misses])
+    return any([each.kind == "registrations" and each.reason.checks.renew() for each in misses])
 
 
 def note_recompile(view: _C.FrameView, versions: Versions, observer: Observer | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dynamo_lite import config
-from dynamo_lite.records.restart import AnswersWithheld, Restart
+from dynamo_lite.records.restart import IsCompilingWithheld, Restart
 from dynamo_lite.records.restart_facts import RestartFacts
 from dynamo_lite.resume.graph_break import original_position, raising_code
 from dynamo_lite.translator.attempt import Attempt
@@ -57,20 +57,22 @@ def trace(root: RootTranslator, fullgraph: bool) -> Traced:
         except BreakHere:
             complete_pending(root)
             if not fullgraph:
-                _check_answers(root)
+                _check_is_compiling_results(root)
             breaks = True
         except ObservedException:
-            if attempt.answers.given and not fullgraph:
-                raise Restart(AnswersWithheld(frozenset(attempt.answers.given))) from None
+            if attempt.is_compiling_results.given and not fullgraph:
+                raise Restart(IsCompilingWithheld(frozenset(attempt.is_compiling_results.given))) from None
             raise
     attempt.innermost = root  # numbers that the code after the graph specializes are this place's doing
     return Traced(attempt, root, breaks)
 
 
-def _check_answers(root: RootTranslator) -> None:
+def _check_is_compiling_results(root: RootTranslator) -> None:
     """Whether the program may fail after the break because ``is_compiling()`` was True before it."""
     attempt: Attempt = root.attempt
     written = [scope.writes for scope in attempt.values.scopes]
-    sites = attempt.answers.that_matter(lambda: reachable([*root.stopped(), *attempt.effects.written, *written]))
+    sites = attempt.is_compiling_results.sites_that_matter(
+        lambda: reachable([*root.stopped(), *attempt.effects.written, *written])
+    )
     if sites:
-        raise Restart(AnswersWithheld(sites))
+        raise Restart(IsCompilingWithheld(sites))

@@ -24,7 +24,7 @@ class AbstractClassChecks:
         """`get_cache_token` when the results were last valid; empty if there are none. A guard reads this list."""
         self._checks: list[tuple[Check, tuple[weakref.ref[Any], ...], Any]] = []
 
-    def ask(self, check: Check, *classes: Any) -> Any:
+    def make(self, check: Check, *classes: Any) -> Any:
         """Make a check and record its result: a plain value, or one of the classes."""
         self.token = self.token or [get_cache_token()]
         result = check(*classes)

@@ -228,7 +228,7 @@ class GraphBuilder:
         self._shared: set[int] = set()
         """Memory that several inputs share."""
         self.shared_by: Any = None
-        """The tracker of the last tensor that came to share it."""
+        """The tracker of the last tensor that was given such memory."""
         self._views: dict[torch.fx.Node, bool] = {}
         """Views of memory that a tensor created before the graph took over -> whether the view is strided: backends
         don't support writes through such a view. Unused ones are dropped at the end."""

@@ -36,7 +36,7 @@ class GuardReason:
 class RegistrationsReason(GuardReason):
     """For the guard on registrations. It may still hold after one: `AbstractClassChecks.renew`."""
 
-    answers: AbstractClassChecks
+    checks: AbstractClassChecks
 
 
 class Assumed(NamedTuple):
@@ -127,7 +127,7 @@ class Guards:
         self._same: dict[tuple[Source, Source], None] = {}
         self._captures: dict[Source, int] = {}
         """Source -> its index in the tuple of captured values."""
-        self.answers = AbstractClassChecks()
+        self.abstract_class_checks = AbstractClassChecks()
         self.written: Set[Source] = frozenset()
         """Sources of tensors that the graph writes into: no other tensor may share their memory."""
         self._tensors: dict[Source, None] = {}
@@ -297,7 +297,7 @@ class Guards:
 
     def _checked(self) -> list[str]:
         """The guards on the process that are to be checked."""
-        of_process = ("global_state", *(["registrations"] if self.answers.token else ()))
+        of_process = ("global_state", *(["registrations"] if self.abstract_class_checks.token else ()))
         return [kind for kind in of_process if kind in self._of_process]
 
     def build(self, code: CodeType, state: _C.GlobalState) -> _C.GuardTree:
@@ -308,8 +308,10 @@ class Guards:
         if "global_state" in checked:
             tree.check(0, "global_state", state, GuardReason("torch:", "global_state", _describe("global_state")))
         if "registrations" in checked:
-            reason = RegistrationsReason("abstract classes", "registrations", _describe("registrations"), self.answers)
-            tree.check(0, "registrations", self.answers.token, reason)
+            reason = RegistrationsReason(
+                "abstract classes", "registrations", _describe("registrations"), self.abstract_class_checks
+            )
+            tree.check(0, "registrations", self.abstract_class_checks.token, reason)
         for source in self._needed():
             self._build(tree, source)
         for source in self._captures:

@@ -1,8 +1,8 @@
-"""Initializations of lazy modules that a trace came to, which may run for real once the trace is complete.
+"""Initializations of lazy modules that a trace reached, which may run for real once the trace is complete.
 
-The next attempt then finds initialized modules: what it compiles serves the later calls too. To run them ahead of the
-graph changes nothing that the program sees if no operator before them draws random numbers or may fail, and if it has
-not looked at the modules before.
+The next attempt then finds initialized modules, so that its entry serves the later calls too. The program can't observe
+that they ran before the graph if no operator before them draws random numbers or may fail, and if it hasn't read the
+modules before.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ class Initializations:
         self.classes.clear()
 
     def begin(self, nodes: Iterable[torch.fx.Node], call: Callable[[], object] | None) -> None:
-        """The trace comes to an initialization. ``nodes``: the graph's; ``call``: runs it for real; None if that may
-        not be."""
+        """Note an initialization that the trace reaches. ``nodes``: the graph's so far; ``call``: runs it for real;
+        None if it must not run."""
         before = all(node in self._seen or draws_nothing(node.op, node.target) for node in nodes)
         self._may_run = self._may_run and call is not None and before
         if call is not None:
             self._calls.append(call)
 
     def end(self, nodes: Iterable[torch.fx.Node], classes: set[type]) -> None:
-        """The initialization is traced."""
+        """Note that the initialization is traced."""
         self._seen.update(nodes)
         self.classes |= classes
 
     def run(self) -> bool:
-        """Run them; False if there are none, or they may not."""
+        """Run them all. Returns False if there are none, or if they must not run."""
         if not self._calls or not self._may_run:
             return False
         for call in self._calls:

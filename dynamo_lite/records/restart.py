@@ -60,12 +60,12 @@ class MadeByCPython:
     step: int
     """0: none is known."""
     is_leaf: bool
-    """Whether it is a tensor that came to require gradients during tracing: it can be made before the graph."""
+    """Whether it is a tensor that was made to require gradients during tracing: it can be created before the graph."""
     reason: BreakReason
 
 
 @dataclass(frozen=True)
-class AnswersWithheld:
+class IsCompilingWithheld:
     """``is_compiling()`` returns False at these sites: what the program did with True would differ from eager."""
 
     sites: frozenset[Site]
@@ -130,7 +130,7 @@ Fact = (
     BreakAt
     | EndsBefore
     | MadeByCPython
-    | AnswersWithheld
+    | IsCompilingWithheld
     | DataStay
     | FunctionsUntraced
     | RecordedWhole

@@ -1,7 +1,7 @@
 """What the attempts at one frame have learned: every attempt is given the facts of those before it, which are frozen.
 
-All attempts at a frame come to the same steps until one knows something that another didn't. What later translations
-of the same code need too is remembered with the code (`shapes.policy.SpecializationHistory`).
+All attempts at a frame reach the same steps, up to the first at which one uses a fact that another didn't have. What
+later translations of the same code need too is remembered with the code (`shapes.policy.SpecializationHistory`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from dynamo_lite.shapes.policy import SpecializationHistory
 from .guards import Assumed, Guards
 from .restart import (
     AllNumbersSpecialized,
-    AnswersWithheld,
     BreakAt,
     DataStay,
     EndsBefore,
     Fact,
     Failure,
     FunctionsUntraced,
+    IsCompilingWithheld,
     MadeByCPython,
     ModulesInitialized,
     NumbersRead,
@@ -46,15 +46,15 @@ class Specializations:
     """The steps before which symbolic numbers are specialized, because the instruction there needs their values."""
 
     steps: Mapping[int, Site | None]
-    """With the instruction that is there; None: no attempt has come to it yet."""
+    """With the instruction at each; None if no attempt has reached it yet."""
     hopeless: frozenset[Failure]
     """Failures for which specializing the operands is not enough, but specializing all numbers is."""
     all: bool = False
     """Whether there are no symbolic numbers at all."""
     given_up: frozenset[int] = frozenset()
-    """Steps at which it didn't help."""
+    """Steps before which specializing numbers didn't help."""
     tried: AllNumbersSpecialized | None = None
-    """For what all numbers were specialized, which is done once."""
+    """The fact for which all numbers were specialized: that is tried once."""
 
     def first_after(self, step: int) -> int | None:
         return min((each for each in self.steps if each > step), default=None)
@@ -64,8 +64,8 @@ class Specializations:
         return step in self.steps and self.steps[step] in (None, site)
 
     def after(self, met: Mapping[int, Site]) -> Specializations:
-        """What holds after an attempt. ``met``: the steps in question that it came to. Another translation may have
-        come to one elsewhere: what it learned is forgotten then."""
+        """The specializations after an attempt. ``met``: those of the steps that it reached. If another translation
+        had another instruction at a step, what that one learned is forgotten."""
         kept = [step for step in self.steps if step not in met or self.is_at(step, met[step])]
         known = {**self.steps, **met}
         return replace(self, steps={step: known[step] for step in kept})
@@ -138,7 +138,8 @@ class RestartFacts:
     untraced_functions: frozenset[type] = frozenset()
     """``torch.autograd.Function`` classes that break the graph."""
     leaves_before: bool = False
-    """Whether tensors that come to require gradients during tracing are made before the graph, as one leaves it."""
+    """Whether tensors that are made to require gradients during tracing are created before the graph, since one of them
+    leaves it."""
 
     @classmethod
     def first(
@@ -182,7 +183,7 @@ class RestartFacts:
                 return self._end_before(fact, place)
             case MadeByCPython():
                 return self._leave_to_cpython(fact, place)
-            case AnswersWithheld(sites):  # the program may go another way
+            case IsCompilingWithheld(sites):  # the program may go another way
                 return replace(self, withheld=self.withheld | sites, graph_break=None, break_at=())
             case DataStay(step):
                 return replace(self, data_stay=self.data_stay | {step})

@@ -1,6 +1,6 @@
 """Calls of user functions that the translator runs during translation instead of the generated code at run time.
 
-Each runs once. If it raised, the exception is kept: when CPython comes to the call, its frame raises that exception
+Each runs once. If it raised, the exception is kept: when CPython reaches the call, its frame raises that exception
 instead of running again.
 """
 
@@ -25,7 +25,7 @@ class Raised(NamedTuple):
 
 
 class PendingExceptions(threading.local):
-    """The calls of an owner that raised and that CPython has yet to come to, on this thread."""
+    """The calls of an owner that raised, and that CPython has yet to reach on this thread."""
 
     def __init__(self) -> None:
         self.waiting: list[Raised] = []
@@ -33,7 +33,7 @@ class PendingExceptions(threading.local):
     def take(self, code: CodeType, arguments: dict[str, Any]) -> Exception | None:
         """The exception that a frame about to run has to raise; None if its call wasn't precomputed."""
         now = _C.outermost_calls()
-        self.waiting = [each for each in self.waiting if each.during == now]  # older ones were never come to
+        self.waiting = [each for each in self.waiting if each.during == now]  # older ones were never reached
         for each in self.waiting:
             if each.code is code and all(_are_same(value, arguments[name]) for name, value in each.arguments.items()):
                 self.waiting.remove(each)

@@ -24,7 +24,7 @@ from dynamo_lite.shapes.policy import TranslationShapes
 from dynamo_lite.shapes.python_random import RandomCall
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.object_state import ObjectState
-from dynamo_lite.variables.torch.tensors.is_compiling_results import Answers
+from dynamo_lite.variables.torch.tensors.is_compiling_results import IsCompilingResults
 from dynamo_lite.variables.torch.tensors.specialize import specialize
 
 from .known_values import KnownValues
@@ -94,7 +94,7 @@ class Attempt:
         self.lifetimes = ObservableLifetimes()
         self.initializations = Initializations()
         self.restart_facts = RestartFacts.first() if restart_facts is None else restart_facts
-        self.answers = Answers(self.restart_facts.withheld)
+        self.is_compiling_results = IsCompilingResults(self.restart_facts.withheld)
         self.unread: set[Site] = set()
         """Where the program read numbers from tensors that it has only passed on so far."""
         self.runtime_assertions: list[RuntimeAssertion] = []
@@ -108,7 +108,7 @@ class Attempt:
         self.pauses_at = self._next_pause()
         """The step count at which tracing stops at the limit, or specializes numbers."""
         self.specialized_at: dict[int, Site] = {}
-        """The steps at which numbers are to be specialized that it came to, and the instruction there."""
+        """The steps before which this attempt specialized numbers, and the instruction at each."""
         self.specialized_sizes = False
         """Whether the last specialization included sizes of tensors."""
         self.reprs: list[VariableTracker] = []
@@ -149,8 +149,9 @@ class Attempt:
             frame.close()
         self.cell_frames.clear()
         self.runtime_assertions.clear()
-        for record in (self.values, self.provenance, self.before_graph, self.lifetimes, self.answers, self.torch_state):
+        for record in (self.values, self.provenance, self.before_graph, self.lifetimes, self.torch_state):
             record.close()
+        self.is_compiling_results.close()
         self.graph.inputs.clear()
         self.graph.made.clear()
         self.graph.symbols.close()

@@ -9,11 +9,11 @@ from dynamo_lite.insight.break_reasons import SharedMemory, UnknownCall, Unrecon
 from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.insight.site import SiteFrame
 from dynamo_lite.records.restart import (
-    AnswersWithheld,
     BreakAt,
     DataStay,
     EndsBefore,
     FunctionsUntraced,
+    IsCompilingWithheld,
     MadeByCPython,
     NumbersSpecialized,
     RecordedWhole,
@@ -48,7 +48,7 @@ def test_a_frame_whose_break_comes_no_earlier_is_skipped(path):
 
 
 def test_another_answer_of_is_compiling_begins_without_breaks():
-    known = learned(BreakAt((4,), CALL), AnswersWithheld(frozenset({SITE})))
+    known = learned(BreakAt((4,), CALL), IsCompilingWithheld(frozenset({SITE})))
     assert (known.break_at, known.graph_break, known.withheld) == ((), None, {SITE})
 
 

@@ -49,7 +49,7 @@ class _Input:
 class ExistingScalar(NumpyScalarVariable):
     """A scalar that has been the same so far: a constant, whose bits are guarded where its value is used.
 
-    ``passed``: it is an argument of the frame. Beside a tensor such a one is an input of the graph."""
+    ``passed``: it is an argument of the frame. In an operation with a tensor it becomes an input of the graph."""
 
     __slots__ = ("number", "passed")
     is_loaded_as_constant = False

@@ -120,7 +120,7 @@ def _call_issubclass(tx: Translator, kind: type, cls: Any) -> bool:
     if tx.fold(issubclass, (kind, cls)):
         return True
     if not isinstance(cls, type) or issubclass(type(cls), abc.ABCMeta):
-        tx.guards.answers.ask(issubclass, kind, cls)
+        tx.guards.abstract_class_checks.make(issubclass, kind, cls)
     return False
 
 

@@ -537,11 +537,11 @@ def make_context(
 
 def _construct(tx: Translator, cls: type, values: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """An instance of the class. (Some classes decorate a function that they get, and return a function.)"""
-    with CapturedWarnings() as listening:
+    with CapturedWarnings() as captured:
         created = tx.fold(cls, values, named)
     if not isinstance(created, cls):
         unsupported(UnsupportedOperation(f"{cls.__name__}() as a decorator", "a value that is no function"))
-    for each in listening.warnings:
+    for each in captured.warnings:
         warn_after_graph(tx, str(each.message), type(each.message))
     return created
 

@@ -409,7 +409,7 @@ def is_compiling(tx: Translator) -> VariableTracker:
     filename = tx.code.co_filename
     if filename.startswith(_MODULES) or filename == _functional_collectives.__file__:
         return ConstantVariable(not filename.startswith(_MODULES))
-    return tx.attempt.answers.ask(tx)
+    return tx.attempt.is_compiling_results.at_current_call(tx)
 
 
 @models(torch.compiler.is_exporting)

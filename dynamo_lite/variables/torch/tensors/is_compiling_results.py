@@ -19,7 +19,7 @@ from dynamo_lite.variables.core.protocols import Translator
 from .tensor import TensorVariable
 
 
-class Answers:
+class IsCompilingResults:
     """The results in one attempt. ``withheld``: the sites at which the result is False."""
 
     def __init__(self, withheld: Set[Site]) -> None:
@@ -31,48 +31,48 @@ class Answers:
         self.branched: list[tuple[Any, Site, int]] = []
         """Frames that branched on a result, its site, and the number of effects before."""
 
-    def ask(self, tx: Translator) -> VariableTracker:
-        """The result of the call that the current instruction is."""
+    def at_current_call(self, tx: Translator) -> VariableTracker:
+        """The result of ``is_compiling()``, which the current instruction calls."""
         site = tx.site()
         if site in self._withheld:
             return ConstantVariable(False)
         self.given.add(site)
-        return AnswerVariable(self, site)
+        return IsCompilingVariable(self, site)
 
-    def leave(self, frame: Any, result: VariableTracker, effects: int) -> None:
-        """A call has returned: if it has done nothing but compute a tensor, its branches don't matter."""
+    def end_call(self, frame: Any, result: VariableTracker, effects: int) -> None:
+        """Forget the branches of a call that returned, if it did nothing but compute a tensor."""
         if isinstance(result.realize(), TensorVariable):
             self.branched = [row for row in self.branched if row[0] is not frame or row[2] != effects]
 
-    def that_matter(self, reached: Callable[[], Iterable[VariableTracker]]) -> frozenset[Site]:
+    def sites_that_matter(self, reached: Callable[[], Iterable[VariableTracker]]) -> frozenset[Site]:
         """The sites whose results may still affect the program. ``reached``: all values that are still live."""
         if not self.given:
             return frozenset()
-        kept = {each.site for each in reached() if isinstance(each, AnswerVariable)}
+        kept = {each.site for each in reached() if isinstance(each, IsCompilingVariable)}
         return frozenset(kept | self.read | {site for _, site, _ in self.branched})
 
     def close(self) -> None:
         self.branched.clear()
 
 
-class AnswerVariable(ConstantVariable):
+class IsCompilingVariable(ConstantVariable):
     """True, as the result of ``is_compiling()``."""
 
-    __slots__ = ("answers", "site")
+    __slots__ = ("results", "site")
 
-    def __init__(self, answers: Answers, site: Site) -> None:
+    def __init__(self, results: IsCompilingResults, site: Site) -> None:
         self.source = None
-        self.answers = answers
+        self.results = results
         self.site = site
 
     @property
     def value(self) -> bool:
-        self.answers.read.add(self.site)
+        self.results.read.add(self.site)
         return True
 
     def python_type(self) -> type:
         return bool
 
     def truth(self, tx: Translator) -> bool:
-        self.answers.branched.append((tx, self.site, tx.effects.count))
+        self.results.branched.append((tx, self.site, tx.effects.count))
         return True

@@ -37,13 +37,13 @@ def run_capturing_warnings(
         result = run()
     if not captured.warnings:
         return result
-    place, outer_filters = _place(tx), tx.attempt.torch_state.filters_at_graph_call
-    heard = captured.warnings
-    shown = [each for each in heard if _action(each, outer_filters, *place) != "ignore"]
+    given, place = captured.warnings, _place(tx)
+    outer_filters = tx.attempt.torch_state.filters_at_graph_call
+    shown = [each for each in given if _action(each, outer_filters, *place) != "ignore"]
     shown = shown or [
-        each for each in heard if each.is_shown_at_caller and action_for(each, outer_filters, "", 0) != "ignore"
+        each for each in given if each.is_shown_at_caller and action_for(each, outer_filters, "", 0) != "ignore"
     ]
-    actions = [(_action(each, warnings.filters, *place), each) for each in heard]
+    actions = [(_action(each, warnings.filters, *place), each) for each in given]
     raises = any(action == "error" for action, _ in actions)
     if shown and (raises or versions != [version(each) for each in operands] or _warns(run)):
         unsupported(OperatorWarns(operator_name(target), _first_line(shown[0])))
@@ -58,9 +58,9 @@ def _first_line(warning: CapturedWarning) -> str:
 
 
 def _warns(run: Callable[[], Any]) -> bool:
-    with CapturedWarnings() as listening:
+    with CapturedWarnings() as captured:
         run()
-    return bool(listening.warnings)
+    return bool(captured.warnings)
 
 
 def _place(tx: Translator) -> tuple[str, int, dict[str, Any]]:
