@@ -77,9 +77,10 @@ bench: $(STAMP)
 training: $(STAMP)
 	$(BIN)/python benchmarks/training.py
 
+# Python compiles what is imported when it is: not all of thousands of files now.
 $(VENV)/.packages: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -q "$(TORCH)" $(BUILD_NEEDS) $(TEST_NEEDS) $(DEMO_NEEDS) $(LINT_NEEDS)
+	$(PIP) install -q --no-compile "$(TORCH)" $(BUILD_NEEDS) $(TEST_NEEDS) $(DEMO_NEEDS) $(LINT_NEEDS)
 	touch $@
 
 # The extension is built beside the sources against the torch it will run with; the tree itself is what is imported.

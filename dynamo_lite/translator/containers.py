@@ -10,6 +10,7 @@ from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.variables.core.base import ObservedException, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import key_of
+from dynamo_lite.variables.python.classes.isinstance_checks import is_instance
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SliceVariable, TupleVariable
 from dynamo_lite.variables.python.containers.sets import SetVariable
@@ -191,7 +192,7 @@ def match_class(tx: InstructionTranslator, instruction: Instruction) -> None:
     names, cls, subject = tx.pop(), tx.pop(), tx.pop()
     if not issubclass(cls.python_type(), type):
         tx.refuse(instruction, f"{cls.describe()} is no class")
-    if not tx.is_instance(subject, cls):
+    if not is_instance(tx, subject, cls):
         tx.stack.append(ConstantVariable(None))
         return
     declared = tx.attribute_or_none(cls, "__match_args__") if instruction.arg else None

@@ -31,7 +31,6 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.python.classes import isinstance_checks
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.classes.construct import construct
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
@@ -488,14 +487,6 @@ class Operations(_Base):
                 UnsupportedAttribute(variable.describe(), name, f"the {protocol} of this class is not modelled")
             )
         return bind(self, raw, name, variable, cls)
-
-    def is_instance(self, variable: VariableTracker, classinfo: VariableTracker) -> bool:
-        """``isinstance``."""
-        return isinstance_checks.is_instance(self, variable, classinfo)
-
-    def is_subclass(self, variable: VariableTracker, classinfo: VariableTracker) -> bool:
-        """``issubclass``."""
-        return isinstance_checks.is_subclass(self, variable, classinfo)
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
