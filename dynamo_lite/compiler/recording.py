@@ -39,7 +39,7 @@ def graph_record(recorder: Recorder, translation: Translation, gm: torch.fx.Grap
     given = {each.node.name: in_program_names(str(each.source), code) for each in inputs}
     parameters = {each.node.name for each in inputs if isinstance(each.value, torch.nn.Parameter)}
     nodes = [_node_record(node, given, parameters) for node in gm.graph.nodes]
-    record = GraphRecord(len(recorder.graphs), backend, gm.print_readable(print_output=False), nodes)
+    record = GraphRecord(1 + len(recorder.graphs), backend, gm.print_readable(print_output=False), nodes)
     recorder.graphs.append(record)
     return record
 

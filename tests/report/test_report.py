@@ -102,8 +102,8 @@ def test_lines_of_graphs_are_marked(reported):
     assert "return y * len(self.step)" in page.text(".in", "code")
     assert 'print("between")' in page.text("#source", "code")
     assert "between" not in page.text(".in", "code"), "it is in no graph"
-    assert page.text(f"#f0-{line_of('fc(x).relu()')}", ".chip") == "0"
-    assert page.text(f"#f0-{line_of('* len(self.step)')}", ".chip") == "12"
+    assert page.text(f"#f0-{line_of('fc(x).relu()')}", ".chip") == "1"
+    assert page.text(f"#f0-{line_of('* len(self.step)')}", ".chip") == "23"
 
 
 def test_breaks_are_marked_where_they_are(reported):
@@ -115,17 +115,17 @@ def test_breaks_are_marked_where_they_are(reported):
 
 def test_graphs_are_drawn_and_shown_as_code(reported):
     page, _ = reported
-    assert "torch._C._nn.linear(" in page.text("#g0", "pre") and "relu" in page.text("#g0", "pre")
-    drawn = page.text("#g0", "svg", ".operator", "text")
+    assert "torch._C._nn.linear(" in page.text("#g1", "pre") and "relu" in page.text("#g1", "pre")
+    drawn = page.text("#g1", "svg", ".operator", "text")
     assert "linear" in drawn and ".relu()" in drawn and "f32[2, 4]" in drawn
-    assert "self.fc.weight" in page.text("#g0", "svg", ".parameter", "text")
-    assert "2 operators · 3 runs · 3 hits" in page.text("#g0", "summary")
-    assert "1 operator · 2 runs · 2 hits" in page.text("#g1", "summary")
+    assert "self.fc.weight" in page.text("#g1", "svg", ".parameter", "text")
+    assert "2 operators · 3 runs · 3 hits" in page.text("#g1", "summary")
+    assert "1 operator · 2 runs · 2 hits" in page.text("#g2", "summary")
 
 
 def test_guards_are_a_tree(reported):
     page, _ = reported
-    guards = page.text("#g0", ".tree")
+    guards = page.text("#g1", ".tree")
     assert re.search(r"\.fc \d+ checks · .*\.weight 2 checks", guards)
     assert re.search(r"is a torch\.float32 tensor on cpu of shape \(4, 4\), requires_grad \d+(\.\d+)? (ns|µs)", guards)
 
@@ -164,7 +164,7 @@ def test_the_trace_is_in_chromes_format(reported):
     spans = [each for each in events if each["ph"] == "X"]
     assert all(each["dur"] >= 0 and each["ts"] >= 0 for each in spans)
     runs = [each for each in spans if each["cat"] == "run"]
-    assert sorted(each["args"]["graph"] for each in runs) == [0, 0, 0, 1, 1, 2]
+    assert sorted(each["args"]["graph"] for each in runs) == [1, 1, 1, 2, 2, 3]
     assert {each["cat"] for each in spans} == {"trace", "backend", "code", "run"}
     assert [each["cat"] for each in events if each["ph"] == "i"] == ["recompile"]
     spans.sort(key=lambda each: each["ts"])
@@ -215,7 +215,7 @@ def test_hits_of_dropped_entries_arent_shown_as_none_at_all(tmp_path):
     with dl.report(tmp_path) as path:
         dl.compile(branches, backend="eager")(torch.ones(2))
         dl.reset()
-    summaries = Page(path.read_text()).text("#g0", "summary")
+    summaries = Page(path.read_text()).text("#g1", "summary")
     assert "1 run · dropped" in summaries and "hits" not in summaries
 
 
