@@ -43,7 +43,7 @@ bool is_plain(Frame* frame) noexcept;
 // Whether a generator waits at a yield.
 bool is_suspended(PyObject* generator) noexcept;
 
-// Tells the stacks of a thread from each other: whoever switches between C stacks, as greenlets do, gives each a data
+// Tells the stacks of a thread from each other: code that switches between C stacks, as greenlets do, gives each a data
 // stack, whose first chunk stays as long as it is used. Null before the first frame.
 inline const void* data_stack(PyThreadState* state) noexcept {
   const _PyStackChunk* chunk = state->datastack_chunk;
@@ -67,7 +67,7 @@ Depth depth_of(PyThreadState* state) noexcept;
 // Whether there is so little left of the C stack that another level could end the process.
 bool is_exhausted() noexcept;
 
-// How many callbacks of whoever watches run on this thread, one in the other.
+// How many callbacks of tracers run on this thread, nested in each other.
 inline int callback_depth(PyThreadState* state) noexcept { return state->tracing; }
 
 // Trace and profile functions and tools of sys.monitoring see nothing of the thread between these two.

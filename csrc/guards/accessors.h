@@ -13,7 +13,7 @@
 
 namespace dynamo_lite {
 
-// How long a fact about an object goes on holding.
+// How long a fact about an object holds.
 enum class Lasts : std::uint8_t {
   Now,      // it must be checked each time
   Version,  // while the dict's, or type's, version is the same

@@ -470,7 +470,8 @@ DL_HIT bool GuardTree::capture(bool replayed, Ref& captured) {
   }
   for (std::size_t i = 0; i < captures_.of.size(); ++i) {
     PyObject* value = captures_.of[i];
-    if (!value || Py_REFCNT(value) == 0) return false;  // another's callback is told first that it was deallocated
+    // With no references it is being deallocated: another dict watcher's callback was called before ours.
+    if (!value || Py_REFCNT(value) == 0) return false;
     PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(value));
   }
   captured = std::move(tuple);

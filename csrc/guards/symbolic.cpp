@@ -91,7 +91,7 @@ bool divide(std::int64_t& left, std::int64_t right) noexcept {
 
 bool float_power(std::int64_t& left, std::int64_t right) noexcept {
   const double base = float_of(left), exponent = float_of(right), power = std::pow(base, exponent);
-  left = bits_of(power);  // of others the result may be complex, or an error
+  left = bits_of(power);  // otherwise the result may be complex, or an error
   return base > 0 && std::isfinite(base) && std::isfinite(exponent) && std::isfinite(power);
 }
 

@@ -178,7 +178,7 @@ struct GraphCall {
   Ref fn;
   PyObject* function;   // borrowed of `fn`: a bound method's function, else `fn`
   PyObject* bound;      // borrowed of `fn`: a bound method's object, else null
-  Ref wrong;            // called with a result that is none of the graph's, to raise or to give another; or empty
+  Ref wrong;            // called with a result that no graph may return: raises, or returns another; or empty
   Py_ssize_t captured;  // how many items of the first argument go in front of the rest
   Py_ssize_t outputs;   // how many results there are to be, where `wrong` is there
   bool keeps_state;     // it changes torch's state on its way: that is restored where it fails

@@ -60,7 +60,7 @@ struct Entry {
   bool self_contained;  // `code` runs its graph and makes its result: nothing that it calls is to be compiled
 
   auto references() { return std::tie(tree, code, flat); }
-  void clear() {}  // the owner's takes entries off their code first; the objects stay whole for whoever still has one
+  void clear() {}  // Owner::clear takes entries off their code; the objects stay whole for what still refers to them
 };
 
 // What a code object carries.

@@ -46,10 +46,9 @@ PyObject* pass_on(PyThreadState* state, Frame* frame, int throwflag) {
   return result;
 }
 
-// Runs a frame deep in recursion, or in eager by dl.set_stance. A Python call that is hooked uses C stack, plain ones
-// use none: the hook goes out for all that the frame calls, as soon as nobody else needs it; and before the stack ends
-// whoever needs it, since recursion ends where it ends without us. (A compiled call of another thread puts it in
-// again.)
+// Runs a frame deep in recursion, or in eager by dl.set_stance. A Python call uses C stack only if it is hooked. So the
+// hook is taken out for all that the frame calls: if nobody else needs it; near the end of the stack, even if others
+// do, so that recursion ends where it ends without us. (A compiled call of another thread puts it in again.)
 [[gnu::noinline]] PyObject* run_deep(PyThreadState* state, Frame* frame, const Thread& thread, Depth depth) {
   const HookOut out = depth == Depth::Deepest ? HookOut() : HookOut(thread.owner);
   return hang_at_exit([&] { return pass_on(state, frame, 0); });
@@ -87,7 +86,7 @@ PyObject* run_beside(PyThreadState* state, Frame* frame, Entry* entry, Ref captu
   if (!flat) entry->flat = flat = flattened(reinterpret_cast<PyCodeObject*>(entry->code.get()));
   const Ref function = flat ? function_like(flat.get(), slots) : Ref();  // another thread may have replaced entry->flat
   if (!function) return abandon(state, frame);
-  install();  // the call must come to us, whoever took the hook out meanwhile
+  install();  // the call must reach the hook, which another thread may have taken out meanwhile
   thread.direct = {flat.get(), entry, captured.get()};
   PyObject* result = hang_at_exit(
       [&] { return PyObject_Vectorcall(function.get(), slots.values, argument_count(slots.code), nullptr); });
@@ -134,7 +133,7 @@ PyObject* continue_with(Ref result, PyObject* globals, PyObject* builtins, Threa
   return continue_with(std::move(result), globals.get(), builtins.get(), thread);
 }
 
-// What the owner's next call will read until it runs an entry's code.
+// Lists the memory that the owner's next call will read before it runs an entry's code.
 [[gnu::cold, gnu::noinline]] void note_prefetch(Owner* owner, const Extra& extra, const OwnerSlot& slot,
                                                 const Entry* entry, const GuardTree& tree) noexcept {
   PrefetchList& prefetch = owner->prefetch;
@@ -156,7 +155,7 @@ PyObject* continue_with(Ref result, PyObject* globals, PyObject* builtins, Threa
 }
 
 // The entry of a slot that holds, moved to the front; empty if none does. A check may allocate, and with that run the
-// garbage collector and whatever Python it finds: after one the slot is looked up again.
+// garbage collector and, with it, any Python code: after a check the slot is looked up again.
 DL_HIT Ref find_entry(Extra& extra, Owner* owner, OwnerSlot* slot, const FrameSlots& slots, Ref& captured) {
   bool stale = false;
   for (std::size_t at = 0; slot != nullptr && at < slot->entries.size(); slot = extra.find(owner), ++at) {
@@ -181,8 +180,8 @@ bool has_entry(const FrameSlots& slots, Owner* owner) {
   return extra != nullptr && find_entry(*extra, owner, extra->find(owner), slots, captured);
 }
 
-// What an owner says of a frame. `entry` is there if it is to be run, and new; `code` and `error` where that code is to
-// raise the error in the frame's place.
+// What an owner's callback decided about a frame. `entry`: the new entry to run. `code` and `error`: code that raises
+// the error in the frame's place.
 struct Decision {
   enum Kind { RunEntry, RunAsItIs, RunOff, Wait, Retry, RaiseInside, Error } kind;
   Ref entry = {};
@@ -200,7 +199,7 @@ double seconds_since(std::chrono::steady_clock::time_point began) noexcept {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 
-// Calls the owner's callback. No frame comes to us meanwhile, nor is the program's depth held against the callback.
+// Calls the owner's callback. Meanwhile no frame is compiled, and the recursion depth counts from zero.
 Ref call_back(PyThreadState* state, Frame* frame, const FrameViewScope& view, Owner* owner, Thread& thread) {
   const Ref callback = owner->callback;
   const HookOut out(thread.owner);
@@ -373,7 +372,7 @@ PyObject* run_decision(PyThreadState* state, Frame* frame, Owner* owner, Thread&
   }
 }
 
-// What is to be done with a frame whose code carries something: the entry that holds, or what it said.
+// Runs a frame whose code carries entries or verdicts: the entry that holds, else by the verdict.
 DL_HIT [[gnu::noinline]] PyObject* run_by_extra(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread,
                                                 bool tail, Extra* extra, OwnerSlot* slot) {
   if (extra->mark == Mark::SkipRecursive) return run_off(state, frame, thread);
@@ -391,7 +390,7 @@ DL_HIT [[gnu::noinline]] PyObject* run_by_extra(PyThreadState* state, Frame* fra
   return run_as_decided(state, frame, owner, thread, tail);
 }
 
-// What is to be done with a plain function's frame on a thread whose owner is `owner`.
+// Runs a plain function's frame on a thread whose owner is `owner`.
 PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail) {
   Extra* extra = extra_of(slots_of(frame).code);
   if (extra == nullptr) return run_as_decided(state, frame, owner, thread, tail);
@@ -401,8 +400,8 @@ PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread&
   return run_by_extra(state, frame, owner, thread, tail, extra, slot);
 }
 
-// What is to be done with a plain function's frame that a tracer watches, or which is of a callback of whoever watches.
-// By default, what CPython does by itself: compiled code has no lines to stop at or to count.
+// Runs a plain function's frame that a tracer watches, or that is a tracer's own callback. By default as CPython does:
+// compiled code has no lines to stop at or to count.
 [[gnu::noinline]] PyObject* run_watched(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail,
                                         Watcher watcher) {
   const bool is_callback = watcher == Watcher::InCallback && callback_depth(state) != thread.capture_depth;

@@ -62,7 +62,7 @@ void forget_owners(Thread& thread) {
   delete std::exchange(thread.blocks, nullptr);
 }
 
-// Drops what a thread that ends has left: owners that are set, greenlets that never came to their end.
+// Drops what a thread leaves when it ends: its owners, and the state of greenlets that haven't finished.
 void end_thread(PyObject* capsule) {
   Stacks& stacks = this_threads_stacks();
   if (PyCapsule_GetPointer(capsule, kThreadKey) != &stacks) return;  // another thread clears that of one that ended
@@ -144,7 +144,7 @@ void begin_process() {
   forget_owners(thread);
 }
 
-// In a forked child there is one thread, which goes on with what it had begun; the others' calls never end.
+// A forked child has one thread, which continues the calls under way on it. The other threads' calls never end.
 void after_fork() {
   Installation& our = installation();
   our.users = this_threads_stacks().users + our.process_users;
@@ -200,7 +200,7 @@ OwnerScope::~OwnerScope() {
 DL_HIT OffScope::~OffScope() {
   Owner* mine = thread_.owner;
   thread_.owner = before_;
-  drop_user(mine, this_threads_stacks().users);  // whoever was set inside and left there
+  drop_user(mine, this_threads_stacks().users);  // an owner that was set inside and not taken back
   drop(mine);
 }
 

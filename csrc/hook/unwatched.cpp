@@ -8,7 +8,7 @@ namespace dynamo_lite {
 
 namespace {
 
-// Calls a function of the program's that runs during a translation: whoever watches the program sees it. A plain C
+// Calls a function of the program that runs during a translation: a tracer of the program sees it. A plain C
 // function: pybind11's calls must end in the order in which they began, which those of two greenlets need not.
 PyObject* call_watched(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count < 1) return PyErr_Format(PyExc_TypeError, "call_watched() takes a function and its arguments");

@@ -1,4 +1,4 @@
-// What trace and profile functions don't see: translations.
+// Hides translations from trace and profile functions.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -8,8 +8,8 @@
 
 namespace dynamo_lite {
 
-// Who watches this thread sees nothing of it for the life of the object. Where nobody does it stays so: a debugger may
-// be called inside.
+// Tracers of this thread see nothing of it for the life of the object. If there are none, this does nothing: a debugger
+// may be started inside.
 class Unwatched {
  public:
   Unwatched(PyThreadState* state, Frame* frame, Thread& thread) noexcept
