@@ -95,7 +95,7 @@ def test_an_error_that_is_meant():
 
 def test_what_is_compiled_already_is_captured(pytester: pytest.Pytester):
     pytester.makepyfile(COMPILED)
-    result = pytester.runpytest_subprocess("-q", "-p", "pytest_dynamo_lite", "-p", "no:cacheprovider")
+    result = pytester.runpytest_subprocess("-q", "-rN", "-p", "pytest_dynamo_lite", "-p", "no:cacheprovider")
     result.assert_outcomes(passed=9, failed=6)
     text = result.stdout.str()
     assert text.count("DL0202 print()") == 4 and "leave that out" in text
