@@ -280,7 +280,7 @@ def asynchronous(x):
     y = x * 2
     work = dist.all_reduce(y, async_op=True)
     z = x + 1
-    assert work.wait() and work.is_completed()
+    assert work.wait()
     return y + z
 
 
@@ -316,6 +316,17 @@ def returns_work(x):
 def asks_whether_work_is_done(x):
     y = x * 2
     work = dist.all_reduce(y, async_op=True)
+    while not work.is_completed():
+        pass
+    return y + 1
+
+
+@breaks("Work.is_completed() can't be in a graph")
+def asks_whether_waited_work_is_done(x):
+    """NCCL's ``wait`` orders streams: the collective may still run after it."""
+    y = x * 2
+    work = dist.all_reduce(y, async_op=True)
+    work.wait()
     while not work.is_completed():
         pass
     return y + 1

@@ -239,17 +239,12 @@ class WorkVariable(VariableTracker):
         return dist.Work
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if name not in ("wait", "is_completed"):
+        if name != "wait":
             unsupported(CollectiveNotCaptured(f"Work.{name}", "it is not known before the program runs"))
         return BuiltinMethodVariable(self, name)
 
     def method_wait(self, tx: Translator) -> VariableTracker:
         self.complete(tx)
-        return ConstantVariable(True)
-
-    def method_is_completed(self, tx: Translator) -> VariableTracker:
-        if self.result is not None:
-            unsupported(CollectiveNotCaptured("Work.is_completed", "it is not known before the program runs"))
         return ConstantVariable(True)
 
     def complete(self, tx: Translator) -> None:
