@@ -77,7 +77,7 @@ def sequence_parallel(net: Net, mesh: DeviceMesh) -> Net:
 
 
 def losses(model: Callable[..., Any], parameters: Any, seed: int = 0) -> list[float]:
-    optimizer = torch.optim.SGD(parameters, lr=0.1)
+    optimizer = torch.optim.SGD(parameters, lr=0.1, foreach=False)  # DTensors and plain parameters don't mix in a list
     found = []
     for step in range(STEPS):
         torch.manual_seed(seed + step)
@@ -208,7 +208,8 @@ def results_that_are_redistributed(rank: int) -> None:
 
 def checkpoints_beside_training(rank: int) -> None:
     """What was saved is the state at the call of ``async_save``, though the compiled model trains on meanwhile."""
-    mesh, group = init_device_mesh(ranks.device_type(), (2,)), dist.new_group([0, 1])
+    mesh = init_device_mesh(ranks.device_type(), (2,))
+    group = dist.new_group([0, 1], backend="cpu:gloo,cuda:nccl" if mesh.device_type == "cuda" else "gloo")
     folder = Path(os.environ["FOLDER_OF_RANKS"], "checkpoint")
     model, other = tensor_parallel(Net(), mesh), tensor_parallel(Net(), mesh)
     compiled = dl.compile(model, backend=Recorder())

@@ -80,7 +80,7 @@ def run(rank: int, world: int, filename: str, names: list[str], folder: str, on_
             getattr(module, name)(rank)
         except Exception:
             Path(folder, f"{name}.{rank}.txt").write_text(traceback.format_exc())
-            break  # the ranks may have come to different collectives
+            os._exit(1)  # the other ranks may wait for this one in a collective, and NCCL's groups end together
         dist.barrier()
     Path(folder, f"{rank}.done").touch()
     if dist.is_initialized():
