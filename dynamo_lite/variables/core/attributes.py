@@ -283,6 +283,10 @@ def _bind_slot(tx: Translator, raw: Any, name: str, obj: _Object, cls: type, own
     if obj is None:
         return class_attribute(tx, owner, name, raw)
     _guard_class_has(tx, owner, name, raw)
+    return _in_slot(tx, raw, name, obj, cls)
+
+
+def _in_slot(tx: Translator, raw: Any, name: str, obj: VariableTracker, cls: type) -> VariableTracker:
     found = obj.slot_get(tx, name, raw)
     if found is None:
         tx.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
@@ -319,6 +323,13 @@ def _bind_c_method(tx: Translator, raw: Any, name: str, obj: _Object, cls: type,
         return class_attribute(tx, owner, name, raw)
     _guard_class_has(tx, owner, name, raw)
     return BuiltinMethodVariable(obj, name)
+
+
+def bind_c_descriptor(tx: Translator, raw: Any, name: str, obj: VariableTracker) -> VariableTracker:
+    """``raw.__get__(obj)`` of a getset or member descriptor that the program holds."""
+    if isinstance(raw, types.GetSetDescriptorType):
+        return obj.c_attribute(tx, name)
+    return _in_slot(tx, raw, name, obj, obj.python_type())
 
 
 _SET_PROPERTY, _DELETE_PROPERTY = property.__dict__["__set__"], property.__dict__["__delete__"]

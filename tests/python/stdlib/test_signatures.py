@@ -66,6 +66,19 @@ def of_everything_that_is_called(x):
 
 
 @programs(tensor(2))
+def static_attributes_of_classes(x):
+    """How `inspect.signature` finds ``__call__`` from CPython 3.12.3 on."""
+    call = inspect.getattr_static(Called, "__call__")
+    bound = type(call).__get__(call, Called(), Called)
+    return (
+        x + 1,
+        call is Called.__call__,
+        list(inspect.signature(bound).parameters),
+        inspect.getattr_static(Called, "y", 4),
+    )
+
+
+@programs(tensor(2))
 def bound_to_arguments(x):
     def inner(a, b=2):
         return a * b

@@ -9,7 +9,7 @@ from typing import Any
 from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import ClockRead, DisabledCall, FileAccess, UnknownCall, UnsupportedAttribute
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
+from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, bind_c_descriptor
 from dynamo_lite.variables.core.base import (
     Args,
     InvariantVariable,
@@ -95,6 +95,20 @@ _EQUIVALENT_OVERRIDES: dict[type, tuple[str, ...]] = {
 wraps_type(types.MethodDescriptorType, types.WrapperDescriptorType)(UnboundMethodVariable.by_identity)
 
 
+class DescriptorGetVariable(BuiltinVariable):
+    """The bound ``__get__`` of an attribute implemented in C: ``type.__dict__["__mro__"].__get__``, as in `inspect`."""
+
+    __slots__ = ()
+
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+        raw, kind = self.value.__self__, args[0].python_type() if args else None
+        if kwargs or len(args) > 2 or kind is None or kind is type(None):
+            unsupported(UnknownCall(f"{self.describe()}()", "it doesn't get an object and its class"))
+        if not issubclass(kind, raw.__objclass__):
+            tx.refuse_operands(f"{self.describe()}()", self.value, args[0])
+        return bind_c_descriptor(tx, raw, raw.__name__, args[0])
+
+
 class AttributeDescriptorVariable(BuiltinVariable):
     """The descriptor of an attribute implemented in C, read from its class: ``torch.Tensor.ndim``."""
 
@@ -120,6 +134,8 @@ def _wrap_builtin(attempt: Attempt, value: Any, source: Source) -> VariableTrack
     if receiver is None or isinstance(receiver, (types.ModuleType, type)) or find_model(value) is not None:
         return BuiltinVariable.by_identity(attempt, value, source)
     name = getattr(value, "__name__", None)
+    if type(value) is types.MethodWrapperType and type(receiver) in _ATTRIBUTE_DESCRIPTORS and name == "__get__":
+        return DescriptorGetVariable.by_identity(attempt, value, source)
     if not issubclass(type(value), types.BuiltinFunctionType) or name is None or source.kind == "const":
         return attempt.values.opaque(value, source, "a bound method of a C type")
     source.check("type", type(value))
