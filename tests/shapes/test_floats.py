@@ -48,6 +48,19 @@ def test_comparisons(dtype, ndim):
     both(fn, calls(of_type(dtype, ndim), FLOATS[:5]))
 
 
+@pytest.mark.parametrize("ndim", [2, 0])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_where(dtype, ndim):
+    def fn(x, f):
+        mask = torch.arange(x.numel()).view(x.shape) % 2 == 0
+        return torch.where(mask, x, f), torch.where(mask, f, x), x.where(mask, f)
+
+    if dtype in REDUCED and not ndim:
+        both(fn, calls(of_type(dtype, ndim), FLOATS[:4]), graphs=4, fewer=0)
+    else:
+        both(fn, calls(of_type(dtype, ndim)))
+
+
 def test_writes():
     def fn(x, f):
         x = x * 1
@@ -62,8 +75,6 @@ def test_writes():
 @pytest.mark.parametrize(
     "fn",
     [
-        lambda x, f: torch.where(x > 0, x, f),
-        lambda x, f: x.where(x > 0, f),
         lambda x, f: x.subtract(f),
         lambda x, f: f**x,
         lambda x, f: torch.pow(f, x),

@@ -255,6 +255,22 @@ def _clamp(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableT
     return record(tx, _node_kind(target), target, args[:1], tensors)
 
 
+@takes_floats(torch.where, "where")
+def _where(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    """``torch.where(condition, one, other)`` and ``one.where(condition, other)``, one of them a float."""
+    if len(args) != 3 or kwargs:
+        return None
+    given, positions = list(args), (0, 2) if target == "where" else (1, 2)
+    for position, beside in zip(positions, reversed(positions)):
+        number = args[position]
+        if isinstance(number, SymbolicFloat):
+            tensor = float_beside(tx, number, args[beside])
+            if tensor is None:
+                return None
+            given[position] = tensor
+    return record(tx, _node_kind(target), target, given, {})
+
+
 @takes_floats(torch.full, torch.full_like, "new_full")
 def _full(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     if len(args) != 2 + (target == "new_full") or not set(kwargs) <= {"dtype", "device"}:
