@@ -262,12 +262,11 @@ def _where(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableT
         return None
     given, positions = list(args), (0, 2) if target == "where" else (1, 2)
     for position, beside in zip(positions, reversed(positions)):
-        number = args[position]
+        number, tensor = args[position], args[beside]
         if isinstance(number, SymbolicFloat):
-            tensor = float_beside(tx, number, args[beside])
-            if tensor is None:
+            if not isinstance(tensor, TensorVariable) or not fits_float32(number, tx, tensor.fake.dtype):
                 return None
-            given[position] = tensor
+            given[position] = converted(tx, float_as_tensor(tx, number), tensor.fake.dtype)
     return record(tx, _node_kind(target), target, given, {})
 
 
