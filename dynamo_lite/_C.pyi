@@ -289,15 +289,15 @@ class GraphCall:
     def __call__(self, *args: Any) -> Any: ...
 
 class Launch:
-    """Calls ``whole(*inputs)``; after the first time ``settle()`` says what to call from then on: code that takes a
-    list of the inputs, which it may empty, and is run with grad mode off; or None, that it be ``whole`` always.
-    ``whole`` it is, too, while callbacks of torch's profilers or another hook on frames are in. ``written``: positions
-    of the inputs that the code writes into, of which autograd has to know."""
+    """Calls ``whole(*inputs)``. After the first call ``find_inner()`` returns what later calls run instead: code that
+    takes a list of the inputs, which it may empty, with grad mode off. If it returns None, they run ``whole``; so they
+    do while torch's profilers have callbacks or another frame hook is installed. ``written``: positions of the inputs
+    that the code mutates, which bumps their versions for autograd."""
 
     def __init__(
         self,
         whole: Callable[..., Any],
-        settle: Callable[[], Callable[[list[Any]], Any] | None],
+        find_inner: Callable[[], Callable[[list[Any]], Any] | None],
         written: tuple[int, ...] = (),
     ) -> None: ...
     whole: Callable[..., Any]

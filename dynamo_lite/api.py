@@ -215,7 +215,7 @@ def _compiled(fn: Any, owner: _C.Owner, recompile: Callable[..., Any], fullgraph
 
 @contextlib.contextmanager
 def compiled_by(callback: Callable[[_C.FrameView], Any]) -> Iterator[None]:
-    """In it ``callback`` compiles for all that `compile` has returned, in the place of what they were compiled to."""
+    """In it ``callback`` compiles everything that `compile` has returned, instead of the backend each was given."""
     owners = [(owner, owner.callback) for owner in _OWNERS if isinstance(owner.callback, FrameCompiler)]
     forget_kept()
     for owner, _ in owners:

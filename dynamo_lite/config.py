@@ -78,7 +78,7 @@ _UNSET_BY_TORCH: dict[str, object] = dict(
     disable=False,
     suppress_errors=False,
 )
-"""Settings of ``torch._dynamo.config`` that hold here, with what torch has if nobody sets them."""
+"""Settings of ``torch._dynamo.config`` that hold here, with torch's defaults."""
 
 _SAME_AS_TORCHS = {
     "recompile_limit": ("recompile_limit",),

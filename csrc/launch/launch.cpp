@@ -19,14 +19,14 @@ namespace {
 struct Launch {
   static constexpr bool kIsHeapObject = true;
   PyObject_HEAD vectorcallfunc vectorcall;
-  Ref whole;    // called with the inputs
-  Ref settle;   // called once after the first call, for `inner`; empty since then
-  Ref inner;    // called with a list of the inputs; empty where there is none (yet)
-  Ref written;  // a tuple of the positions of inputs that the code mutates
+  Ref whole;       // called with the inputs
+  Ref find_inner;  // called once, after the first call: it returns `inner`. Then empty
+  Ref inner;       // called with a list of the inputs; empty where there is none (yet)
+  Ref written;     // a tuple of the positions of inputs that the code mutates
 
-  auto references() { return std::tie(whole, settle, inner, written); }
+  auto references() { return std::tie(whole, find_inner, inner, written); }
   void clear() {
-    settle.reset();
+    find_inner.reset();
     inner.reset();
     whole = Ref::borrow(Py_None);  // a later call raises that None can't be called
   }
@@ -59,9 +59,9 @@ PyObject* call_inner(const Launch* launch, PyObject* const* args, Py_ssize_t giv
 PyObject* call_whole(Launch* launch, PyObject* const* args, std::size_t count, PyObject* names) {
   const Ref whole = launch->whole;
   Ref result = Ref::steal(hang_at_exit([&] { return PyObject_Vectorcall(whole.get(), args, count, names); }));
-  if (!result || !launch->settle) return result.release();
-  const Ref settle = std::exchange(launch->settle, {});
-  Ref inner = Ref::steal(hang_at_exit([&] { return PyObject_CallNoArgs(settle.get()); }));
+  if (!result || !launch->find_inner) return result.release();
+  const Ref find_inner = std::exchange(launch->find_inner, {});
+  Ref inner = Ref::steal(hang_at_exit([&] { return PyObject_CallNoArgs(find_inner.get()); }));
   if (!inner) return nullptr;
   if (inner.get() != Py_None) launch->inner = std::move(inner);
   return result.release();
@@ -82,14 +82,14 @@ void register_launch(py::module_& module) {
                    {{"whole", T_OBJECT, offsetof(Launch, whole), READONLY, nullptr},
                     {"inner", T_OBJECT, offsetof(Launch, inner), READONLY, nullptr}})
       .def_new(
-          [](py::handle, Ref whole, Ref settle, py::tuple written) {
-            for (PyObject* each : {whole.get(), settle.get()}) {
+          [](py::handle, Ref whole, Ref find_inner, py::tuple written) {
+            for (PyObject* each : {whole.get(), find_inner.get()}) {
               if (!PyCallable_Check(each)) raise(PyExc_TypeError, "%s can't be called", Py_TYPE(each)->tp_name);
             }
-            return HeapType<Launch>::make(launch_call, std::move(whole), std::move(settle), Ref(),
+            return HeapType<Launch>::make(launch_call, std::move(whole), std::move(find_inner), Ref(),
                                           Ref::steal(written.release().ptr()));
           },
-          py::arg("whole"), py::arg("settle"), py::arg("written") = py::tuple());
+          py::arg("whole"), py::arg("find_inner"), py::arg("written") = py::tuple());
 }
 
 }  // namespace dynamo_lite

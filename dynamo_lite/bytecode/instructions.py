@@ -42,7 +42,7 @@ class Instruction:
     """An instruction, without its caches and EXTENDED_ARGs. Equality is identity.
 
     Attributes:
-        arg: its argument. `assemble` computes it anew, except for plain numbers.
+        arg: its argument. `assemble` recomputes it, except for plain numbers.
         argval: what ``arg`` stands for: a constant, a name, a comparison symbol, or the number itself.
         target: the target of a jump.
         flag: the low bit of ``arg`` if that is a flag (LOAD_GLOBAL's NULL; LOAD_ATTR's and LOAD_SUPER_ATTR's method).

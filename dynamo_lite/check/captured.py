@@ -72,10 +72,10 @@ class Record:
 
     def _nothing_captured(self) -> Finding:
         why = next(iter(self.observer.not_compiled_here), None)
-        told = [why.what()] if why is not None else self.observer.given_up[:1] if self.is_one_callable else []
+        details = [why.what()] if why is not None else self.observer.given_up[:1] if self.is_one_callable else []
         return Finding(
             findings.NOTHING_CAPTURED,
-            ": ".join([f"no graph was captured in {self.name}", *told]),
+            ": ".join([f"no graph was captured in {self.name}", *details]),
             self.to_capture if why is None else why.hint(),
         )
 

@@ -69,7 +69,7 @@ class Ratchet:
                 result.findings.append(Finding(MENDED, f"{what}, which does not break any more", hint))
 
     def update(self, results: Sequence[Result]) -> None:
-        """Write the file anew: what there is now for these targets, with the reasons that were given; of other targets
+        """Rewrite the file: what there is now for these targets, with the reasons that were given; of other targets
         what was listed. The results then have findings only of what no file can allow."""
         checked = {result.target for result in results}
         reasons = {each.key(): each for each in self.entries}

@@ -21,7 +21,7 @@ from .targets import BadTarget
 _DESCRIPTION = """\
 Runs a program as python does; what it compiles with torch.compile goes through dynamo_lite. PROGRAM is a script, a
 module with -m, or a command that a package installs, such as pytest. What was captured is said on stderr at the end.
-Processes that the program starts anew run as they always do."""
+New processes that the program starts run as they always do."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

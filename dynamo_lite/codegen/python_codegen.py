@@ -270,13 +270,13 @@ class PyCodegen:
             if tracker not in self._filled:  # it refers to itself: loading its items created it meanwhile
                 self.pop_top()
                 self.load_fast(self._temps[tracker])
-        elif tracker not in self.outputs and not tracker.is_loaded_anew and not tracker.is_loaded_as_constant:
+        elif tracker not in self.outputs and not tracker.is_created_per_load and not tracker.is_loaded_as_constant:
             name = self._temps[tracker] = self.temp()
             self.copy_top()
             self.store_fast(name)
 
     def drop_temporaries(self) -> None:
-        """Clear the locals that keep values for further loads, so that nothing lives longer for it."""
+        """Clear the locals that keep values for further loads, so that they don't prolong any object's life."""
         computed = [name for _, name in self._computed.values()]
         for name in (*self._temps.values(), *computed, *self.outputs.values(), *self._created.values()):
             self.load_const(None)
@@ -382,10 +382,10 @@ class PyCodegen:
         tensors: list[GraphInput],
         positions: Positions | None,
         failed: list[Instruction],
-        nobody_compiles: bool = False,
+        hook_is_off: bool = False,
     ) -> list[Instruction]:
         """The new code: prologue, random numbers, created tensors, graph call, body. ``failed``: the handler around the
-        graph call; if empty, its errors leave the frame. ``nobody_compiles``: the hook is off while the code runs."""
+        graph call; if empty, its errors leave the frame. ``hook_is_off``: while the code runs."""
         prologue = [*emit.prologue((), len(self.code.co_freevars)), *self._random_calls(bool(failed))]
         prologue += self._calls_before_graph()
         call: list[Instruction] = []
@@ -394,7 +394,7 @@ class PyCodegen:
             failed = []
             if self.outputs:
                 raise InternalError("the new code uses results of a graph that is empty")
-        elif nobody_compiles and self.outputs and not (graph_call.captured or graph_call.keeps_state):
+        elif hook_is_off and self.outputs and not (graph_call.captured or graph_call.keeps_state):
             call, wrong = self._direct_call(graph_call, tensors)
         else:
             call = self._graph_call(graph_call, tensors)

@@ -99,7 +99,7 @@ def entry_in_place_of(view: _C.FrameView) -> Entry | None:
 
 
 def _call(captured: tuple[FunctionType], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Runs in the place of torch's function."""
+    """Runs instead of torch's function."""
     (function,) = captured
     return (_in_force[-1].compiled(function) if _in_force else function)(*args, **kwargs)
 

@@ -220,7 +220,7 @@ class OuterGraph:
         return [self._proxy(node) for node in results[:count]]
 
     def embedded_call(self, translation: Translation, aten_graph: bool) -> Any:
-        """What the generated code calls in the place of the graph; None if the graph is empty."""
+        """What the generated code calls instead of the graph; None if the graph is empty."""
         graph, expected = self.attempt.graph, self.attempt.runtime_assertions
         if not graph.operators:
             return None
@@ -359,7 +359,7 @@ class _Size(tuple):
 
 
 def _for_nodes(constant: Any) -> Any:
-    """What the generated code calls in the place of a function that doesn't accept proxies."""
+    """What the generated code calls instead of a function that doesn't accept proxies."""
     if any(constant is each for each in _TAKE_NO_PROXIES):
         return lambda given, *args: given.tracer.create_proxy("call_function", constant, (given, *args), {})
     if constant is torch.Size:
@@ -412,7 +412,7 @@ def _attribute_name(source: Source, program: ExportedCall) -> str:
 class _ResultBuilder:
     """Converts what the program returns to the argument of the output node.
 
-    Pre-existing objects are returned themselves; objects created during tracing are created anew in each call.
+    Pre-existing objects are returned themselves; objects created during tracing are created again in each call.
     """
 
     def __init__(self, outer: OuterGraph, existing: list[Any]) -> None:

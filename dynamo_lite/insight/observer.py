@@ -94,6 +94,6 @@ class Observer:
     times: dict[str, float] = field(default_factory=lambda: {"trace": 0.0, "backend": 0.0, "code": 0.0})
     """Seconds by stage: ``trace`` (symbolic interpretation), ``backend``, ``code`` (guards and bytecode)."""
     guard_seconds: list[float] = field(default_factory=list)
-    """What each of the guards costs where it is checked anew: most are remembered, see `lookups`."""
+    """The cost of each guard when it is checked in full. Most checks are remembered instead, see `lookups`."""
     lookups: list[float] = field(default_factory=list)
     """For each entry, the seconds that checking all of its guards takes where nothing has changed."""

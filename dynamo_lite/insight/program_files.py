@@ -30,7 +30,7 @@ _OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def without_ours(frames: Sequence[Frame]) -> Sequence[Frame]:
-    """Without frames of this package: it has Python functions that are traced in the place of some written in C. All
+    """Without frames of this package: it has Python functions that are traced instead of some written in C. All
     of them where there is nothing else."""
     return [frame for frame in frames if not frame.filename.startswith(_OURS)] or frames
 

@@ -62,7 +62,7 @@ class GraphRecord:
 
 @dataclass(frozen=True)
 class GuardRecord:
-    """One check: ``self.step`` and ``== 3``. ``seconds``: where it is checked anew; None: it couldn't be measured."""
+    """One check: ``self.step`` and ``== 3``. ``seconds``: of a full check; None: it couldn't be measured."""
 
     place: str
     text: str

@@ -1,7 +1,7 @@
 """Generators that tracing advanced: how generated code creates one that CPython continues where the trace left it.
 
 Its code is the user's code behind a prologue that restores locals and stack. For a generator that has started, the
-prologue ends in a ``yield`` of its own, in the place of the one at which tracing left the generator.
+prologue ends in a ``yield`` of its own, which stands for the one at which tracing left the generator.
 """
 
 from __future__ import annotations

@@ -315,7 +315,7 @@ def module_outputs(
     """Set up the outputs of a module with full backward hooks.
 
     A hook is (its body, its extras, indices of the gradients that are there among those that torch passes, indices of
-    the new gradients among the body's results). None in the place of the latter: the hook changes no gradients."""
+    the new gradients among the body's results). None instead of the latter: the hook changes no gradients."""
     made.user_hooks = [_on_gradients(*each) for each in hooks]
     made.user_pre_hooks = [_on_gradients(*each) for each in pre_hooks]
     return _passed(made.setup_output_hook, count, places, tensors)

@@ -56,7 +56,7 @@ def mark_dynamic(t: torch.Tensor, dim: Dims, *, min: int | None = None, max: int
 
 
 def mark_static(t: torch.Tensor, dim: Dims | None = None) -> None:
-    """Specialize the size of a dimension: a call with another size is compiled anew.
+    """Specialize the size of a dimension: a call with another size is compiled again.
 
     Args:
         t: an argument of compiled code, marked before the call.

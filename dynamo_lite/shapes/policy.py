@@ -50,7 +50,7 @@ class ValueHistory:
     values: dict[str, tuple[int, Any]] = field(default_factory=dict)
     """Name of a source -> (id of its module, last value)."""
     changed: set[tuple[str, int]] = field(default_factory=set)
-    """(name of a source, dimension) whose values have changed. -1 in the place of a dimension: the number itself."""
+    """(name of a source, dimension) whose values have changed. -1 instead of a dimension: the number itself."""
     specializations: SpecializationHistory = field(default_factory=SpecializationHistory)
 
 

@@ -202,7 +202,7 @@ class Operations(_Base):
         return True
 
     def guard_distinct(self, variable: VariableTracker) -> None:
-        """Guard that this object is none of the other distinct ones, unless its kind is compared by value."""
+        """Guard that this object differs from the other distinct ones, unless its kind is compared by value."""
         if variable.source is not None and not isinstance(variable, _COMPARED_BY_VALUE):
             self.guards.distinct(variable.source)
 

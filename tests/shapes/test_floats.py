@@ -274,12 +274,12 @@ def test_texts():
     sweep(lambda x, f: (x * f, f"{f}".index("5")), calls(tensor(3), [0.5, 0.25, 0.15]), graphs=3)
 
 
-def test_keys_settle_the_float():
+def test_keys_specialize_the_float():
     sweep(lambda x, f: x * {0.5: 1, 0.25: 2, 0.1: 3}[f], calls(tensor(3), [0.5, 0.25, 0.1]), graphs=3)
     sweep(lambda x, f: x * f if (f, 1) == (0.5, 1) else x - 1, calls(tensor(3), [0.5, 0.25, 0.1, 0.2]), graphs=2)
 
 
-def test_settled_bit_for_bit():
+def test_specialized_bit_for_bit():
     sweep(lambda x, f: (x + 1, f.hex(), x * f), calls(tensor(3), [1.5, 0.0, -0.0, math.nan, 0.0, -0.0]), graphs=4)
 
 

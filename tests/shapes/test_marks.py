@@ -85,7 +85,7 @@ def result(x):
 
 
 @pytest.mark.parametrize("fn", [matmul, loop, branch, between, text, index, split, result])
-def test_mark_on_what_the_program_settles(fn):
+def test_mark_on_what_the_program_specializes(fn):
     lines, first = inspect.getsourcelines(fn)
     line = first + next(at for at, line in enumerate(lines) if line.endswith("# here\n"))
     with pytest.raises(dl.exc.ConstraintViolation, match=r"x.size\(0\) is marked dynamic, but must be 4") as raised:
@@ -107,7 +107,7 @@ def test_the_place_in_what_is_called():
     assert raised.value.user_stack[-1].filename == inspect.getfile(torch.nn.Linear)
 
 
-def test_a_backend_that_settles_a_size():
+def test_a_backend_that_specializes_a_size():
     def for_one_size(gm, example_inputs):
         int(next(iter(gm.graph.nodes)).meta["example_value"].size(0))
         return gm.forward
@@ -118,7 +118,7 @@ def test_a_backend_that_settles_a_size():
         dl.compile(lambda x: x + 1, backend=for_one_size)(marked(4, 5))
 
 
-def test_a_program_without_graph_that_settles_a_size():
+def test_a_program_without_graph_that_specializes_a_size():
     with pytest.raises(dl.exc.ConstraintViolation, match="must be 4") as raised:
         dl.compile(lambda x: [0] * [1, 2, 3, 4, 5][x.size(0)], backend="eager")(marked(4, 5))
     assert raised.value.user_stack and "backend" not in str(raised.value).partition("Where")[0]

@@ -168,7 +168,7 @@ def test_roots_and_rounding():
     both(fn, matrices((4, 6), (6, 8), (9, 10)))
 
 
-def test_texts_and_keys_settle_the_number():
+def test_texts_and_keys_specialize_the_number():
     sweep(lambda x, table: (x + table[x.size(0)], f"{x.size(0)}"), [(tensor(n), {2: 1, 3: 5, 4: 7}) for n in (2, 3, 4)],
           graphs=3)  # fmt: skip
 

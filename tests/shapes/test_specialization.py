@@ -77,7 +77,7 @@ def test_no_more_graphs_than_with_known_sizes(name):
     assert made[0] == made[1]
 
 
-def test_only_the_number_that_is_needed_is_settled():
+def test_only_the_number_that_is_needed_is_specialized():
     def fn(x, n, f):
         y = x.sum() + np.float64(n)
         return y * f + x.size(0), np.float64(f)
@@ -116,7 +116,7 @@ def test_refused_whatever_the_sizes_are():
         Pairing().compare(fn(tensor(n, 3)), compiled(tensor(n, 3)), "result")
 
 
-def test_settled_numbers_stay_the_objects_they_are():
+def test_specialized_numbers_keep_their_identity():
     def fn(x, a, b):
         one, other = copy.deepcopy([a, b])
         return x + (one is other)

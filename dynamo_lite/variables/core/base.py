@@ -123,7 +123,7 @@ class VariableTracker:
     """Whether a guard fixes the object itself, so that aliases of it hold this very object in every call."""
     is_loaded_as_constant = False
     """Whether generated code loads it as a constant even if it has a source: it lives as long as the process."""
-    is_loaded_anew = False
+    is_created_per_load = False
     """Whether each load in generated code creates a new value or has an effect, so that no local may keep it."""
     is_replayed_first = False
     """Whether its mutations are replayed before those of other objects."""

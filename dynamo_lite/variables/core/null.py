@@ -8,7 +8,7 @@ from .protocols import Codegen
 
 class Null(VariableTracker):
     __slots__ = ()
-    is_loaded_anew = True
+    is_created_per_load = True
 
     def describe(self) -> str:
         return "NULL"

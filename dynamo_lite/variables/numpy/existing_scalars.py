@@ -1,4 +1,4 @@
-"""numpy's scalars that exist before the call: those that programs keep, and those that each call passes anew."""
+"""numpy's scalars that exist before the call: those that programs keep, and new ones that each call passes."""
 
 from __future__ import annotations
 

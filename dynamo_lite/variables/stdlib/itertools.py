@@ -1,6 +1,6 @@
 """The module ``itertools``: most of its iterators are traced as generators of `polyfills.itertools`, which are inlined.
 
-The program sees objects of the real classes. An iterator that has yielded nothing is created anew in generated code.
+The program sees objects of the real classes. An iterator that has yielded nothing is recreated in generated code.
 One that has started can't be: where it is live across a graph break, the graph breaks before its creation, so that
 CPython creates it. An exception ends a generator, and not the real iterators: so the graph breaks where one raises.
 """

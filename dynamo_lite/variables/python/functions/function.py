@@ -194,7 +194,7 @@ class PythonFunctionVariable(VariableTracker):
 
 class FunctionVariable(PythonFunctionVariable):
     """A pre-existing Python function. ``by_code``: it is guarded by its code and globals, not by identity, since
-    functions that calls pass as arguments are often created anew. ``attrs``: attributes written during tracing."""
+    functions passed as arguments are often created for the call. ``attrs``: attributes written during tracing."""
 
     __slots__ = ("value", "_cells", "by_code", "attrs")
 

@@ -267,7 +267,7 @@ class ExceptionInfoVariable(VariableTracker):
     ``POP_EXCEPT`` has run on a copy of this entry (so does a handler that raises), which is still on the stack."""
 
     __slots__ = ("previous", "error", "is_left")
-    is_loaded_anew = True
+    is_created_per_load = True
 
     def __init__(self, previous: VariableTracker | None, error: VariableTracker) -> None:
         self.source = None

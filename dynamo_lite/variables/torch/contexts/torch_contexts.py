@@ -490,7 +490,7 @@ class ExitVariable(VariableTracker):
     """The bound ``__exit__`` that ``with`` keeps on the stack. Loading it in generated code enters the context."""
 
     __slots__ = ("context", "called")
-    is_loaded_anew = True
+    is_created_per_load = True
 
     def __init__(self, context: ContextVariable) -> None:
         self.source = None

@@ -126,8 +126,8 @@ def _power(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTra
 
 
 def float_beside(tx: Translator, number: SymbolicFloat, other: VariableTracker) -> VariableTracker | None:
-    """The tensor that an operator is given in the place of a float, beside another tensor: one with which it promotes
-    and computes as it does with a number. None: there is none."""
+    """The tensor that replaces a float argument beside another tensor: the operator promotes it and computes with it as
+    with the number. None: no tensor does."""
     if not isinstance(other, TensorVariable) or other.has_torch_function:
         return None
     fake = other.fake
