@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import socket
-import traceback
 import warnings
-from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
-import torch.multiprocessing
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import dynamo_lite as dl
+import ranks
 from dynamo_lite.compiler.ddp_stages import cut
 from programs import Recorder
 
-RANKS, STEPS = 2, 3
+STEPS = 3
 
 
 def net() -> torch.nn.Module:
@@ -228,34 +223,9 @@ PROGRAMS = (
 )
 
 
-def run(rank: int, port: int, folder: str) -> None:
-    """Each program on this rank; what it raised goes into a file."""
-    dist.init_process_group(
-        "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=RANKS, timeout=timedelta(seconds=120)
-    )
-    for program in PROGRAMS:
-        dl.reset()
-        dl.counters.reset()
-        try:
-            program(rank)
-        except Exception:
-            Path(folder, f"{program.__name__}.{rank}").write_text(traceback.format_exc())
-        dist.barrier()
-    dist.destroy_process_group()
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return listening.getsockname()[1]
-
-
 @pytest.mark.timeout(600)
 def test_two_processes(tmp_path):
-    """Each program on both ranks: the processes are started once for all of them."""
-    torch.multiprocessing.spawn(run, (free_port(), str(tmp_path)), nprocs=RANKS)
-    raised = {path.name: path.read_text() for path in sorted(tmp_path.iterdir())}
-    assert not raised, "\n".join(f"{name}: {text}" for name, text in raised.items())
+    assert not (raised := ranks.failures(__file__, PROGRAMS, tmp_path)), raised
 
 
 # -- where graphs are cut ----------------------------------------------------------------------------------------------

@@ -67,6 +67,7 @@ def run(rank: int, world: int, filename: str, names: list[str], folder: str, on_
     if on_gpus:
         torch.cuda.set_device(rank)
         torch.set_default_device(torch.device("cuda", rank))
+    torch.set_num_threads(1)  # as many processes as there are ranks compute at once
     initialize(rank, world, Path(folder, "store"))
     spec = importlib.util.spec_from_file_location("programs_of_ranks", filename)
     assert spec is not None and spec.loader is not None
