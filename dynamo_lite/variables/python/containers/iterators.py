@@ -127,7 +127,7 @@ class FilterVariable(IteratorVariable):
         while True:
             item = self.of.next(tx)
             kept = item
-            if not (isinstance(self.function, ConstantVariable) and self.function.value is None):
+            if not tx.is_none(self.function):
                 kept = tx.call(self.function, [item], {}).realize()
             if tx.truth(kept):
                 return item
@@ -165,7 +165,8 @@ class GeneratorVariable(IteratorVariable):
         return False
 
     def _reraises_exit(self, target: Any) -> bool:
-        """Whether a handler only has ``except Error:`` clauses, none of which catches ``GeneratorExit``."""
+        """Whether a handler only has ``except Error:`` clauses, none of which catches ``GeneratorExit``. So it is in
+        ``Sequence.__iter__``, whose generator ``in`` drops."""
         instructions = self.frame.instructions
         at = target.index + 1
         while instructions[at].opname == "LOAD_GLOBAL":
@@ -234,16 +235,13 @@ class GeneratorVariable(IteratorVariable):
         tx.raise_error(RuntimeError, "generator ignored GeneratorExit")
 
     def method_send(self, tx: Translator, value: VariableTracker) -> VariableTracker:
-        just_started = not (self.finished or self.running or self.frame.started)
-        if just_started and not tx.is_none(value):
-            tx.raise_error(TypeError, "can't send non-None value to a just-started generator")
         try:
             return self.send(tx, value)
         except Exhausted as end:
             tx.raise_stop_iteration(end.value)
 
     def method_throw(
-        self, tx: Translator, kind: VariableTracker, value: Any = None, traceback: Any = None
+        self, tx: Translator, kind: VariableTracker, value: VariableTracker | None = None, traceback: object = None
     ) -> VariableTracker:
         try:
             return self.throw(tx, tx.thrown(kind, value))
@@ -269,8 +267,7 @@ class GeneratorVariable(IteratorVariable):
             self.frame.rebuild_generator(cg, self)
 
 
-def _finished_generator() -> Any:
-    generator: Iterator[Any] = (item for item in tuple[Any, ...]())
-    for _ in generator:
-        pass
+def _finished_generator() -> Iterator[object]:
+    generator: Iterator[object] = (item for item in tuple[object, ...]())
+    next(generator, None)
     return generator
