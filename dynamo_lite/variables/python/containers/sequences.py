@@ -91,10 +91,10 @@ class SequenceVariable(ContainerVariable):
         return [item.realize() for item in self.items]
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        return SequenceIterator(self)
+        return SequenceIterator(self, iter)
 
     def reverse(self, tx: Translator) -> VariableTracker:
-        return ReversedIterator(self)
+        return SequenceIterator(self, reversed)
 
     def length(self, tx: Translator) -> int:
         return len(self.items)
@@ -153,7 +153,11 @@ class SequenceVariable(ContainerVariable):
         return ConstantVariable(COMPARE[symbol](len(mine), len(others)))
 
     def method_index(
-        self, tx: Translator, item: VariableTracker, start: Any = None, stop: Any = None
+        self,
+        tx: Translator,
+        item: VariableTracker,
+        start: VariableTracker | None = None,
+        stop: VariableTracker | None = None,
     ) -> VariableTracker:
         low = 0 if start is None else tx.index_value(start)
         high = len(self.items) if stop is None else tx.index_value(stop)
@@ -215,9 +219,6 @@ class TupleVariable(SequenceVariable):
         for item in self.items:
             item.realize().guard_key(tx)
 
-    def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        return None
-
     def text(self, tx: Translator, name: str) -> VariableTracker:
         return bracketed(tx, self, "()", self._texts)
 
@@ -253,10 +254,9 @@ class SizeVariable(TupleVariable):
 
     def as_fx(self) -> tuple[Any, Any]:
         pairs = [item.realize().as_fx() for item in self.items]
-        nodes = tuple(pair[0] for pair in pairs)  # a Size can't hold nodes
-        return nodes if any(isinstance(node, torch.fx.Node) for node in nodes) else torch.Size(nodes), torch.Size(
-            [pair[1] for pair in pairs]
-        )
+        arguments = tuple(pair[0] for pair in pairs)
+        has_node = any(isinstance(argument, torch.fx.Node) for argument in arguments)  # a Size can't hold one
+        return arguments if has_node else torch.Size(arguments), torch.Size([pair[1] for pair in pairs])
 
     def cache_key(self, tx: Translator) -> Any:
         return self.as_constant()
@@ -295,7 +295,7 @@ class NamedTupleVariable(TupleVariable):
 
     def fields(self) -> tuple[str, ...]:
         if self.is_struct_sequence:
-            return tuple(name for name in self.cls.__match_args__)  # type: ignore[attr-defined]
+            return self.cls.__match_args__  # type: ignore[attr-defined]
         return self.cls._fields  # type: ignore[attr-defined]
 
     def make(self, items: list[VariableTracker]) -> SequenceVariable:
@@ -474,7 +474,9 @@ class ListVariable(MutableSequence):
                 return ConstantVariable(None)
         tx.raise_error(ValueError, "list.remove(x): x not in list")
 
-    def method_sort(self, tx: Translator, *, key: Any = None, reverse: Any = None) -> VariableTracker:
+    def method_sort(
+        self, tx: Translator, *, key: VariableTracker | None = None, reverse: VariableTracker | None = None
+    ) -> VariableTracker:
         """As in CPython, the list is empty while it is sorted."""
         self._record_mutation(tx)
         items = self.elements(tx)
@@ -556,70 +558,41 @@ class SliceVariable(VariableTracker):
 
 
 class SequenceIterator(IteratorVariable):
-    """``iter()`` of a list, tuple or deque. It sees later mutations, as CPython's does."""
+    """``iter`` or ``reversed`` of a list or tuple. It sees later mutations, as CPython's does. ``at``: the index of the
+    next item."""
 
-    __slots__ = ("of", "at", "kind")
+    __slots__ = ("of", "kind", "function", "at", "step")
 
-    def __init__(self, of: SequenceVariable) -> None:
+    def __init__(self, of: SequenceVariable, function: Callable[[Any], Iterator[Any]]) -> None:
         self.source = None
         self.of: SequenceVariable | None = of
         self.kind = of.kind
-        self.at = 0
+        self.function = function
+        self.at, self.step = (0, 1) if function is iter else (len(of.items) - 1, -1)
 
     def python_type(self) -> type:
-        return type(iter(self.kind()))
-
-    def next(self, tx: Translator) -> VariableTracker:
-        if self.of is None or self.at >= len(self.of.items):
-            self.of = None
-            raise Exhausted
-        self.at += 1
-        return self.of.items[self.at - 1].realize()
-
-    def reconstruct(self, cg: Codegen) -> None:
-        sequence = self.of
-        if sequence is None:
-            cg.call(_exhausted, [lambda: cg.load_const(iter), lambda: cg.load_const(self.kind)])
-        elif self.at == 0:
-            cg.call(iter, [lambda: cg.load(sequence)])
-        else:
-            self._emit_from(cg, sequence, iter)
-
-    def _emit_from(self, cg: Codegen, sequence: SequenceVariable, function: Callable[[Any], Iterator[Any]]) -> None:
-        loads = [lambda: cg.load_const(function), lambda: cg.load(sequence), lambda: cg.load_const(self.at)]
-        cg.call(_iterate_from, loads)
-
-
-class ReversedIterator(SequenceIterator):
-    """``reversed()`` of a list or tuple."""
-
-    __slots__ = ()
-
-    def __init__(self, of: SequenceVariable) -> None:
-        super().__init__(of)
-        self.at = len(of.items) - 1
-
-    def python_type(self) -> type:
-        return type(reversed(self.kind()))
+        return type(self.function(self.kind()))
 
     def next(self, tx: Translator) -> VariableTracker:
         if self.of is None or not 0 <= self.at < len(self.of.items):
             self.of = None
             raise Exhausted
-        self.at -= 1
-        return self.of.items[self.at + 1].realize()
+        item = self.of.items[self.at]
+        self.at += self.step
+        return item.realize()
 
     def reconstruct(self, cg: Codegen) -> None:
         sequence = self.of
         if sequence is None:
-            cg.call(_exhausted, [lambda: cg.load_const(reversed), lambda: cg.load_const(self.kind)])
-        else:
-            self._emit_from(cg, sequence, reversed)
+            cg.call(_exhausted, [lambda: cg.load_const(self.function), lambda: cg.load_const(self.kind)])
+            return
+        loads = [lambda: cg.load_const(self.function), lambda: cg.load(sequence), lambda: cg.load_const(self.at)]
+        cg.call(_iterate_from, loads)
 
 
 class UnmutatedIterator(IteratorVariable):
-    """``iter`` or ``reversed`` of a set or deque, which must not be mutated meanwhile. ``at``: how many items were
-    taken."""
+    """``iter`` or ``reversed`` of a set or deque, which must not be mutated while it runs. ``at``: how many items
+    were taken."""
 
     __slots__ = ("of", "items", "function", "at", "mutated_at")
 
@@ -675,7 +648,7 @@ def _iterate_from(function: Callable[[Any], Any], sequence: Any, at: int) -> Ite
     return iterator
 
 
-def wrap_items(attempt: Attempt, values: Sequence[Any], source: Source, accessor: str) -> list[VariableTracker]:
+def wrap_items(attempt: Attempt, values: Sequence[object], source: Source, accessor: str) -> list[VariableTracker]:
     """Guard the number of items and wrap them lazily."""
     source.check("length", len(values))
     return [LazyVariable(attempt, value, source.child(accessor, at)) for at, value in enumerate(values)]
@@ -687,7 +660,7 @@ class ExistingListVariable(ListVariable):
 
     __slots__ = ("attempt", "value", "added", "is_read")
 
-    def __init__(self, attempt: Attempt, value: list[Any], source: Source) -> None:
+    def __init__(self, attempt: Attempt, value: list[object], source: Source) -> None:
         self.source: Source = source
         self.attempt = attempt
         self.value = value
@@ -726,13 +699,13 @@ class ExistingListVariable(ListVariable):
 
 
 @wraps_type(list)
-def _wrap_list(attempt: Attempt, value: list[Any], source: Source) -> VariableTracker:
+def _wrap_list(attempt: Attempt, value: list[object], source: Source) -> VariableTracker:
     source.check("type", list)
     return ExistingListVariable(attempt, value, source)
 
 
 @wraps_type(tuple)
-def _wrap_tuple(attempt: Attempt, value: tuple[Any, ...], source: Source) -> VariableTracker:
+def _wrap_tuple(attempt: Attempt, value: tuple[object, ...], source: Source) -> VariableTracker:
     source.check("type", tuple)
     return TupleVariable(wrap_items(attempt, value, source, "tuple_item"), source)
 
@@ -765,7 +738,7 @@ def is_namedtuple_class(cls: type) -> bool:
 
 
 @wraps_if(lambda value: issubclass(type(value), tuple) and is_namedtuple_class(type(value)), order=10)
-def _wrap_namedtuple(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_namedtuple(attempt: Attempt, value: tuple[object, ...], source: Source) -> VariableTracker:
     source.check("type", type(value))
     items = wrap_items(attempt, [*tuple.__iter__(value)], source, "tuple_item")
     return NamedTupleVariable(items, type(value), source)
