@@ -50,9 +50,7 @@ class InstanceDictVariable(VariableTracker):
         self.of.instance_set(tx, self._name(key), value)
 
     def delitem(self, tx: Translator, key: VariableTracker) -> None:
-        if self.of.instance_get(tx, self._name(key)) is None:
-            tx.raise_error(KeyError, self._name(key))
-        self.of.instance_delete(tx, self._name(key))
+        self.method_pop(tx, key)
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
         return self.of.instance_get(tx, self._name(item)) is not None
@@ -85,12 +83,9 @@ class InstanceDictVariable(VariableTracker):
     def method_pop(
         self, tx: Translator, key: VariableTracker, default: VariableTracker | None = None
     ) -> VariableTracker:
-        found = self.of.instance_get(tx, self._name(key))
-        if found is None:
-            if default is None:
-                tx.raise_error(KeyError, self._name(key))
-            return default
-        self.of.instance_delete(tx, self._name(key))
+        found = self.method_get(tx, key, default) if default is not None else self.getitem(tx, key)
+        if self.contains(tx, key):
+            self.of.instance_delete(tx, self._name(key))
         return found
 
     def method_update(self, tx: Translator, /, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
@@ -106,18 +101,13 @@ class InstanceDictVariable(VariableTracker):
 
 
 class InstanceDictViewVariable(DictViewVariable):
-    """``obj.__dict__.items()`` and the like. ``of`` is a copy, renewed where the view is looked at."""
+    """``obj.__dict__.items()`` and the like. ``of`` is a copy, and each operation makes another."""
 
-    __slots__ = ("live", "copied_at")
+    __slots__ = ("live",)
 
     def __init__(self, tx: Translator, live: InstanceDictVariable, kind: str) -> None:
         super().__init__(live.copied(tx), kind)
         self.live = live
-        self.copied_at = tx.effects.count
-
-    def _renew(self, tx: Translator) -> None:
-        if self.copied_at != tx.effects.count:
-            self.of, self.copied_at = self.live.copied(tx), tx.effects.count
 
     def iterate(self, tx: Translator) -> VariableTracker:
         return InstanceDictIterator(tx, self.live, self.kind)
@@ -126,22 +116,20 @@ class InstanceDictViewVariable(DictViewVariable):
         return InstanceDictIterator(tx, self.live, self.kind, is_reversed=True)
 
     def length(self, tx: Translator) -> int:
-        self._renew(tx)
-        return super().length(tx)
+        return self.live.length(tx)
 
     def truth(self, tx: Translator) -> bool:
-        return self.length(tx) > 0
+        return self.live.truth(tx)
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
-        self._renew(tx)
-        return super().contains(tx, item)
+        return DictViewVariable(self.live.copied(tx), self.kind).contains(tx, item)
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.call(getattr(dict, self.kind), [lambda: cg.load(self.live)])
 
 
 class InstanceDictIterator(DictIterator):
-    """An iterator over ``obj.__dict__`` or a view of it. ``of`` is a copy, renewed where the program goes on."""
+    """An iterator over ``obj.__dict__`` or a view of it. ``of`` is a copy, renewed after each side effect."""
 
     __slots__ = ("live", "copied_at")
 
