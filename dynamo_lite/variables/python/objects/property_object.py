@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from typing import Any, NoReturn
+from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation
 from dynamo_lite.records.source import Source
@@ -53,44 +53,33 @@ class PropertyVariable(UserObjectVariable):
     __slots__ = ()
 
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
-        if name in ("fget", "fset", "fdel") and raw is property.__dict__[name]:
-            return self._function(tx, name)
-        return super().slot_get(tx, name, raw)
-
-    def _function(self, tx: Translator, name: str) -> VariableTracker:
+        if name not in ("fget", "fset", "fdel") or raw is not property.__dict__[name]:
+            return super().slot_get(tx, name, raw)
         assert self.source is not None
-        raw = property.__dict__[name]
-        if tx.lookup(self.cls, name) is not raw:
-            unsupported(UnsupportedAttribute(self.describe(), name, "its class overrides that attribute of property"))
         return LazyVariable(tx.attempt, raw.__get__(self.value), self.source.child("c_attr", name))
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        handler = _METHODS.get(name)
-        if handler is None:
+        if name == "__init__":
+            unsupported(UnsupportedOperation("property.__init__()", self.describe()))
+        if name != "__get__":
             return super().call_method(tx, name, args, kwargs)
-        return call_handler(handler, (self, tx, *args), kwargs, f"property.{name}")
-
-    def _call_function(self, tx: Translator, name: str, *args: VariableTracker) -> VariableTracker:
-        function = self._function(tx, name).realize()
-        if tx.is_none(function):
-            unsupported(UnsupportedOperation(f"a property without {name}", self.describe()))
-        return tx.call(function, list(args), {})
+        return call_handler(self._get, (tx, *args), kwargs, "property.__get__")
 
     def _get(self, tx: Translator, obj: VariableTracker, cls: VariableTracker | None = None) -> VariableTracker:
-        return self if tx.is_none(obj) else self._call_function(tx, "fget", obj)
-
-    def _initialize(self, tx: Translator, *args: VariableTracker, **kwargs: VariableTracker) -> NoReturn:
-        unsupported(UnsupportedOperation("property.__init__()", self.describe()))
-
-
-_METHODS: dict[str, Any] = {
-    "__init__": PropertyVariable._initialize,
-    "__get__": PropertyVariable._get,
-}
+        """``property.__get__``, which calls the getter."""
+        if tx.is_none(obj):
+            return self
+        raw = property.__dict__["fget"]
+        if tx.lookup(self.cls, "fget") is not raw:
+            unsupported(UnsupportedAttribute(self.describe(), "fget", "its class overrides that attribute of property"))
+        getter = self.slot_get(tx, "fget", raw)
+        if getter is None or tx.is_none(getter):
+            unsupported(UnsupportedOperation("a property without fget", self.describe()))
+        return tx.call(getter.realize(), [obj], {})
 
 
 @wraps_if(lambda value: issubclass(type(value), property) and type(value) is not property, order=8)
-def _wrap_property_object(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_property_object(attempt: Attempt, value: property, source: Source) -> VariableTracker:
     if source.kind != "const":
         source.check("type", type(value))
     return PropertyVariable(value, type(value), source)
