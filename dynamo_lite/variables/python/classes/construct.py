@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import types
 from collections import OrderedDict, defaultdict, deque
-from typing import Any
 
 import torch
 
@@ -69,7 +68,7 @@ def construct(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwargs) ->
 
 
 def _construct_by_metaclass(
-    tx: Translator, cls: ClassVariable, call: Any, args: Args, kwargs: Kwargs
+    tx: Translator, cls: ClassVariable, call: object, args: Args, kwargs: Kwargs
 ) -> VariableTracker:
     if issubclass(cls.value, enum.Enum):
         if len(args) == 1 and not kwargs and (args[0].is_constant() or isinstance(args[0], SymbolicNumber)):
@@ -82,7 +81,7 @@ def _construct_by_metaclass(
     unsupported(UnknownCall(f"{cls.describe()}()", f"{type(cls.value).__qualname__}.__call__ is implemented in C"))
 
 
-def _find_member(tx: Translator, cls: ClassVariable, value: Any) -> VariableTracker:
+def _find_member(tx: Translator, cls: ClassVariable, value: object) -> VariableTracker:
     """The enum member with a value. A user's ``_missing_`` is called where the graph breaks."""
     missing = tx.lookup(cls.value, "_missing_")
     is_default = any(each is missing for each in _DEFAULT_MISSING)
@@ -242,16 +241,11 @@ def _object_new(
     return new_instance(tx, kind, [], {})
 
 
-def _container_new(kind: type) -> None:
-    @models(kind.__new__)
-    def new(
-        tx: Translator, cls: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker
-    ) -> VariableTracker:
-        return new_instance(tx, cls.as_constant(), list(args), kwargs)
-
-
-for _kind in (dict, OrderedDict, list, set, *SCALAR_CONVERSIONS):
-    _container_new(_kind)
+@models(*(kind.__new__ for kind in (dict, OrderedDict, list, set, *SCALAR_CONVERSIONS)))
+def _builtin_new(
+    tx: Translator, cls: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
+    return new_instance(tx, cls.as_constant(), list(args), kwargs)
 
 
 @models(dict)

@@ -17,7 +17,7 @@ from dynamo_lite.variables.core.operator_symbols import method_of
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
 from .object_methods import OBJECT_METHODS
-from .user_object import SCALAR_CONVERSIONS, UserObjectVariable, payload_base
+from .user_object import OPERATIONS_OF_C, SCALAR_CONVERSIONS, UserObjectVariable, payload_base
 
 
 class EnumVariable(UserObjectVariable):
@@ -46,7 +46,7 @@ class EnumVariable(UserObjectVariable):
 
     def python_value(self, tx: Translator) -> Any:
         """C functions call the member's methods, so none of those may be user code, which has to be traced."""
-        if any(_is_user_code(tx.lookup(self.cls, name)) for name in _CALLED_BY_C):
+        if any(_is_user_code(tx.lookup(self.cls, name)) for name in OPERATIONS_OF_C):
             unsupported(UnsupportedValue(self.describe(), "its class overrides methods that C functions call"))
         return self.value
 
@@ -110,15 +110,8 @@ def _overrides(tx: Translator, operand: VariableTracker, name: str) -> bool:
     return isinstance(operand, EnumVariable) and is_user_defined(tx.lookup(operand.cls, name))
 
 
-def _is_user_code(raw: Any) -> bool:
+def _is_user_code(raw: object) -> bool:
     return is_user_defined(raw) and not (isinstance(raw, types.FunctionType) and code_origin.is_standard(raw.__code__))
-
-
-_CALLED_BY_C = (
-    *("__eq__", "__hash__", "__index__", "__int__", "__float__", "__bool__", "__len__", "__iter__", "__getitem__"),
-    *("__contains__", "__lt__", "__complex__", "__trunc__"),
-)
-"""Methods that C functions call on their arguments, other than ``__str__``, ``__repr__`` and ``__format__``."""
 
 
 @wraps_if(lambda value: issubclass(type(value), enum.Enum), order=4)

@@ -65,8 +65,6 @@ class ExceptionVariable(VariableTracker):
             return self.context or ConstantVariable(None)
         if name == "value" and issubclass(self.cls, StopIteration):
             return self.args[0] if self.args else ConstantVariable(None)
-        if name == "__class__":
-            return tx.make(self.cls)
         if name == "__suppress_context__":
             return ConstantVariable(self.suppress)
         return tx.generic_getattr(self, name)

@@ -207,7 +207,7 @@ class UserObjectVariable(VariableTracker):
         if not isinstance(self.payload, ConstantVariable):
             raise NotConstant(self.describe())
         base = type(self.payload.value)
-        for name in _CALLED_BY_C:
+        for name in (*OPERATIONS_OF_C, "__str__", "__repr__", "__format__", "__getattribute__"):
             raw = class_lookup(self.cls, name)
             if raw is not class_lookup(base, name):
                 raise NotConstant(self.describe())
@@ -662,7 +662,7 @@ def _have_same_layout(one: type, other: type) -> bool:
     return len(layouts) == 1
 
 
-def _set_item(obj: Any, name: str, value: Any) -> None:
+def _set_item(obj: object, name: str, value: object) -> None:
     object.__getattribute__(obj, "__dict__")[name] = value
 
 
@@ -675,14 +675,14 @@ _REFUSALS = {
 """Messages of the TypeError for a special method that the class sets to None."""
 
 
-_CALLED_BY_C = (
-    *("__str__", "__repr__", "__format__", "__eq__", "__hash__", "__index__", "__int__", "__float__", "__bool__"),
-    *("__len__", "__iter__", "__getitem__", "__contains__", "__lt__", "__getattribute__", "__complex__", "__trunc__"),
+OPERATIONS_OF_C = (
+    *("__eq__", "__hash__", "__index__", "__int__", "__float__", "__bool__", "__len__", "__iter__", "__getitem__"),
+    *("__contains__", "__lt__", "__complex__", "__trunc__"),
 )
-"""Methods that C functions call on a number or string."""
+"""Methods that C functions call on their arguments, apart from those for texts and attributes."""
 
 
-def instance_dict(value: Any) -> dict[str, Any] | None:
+def instance_dict(value: object) -> dict[str, Any] | None:
     """``__dict__`` of an object, without running ``__getattribute__`` of its class."""
     try:
         namespace: dict[str, Any] = object.__getattribute__(value, "__dict__")
@@ -731,7 +731,7 @@ class OpaqueVariable(VariableTracker):
         cg.load_const(self.value)
 
 
-def wrap_opaque(attempt: Attempt, value: Any, source: Source, why: str) -> VariableTracker:
+def wrap_opaque(attempt: Attempt, value: object, source: Source, why: str) -> VariableTracker:
     """Wrap a value that is passed along, guarded by its type."""
     if source.kind != "const":
         source.check("type", type(value))
@@ -745,9 +745,7 @@ def _wrap_payload(attempt: Attempt, value: Any, source: Source) -> VariableTrack
     base = payload_base(type(value))
     if base is None:
         return None
-    if issubclass(base, dict):
-        if base is defaultdict:
-            return None
+    if base in (dict, OrderedDict):
         return DictVariable(*wrap_dict_items(attempt, value, source), source, base)
     if base in (list, tuple):
         kind, accessor = (ListVariable, "list_item") if base is list else (TupleVariable, "tuple_item")
@@ -761,7 +759,7 @@ def _wrap_payload(attempt: Attempt, value: Any, source: Source) -> VariableTrack
 
 
 @wraps_if(lambda value: is_heap_type(type(value)), order=90)
-def _wrap_user_object(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_user_object(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     cls = type(value)
     if source.kind != "const":
         source.check("type", cls)
@@ -778,5 +776,5 @@ def _wrap_user_object(attempt: Attempt, value: Any, source: Source) -> VariableT
 
 
 @wraps_if(lambda value: True, order=100)
-def _wrap_rest(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_rest(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     return wrap_opaque(attempt, value, source, "its type is implemented in C and not known to the tracer")
