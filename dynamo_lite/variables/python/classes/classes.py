@@ -254,7 +254,7 @@ class ClassVariable(InvariantVariable):
         return super().iterate(tx)
 
 
-def _makes_generic_alias(method: Any) -> bool:
+def _makes_generic_alias(method: object) -> bool:
     """Whether it is a ``__class_getitem__`` of a library, as ``typing.Generic`` has, and not of the user."""
     function = getattr(method, "__func__", method)
     if not isinstance(function, types.FunctionType):
@@ -262,7 +262,7 @@ def _makes_generic_alias(method: Any) -> bool:
     return code_origin.is_library(function.__code__)
 
 
-def _is_module(value: Any) -> bool:
+def _is_module(value: object) -> bool:
     """Whether it is a module whose class doesn't override ``__getattribute__``."""
     default = types.ModuleType.__getattribute__
     return issubclass(type(value), types.ModuleType) and class_lookup(type(value), "__getattribute__") is default

@@ -118,13 +118,13 @@ class DequeVariable(MutableSequence):
         cg.pop_top()
 
 
-def _refill_deque(target: deque[Any], items: tuple[Any, ...]) -> None:
+def _refill_deque(target: deque[object], items: tuple[object, ...]) -> None:
     target.clear()
     target.extend(items)
 
 
 @wraps_type(deque)
-def _wrap_deque(attempt: Attempt, value: deque[Any], source: Source) -> VariableTracker:
+def _wrap_deque(attempt: Attempt, value: deque[object], source: Source) -> VariableTracker:
     source.check("type", deque)
     source.child("c_attr", "maxlen").check("equals", value.maxlen)
     return DequeVariable(wrap_items(attempt, value, source, "deque_item"), source, value.maxlen)

@@ -79,7 +79,7 @@ class ExistingDictVariable(DictVariable):
                 tx.guards.missing_key_dicts[self.source] = None
         return self.looked_up[raw]
 
-    def _item(self, raw: Any) -> VariableTracker:
+    def _item(self, raw: object) -> VariableTracker:
         return LazyVariable(self.real.attempt, self.real.value[raw], self.source.child("dict_item", raw))
 
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
@@ -109,19 +109,19 @@ class ExistingDictVariable(DictVariable):
             cg.pop_top()
 
 
-def _represents_itself(raw: Any, key: VariableTracker) -> bool:
+def _represents_itself(raw: object, key: VariableTracker) -> bool:
     """Whether `DictVariable.key_variable` creates the key's tracker from the key."""
     return type(raw) in PLAIN_KEYS and isinstance(key.realize(), ConstantVariable)
 
 
-def _can_guard(key: Any) -> bool:
+def _can_guard(key: object) -> bool:
     """Whether a guard can look up a key without running user code."""
     if type(key) is tuple:
         return all(type(each) is type or _is_plain(each) for each in key)
     return _is_plain(key)
 
 
-def _is_plain(key: Any) -> bool:
+def _is_plain(key: object) -> bool:
     """Whether a key is a constant, and can't be a result of ``id()``: `AddressKeys` has to know of those."""
     return type(key) in PLAIN_KEYS and not (type(key) is int and key >= LEAST_ADDRESS)
 

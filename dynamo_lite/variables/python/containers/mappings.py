@@ -69,7 +69,7 @@ class DictVariable(ContainerVariable):
     def describe(self) -> str:
         return f"a {self.cls.__name__} of {len(self.items)}"
 
-    def key_variable(self, key: Any) -> VariableTracker:
+    def key_variable(self, key: object) -> VariableTracker:
         found = self.keys.get(key)
         return found if found is not None else ConstantVariable(key)
 
@@ -148,7 +148,7 @@ class DictVariable(ContainerVariable):
         tx.effects.mutate(self)
         self._drop(raw)
 
-    def _drop(self, raw: Any) -> VariableTracker:
+    def _drop(self, raw: object) -> VariableTracker:
         self.keys.pop(raw, None)
         return self.items.pop(raw)
 
@@ -195,7 +195,9 @@ class DictVariable(ContainerVariable):
         found = self.find(tx, key)
         return found if found is not None else (default if default is not None else ConstantVariable(None))
 
-    def method_setdefault(self, tx: Translator, key: VariableTracker, default: Any = None) -> VariableTracker:
+    def method_setdefault(
+        self, tx: Translator, key: VariableTracker, default: VariableTracker | None = None
+    ) -> VariableTracker:
         found = self.find(tx, key)
         if found is None:
             found = default if default is not None else ConstantVariable(None)
@@ -377,12 +379,12 @@ class DictViewVariable(VariableTracker):
         self.kind = kind
 
     def python_type(self) -> type:
-        return type(getattr(self.of.cls() if self.of.cls is not MappingProxyType else {}, self.kind)())
+        return type(getattr(self.of.cls(), self.kind)())
 
     def drained_value(self, tx: Translator) -> Any:
         return iter([tx.python_value(item) for item in self.elements(tx)])
 
-    def item(self, raw: Any) -> VariableTracker:
+    def item(self, raw: object) -> VariableTracker:
         """The view's item for a key of `DictVariable.items`."""
         if self.kind == "keys":
             return self.of.key_variable(raw)
@@ -525,7 +527,7 @@ def _order_of(value: OrderedDict[Any, Any]) -> tuple[Any, ...]:
     return order
 
 
-def _viewed_dict(attempt: Attempt, value: Any, source: Source) -> DictVariable | None:
+def _viewed_dict(attempt: Attempt, value: object, source: Source) -> DictVariable | None:
     """The dict behind a proxy or view; None if it is an instance of a subclass."""
     (mapping,) = gc.get_referents(value)
     if type(mapping) not in (dict, OrderedDict):
@@ -536,20 +538,18 @@ def _viewed_dict(attempt: Attempt, value: Any, source: Source) -> DictVariable |
 
 
 @wraps_type(MappingProxyType)
-def _wrap_proxy(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_proxy(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     of = _viewed_dict(attempt, value, source)
-    return (
-        attempt.values.opaque(value, source, "a view of a mapping other than a dict")
-        if of is None
-        else MappingProxyVariable(of, source)
-    )
+    if of is None:
+        return attempt.values.opaque(value, source, "a view of a mapping other than a dict")
+    return MappingProxyVariable(of, source)
 
 
 _VIEWS = {type(getattr(cls(), kind)()): kind for cls in (dict, OrderedDict) for kind in ("keys", "values", "items")}
 
 
 @wraps_type(*_VIEWS)
-def _wrap_view(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_view(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     of = _viewed_dict(attempt, value, source)
     if of is None:
         return attempt.values.opaque(value, source, "a view of an instance of a subclass of dict")

@@ -6,7 +6,7 @@ A set's order depends on the operations that created it. So each tracker does th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, KeysView
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -174,7 +174,7 @@ class SetVariable(ContainerVariable):
         for key, tracker in operand.trackers:
             self.items.setdefault(key, tracker)
 
-    def _mutate(self, tx: Translator, operation: Any, *operands: Operand) -> Any:
+    def _mutate(self, tx: Translator, operation: Callable[..., Any], *operands: Operand) -> Any:
         """Mutate this set by a method of ``set``; the method's result, which is a key or None."""
         tx.effects.mutate(self)
         self.real = None
@@ -184,7 +184,7 @@ class SetVariable(ContainerVariable):
             return None
         results: list[Any] = []
 
-        def mutated(table: Any, *others: Any) -> Any:
+        def mutated(table: object, *others: object) -> object:
             results.append(operation(table, *others))
             return table
 
@@ -194,11 +194,11 @@ class SetVariable(ContainerVariable):
         self.recipe = Recipe(operation, (self.recipe, *(each.recipe for each in operands)), is_mutation=True)
         return results[0]
 
-    def _change(self, tx: Translator, operation: Any, *others: VariableTracker) -> VariableTracker:
+    def _change(self, tx: Translator, operation: Callable[..., Any], *others: VariableTracker) -> VariableTracker:
         self._mutate(tx, operation, *(operand_of(tx, other) for other in others))
         return ConstantVariable(None)
 
-    def _combine(self, tx: Translator, operation: Any, *others: VariableTracker) -> VariableTracker:
+    def _combine(self, tx: Translator, operation: Callable[..., Any], *others: VariableTracker) -> VariableTracker:
         return result_of(operation, (self.as_operand(), *(operand_of(tx, other) for other in others)), self.cls)
 
     def binary(
@@ -347,7 +347,7 @@ class SetVariable(ContainerVariable):
 _EMPTY = Recipe(set, ())
 
 
-def result_of(operation: Any, operands: tuple[Operand, ...], kind: type) -> SetVariable:
+def result_of(operation: Callable[..., Any], operands: tuple[Operand, ...], kind: type) -> SetVariable:
     """The new set that an operation on several operands returns."""
     table, items = _apply(operation, operands)
     recipe = Recipe(operation, tuple(each.recipe for each in operands))
@@ -410,7 +410,7 @@ def _view_operand(tx: Translator, other: VariableTracker) -> Operand:
     return operand
 
 
-def _keys_view(keys: Any) -> Any:
+def _keys_view(keys: Iterable[object]) -> KeysView[object]:
     return dict.fromkeys(keys).keys()
 
 
@@ -423,7 +423,7 @@ _IN_PLACE = {
 }
 
 
-def set_of_constants(attempt: Attempt, value: Any) -> SetVariable:
+def set_of_constants(attempt: Attempt, value: set[Any] | frozenset[Any]) -> SetVariable:
     """The tracker of a set of constants that was computed while tracing."""
     items = {item: attempt.values.make(item) for item in value}
     recipe = Recipe(None, (frozenset(value),))
@@ -434,7 +434,7 @@ def set_of_constants(attempt: Attempt, value: Any) -> SetVariable:
 
 
 @wraps_type(set, frozenset)
-def _wrap_set(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_set(attempt: Attempt, value: set[Any] | frozenset[Any], source: Source) -> VariableTracker:
     if source.kind == "const" and type(value) is frozenset:
         return set_of_constants(attempt, value)
     if source.kind != "const":

@@ -115,7 +115,7 @@ class ContainerIterator(ExistingIterator):
             unsupported(MutatedWhileIterated())
 
 
-def _is_mutated(tx: Translator, container: Any) -> bool:
+def _is_mutated(tx: Translator, container: object) -> bool:
     """Whether the traced code has mutated a container, or the attributes of an object that has it as ``__dict__``."""
     known = tx.attempt.values.memo.get(id(container), (None, None))[1]
     trackers = () if known is None else (known, known.payload)
@@ -126,7 +126,7 @@ def _is_mutated(tx: Translator, container: Any) -> bool:
             value = tracker.value
             if tracker.is_tensor or (value is not None and instance_dict(value) is container):
                 return True
-    return tx.effects.wrote_global(container)
+    return type(container) is dict and tx.effects.wrote_global(container)
 
 
 class ExistingEnumerate(ExistingIterator):
@@ -178,7 +178,7 @@ class ExistingZip(ExistingIterator):
         return TupleVariable(items)
 
 
-def _opaque(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _opaque(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     return attempt.values.opaque(value, source, "a pre-existing iterator that can't be copied")
 
 

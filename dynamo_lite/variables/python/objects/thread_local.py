@@ -67,7 +67,7 @@ class ThreadLocalVariable(UserObjectVariable):
 
 
 @wraps_if(lambda value: issubclass(type(value), threading.local), order=80)
-def _wrap_thread_local(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_thread_local(attempt: Attempt, value: threading.local, source: Source) -> VariableTracker:
     cls = type(value)
     if _C.thread_dict(value) is None:
         return attempt.values.opaque(value, source, "a threading.local that this thread hasn't accessed before")

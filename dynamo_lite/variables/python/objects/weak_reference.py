@@ -117,7 +117,7 @@ _LEAF_TYPES = frozenset(map(id, (int, float, complex, bool, str, bytes, type(Non
 
 
 @wraps_type(weakref.ReferenceType)
-def _wrap_reference(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_reference(attempt: Attempt, value: weakref.ReferenceType[Any], source: Source) -> VariableTracker:
     if source.kind == "const":
         return attempt.values.opaque(value, source, "a weak reference")
     source.check("type", weakref.ReferenceType)
@@ -140,14 +140,14 @@ class WeakProxyVariable(OpaqueVariable):
 
 
 @wraps_type(*PROXIES)
-def _wrap_proxy(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_proxy(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     if source.kind != "const":
         source.check("type", type(value))
     return WeakProxyVariable(value, source, "a weak proxy")
 
 
 @wraps_if(lambda value: issubclass(type(value), _CONTAINERS), order=9)
-def _wrap_container(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_container(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     return attempt.values.opaque(value, source, "a weak container")
 
 
