@@ -50,9 +50,6 @@ class EnumVariable(UserObjectVariable):
             unsupported(UnsupportedValue(self.describe(), "its class overrides methods that C functions call"))
         return self.value
 
-    def cache_key(self, tx: Translator) -> Any:
-        return VariableTracker.cache_key(self, tx)
-
     def is_plain(self, tx: Translator) -> bool:
         return not has_user_text(tx, self.cls)
 
@@ -87,9 +84,6 @@ class EnumVariable(UserObjectVariable):
             return None
         result = tx.fold(raw, (self.value, other.as_constant()))
         return None if result is NotImplemented else tx.make(result)
-
-    def index(self, tx: Translator, message: str) -> Any:
-        return int.__int__(self.value) if isinstance(self.value, int) else super().index(tx, message)
 
     def truth(self, tx: Translator) -> bool:
         if any(is_user_defined(tx.lookup(self.cls, name)) for name in ("__bool__", "__len__")):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import _thread
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
 from numbers import Number
 from typing import Any
 
@@ -47,12 +46,6 @@ class _IdentifierVariable(VariableTracker):
 
     def index(self, tx: Translator, message: str) -> Any:
         return self._number(tx).index(tx, message)
-
-    def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
-        return self._number(tx).converted(tx, function, methods)
-
-    def text(self, tx: Translator, name: str) -> VariableTracker:
-        return self._number(tx).text(tx, name)
 
     def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
         return self._number(tx).format(tx, spec)
