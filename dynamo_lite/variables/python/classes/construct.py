@@ -35,8 +35,8 @@ from dynamo_lite.variables.python.containers.sequences import (
 from dynamo_lite.variables.python.containers.sets import SetVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
 from dynamo_lite.variables.python.objects.exception import (
+    WITH_FIELDS,
     ExceptionVariable,
-    has_c_fields,
     has_several_c_bases,
     overrides_creation,
 )
@@ -133,12 +133,12 @@ def _construct_exception(tx: Translator, cls: ClassVariable, args: Args, kwargs:
     error = ExceptionVariable(value, args)
     init = tx.lookup(value, "__init__")
     if is_user_defined(init):
-        if has_c_fields(value) or has_several_c_bases(value):
+        if issubclass(value, WITH_FIELDS) or has_several_c_bases(value):
             unsupported(ExceptionState(f"{cls.describe()}()", "it has an __init__, and its base stores its arguments"))
         _initialize(tx, bind(tx, init, "__init__", error, value), args, kwargs)
     elif is_heap_type(owner_of(value, "__init__")):
         unsupported(ExceptionState(f"{cls.describe()}()", "its __init__ is implemented in C"))
-    elif kwargs and not has_c_fields(value):
+    elif kwargs and not issubclass(value, WITH_FIELDS):
         tx.raise_error(TypeError, f"{value.__name__}() takes no keyword arguments")
     elif kwargs:
         refuse_arguments(value.__name__)

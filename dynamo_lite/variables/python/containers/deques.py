@@ -7,13 +7,7 @@ from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedMethod, UnsupportedValue
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.base import (
-    Args,
-    Kwargs,
-    VariableTracker,
-    unsupported,
-    wraps_type,
-)
+from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load, Translator
 

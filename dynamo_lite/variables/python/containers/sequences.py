@@ -25,14 +25,7 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.class_lookup import is_final
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_text import concatenated
-from dynamo_lite.variables.core.formatting import (
-    Texts,
-    bracketed,
-    call_class_text_method,
-    has_user_text,
-    listed,
-    reprs,
-)
+from dynamo_lite.variables.core.formatting import Texts, bracketed, call_class_text_method, has_user_text, listed, reprs
 from dynamo_lite.variables.core.item_comparison import ItemComparison
 from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator

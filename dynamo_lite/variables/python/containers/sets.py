@@ -12,13 +12,7 @@ from typing import Any, NamedTuple
 
 from dynamo_lite.insight.break_reasons import UnknownSetOrder
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.base import (
-    ContainerVariable,
-    NotConstant,
-    VariableTracker,
-    unsupported,
-    wraps_type,
-)
+from dynamo_lite.variables.core.base import ContainerVariable, NotConstant, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import has_stable_hash, key_of
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE

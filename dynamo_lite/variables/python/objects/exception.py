@@ -173,12 +173,8 @@ def has_several_c_bases(cls: type[BaseException]) -> bool:
     return any(not is_heap_type(base) and not issubclass(first, base) for base in mro(cls))
 
 
-_WITH_FIELDS = (OSError, UnicodeError, SyntaxError, SystemExit, StopIteration, ImportError, AttributeError, NameError)
-
-
-def has_c_fields(cls: type[BaseException]) -> bool:
-    """Whether the builtin base stores more of its arguments than ``args`` (``OSError.errno``)."""
-    return issubclass(cls, _WITH_FIELDS)
+WITH_FIELDS = (OSError, UnicodeError, SyntaxError, SystemExit, StopIteration, ImportError, AttributeError, NameError)
+"""Exceptions that store more of their arguments than ``args`` (``OSError.errno``)."""
 
 
 _CHAIN = ("__cause__", "__context__", "__suppress_context__")

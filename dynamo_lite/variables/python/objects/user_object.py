@@ -15,12 +15,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.break_reasons import (
-    UnknownValue,
-    UnsupportedAttribute,
-    UnsupportedOperation,
-    UnsupportedValue,
-)
+from dynamo_lite.insight.break_reasons import UnknownValue, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import (
     MISSING,
@@ -78,17 +73,8 @@ SCALAR_CONVERSIONS: dict[type, Any] = {
     bytes: bytes.__bytes__,
 }
 """Immutable builtin types that classes derive from -> how to get an instance's value of the builtin type."""
-PAYLOAD_TYPES: tuple[type, ...] = (
-    defaultdict,
-    OrderedDict,
-    dict,
-    list,
-    tuple,
-    set,
-    frozenset,
-    deque,
-    *SCALAR_CONVERSIONS,
-)
+_CONTAINERS = (defaultdict, OrderedDict, dict, list, tuple, set, frozenset, deque)
+PAYLOAD_TYPES: tuple[type, ...] = (*_CONTAINERS, *SCALAR_CONVERSIONS)
 
 
 def payload_base(cls: type) -> type | None:
@@ -106,6 +92,11 @@ def unmodeled_c_base(cls: type) -> type | None:
     new = class_lookup(cls, "__new__")
     owner = new.__self__ if isinstance(new, types.BuiltinFunctionType) else object
     return owner if isinstance(owner, type) and owner is not object and owner not in PAYLOAD_TYPES else None
+
+
+def _compare_as(cls: type, base: type) -> bool:
+    """Whether instances of a class are hashed and compared as those of a builtin base."""
+    return class_lookup(cls, "__hash__") is base.__hash__ and class_lookup(cls, "__eq__") is base.__eq__
 
 
 def has_torch_function(cls: type) -> bool:
@@ -143,11 +134,10 @@ class UserObjectVariable(VariableTracker):
         return f"a {self.cls.__qualname__} object"
 
     def key(self) -> Any:
-        hash_, equal = class_lookup(self.cls, "__hash__"), class_lookup(self.cls, "__eq__")
-        if hash_ is object.__hash__ and equal is object.__eq__:
+        if _compare_as(self.cls, object):
             return self.value if self.value is not None else self
         base = payload_base(self.cls)
-        if base is None or hash_ is not base.__hash__ or equal is not base.__eq__ or self.payload is None:
+        if base is None or self.payload is None or not _compare_as(self.cls, base):
             raise NotConstant(self.describe())
         return self.payload.key()
 
@@ -215,10 +205,7 @@ class UserObjectVariable(VariableTracker):
         return self.payload.value
 
     def cache_key(self, tx: Translator) -> Any:
-        by_identity = class_lookup(self.cls, "__hash__") is object.__hash__ and (
-            class_lookup(self.cls, "__eq__") is object.__eq__
-        )
-        if self.is_new or self.source is None or not by_identity:
+        if self.is_new or self.source is None or not _compare_as(self.cls, object):
             return super().cache_key(tx)
         self.source.check("id", self.value)
         return self.value
@@ -542,11 +529,8 @@ class UserObjectVariable(VariableTracker):
                 return None
             return tx.binary(symbol, *((theirs, self.payload) if reflected else (self.payload, theirs)))
         if result is None and self.payload is not None:
-            if (
-                symbol == "|"
-                and isinstance(self.payload, DictVariable)
-                and is_user_defined(tx.lookup(self.cls, "__iter__"))
-            ):
+            is_merge = symbol == "|" and isinstance(self.payload, DictVariable)
+            if is_merge and is_user_defined(tx.lookup(self.cls, "__iter__")):
                 unsupported(UnsupportedOperation("`|`", f"{self.describe()}, whose class overrides __iter__,"))
             return self.payload.binary(tx, symbol, other, reflected)
         return unless_refused(result)
