@@ -455,6 +455,20 @@ class ExceptionState(BreakReason, code="DL0541", numbers_matter=False):
     why: str
 
 
+class LegacyTensorType(BreakReason, code="DL0558", numbers_matter=False):
+    happened = "isinstance() checks {value} against {kind}, which depends on the tensor's dtype and device"
+    mend = "compare `x.dtype` and `x.device`, or check for torch.Tensor"
+    value: str
+    kind: str
+
+
+class TextWithAddress(BreakReason, code="DL0559", numbers_matter=False):
+    happened = "{function}() of {value} is made in C, and may contain the object's address"
+    mend = "define __repr__ in its class, or make the text outside of the compiled function"
+    function: str
+    value: str
+
+
 # -- 06: limits ------------------------------------------------------------------------------------------------------
 
 

@@ -133,6 +133,14 @@ def copies_an_iterator(x):
     return x + 1, next(copy.deepcopy(COPIED.file))
 
 
+def shows_an_object(x):
+    return x + 1, len(str(COPIED)) > 0
+
+
+def checks_a_legacy_tensor_type(x):
+    return x + 1, isinstance(x, torch.FloatTensor)
+
+
 def creates_an_error_with_fields(x):
     error = OSError(2, "no such file")
     return x + 1, type(error).__name__
@@ -162,6 +170,8 @@ ROWS = [
     (appends_to_a_deque_in_a_loop_over_it, reasons.ChangedDuringIteration),
     (formats_an_attribute, reasons.UnsupportedOperation),
     (combines_items_of_dicts, reasons.UnsupportedOperation),
+    (shows_an_object, reasons.TextWithAddress),
+    (checks_a_legacy_tensor_type, reasons.LegacyTensorType),
 ]
 
 

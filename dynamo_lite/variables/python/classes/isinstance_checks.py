@@ -10,7 +10,7 @@ import torch
 from torch._library.fake_class_registry import FakeScriptObject
 from torch._opaque_base import OpaqueBase, OpaqueBaseMeta
 
-from dynamo_lite.insight.break_reasons import ProtocolCheck, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import LegacyTensorType, ProtocolCheck, UnsupportedOperation
 from dynamo_lite.records import code_origin
 from dynamo_lite.variables.core.attributes import bind, class_lookup
 from dynamo_lite.variables.core.base import VariableTracker, mro, unsupported
@@ -78,7 +78,7 @@ def _is_instance(tx: Translator, variable: VariableTracker, cls: Any) -> bool:
     if variable.python_type() is cls:
         return True
     if type(cls) is type(torch.FloatTensor):
-        unsupported(UnsupportedOperation(f"isinstance(..., {cls})", variable.describe()))
+        unsupported(LegacyTensorType(variable.describe(), str(cls)))
     if not isinstance(cls, type) and not _is_classinfo(cls):
         tx.fold(isinstance, (None, cls))
     if isinstance(cls, type) and class_lookup(cls, "_is_protocol") is True:

@@ -15,7 +15,13 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.break_reasons import UnknownValue, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import (
+    TextWithAddress,
+    UnknownValue,
+    UnsupportedAttribute,
+    UnsupportedOperation,
+    UnsupportedValue,
+)
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import (
     MISSING,
@@ -573,7 +579,7 @@ class UserObjectVariable(VariableTracker):
         """The result of ``__str__`` or ``__repr__`` implemented in C. ``object``'s contains the address."""
         if self.payload is not None and class_lookup(self.cls, name) is class_lookup(self.payload.python_type(), name):
             return self.payload.text(tx, name)
-        unsupported(UnsupportedOperation(f"{TEXTS[name].__name__}()", self.describe()))
+        unsupported(TextWithAddress(TEXTS[name].__name__, self.describe()))
 
     def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
         method = self.find_special(tx, "__format__")
