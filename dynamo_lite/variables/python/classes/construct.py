@@ -37,7 +37,6 @@ from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
 from dynamo_lite.variables.python.objects.exception import (
     WITH_FIELDS,
     ExceptionVariable,
-    has_several_c_bases,
     overrides_creation,
 )
 from dynamo_lite.variables.python.objects.ordered_dict import OrderedDictVariable
@@ -133,7 +132,7 @@ def _construct_exception(tx: Translator, cls: ClassVariable, args: Args, kwargs:
     error = ExceptionVariable(value, args)
     init = tx.lookup(value, "__init__")
     if is_user_defined(init):
-        if issubclass(value, WITH_FIELDS) or has_several_c_bases(value):
+        if issubclass(value, WITH_FIELDS):
             unsupported(ExceptionState(f"{cls.describe()}()", "it has an __init__, and its base stores its arguments"))
         _initialize(tx, bind(tx, init, "__init__", error, value), args, kwargs)
     elif is_heap_type(owner_of(value, "__init__")):

@@ -167,12 +167,6 @@ def _c_base(cls: type[BaseException]) -> type[BaseException]:
     return next(base for base in mro(cls) if not is_heap_type(base))
 
 
-def has_several_c_bases(cls: type[BaseException]) -> bool:
-    """Whether its builtin bases aren't one line of inheritance (``class E(KeyError, OSError)``)."""
-    first = _c_base(cls)
-    return any(not is_heap_type(base) and not issubclass(first, base) for base in mro(cls))
-
-
 WITH_FIELDS = (OSError, UnicodeError, SyntaxError, SystemExit, StopIteration, ImportError, AttributeError, NameError)
 """Exceptions that store more of their arguments than ``args`` (``OSError.errno``)."""
 
@@ -232,9 +226,6 @@ class TracebackVariable(VariableTracker):
     """The traceback of an exception raised during tracing. It can be passed on, but not read."""
 
     __slots__ = ()
-
-    def __init__(self) -> None:
-        self.source = None
 
     def python_type(self) -> type:
         return types.TracebackType
