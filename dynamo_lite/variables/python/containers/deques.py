@@ -1,4 +1,4 @@
-"""Deques: what queues and stacks need of them."""
+"""``collections.deque``, with the methods that queues and stacks use."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load, Transla
 from .sequences import MutableSequence, SequenceVariable, UnmutatedIterator, wrap_items
 
 _NOT_MODELLED = frozenset({"__init__", "index", "insert", "remove", "rotate"})
-"""Methods that lists have, too, and do otherwise."""
+"""Methods whose model in `MutableSequence` would be wrong for a deque."""
 
 
 class DequeVariable(MutableSequence):
-    """A deque. ``maxlen``: at most so many items; None if there is no limit."""
+    """A deque. ``maxlen``: the largest number of items, None if there is no limit."""
 
     __slots__ = ("maxlen",)
     kind = deque

@@ -34,7 +34,7 @@ class InstanceDictVariable(VariableTracker):
         return name
 
     def copied(self, tx: Translator) -> DictVariable:
-        """A copy of it as a dict, whose keys are guarded."""
+        """The attributes as a dict of their own, whose keys are guarded."""
         return self.of.namespace(tx)
 
     def mapping_items(self, tx: Translator) -> DictVariable | None:
@@ -171,7 +171,7 @@ class GlobalsVariable(InstanceDictVariable):
 
 
 def globals_of(tx: Translator, scope: Any) -> VariableTracker:
-    """The tracker of a scope's dict, for aliases of it too."""
+    """The one tracker of a scope's dict, which aliases of the dict share."""
     _, known = tx.attempt.values.memo.setdefault(id(scope.namespace), (scope.namespace, GlobalsVariable(scope)))
     if not isinstance(known, GlobalsVariable):
         unsupported(UnsupportedOperation("globals()", "a module whose namespace was read as a dict before"))

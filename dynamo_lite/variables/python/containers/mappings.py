@@ -453,7 +453,7 @@ class DictIterator(IteratorVariable):
         return list(reversed(self.of.items) if self.is_reversed else self.of.items)
 
     def python_type(self) -> type:
-        view = getattr(OrderedDict() if issubclass(self.of.cls, OrderedDict) else {}, self.kind)()
+        view = getattr(self.of.cls(), self.kind)()
         return type(reversed(view) if self.is_reversed else iter(view))
 
     def next(self, tx: Translator) -> VariableTracker:
@@ -481,7 +481,7 @@ class DictIterator(IteratorVariable):
         self.load_advanced(cg, lambda: cg.load(self.of))
 
     def load_advanced(self, cg: Codegen, load_dict: Callable[[], None]) -> None:
-        """Emit code that makes it, over the dict that ``load_dict`` loads, and takes what was taken."""
+        """Emit code that creates the iterator, over the dict that ``load_dict`` loads, and advances it to `at`."""
 
         def load() -> None:
             cg.call(getattr(self.of.cls, self.kind), [load_dict])

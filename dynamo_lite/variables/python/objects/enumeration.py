@@ -1,4 +1,4 @@
-"""Enum members."""
+"""Enum members, with the operators of the builtin type that their class mixes in."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _TYPES = frozenset({*_CONTAINER_ITERATORS, enumerate, zip, itertools.count})
 
 
 class ExistingIterator(IteratorVariable):
-    """Base. ``taken``: the number of ``next`` calls; ``taken_by_outer``: those made by an enumerate or zip over it."""
+    """Base class. ``taken``: number of ``next`` calls; ``taken_by_outer``: those by an enumerate or zip over it."""
 
     __slots__ = ("value", "taken", "taken_by_outer")
     source: Source

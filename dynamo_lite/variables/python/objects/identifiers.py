@@ -23,7 +23,7 @@ from .user_object import UserObjectVariable
 
 
 class _IdentifierVariable(VariableTracker):
-    """Base: an int whose value is unknown until an operation needs it."""
+    """Base class: an int whose value is unknown until an operation needs it."""
 
     __slots__ = ()
 

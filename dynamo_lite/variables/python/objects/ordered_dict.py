@@ -36,7 +36,7 @@ class OrderedDictVariable(DictVariable):
         return OrderedDictVariable(items, keys)
 
     def with_attributes(self, attributes: dict[str, VariableTracker]) -> OrderedDictVariable:
-        """Set the attributes of one that was just created."""
+        """Set the attributes of this dict, which was just created."""
         self.instance.attrs.update(attributes)
         return self
 

@@ -26,7 +26,7 @@ _PLAIN_GETTERS = (types.FunctionType, types.MethodType, types.BuiltinFunctionTyp
 
 
 class CreatedPropertyVariable(UserObjectVariable):
-    """One created during tracing. torch.distributions creates them to test their class, and only that is traced."""
+    """A property created during tracing. torch.distributions creates them to test their class; only that is traced."""
 
     __slots__ = ("functions",)
 
@@ -48,7 +48,7 @@ class CreatedPropertyVariable(UserObjectVariable):
 
 
 class PropertyVariable(UserObjectVariable):
-    """A pre-existing one."""
+    """A pre-existing property object."""
 
     __slots__ = ()
 

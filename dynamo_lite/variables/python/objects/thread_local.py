@@ -18,7 +18,7 @@ from .user_object import UserObjectVariable
 
 
 class ThreadLocalVariable(UserObjectVariable):
-    """A pre-existing one that the thread has accessed before, so that it has attributes there."""
+    """A pre-existing ``threading.local`` that the tracing thread has accessed before, so its attributes there exist."""
 
     __slots__ = ()
 

@@ -26,7 +26,7 @@ from .user_object import OpaqueVariable
 
 
 class WeakReferenceVariable(VariableTracker):
-    """A weak reference. ``target``: the referent of one that the handle of a hook holds, which is created inside."""
+    """A weak reference. ``target``: the referent of a reference created during tracing, as the handle of a hook has."""
 
     __slots__ = ("attempt", "value", "target")
 
@@ -124,7 +124,7 @@ def _wrap_reference(attempt: Attempt, value: weakref.ReferenceType[Any], source:
     return WeakReferenceVariable(value, source, attempt=attempt)
 
 
-# -- weak containers and proxies depend on what is alive: only CPython reads and mutates them --------------------------
+# -- weak containers and proxies, which break the graph: their content depends on which objects are alive --------------
 
 _CONTAINERS = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
 PROXIES = (weakref.ProxyType, weakref.CallableProxyType)
