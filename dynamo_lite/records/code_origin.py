@@ -55,90 +55,52 @@ def _package(name: str) -> tuple[str, ...]:
 
 _NUMPY, _TRITON = _package("numpy"), _package("triton")
 
-_TORCH_USER_CODE = tuple(
-    os.path.join(_TORCH, *parts)
-    for parts in (("nn", "modules"), ("nn", "init.py"), ("distributions",), ("optim",), ("nn", "utils"))
-)
+
+def _in_torch(paths: str) -> tuple[str, ...]:
+    """The full paths of files and folders of torch, which are given relative to its own folder."""
+    return tuple(os.path.join(_TORCH, *path.split("/")) for path in paths.split())
+
+
+_TORCH_USER_CODE = _in_torch("nn/modules nn/init.py distributions optim nn/utils")
 """Parts of torch that read like user code. Their frames are worth compiling."""
 
-_RECURRENT = tuple(os.path.join(_TORCH, "nn", part, "rnn.py") for part in ("modules", "utils"))
+_RECURRENT = _in_torch("nn/modules/rnn.py nn/utils/rnn.py")
 """Recurrent layers and packed sequences. Called from eager code, these are given what can't be traced."""
 
-_TORCH_INLINED = (
-    *_TORCH_USER_CODE,
-    *(
-        os.path.join(_TORCH, *parts)
-        for parts in (
-            ("utils", "_contextlib.py"),
-            ("utils", "_pytree.py"),
-            ("utils", "_foreach_utils.py"),
-            ("utils", "checkpoint.py"),
-            ("autograd", "grad_mode.py"),
-            ("autograd", "forward_ad.py"),
-            ("autograd", "functional.py"),
-            ("nn", "functional.py"),
-            ("nn", "parameter.py"),
-            ("nn", "_reduction.py"),
-            ("nested", "__init__.py"),
-            ("nested", "_internal", "nested_tensor.py"),
-            ("functional.py",),
-            ("_tensor.py",),
-            ("_jit_internal.py",),
-            ("jit", "__init__.py"),
-            ("overrides.py",),
-            ("nn", "attention"),
-            ("amp",),
-            ("_utils.py",),
-            ("__init__.py",),
-            ("__future__.py",),
-            ("backends",),
-            ("_VF.py",),
-            ("_functorch", "functional_call.py"),
-            ("fx", "experimental", "symbolic_shapes.py"),
-            ("_dynamo", "external_utils.py"),
-            *(
-                ("_higher_order_ops", f"{name}.py")
-                for name in ("associative_scan", "cond", "map", "scan", "while_loop")
-            ),
-            ("_prims_common", "__init__.py"),
-            ("testing",),
-            ("types.py",),
-            ("torch_version.py",),
-            ("_vendor",),
-            ("utils", "_typing_utils.py"),
-            ("distributed", "_functional_collectives.py"),
-            ("distributed", "tensor", "parallel", "style.py"),
-        )
-    ),
+_TORCH_INLINED = _TORCH_USER_CODE + _in_torch(
+    """__future__.py __init__.py _VF.py _dynamo/external_utils.py _functorch/functional_call.py
+    _higher_order_ops/associative_scan.py _higher_order_ops/cond.py _higher_order_ops/map.py _higher_order_ops/scan.py
+    _higher_order_ops/while_loop.py _jit_internal.py _prims_common/__init__.py _tensor.py _utils.py _vendor amp
+    autograd/forward_ad.py autograd/functional.py autograd/grad_mode.py backends distributed/_functional_collectives.py
+    distributed/tensor/parallel/style.py functional.py fx/experimental/symbolic_shapes.py jit/__init__.py
+    nested/__init__.py nested/_internal/nested_tensor.py nn/_reduction.py nn/attention nn/functional.py nn/parameter.py
+    overrides.py testing torch_version.py types.py utils/_contextlib.py utils/_foreach_utils.py utils/_pytree.py
+    utils/_typing_utils.py utils/checkpoint.py"""
 )
+"""Parts of torch whose functions are inlined."""
 
 _TORCH_INLINED_FUNCTIONS = {
-    os.path.join(_TORCH, "cuda", "__init__.py"): frozenset(
-        """current_device get_arch_list get_device_capability get_device_name is_bf16_supported is_tf32_supported
-        is_initialized _is_compiled stream set_device device.__init__ device.__enter__ device.__exit__
-        device_of.__init__""".split()
-    ),
-    os.path.join(_TORCH, "cuda", "_utils.py"): frozenset(["_get_device_index"]),
-    os.path.join(_TORCH, "cuda", "graphs.py"): frozenset(["is_current_stream_capturing"]),
-    os.path.join(_TORCH, "cuda", "nvtx.py"): frozenset(["range"]),
-    os.path.join(_TORCH, "cuda", "amp", "autocast_mode.py"): frozenset(["autocast.__call__"]),
-    os.path.join(_TORCH, "cpu", "amp", "autocast_mode.py"): frozenset(["autocast.__call__"]),
-    os.path.join(_TORCH, "accelerator", "__init__.py"): frozenset(
-        """current_accelerator current_device_index device_count is_available set_device_index device_index.__init__
-        device_index.__enter__ device_index.__exit__""".split()
-    ),
-    os.path.join(_TORCH, "accelerator", "_utils.py"): frozenset(["_get_device_index"]),
-    os.path.join(_TORCH, "random.py"): frozenset(["fork_rng"]),
-    os.path.join(_TORCH, "distributed", "distributed_c10d.py"): frozenset(
-        """get_rank get_world_size get_backend get_group_rank get_global_rank get_process_group_ranks _rank_not_in_group
-        _get_default_group _get_group_size _get_group_size_by_name _group_or_default_group _canonicalize_group_rank
-        _get_group_tag _WorldMeta.WORLD _World.default_pg _World.pg_map _World.pg_group_ranks _World.pg_coalesce_state
-        _World.pg_to_tag""".split()
-    ),
-    os.path.join(_TORCH, "distributed", "tensor", "_api.py"): frozenset({"distribute_module.<locals>.<lambda>"}),
-    os.path.join(_TORCH, "_subclasses", "meta_utils.py"): frozenset(
-        "is_sparse_any is_sparse_coo is_sparse_compressed is_sparse_compressed_layout".split()
-    ),
+    os.path.join(_TORCH, *path.split("/")): frozenset(names.split())
+    for path, names in {
+        "cuda/__init__.py": """current_device get_arch_list get_device_capability get_device_name is_bf16_supported
+            is_tf32_supported is_initialized _is_compiled stream set_device device.__init__ device.__enter__
+            device.__exit__ device_of.__init__""",
+        "cuda/_utils.py": "_get_device_index",
+        "cuda/graphs.py": "is_current_stream_capturing",
+        "cuda/nvtx.py": "range",
+        "cuda/amp/autocast_mode.py": "autocast.__call__",
+        "cpu/amp/autocast_mode.py": "autocast.__call__",
+        "accelerator/__init__.py": """current_accelerator current_device_index device_count is_available
+            set_device_index device_index.__init__ device_index.__enter__ device_index.__exit__""",
+        "accelerator/_utils.py": "_get_device_index",
+        "random.py": "fork_rng",
+        "distributed/distributed_c10d.py": """get_rank get_world_size get_backend get_group_rank
+            get_global_rank get_process_group_ranks _rank_not_in_group _get_default_group _get_group_size
+            _get_group_size_by_name _group_or_default_group _canonicalize_group_rank _get_group_tag _WorldMeta.WORLD
+            _World.default_pg _World.pg_map _World.pg_group_ranks _World.pg_coalesce_state _World.pg_to_tag""",
+        "distributed/tensor/_api.py": "distribute_module.<locals>.<lambda>",
+        "_subclasses/meta_utils.py": "is_sparse_any is_sparse_coo is_sparse_compressed is_sparse_compressed_layout",
+    }.items()
 }
 """Functions that only read, in files of which the rest acts on processes or on fake tensors."""
 
@@ -206,14 +168,10 @@ def _suspends(code: types.CodeType) -> bool:
     return bool(code.co_flags & (CO_GENERATOR | _ASYNCHRONOUS))
 
 
-_UNCOMPILED = tuple(
-    os.path.join(_TORCH, *parts)
-    for parts in (
-        *(("_dynamo",), ("_inductor",), ("_functorch",), ("_higher_order_ops",), ("_export",), ("export",)),
-        *(("fx",), ("jit",), ("onnx",), ("utils", "checkpoint.py"), ("autograd", "function.py"), ("distributed",)),
-    )
+_UNCOMPILED = _in_torch(
+    """_dynamo _export _functorch _higher_order_ops _inductor autograd/function.py distributed export fx jit onnx
+    utils/checkpoint.py"""
 )
-
 
 _MODULE_CALLS = os.path.join(_TORCH, "nn", "modules", "module.py")
 
@@ -224,10 +182,7 @@ def is_module_call(filename: str) -> bool:
     return filename == _MODULE_CALLS
 
 
-_CALL_WRAPPERS = (
-    os.path.join(_TORCH, "fx", "graph_module.py"),
-    os.path.join(_TORCH, "_dynamo", "external_utils.py"),
-)
+_CALL_WRAPPERS = _in_torch("fx/graph_module.py _dynamo/external_utils.py")
 """Files of wrappers whose callees may be compiled: ``__call__`` of modules of torch.fx, and the wrapper of
 ``torch.compiler.disable(recursive=False)``."""
 
