@@ -313,7 +313,7 @@ class OuterGraph:
             place = self._place(source)
             if place is None:
                 continue
-            kinds = {kind: arg for kind, arg, _ in source.checks.values()}
+            kinds = dict(source.checks.values())
             if "tensor" in kinds:
                 kinds["tensor"] = TensorMetadata.of(kinds["tensor"])
             if "tensor_of_any_size" in kinds:

@@ -43,7 +43,7 @@ class Assumed(NamedTuple):
     """The checks of one place, independent of a tree of sources."""
 
     path: tuple[tuple[str, Any], ...]
-    checks: list[tuple[str, Any, Any]]
+    checks: list[tuple[str, Any]]
 
 
 class _Words(dict[str, Any]):
@@ -212,7 +212,7 @@ class Guards:
         for path, checks in assumed:
             source = reduce(lambda place, step: place.child(*step), path, self.root)
             if source not in self._tensors:
-                for kind, arg, _ in checks:
+                for kind, arg in checks:
                     source.check(kind, arg)
 
     def facts(self, facts: list[SymbolicGuard]) -> None:
@@ -260,7 +260,7 @@ class Guards:
         forget = self._of_process.discard
         found = [Guard(None, kind, _describe(kind), partial(forget, kind)) for kind in self._checked()]
         for source in self._needed():
-            for key, (kind, arg, _) in source.checks.items():
+            for key, (kind, arg) in source.checks.items():
                 found.append(Guard(source, kind, _describe(kind, arg), partial(source.checks.pop, key)))
             is_held = source.kind == "const" and isinstance(source.arg, Held)
             if source.expected and not source.checks and not is_held:
@@ -290,7 +290,7 @@ class Guards:
     def values(self, code: CodeType, state: _C.GlobalState, view: _C.FrameView) -> dict[Source, object]:
         """What lies at each place in a frame; nothing if the guards don't hold for it."""
         tree = self.build(code, state)
-        found = [each for each in self._needed() if not any(kind == "unbound" for kind, _, _ in each.checks.values())]
+        found = [each for each in self._needed() if not any(kind == "unbound" for kind, _ in each.checks.values())]
         at = [tree.capture(each.number) for each in found]
         values = tree.lookup(view)
         return {} if values is None else {each: values[index] for each, index in zip(found, at)}
@@ -335,7 +335,7 @@ class Guards:
         source.number = tree.child(source.parent.number, source.kind, source.arg)
         if source.expected and not source.checks:
             source.check("present")
-        for kind, arg, _ in source.checks.values():
+        for kind, arg in source.checks.values():
             tree.check(source.number, kind, arg, reason_for(source, kind, arg))
 
     def _build_relations(self, tree: _C.GuardTree) -> None:

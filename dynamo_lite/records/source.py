@@ -22,10 +22,6 @@ _DEEPEST = 1000
 """Accessors from the frame. The guard tree, which recurses, has room for twice as many."""
 
 
-def _check_key(kind: str, arg: Any) -> Any:
-    return (kind, arg) if type(arg) is str or type(arg) is int else (kind, id(arg))
-
-
 class Source:
     """A place that is reached from the frame. Interned: one object for each path."""
 
@@ -51,8 +47,8 @@ class Source:
         self.arg = arg
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.children: dict[Any, Source] = {}
-        self.checks: dict[Any, tuple[str, Any, Any]] = {}
-        """Key of equal checks -> kind, argument, and the user's line."""
+        self.checks: dict[tuple[str, Any], tuple[str, Any]] = {}
+        """Key of equal checks -> kind and argument."""
         self.captured = False
         self.expected = False
         """Whether the program observed that a value exists here."""
@@ -83,9 +79,8 @@ class Source:
         """Add a check of this place. (The identity of a constant needs none.)"""
         if kind == "id" and self.kind == "const":
             return
-        key = _check_key(kind, arg)
-        if key not in self.checks:
-            self.checks[key] = (kind, arg, None)
+        key = (kind, arg if type(arg) is str or type(arg) is int else id(arg))
+        self.checks.setdefault(key, (kind, arg))
 
     def instance_item(self, name: str) -> Source:
         """The item of the object's ``__dict__``; guards that it exists."""
@@ -110,7 +105,7 @@ class Source:
 
     def __str__(self) -> str:
         if self.name is None:
-            self.name = _TEXTS[self.kind].format_map(_Words(self))
+            self.name = _TEXTS[self.kind].format_map(_Words(source=self))
         return self.name
 
     def __repr__(self) -> str:
@@ -152,17 +147,17 @@ def _item_name(source: Source) -> str:
     return f"{parent}[{source.arg!r}]"
 
 
-class _Words:
-    """The fields in the texts of `_C.ACCESSOR_KINDS`."""
+class _Words(dict[str, Any]):
+    """The fields in the texts of `_C.ACCESSOR_KINDS`: ``source``, and texts derived from it."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
-
-    def __getitem__(self, word: str) -> Any:
-        if word == "parent":
-            return str(self._source.parent)
-        return self._source.arg if word == "arg" else _WORDS[word](self._source)
+    def __missing__(self, word: str) -> Any:
+        return _WORDS[word](self["source"])
 
 
-_WORDS: dict[str, Callable[[Source], str]] = {"const": _const_name, "item": _item_name}
+_WORDS: dict[str, Callable[[Source], Any]] = {
+    "arg": lambda source: source.arg,
+    "parent": lambda source: source.parent,
+    "const": _const_name,
+    "item": _item_name,
+}
 _TEXTS = {**_C.ACCESSOR_KINDS, FRAME: "<frame>", "made": "<tensor {arg} created during tracing>"}

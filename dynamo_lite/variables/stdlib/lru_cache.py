@@ -87,7 +87,7 @@ class CachedFunctionVariable(UserObjectVariable):
         entry = self.value, key
         if key not in cache:
             cache_and_hash = id(cache), hash(key)
-            tx.guards.cache_misses[cache_and_hash] = Assumed((("const", cache),), [("dict_lacks", key, None)])
+            tx.guards.cache_misses[cache_and_hash] = Assumed((("const", cache),), [("dict_lacks", key)])
             self._run(tx, values, named, len(cache) == parameters["maxsize"])
             del tx.guards.cache_misses[cache_and_hash]
             if key not in cache:
