@@ -81,8 +81,8 @@ def _fact_about(error: Unsupported, root: RootTranslator, facts: RestartFacts) -
     root.add_frame_to_stack(error)
     numbers = facts.numbers.after(attempt.specialized_at)
     symbols = attempt.graph.symbols
-    has_symbols = symbols.has_symbols or symbols.has_floats
-    fact = numbers.fact_about(error, attempt.steps, has_symbols, bool(attempt.unread), attempt.specialized_sizes)
+    has_numbers = symbols.has_symbols or symbols.has_floats or bool(attempt.unread)
+    fact = numbers.fact_about(error, attempt.steps, has_numbers)
     if fact is not None:
         return fact
     graph_break = GraphBreak(error.reason, error.user_stack)

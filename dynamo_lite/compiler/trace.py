@@ -19,7 +19,6 @@ from .translation import Request, Traced
 def begin(request: Request, facts: RestartFacts) -> RootTranslator:
     """The translator of the frame, in an attempt of its own."""
     view, traits = request.view, request.traits
-    request.shapes.specializes_all = facts.numbers.all
     attempt = Attempt(view.globals, view.builtins, request.shapes, request.precomputed, facts)
     attempt.takes_wrappers = traits.wrappers
     attempt.frees_at_once = traits.frees_at_once

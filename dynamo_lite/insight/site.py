@@ -5,7 +5,6 @@ It is text and numbers only: it keeps no code object alive, and equal sites of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from traceback import FrameSummary
 from types import CodeType
 from typing import NamedTuple
@@ -32,8 +31,3 @@ Site = tuple[SiteFrame, ...]
 def code_place(code: CodeType) -> str:
     """A function's name with its file and first line, for messages."""
     return f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
-
-
-def lines_of(user_stack: Iterable[FrameSummary]) -> Site:
-    """The site of a stack that is shown to the user: it has lines, but no instructions."""
-    return tuple(SiteFrame(frame.filename, frame.name, frame.lineno) for frame in user_stack)

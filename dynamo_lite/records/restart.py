@@ -16,14 +16,6 @@ from .guards import Assumed
 
 
 @dataclass(frozen=True)
-class Failure:
-    """How an attempt failed. A frame that fails alike twice has gained nothing from what it learned between."""
-
-    reason: type[BreakReason]
-    site: Site
-
-
-@dataclass(frozen=True)
 class BreakAt:
     """The graph breaks at this step, because what comes there can't be in a graph, or raises out of the frame."""
 
@@ -109,19 +101,6 @@ class NumbersSpecialized:
 
 
 @dataclass(frozen=True)
-class AllNumbersSpecialized:
-    """There are no symbolic numbers: to specialize those that the instruction at this step takes was not enough."""
-
-    step: int
-    failure: Failure
-
-
-@dataclass(frozen=True)
-class NumbersSymbolicAgain:
-    """An attempt without symbolic numbers failed as the one before."""
-
-
-@dataclass(frozen=True)
 class ModulesInitialized:
     """Lazy modules were initialized: the next attempt finds them so."""
 
@@ -136,8 +115,6 @@ Fact = (
     | RecordedWhole
     | NumbersRead
     | NumbersSpecialized
-    | AllNumbersSpecialized
-    | NumbersSymbolicAgain
     | ModulesInitialized
 )
 

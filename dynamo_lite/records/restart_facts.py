@@ -14,31 +14,26 @@ from typing import NoReturn
 from dynamo_lite.exc import SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import FreedTogether, OperatorFailed, SharedMemory
 from dynamo_lite.insight.observer import GraphBreak
-from dynamo_lite.insight.site import Site, lines_of
+from dynamo_lite.insight.site import Site
 from dynamo_lite.shapes.policy import SpecializationHistory
 
 from .guards import Assumed, Guards
 from .restart import (
-    AllNumbersSpecialized,
     BreakAt,
     DataStay,
     EndsBefore,
     Fact,
-    Failure,
     FunctionsUntraced,
     IsCompilingWithheld,
     MadeByCPython,
     ModulesInitialized,
     NumbersRead,
     NumbersSpecialized,
-    NumbersSymbolicAgain,
     RecordedWhole,
 )
 
 _MOST = 12
 """Steps of one translation before which numbers are specialized; dicts and caches of one that may be filled."""
-
-NumbersFact = NumbersSpecialized | AllNumbersSpecialized | NumbersSymbolicAgain
 
 
 @dataclass(frozen=True)
@@ -47,14 +42,8 @@ class Specializations:
 
     steps: Mapping[int, Site | None]
     """With the instruction at each; None if no attempt has reached it yet."""
-    hopeless: frozenset[Failure]
-    """Failures for which specializing the operands is not enough, but specializing all numbers is."""
-    all: bool = False
-    """Whether there are no symbolic numbers at all."""
     given_up: frozenset[int] = frozenset()
     """Steps before which specializing numbers didn't help."""
-    tried: AllNumbersSpecialized | None = None
-    """The fact for which all numbers were specialized: that is tried once."""
 
     def first_after(self, step: int) -> int | None:
         return min((each for each in self.steps if each > step), default=None)
@@ -70,44 +59,20 @@ class Specializations:
         known = {**self.steps, **met}
         return replace(self, steps={step: known[step] for step in kept})
 
-    def fact_about(
-        self, error: Unsupported, step: int, has_symbols: bool, has_unread: bool, took_sizes: bool
-    ) -> NumbersFact | None:
-        """What may mend a failure at this step: to specialize the numbers that the instruction takes; if it takes
-        tensors, all numbers. None: the graph breaks. ``has_unread``: whether there are deferred numbers, which are read
-        if the instruction takes them. ``took_sizes``: whether sizes of tensors were specialized for it."""
-        failure = Failure(type(error.reason), lines_of(error.user_stack))
-        if self.tried is not None and self.all:
-            return NumbersSymbolicAgain() if failure == self.tried.failure else None
-        if not error.reason.numbers_matter or not (has_symbols or has_unread):
-            return None
-        if step in self.given_up or len(self.steps) >= _MOST:
-            return None
-        if step not in self.steps and failure not in self.hopeless:
-            return NumbersSpecialized(step)
-        takes_tensors = took_sizes or is_over_operands(error)
-        if has_symbols and self.tried is None and (takes_tensors or failure in self.hopeless):
-            return AllNumbersSpecialized(step, failure)
-        return None
+    def fact_about(self, error: Unsupported, step: int, has_numbers: bool) -> NumbersSpecialized | None:
+        """What may mend a failure at this step: to specialize the numbers that the instruction takes, and the sizes of
+        its tensors. None: the graph breaks. ``has_numbers``: whether any number isn't a constant."""
+        is_possible = error.reason.numbers_matter and has_numbers and len(self.steps) < _MOST
+        return NumbersSpecialized(step) if is_possible and step not in self.given_up | self.steps.keys() else None
 
-    def learn(self, fact: NumbersFact) -> Specializations:
-        match fact:
-            case NumbersSpecialized(step):
-                return replace(self, steps={**self.steps, step: None})
-            case AllNumbersSpecialized(step):
-                return replace(self.give_up(step), all=True, tried=fact)
-            case NumbersSymbolicAgain():
-                return replace(self, all=False)
+    def with_step(self, step: int) -> Specializations:
+        """These, and one more step before which numbers are specialized."""
+        return replace(self, steps={**self.steps, step: None})
 
     def give_up(self, step: int) -> Specializations:
         """Specializing numbers before this step didn't help."""
         left = {each: site for each, site in self.steps.items() if each != step}
         return replace(self, steps=left, given_up=self.given_up | {step})
-
-    def remember(self, remembered: SpecializationHistory) -> None:
-        remembered.steps = dict(self.steps)
-        if self.all and self.tried is not None:
-            remembered.needs_all_specialized.add(self.tried.failure)
 
 
 @dataclass(frozen=True)
@@ -147,8 +112,7 @@ class RestartFacts:
     ) -> RestartFacts:
         """For the first attempt."""
         known = SpecializationHistory() if remembered is None else remembered
-        numbers = Specializations(dict(known.steps), frozenset(known.needs_all_specialized))
-        return cls(known, numbers, fullgraph, differentiates)
+        return cls(known, Specializations(dict(known.steps)), fullgraph, differentiates)
 
     @property
     def whole(self) -> dict[int, bool]:
@@ -195,8 +159,8 @@ class RestartFacts:
                 self.remembered.numbers_read |= sites
             case ModulesInitialized():  # what was learned is of the modules before
                 return RestartFacts.first(self.remembered, self.fullgraph, self.differentiates)
-            case NumbersSpecialized() | AllNumbersSpecialized() | NumbersSymbolicAgain():
-                return replace(self, numbers=self.numbers.learn(fact))
+            case NumbersSpecialized(step):
+                return replace(self, numbers=self.numbers.with_step(step))
         return self
 
     def _break_at(self, fact: BreakAt) -> RestartFacts:
@@ -244,7 +208,7 @@ class RestartFacts:
     def remember(self) -> None:
         """The last attempt came through: the next translation of the code begins with what these had to find out."""
         self.remembered.to_fill |= self.to_fill
-        self.numbers.remember(self.remembered)
+        self.remembered.steps = dict(self.numbers.steps)
 
     def break_seen_from(self, place: FrameSummary) -> GraphBreak | None:
         """Why the graph breaks, when the attempt that breaks ended here. What is known only at the end of an attempt is

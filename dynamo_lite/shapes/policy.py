@@ -35,8 +35,6 @@ class SpecializationHistory:
     """Ids of functions that can't be traced -> whether they could be recorded as one operator."""
     to_fill: set[Any] = field(default_factory=set)
     """Dicts and caches that lacked an entry when a translation broke. The code after the break may have added it."""
-    needs_all_specialized: set[Any] = field(default_factory=set)
-    """How instructions failed for which specializing the operands is not enough, but specializing all numbers is."""
     failing_assertions: set[Any] = field(default_factory=set)
     """Places of runtime assertions on tensor data that failed several times in a row."""
     numbers_read: set[Any] = field(default_factory=set)
@@ -106,8 +104,6 @@ class TranslationShapes:
         self.history = values.specializations
         self._arguments = arguments
         self._met: dict[str, tuple[int, Any]] = {}
-        self.specializes_all = False
-        """Whether all numbers but those that are marked are specialized."""
 
     def keep(self) -> None:
         """Add the values that this translation met to the history, once it has succeeded."""
@@ -127,7 +123,7 @@ class TranslationShapes:
                 static.add(each.dim)
         free, strides = set(marked), set[int]()
         is_static = _is_module_state(source, tensor) or (self._arguments_only and _root_of(source).kind != "local")
-        if self._dynamic is not False and not self.specializes_all and not is_static:
+        if self._dynamic is not False and not is_static:
             changed = self._changed_dims(source, tuple(tensor.shape))
             weakly = {*getattr(tensor, "_dynamo_weak_dynamic_indices", ()), *_unbacked(tensor)}
             free.update(range(tensor.dim()) if self._dynamic else (*changed, *weakly))
@@ -147,11 +143,10 @@ class TranslationShapes:
 
     def has_changed(self, source: Source, value: Any) -> bool:
         """Whether a number of another library's has differed between calls."""
-        may_change = self._dynamic is not False and not self.specializes_all
-        return -1 in self._changed_dims(source, value) and may_change
+        return -1 in self._changed_dims(source, value) and self._dynamic is not False
 
     def _may_change(self, source: Source, value: float) -> bool:
-        if self._dynamic is False or self.specializes_all or source.kind == "const":
+        if self._dynamic is False or source.kind == "const":
             return False
         return -1 in self._changed_dims(source, value) or bool(self._dynamic and source.kind == "local")
 

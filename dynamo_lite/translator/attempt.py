@@ -109,8 +109,6 @@ class Attempt:
         """The step count at which tracing stops at the limit, or specializes numbers."""
         self.specialized_at: dict[int, Site] = {}
         """The steps before which this attempt specialized numbers, and the instruction at each."""
-        self.specialized_sizes = False
-        """Whether the last specialization included sizes of tensors."""
         self.reprs: list[VariableTracker] = []
         """Containers whose ``repr`` is being computed, to detect recursion."""
         self.has_handlers = False
@@ -174,7 +172,7 @@ class Attempt:
         if self.steps in numbers.steps:
             self.specialized_at[self.steps] = site
         if numbers.is_at(self.steps, site):
-            self.specialized_sizes = specialize(self.graph.symbols, operands, set())
+            specialize(self.graph.symbols, operands, set())
         self.note_guards()
         self.pauses_at = self._next_pause()
 

@@ -16,16 +16,12 @@ from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
 from .tensor import TensorVariable
 
 
-def specialize(symbols: Symbols, variables: Iterable[VariableTracker], seen: set[int]) -> bool:
+def specialize(symbols: Symbols, variables: Iterable[VariableTracker], seen: set[int]) -> None:
     """Specialize these numbers, the sizes of these tensors, and what these containers hold.
 
     Args:
         seen: ids of trackers that are done.
-
-    Returns:
-        Whether a tensor had symbolic sizes.
     """
-    had_sizes = False
     for variable in variables:
         real = variable.realize()
         if id(real) in seen:
@@ -39,19 +35,16 @@ def specialize(symbols: Symbols, variables: Iterable[VariableTracker], seen: set
             if isinstance(variable, LazyVariable):
                 variable.rewrap()
         elif isinstance(real, TensorVariable):
-            had_sizes |= _specialize_sizes(symbols, real.fake)
+            _specialize_sizes(symbols, real.fake)
         inner = [*(real.structure_items() or ()), *([] if real.receiver is None else [real.receiver])]
         if isinstance(real, DeferredTextVariable) and real.writes is None:
             inner += real.operands()
-        had_sizes |= specialize(symbols, inner, seen)
-    return had_sizes
+        specialize(symbols, inner, seen)
 
 
-def _specialize_sizes(symbols: Symbols, fake: torch.Tensor) -> bool:
+def _specialize_sizes(symbols: Symbols, fake: torch.Tensor) -> None:
     tensors = [fake, *leaves(fake)] if is_wrapper(fake) else [fake]
     numbers = [number for each in tensors for number in (*each.shape, *each.stride(), each.storage_offset())]
-    symbolic = [each for each in numbers if isinstance(each, torch.SymInt)]
-    for number in symbolic:
-        if not symbols.is_data_dependent(number):
+    for number in numbers:
+        if isinstance(number, torch.SymInt) and not symbols.is_data_dependent(number):
             int(number)  # guards the value
-    return bool(symbolic)
