@@ -280,6 +280,12 @@ class CollectiveAndFailure(BreakReason, code="DL0421", numbers_matter=False):
     other: str
 
 
+class OperatorNeedsSizes(BreakReason, code="DL0454", numbers_matter=True):
+    happened = "{operator} has no implementation for symbolic sizes"
+    mend = "mark the sizes static (dl.mark_static), or compile with dynamic=False"
+    operator: str
+
+
 # -- 05: Python's statements and values ------------------------------------------------------------------------------
 
 

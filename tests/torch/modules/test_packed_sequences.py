@@ -110,5 +110,5 @@ def test_operators_that_read_lengths_say_so(function):
     for dynamic in (False, True):
         with pytest.raises(dl.exc.Unsupported) as raised:
             dl.compile(fn, backend="eager", fullgraph=True, dynamic=dynamic)(tensor(2, 5, 3), lengths)
-        assert "not allocated" not in str(raised.value) and "symbolic" not in str(raised.value)
+        assert "not allocated" not in str(raised.value) and "symbolic sizes/strides" not in str(raised.value)
     check(fn, tensor(2, 5, 3), lengths, graphs=1, breaks=1)

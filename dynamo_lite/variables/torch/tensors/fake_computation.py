@@ -13,7 +13,13 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 
-from dynamo_lite.insight.break_reasons import DataDependentValue, OperatorFailed, OperatorReadsData, TensorAsIndex
+from dynamo_lite.insight.break_reasons import (
+    DataDependentValue,
+    OperatorFailed,
+    OperatorNeedsSizes,
+    OperatorReadsData,
+    TensorAsIndex,
+)
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.interrupts import reraise_if_from_signal
 from dynamo_lite.variables.core.base import unsupported
@@ -45,6 +51,8 @@ _OPERATOR_ERRORS = (
 
 _NO_DATA = "its data is not allocated yet"
 """In the message of a kernel that reads the data of a fake tensor."""
+_SYMBOLIC = "on tensor with symbolic sizes/strides"
+"""In the message of a kernel that can't compute with symbolic sizes."""
 
 
 def _call(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -90,6 +98,8 @@ def compute(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) ->
         first = str(error).strip().partition("\n")[0]
         if _NO_DATA in first:
             unsupported(OperatorReadsData(operator_name(target)))
+        if _SYMBOLIC in first:
+            unsupported(OperatorNeedsSizes(operator_name(target)))
         unsupported(OperatorFailed(operator_name(target), f"{type(error).__name__}: {first}", over_operands=True))
 
 
