@@ -1,6 +1,7 @@
-"""What a Triton kernel writes into that Python runs, read off its source: torch's analysis needs compiled ones.
+"""Finds in the source of a Triton kernel which tensors it writes into, for kernels that Python runs.
 
-A tensor is only read if its pointer, and whatever the kernel computes from it, goes nowhere but into ``tl.load``.
+torch's own analysis needs compiled kernels. A tensor is only read if its pointer, and all that the kernel computes from
+it, is used in ``tl.load`` alone.
 """
 
 from __future__ import annotations
@@ -46,13 +47,23 @@ def _assigned(statement: ast.AST) -> str | None:
     return target.id if isinstance(target, ast.Name) else None
 
 
-def _pointers(expression: ast.expr) -> Iterator[str]:
-    """The variables that an expression of sums depends on: what a call or a subscript does with one isn't known."""
-    if isinstance(expression, ast.Name):
-        yield expression.id
-    elif isinstance(expression, ast.BinOp):
-        yield from _pointers(expression.left)
-        yield from _pointers(expression.right)
+def _terms(expression: ast.expr) -> Iterator[ast.expr]:
+    """The terms of a sum; another expression itself: what a call or a subscript does with a pointer isn't known."""
+    if isinstance(expression, ast.BinOp):
+        yield from _terms(expression.left)
+        yield from _terms(expression.right)
+    else:
+        yield expression
+
+
+def _pointers(expression: ast.expr) -> set[str]:
+    """The variables among the terms of a sum."""
+    return {each.id for each in _terms(expression) if isinstance(each, ast.Name)}
+
+
+def _others(expression: ast.expr) -> list[ast.AST]:
+    """The terms of a sum that aren't variables."""
+    return [each for each in _terms(expression) if not isinstance(each, ast.Name)]
 
 
 def _escaping(node: ast.AST) -> Iterator[str]:
@@ -66,21 +77,12 @@ def _escaping(node: ast.AST) -> Iterator[str]:
     elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
         rest = []
     elif _assigned(node) is not None:
-        rest = list(_within(node.value))  # type: ignore[attr-defined]
+        rest = _others(node.value)  # type: ignore[attr-defined]
     elif _is_load(node):
-        rest = [each for argument in node.args[:1] for each in _within(argument)] + node.args[1:]  # type: ignore[attr-defined]
+        rest = [each for argument in node.args[:1] for each in _others(argument)] + node.args[1:]  # type: ignore[attr-defined]
         rest += [each.value for each in node.keywords]  # type: ignore[attr-defined]
     for each in rest:
         yield from _escaping(each)
-
-
-def _within(expression: ast.expr) -> Iterator[ast.expr]:
-    """The parts of an expression below its sums."""
-    if isinstance(expression, ast.BinOp):
-        yield from _within(expression.left)
-        yield from _within(expression.right)
-    elif not isinstance(expression, ast.Name):
-        yield expression
 
 
 def _is_load(node: ast.AST) -> bool:
