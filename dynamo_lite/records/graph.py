@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
@@ -42,7 +42,7 @@ from dynamo_lite.runtime.graph_functions import (
 )
 from dynamo_lite.runtime.inner_tensors import is_wrapper
 from dynamo_lite.runtime.shared_memory import all_memory_of, memory_of, memory_ranges, overlap, overlaps_itself
-from dynamo_lite.shapes.expressions import Operation, compile_expression
+from dynamo_lite.shapes.expressions import Operation, Symbol, compile_expression
 from dynamo_lite.shapes.float_formulas import Formula
 from dynamo_lite.shapes.number_guards import ComputedInt
 from dynamo_lite.shapes.policy import SymbolicDims
@@ -54,6 +54,9 @@ from .node_origin import NodeMeta, NodeOrigin
 from .replaced_data import ReplacedData
 from .source import Source
 from .subgraphs import Body
+
+if TYPE_CHECKING:
+    from dynamo_lite.variables.core.base import VariableTracker
 
 _STATE_CHANGERS = frozenset(
     {torch._C._set_grad_enabled, autocast_mode._enter_autocast, grad_mode._enter_inference_mode, enter_sdpa_kernel}
@@ -177,7 +180,7 @@ _DEPEND_ON_HISTORY = frozenset(
 """Operators that depend on the autograd history of their arguments."""
 
 
-def _has_history(result: Any, of: torch.Tensor) -> bool:
+def _has_history(result: object, of: torch.Tensor) -> bool:
     """Whether gradients may flow from a result to a tensor."""
     parts = result if isinstance(result, (tuple, list)) else [result]
     return any(getattr(each, "requires_grad", False) and each is not of for each in parts)
@@ -227,12 +230,12 @@ class GraphBuilder:
         may not be written to -> whether its tensors may be outputs."""
         self._shared: set[int] = set()
         """Memory that several inputs share."""
-        self.shared_by: Any = None
+        self.shared_by: VariableTracker
         """The tracker of the last tensor that was given such memory."""
         self._views: dict[torch.fx.Node, bool] = {}
         """Views of memory that a tensor created before the graph took over -> whether the view is strided: backends
         don't support writes through such a view. Unused ones are dropped at the end."""
-        self._last_placeholder: torch.fx.Node | None = None
+        self._last_placeholder = self.graph._root  # which all nodes follow
         self.step = 0  # the root's
         self.operators = 0
         """Nodes that are calls."""
@@ -367,15 +370,14 @@ class GraphBuilder:
         """Whether several inputs share a tensor's memory: a backend can't know of which of them an output is a view."""
         return memory_of(fake) in self._shared
 
-    def share(self, given: GraphInput, make: functools.partial[Any], by: Any) -> GraphInput:
+    def share(self, given: GraphInput, make: functools.partial[Any], by: VariableTracker) -> GraphInput:
         """Add an input that is another object (``by``) with the memory of an input. Neither may be written to."""
-        self.shared_by = by
+        self.note_shared(given, by)
         with unset_fake_temporarily():
             value = make(given.value)
-        self._shared.add(memory_of(given.fake))
         return self.create_input(make, value, given.source)
 
-    def note_shared(self, owner: GraphInput, by: Any) -> None:
+    def note_shared(self, owner: GraphInput, by: VariableTracker) -> None:
         """The existing tensor ``by`` shares an input's memory from here on. Neither may be written to."""
         self.shared_by = by
         self._shared.add(memory_of(owner.fake))
@@ -397,7 +399,7 @@ class GraphBuilder:
         """Whether a tensor may be an output of the graph."""
         return self._copied.get(memory_of(fake), True)
 
-    def allows_writes(self, node: Any) -> bool:
+    def allows_writes(self, node: torch.fx.node.Argument) -> bool:
         """Whether backends handle writes into a tensor that may have views."""
         while isinstance(node, torch.fx.Node) and self._views:
             if node in self._views:
@@ -439,7 +441,7 @@ class GraphBuilder:
             self._numbers[expression] = found
         return found
 
-    def _symbol(self, symbol: Any) -> torch.fx.Node:
+    def _symbol(self, symbol: Symbol) -> torch.fx.Node:
         """The node for a symbol: an input of its own, or a size, stride or offset of an input."""
         if symbol in self._numbers:
             return self._numbers[symbol]
@@ -452,7 +454,7 @@ class GraphBuilder:
             source, formula = self.symbols.first_source(place.formula), place.formula
             found = self._add_input(source, formula.value, number, formula=formula).node
         elif place.kind == "int":
-            found = self._add_input(place.source, self.symbols.hint(symbol), number).node
+            found = self._add_input(place.source, number.node.hint, number).node
         else:
             of = next(each.node for each in self.inputs if each.source is place.source)
             args = (of,) if place.kind == "offset" else (of, place.dim)
@@ -471,7 +473,7 @@ class GraphBuilder:
                 node = self.graph.call_function(operator.getitem, (node, key.idx))
         return node
 
-    def define(self, node: torch.fx.Node, result: Any) -> None:
+    def define(self, node: torch.fx.Node, result: object) -> None:
         """Record the symbols that an operator's result brings, which depend on data."""
         bound = self.symbols.new_in(result)
         if bound:
@@ -484,7 +486,7 @@ class GraphBuilder:
         return [each for each in self.inputs if each.is_tensor]
 
     def enter(self) -> None:
-        """Let this thread's operators run on fakes."""
+        """Run this thread's operators on fakes, until `leave`."""
         self.fake_mode.__enter__()
         _tracing.on = True
 
@@ -493,8 +495,7 @@ class GraphBuilder:
         self.fake_mode.__exit__(None, None, None)
 
     def _fake(self, source: Source, value: torch.Tensor, free: SymbolicDims | None) -> torch.Tensor:
-        shares = self._thawed and value.layout is torch.strided and memory_of(value) in self._thawed
-        if shares:
+        if self._thawed and value.layout is torch.strided and memory_of(value) in self._thawed:
             raise Unsupported(
                 UnsupportedValue("a tensor", "it shares memory with a leaf on which the program sets requires_grad")
             )
@@ -506,15 +507,9 @@ class GraphBuilder:
             return self.fake_mode.from_tensor(value, static_shapes=True)
 
     def _placeholder(self, name: str) -> torch.fx.Node:
-        graph = self.graph
-        if self._last_placeholder is None:
-            with graph.inserting_before(next(iter(graph.nodes), None)):
-                node = graph.placeholder(name)
-        else:
-            with graph.inserting_after(self._last_placeholder):
-                node = graph.placeholder(name)
-        self._last_placeholder = node
-        return node
+        with self.graph.inserting_after(self._last_placeholder):
+            self._last_placeholder = self.graph.placeholder(name)
+        return self._last_placeholder
 
     def call(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any) -> torch.fx.Node:
         """Record an operator, whose result on fakes was ``fake``, in the thread's grad mode."""
@@ -714,12 +709,8 @@ class GraphBuilder:
     def order_inputs(self, key: Callable[[GraphInput], Any]) -> None:
         """Sort the placeholders (and the list of inputs) by ``key``, stably."""
         self.inputs.sort(key=key)
-        first = next(iter(self.graph.nodes), None)
-        for each in self.inputs:
-            if first is not None and each.node is not first:
-                first.prepend(each.node)
-            elif first is not None:
-                first = first.next
+        for each in reversed(self.inputs):
+            self.graph._root.append(each.node)
 
     def finish(self, outputs: list[torch.fx.Node]) -> torch.fx.GraphModule:
         """Close the graph. It returns a tuple of ``outputs`` and restores the grad mode."""

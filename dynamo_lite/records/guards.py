@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Set, Sized
 from dataclasses import dataclass
 from functools import partial, reduce
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
@@ -18,6 +18,8 @@ from dynamo_lite.shapes.number_guards import SymbolicGuard
 from .abstract_class_checks import AbstractClassChecks
 from .constant_identity import Constants
 from .source import Source, name_of
+
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,12 @@ class _Words(dict[str, Any]):
         return _WORDS[word](self["arg"])
 
 
-def _named(value: Any) -> str:
+def _named(value: object) -> str:
     name = value.co_name if isinstance(value, CodeType) else name_of(value)
     return type(value).__name__ + (f" {name}" if name is not None else "")
 
 
-def _keys(keys: Iterable[Any]) -> str:
+def _keys(keys: Iterable[object]) -> str:
     """Constants by their values, other objects by how many of a type there are."""
     constants = [_is_constant(key) for key in keys]
     others = Counter(type(key).__name__ for key, is_constant in zip(keys, constants) if not is_constant)
@@ -67,7 +69,7 @@ def _keys(keys: Iterable[Any]) -> str:
     return f"the keys {', '.join(shown)}" if shown else "no keys"
 
 
-def _is_constant(key: Any) -> bool:
+def _is_constant(key: object) -> bool:
     return type(key) in _ATOMS or (type(key) is tuple and all(map(_is_constant, key)))
 
 
@@ -86,12 +88,12 @@ _WORDS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def in_words(text: str, arg: Any) -> str:
+def in_words(text: str, arg: object) -> str:
     """A text of `_C.CHECK_KINDS`, for the argument of the check or for a value that fails it."""
     return text.format_map(_Words(arg=arg))
 
 
-def _describe(kind: str, arg: Any = None) -> str:
+def _describe(kind: str, arg: object = None) -> str:
     return in_words(_C.CHECK_KINDS[kind], arg)
 
 
@@ -105,17 +107,13 @@ class Guard(NamedTuple):
     drop: Callable[[], object]
 
 
-def _nothing_to_drop() -> None:
-    pass
-
-
 class Held:
     """A token that an entry's guards refer to weakly. Dropping it invalidates the entry."""
 
 
-def reason_for(source: Source, kind: str, arg: Any) -> GuardReason:
-    """The text of one check of a place."""
-    return GuardReason(str(source), kind, _describe(kind, arg))
+def _reason(place: object, kind: str, arg: object = None) -> GuardReason:
+    """The text of a check. ``place``: what is checked."""
+    return GuardReason(str(place), kind, _describe(kind, arg))
 
 
 class Guards:
@@ -155,11 +153,11 @@ class Guards:
         self.missing_key_dicts.clear()
         self.cache_misses.clear()
 
-    def const(self, value: Any) -> Source:
+    def const(self, value: object) -> Source:
         """The source of an object that generated code refers to as a constant."""
         return self.root.child("const", value)
 
-    def query(self, function: Callable[[], Any]) -> Any:
+    def query(self, function: Callable[[], _Result]) -> _Result:
         """The result of a C function without arguments that queries the process's state, guarded."""
         result = function()
         self.const(function).child("result").check("equals", result)
@@ -264,7 +262,7 @@ class Guards:
                 found.append(Guard(source, kind, _describe(kind, arg), partial(source.checks.pop, key)))
             is_held = source.kind == "const" and isinstance(source.arg, Held)
             if source.expected and not source.checks and not is_held:
-                found.append(Guard(source, "present", _describe("present"), _nothing_to_drop))
+                found.append(Guard(source, "present", _describe("present"), lambda: None))
         for pair in self._same:
             found.append(Guard(pair[0], "same_as", _describe("same_as", pair[1]), partial(self._same.pop, pair)))
         found += [Guard(None, "symbolic", fact.text, partial(self._facts.remove, fact)) for fact in self._facts]
@@ -306,7 +304,7 @@ class Guards:
         self.root.number = 0
         checked = self._checked()
         if "global_state" in checked:
-            tree.check(0, "global_state", state, GuardReason("torch:", "global_state", _describe("global_state")))
+            tree.check(0, "global_state", state, _reason("torch:", "global_state"))
         if "registrations" in checked:
             reason = RegistrationsReason(
                 "abstract classes", "registrations", _describe("registrations"), self.abstract_class_checks
@@ -336,22 +334,18 @@ class Guards:
         if source.expected and not source.checks:
             source.check("present")
         for kind, arg in source.checks.values():
-            tree.check(source.number, kind, arg, reason_for(source, kind, arg))
+            tree.check(source.number, kind, arg, _reason(source, kind, arg))
 
     def _build_relations(self, tree: _C.GuardTree) -> None:
         for one, other in self._same:
-            reason = GuardReason(str(one), "same_as", _describe("same_as", other))
-            tree.check(one.number, "same_as", other.number, reason)
+            tree.check(one.number, "same_as", other.number, _reason(one, "same_as", other))
         for fact in self._facts:
             nodes = [source.number for source in fact.sources]
             tree.check(0, "symbolic", (nodes, fact.program), GuardReason("", "symbolic", fact.text))
         distinct = [source.number for source in self._distinct]
         if len(distinct) > 1:
-            text = _describe("distinct")
-            tree.check(0, "distinct", distinct, GuardReason("the inputs", "distinct", text))
+            tree.check(0, "distinct", distinct, _reason("the inputs", "distinct"))
         written = [source.number for source in self._tensors if source in self.written]
         others = [source.number for source in self._tensors if source not in self.written]
         if written and len(self._tensors) > 1:
-            text = _describe("storages_distinct")
-            reason = GuardReason("the inputs", "storages_distinct", text)
-            tree.check(0, "storages_distinct", (written, others), reason)
+            tree.check(0, "storages_distinct", (written, others), _reason("the inputs", "storages_distinct"))

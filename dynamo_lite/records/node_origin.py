@@ -60,15 +60,8 @@ class NodeOrigin(NamedTuple):
 
     def summary(self) -> FrameSummary:
         line, end_line, column, end_column = self.positions or (None,) * 4
-        return FrameSummary(
-            self.filename,
-            line,
-            self.function.rpartition(".")[2],
-            lookup_line=False,
-            end_lineno=end_line,
-            colno=column,
-            end_colno=end_column,
-        )
+        ends: dict[str, Any] = {"end_lineno": end_line, "colno": column, "end_colno": end_column}
+        return FrameSummary(self.filename, line, self.function.rpartition(".")[2], lookup_line=False, **ends)
 
 
 _LEFT_OUT = (os.path.dirname(torch.nn.modules.__file__) + os.sep, OURS)
@@ -157,7 +150,6 @@ def _after_filling(method: Callable[..., Any]) -> Callable[..., Any]:
     return filled
 
 
-for _name in "__iter__ __len__ __contains__ __eq__ __ne__ __or__ __ror__ __delitem__".split():
-    setattr(NodeMeta, _name, _after_filling(getattr(dict, _name)))
-for _name in "keys values items pop popitem setdefault clear".split():
+for _name in """__iter__ __len__ __contains__ __eq__ __ne__ __or__ __ror__ __delitem__
+        keys values items pop popitem setdefault clear""".split():
     setattr(NodeMeta, _name, _after_filling(getattr(dict, _name)))

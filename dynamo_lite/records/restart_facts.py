@@ -93,7 +93,7 @@ class RestartFacts:
     assumed: tuple[Assumed, ...] = ()
     """Guards on what caused the breaks, the last one's and earlier ones'."""
     to_fill: frozenset[object] = frozenset()
-    """Which dicts and caches, for later translations, which don't wait for them again."""
+    """Dicts and caches that may be filled at the break. Later translations don't wait for them again."""
     goes_back: bool = False
     """Whether the graph breaks for a ``backward``."""
     withheld: frozenset[Site] = frozenset()
@@ -110,24 +110,9 @@ class RestartFacts:
     def first(
         cls, remembered: SpecializationHistory | None = None, fullgraph: bool = False, differentiates: bool = True
     ) -> RestartFacts:
-        """For the first attempt."""
+        """The facts for the first attempt."""
         known = SpecializationHistory() if remembered is None else remembered
         return cls(known, Specializations(dict(known.steps)), fullgraph, differentiates)
-
-    @property
-    def whole(self) -> dict[int, bool]:
-        """Ids of allowed functions that can't be traced: whether a call can be recorded as one operator."""
-        return self.remembered.whole
-
-    @property
-    def failing_assertions(self) -> set[Site]:
-        """Where runtime assertions failed again and again: the graph breaks there."""
-        return self.remembered.failing_assertions
-
-    @property
-    def numbers_read(self) -> set[Site]:
-        """Where the graph breaks at ``item()``, as the program needs the number."""
-        return self.remembered.numbers_read
 
     def after(self, met: Mapping[int, Site]) -> RestartFacts:
         """The facts after an attempt: see `Specializations.after`."""
@@ -206,7 +191,7 @@ class RestartFacts:
         return [*guards.of(dicts), *caches.values()], frozenset([*map(str, dicts), *caches])
 
     def remember(self) -> None:
-        """The last attempt came through: the next translation of the code begins with what these had to find out."""
+        """After an attempt that succeeded: keep what the next translation of the code would have to find out again."""
         self.remembered.to_fill |= self.to_fill
         self.remembered.steps = dict(self.numbers.steps)
 

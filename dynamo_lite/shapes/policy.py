@@ -64,11 +64,7 @@ class ShapePolicy:
         self._histories: weakref.WeakKeyDictionary[CodeType, ValueHistory] = weakref.WeakKeyDictionary()
 
     def begin(
-        self,
-        code: CodeType,
-        arguments: dict[str, Any],
-        floats: bool = True,
-        arguments_only: bool = False,
+        self, code: CodeType, arguments: dict[str, Any], floats: bool = True, arguments_only: bool = False
     ) -> TranslationShapes:
         """Start a translation of a frame.
 
@@ -90,12 +86,7 @@ class TranslationShapes:
     """The policy's decisions for one translation, and the values that it meets."""
 
     def __init__(
-        self,
-        dynamic: bool | None,
-        floats: bool,
-        arguments_only: bool,
-        values: ValueHistory,
-        arguments: dict[str, Any],
+        self, dynamic: bool | None, floats: bool, arguments_only: bool, values: ValueHistory, arguments: dict[str, Any]
     ) -> None:
         self._dynamic = dynamic
         self.floats = floats
@@ -141,7 +132,7 @@ class TranslationShapes:
         """Whether a float is symbolic. NaN, which equals nothing, is specialized by identity."""
         return self.floats and self._may_change(source, value) and value == value
 
-    def has_changed(self, source: Source, value: Any) -> bool:
+    def has_changed(self, source: Source, value: object) -> bool:
         """Whether a number of another library's has differed between calls."""
         return -1 in self._changed_dims(source, value) and self._dynamic is not False
 
@@ -150,7 +141,7 @@ class TranslationShapes:
             return False
         return -1 in self._changed_dims(source, value) or bool(self._dynamic and source.kind == "local")
 
-    def _changed_dims(self, source: Source, value: Any, of: str = "") -> set[int]:
+    def _changed_dims(self, source: Source, value: object, of: str = "") -> set[int]:
         """Note the value at a source; return the dimensions (-1: the number itself) that have changed so far. ``of``:
         the tensor's property that the value is, if not its sizes."""
         name = f"{source}{of}"
@@ -160,9 +151,8 @@ class TranslationShapes:
         if before is not None and before[0] == holder and type(before[1]) is type(value):
             for dim in _differences(before[1], value):
                 self._values.changed.add((name, dim))
-        return {
-            dim for place, dim in self._values.changed.copy() if place == name
-        }  # a copy: other threads add to the set
+        changed = self._values.changed.copy()  # other threads add to the set
+        return {dim for place, dim in changed if place == name}
 
     def _holder(self, source: Source) -> int:
         """The id of the module that a source belongs to. Values of different modules are not compared."""

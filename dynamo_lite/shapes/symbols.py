@@ -296,10 +296,6 @@ class Symbols:
         number: torch.SymInt = self.env.create_symintnode(symbol, hint=self._hints[symbol])
         return number
 
-    def hint(self, symbol: Symbol) -> int:
-        """The number of a symbol in the call that is traced."""
-        return self._hints[symbol]
-
     def is_new(self, number: Symbolic) -> bool:
         """Whether the last operator may have created symbols: this number, or some that it read internally."""
         expression = number.node.expr
@@ -442,11 +438,9 @@ class Symbols:
 
         program = condition.steps(read)
         text = condition.text(self._name)
-        return (
-            SymbolicGuard(list(sources), program, text)
-            if truth
-            else SymbolicGuard(list(sources), [*program, ("not",)], f"not {text}")
-        )
+        if truth:
+            return SymbolicGuard(list(sources), program, text)
+        return SymbolicGuard(list(sources), [*program, ("not",)], f"not {text}")
 
     def _name(self, of: Any) -> str:
         """The text of a place or expression in the user's terms."""

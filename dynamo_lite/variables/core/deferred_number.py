@@ -157,7 +157,7 @@ def deferred_read(tx: Translator, tensor: Any, name: str) -> DeferredNumberVaria
     if not is_plain or not is_known or fake.is_inference() or tx.graph.bodies:
         return None
     kind = _KINDS[fake.dtype]
-    if name == "__int__" and kind is float or site in tx.attempt.restart_facts.numbers_read:
+    if name == "__int__" and kind is float or site in tx.attempt.restart_facts.remembered.numbers_read:
         return None
     kinds = {"__float__": float, "__int__": int, "tolist": list if fake.ndim else kind}
     return DeferredNumberVariable(tx, kinds.get(name, kind), read, [tensor], frozenset({site}))

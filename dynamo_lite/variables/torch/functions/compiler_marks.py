@@ -180,7 +180,7 @@ def _traced_or_whole(
     function: types.FunctionType, whole: Model, tx: Translator, args: Args, kwargs: Kwargs
 ) -> VariableTracker:
     """Trace a function, or record it as one node in the next attempt if tracing fails; trace it again if both fail."""
-    recorded_whole = tx.attempt.restart_facts.whole
+    recorded_whole = tx.attempt.restart_facts.remembered.whole
     if not recorded_whole.get(id(function)):
         try:
             return tx.inline(tx.make(function), args, kwargs)

@@ -342,7 +342,7 @@ class TensorVariable(VariableTracker):
         if graph.bodies or not graph.can_restore_inputs() or self.has_torch_function or self.fake.numel() != 1:
             return False
         site = tx.site()
-        if site in tx.attempt.restart_facts.failing_assertions:
+        if site in tx.attempt.restart_facts.remembered.failing_assertions:
             unsupported(UnmetCondition())
         check_failure(tx, "a runtime assertion")
         graph.fails_handled = True
