@@ -10,7 +10,7 @@ from typing import Any
 from .code_origin import FOLDED_ERRORS
 
 Check = Callable[..., Any]
-"""A function of classes (or generic functions): only registrations change its result."""
+"""A function of classes or generic functions whose result changes only with registrations."""
 
 
 class AbstractClassChecks:

@@ -17,7 +17,6 @@ import sysconfig
 import types
 from collections.abc import Mapping
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_NEWLOCALS
-from typing import Any
 
 import torch
 
@@ -204,7 +203,7 @@ def _is_compiled_modules(code: types.CodeType) -> bool:
     return code.co_filename == _COMPILED_MODULES and code.co_qualname.startswith("OptimizedModule.")
 
 
-def why_not_inlined(code: types.CodeType, function: Any) -> str | None:
+def why_not_inlined(code: types.CodeType, function: object) -> str | None:
     """Why a call of this function breaks the graph; None if it is inlined."""
     if code.co_flags & _ASYNCHRONOUS:
         return "it is a coroutine or an asynchronous generator"
@@ -226,7 +225,7 @@ def why_not_inlined(code: types.CodeType, function: Any) -> str | None:
     return None
 
 
-def reads_frame_by_name(code: types.CodeType, namespace: Mapping[str, Any]) -> bool:
+def reads_frame_by_name(code: types.CodeType, namespace: Mapping[str, object]) -> bool:
     """Whether the code may read the variables of its own frame by name (``locals()``). ``namespace``: its globals."""
     names = code.co_names
     if not _FRAME_READERS.isdisjoint(names):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import CodeType
-from typing import Any
 
 from .source import Source
 
@@ -13,7 +12,7 @@ class Constants:
     """Constants read from sources, and those of traced code objects. All others were computed during tracing."""
 
     def __init__(self) -> None:
-        self._found: dict[int, tuple[Any, Source]] = {}
+        self._found: dict[int, tuple[object, Source]] = {}
         self._codes: dict[int, CodeType] = {}
         self._in_code: set[int] | None = None
 
@@ -21,26 +20,26 @@ class Constants:
         self._found.clear()
         self._codes.clear()
 
-    def found(self, value: Any, source: Source) -> None:
+    def found(self, value: object, source: Source) -> None:
         """Record a constant that was read from a source."""
         self._found[id(value)] = value, source
 
     def note_code(self, code: CodeType) -> None:
         self._codes[id(code)] = code
 
-    def place(self, value: Any) -> Source | None:
+    def place(self, value: object) -> Source | None:
         """The source of this very object, if it was read from one."""
         found = self._found.get(id(value))
         return None if found is None else found[1]
 
-    def in_code(self, value: Any) -> bool:
+    def in_code(self, value: object) -> bool:
         """Whether this very object is a constant of traced code. To be called after tracing."""
         if self._in_code is None:
             self._in_code = {id(each) for code in self._codes.values() for each in _constants_of(code)}
         return id(value) in self._in_code
 
 
-def _constants_of(code: CodeType) -> Iterator[Any]:
+def _constants_of(code: CodeType) -> Iterator[object]:
     for each in code.co_consts:
         yield each
         if type(each) is tuple:

@@ -32,10 +32,10 @@ _PLAIN = frozenset(
 )
 """Types of arguments that are part of the key, with their type."""
 
-_OF_OTHERS = frozenset({*_DISPATCH_HANDLE_DIRECTLY, *FakeTensorMode.lift_fns})
+_TAKE_OTHER_TENSORS = frozenset({*_DISPATCH_HANDLE_DIRECTLY, *FakeTensorMode.lift_fns})
 """Operators that take real or sparse tensors."""
 
-_OF_MEMORY = frozenset({_aten.as_strided.default, _aten._reshape_alias.default})
+_READ_STORAGE_SIZE = frozenset({_aten.as_strided.default, _aten._reshape_alias.default})
 """Operators that depend on the size of the storage."""
 
 
@@ -65,7 +65,8 @@ def _is_cacheable(func: Any) -> bool:
     """Whether the result of an operator follows from the metadata of its arguments."""
     if not isinstance(func, torch._ops.OpOverload) or func.namespace != "aten" or func._schema.is_mutable:
         return False
-    return not (func in _OF_OTHERS or func in _OF_MEMORY or torch.Tag.data_dependent_output in func.tags)
+    special = _TAKE_OTHER_TENSORS | _READ_STORAGE_SIZE
+    return func not in special and torch.Tag.data_dependent_output not in func.tags
 
 
 def fake_mode(shape_env: Any) -> FakeTensorMode:

@@ -38,7 +38,7 @@ class Initializations:
             self._calls.append(call)
 
     def end(self, nodes: Iterable[torch.fx.Node], classes: set[type]) -> None:
-        """Note that the initialization is traced."""
+        """Note that the initialization has been traced."""
         self._seen.update(nodes)
         self.classes |= classes
 

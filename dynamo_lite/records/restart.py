@@ -65,7 +65,7 @@ class IsCompilingWithheld:
 
 @dataclass(frozen=True)
 class DataStay:
-    """At this step ``.data`` of a tensor is not replaced: something that depends on the old data leaves the graph."""
+    """At this step ``.data`` of a tensor is not replaced in the graph: an output depends on the old data."""
 
     step: int
 
@@ -102,7 +102,7 @@ class NumbersSpecialized:
 
 @dataclass(frozen=True)
 class ModulesInitialized:
-    """Lazy modules were initialized: the next attempt finds them so."""
+    """Lazy modules were initialized, so the next attempt traces initialized modules."""
 
 
 Fact = (
@@ -120,7 +120,7 @@ Fact = (
 
 
 class Restart(Exception):
-    """The translation of the frame starts again, and knows this fact then."""
+    """Starts the translation of the frame again, which then knows this fact."""
 
     def __init__(self, fact: Fact) -> None:
         super().__init__(fact)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from dynamo_lite.variables.python.functions.function import GlobalScope
 
 
-class _Body:
-    """A function that an operator runs, and the state of the objects outside it before they were mutated."""
+class _OperatorFunction:
+    """A function that an operator runs, and the state that objects from outside had before it mutated them."""
 
     def __init__(self, outside: set[VariableTracker]) -> None:
         self.outside = outside
@@ -48,7 +48,7 @@ class SideEffects:
         """Tracker, or scope and name -> the count at its last effect."""
         self._fixed: set[VariableTracker] = set()
         """Trackers of objects that the graph reads as they were before it."""
-        self._bodies: list[_Body] = []
+        self._bodies: list[_OperatorFunction] = []
 
     def close(self) -> None:
         self._notes.clear()
@@ -83,7 +83,7 @@ class SideEffects:
     def _refuse_fixed(self) -> NoReturn:
         raise Unsupported(UnsupportedOperation("a write", "an attribute that the operators of a wrapper subclass read"))
 
-    def check_deallocation(self, values: Iterable[Any]) -> None:
+    def check_deallocation(self, values: Iterable[object]) -> None:
         """Break the graph if overwriting one of these objects may deallocate it observably: a finalizer must run among
         the program's other effects, but the recorded ones are replayed after the graph."""
         for value in values:
@@ -135,7 +135,7 @@ class SideEffects:
     def forbidden(self, outside: set[VariableTracker]) -> Iterator[None]:
         """While a function that an operator runs is traced: break the graph if it mutates objects that have a source or
         are ``outside``, unless it restores them."""
-        body = _Body(outside)
+        body = _OperatorFunction(outside)
         self._bodies.append(body)
         try:
             yield

@@ -61,7 +61,7 @@ class Source:
         self.local_rooted: bool = kind in ("local", "closure") or (parent is not None and parent.local_rooted)
         """Whether it is reached through the call's arguments or closure, not through globals or constants."""
 
-    def child(self, kind: str, arg: Any = None) -> Source:
+    def child(self, kind: str, arg: object = None) -> Source:
         """The place one accessor further. Breaks the graph if that is too deep for a guard tree."""
         key = (kind, id(arg)) if kind in ("const", "slot") else (kind, type(arg), arg)
         found = self.children.get(key)
@@ -72,10 +72,10 @@ class Source:
         return found
 
     def way(self) -> tuple[Source, ...]:
-        """The path: the places from the frame, exclusive, to here."""
+        """The path from the frame (exclusive) to here."""
         return () if self.parent is None else (*self.parent.way(), self)
 
-    def check(self, kind: str, arg: Any = None) -> None:
+    def check(self, kind: str, arg: object = None) -> None:
         """Add a check of this place. (The identity of a constant needs none.)"""
         if kind == "id" and self.kind == "const":
             return
@@ -112,7 +112,7 @@ class Source:
         return f"<Source {self}>"
 
 
-def name_of(value: Any) -> str | None:
+def name_of(value: object) -> str | None:
     """The name of a module, class or function. Other user objects have none: reading it may run user code."""
     kind = type(value)
     if issubclass(kind, ModuleType):

@@ -28,7 +28,7 @@ def waited(given: Any) -> torch.Tensor:
 
 
 def not_waited(given: Any) -> torch.Tensor:
-    """A tensor like the result of `waited`, whose data may still be on their way."""
+    """A tensor like the result of `waited`, for whose data the collective may still be running."""
     data: torch.Tensor = given.elem.detach()
     return data.requires_grad_().view_as(data) if given.requires_grad else given.elem
 
@@ -45,5 +45,5 @@ class _NoCollectives(TorchDispatchMode):
 
 
 def without_collectives() -> contextlib.AbstractContextManager[object]:
-    """In it a collective raises `Communicates` instead: other processes may be waiting for this one in another."""
+    """A context in which collectives raise `Communicates`: other processes may not take part in them now."""
     return _NoCollectives() if dist.is_available() and dist.is_initialized() else contextlib.nullcontext()

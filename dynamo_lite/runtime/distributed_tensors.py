@@ -23,8 +23,8 @@ def is_distributed_class(cls: type) -> bool:
 def with_constants(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Callable[[Any], torch.Tensor]:
-    """``function(tensor, *args, **kwargs)`` as a function of the tensor alone. A local tensor that is still on its way
-    is waited for."""
+    """``function(tensor, *args, **kwargs)`` as a function of the tensor alone. It waits for a local tensor that a
+    collective is still computing."""
 
     def run(tensor: Any) -> torch.Tensor:
         result: torch.Tensor = function(tensor, *args, **kwargs)

@@ -117,19 +117,19 @@ def fill(leaf: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
         return leaf.detach()
 
 
-def enter_sdpa_kernel(backends: Sequence[int], set_priority: bool) -> Any:
+def enter_sdpa_kernel(backends: Sequence[int], set_priority: bool) -> tuple[Any, bool]:
     """Enter ``torch.nn.attention.sdpa_kernel``. Returns the argument of `exit_sdpa_kernel`."""
     previous = attention._cur_sdpa_kernel_backends(with_priority=set_priority)
     attention._sdpa_kernel([attention.SDPBackend(each) for each in backends], set_priority)
     return previous, set_priority
 
 
-def exit_sdpa_kernel(entered: Any) -> None:
+def exit_sdpa_kernel(entered: tuple[Any, bool]) -> None:
     """Exit ``torch.nn.attention.sdpa_kernel``."""
     attention._sdpa_kernel(*entered)
 
 
-def enter_record_function(name: str, args: str | None) -> Any:
+def enter_record_function(name: str, args: str | None) -> record_function | None:
     """Enter a ``record_function``. Returns the argument of `exit_record_function`. Does nothing while a compiler traces
     the graph, as the operators that it generates are others."""
     if being_traced():
@@ -139,7 +139,7 @@ def enter_record_function(name: str, args: str | None) -> Any:
     return made
 
 
-def exit_record_function(entered: Any) -> None:
+def exit_record_function(entered: record_function | None) -> None:
     """Exit a ``record_function``."""
     if entered is not None:
         entered.__exit__(None, None, None)
@@ -185,13 +185,8 @@ def checkpoint(body: Body, preserve_rng_state: bool, determinism_check: str, *te
     if being_traced():
         operator = torch.ops.higher_order.tag_activation_checkpoint
         return operator(body, *tensors, use_reentrant=False, preserve_rng_state=preserve_rng_state)
-    return torch_checkpoint.checkpoint(
-        body,
-        *tensors,
-        use_reentrant=False,
-        preserve_rng_state=preserve_rng_state,
-        determinism_check=determinism_check,
-    )
+    options: dict[str, Any] = {"preserve_rng_state": preserve_rng_state, "determinism_check": determinism_check}
+    return torch_checkpoint.checkpoint(body, *tensors, use_reentrant=False, **options)
 
 
 def lstm(*args: Any, **kwargs: Any) -> Any:
@@ -414,7 +409,7 @@ def flex_attention(
     score_extras: Tensors,
     mask_extras: Tensors,
     block_mask: tuple[Any, ...],
-    scale: Any,
+    scale: float | None,
     options: Sequence[tuple[str, Any]],
     *inputs: torch.Tensor,
 ) -> Tensors:

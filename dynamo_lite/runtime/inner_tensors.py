@@ -28,7 +28,7 @@ def has_user_subclass(tensor: torch.Tensor) -> bool:
 
 
 def overrides_torch_function(cls: type) -> bool:
-    """Whether torch's functions ask a ``__torch_function__`` of the program's, which is traced."""
+    """Whether the program defines the class's ``__torch_function__``, which is traced then."""
     raw = next((vars(base)[_FUNCTION] for base in cls.__mro__ if _FUNCTION in vars(base)), None)
     if not isinstance(raw, classmethod) or raw is vars(torch.Tensor)[_FUNCTION]:
         return False

@@ -10,7 +10,6 @@ import signal
 import threading
 import types
 from collections.abc import Iterator
-from typing import Any
 
 
 def reraise_if_from_signal(error: BaseException) -> None:
@@ -31,7 +30,7 @@ def is_from_signal_handler(error: BaseException) -> bool:
     return False
 
 
-def _code_of(handler: Any) -> types.CodeType | None:
+def _code_of(handler: object) -> types.CodeType | None:
     """The code of a handler; None if it isn't written in Python."""
     while isinstance(handler, functools.partial):
         handler = handler.func

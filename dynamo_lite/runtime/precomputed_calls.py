@@ -18,7 +18,7 @@ class Raised(NamedTuple):
     """A call that raised."""
 
     code: CodeType
-    arguments: dict[str, Any]
+    arguments: dict[str, object]
     error: Exception
     during: int
     """The number of the outermost call into compiled code during which it ran."""
@@ -30,7 +30,7 @@ class PendingExceptions(threading.local):
     def __init__(self) -> None:
         self.waiting: list[Raised] = []
 
-    def take(self, code: CodeType, arguments: dict[str, Any]) -> Exception | None:
+    def take(self, code: CodeType, arguments: dict[str, object]) -> Exception | None:
         """The exception that a frame about to run has to raise; None if its call wasn't precomputed."""
         now = _C.outermost_calls()
         self.waiting = [each for each in self.waiting if each.during == now]  # older ones were never reached
@@ -61,7 +61,7 @@ class PrecomputedCalls:
             return False
         return not any(each.code is code for each in self._raised.waiting)
 
-    def raised(self, function: FunctionType, args: list[Any], named: dict[str, Any], error: Exception) -> None:
+    def raised(self, function: FunctionType, args: list[object], named: dict[str, object], error: Exception) -> None:
         """Keep the exception of a precomputed call."""
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code is not function.__code__:

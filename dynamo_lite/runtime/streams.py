@@ -1,8 +1,6 @@
-"""What generated code does with streams of an accelerator around a graph, which runs on the caller's stream."""
+"""Orders a graph, which runs on the caller's stream, with an accelerator's other streams. Called by generated code."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 
@@ -15,23 +13,22 @@ def callers_stream(device: torch.device) -> torch.Stream:
 
 
 def wait_for(stream: torch.Stream) -> None:
-    """Before the graph: what was queued on a stream that the program uses inside comes first."""
+    """Before the graph: let it wait for what is queued on a stream that the program uses inside."""
     callers_stream(stream.device).wait_stream(stream)
 
 
 def wait_for_event(event: torch.Event) -> None:
-    """Before the graph: what an event of the program's was recorded after comes first."""
+    """Before the graph: let it wait for one of the program's events."""
     event.wait(torch.accelerator.current_stream())
 
 
 def synchronize_event(event: torch.Event) -> None:
-    """Wait on the host for what an event of the program's was recorded after."""
+    """Let the host wait for one of the program's events."""
     event.synchronize()
 
 
 def release(stream: torch.Stream, *results: object) -> None:
-    """After the graph: what the program queues on this stream from now on comes later. The memory of the graph's
-    results may be used on it until then."""
+    """After the graph: let this stream wait for it. The stream may then use the memory of the graph's results."""
     stream.wait_stream(callers_stream(stream.device))
     for result in results:
         for tensor in leaves(result) if isinstance(result, torch.Tensor) else ():
@@ -39,7 +36,7 @@ def release(stream: torch.Stream, *results: object) -> None:
                 tensor.record_stream(stream)
 
 
-def created_stream(kind: type[torch.Stream], *arguments: Any) -> torch.Stream:
+def created_stream(kind: type[torch.Stream], *arguments: int) -> torch.Stream:
     """A stream that the program created inside of the graph."""
     stream = kind(*arguments)
     release(stream)
@@ -55,5 +52,5 @@ def created_event(kind: type[torch.Event], device: torch.device | None, is_recor
 
 
 def synchronize() -> None:
-    """Wait on the host for the graph, and for what it waited for."""
+    """Let the host wait for the graph, and for what it waited for."""
     torch.accelerator.current_stream().synchronize()

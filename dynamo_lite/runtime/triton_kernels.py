@@ -1,6 +1,7 @@
 """Users' Triton kernels: their kinds and parameters, and torch's operator for their launches.
 
-Triton may be missing, and is slow to import: all here looks at modules that the program's own import of it has loaded.
+Triton may be missing, and is slow to import. So values are compared with classes of Triton only if the program has
+imported it.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ _tuned: dict[Any, Kernel] = {}
 """Kernel, function and configurations -> the autotuner made of them. It keeps what it measured, over recompilations."""
 
 
-def with_options(function: Kernel, options: Mapping[str, Any]) -> Kernel:
+def with_options(function: Kernel, options: Mapping[str, object]) -> Kernel:
     """The function under an autotuner of one configuration, which has these options."""
     triton = importlib.import_module("triton")
     key = (id(function), tuple(sorted(options.items())))
@@ -132,7 +133,7 @@ def with_options(function: Kernel, options: Mapping[str, Any]) -> Kernel:
 
 
 def with_configs(tuner: Kernel, function: Kernel, configs: Sequence[Config]) -> Kernel:
-    """An autotuner like ``tuner``, of these configurations, which are not pruned any more."""
+    """An autotuner like ``tuner`` of these configurations, without pruning."""
     key = (id(tuner), *(repr(sorted(config_fields(each).items())) for each in configs))
     if key not in _tuned:
         made = copy.copy(tuner)
@@ -144,10 +145,10 @@ def with_configs(tuner: Kernel, function: Kernel, configs: Sequence[Config]) -> 
 
 
 _kept: list[Kernel] = []
-"""Autotuners whose addresses `_tuned` has. Torch's table of kernels keeps those that are launched, too."""
+"""Autotuners whose ids are keys of `_tuned`. Torch's table of kernels keeps those that are launched, too."""
 
 
-def with_values(config: Config, values: Mapping[str, Any]) -> Config:
+def with_values(config: Config, values: Mapping[str, object]) -> Config:
     """A configuration with more values of parameters, or other options."""
     made = copy.copy(config)
     made.kwargs = {**config.kwargs, **{name: value for name, value in values.items() if name not in OPTIONS}}
@@ -167,7 +168,7 @@ def with_parameters(function: Kernel, configs: Sequence[Config]) -> Sequence[Con
     return made
 
 
-def _taken(function: Kernel, options: Mapping[str, Any]) -> dict[str, Any]:
+def _taken(function: Kernel, options: Mapping[str, object]) -> dict[str, object]:
     """The options that are parameters of the function."""
     names = {each.name for each in parameters(function)}
     return {name: value for name, value in options.items() if name in names and name in OPTIONS}
@@ -235,8 +236,8 @@ _mutated: dict[Any, frozenset[str]] = {}
 """Index of a kernel, the types and constants that it is called with -> the names of what it writes into."""
 
 
-def _kind(value: Any) -> Any:
-    """What the code depends on that Triton compiles."""
+def _kind(value: object) -> object:
+    """The property of an argument that the code compiled by Triton depends on."""
     if isinstance(value, torch.Tensor):
         return value.dtype
     return type(value) if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)) else value
