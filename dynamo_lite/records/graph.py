@@ -215,7 +215,8 @@ class GraphBuilder:
         """Expression of symbols -> the node that computes it."""
         self._results: dict[Any, tuple[torch.fx.Node, Any]] = {}
         """Symbol that depends on data -> the node whose result brings it, and the path in that result."""
-        self.graph = torch.fx.Graph()
+        self._outermost = Body(torch.is_grad_enabled())
+        self.graph = self._outermost.graph
         self.inputs: list[GraphInput] = []
         self._unused: dict[torch.fx.Node, GraphInput] = {}
         self._layouts: dict[int, tuple[Any, Any]] = {}
@@ -254,7 +255,6 @@ class GraphBuilder:
         self.differentiates = False  # whether it has `torch.autograd.grad`
         self.handled_failure = ""
         """The first operator that may fail and that an exception handler covers; empty: none."""
-        self._initial_grad_mode = self._grad_mode = torch.is_grad_enabled()
         self.default_dtype = torch.get_default_dtype()
         """The default dtype while the graph runs: changes are replayed after it."""
         self.indexing = 0
@@ -533,21 +533,22 @@ class GraphBuilder:
         node.meta["example_value"] = fake
         return node
 
+    @property
+    def _innermost(self) -> Body:
+        """The graph that operators are recorded in."""
+        return self.bodies[-1] if self.bodies else self._outermost
+
     def _follow_grad_mode(self, mode: bool) -> torch.fx.Graph:
         """The graph to record into, after switching its grad mode to ``mode``."""
-        body = self.bodies[-1] if self.bodies else None
-        graph, before = (self.graph, self._grad_mode) if body is None else (body.graph, body.grad_mode)
-        if mode != before:
-            graph.create_node("call_function", torch._C._set_grad_enabled, (mode,))
+        body = self._innermost
+        if mode != body.grad_mode:
+            body.graph.create_node("call_function", torch._C._set_grad_enabled, (mode,))
             self.note_grad_mode(mode)
-        return graph
+        return body.graph
 
     def note_grad_mode(self, mode: bool) -> None:
         """Note that the last recorded operator has set the grad mode."""
-        if self.bodies:
-            self.bodies[-1].grad_mode = mode
-        else:
-            self._grad_mode = mode
+        self._innermost.grad_mode = mode
         self.read_grad_mode()
 
     def read_grad_mode(self) -> bool:
@@ -607,7 +608,7 @@ class GraphBuilder:
     def module(self, name: str) -> tuple[torch.fx.Node, torch.nn.Module]:
         """The ``get_attr`` node of a closed body in the innermost graph, and its module."""
         module = self._root.get_submodule(name)
-        node = (self.bodies[-1].graph if self.bodies else self.graph).get_attr(name)
+        node = self._innermost.graph.get_attr(name)
         node.meta["example_value"] = module
         return node, module
 
@@ -714,7 +715,7 @@ class GraphBuilder:
 
     def finish(self, outputs: list[torch.fx.Node]) -> torch.fx.GraphModule:
         """Close the graph. It returns a tuple of ``outputs`` and restores the grad mode."""
-        self._follow_grad_mode(self._initial_grad_mode)
+        self._follow_grad_mode(self._outermost.initial_grad_mode)
         self.fake_mode.allow_scalar_outputs = self.reads_inside
         self.graph.output(tuple(outputs))
         for node in self._views:

@@ -1,4 +1,4 @@
-"""Nested graphs: the bodies of functions that operators of a graph call (``cond``, ``scan``, ``checkpoint`` …)."""
+"""A graph that is being recorded: the outermost one, or the body of a function that an operator calls (``cond`` …)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dynamo_lite.runtime.shared_memory import all_memory_of, share_memory
 
 
 class Body:
-    """A nested graph that is being recorded."""
+    """A graph that is being recorded, and for a nested one, what it is the body of."""
 
     def __init__(self, grad_mode: bool) -> None:
         self.graph = torch.fx.Graph()
