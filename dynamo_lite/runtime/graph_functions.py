@@ -163,14 +163,14 @@ def nvtx_mark(message: str) -> None:
         nvtx.mark(message)
 
 
-def unasked(kind: str, target: Any) -> Callable[..., Any]:
+def without_torch_function(kind: str, target: Any) -> Callable[..., Any]:
     """A function, or the method of a name, called without ``__torch_function__`` of its arguments' classes."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
         with torch._C.DisableTorchFunctionSubclass():
             return getattr(args[0], target)(*args[1:], **kwargs) if kind == "call_method" else target(*args, **kwargs)
 
-    run.__module__ = f"{__name__}.unasked"  # caches on disk identify functions by module and name
+    run.__module__ = f"{__name__}.without_torch_function"  # caches on disk identify functions by module and name
     run.__name__ = target if kind == "call_method" else getattr(target, "__name__", "run")
     return run
 

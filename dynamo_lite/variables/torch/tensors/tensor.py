@@ -35,7 +35,7 @@ from dynamo_lite.records.initializations import draws_nothing
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.distributed_tensors import is_distributed
-from dynamo_lite.runtime.graph_functions import indexed, plain_tensor, unasked
+from dynamo_lite.runtime.graph_functions import indexed, plain_tensor, without_torch_function
 from dynamo_lite.runtime.inner_tensors import is_wrapper, overrides_torch_function
 from dynamo_lite.shapes.symbols import SYMBOLIC
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, guard_class_lacks
@@ -641,7 +641,7 @@ def _record_plain(
     called = kind, target
     # The ``__torch_function__`` of such a wrapper has run, or is disabled.
     if any(overrides_torch_function(type(each)) for each in wrappers):
-        called = "call_function", unasked(kind, target)
+        called = "call_function", without_torch_function(kind, target)
     run = functools.partial(compute_with_symbols, tx, *called, fakes, fake_kwargs)
     fake = run_capturing_warnings(tx, called[1], tensors, run)
     mutated = [each for each, before in zip(tensors, versions) if before < 0 or each._version != before]
