@@ -128,7 +128,7 @@ def _check_what_is_freed(attempt: Attempt, root: RootTranslator, outputs: list[t
     """After the break the program may run the backward of a part of the graph, and a compiled graph frees all that it
     saved at once. So operators that share no autograd history are in graphs of their own."""
     names = itertools.chain.from_iterable(each.code.co_names for each in root.stopped())
-    goes_back = attempt.restart_facts.goes_back or any(name in _GO_BACK or "backward" in name for name in names)
+    goes_back = attempt.restart_facts.calls_backward or any(name in _GO_BACK or "backward" in name for name in names)
     if not attempt.frees_at_once or not goes_back:
         return
     step = attempt.provenance.first_unrelated_step(outputs)

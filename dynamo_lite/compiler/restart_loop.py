@@ -93,9 +93,9 @@ def _fact_about(error: Unsupported, root: RootTranslator, facts: RestartFacts) -
     of_tensors = attempt.guards.of_tensors() if is_over_operands(error) else []
     step = root.step_to_break()
     path = (step, *error.path) if step == root.steps else (step,)
-    goes_back = isinstance(error.reason, BackwardCall)
-    in_vain = attempt.steps if attempt.steps in numbers.steps else None
-    return BreakAt(path, graph_break, (*assumed, *of_tensors), to_fill, goes_back, in_vain)
+    calls_backward = isinstance(error.reason, BackwardCall)
+    unhelpful_step = attempt.steps if attempt.steps in numbers.steps else None
+    return BreakAt(path, graph_break, (*assumed, *of_tensors), to_fill, calls_backward, unhelpful_step)
 
 
 def _break_where_raised(observed: ObservedException, root: RootTranslator) -> BreakAt:

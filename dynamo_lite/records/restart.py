@@ -27,10 +27,10 @@ class BreakAt:
     not break."""
     to_fill: frozenset[object] = frozenset()
     """The dicts and caches that these guards are on. What runs at the break may fill them."""
-    goes_back: bool = False
+    calls_backward: bool = False
     """Whether the break is a call of ``backward``."""
-    in_vain: int | None = None
-    """The step before which numbers were specialized, which didn't help."""
+    unhelpful_step: int | None = None
+    """The step before which numbers were specialized in vain; None: no such step."""
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ class RestartFacts:
     """Guards on what caused the breaks, the last one's and earlier ones'."""
     to_fill: frozenset[object] = frozenset()
     """Dicts and caches that may be filled at the break. Later translations don't wait for them again."""
-    goes_back: bool = False
+    calls_backward: bool = False
     """Whether the graph breaks for a ``backward``."""
     withheld: frozenset[Site] = frozenset()
     """Where ``is_compiling()`` returns False."""
@@ -156,8 +156,8 @@ class RestartFacts:
             break_at=fact.path,
             assumed=self.assumed + fact.assumed,
             to_fill=self.to_fill | fact.to_fill,
-            goes_back=self.goes_back or fact.goes_back,
-            numbers=self.numbers if fact.in_vain is None else self.numbers.give_up(fact.in_vain),
+            calls_backward=self.calls_backward or fact.calls_backward,
+            numbers=self.numbers if fact.unhelpful_step is None else self.numbers.give_up(fact.unhelpful_step),
         )
 
     def _end_before(self, fact: EndsBefore, place: FrameSummary) -> RestartFacts:

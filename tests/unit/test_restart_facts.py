@@ -35,9 +35,9 @@ def learned(*facts, **settings):
 
 
 def test_a_break_is_kept_until_another_comes_before_it():
-    known = learned(BreakAt((9, 2), CALL, to_fill=frozenset({"a cache"})), BreakAt((4,), CALL, goes_back=True))
+    known = learned(BreakAt((9, 2), CALL, to_fill=frozenset({"a cache"})), BreakAt((4,), CALL, calls_backward=True))
     assert (known.break_at, known.graph_break, known.to_fill) == ((4,), CALL, {"a cache"})
-    assert known.goes_back and not learned(BreakAt((4,), CALL)).goes_back
+    assert known.calls_backward and not learned(BreakAt((4,), CALL)).calls_backward
 
 
 @pytest.mark.parametrize("path", [(4,), (4, 1), (5,)])
