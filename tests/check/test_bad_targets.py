@@ -113,15 +113,10 @@ def test_it_says_why_nothing_was_captured(check, tmp_path, target, words):
     assert status == 1 and words in printed.replace(f"{tmp_path}/", "") and "nothing-captured" in printed
 
 
-def test_it_says_that_a_stance_is_why(check):
-    with dl.set_stance("force_eager"):
-        status, printed, _ = check("bad_targets:whole")
-    assert status == 1 and "dl.set_stance, or torch.compiler.set_stance, is in force" in printed
-
-
-def test_it_says_that_a_stance_is_why_of_a_script_too(check):
-    with dl.set_stance("eager_on_recompile"):
-        status, printed, _ = check("ends.py")
+@pytest.mark.parametrize("stance, target", [("force_eager", "bad_targets:whole"), ("eager_on_recompile", "ends.py")])
+def test_it_says_that_a_stance_is_why(check, stance, target):
+    with dl.set_stance(stance):
+        status, printed, _ = check(target)
     assert status == 1 and "dl.set_stance, or torch.compiler.set_stance, is in force" in printed
 
 

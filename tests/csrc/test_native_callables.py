@@ -7,15 +7,12 @@ import functools
 import gc
 import inspect
 import pickle
-import sys
 import weakref
 
 import pytest
 
 from dynamo_lite import _C
 from frames import on_thread, owned
-
-LATER = sys.version_info >= (3, 12)
 
 
 def plain(x=1):
