@@ -228,7 +228,7 @@ from torch.utils.data import DataLoader
 
 method = {method!r}
 worker_data.item(1)  # a forked worker has the entry
-loader = DataLoader(worker_data.Items(), batch_size=2, num_workers=2, multiprocessing_context=method)
+loader = DataLoader(worker_data.Items(), batch_size=2, num_workers=1, multiprocessing_context=method)
 
 def check_workers(found):
     total, seen = found
