@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import torch
+
+import dynamo_lite as dl
+
 
 class Problem(Exception):
     """With attributes and a text of its own."""
@@ -39,3 +43,13 @@ def scaled(x, n):
 def numbers(n):
     for i in range(n):  # noqa: UP028
         yield i
+
+
+def waves(x):
+    return torch.sin(x) * 2
+
+
+def breaks(x):
+    y = x + 1
+    dl.graph_break()
+    return y * 2

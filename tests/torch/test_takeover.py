@@ -18,6 +18,7 @@ import dynamo_lite as dl
 from dynamo_lite import _C
 from dynamo_lite.insight import notices
 from programs import Recorder, tensor
+from shared_programs import breaks, waves
 from weights import seeded
 
 torch._dynamo = pytest.importorskip("torch._dynamo")
@@ -37,16 +38,6 @@ def torch_compiled_nothing():
 def by_torch():
     """How many graphs torch.compile has captured."""
     return torch._dynamo.utils.counters["stats"]["unique_graphs"]
-
-
-def waves(x):
-    return torch.sin(x) * 2
-
-
-def breaks(x):
-    y = x + 1
-    dl.graph_break()
-    return y * 2
 
 
 class Net(nn.Module):

@@ -12,6 +12,7 @@ import torch
 import dynamo_lite as dl
 from dynamo_lite.insight import notices
 from programs import Recorder, tensor
+from shared_programs import breaks, waves
 
 torch._dynamo = pytest.importorskip("torch._dynamo")
 config = torch._dynamo.config
@@ -24,16 +25,6 @@ def as_it_was():
     notices.said.clear()
     notices.said.update(said)
     torch.compiler.set_stance("default")
-
-
-def waves(x):
-    return torch.sin(x) * 2
-
-
-def breaks(x):
-    y = x + 1
-    dl.graph_break()
-    return y * 2
 
 
 # -- the stance, and reset -----------------------------------------------------------------------------------------
