@@ -23,7 +23,8 @@ DOCS_NEEDS := "mkdocs>=1.6,<2" "mkdocs-material>=9,<10"
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
-PYTEST := $(BIN)/python -m pytest tests -q -n $(JOBS) --dist=worksteal --timeout=300
+# Each process computes with one thread: with more, they would wait for each other.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests -q -n $(JOBS) --dist=worksteal --timeout=300
 
 # Everything but long runs; what changes while you write code; the long runs.
 test: $(STAMP)
