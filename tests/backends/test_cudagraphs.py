@@ -1,4 +1,4 @@
-"""CUDA graphs: what may be recorded, what stays in its place, and where a step begins. On a CPU nothing is recorded."""
+"""CUDA graphs: which graphs may be recorded, static addresses, and where a step begins. A CPU records nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of Inductor's code for inference: past the wrappers that do nothing, through those that do something."""
+"""Direct calls of Inductor's code in inference: which of torch's wrappers are skipped, and which are kept."""
 
 from __future__ import annotations
 

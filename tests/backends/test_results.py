@@ -1,4 +1,4 @@
-"""Backends that return what they shouldn't: one error that names the backend, and the program as it was before."""
+"""Backends that return a wrong result: one error names the backend, and the program's state is unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graph breaks inside of blocks (``try``, ``with``) of inlined callees: they cost one graph more, as elsewhere."""
+"""Breaks inside blocks (``try``, ``with``) of inlined callees: they cost one more graph, as elsewhere."""
 
 from __future__ import annotations
 

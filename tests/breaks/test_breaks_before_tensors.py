@@ -1,4 +1,4 @@
-"""Frames that break before they have come to any tensor: what comes after the break is captured whole."""
+"""Frames that break before they have reached a tensor: the code after the break is captured whole."""
 
 from __future__ import annotations
 

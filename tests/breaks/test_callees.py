@@ -1,4 +1,4 @@
-"""Breaks inside of inlined calls: what the callees did before is in the caller's graph, what they do after as well."""
+"""Breaks inside inlined calls: operators of the callees before and after the break are in the caller's graphs."""
 
 from __future__ import annotations
 

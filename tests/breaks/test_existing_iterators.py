@@ -1,4 +1,4 @@
-"""Iterators and views that are made outside, and taken from inside."""
+"""Pre-existing iterators and views whose items the compiled function takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graph breaks of the first call alone: it fills what the program finds in the calls after."""
+"""Breaks in the first call only: it fills caches that later calls read."""
 
 from __future__ import annotations
 

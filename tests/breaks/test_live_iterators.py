@@ -1,4 +1,4 @@
-"""Iterators that are made before a break and gone through after it."""
+"""Iterators that are created before a break and advanced after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops that a graph break leaves: what is left of their iterators is traced on, and is taken from the real ones."""
+"""Breaks inside loops: the remaining items are traced, and the real iterators advance."""
 
 from __future__ import annotations
 

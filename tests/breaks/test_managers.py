@@ -1,4 +1,4 @@
-"""Breaks inside of blocks whose context manager is made of a generator: what leaves the block is traced again."""
+"""Breaks inside blocks of generator-based context managers: the exit is traced again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Branches on data of which one way only raises: the graph goes the other way, and the frame fails as it would."""
+"""Branches on data of which one side only raises: the graph takes the other side, and the frame raises as in eager."""
 
 from __future__ import annotations
 

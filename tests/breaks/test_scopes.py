@@ -1,4 +1,4 @@
-"""Frames whose variables somebody looks at by name are not broken; those with methods of such names are."""
+"""Frames whose variables are read by name (``locals()``) are not split; methods of such names don't count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dynamo-lite check`` of what can't be checked: nothing passes because nothing was looked at."""
+"""``dynamo-lite check`` of targets that can't be checked: none passes because nothing was captured."""
 
 from __future__ import annotations
 

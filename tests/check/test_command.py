@@ -1,4 +1,4 @@
-"""``dynamo-lite check``: what it takes, what it finds, its exit statuses."""
+"""``dynamo-lite check``: arguments, findings, exit statuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`docs/ci.md`: its files and commands, one after the other in one folder, print what the page says."""
+"""`docs/ci.md`: its files and commands, run in order in one folder, print the output on the page."""
 
 from __future__ import annotations
 

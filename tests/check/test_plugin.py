@@ -1,4 +1,4 @@
-"""pytest's plugin: what is captured of a test, when it fails, and that it stays out of the way."""
+"""pytest's plugin: what it captures of a test, when the test fails, and that other tests are unaffected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A test marked ``fullgraph`` that imports what it calls: what runs as a module is imported is no part of the test."""
+"""A test marked ``fullgraph`` that imports what it calls: code that runs during an import is not part of the test."""
 
 from __future__ import annotations
 

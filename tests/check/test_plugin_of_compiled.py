@@ -1,4 +1,4 @@
-"""Tests marked ``fullgraph`` of what is compiled already, and of errors that are meant."""
+"""Tests marked ``fullgraph`` of code that is compiled already, and of errors that are expected."""
 
 from __future__ import annotations
 

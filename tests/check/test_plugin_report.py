@@ -1,4 +1,4 @@
-"""``--fullgraph-report``: where it is written, and what is said before the tests run if it can't be."""
+"""``--fullgraph-report``: where it is written, and the error before the tests if it can't be written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fullgraph.toml``, and the reports that other programs read."""
+"""``fullgraph.toml``, and the machine-readable reports."""
 
 from __future__ import annotations
 

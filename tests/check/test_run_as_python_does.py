@@ -1,4 +1,4 @@
-"""``dynamo-lite run``: what a program sees of itself, and what is said where there is none."""
+"""``dynamo-lite run``: a program's own view of itself, and errors for programs that don't exist."""
 
 from __future__ import annotations
 

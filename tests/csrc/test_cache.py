@@ -1,4 +1,4 @@
-"""Entries on code objects: whose they are, how long they live, and that nothing is leaked or freed twice."""
+"""Entries on code objects: owners, lifetimes, reference counts."""
 
 from __future__ import annotations
 

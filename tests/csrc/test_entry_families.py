@@ -1,4 +1,4 @@
-"""Entries that owners of one family share: copied guards hold, fail, remember and die each by itself."""
+"""Entries shared by owners of a family: each copy of the guards holds, fails, remembers and is freed by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frame hook: what runs in place of a frame, and that everything else is as it is without the hook."""
+"""The frame hook: what runs instead of a frame, and that all else is as without the hook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GlobalState: each of torch's switches is told apart and named."""
+"""GlobalState: each of torch's switches is distinguished and named."""
 
 from __future__ import annotations
 

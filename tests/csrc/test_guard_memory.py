@@ -1,4 +1,4 @@
-"""What a guard tree remembers must not go stale, and keeps nothing alive."""
+"""What a guard tree remembers of earlier checks doesn't go stale, and keeps nothing alive."""
 
 from __future__ import annotations
 

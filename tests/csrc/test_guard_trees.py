@@ -1,4 +1,4 @@
-"""Guard trees in C++: what each accessor reaches, and what each check says."""
+"""Guard trees in C++: what each accessor reaches, and the text of each check."""
 
 from __future__ import annotations
 

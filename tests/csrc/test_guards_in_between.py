@@ -1,4 +1,4 @@
-"""Guards between which other code runs, and calls that CPython refuses: nothing stale, nothing dead, no error left."""
+"""Guard checks with other code in between, and calls that CPython refuses: no stale value, no error left set."""
 
 from __future__ import annotations
 

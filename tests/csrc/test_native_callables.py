@@ -1,4 +1,4 @@
-"""The callables in C++ that stand where a function, a graph or an instance is called."""
+"""Callables in C++ that replace a function, a graph or an instance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What guard trees remember and replay, held against trees that remember nothing, of random data changed at random."""
+"""Random data, mutated at random: guard trees that remember and replay agree with trees that don't."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of kind ``symbolic`` and ``tensor_of_any_size``: programs on sizes and integers, and what they refuse."""
+"""Checks of kind ``symbolic`` and ``tensor_of_any_size``: programs over sizes and integers, and invalid programs."""
 
 import itertools
 import math

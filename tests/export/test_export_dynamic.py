@@ -1,4 +1,4 @@
-"""Exported programs whose sizes and integers may differ from call to call."""
+"""Exported programs with symbolic sizes and integers."""
 
 from __future__ import annotations
 

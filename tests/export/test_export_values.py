@@ -1,4 +1,4 @@
-"""What goes into and comes out of exported programs: containers, objects, constants, views, modes."""
+"""Inputs and results of exported programs: containers, objects, constants, views, modes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that call torch.compile themselves, under ``dl.takeover``: what eager gives, by us alone."""
+"""Programs that call torch.compile, under ``dl.takeover``: eager's results, and torch's compiler never runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""numpy: writes into arrays break the graph. The arrays were given, or share memory with others."""
+"""numpy: writes into arrays that were given, or share memory with others, break the graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""numpy: arrays with negative strides. Torch has none: the graph breaks there, and what others compute stays right."""
+"""numpy: arrays with negative strides break the graph, because torch has none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""numpy's functions of items out of the ordinary: infinities, NaN, the greatest numbers and the least, equal ones."""
+"""numpy's functions of special values: infinities, NaN, the largest and smallest numbers, equal ones."""
 
 from __future__ import annotations
 

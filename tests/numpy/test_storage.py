@@ -1,4 +1,4 @@
-"""Tensors made of numpy's arrays: the storage that they have, what is a view of what, and the count of writes."""
+"""Tensors made from numpy arrays: their storage, views and version counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays where torch takes a tensor: what torch refuses stays refused, what it takes is in the graph."""
+"""Arrays as arguments where torch takes a tensor: what torch accepts is in the graph, what it refuses is refused."""
 
 from __future__ import annotations
 

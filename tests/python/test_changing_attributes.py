@@ -1,4 +1,4 @@
-"""``vars(obj)`` while the attributes change: iterators and views of it are live, as of any dict."""
+"""``vars(obj)`` while attributes change: its iterators and views are live, as those of any dict."""
 
 from __future__ import annotations
 

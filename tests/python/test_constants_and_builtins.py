@@ -1,4 +1,4 @@
-"""Builtins, and constants that must be told apart."""
+"""Builtins, and constants that are equal but must be distinguished."""
 
 from __future__ import annotations
 

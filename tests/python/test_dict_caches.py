@@ -1,4 +1,4 @@
-"""Dicts in which a program only looks for keys may grow: code that found its own is not compiled again."""
+"""Dicts that a program only looks keys up in may grow without a recompilation."""
 
 from __future__ import annotations
 

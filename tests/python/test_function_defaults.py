@@ -1,4 +1,4 @@
-"""Defaults of functions: which objects they are, and what writing them does."""
+"""Defaults of functions: their identity, and writes to them."""
 
 from __future__ import annotations
 

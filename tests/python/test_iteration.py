@@ -1,4 +1,4 @@
-"""Iteration by the program's own methods: how far it goes, and what is refused."""
+"""Iteration by user-defined methods: how many items are taken, and which objects are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Class patterns of ``match``: what they ask the class and the subject, how often, and what they refuse."""
+"""Class patterns of ``match``: which attributes they read of class and subject, how often, and what they refuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Special methods of operators, comparison and hashing: reflected forms, NotImplemented, keys of the program's own."""
+"""Special methods of operators, comparison and hashing: reflected forms, NotImplemented, user-defined keys."""
 
 from __future__ import annotations
 

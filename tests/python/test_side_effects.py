@@ -1,4 +1,4 @@
-"""Side effects: where they go, their order, and who sees them."""
+"""Side effects: their targets, their order, and who observes them."""
 
 from __future__ import annotations
 

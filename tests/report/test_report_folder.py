@@ -1,4 +1,4 @@
-"""Where a report is written, whatever the program does meanwhile."""
+"""Where a report is written, whatever the program does to its directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""numpy arrays of other sizes in later calls: their sizes are symbols from the second compile on, as tensors' are."""
+"""numpy arrays whose sizes change: the sizes are symbolic from the second compilation on, as tensors' are."""
 
 from __future__ import annotations
 

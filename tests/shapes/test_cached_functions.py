@@ -1,4 +1,4 @@
-"""Cached functions of sizes: a graph for each, and the caches' counts, entries and objects as in eager."""
+"""Cached functions of sizes: one graph for each value; counts, entries and objects of the caches are eager's."""
 
 from __future__ import annotations
 

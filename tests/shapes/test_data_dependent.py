@@ -1,4 +1,4 @@
-"""Numbers and sizes that hang on tensors' data: symbols of the graph where they are asked for, else breaks."""
+"""Numbers and sizes that depend on tensors' data: symbols of the graph where torch has them, else breaks."""
 
 import pytest
 import torch

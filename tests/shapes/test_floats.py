@@ -1,4 +1,4 @@
-"""Floats that differ from call to call: one more compile, then never again, and eager's types and bits each time."""
+"""Floats that change from call to call: one recompilation, and eager's types and bits each time."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Functions and operators of integers that differ from call to call, which are in one graph."""
+"""Functions and operators of integers that change from call to call, in one graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mark_dynamic`` and ``mark_static``: what they ask for is so, or one error says why it can't be and where."""
+"""``mark_dynamic`` and ``mark_static``: the mark holds, or one error says why it can't and where."""
 
 from __future__ import annotations
 

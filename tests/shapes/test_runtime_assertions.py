@@ -1,4 +1,4 @@
-"""Conditions on data that fail again and again: the frame is compiled anew, with a break in their place."""
+"""Runtime assertions on data that keep failing: the frame is recompiled with a break at the assertion."""
 
 from __future__ import annotations
 

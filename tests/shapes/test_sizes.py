@@ -1,4 +1,4 @@
-"""Sizes and numbers that differ from call to call: compiled once more, then never again, and right each time."""
+"""Sizes and numbers that change from call to call: one recompilation, and right results each time."""
 
 import copy
 import math

@@ -1,4 +1,4 @@
-"""Programs that need a number which may differ from call to call: it is known then, and no graph more is made."""
+"""Programs that need the value of a symbolic number: it is specialized, without another break."""
 
 import collections
 import copy

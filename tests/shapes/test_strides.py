@@ -1,4 +1,4 @@
-"""Slices of what grows: their sizes stay and their strides do not; and lengths that a program's own class tells."""
+"""Slices of growing tensors, whose strides change and sizes don't; lengths computed by a user's class."""
 
 import pytest
 import torch

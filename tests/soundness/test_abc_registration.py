@@ -1,4 +1,4 @@
-"""Classes that are registered with abstract classes between calls: what ``isinstance`` says changes."""
+"""Classes registered with abstract classes between calls, which changes the result of ``isinstance``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One object at two places in one call, two objects in the next, where one of them is written to."""
+"""Arguments that are one object in one call and two in the next, where one of them is mutated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Methods in C that are called through a class, on objects whose class has others, and what C code asks of numbers."""
+"""Methods in C called through a class on objects that override them, and what C code calls on numbers."""
 
 from __future__ import annotations
 

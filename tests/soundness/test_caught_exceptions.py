@@ -1,4 +1,4 @@
-"""Exceptions that are raised and caught while traced, and outlive their handlers."""
+"""Exceptions that are raised and caught during tracing, and outlive their handlers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is assumed of classes, modules and functions, changed between the calls of a compiled function."""
+"""Classes, modules and functions that guards depend on, changed between calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What classes have under special names may be any object, and another one later."""
+"""Special names of classes may hold any object, and another one later."""
 
 from __future__ import annotations
 

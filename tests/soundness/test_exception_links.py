@@ -1,4 +1,4 @@
-"""``__cause__``, ``__context__`` and ``__suppress_context__`` of exceptions that were found."""
+"""``__cause__``, ``__context__`` and ``__suppress_context__`` of pre-existing exceptions."""
 
 from __future__ import annotations
 

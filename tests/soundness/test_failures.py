@@ -1,4 +1,4 @@
-"""Operators that fail on the data, with handlers, writes into inputs and side effects around them."""
+"""Operators that fail on the data, with handlers, mutated inputs and side effects around them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written may let go of the last reference to an object with a finalizer: it runs among the other effects."""
+"""Writes that drop the last reference to an object with a finalizer: it runs in order among the other effects."""
 
 from __future__ import annotations
 

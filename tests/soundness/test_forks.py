@@ -1,4 +1,4 @@
-"""Processes that begin in the middle of compiled calls, or beside threads that are in one."""
+"""Processes that are forked inside compiled calls, or beside threads that are in one."""
 
 from __future__ import annotations
 

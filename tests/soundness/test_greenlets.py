@@ -1,4 +1,4 @@
-"""Greenlets that are switched in the middle of compiled calls: each goes on as it had begun."""
+"""Greenlets that are switched inside compiled calls: each continues as it began."""
 
 from __future__ import annotations
 

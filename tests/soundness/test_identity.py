@@ -1,4 +1,4 @@
-"""Which object it is: arguments that are one object in one call and two in the next."""
+"""Identity: arguments that are one object in one call and two in the next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program that asks whether it is compiled, and would fail where it is told so, does what it does in eager."""
+"""Programs that branch on `is_compiling()`, and would fail where it is True, do what they do in eager."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(os.environ.get("DL_REFERENCE") == "torch", reaso
 
 
 class State:
-    told = False
+    compiling = False
 
 
 STATE = State()
@@ -61,9 +61,9 @@ def test_a_callee_returns_more_than_a_tensor():
         return (x * 2, "compiled") if is_compiling() else (x * 2, "eager")
 
     def fn(x):
-        y, told = how(x)
+        y, compiling = how(x)
         dl.graph_break()
-        return y + {"eager": 1}[told]
+        return y + {"eager": 1}[compiling]
 
     check(fn, tensor(3), graphs=2)
 
@@ -87,10 +87,10 @@ def test_a_callee_returns_a_tensor_and_leaves_something_else():
 
 def test_the_answer_is_put_into_an_object():
     def fn(x):
-        STATE.told = is_compiling()
+        STATE.compiling = is_compiling()
         x = x + 1
         dl.graph_break()
-        if STATE.told:
+        if STATE.compiling:
             raise RuntimeError("only where it is compiled")
         return x * 2
 
@@ -99,10 +99,10 @@ def test_the_answer_is_put_into_an_object():
 
 def test_a_break_inside_of_the_callee_that_asked():
     def inner(x):
-        told = is_compiling()
+        compiling = is_compiling()
         x = x + 1
         dl.graph_break()
-        if told:
+        if compiling:
             raise RuntimeError("only where it is compiled")
         return x * 2
 
@@ -133,7 +133,7 @@ def test_a_callee_that_leaves_no_more_than_a_tensor_is_told():
 
 def test_a_program_without_a_break_is_told():
     def fn(x) -> tuple[Any, bool]:
-        told = is_compiling()
-        return x + (1 if told else 1.0), told
+        compiling = is_compiling()
+        return x + (1 if compiling else 1.0), compiling
 
     assert dl.compile(fn, backend="eager")(tensor(3))[1] is True

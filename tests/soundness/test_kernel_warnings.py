@@ -1,4 +1,4 @@
-"""What kernels alone warn of, where the program records it: from the graph's line, and only where they are run."""
+"""Warnings of kernels that the program records: from the graph's line, and only if the kernel runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing stays alive: not arguments, not models, not old code; and nothing is freed too often."""
+"""Nothing is kept alive (arguments, models, old code), and nothing is freed too often."""
 
 from __future__ import annotations
 

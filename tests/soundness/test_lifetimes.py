@@ -1,4 +1,4 @@
-"""When objects die: what runs then, and what weak references show."""
+"""Deallocation: which finalizers and weakref callbacks run, and when."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from programs import check, tensor
 LOG: list[object] = []
 
 
-class Told:
+class Finalized:
     def __init__(self, name):
         self.name = name
 
@@ -60,13 +60,13 @@ def test_a_weak_reference_to_a_variable_that_is_not_used_again():
 
 
 def test_an_argument_lives_to_the_end_of_its_function():
-    def fn(x, told):
-        name = told.name
+    def fn(x, argument):
+        name = argument.name
         dl.graph_break()
         LOG.append("end")
         return x + 1, name
 
-    run_both(fn, lambda: Told("argument"))
+    run_both(fn, lambda: Finalized("argument"))
 
 
 def test_a_variable_of_a_callee_lives_to_its_end():
@@ -89,7 +89,7 @@ def test_a_result_that_nobody_takes():
         LOG.append("after")
         return x + 1, len(items)
 
-    run_both(fn, lambda: [Told("item")])
+    run_both(fn, lambda: [Finalized("item")])
 
 
 def waiting(n):

@@ -1,4 +1,4 @@
-"""Classes whose metaclass compares them: asking which class it is would run the program's code."""
+"""Classes whose metaclass compares them: comparing the class would run user code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs about containers that came out wrong once."""
+"""Regressions: programs about containers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs about classes, modules and code objects that came out wrong once."""
+"""Regressions: programs about classes, modules and code objects."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import weakref
 import pytest
 
 import dynamo_lite as dl
-from dynamo_lite.translator import observable_lifetimes as mortals
+from dynamo_lite.translator import observable_lifetimes
 from equality import Difference
 from programs import tensor
 from table import Table
@@ -224,7 +224,7 @@ FOUND = [Thing(), Thing()]
 
 
 def test_what_is_held_elsewhere_breaks_nothing():
-    """A loop's variable lets go of objects that are seen to die, and don't."""
+    """A loop variable drops references to objects with finalizers that stay alive."""
     seen = []
     refs = [weakref.ref(each, seen.append) for each in FOUND]
 
@@ -241,7 +241,7 @@ def test_what_is_held_elsewhere_breaks_nothing():
 
 
 def test_what_guards_watch_breaks_nothing():
-    """Objects that another compile guards are let go of."""
+    """References to objects that another compilation guards are dropped."""
 
     def fn(x, thing):
         held = thing is FOUND[0] or thing is FOUND[1]
@@ -263,8 +263,8 @@ def test_the_cost_of_an_argument_that_may_die(monkeypatch):
             walked += 1
             yield each
 
-    references = mortals.references
-    monkeypatch.setattr(mortals, "references", counted)
+    references = observable_lifetimes.references
+    monkeypatch.setattr(observable_lifetimes, "references", counted)
 
     def fn(x, one, items):
         found = [item for item in items if item["n"] != 1]

@@ -1,4 +1,4 @@
-"""Programs about exceptions, handlers and unbound names that came out wrong once."""
+"""Regressions: programs about exceptions, handlers and unbound names."""
 
 from __future__ import annotations
 

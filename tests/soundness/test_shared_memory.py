@@ -1,4 +1,4 @@
-"""Graphs that would write into memory that another input has: they end before that one comes."""
+"""Graphs that would mutate memory shared with another input: they end before that input is used."""
 
 from __future__ import annotations
 

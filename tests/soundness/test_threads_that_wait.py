@@ -1,4 +1,4 @@
-"""Threads that miss at once: one translates, the others wait, for its entry or for their turn."""
+"""Threads that miss at once: one translates, the others wait for its entry or for their turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tools show of compiled programs: coverage, debuggers, sampling profilers; in this process, and as commands."""
+"""Tools beside compiled programs: coverage, debuggers, sampling profilers; in this process, and as commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs about torch's own classes, state and tracers that came out wrong once."""
+"""Regressions: programs about torch's classes, state and tracers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traps: programs for which a tracer that is nearly right is wrong."""
+"""Traps: programs that a nearly right tracer gets wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warnings of the program's and of torch's operators: the program's line, as often as its filters say."""
+"""Warnings of the program and of torch's operators: at the program's line, as often as its filters say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that a grammar made, from a fixed seed; ``make fuzz N=10000`` runs others."""
+"""Grammar-made programs from a fixed seed; ``make fuzz N=10000`` runs others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of numpy's, compared with eager as far as a captured graph goes."""
+"""Programs with numpy arrays, compared with eager within what a captured graph promises."""
 
 from __future__ import annotations
 

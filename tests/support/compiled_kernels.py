@@ -1,4 +1,4 @@
-"""Programs with kernels that Triton compiles, as far as that goes without a device: their graphs don't run."""
+"""Programs with kernels that Triton compiles. Without a device their graphs are made but don't run."""
 
 from __future__ import annotations
 

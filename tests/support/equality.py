@@ -1,4 +1,4 @@
-"""Whether two runs of a program left the same things: values, types, aliasing, identity."""
+"""Whether two runs of a program left the same state: values, types, aliasing, identity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owners made by hand: code that stands in for a function's, under guards that always or never hold."""
+"""Owners made by hand: code that replaces a function's, under guards that always or never hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guard trees built by hand over the frame of a function that is being called."""
+"""Guard trees built by hand over the frame of a running function."""
 
 from __future__ import annotations
 

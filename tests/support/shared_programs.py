@@ -1,4 +1,4 @@
-"""What programs of several files are made of."""
+"""Parts of programs that several files use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of one function with one thing after the other."""
+"""Calls of one function with a series of arguments."""
 
 from __future__ import annotations
 

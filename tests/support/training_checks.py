@@ -1,4 +1,4 @@
-"""Runs a piece of training eagerly and compiled, and holds everything it leaves against each other."""
+"""Runs a training loop in eager and compiled, and compares all the state that it leaves."""
 
 from __future__ import annotations
 

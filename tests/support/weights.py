@@ -1,4 +1,4 @@
-"""Modules whose weights don't depend on the tests before."""
+"""Modules whose weights don't depend on earlier tests."""
 
 from __future__ import annotations
 

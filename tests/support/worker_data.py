@@ -1,4 +1,4 @@
-"""What processes that load data run: items that compiled code makes."""
+"""Datasets for processes that load data: items that compiled code makes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classes of tensors that are made of others, for programs."""
+"""Wrapper subclasses for programs."""
 
 from __future__ import annotations
 

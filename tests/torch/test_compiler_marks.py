@@ -1,4 +1,4 @@
-"""What third parties say to torch.compile keeps its meaning: questions, marks, breaks."""
+"""torch.compiler's functions keep their meaning: is_compiling, disable, allow_in_graph, graph_break."""
 
 from __future__ import annotations
 

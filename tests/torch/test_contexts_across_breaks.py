@@ -1,4 +1,4 @@
-"""torch's contexts with graph breaks inside: entered before, left after."""
+"""torch's contexts around graph breaks: entered before, exited after."""
 
 from __future__ import annotations
 

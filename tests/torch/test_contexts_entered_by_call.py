@@ -1,4 +1,4 @@
-"""torch's contexts entered and left by calls of their methods, as `contextlib.ExitStack` does it."""
+"""torch's contexts entered and exited by calls of their methods, as `contextlib.ExitStack` does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries of devices, and settings of backends, that a compiled function branches on."""
+"""Queries of devices and settings of backends that a compiled function branches on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams and events of a GPU: the order of work is what the program says, and the program is one graph."""
+"""Streams and events of a GPU: one graph, in which work is ordered as in the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dl.takeover``: what torch.compile returned goes through us, whoever made it and when, and is torch's after it."""
+"""``dl.takeover``: what torch.compile returned, whoever called it and when, goes through us until the end."""
 
 from __future__ import annotations
 

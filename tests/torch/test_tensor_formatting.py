@@ -1,4 +1,4 @@
-"""Texts of tensors' values, and checks of them: what is not known while tracing and mostly not asked for."""
+"""Texts of tensors' values, and checks of them: unknown during tracing, and rarely needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs tell torch.compile beyond a trace holds here, or is named in a warning once."""
+"""torch.compile's controls beyond tracing are obeyed, or named in one warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of torch: what they return, what they ask about the program, and those that only Python can run."""
+"""Functions of torch: results, queries of the program's state, and those that only Python can run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What torch refuses of contexts, flags and indices is refused compiled, too: in its place, into its own handlers."""
+"""Arguments that torch refuses in contexts, flags and indices: the same error, in the same place and handler."""
 
 from __future__ import annotations
 

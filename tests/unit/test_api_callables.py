@@ -1,4 +1,4 @@
-"""What has no frame of its own to translate is compiled as well: C's functions, operators, a library's functions."""
+"""Callables without a frame to translate are compiled as well: C functions, operators, a library's functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A backend's error is told from ours."""
+"""Errors of a backend are distinguished from ours."""
 
 from __future__ import annotations
 

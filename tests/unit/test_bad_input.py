@@ -1,4 +1,4 @@
-"""Bad input is one clear sentence, at once: which argument, what it should be, and what was given."""
+"""Bad input raises one clear sentence at once: which argument, what is expected, what was given."""
 
 from __future__ import annotations
 

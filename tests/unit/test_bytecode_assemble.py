@@ -1,4 +1,4 @@
-"""assemble: what is put in is what runs, wherever jumps go and whatever names and constants there are."""
+"""assemble: what is put in is what runs, for any jumps, names and constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""decode, and the tables' encodings: each operand is what it stands for, once for each code object."""
+"""decode, and the encodings of its tables; each code object is decoded once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""live_locals: what may still be read, by example and against what programs do."""
+"""live_locals: what may be read later, by examples and against real runs."""
 
 from __future__ import annotations
 

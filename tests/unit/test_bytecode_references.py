@@ -1,4 +1,4 @@
-"""What code refers to: the names that it loads, with the attributes that it reads of each."""
+"""Names that code loads, with the attributes that it reads of each."""
 
 from __future__ import annotations
 

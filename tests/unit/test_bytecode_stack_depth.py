@@ -1,4 +1,4 @@
-"""stack_depths, drop_unreachable and the verifiers: broken code is refused, and by what is wrong with it."""
+"""stack_depths, drop_unreachable and the verifiers: broken code is refused with the reason."""
 
 from __future__ import annotations
 

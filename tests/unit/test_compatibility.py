@@ -1,4 +1,4 @@
-"""Where the interpreter, torch and the extension don't fit together, importing is one clear sentence."""
+"""If interpreter, torch and extension don't match, the import raises one clear sentence."""
 
 from __future__ import annotations
 

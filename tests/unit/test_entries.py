@@ -1,4 +1,4 @@
-"""What is cached for a compiled function, and what compiled functions and modules say they are."""
+"""What is cached for a compiled function, and how compiled functions and modules describe themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `dl.explain` tells of a call."""
+"""What `dl.explain` reports of a call."""
 
 from __future__ import annotations
 

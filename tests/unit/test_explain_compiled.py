@@ -1,4 +1,4 @@
-"""`dl.explain` of what is compiled already, by us or by torch.compile."""
+"""`dl.explain` of code that is compiled already, by us or by torch.compile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators give on fakes that remember: as torch's own, first and again, in everything that a program may ask."""
+"""Cached results of operators on fakes equal torch's own, at the first call and later, in all metadata."""
 
 from __future__ import annotations
 

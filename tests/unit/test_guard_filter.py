@@ -1,4 +1,4 @@
-"""``options={"guard_filter_fn": fn}``: what a filter is shown, and that what it leaves out is not checked."""
+"""``options={"guard_filter_fn": fn}``: what a filter receives, and that dropped guards are not checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The harness itself: it must see each way in which a compiled program can be wrong."""
+"""The tests' harness itself: it detects each way in which a compiled program can be wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each subject of the logs says, and how they are turned on."""
+"""What each subject of the logs prints, and how they are turned on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a module's call names the ``forward`` that the program has written, its line and its parameters."""
+"""Messages about a module's call name its ``forward``, with that method's line and parameters."""
 
 from __future__ import annotations
 

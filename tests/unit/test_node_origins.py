@@ -1,4 +1,4 @@
-"""What graph nodes say of where they come from, in the form that torch.compile gives them."""
+"""Origins of graph nodes in their metadata, in torch.compile's form."""
 
 from __future__ import annotations
 

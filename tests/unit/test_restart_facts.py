@@ -1,4 +1,4 @@
-"""What restarts a translation: each fact, and what it means for the next attempt."""
+"""Facts that restart a translation, and what each means for the next attempt."""
 
 from traceback import FrameSummary
 

@@ -1,4 +1,4 @@
-"""What one ``dl.compile`` has compiled serves others of the same settings, each with guards of its own."""
+"""Entries of one ``dl.compile`` serve others with equal settings, each with guards of its own."""
 
 import gc
 import weakref

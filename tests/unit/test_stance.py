@@ -1,4 +1,4 @@
-"""``dl.set_stance``: what becomes of calls that need a compilation, and whether any run compiled."""
+"""``dl.set_stance``: what happens to calls that need a compilation, and whether compiled code runs."""
 
 from __future__ import annotations
 

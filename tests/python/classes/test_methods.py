@@ -1,4 +1,4 @@
-"""Methods as objects: what they are, what they have, how they compare. Iterators' types."""
+"""Methods as objects: their types, attributes and comparisons. Iterators' types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects that are called, iterated, indexed, tested and written; subclasses of built-in types."""
+"""Objects that are called, iterated, indexed, tested for truth and mutated; subclasses of builtin types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classes that derive from ``property``, and what distributions compute lazily by their own."""
+"""Classes that derive from ``property``, such as the lazy properties of distributions."""
 
 from __future__ import annotations
 

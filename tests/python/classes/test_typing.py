@@ -1,4 +1,4 @@
-"""Types as values: classes that are subscripted, annotations of functions made inside."""
+"""Types as values: subscripted classes, annotations of functions created inside."""
 
 import collections.abc
 import typing

@@ -1,4 +1,4 @@
-"""What programs ask of functions, classes and types: inspect, typing, types, collections.abc."""
+"""Introspection of functions, classes and types: inspect, typing, types, collections.abc."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes out of the program, and contexts that catch it: print, warnings, logging, contextlib."""
+"""Output of the program, and contexts that capture it: print, warnings, logging, contextlib."""
 
 from __future__ import annotations
 

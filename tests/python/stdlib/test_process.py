@@ -1,4 +1,4 @@
-"""What a program asks of the process and the world: random numbers, time, environment, files, identifiers."""
+"""State of the process and its surroundings: random numbers, time, environment, files, identifiers."""
 
 from __future__ import annotations
 

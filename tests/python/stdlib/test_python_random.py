@@ -1,4 +1,4 @@
-"""The module random: numbers that each call draws, in the program's order, from the state that eager draws from."""
+"""The module random: each call draws the numbers that eager draws, in the program's order."""
 
 from __future__ import annotations
 

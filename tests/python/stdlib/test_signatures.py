@@ -1,4 +1,4 @@
-"""What functions say of themselves: signatures of any callable, their binding, defaults and globals."""
+"""Signatures of any callable, their binding, defaults and globals."""
 
 from __future__ import annotations
 

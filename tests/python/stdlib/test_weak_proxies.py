@@ -1,4 +1,4 @@
-"""``weakref.proxy``: its attributes and calls are its object's; all else breaks the graph."""
+"""``weakref.proxy``: attributes and calls are the referent's; anything else breaks the graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weak references: to what the program has, dead ones, and those made inside; weak containers."""
+"""Weak references: pre-existing, dead, and created inside; weak containers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builtins and methods in C that are given what they don't take: they raise where they are called, as CPython does."""
+"""Builtins and methods in C given wrong arguments raise where they are called, as in CPython."""
 
 from __future__ import annotations
 

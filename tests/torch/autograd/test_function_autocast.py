@@ -1,4 +1,4 @@
-"""What runs in the backward finds the autocast that is around that, which is none as a rule."""
+"""The autocast state in which a backward runs: that of the call of ``backward``, usually none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions whose backward reads what the program changes between the call and the backward."""
+"""Functions whose backward reads state that the program changes between the call and the backward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backwards of programs' Functions that are differentiated again: gradients are on in them then."""
+"""Double backward through users' Functions: gradients are enabled in their backward."""
 
 from __future__ import annotations
 

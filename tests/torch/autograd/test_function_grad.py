@@ -1,4 +1,4 @@
-"""Programs' Functions whose backward runs a part of the forward again, and differentiates that."""
+"""Users' Functions whose backward runs a part of the forward again, and differentiates it."""
 
 from __future__ import annotations
 

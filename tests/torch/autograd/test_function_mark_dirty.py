@@ -1,4 +1,4 @@
-"""``ctx.mark_dirty``: Functions that write into what they are given, and return it."""
+"""``ctx.mark_dirty``: Functions that mutate an argument and return it."""
 
 from __future__ import annotations
 

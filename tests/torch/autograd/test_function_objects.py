@@ -1,4 +1,4 @@
-"""Instances of ``torch.autograd.Function`` that are created inside: creating one warns."""
+"""Instances of ``torch.autograd.Function`` created inside, which warns."""
 
 from __future__ import annotations
 

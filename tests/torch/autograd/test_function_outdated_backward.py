@@ -1,4 +1,4 @@
-"""Functions whose backward reads what is changed after the compiled function has returned."""
+"""Functions whose backward reads state that is changed after the compiled function has returned."""
 
 from __future__ import annotations
 

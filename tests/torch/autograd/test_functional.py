@@ -1,4 +1,4 @@
-"""``torch.autograd.functional``: derivatives of a function of the program's."""
+"""``torch.autograd.functional``: derivatives of a user's function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``torch.autograd.Function``: what its forward and backward may do, and what `apply` gives."""
+"""``torch.autograd.Function``: what its forward and backward may do, and what `apply` returns."""
 
 from __future__ import annotations
 

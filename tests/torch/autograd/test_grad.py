@@ -1,4 +1,4 @@
-"""``torch.autograd.grad`` inside: an operator of the graph, as researchers use it."""
+"""``torch.autograd.grad`` inside, an operator of the graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs read of autograd's graph: ``grad_fn``."""
+"""``grad_fn``: what programs read of autograd's graph."""
 
 from __future__ import annotations
 

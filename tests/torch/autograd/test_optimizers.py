@@ -1,4 +1,4 @@
-"""Optimizers: ``step`` compiled, by itself and in a step of training; parameters and states are eager's after it."""
+"""Optimizers: ``step`` compiled alone and within a training step; parameters and states are eager's afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backwards through parts of what a program computed: a compiler's graph has one node for all of it, and frees all."""
+"""Backwards through a part of the outputs: a compiler's graph has one autograd node for all, and frees all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaves that were found to require no gradients and are told inside to: layers thawed, adapters switched."""
+"""Pre-existing leaves that require no gradients until the program says so: layers unfrozen, adapters switched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``torch.nn.attention.flex_attention``: its functions are graphs inside of the graph."""
+"""``torch.nn.attention.flex_attention``: its functions become graphs inside the graph."""
 
 from __future__ import annotations
 

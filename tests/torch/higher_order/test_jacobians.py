@@ -1,4 +1,4 @@
-"""jacrev, jacfwd and hessian by structures of tensors, and of functions that return some."""
+"""jacrev, jacfwd and hessian of functions that take and return structures of tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch.func's transforms inside of one another, and programs' Functions in what operators run."""
+"""Nested torch.func transforms, and users' Functions inside functions that operators run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that operators run: what they may see, write and leave behind."""
+"""Functions that operators run: what they may read, write and leave behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms of ``torch.func`` that the program made before: functions like any, which it calls inside."""
+"""Pre-existing transformed functions of ``torch.func``, called inside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of autograd under transforms of torch.func, and functions that write into what they are mapped over."""
+"""autograd Functions under torch.func's transforms, and functions that mutate what they are mapped over."""
 
 from __future__ import annotations
 

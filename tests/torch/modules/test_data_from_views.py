@@ -1,4 +1,4 @@
-"""Parameters whose `.data` become parts of another tensor, which breaks the graph, or are replaced late."""
+"""Parameters whose `.data` become a part of another tensor, which breaks the graph, or are replaced late."""
 
 from __future__ import annotations
 

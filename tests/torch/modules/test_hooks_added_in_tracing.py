@@ -1,4 +1,4 @@
-"""Hooks on modules that are registered, and removed, inside."""
+"""Hooks on modules that are registered and removed inside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lazy modules: the first call, in which they get their parameters, is one graph too."""
+"""Lazy modules: the first call, which creates their parameters, is one graph too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Containers of modules and parameters, with all that is done to them inside and between calls."""
+"""Containers of modules and parameters, and their mutations inside and between calls."""
 
 from __future__ import annotations
 

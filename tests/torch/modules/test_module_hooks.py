@@ -1,4 +1,4 @@
-"""Hooks of modules: those of forward are a part of the program, those of backward and of state stay in force."""
+"""Hooks of modules: those of forward are traced, those of backward and of state keep working."""
 
 from __future__ import annotations
 

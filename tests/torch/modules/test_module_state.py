@@ -1,4 +1,4 @@
-"""Modules that change: between calls, inside of a call, by being moved, retyped, copied, saved and loaded."""
+"""Modules that change between calls and inside: moved, retyped, copied, saved and loaded."""
 
 from __future__ import annotations
 

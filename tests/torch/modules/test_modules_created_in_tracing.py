@@ -1,4 +1,4 @@
-"""Modules, parameters and leaves that the compiled program makes: one graph, and objects of their own afterwards."""
+"""Modules, parameters and leaves that the compiled function creates: one graph, and ordinary objects afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules: parameters, containers, hooks, training mode, state that they keep."""
+"""Modules: parameters, containers, hooks, training mode, state."""
 
 from __future__ import annotations
 

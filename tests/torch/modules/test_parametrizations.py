@@ -1,4 +1,4 @@
-"""Parametrizations that are registered inside, and tensors that are set to others."""
+"""Parametrizations that are registered inside, and tensors replaced by ``set_``."""
 
 from __future__ import annotations
 

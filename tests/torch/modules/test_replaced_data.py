@@ -1,4 +1,4 @@
-"""Parameters that get other data inside (``.data =``, ``to``, ``half``) or are frozen, objects of another class."""
+"""Parameters whose data is replaced inside (``.data =``, ``to``, ``half``), or that are frozen."""
 
 from __future__ import annotations
 

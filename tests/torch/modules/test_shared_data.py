@@ -1,4 +1,4 @@
-"""Tensors that get the data of others which were given: ``p.data = other``."""
+"""Tensors whose `.data` become those of another argument: ``p.data = other``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Function modes entered in compiled functions: the graph breaks, and CPython asks them."""
+"""Function modes entered in compiled functions: the graph breaks, and CPython runs them."""
 
 from __future__ import annotations
 

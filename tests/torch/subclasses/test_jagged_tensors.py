@@ -1,4 +1,4 @@
-"""Nested tensors of layout `torch.jagged`: values and offsets, with a size that is told apart by its offsets."""
+"""Nested tensors of layout `torch.jagged`: values and offsets, and a size identified by its offsets."""
 
 from __future__ import annotations
 

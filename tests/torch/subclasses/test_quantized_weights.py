@@ -1,4 +1,4 @@
-"""Quantised weights as libraries write them: a base class with tables of operators, parts and attributes by name."""
+"""Quantized weights as libraries write them: a base class with tables of operators and inner tensors by name."""
 
 from __future__ import annotations
 

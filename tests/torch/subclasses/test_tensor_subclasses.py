@@ -1,4 +1,4 @@
-"""Tensors that are more: subclasses with __torch_function__ or __torch_dispatch__, modes, other layouts."""
+"""Tensor subclasses with __torch_function__ or __torch_dispatch__, modes, other layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors made of others by their class: `__tensor_flatten__` and `__torch_dispatch__`."""
+"""Wrapper subclasses: `__tensor_flatten__` and `__torch_dispatch__`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors made of others by their class that programs make inside, and what their classes keep beside them."""
+"""Wrapper subclasses that programs create inside, and the attributes of their classes."""
 
 from __future__ import annotations
 
