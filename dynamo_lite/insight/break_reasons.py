@@ -461,6 +461,12 @@ class ExceptionState(BreakReason, code="DL0541", numbers_matter=False):
     why: str
 
 
+class ThrowIntoDelegate(BreakReason, code="DL0550", numbers_matter=False):
+    happened = "throw() or close() of the generator {name}, which waits in a `yield from`"
+    mend = "write the `yield from` as a loop: `for item in iterator: yield item`"
+    name: str
+
+
 class LegacyTensorType(BreakReason, code="DL0558", numbers_matter=False):
     happened = "isinstance() checks {value} against {kind}, which depends on the tensor's dtype and device"
     mend = "compare `x.dtype` and `x.device`, or check for torch.Tensor"

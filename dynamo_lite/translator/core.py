@@ -15,6 +15,7 @@ from dynamo_lite.exc import InternalError, Unsupported
 from dynamo_lite.insight.break_reasons import (
     InlineLimit,
     ObservableDeallocation,
+    ThrowIntoDelegate,
     TraceLimit,
     UncaughtException,
     UnsupportedOpcode,
@@ -56,6 +57,8 @@ from .operations import Operations
 
 _MOST_OPERANDS = 3
 """How many operands instructions other than calls take from the stack at most."""
+_AFTER_YIELD_FROM = 2
+"""The least argument of a RESUME after a ``yield from`` (2) or an ``await`` (3)."""
 
 
 class BreakHere(Exception):
@@ -309,30 +312,12 @@ class InstructionTranslator(Operations, Holder):
             outermost.previous = tx.handled
 
     def _throw(self, error: VariableTracker) -> None:
-        """Raise at the ``yield``, or pass the exception on to the iterator of a ``yield from``."""
-        inner = self._delegate()
-        if inner is not None:
-            try:
-                if issubclass(error.python_type(), GeneratorExit):
-                    inner.close(self)
-                elif self.can_throw(inner):
-                    self.yielded = inner.throw(self, error)
-                    return
-            except Exhausted as end:
-                send = self.instructions[self.pc + 1].target  # after RESUME, a jump back to the SEND
-                assert send is not None
-                self.end_delegation(send, end)
-                self.run()
-                return
-            except ObservedException as observed:
-                error = observed.error
+        """Raise at the ``yield``."""
+        resume = self.instructions[self.pc]
+        if resume.opname == "RESUME" and resume.arg & 3 >= _AFTER_YIELD_FROM:
+            unsupported(ThrowIntoDelegate(self.code.co_qualname))
         self.unwind(self.current, ObservedException(error))
         self.run()
-
-    def _delegate(self) -> VariableTracker | None:
-        """The inner iterator, if the frame is suspended in a ``yield from``."""
-        resume = self.instructions[self.pc]
-        return self.peek() if resume.opname == "RESUME" and resume.arg & 3 >= 2 else None
 
     def end_delegation(self, send: Instruction, end: Exhausted) -> None:
         """Leave a ``yield from`` whose inner iterator is exhausted: jump where its SEND jumps."""

@@ -122,16 +122,6 @@ def with_except_start(tx: InstructionTranslator, instruction: Instruction) -> No
     tx.stack.append(tx.call(leave, [kind, error, traceback], {}))
 
 
-@opcode("CLEANUP_THROW")
-def cleanup_throw(tx: InstructionTranslator, instruction: Instruction) -> None:
-    """``throw()`` on a generator in ``yield from``: the inner iterator raised. Its StopIteration is the result."""
-    error = tx.pop()
-    if not issubclass(error.python_type(), StopIteration):
-        raise ObservedException(error)
-    del tx.stack[-2:]
-    tx.stack += [ConstantVariable(None), error.getattr(tx, "value")]
-
-
 @opcode("CALL_INTRINSIC_1")
 def call_intrinsic_1(tx: InstructionTranslator, instruction: Instruction) -> None:
     handler = _INTRINSICS.get(instruction.arg)

@@ -47,6 +47,7 @@ refuse(
 )
 refuse("coroutines run in CPython", "BEFORE_ASYNC_WITH", "GET_AITER", "GET_ANEXT", "GET_AWAITABLE")
 refuse("coroutines run in CPython", "END_ASYNC_FOR", "ASYNC_GEN_WRAP", "INTERPRETER_EXIT")
+refuse("`throw()` and `close()` in a `yield from` run in CPython", "CLEANUP_THROW")
 refuse("it occurs in modules and interactive code only", "IMPORT_STAR", "PRINT_EXPR")
 refuse("`except*` runs in CPython", *EXCEPT_STAR)
 refuse("it belongs to `except*` and type parameters, which run in CPython", "CALL_INTRINSIC_2")

@@ -31,13 +31,13 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
 from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.python.classes import construct
 from dynamo_lite.variables.python.classes.classes import ClassVariable
-from dynamo_lite.variables.python.classes.construct import construct
+from dynamo_lite.variables.python.containers import sets
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
-from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import SequenceVariable, SliceVariable
-from dynamo_lite.variables.python.containers.sets import SetVariable, combine_views
+from dynamo_lite.variables.python.containers.sets import SetVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, SymbolicNumber
 from dynamo_lite.variables.python.objects.exception import ExceptionVariable, ExistingExceptionVariable
@@ -63,8 +63,13 @@ class Operations(_Base):
 
     generic_getattr = attributes.generic_getattr
     plain_truth = attributes.plain_truth
-    plain_format = formatting.plain_format
     lookup = attributes.guarded_lookup
+    plain_format = formatting.plain_format
+    percent = formatting.percent
+    format_text = formatting.format_text
+    join_texts = formatting.join_texts
+    combine_views = sets.combine_views
+    construct = construct.construct
 
     # -- making and reading values ---------------------------------------------------------------------------------
 
@@ -99,10 +104,6 @@ class Operations(_Base):
     def make_set(self, items: list[VariableTracker]) -> SetVariable:
         return SetVariable.of(self, items)
 
-    def combine_views(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
-        """A set operator on a dict's keys or items."""
-        return combine_views(self, symbol, left, right)
-
     def raise_attribute_error(self, owner: VariableTracker, name: str, message: str) -> NoReturn:
         """Raise an AttributeError with its ``name`` and ``obj`` set, as attribute access does."""
         self.raise_with(AttributeError, [ConstantVariable(message)], {"name": ConstantVariable(name), "obj": owner})
@@ -127,18 +128,6 @@ class Operations(_Base):
     def is_plain(self, variable: VariableTracker) -> bool:
         """Whether it is a constant whose ``repr`` runs no user code, or a builtin container of only such values."""
         return variable.realize().is_plain(self)
-
-    def percent(self, template: str, values: VariableTracker) -> VariableTracker:
-        """``template % values``."""
-        return formatting.percent(self, template, values)
-
-    def format_text(self, template: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        """``template.format(...)``."""
-        return formatting.format_text(self, template, args, kwargs)
-
-    def join_texts(self, separator: str, items: VariableTracker) -> VariableTracker:
-        """``separator.join(items)``."""
-        return formatting.join_texts(self, separator, items)
 
     def is_none(self, variable: VariableTracker) -> bool:
         variable = variable.realize()
@@ -389,10 +378,6 @@ class Operations(_Base):
             self.raise_error(TypeError, "instance exception may not have a separate value")
         return kind
 
-    def can_throw(self, iterator: VariableTracker) -> bool:
-        """Whether a generator that delegates to this iterator passes exceptions on to it."""
-        return isinstance(iterator, GeneratorVariable) or self.has_attribute(iterator, "throw")
-
     def unpack(self, variable: VariableTracker, enough: int | None = None) -> list[VariableTracker]:
         """The items for an assignment to several targets. At most ``enough`` are taken."""
         if isinstance(variable, SequenceVariable):
@@ -520,10 +505,6 @@ class Operations(_Base):
             unsupported(DisabledCall(function.describe()))
         if why is not None:
             unsupported(UnknownCall(function.describe(), why))
-
-    def construct(self, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
-        """Call a class."""
-        return construct(self, cls, args, kwargs)
 
     def class_method(self, cls: ClassVariable, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """A method in C called on a class: ``type``'s own, or a builtin's class method."""

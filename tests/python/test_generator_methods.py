@@ -142,7 +142,7 @@ def yield_from_passes_everything(x, n):
     return a, b, next(items)
 
 
-@program()
+@program(graphs=(0, 1), breaks=None, cut=None)
 def yield_from_throws_into_the_inner_one(x, n):
     log = []
 
@@ -167,7 +167,7 @@ def yield_from_throws_into_the_inner_one(x, n):
     return a, b, log
 
 
-@program()
+@program(graphs=(0, 1), breaks=None, cut=None)
 def yield_from_closes_the_inner_one(x, n):
     log = []
 

@@ -245,6 +245,24 @@ def test_generator_dropped_inside_of_a_block():
     assert log == ["left"]
 
 
+def test_throw_into_a_generator_that_delegates():
+    def inner(x):
+        try:
+            yield x
+        except ValueError:
+            yield x * 2
+
+    def outer(x):
+        yield from inner(x)
+
+    def fn(x):
+        items = outer(x + 1)
+        next(items)
+        return items.throw(ValueError) - 1
+
+    assert isinstance(only_reason(fn, tensor(2)).reason, reasons.ThrowIntoDelegate)
+
+
 def test_check_beside_a_write():
     def fn(x):
         torch._check_tensor_all(x < 100)

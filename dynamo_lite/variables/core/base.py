@@ -408,15 +408,6 @@ class VariableTracker:
         """All items at once."""
         return list(self.each(tx))
 
-    def throw(self, tx: Translator, error: VariableTracker) -> VariableTracker:
-        """``self.throw(error)``, of an iterator that ``yield from`` delegates to; its next item."""
-        return tx.next_by_call(self.getattr(tx, "throw"), [error])
-
-    def close(self, tx: Translator) -> None:
-        """Close an iterator that ``yield from`` delegates to, as ``generator.close`` does."""
-        if tx.has_attribute(self, "close"):
-            tx.call(self.getattr(tx, "close"), [], {})
-
     def method___iter__(self, tx: Translator) -> VariableTracker:
         return self.iterate(tx)
 
