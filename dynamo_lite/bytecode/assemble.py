@@ -33,49 +33,43 @@ from .instructions import (
 from .stack_depth import stack_size
 from .verifier import verify
 
+_STARRED = CO_VARARGS | CO_VARKEYWORDS
+
 
 def assemble(
     instructions: Sequence[Instruction],
     *,
     like: CodeType,
     argnames: Sequence[str] | None = None,
-    posonlyargcount: int | None = None,
-    kwonlyargcount: int | None = None,
-    flags: int | None = None,
     cellvars: Sequence[str] | None = None,
     freevars: Sequence[str] | None = None,
-    name: str | None = None,
-    qualname: str | None = None,
-    firstlineno: int | None = None,
 ) -> CodeType:
     """Assemble a code object from instructions. What isn't given is as in ``like``.
 
-    ``argnames`` are all parameters in the order of their slots, including keyword-only ones, ``*args`` and ``**kwargs``
-    (if ``flags`` has them). Other local variables follow, then cells that aren't locals, then ``freevars``.
+    ``argnames`` are the parameters, each of which may be given by position. Slots of parameters come first, then other
+    local variables, then cells that aren't locals, then ``freevars``.
 
     Unconditional jumps may go in either direction, others as their opcode does. `decode` of the result has these
-    instructions one for one. Constants are any objects. Those of primitive types, and
-    tuples of them, share an index if their types and bits are equal. The interpreter interns strings that look like
-    names.
+    instructions one for one. Constants are any objects. Those of primitive types, and tuples of them, share an index if
+    their types and bits are equal. The interpreter interns strings that look like names.
 
     Raises:
         BytecodeError: as of `verify`; or a name has no slot, or a jump can't go in its direction.
     """
-    flags = like.co_flags if flags is None else flags
-    kwonly = like.co_kwonlyargcount if kwonlyargcount is None else kwonlyargcount
-    starred = (flags & (CO_VARARGS | CO_VARKEYWORDS)).bit_count()
     if argnames is None:
-        argnames = like.co_varnames[: like.co_argcount + like.co_kwonlyargcount + starred]
+        count, posonly, kwonly, flags = like.co_argcount, like.co_posonlyargcount, like.co_kwonlyargcount, like.co_flags
+        argnames = like.co_varnames[: count + kwonly + (flags & _STARRED).bit_count()]
+    else:
+        count, posonly, kwonly, flags = len(argnames), 0, 0, like.co_flags & ~_STARRED
     cellvars = tuple(like.co_cellvars if cellvars is None else cellvars)
     freevars = tuple(like.co_freevars if freevars is None else freevars)
     depths = verify(instructions)
     names = _Names(like, argnames, cellvars, freevars, instructions)
     pools = _Pools(like, names, instructions)
     layout = _Layout(instructions, pools.args)
-    first = like.co_firstlineno if firstlineno is None else firstlineno
     return CodeType(
-        len(argnames) - kwonly - starred,
-        like.co_posonlyargcount if posonlyargcount is None else posonlyargcount,
+        count,
+        posonly,
         kwonly,
         len(names.local),
         stack_size(depths),
@@ -85,10 +79,10 @@ def assemble(
         tuple(pools.names.values),
         tuple(names.local),
         like.co_filename,
-        like.co_name if name is None else name,
-        like.co_qualname if qualname is None else qualname,
-        first,
-        linetable.build(layout.locations(), first),
+        like.co_name,
+        like.co_qualname,
+        like.co_firstlineno,
+        linetable.build(layout.locations(), like.co_firstlineno),
         exception_table.build(layout.handlers()),
         freevars,
         cellvars,

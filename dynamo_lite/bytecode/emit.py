@@ -9,8 +9,6 @@ from typing import Any
 
 from .instructions import (
     BINARY_OPS,
-    COMPARE,
-    COMPARE_SHIFT,
     FREE_COUNT,
     HAS_PRECALL,
     KIND,
@@ -23,20 +21,8 @@ from .instructions import (
 _OPERATORS = {symbol: arg for arg, (symbol, _, _) in BINARY_OPS.items()}
 
 
-def make(
-    opname: str,
-    argval: Any = None,
-    *,
-    target: Instruction | None = None,
-    flag: bool = False,
-    flag2: bool = False,
-    like: Instruction | None = None,
-) -> Instruction:
-    """Create an instruction.
-
-    Args:
-        argval: its constant, name, comparison symbol or number.
-        like: an instruction whose source positions it gets.
+def make(opname: str, argval: Any = None, *, target: Instruction | None = None) -> Instruction:
+    """Create an instruction. ``argval``: its constant, name, comparison symbol or number.
 
     Raises:
         BytecodeError: this version of CPython has no such opcode.
@@ -44,15 +30,7 @@ def make(
     opcode = dis.opmap.get(opname, 256)
     if opcode > 255:
         raise BytecodeError(f"this version of CPython has no opcode {opname}")
-    made = Instruction(opcode, opname, 0, argval, target, flag, flag2=flag2)
-    kind = KIND[opcode]
-    if kind in (NUMBER, FREE_COUNT):
-        made.arg = argval
-    elif kind == COMPARE and isinstance(argval, int):
-        made.argval = dis.cmp_op[argval >> COMPARE_SHIFT]
-    if like is not None:
-        made.positions = like.positions
-    return made
+    return Instruction(opcode, opname, argval if KIND[opcode] in (NUMBER, FREE_COUNT) else 0, argval, target)
 
 
 def copy_of(instruction: Instruction) -> Instruction:
@@ -157,12 +135,10 @@ def call(count: int, kwnames: Sequence[str] = ()) -> list[Instruction]:
     return [*before, make("CALL", count)]
 
 
-def call_function(
-    function: Sequence[Instruction], args: Sequence[Sequence[Instruction]], kwnames: Sequence[str] = ()
-) -> list[Instruction]:
+def call_function(function: Sequence[Instruction], args: Sequence[Sequence[Instruction]]) -> list[Instruction]:
     """A whole call. ``function`` and each of ``args`` push one value."""
     loads = [each for arg in args for each in arg]
-    return [push_null(), *function, *loads, *call(len(args), kwnames)]
+    return [push_null(), *function, *loads, *call(len(args))]
 
 
 # -- control ---------------------------------------------------------------------------------------------------
@@ -190,9 +166,6 @@ def return_value() -> Instruction:
     return make("RETURN_VALUE")
 
 
-def prologue(cellvars: Sequence[str], free: int, argnames: Sequence[str] = ()) -> list[Instruction]:
-    """The first instructions of a code object with ``free`` free variables and these cells, parameters first."""
-    start = [make("COPY_FREE_VARS", free)] if free else []
-    cells = [*(name for name in argnames if name in cellvars), *(name for name in cellvars if name not in argnames)]
-    start.extend(make("MAKE_CELL", name) for name in cells)
-    return [*start, make("RESUME", 0)]
+def prologue(free: int) -> list[Instruction]:
+    """The first instructions of a code object with ``free`` free variables and no cells of its own."""
+    return [*([make("COPY_FREE_VARS", free)] if free else []), make("RESUME", 0)]

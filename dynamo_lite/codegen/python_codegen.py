@@ -156,12 +156,12 @@ class PyCodegen:
             load()
         self._call(len(args))
 
-    def call_with_pair(self, function: Any) -> None:
+    def call_with_pair(self, function: object) -> None:
         """Replace the two values on top of the stack by ``function(one, other)``."""
-        names = self.temp("other"), self.temp("one")
-        for name in names:
-            self.store_fast(name)
-        self.call(function, [functools.partial(self.load_fast, name) for name in reversed(names)])
+        one, other = self.temp("one"), self.temp("other")
+        self.store_fast(other)
+        self.store_fast(one)
+        self.call(function, [lambda: self.load_fast(one), lambda: self.load_fast(other)])
 
     def call_for_effect(self, function: Any, args: Sequence[Load]) -> None:
         """Call a function and drop its result."""
@@ -173,8 +173,7 @@ class PyCodegen:
         held = self.temp("held")
         self.copy_top()
         self.store_fast(held)
-        self.call(function, [lambda: self.load_fast(held), *args])
-        self.pop_top()
+        self.call_for_effect(function, [lambda: self.load_fast(held), *args])
 
     def call_method_of_top(self, name: str) -> None:
         """Replace the top of the stack by the result of its method."""
@@ -182,17 +181,6 @@ class PyCodegen:
         self.push_null()
         self.swap()
         self._call(0)
-
-    def delete_from(self, namespace: dict[str, Any], name: str) -> None:
-        """Delete a global if it exists: the traced program may have created it."""
-        self.call(dict.pop, [functools.partial(self.load_const, each) for each in (namespace, name, None)])
-        self.pop_top()
-
-    def store_into(self, namespace: dict[str, Any], name: str) -> None:
-        """Store the top of the stack as a global."""
-        self.load_const(namespace)
-        self.load_const(name)
-        self.store_subscr()
 
     # -- values ----------------------------------------------------------------------------------------------------
 
@@ -350,11 +338,14 @@ class PyCodegen:
         for tracker in effects.changed_trackers:
             tracker.replay(self)
         for (scope, name), value in effects.written_globals.items():
-            if value is None:
-                self.delete_from(scope.namespace, name)
+            key = [functools.partial(self.load_const, each) for each in (scope.namespace, name)]
+            if value is None:  # deleted; it may never have existed outside of the trace
+                self.call_for_effect(dict.pop, [*key, functools.partial(self.load_const, None)])
             else:
                 self.load(value)
-                self.store_into(scope.namespace, name)
+                for load in key:
+                    load()
+                self.store_subscr()
         for event in effects.noted:
             event.replay(self)
 
@@ -365,8 +356,7 @@ class PyCodegen:
         if self.grad_mode is None:
             self.grad_mode = self.attempt.torch_state.initial_grad_mode
         if self.grad_mode != mode:
-            self.call(torch._C._set_grad_enabled, [lambda: self.load_const(mode)])
-            self.pop_top()
+            self.call_for_effect(torch._C._set_grad_enabled, [lambda: self.load_const(mode)])
             self.grad_mode = mode
 
     def expect_grad_mode(self, before: bool, after: bool) -> None:
@@ -386,7 +376,7 @@ class PyCodegen:
     ) -> list[Instruction]:
         """The new code: prologue, random numbers, created tensors, graph call, body. ``failed``: the handler around the
         graph call; if empty, its errors leave the frame. ``hook_is_off``: while the code runs."""
-        prologue = [*emit.prologue((), len(self.code.co_freevars)), *self._random_calls(bool(failed))]
+        prologue = [*emit.prologue(len(self.code.co_freevars)), *self._random_calls(bool(failed))]
         prologue += self._calls_before_graph()
         call: list[Instruction] = []
         wrong: list[Instruction] = []
@@ -476,14 +466,11 @@ class PyCodegen:
             return [emit.load_fast(self._created[given.node])]
         if formula is not None:
             load = self._emitted(lambda: load_formula(self, formula))
-        elif given.source.kind == "local":
-            load = [emit.load_fast(given.source.arg)]
         else:
-            index = self.attempt.guards.capture(given.source)
-            load = [emit.load_fast(_C.CAPTURED_NAME), emit.load_const(index), emit.make("BINARY_SUBSCR")]
+            load = self._emitted(functools.partial(self.load_source, given.source))
         if given.convert is None:
             return load
-        return [emit.push_null(), emit.load_const(given.convert), *load, *emit.call(1, ())]
+        return emit.call_function([emit.load_const(given.convert)], [load])
 
     def _graph_call(self, graph_call: _C.GraphCall, tensors: list[GraphInput]) -> list[Instruction]:
         captured = sum(each.captured for each in tensors)
@@ -492,7 +479,7 @@ class PyCodegen:
             found.append(emit.load_fast(_C.CAPTURED_NAME))
         for each in tensors[captured:]:
             found.extend(self._load_input(each))
-        found.extend(emit.call(len(tensors) - captured + bool(graph_call.captured), ()))
+        found.extend(emit.call(len(tensors) - captured + bool(graph_call.captured)))
         if not self.outputs:
             return [*found, emit.pop_top()]
         return [*found, *self._store_outputs()]
@@ -504,10 +491,10 @@ class PyCodegen:
         found = [emit.push_null(), emit.load_const(graph_call.fn)]
         for each in tensors:
             found.extend(self._load_input(each))
-        found.extend(emit.call(len(tensors), ()))
+        found.extend(emit.call(len(tensors)))
         unpack = self._store_outputs()
-        wrong = [emit.store_fast(_RESULTS), emit.push_null(), emit.load_const(graph_call.wrong)]
-        wrong += [emit.load_fast(_RESULTS), *emit.call(1, ()), emit.jump(unpack[0])]
+        report = emit.call_function([emit.load_const(graph_call.wrong)], [[emit.load_fast(_RESULTS)]])
+        wrong = [emit.store_fast(_RESULTS), *report, emit.jump(unpack[0])]
         found += [emit.make("MATCH_SEQUENCE"), emit.jump_if_false(wrong[0]), emit.make("GET_LEN")]
         found += [emit.load_const(len(self.outputs)), emit.compare_op("=="), emit.jump_if_false(wrong[0])]
         return [*found, *unpack], wrong

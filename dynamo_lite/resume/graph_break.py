@@ -14,7 +14,6 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from inspect import CO_VARARGS, CO_VARKEYWORDS
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -205,7 +204,7 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
     body, mapping = copy_with_map(source)
     freevars = (*original.co_cellvars, *original.co_freevars)
     start = body[point.index]
-    prologue: list[Instruction] = list(emit.prologue((), len(freevars)))
+    prologue = emit.prologue(len(freevars))
     if point.generator:
         prologue[-1:-1] = [emit.make("RETURN_GENERATOR"), emit.pop_top()]
     prologue += _restored(point)
@@ -233,18 +232,7 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
         instruction.positions = start.positions
     unbound = [each for copied in body for each in _unbound_handler(copied, original.co_cellvars)]
     kept = drop_unreachable([*prologue, *body, *unbound])
-    arguments = point.arguments()
-    flags = original.co_flags & ~(CO_VARARGS | CO_VARKEYWORDS)
-    code = assemble(
-        kept,
-        like=original,
-        argnames=arguments,
-        posonlyargcount=0,
-        kwonlyargcount=0,
-        flags=flags,
-        cellvars=(),
-        freevars=freevars,
-    )
+    code = assemble(kept, like=original, argnames=point.arguments(), cellvars=(), freevars=freevars)
     index_of = {id(copied): each.index for each, copied in mapping.items()}
     call = -1
     if point.callee is not None:
@@ -733,7 +721,7 @@ class FrameBreaker(BrokenFrame):
             cg.load_fast(name)
             if point.raising:  # the error's traceback refers to this frame
                 cg.op("DELETE_FAST", name)
-        cg.add(*emit.call(len(arguments) + 1, ()))
+        cg.add(*emit.call(len(arguments) + 1))
         cg.add(emit.return_value())
 
     def _load_closure(self) -> None:

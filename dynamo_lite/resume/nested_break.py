@@ -14,7 +14,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Mapping
 from functools import partial
-from inspect import CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
+from inspect import CO_GENERATOR
 from typing import TYPE_CHECKING, Any
 
 from dynamo_lite import _C
@@ -193,19 +193,10 @@ class _Callee(BrokenFrame):
         return self._function(body, [_NEXT, _ARGS])
 
     def _function(self, body: list[Instruction], names: list[str]) -> types.FunctionType:
-        instructions = [*emit.prologue((), 0), *body, emit.return_value()]
+        instructions = [*emit.prologue(0), *body, emit.return_value()]
         for each in instructions:
             each.positions = self.instruction.positions
-        code = assemble(
-            instructions,
-            like=self.original,
-            argnames=names,
-            posonlyargcount=0,
-            kwonlyargcount=0,
-            flags=self.original.co_flags & ~(CO_VARARGS | CO_VARKEYWORDS),
-            cellvars=(),
-            freevars=(),
-        )
+        code = assemble(instructions, like=self.original, argnames=names, cellvars=(), freevars=())
         _C.mark_code(code, _C.MARK_SKIP)
         return types.FunctionType(code, self.namespace)
 

@@ -80,17 +80,19 @@ def test_unused_names_go_and_new_ones_come_after():
 
 
 def test_parameters_of_every_kind():
+    def every(a, /, b, *rest, c, d, **more):
+        return a, b, c, d, rest, more
+
     names = ["a", "b", "c", "d", "rest", "more"]
     body = [emit.make("RESUME", 0), *map(emit.load_fast, names), emit.build("TUPLE", 6), emit.return_value()]
-    flags = template.__code__.co_flags | 0x04 | 0x08
-    code = assemble(
-        body, like=template.__code__, argnames=names, posonlyargcount=1, kwonlyargcount=2, flags=flags, name="f"
-    )
-    assert (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_name) == (2, 1, 2, "f")
+    code = assemble(body, like=every.__code__)
+    assert (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_name) == (2, 1, 2, "every")
     function = types.FunctionType(code, {})
     assert function(1, 2, 3, 4, d=5, c=6, e=7) == (1, 2, 6, 5, (3, 4), {"e": 7})
     with pytest.raises(TypeError):
         function(a=1, b=2, c=3, d=4)
+    positional = types.FunctionType(assemble(body, like=every.__code__, argnames=names), {})
+    assert positional(1, 2, 3, 4, rest=5, more=6) == (1, 2, 3, 4, 5, 6)
 
 
 def test_an_argument_may_be_a_cell_and_a_cell_become_free():
@@ -104,7 +106,7 @@ def test_an_argument_may_be_a_cell_and_a_cell_become_free():
 
     step = again(counter)(3)
     assert (step(), step()) == (4, 5)
-    body = [*emit.prologue((), 1), emit.make("LOAD_DEREF", "n"), emit.load_closure("n"), emit.build("TUPLE", 2)]
+    body = [*emit.prologue(1), emit.make("LOAD_DEREF", "n"), emit.load_closure("n"), emit.build("TUPLE", 2)]
     code = assemble([*body, emit.return_value()], like=counter.__code__, argnames=("k",), cellvars=(), freevars=("n",))
     verify_code(code)
     value, cell = types.FunctionType(code, {}, closure=step.__closure__)(0)
@@ -112,7 +114,9 @@ def test_an_argument_may_be_a_cell_and_a_cell_become_free():
 
 
 def test_own_cells_beside_free_ones():
-    body = [*emit.prologue(("own", "n"), 1, ("n",)), emit.load_const(1), emit.make("STORE_DEREF", "own")]
+    cells = [emit.make("MAKE_CELL", "n"), emit.make("MAKE_CELL", "own")]
+    body = [emit.make("COPY_FREE_VARS", 1), *cells, emit.make("RESUME", 0)]
+    body += [emit.load_const(1), emit.make("STORE_DEREF", "own")]
     body += [
         emit.make("LOAD_DEREF", "own"),
         emit.make("LOAD_DEREF", "n"),
@@ -125,7 +129,6 @@ def test_own_cells_beside_free_ones():
         argnames=("n",),
         cellvars=("own", "n"),
         freevars=("free",),
-        flags=0x13,
     )
     verify_code(code)
     assert types.FunctionType(code, {}, closure=(types.CellType("f"),))(2) == (1, 2, "f")

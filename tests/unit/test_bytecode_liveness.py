@@ -159,8 +159,8 @@ def test_what_is_not_live_can_be_taken_away(args):
             if dead:
                 first = emit.load_const("poison")
                 first.positions, first.handler = each.positions, each.handler
-                made += [first, emit.make("STORE_FAST", name, like=each)]
-                made[-1].handler = each.handler
+                made += [first, emit.store_fast(name)]
+                made[-1].positions, made[-1].handler = each.positions, each.handler
                 for other in body:
                     if other.target is each and each.opname != "END_FOR":
                         other.target = first
