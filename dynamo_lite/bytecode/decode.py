@@ -52,15 +52,6 @@ class PerCode(Generic[T]):
         return entry[1]
 
 
-def decode(code: CodeType) -> tuple[Instruction, ...]:
-    """The instructions of a code object. All callers share them: to change them, `copy` them.
-
-    Raises:
-        BytecodeError: the target of a jump or handler is outside of the code, or no instruction begins there.
-    """
-    return _decoded(code)
-
-
 def slot_names(code: CodeType) -> tuple[str, ...]:
     """The name of each slot of the frame: locals, then cells that aren't locals, then free variables."""
     local = code.co_varnames
@@ -70,9 +61,8 @@ def slot_names(code: CodeType) -> tuple[str, ...]:
 def _decode(code: CodeType) -> tuple[Instruction, ...]:
     raw, opnames = code.co_code, dis.opname
     positions = [*code.co_positions()]
-    positions += [(None, None, None, None)] * (
-        len(raw) // 2 - len(positions)
-    )  # code.replace() may have given it another's table
+    missing = len(raw) // 2 - len(positions)  # code.replace() may have given it another's table
+    positions += [(None, None, None, None)] * missing
     found: list[Instruction] = []
     starts: list[int] = []
     """Code unit -> index of the instruction (with its EXTENDED_ARGs) that begins there, or -1."""
@@ -94,12 +84,18 @@ def _decode(code: CodeType) -> tuple[Instruction, ...]:
         if KIND[op] != NOTHING:
             made.arg = arg
             operands.resolve(made, arg, unit)
-    _link(operands.jumps, found, starts)
+    for jump, target in operands.jumps:
+        jump.target = _at(found, starts, target)
     _cover(code, found, starts)
     return tuple(found)
 
 
-_decoded = PerCode(_decode)
+decode = PerCode(_decode)
+"""The instructions of a code object. All callers share them: to change them, copy them with `copy_with_map`.
+
+Raises:
+    BytecodeError: the target of a jump or handler is outside of the code, or no instruction begins there.
+"""
 
 
 class _Operands:
@@ -141,11 +137,6 @@ def _at(found: list[Instruction], starts: list[int], unit: int) -> Instruction:
     if index < 0:
         raise BytecodeError(f"no instruction begins at {2 * unit}")
     return found[index]
-
-
-def _link(jumps: list[tuple[Instruction, int]], found: list[Instruction], starts: list[int]) -> None:
-    for made, unit in jumps:
-        made.target = _at(found, starts, unit)
 
 
 def _cover(code: CodeType, found: list[Instruction], starts: list[int]) -> None:

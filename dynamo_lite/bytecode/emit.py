@@ -57,6 +57,11 @@ def delete_fast(name: str) -> Instruction:
     return make("DELETE_FAST", name)
 
 
+def take_fast(name: str) -> list[Instruction]:
+    """Push a local variable and unbind it."""
+    return [load_fast(name), delete_fast(name)]
+
+
 def load_attr(name: str) -> Instruction:
     return make("LOAD_ATTR", name)
 

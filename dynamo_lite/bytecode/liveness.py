@@ -12,13 +12,6 @@ _WRITES = frozenset({"STORE_FAST"})
 """Every other instruction on a local variable uses its value; DELETE_FAST requires that it is bound."""
 
 
-def live_locals(code: CodeType) -> tuple[frozenset[str], ...]:
-    """For each instruction, the variables that are live before it.
-
-    Cells and free variables are always live."""
-    return _live(code)
-
-
 class _Flow:
     """The data flow problem as bit sets with a bit for each name.
 
@@ -72,4 +65,5 @@ def _analyse(code: CodeType) -> tuple[frozenset[str], ...]:
     return tuple(sets[mask] for mask in solved)
 
 
-_live = PerCode(_analyse)
+live_locals = PerCode(_analyse)
+"""For each instruction of a code object, the variables that are live before it. Cells and free variables always are."""

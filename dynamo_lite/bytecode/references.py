@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from .decode import PerCode, decode
 from .instructions import FREE, KIND, LOCAL, Instruction
-from .stack_depth import successors
+from .stack_depth import reachable_after
 
 _OPERATORS = frozenset({"BINARY_OP", "UNARY_NEGATIVE", "UNARY_INVERT"})
 _READS = ("LOAD_ATTR", "LOAD_METHOD")
@@ -49,25 +49,9 @@ class References:
         self.operates = self.operates or found.operates
 
 
-def references(code: CodeType) -> References:
-    """What a function refers to, with the functions inside of it. All callers share the result."""
-    return _of_whole(code)
-
-
 def references_after(code: CodeType, index: int) -> References:
     """What instructions after the one at ``index`` refer to."""
-    instructions = decode(code)
-    reached: set[int] = set()
-    waiting = [instructions[index]]
-    while waiting:
-        each = waiting.pop()
-        following = instructions[each.index + 1] if each.index + 1 < len(instructions) else None
-        targets = successors(each, following)
-        if each.handler is not None:
-            targets.append(each.handler.target)
-        waiting += [after for after in targets if after.index not in reached]
-        reached.update(after.index for after in targets)
-    return _collect(instructions[at] for at in sorted(reached))
+    return _collect(reachable_after(decode(code), index))
 
 
 def _collect(instructions: Iterable[Instruction]) -> References:
@@ -101,4 +85,5 @@ def _path(instructions: Sequence[Instruction], at: int) -> Path:
     return Path(tuple(each.argval for each in instructions[at:end]), is_called)
 
 
-_of_whole = PerCode(lambda code: _collect(decode(code)))
+references = PerCode(lambda code: _collect(decode(code)))
+"""What a function refers to, with the functions inside of it. All callers share the result."""

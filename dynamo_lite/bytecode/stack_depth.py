@@ -99,16 +99,27 @@ def stack_size(depths: dict[Instruction, int]) -> int:
 
 def drop_unreachable(instructions: Sequence[Instruction]) -> list[Instruction]:
     """The instructions that are reachable from the first one, through handlers too."""
+    return _reachable(instructions, list(instructions[:1]))
+
+
+def reachable_after(instructions: Sequence[Instruction], index: int) -> list[Instruction]:
+    """The instructions that may run after the one at an index."""
+    return _reachable(instructions, _targets(instructions, index))
+
+
+def _reachable(instructions: Sequence[Instruction], work: list[Instruction]) -> list[Instruction]:
     order = {each: at for at, each in enumerate(instructions)}
     seen: set[Instruction] = set()
-    work = list(instructions[:1])
     while work:
         each = work.pop()
-        if each in seen:
-            continue
-        seen.add(each)
-        after = order[each] + 1
-        work.extend(successors(each, instructions[after] if after < len(instructions) else None))
-        if each.handler is not None:
-            work.append(each.handler.target)
+        if each not in seen:
+            seen.add(each)
+            work += _targets(instructions, order[each])
     return [each for each in instructions if each in seen]
+
+
+def _targets(instructions: Sequence[Instruction], index: int) -> list[Instruction]:
+    """The successors of an instruction, and the handler that covers it."""
+    each = instructions[index]
+    targets = successors(each, instructions[index + 1] if index + 1 < len(instructions) else None)
+    return targets if each.handler is None else [*targets, each.handler.target]

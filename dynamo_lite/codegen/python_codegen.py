@@ -99,6 +99,15 @@ class PyCodegen:
     def store_fast(self, name: str) -> None:
         self.add(emit.store_fast(name))
 
+    def store_copy(self, name: str) -> None:
+        """Store the top of the stack, which stays there."""
+        self.copy_top()
+        self.store_fast(name)
+
+    def take_fast(self, name: str) -> None:
+        """Push a local variable and unbind it."""
+        self.add(*emit.take_fast(name))
+
     def load_attr(self, name: str) -> None:
         self.add(emit.load_attr(name))
 
@@ -171,8 +180,7 @@ class PyCodegen:
     def call_with_top(self, function: Any, args: Sequence[Load]) -> None:
         """Call ``function(top, *args)`` for its effect. The top of the stack stays."""
         held = self.temp("held")
-        self.copy_top()
-        self.store_fast(held)
+        self.store_copy(held)
         self.call_for_effect(function, [lambda: self.load_fast(held), *args])
 
     def call_method_of_top(self, name: str) -> None:
@@ -230,8 +238,7 @@ class PyCodegen:
             self.op("UNARY_NEGATIVE")
         name = self.temp("constant")
         self._computed[id(value)] = value, name
-        self.copy_top()
-        self.store_fast(name)
+        self.store_copy(name)
 
     def keep(self, tracker: VariableTracker, name: str) -> None:
         """Note that the object is in a local before the body begins."""
@@ -260,8 +267,7 @@ class PyCodegen:
                 self.load_fast(self._temps[tracker])
         elif tracker not in self.outputs and not tracker.is_created_per_load and not tracker.is_loaded_as_constant:
             name = self._temps[tracker] = self.temp()
-            self.copy_top()
-            self.store_fast(name)
+            self.store_copy(name)
 
     def drop_temporaries(self) -> None:
         """Clear the locals that keep values for further loads, so that they don't prolong any object's life."""
@@ -285,8 +291,7 @@ class PyCodegen:
             return
         self._temps[tracker] = name
         self._filled.add(tracker)
-        self.copy_top()
-        self.store_fast(name)
+        self.store_copy(name)
         fill(self)
 
     def load_source(self, source: Source | None) -> None:

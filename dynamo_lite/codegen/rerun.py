@@ -129,7 +129,7 @@ def graph_failure_handler(
         return []
     block = [emit.store_fast(_ERROR), *put_back]
     if inside is None:
-        raises = [*_take(_ERROR), emit.make("RAISE_VARARGS", 1)]
+        raises = [*emit.take_fast(_ERROR), emit.make("RAISE_VARARGS", 1)]
     else:
         raises = _continue(inside, [*inside.co_varnames[: inside.co_argcount - 1], _ERROR])
     if again:
@@ -139,11 +139,6 @@ def graph_failure_handler(
         count = code.co_argcount + code.co_kwonlyargcount + (code.co_flags & _VARIADIC).bit_count()
         block += [*restores, *_continue(_eager_code(code, count), code.co_varnames[:count])]
     return [*block, *raises]
-
-
-def _take(name: str) -> list[Instruction]:
-    """Load the error and unbind its local: the error's traceback refers to this frame."""
-    return [emit.load_fast(name), emit.make("DELETE_FAST", name)]
 
 
 def _eager_code(code: types.CodeType, count: int) -> types.CodeType:
@@ -162,6 +157,6 @@ def _continue(code: types.CodeType, names: Sequence[str]) -> list[Instruction]:
         block += [*map(emit.load_closure, code.co_freevars), emit.make("BUILD_TUPLE", len(code.co_freevars))]
     else:
         block.append(emit.load_const(None))
-    for name in names:
-        block += _take(name) if name == _ERROR else [emit.load_fast(name)]
+    for name in names:  # the error's traceback refers to this frame
+        block += emit.take_fast(name) if name == _ERROR else [emit.load_fast(name)]
     return [*block, *emit.call(len(names) + 1), emit.return_value()]

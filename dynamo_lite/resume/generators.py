@@ -21,7 +21,7 @@ from dynamo_lite.variables.python.functions.function import ResumeFunction
 from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
 from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable
 
-from .graph_break import NEW, RESUME_CODES, WAITING, ResumePoint, original_position
+from .graph_break import NEW, RESUME_CODES, WAITING, ResumePoint, argument_of_super, original_position
 
 if TYPE_CHECKING:
     from dynamo_lite.translator.core import InstructionTranslator
@@ -51,13 +51,14 @@ def generator_call(frame: InstructionTranslator) -> CreatingCall:
         NotConstant: the frame can't be continued in another one.
     """
     code, index = _position(frame)
+    first = argument_of_super(code)
     is_in_block = any(isinstance(value, (ExitVariable, ExceptionInfoVariable)) for value in frame.stack)
-    if is_in_block or reads_frame_by_name(code, frame.scope.namespace):
+    lacks_first = first is not None and first not in frame.locals
+    if is_in_block or lacks_first or reads_frame_by_name(code, frame.scope.namespace):
         raise NotConstant("generator")
     live = live_locals(code)[index]
     nulls = tuple(at for at, value in enumerate(frame.stack) if value is NULL)
     names = tuple(sorted(name for name in frame.locals if name in live))
-    first = _first_argument(code, frame)
     point = ResumePoint(index, len(frame.stack), nulls, names, first, generator=WAITING if frame.started else NEW)
     values = [*([] if first is None else [frame.locals[first]]), *(v for v in frame.stack if v is not NULL)]
     values += [frame.locals[name] for name in names if name != first]
@@ -76,13 +77,3 @@ def _position(frame: InstructionTranslator) -> tuple[types.CodeType, int]:
         assert info is not None
         index = info.point.index
     return code, index
-
-
-def _first_argument(code: types.CodeType, frame: InstructionTranslator) -> str | None:
-    """The argument that a native ``super()`` reads from the frame, if the code may call it."""
-    if "__class__" not in code.co_freevars or not code.co_argcount:
-        return None
-    name = code.co_varnames[0]
-    if name not in frame.locals:
-        raise NotConstant("generator")
-    return name

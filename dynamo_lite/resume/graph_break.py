@@ -61,6 +61,12 @@ ARGUMENTS = "___arguments"
 """The arguments of the callee's resume function, which the interrupted call continues in."""
 NEW, WAITING = "new", "waiting"
 
+OPERANDS_OF_CALLS: dict[str, Callable[[int], int]] = {
+    "CALL": lambda arg: arg + 2,
+    "CALL_FUNCTION_EX": lambda arg: 3 + (arg & 1),
+}
+"""Opcode -> how many values it pops, NULL among them."""
+
 
 @dataclass(frozen=True)
 class ResumePoint:
@@ -193,6 +199,11 @@ def raises_in(function: ResumeFunction) -> ResumeFunction | None:
     return None if code is None else ResumeFunction(code, function.namespace)
 
 
+def argument_of_super(code: types.CodeType) -> str | None:
+    """The name of the argument that a native ``super()`` reads from the frame, if the code may call it."""
+    return code.co_varnames[0] if "__class__" in code.co_freevars and code.co_argcount else None
+
+
 def is_call_of_broken_callee(tx: Translator) -> bool:
     """Whether the current instruction is a call that an earlier graph break, inside the callee, interrupted."""
     info = RESUME_CODES.info(tx.code)
@@ -213,7 +224,7 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
     if point.raising and callee is not None:
         callee = raises_in(callee)
     if point.raising and callee is None:
-        prologue += [emit.load_fast(ERROR), emit.make("DELETE_FAST", ERROR)]
+        prologue += emit.take_fast(ERROR)
         again = emit.make("RERAISE", 0)
         again.handler = start.handler
         prologue.append(again)
@@ -254,7 +265,7 @@ def _restored(point: ResumePoint) -> list[Instruction]:
         elif at in contexts:
             code += emit.call_function([emit.load_const(contexts[at])], [])
         else:
-            code += [emit.load_fast(STACK.format(at)), emit.delete_fast(STACK.format(at))]
+            code += emit.take_fast(STACK.format(at))
         if at in point.handled:
             code += [emit.make("PUSH_EXC_INFO"), emit.pop_top()]
     return code
@@ -340,10 +351,10 @@ class BrokenFrame:
         """Locals that are dead, but stay bound as in CPython: the deallocation of their values is observable."""
 
     def _first_argument(self) -> str | None:
-        """The name of the argument that a native ``super()`` reads from the frame, if the code may call it."""
-        if "__class__" not in self.original.co_freevars or not self.original.co_argcount:
+        """The local that holds the argument which ``super()`` reads."""
+        name = argument_of_super(self.original)
+        if name is None:
             return None
-        name = self.original.co_varnames[0]
         if name in self.tx.cells:
             return SELF
         return name if name in self.tx.locals else (SELF if SELF in self.tx.locals else None)
@@ -478,13 +489,6 @@ class BrokenFrame:
             recipes=recipes,
         )
 
-    def operands(self) -> int:
-        """How many operands the instruction takes, if NULL may be among them."""
-        name, arg = self.instruction.opname, self.instruction.arg
-        if name == "CALL":
-            return arg + 2
-        return 3 + (arg & 1) if name == "CALL_FUNCTION_EX" else 0
-
     def pushes_null(self) -> bool:
         name = self.instruction.opname
         return name == "LOAD_METHOD" or (name in ("LOAD_ATTR", "LOAD_SUPER_ATTR") and self.instruction.flag)
@@ -513,8 +517,7 @@ class FrameBreaker(BrokenFrame):
                 continue
             self.load_from_stack(cg, recipes, at)
             if (at < kept and at not in self.nulls) or at in self.contexts:
-                cg.copy_top()
-                cg.store_fast(_KEPT.format(at))
+                cg.store_copy(_KEPT.format(at))
         for callee in callees:
             callee.load(cg, recipes)
         names: list[str] = []
@@ -551,8 +554,7 @@ class FrameBreaker(BrokenFrame):
         cg.load(value.error)
         cg.store_fast(_KEPT.format(at))
         cg.load(value)
-        cg.copy_top()
-        cg.store_fast(_PREVIOUS.format(at))
+        cg.store_copy(_PREVIOUS.format(at))
 
     # -- the instruction -------------------------------------------------------------------------------------------
 
@@ -595,7 +597,7 @@ class FrameBreaker(BrokenFrame):
             cg.add(*emit.call(instruction.arg, self.tx.kw_names))
         elif name == "RERAISE":
             cg.add(emit.make("RERAISE", 0))  # the offset on the stack is the original's
-        elif name == "LOAD_METHOD" or (name in ("LOAD_ATTR", "LOAD_SUPER_ATTR") and instruction.flag):
+        elif self.pushes_null():
             plain = emit.make("LOAD_ATTR" if name == "LOAD_METHOD" else name, instruction.argval)
             if name == "LOAD_SUPER_ATTR":
                 plain.flag2 = instruction.flag2
@@ -616,7 +618,8 @@ class FrameBreaker(BrokenFrame):
     def _continue(self, index: int, jump: bool) -> None:
         """Return a continuation at an index of the user's code."""
         depth = self._depth_after(jump)
-        kept = len(self.tx.stack) - self.operands()
+        count = OPERANDS_OF_CALLS.get(self.instruction.opname)
+        kept = len(self.tx.stack) - (0 if count is None else count(self.instruction.arg))
         nulls = {at for at in self.nulls if at < min(kept, depth)}
         if self.pushes_null():
             nulls.add(depth - 2)
@@ -700,8 +703,7 @@ class FrameBreaker(BrokenFrame):
                 self.cg.call_method_of_top("suspend")
                 self.cg.pop_top()
             elif at not in self.nulls:
-                self.cg.load_fast(_KEPT.format(at))
-                self.cg.op("DELETE_FAST", _KEPT.format(at))
+                self.cg.take_fast(_KEPT.format(at))
                 self.cg.store_fast(STACK.format(at))
 
     def _return_resume(self, index: int, depth: int, nulls: set[int], raising: bool) -> None:
@@ -717,10 +719,10 @@ class FrameBreaker(BrokenFrame):
         for name in arguments:
             if loads is not None and name in loads:
                 loads[name]()
-                continue
-            cg.load_fast(name)
-            if point.raising:  # the error's traceback refers to this frame
-                cg.op("DELETE_FAST", name)
+            elif point.raising:  # the error's traceback refers to this frame
+                cg.take_fast(name)
+            else:
+                cg.load_fast(name)
         cg.add(*emit.call(len(arguments) + 1))
         cg.add(emit.return_value())
 

@@ -29,6 +29,7 @@ from .graph_break import (
     ARGUMENTS,
     CLOSURE,
     ERROR,
+    OPERANDS_OF_CALLS,
     RESUME_CODES,
     SELF,
     STACK,
@@ -44,8 +45,7 @@ if TYPE_CHECKING:
     from dynamo_lite.translator.core import RootTranslator, StoppingTranslator
 
 _OPERANDS: dict[str, Callable[[int], int]] = {
-    "CALL": lambda arg: arg + 2,
-    "CALL_FUNCTION_EX": lambda arg: 3 + (arg & 1),
+    **OPERANDS_OF_CALLS,
     "FORMAT_VALUE": lambda arg: 1 + (arg & 4 == 4),
     "BUILD_STRING": lambda arg: arg,
     **dict.fromkeys(("LOAD_ATTR", "LOAD_METHOD", "DELETE_ATTR", "GET_ITER"), lambda arg: 1),
@@ -168,8 +168,7 @@ class _Callee(BrokenFrame):
         names = [_OPERAND.format(at) for at, name in enumerate(self.operands_at) if name is not None]
         body: list[Instruction] = []
         for at, name in enumerate(self.operands_at):
-            operand = _OPERAND.format(at)
-            body += [emit.push_null()] if name is None else [emit.load_fast(operand), emit.delete_fast(operand)]
+            body += [emit.push_null()] if name is None else emit.take_fast(_OPERAND.format(at))
         if instruction.opname == "CALL":
             body += emit.call(instruction.arg, self.tx.kw_names)
         elif self.pushes_null():
@@ -244,12 +243,8 @@ class _NestedBreaker:
         self._suspend()
         self.root.take_kept(len(self.root.tx.stack))
         point = frame.resume_point(frame.index, frame.handler_depth, frame.nulls, set(frame.where), raising=True)
-        self._return(point, {ERROR: self._move_error}, is_stored=True)
-
-    def _move_error(self) -> None:
-        """Load the error and unbind its local: the error's traceback refers to this frame."""
-        self.cg.load_fast(ERROR)
-        self.cg.op("DELETE_FAST", ERROR)
+        take_error = partial(self.cg.take_fast, ERROR)  # its traceback refers to this frame
+        self._return(point, {ERROR: take_error}, is_stored=True)
 
     def _run_natively(self) -> None:
         """Call the function that looks like the outermost callee; it calls the next one, and so on."""
@@ -261,8 +256,7 @@ class _NestedBreaker:
         for function in functions:
             cg.load_const(function)
         for name in operands:
-            cg.load_fast(name)
-            cg.op("DELETE_FAST", name)
+            cg.take_fast(name)
         if len(functions) == 1:
             cg.add(*emit.call(len(operands)))
             return

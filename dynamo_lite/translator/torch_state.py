@@ -51,10 +51,8 @@ class TorchState:
 
     def enter(self) -> None:
         self._warns_always = torch.is_warn_always_enabled()
-        if any(
-            action == "error" for action, *_ in warnings.filters
-        ):  # a warning raised here must be raised at run time too
-            torch.set_warn_always(True)
+        if any(action == "error" for action, *_ in warnings.filters):
+            torch.set_warn_always(True)  # a warning that is raised here must be raised at run time too
 
     def leave(self) -> None:
         """Restore the thread's state."""
