@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dis
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType
 from typing import Any
@@ -92,8 +92,8 @@ def assemble(
 # -- operands --------------------------------------------------------------------------------------------------
 
 
-def _const_key(value: Any) -> Any:
-    """Equal for constants that may share an index: of the same type and bits or, for other types, the same object."""
+def _key(value: Any) -> Hashable:
+    """Equal for values that may share an index: of the same type and bits or, for other types, the same object."""
     kind = type(value)
     if kind is float:
         return kind, struct.pack("d", value)
@@ -102,29 +102,23 @@ def _const_key(value: Any) -> Any:
     if kind in (int, str, bytes, bool):
         return kind, value
     if kind is tuple:
-        return kind, tuple(map(_const_key, value))
+        return kind, tuple(map(_key, value))
     return kind, id(value)
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 class _Pool:
     """A table of values: used ones of the old table in their order, then new ones in the order of first use."""
 
-    def __init__(self, old: Sequence[Any], used: Iterable[Any], key: Callable[[Any], Any], keep: int = 0) -> None:
+    def __init__(self, old: Sequence[object], used: Sequence[object], keep: int = 0) -> None:
         self.values: list[Any] = []
-        self._key = key
-        self._index: dict[Any, int] = {}
-        wanted = list(used)
-        keys = {key(value) for value in wanted}
-        for value in (*old[:keep], *(value for value in old if key(value) in keys), *wanted):
-            if self._index.setdefault(key(value), len(self.values)) == len(self.values):
+        self._index: dict[Hashable, int] = {}
+        keys = set(map(_key, used))
+        for value in (*old[:keep], *(value for value in old if _key(value) in keys), *used):
+            if self._index.setdefault(_key(value), len(self.values)) == len(self.values):
                 self.values.append(value)
 
-    def index(self, value: Any) -> int:
-        return self._index[self._key(value)]
+    def index(self, value: object) -> int:
+        return self._index[_key(value)]
 
 
 class _Names:
@@ -179,9 +173,9 @@ class _Pools:
     def __init__(self, like: CodeType, names: _Names, instructions: Sequence[Instruction]) -> None:
         consts = [each.argval for each in instructions if KIND[each.opcode] == CONST]
         # The first constant is the function's docstring.
-        self.consts = _Pool(like.co_consts, consts, _const_key, keep=1)
+        self.consts = _Pool(like.co_consts, consts, keep=1)
         used = [each.argval for each in instructions if KIND[each.opcode] == NAME]
-        self.names = _Pool(like.co_names, used, _itself)
+        self.names = _Pool(like.co_names, used)
         self._slots = names
         self.args = [self._argument(each) for each in instructions]
 

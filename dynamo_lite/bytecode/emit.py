@@ -41,7 +41,7 @@ def copy_of(instruction: Instruction) -> Instruction:
 # -- values ----------------------------------------------------------------------------------------------------
 
 
-def load_const(value: Any) -> Instruction:
+def load_const(value: object) -> Instruction:
     return make("LOAD_CONST", value)
 
 

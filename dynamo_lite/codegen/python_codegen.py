@@ -28,7 +28,8 @@ from dynamo_lite.shapes.symbols import SYMBOLIC
 from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load
-from dynamo_lite.variables.python.numbers.symbolic import load_formula
+from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable, load_formula
+from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 _RESULTS = "___results"
 _NEW_OBJECTS = frozenset({int, float, complex, str, bytes})
@@ -54,10 +55,10 @@ class PyCodegen:
         self.attempt = attempt
         self.code = code
         self.body: list[Instruction] = []
-        self.outputs: dict[Any, str] = {}
+        self.outputs: dict[TensorVariable | SymNodeVariable, str] = {}
         """Results of the graph (tensors and numbers) -> the local that each is kept in."""
         self._temps: dict[VariableTracker, str] = {}
-        self._computed: dict[int, tuple[Any, str]] = {}
+        self._computed: dict[int, tuple[object, str]] = {}
         """id of a constant computed during tracing -> the constant, and the local that the new object is kept in."""
         self._filled: set[VariableTracker] = set()
         """Objects created by `make_then_fill`."""
@@ -86,7 +87,7 @@ class PyCodegen:
         self._count += 1
         return f"___{hint}{self._count}"
 
-    def load_const(self, value: Any) -> None:
+    def load_const(self, value: object) -> None:
         if isinstance(value, SYMBOLIC):
             raise InternalError(
                 f"the new code would have {value!r} as a constant, whose value changes from call to call"
@@ -148,11 +149,11 @@ class PyCodegen:
     def _call(self, count: int, names: tuple[str, ...] = ()) -> None:
         self.add(*emit.call(count, names))
 
-    def call(self, function: Any, args: Sequence[Load]) -> None:
+    def call(self, function: object, args: Sequence[Load]) -> None:
         """Call a constant."""
         self.call_named(function, args, {})
 
-    def call_named(self, function: Any, args: Sequence[Load], kwargs: dict[str, Load]) -> None:
+    def call_named(self, function: object, args: Sequence[Load], kwargs: dict[str, Load]) -> None:
         self.push_null()
         self.load_const(function)
         for load in (*args, *kwargs.values()):
@@ -172,12 +173,12 @@ class PyCodegen:
         self.store_fast(one)
         self.call(function, [lambda: self.load_fast(one), lambda: self.load_fast(other)])
 
-    def call_for_effect(self, function: Any, args: Sequence[Load]) -> None:
+    def call_for_effect(self, function: object, args: Sequence[Load]) -> None:
         """Call a function and drop its result."""
         self.call(function, args)
         self.pop_top()
 
-    def call_with_top(self, function: Any, args: Sequence[Load]) -> None:
+    def call_with_top(self, function: object, args: Sequence[Load]) -> None:
         """Call ``function(top, *args)`` for its effect. The top of the stack stays."""
         held = self.temp("held")
         self.store_copy(held)
@@ -307,7 +308,7 @@ class PyCodegen:
             self.load_const(index)
             self.op("BINARY_SUBSCR")
 
-    def graph_output(self, tensor: Any) -> None:
+    def graph_output(self, tensor: TensorVariable) -> None:
         """Push a tensor that the graph computes, not one of a function that an operator runs."""
         graph, first_freed_at = self.attempt.graph, self.attempt.provenance.first_freed_at(tensor.fake)
         if first_freed_at:  # break before the call that frees its history: CPython makes that call
@@ -318,7 +319,7 @@ class PyCodegen:
             unreconstructable(self.attempt, graph.shared_by)
         self.graph_result(tensor)
 
-    def graph_result(self, value: Any) -> None:
+    def graph_result(self, value: TensorVariable | SymNodeVariable) -> None:
         """Push a tensor or number that the graph computes."""
         if value.node.graph is not self.attempt.graph.graph:
             unreconstructable(self.attempt, value)
@@ -508,7 +509,7 @@ class PyCodegen:
         return [emit.unpack(len(self.outputs)), *map(emit.store_fast, self.outputs.values())]
 
 
-def _is_one_object(value: Any) -> bool:
+def _is_one_object(value: object) -> bool:
     """Whether equal constants are one object in CPython: small integers, short strings and interned ones."""
     if type(value) is int:
         return value in _SMALL_INTEGERS

@@ -39,7 +39,7 @@ def checking_assertions(
     ``failures`` counts failed assertions."""
     count = len(expected)
 
-    def call(*inputs: Any) -> Any:
+    def call(*inputs: torch.Tensor) -> Any:
         before = [(each, each.get_state()) for each in _generators()]
         results = compiled(*inputs)
         for at, (condition, truth) in enumerate(zip(results[-count:], expected, strict=True)):
@@ -60,7 +60,7 @@ def restoring_inputs(compiled: Callable[..., Any], written: Sequence[int]) -> Ca
     """A compiled graph that restores the inputs it writes into if it fails and the frame runs again. ``written``: the
     positions of these inputs (see `GraphBuilder.can_restore_inputs`)."""
 
-    def call(*inputs: Any) -> Any:
+    def call(*inputs: torch.Tensor) -> Any:
         tensors = tuple(inputs[at] for at in written)
         copies = [each.clone() for each in tensors]
         versions = _unsafe_preserve_version_counter(tensors)

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -115,7 +115,9 @@ class ResumeCodes:
     """The code of all resume functions, cached weakly: it lives as long as generated code refers to it."""
 
     def __init__(self) -> None:
-        self._codes: weakref.WeakValueDictionary[Any, types.CodeType] = weakref.WeakValueDictionary()
+        self._codes: weakref.WeakValueDictionary[tuple[int, ResumePoint], types.CodeType] = (
+            weakref.WeakValueDictionary()
+        )
         self._infos: dict[int, ResumeInfo] = {}
 
     def info(self, code: types.CodeType) -> ResumeInfo | None:
@@ -314,7 +316,7 @@ def break_frame(cg: PyCodegen, root: RootTranslator) -> None:
     breaker.run_natively()
 
 
-def why_unbroken(code: types.CodeType, namespace: Mapping[str, Any], index: int | None) -> str | None:
+def why_unbroken(code: types.CodeType, namespace: Mapping[str, object], index: int | None) -> str | None:
     """Why a frame can't be broken at an index of the user's code; None if it can. ``namespace``: its globals."""
     if index is None:
         return "the graph breaks at its first instruction"
@@ -393,7 +395,7 @@ class BrokenFrame:
             after.append(live[handler.target.index])
         return live[self.index].union(*after)
 
-    def holders(self) -> list[Any]:
+    def holders(self) -> list[VariableTracker]:
         """Everything that refers to a live value."""
         bound, stack, cells = self.tx.locals, self.tx.stack, self.tx.cells.values()
         return [*(bound[name] for name in self.live() if name in bound), *stack, *cells]

@@ -26,7 +26,7 @@ class IteratorRecipes:
 
     ``holders``: everything live across the break, each value as often as it is referred to."""
 
-    def __init__(self, cg: PyCodegen, holders: Iterable[Any]) -> None:
+    def __init__(self, cg: PyCodegen, holders: Iterable[object]) -> None:
         self._cg = cg
         self._holders = holders
 
@@ -70,6 +70,6 @@ def _creates_generator(value: VariableTracker, recipe: Recipe | None) -> bool:
     return isinstance(value, GeneratorVariable) or any(map(_creates_generator, call.operands, recipe[2:]))
 
 
-def _count_references(holders: Iterable[Any]) -> Counter[int]:
+def _count_references(holders: Iterable[object]) -> Counter[int]:
     """How many references there are to each object reachable from the holders, by id."""
     return Counter(map(id, references(holders)))

@@ -15,7 +15,7 @@ import types
 from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import CO_GENERATOR
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dynamo_lite import _C
 from dynamo_lite.bytecode import Instruction, assemble, decode, effect, emit
@@ -99,7 +99,7 @@ class _Callee(BrokenFrame):
 
     def __init__(self, tx: StoppingTranslator) -> None:
         super().__init__(tx)
-        self.namespace: dict[str, Any] = tx.scope.namespace
+        self.namespace: dict[str, object] = tx.scope.namespace
         self.is_innermost = tx.callee is None
         taken = _OPERANDS.get(self.instruction.opname, lambda arg: 1)(self.instruction.arg)
         self.depth = len(tx.stack) - (taken if self.is_innermost else 0)

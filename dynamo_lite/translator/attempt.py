@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch.fx
 
@@ -75,8 +75,8 @@ class Attempt:
 
     def __init__(
         self,
-        namespace: dict[str, Any],
-        builtins_namespace: dict[str, Any],
+        namespace: dict[str, object],
+        builtins_namespace: dict[str, object],
         shapes: TranslationShapes,
         ahead: PrecomputedCalls,
         restart_facts: RestartFacts | None = None,
@@ -133,7 +133,7 @@ class Attempt:
         self.graph.enter()
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         """Restore torch's state."""
         self.torch_state.leave()
         self.graph.leave()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from traceback import FrameSummary
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 from dynamo_lite import config
 from dynamo_lite.bytecode import Instruction, decode
@@ -42,7 +42,7 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.reachable import Holder
 from dynamo_lite.variables.python.functions.arguments import bind_arguments
-from dynamo_lite.variables.python.functions.function import CellVariable, GlobalScope
+from dynamo_lite.variables.python.functions.function import CellVariable, GlobalScope, PythonFunctionVariable
 from dynamo_lite.variables.python.objects.exception import (
     ExceptionInfoVariable,
     ExceptionVariable,
@@ -72,7 +72,7 @@ class Frame(NamedTuple):
     scope: GlobalScope
     locals: dict[str, VariableTracker]
     """The arguments by name."""
-    closure: list[CellVariable]
+    closure: Sequence[CellVariable]
 
 
 class InstructionTranslator(Operations, Holder):
@@ -232,7 +232,7 @@ class InstructionTranslator(Operations, Holder):
         if self._tail[1] is caller:
             self._tail = self._tail[0], function.realize()
 
-    def call_function(self, function: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_function(self, function: PythonFunctionVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
         """Call a Python function: by its model if it has one, otherwise by inlining it."""
         is_tail, self._tail = self._tail == (self.steps, function), (0, None)
         known = self.find_model(function)
@@ -240,7 +240,9 @@ class InstructionTranslator(Operations, Holder):
             return known(self, args, kwargs)
         return self.inline(function, args, kwargs, is_tail)
 
-    def inline(self, function: Any, args: Args, kwargs: Kwargs, is_tail: bool = False) -> VariableTracker:
+    def inline(
+        self, function: PythonFunctionVariable, args: Args, kwargs: Kwargs, is_tail: bool = False
+    ) -> VariableTracker:
         """Trace the body of a Python function in place of its call. ``is_tail``: its result is the current call's."""
         code = function.code
         self.check_inlinable(function)

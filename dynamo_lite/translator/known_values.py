@@ -34,7 +34,7 @@ _CONSTANTS = frozenset(CONSTANT_TYPES)
 class KnownValues:
     """Maps real objects to trackers. An object that is reached through two sources has one tracker."""
 
-    def __init__(self, attempt: Attempt, namespace: dict[str, Any], builtins_namespace: dict[str, Any]) -> None:
+    def __init__(self, attempt: Attempt, namespace: dict[str, object], builtins_namespace: dict[str, object]) -> None:
         self.attempt = attempt
         self._guards = attempt.guards
         self._root_namespace = namespace
@@ -48,9 +48,9 @@ class KnownValues:
         self.addresses = AddressKeys()
         self.written_classes: dict[int, ClassVariable] = {}
         """id of a class that was written to -> its tracker."""
-        self.plain_classes: set[tuple[Any, ...]] = set()
+        self.plain_classes: set[tuple[object, ...]] = set()
         """Ids of module classes, with the names that are guarded to be torch's own attributes there."""
-        self.array_tensors: list[Any] = []
+        self.array_tensors: list[TensorVariable] = []
         """Tensors that share memory with numpy arrays."""
 
     def close(self) -> None:
@@ -58,10 +58,10 @@ class KnownValues:
         for each in (self.memo, self.fakes, self._scopes, self._builtins, self.written_classes, self.array_tensors):
             each.clear()
 
-    def wrap(self, value: Any, source: Source) -> VariableTracker:
+    def wrap(self, value: object, source: Source) -> VariableTracker:
         return wrap(self.attempt, value, source)
 
-    def add_alias(self, known: VariableTracker, value: Any, source: Source) -> VariableTracker:
+    def add_alias(self, known: VariableTracker, value: object, source: Source) -> VariableTracker:
         """Note that a second source reaches an object that has a tracker. Returns that tracker."""
         first = known.source
         if source is first:
@@ -76,12 +76,12 @@ class KnownValues:
             self._guards.same(source, first)
         return known
 
-    def existing_constant(self, value: Any, source: Source) -> ConstantVariable:
+    def existing_constant(self, value: object, source: Source) -> ConstantVariable:
         """The tracker of a constant that was read from a source."""
         self._guards.constants.found(value, source)
         return ConstantVariable(value, source)
 
-    def constant_tuple(self, value: tuple[Any, ...]) -> VariableTracker:
+    def constant_tuple(self, value: tuple[object, ...]) -> VariableTracker:
         """The tracker of a tuple among a code object's constants: one object, however often it is loaded."""
         known = self.memo.get(id(value))
         if known is None:
@@ -89,12 +89,12 @@ class KnownValues:
             known = self.memo[id(value)] = value, TupleVariable(items, self._guards.const(value))
         return known[1]
 
-    def source_of_constant(self, value: Any) -> Source | None:
+    def source_of_constant(self, value: object) -> Source | None:
         """Where this very object can be reloaded from, data or code; None if it was computed during tracing."""
         constants = self._guards.constants
         return constants.place(value) or (self._guards.const(value) if constants.in_code(value) else None)
 
-    def make(self, value: Any) -> VariableTracker:
+    def make(self, value: object) -> VariableTracker:
         """The tracker of a value that was computed during tracing (or that guards imply)."""
         kind = type(value)
         if kind in _CONSTANTS:
@@ -114,7 +114,7 @@ class KnownValues:
         self.addresses.note(key)
         return key
 
-    def opaque(self, value: Any, source: Source, why: str) -> VariableTracker:
+    def opaque(self, value: object, source: Source, why: str) -> VariableTracker:
         return wrap_opaque(self.attempt, value, source, why)
 
     def guard_globals(self, function: types.FunctionType, source: Source) -> None:
@@ -126,19 +126,16 @@ class KnownValues:
         """The namespaces of globals that were read or written."""
         return self._scopes.values()
 
-    def scope(self, namespace: dict[str, Any]) -> GlobalScope:
+    def scope(self, namespace: dict[str, object]) -> GlobalScope:
         """The globals of a function: one tracker for each dict."""
         found = self._scopes.get(id(namespace))
         if found is None:
             if namespace is self._root_namespace:
                 source = self._guards.root.child("globals")
+            elif (module := module_of(namespace)) is not None:
+                source = self._guards.const(module).child("instance_dict")
             else:
-                module = module_of(namespace)
-                source = (
-                    self._guards.const(module).child("instance_dict")
-                    if module is not None
-                    else self._guards.const(namespace)
-                )
+                source = self._guards.const(namespace)
             found = self._scopes[id(namespace)] = GlobalScope(self.attempt, namespace, source)
         return found
 
@@ -146,20 +143,20 @@ class KnownValues:
         """The tracker of a builtin; None if there is none of this name."""
         found = self._builtins.get(name)
         if found is None:
-            namespace = self._guards.root.child("builtins")
-            if name not in self.builtins_namespace:
+            namespace, values = self._guards.root.child("builtins"), self.builtins_namespace
+            if name not in values:
                 namespace.check("dict_lacks", name)
                 return None
             source = namespace.child("dict_item", name)
-            found = self._builtins[name] = LazyVariable(self.attempt, self.builtins_namespace[name], source)
+            found = self._builtins[name] = LazyVariable(self.attempt, values[name], source)
         return found
 
 
-def _make_dict(values: KnownValues, value: dict[Any, Any]) -> VariableTracker:
+def _make_dict(values: KnownValues, value: dict[object, object]) -> VariableTracker:
     return _fill_dict(values, value, DictVariable({}))
 
 
-def _fill_dict(values: KnownValues, value: dict[Any, Any], tracker: DictVariable) -> DictVariable:
+def _fill_dict(values: KnownValues, value: dict[object, object], tracker: DictVariable) -> DictVariable:
     for key, item in value.items():
         variable = values.make(key)
         raw = values.key_of(variable)
@@ -169,7 +166,7 @@ def _fill_dict(values: KnownValues, value: dict[Any, Any], tracker: DictVariable
     return tracker
 
 
-def _make_ordered_dict(values: KnownValues, value: OrderedDict[Any, Any]) -> VariableTracker:
+def _make_ordered_dict(values: KnownValues, value: OrderedDict[object, object]) -> VariableTracker:
     attributes = {name: values.make(each) for name, each in vars(value).items()}
     return _fill_dict(values, value, OrderedDictVariable({}).with_attributes(attributes))
 

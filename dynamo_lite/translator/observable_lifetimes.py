@@ -6,7 +6,6 @@ The instruction that drops the last reference to one runs in CPython, so the gra
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from dynamo_lite import _C
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
@@ -41,7 +40,7 @@ class ObservableLifetimes:
     def close(self) -> None:
         self._watched = []
 
-    def first_unreachable(self, holders: Iterable[Any]) -> LazyVariable | None:
+    def first_unreachable(self, holders: Iterable[object]) -> LazyVariable | None:
         """The first watched argument that none of the holders refers to any more."""
         missing = [(each, _ids(each)) for each in self._watched]
         for held in _held(holders):  # most arguments are still in their variable, so this ends early

@@ -38,7 +38,7 @@ from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVa
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import SequenceVariable, SliceVariable
 from dynamo_lite.variables.python.containers.sets import SetVariable
-from dynamo_lite.variables.python.functions.function import FunctionVariable
+from dynamo_lite.variables.python.functions.function import FunctionVariable, PythonFunctionVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, SymbolicNumber
 from dynamo_lite.variables.python.objects.exception import ExceptionVariable, ExistingExceptionVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
@@ -73,11 +73,11 @@ class Operations(_Base):
 
     # -- making and reading values ---------------------------------------------------------------------------------
 
-    def make(self, value: Any) -> VariableTracker:
+    def make(self, value: object) -> VariableTracker:
         return self.attempt.values.make(value)
 
     def fold(
-        self, function: Callable[..., Any], args: Iterable[Any] = (), kwargs: Mapping[str, Any] | None = None
+        self, function: Callable[..., Any], args: Iterable[object] = (), kwargs: Mapping[str, object] | None = None
     ) -> Any:
         """Call a function on constants. The traced program raises what it raises."""
         try:
@@ -88,7 +88,7 @@ class Operations(_Base):
                 unsupported(UnsupportedOperation("a call", f"constants, which raises {type(error).__name__}"))
             self.raise_error(type(error), *error.args)
 
-    def raise_error(self, cls: type[BaseException], *args: Any) -> NoReturn:
+    def raise_error(self, cls: type[BaseException], *args: object) -> NoReturn:
         """Raise in the traced program."""
         self.raise_with(cls, [self.make(arg) for arg in args])
 
@@ -479,7 +479,7 @@ class Operations(_Base):
         """Call any object."""
         return function.realize().call(self, args, kwargs)
 
-    def find_model(self, function: Any) -> Callable[..., VariableTracker] | None:
+    def find_model(self, function: PythonFunctionVariable) -> Callable[..., VariableTracker] | None:
         """The model that replaces a Python function; None if the function is inlined."""
         if not isinstance(function, FunctionVariable):
             return None
@@ -491,7 +491,7 @@ class Operations(_Base):
             function.source.check("id", function.value)  # other functions with this code have no model
         return model
 
-    def check_inlinable(self, function: Any) -> None:
+    def check_inlinable(self, function: PythonFunctionVariable) -> None:
         """Break the graph if a Python function may not be inlined."""
         code = function.code
         why = code_origin.why_not_inlined(code, function.value if isinstance(function, FunctionVariable) else None)
@@ -523,7 +523,7 @@ class Operations(_Base):
         unsupported(UnsupportedAttribute(cls.describe(), name, "the class method is not modelled"))
 
 
-def _owners(identity: Any) -> tuple[VariableTracker, ...]:
+def _owners(identity: object) -> tuple[VariableTracker, ...]:
     """The objects that an identity depends on, if it is derived from other objects' identities."""
     return identity[1:] if type(identity) is tuple else ()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.variables.core.base import VariableTracker
@@ -54,7 +54,7 @@ def load_const(tx: InstructionTranslator, instruction: Instruction) -> None:
         tx.stack.append(constant_of_code(tx, value))
 
 
-def constant_of_code(tx: InstructionTranslator, value: Any) -> VariableTracker:
+def constant_of_code(tx: InstructionTranslator, value: object) -> VariableTracker:
     """The tracker of one of the code object's constants."""
     return tx.attempt.values.constant_tuple(value) if type(value) is tuple else tx.make(value)
 

@@ -128,8 +128,8 @@ def join_texts(tx: Translator, separator: str, items: VariableTracker) -> Variab
     return tx.make(tx.fold(separator.join, ([tx.python_value(each) for each in texts],)))
 
 
-def format_text(tx: Translator, template: str, args: Args, named: Kwargs) -> VariableTracker:
-    """``template.format(*args, **named)``, where each field names an argument alone."""
+def format_text(tx: Translator, template: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """``template.format(*args, **kwargs)``, where each field names an argument alone."""
     parsed = tx.fold(lambda: [*Formatter().parse(template)])
     fields = [field for _, field, _, _ in parsed if field is not None]
     is_numbered = any(map(str.isdecimal, fields))
@@ -140,7 +140,7 @@ def format_text(tx: Translator, template: str, args: Args, named: Kwargs) -> Var
         parts.append(literal)
         if field is None:
             continue
-        value = next(waiting, None) if field == "" else (numbered if field.isdecimal() else named).get(field)
+        value = next(waiting, None) if field == "" else (numbered if field.isdecimal() else kwargs).get(field)
         if value is None or "{" in spec or conversion not in (None, "s", "r"):
             unsupported(UnsupportedOperation("format()", f"{template!r} and objects"))
         if conversion:
