@@ -67,7 +67,7 @@ def restoring_inputs(compiled: Callable[..., Any], written: Sequence[int]) -> Ca
         try:
             return compiled(*inputs)
         except Exception as error:
-            if not _is_raised(error):
+            if not _propagates(error):
                 with versions:  # tensors saved for a backward stay valid
                     for tensor, copy in zip(tensors, copies):
                         tensor.copy_(copy)
@@ -86,23 +86,23 @@ def _generators() -> Iterable[torch.Generator]:
 _OF_OPERATORS = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, AssertionError, AttributeError)
 
 
-def _is_of_a_hook(error: BaseException) -> bool:
+def _is_from_saved_tensors_hook(error: BaseException) -> bool:
     """Whether a hook on saved tensors stopped the graph. A checkpoint's hook stops a recomputation early, and that must
     not run a second time."""
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
     return hooks is not None and not isinstance(error, _OF_OPERATORS)
 
 
-def _is_raised(error: BaseException) -> bool:
-    """Whether an error of the graph is raised; if not, the frame runs again."""
+def _propagates(error: BaseException) -> bool:
+    """Whether an error of the graph propagates. For any other, the frame runs again."""
     ours = not isinstance(error, Exception) or isinstance(error, WrongBackendResult)
-    return ours or _is_of_a_hook(error) or is_from_signal_handler(error)
+    return ours or _is_from_saved_tensors_hook(error) or is_from_signal_handler(error)
 
 
-def _to_raise(error: BaseException, name: str) -> BaseException | None:
-    """The error if it is to be raised; None if the frame runs again. That is logged as a warning: if the frame doesn't
-    raise it in eager too, the graph or its backend is wrong."""
-    if _is_raised(error):
+def _error_to_raise(error: BaseException, name: str) -> BaseException | None:
+    """The error if it propagates; None if the frame runs again. That is logged as a warning: if eager doesn't raise the
+    error too, the graph or its backend is wrong."""
+    if _propagates(error):
         return error
     if not isinstance(error, AssertionFailed):
         logs.breaks.warning(
@@ -111,30 +111,31 @@ def _to_raise(error: BaseException, name: str) -> BaseException | None:
     return None
 
 
-_TO_RAISE = _C.GraphCall(_to_raise)  # frames that it calls are not compiled
+_ERROR_TO_RAISE = _C.GraphCall(_error_to_raise)  # frames that it calls are not compiled
 
 
 def graph_failure_handler(
     code: types.CodeType,
-    again: bool,
-    inside: types.CodeType | None,
+    reruns: bool,
+    raiser: types.CodeType | None,
     restores: Iterable[Instruction],
     put_back: Sequence[Instruction] = (),
 ) -> list[Instruction]:
     """The handler of the graph call; empty if its errors just leave the frame.
 
-    ``again``: run ``code`` in eager with the frame's arguments, after ``restores``. ``inside``: the resume function
-    that raises an error inside the frame's block (`raising_code`). ``put_back``: undoes the changes before it."""
-    if not again and inside is None and not put_back:
+    ``reruns``: run ``code`` in eager with the frame's arguments, after ``restores``. ``raiser``: the resume function
+    that raises an error inside the frame's block (`raising_code`). ``put_back``: undoes the changes made before the
+    graph."""
+    if not reruns and raiser is None and not put_back:
         return []
     block = [emit.store_fast(_ERROR), *put_back]
-    if inside is None:
+    if raiser is None:
         raises = [*emit.take_fast(_ERROR), emit.make("RAISE_VARARGS", 1)]
     else:
-        raises = _continue(inside, [*inside.co_varnames[: inside.co_argcount - 1], _ERROR])
-    if again:
+        raises = _continue(raiser, [*raiser.co_varnames[: raiser.co_argcount - 1], _ERROR])
+    if reruns:
         args = [[emit.load_fast(_ERROR)], [emit.load_const(code.co_qualname)]]
-        block += emit.call_function([emit.load_const(_TO_RAISE)], args)
+        block += emit.call_function([emit.load_const(_ERROR_TO_RAISE)], args)
         block += [emit.store_fast(_ERROR), emit.load_fast(_ERROR), emit.jump_if_not_none(raises[0])]
         count = code.co_argcount + code.co_kwonlyargcount + (code.co_flags & _VARIADIC).bit_count()
         block += [*restores, *_continue(_eager_code(code, count), code.co_varnames[:count])]

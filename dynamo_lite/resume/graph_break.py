@@ -73,10 +73,14 @@ class ResumePoint:
     """Where a frame continues and which values it needs. ``raising``: it raises an error that it receives there."""
 
     index: int
+    """The index of the instruction in the user's code."""
     depth: int
     nulls: tuple[int, ...]
+    """Stack positions of NULL."""
     names: tuple[str, ...]
+    """The locals that are passed on."""
     first: str | None
+    """The local that holds the argument which ``super()`` reads."""
     handled: tuple[int, ...] = ()
     """Stack positions of saved exc_info (PUSH_EXC_INFO); the argument there is the exception being handled."""
     raising: bool = False
@@ -149,8 +153,8 @@ def original_position(code: types.CodeType, index: int) -> tuple[types.CodeType,
 
 
 def interrupted_codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """The user's code object that a frame of this code runs, then those of the calls that a resume function goes on
-    with, outermost first."""
+    """The user's code objects that a frame of this code runs: its own, then those of the interrupted calls that it
+    continues, outermost first."""
     info = RESUME_CODES.info(code)
     while info is not None and info.point.callee is not None:
         yield info.original
@@ -160,9 +164,10 @@ def interrupted_codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def in_program_names(place: str, code: types.CodeType, forward: types.FunctionType | None = None) -> str:
-    """The text of a place in a frame, or of a condition on some. In a resume function's frame: with the variables of
-    interrupted calls under their names. In that of a module's call: with the arguments under the names of the
-    parameters of its ``forward``."""
+    """Rewrite the text of a place in a frame, or of a condition, to the names that the user wrote.
+
+    A resume function receives the variables of interrupted calls in a tuple: they get their names again. In a frame of
+    ``Module.__call__``, ``args[i]`` becomes the parameter of ``forward``."""
     if forward is not None:
         parameters = dict(enumerate(inspect.getfullargspec(forward).args, -1))
         place = _ARGUMENT.sub(lambda given: parameters.get(int(given[1]), given[0]), place)
@@ -189,14 +194,14 @@ def raising_code(code: types.CodeType) -> types.CodeType | None:
     if info is None or info.point.generator:
         return None
     point = info.point
-    inside = point.callee is not None and raises_in(point.callee) is not None
+    inside = point.callee is not None and raising_function(point.callee) is not None
     if decode(info.original)[point.index].handler is None and not inside:
         return None
     return RESUME_CODES.get(info.original, replace(point, raising=True))
 
 
-def raises_in(function: ResumeFunction) -> ResumeFunction | None:
-    """`raising_code` for a maker of resume functions."""
+def raising_function(function: ResumeFunction) -> ResumeFunction | None:
+    """`raising_code` for the resume function of an interrupted callee."""
     code = raising_code(function.code)
     return None if code is None else ResumeFunction(code, function.namespace)
 
@@ -224,7 +229,7 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
     callee = point.callee
     raises_anyway = callee is not None and RESUME_CODES.raises(callee.code)
     if point.raising and callee is not None:
-        callee = raises_in(callee)
+        callee = raising_function(callee)
     if point.raising and callee is None:
         prologue += emit.take_fast(ERROR)
         again = emit.make("RERAISE", 0)
@@ -316,7 +321,7 @@ def break_frame(cg: PyCodegen, root: RootTranslator) -> None:
     breaker.run_natively()
 
 
-def why_unbroken(code: types.CodeType, namespace: Mapping[str, object], index: int | None) -> str | None:
+def why_not_breakable(code: types.CodeType, namespace: Mapping[str, object], index: int | None) -> str | None:
     """Why a frame can't be broken at an index of the user's code; None if it can. ``namespace``: its globals."""
     if index is None:
         return "the graph breaks at its first instruction"
@@ -336,14 +341,14 @@ class BrokenFrame:
         self.tx = tx
         self.instruction: Instruction = tx.current
         self.original, index = original_position(tx.code, self.instruction.index)
-        why = why_unbroken(self.original, tx.scope.namespace, index)
+        why = why_not_breakable(self.original, tx.scope.namespace, index)
         if why is not None:
             raise SkipFrame(why, loses=index is not None)
         assert index is not None
         self.index = index
         self.source = decode(self.original)
         self.nulls = {at for at, value in enumerate(tx.stack) if value is NULL}
-        self.handled = {at for at, value in enumerate(tx.stack) if _in_force(value)}
+        self.handled = {at for at, value in enumerate(tx.stack) if _is_handler_open(value)}
         exits = [(at, value.suspended) for at, value in enumerate(tx.stack) if isinstance(value, ExitVariable)]
         self.contexts = {at: entering for at, entering in exits if entering is not None}
         self.first = self._first_argument()
@@ -401,7 +406,7 @@ class BrokenFrame:
         return [*(bound[name] for name in self.live() if name in bound), *stack, *cells]
 
     def load_local(self, cg: PyCodegen, recipes: IteratorRecipes, name: str) -> None:
-        """Load a local, or what its recipe takes."""
+        """Load a local, or the operands of its recipe."""
         value = self.tx.locals[name]
         is_operand = self.instruction.argval == name and "FAST" in self.instruction.opname
         self._load(cg, recipes, name, value, None if is_operand or name == self.first else recipes.recipe(value))
@@ -543,7 +548,7 @@ class FrameBreaker(BrokenFrame):
         self.bound = set(names) | ({SELF} if self.first == SELF else set())
 
     def _drop_arguments(self, names: list[str]) -> None:
-        """Drop references that are no longer needed, those whose deallocation is observable excepted."""
+        """Drop references that are no longer needed, except those whose deallocation is observable."""
         kept = {*names, *self.cells.values(), SELF}
         for name in self.tx.argument_names:
             if name not in kept:
@@ -698,7 +703,7 @@ class FrameBreaker(BrokenFrame):
             self.cg.op("POP_EXCEPT")
 
     def take_kept(self, depth: int) -> None:
-        """Make arguments of the copies of the stack up to a depth."""
+        """Move the copies of the stack, up to a depth, to the locals that become arguments."""
         for at in reversed(range(depth)):
             if at in self.contexts:
                 self.cg.load_fast(_KEPT.format(at))
@@ -765,7 +770,7 @@ def is_deallocation_observable(cg: PyCodegen, value: VariableTracker) -> bool:
     return cg.has_made(value) or value.source is not None and not value.is_guarded_by_identity
 
 
-def _in_force(value: VariableTracker) -> bool:
+def _is_handler_open(value: VariableTracker) -> bool:
     """Whether it saves the exc_info of a handler that hasn't been left."""
     return isinstance(value, ExceptionInfoVariable) and not value.is_left
 

@@ -37,7 +37,7 @@ from .graph_break import (
     FrameBreaker,
     ResumePoint,
     original_position,
-    why_unbroken,
+    why_not_breakable,
 )
 from .iterator_recipes import IteratorRecipes
 
@@ -71,7 +71,7 @@ def can_break_inside(tx: Translator, path: tuple[int, ...]) -> bool:
     the callee of that instruction."""
     instruction = tx.current
     original, index = original_position(tx.code, instruction.index)
-    if why_unbroken(original, tx.scope.namespace, index) is not None or original.co_flags & CO_GENERATOR:
+    if why_not_breakable(original, tx.scope.namespace, index) is not None or original.co_flags & CO_GENERATOR:
         return False
     if any(isinstance(value, ExceptionInfoVariable) for value in tx.stack):
         return False

@@ -66,7 +66,7 @@ class BreakHere(Exception):
 
 
 class Frame(NamedTuple):
-    """What a frame begins with."""
+    """What a frame starts with: code, globals, arguments, closure."""
 
     code: types.CodeType
     scope: GlobalScope
@@ -228,7 +228,7 @@ class InstructionTranslator(Operations, Holder):
         return self.call(function, args, kwargs)
 
     def delegate(self, caller: VariableTracker, function: VariableTracker) -> None:
-        """Note that a callable returns what another one returns, which it calls with at least the same arguments."""
+        """Note that ``caller`` returns the result of calling ``function``, with at least the same arguments."""
         if self._tail[1] is caller:
             self._tail = self._tail[0], function.realize()
 
@@ -340,7 +340,7 @@ class InstructionTranslator(Operations, Holder):
         return generator_call(self)
 
     def node_origin(self) -> NodeOrigin:
-        """Where the frame is, for a node that is recorded now. Callers wait at one step, so that theirs is cached."""
+        """The frame's place, for a node that is recorded now. It is cached: callers stay at one step meanwhile."""
         step, found = self._origin
         if step != self.steps or found is None:
             caller = None if self.parent is None else self.parent.node_origin()
@@ -388,8 +388,8 @@ class InstructionTranslator(Operations, Holder):
 class StoppingTranslator(InstructionTranslator):
     """A translator that stops where the graph breaks.
 
-    ``break_at``: the step count before which to stop. With several, tracing stops inside the callee of the instruction
-    at the first, at the rest of them.
+    ``break_at``: the step count before which to stop. With several, the first one is the step of a call, and tracing
+    stops inside its callee, at the step counts that follow.
     """
 
     def __init__(

@@ -35,7 +35,7 @@ class ObservableLifetimes:
     def holds_watched(self, value: VariableTracker) -> bool:
         """Whether a watched argument is reachable from a value."""
         watched = {key for each in self._watched for key in _ids(each)}
-        return bool(watched) and any(not watched.isdisjoint(_ids(each)) for each in _held([value]))
+        return bool(watched) and any(not watched.isdisjoint(_ids(each)) for each in _reachable([value]))
 
     def close(self) -> None:
         self._watched = []
@@ -43,8 +43,8 @@ class ObservableLifetimes:
     def first_unreachable(self, holders: Iterable[object]) -> LazyVariable | None:
         """The first watched argument that none of the holders refers to any more."""
         missing = [(each, _ids(each)) for each in self._watched]
-        for held in _held(holders):  # most arguments are still in their variable, so this ends early
-            reached = _ids(held)
+        for value in _reachable(holders):  # most arguments are still in their variable, so this ends early
+            reached = _ids(value)
             missing = [(each, ids) for each, ids in missing if reached.isdisjoint(ids)]
             if not missing:
                 return None
@@ -54,7 +54,7 @@ class ObservableLifetimes:
 _PLAIN = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
 
 
-def _held(holders: Iterable[object]) -> Iterator[object]:
+def _reachable(holders: Iterable[object]) -> Iterator[object]:
     """What the holders refer to, keys of containers included, but not the referents of weak references."""
     return references(holders, lambda each: not isinstance(each, WeakReferenceVariable))
 

@@ -246,11 +246,11 @@ class Operations(_Base):
         """Break the graph unless ``==`` falls back on identity for both operands."""
         for left, right in ((one, other), (other, one)):
             kind = left.python_type()
-            answered = left.implements_equality or left.is_constant() or class_lookup(kind, "__eq__") is object.__eq__
-            if not answered and not (class_compares_by_identity(kind) and kind in _COMPARED_BY_IDENTITY):
+            is_known = left.implements_equality or left.is_constant() or class_lookup(kind, "__eq__") is object.__eq__
+            if not is_known and not (class_compares_by_identity(kind) and kind in _COMPARED_BY_IDENTITY):
                 unsupported(UnsupportedOperation("`==`", f"{left.describe()} and {right.describe()}"))
 
-    def _overloads_reflected(self, symbol: str, left: type, right: type) -> bool:
+    def _reflected_comes_first(self, symbol: str, left: type, right: type) -> bool:
         """Whether the right operand's method comes first. Its class derives from the left's and overrides the reflected
         method; or it has number slots, and the left one is a sequence, whose slots come after all number slots."""
         name = method_of(symbol, "r")
@@ -285,7 +285,7 @@ class Operations(_Base):
         kinds = left.python_type(), right.python_type()
         order = [(left, right, False)]
         if kinds[0] is not kinds[1] or right.is_symbolic:
-            order.insert(0 if self._overloads_reflected(symbol, *kinds) else 1, (right, left, True))
+            order.insert(0 if self._reflected_comes_first(symbol, *kinds) else 1, (right, left, True))
         for one, other, reflected in order:
             found = one.binary(self, symbol, other, reflected)
             if found is not None:
@@ -308,7 +308,7 @@ class Operations(_Base):
         """``left symbol= right``: the value that is assigned to the left side."""
         kinds = left.python_type(), right.python_type()
         found = None
-        if id(kinds[0]) in _IDS_OF_SEQUENCES and self._overloads_reflected(symbol, *kinds):
+        if id(kinds[0]) in _IDS_OF_SEQUENCES and self._reflected_comes_first(symbol, *kinds):
             found = right.binary(self, symbol, left, True)
         if found is None:
             found = left.inplace(self, symbol, right)
@@ -378,14 +378,14 @@ class Operations(_Base):
             self.raise_error(TypeError, "instance exception may not have a separate value")
         return kind
 
-    def unpack(self, variable: VariableTracker, enough: int | None = None) -> list[VariableTracker]:
-        """The items for an assignment to several targets. At most ``enough`` are taken."""
+    def unpack(self, variable: VariableTracker, limit: int | None = None) -> list[VariableTracker]:
+        """The items for an assignment to several targets, at most ``limit`` of an iterator."""
         if isinstance(variable, SequenceVariable):
             return list(variable.items)
         self.check_iterable(variable, f"cannot unpack non-iterable {variable.python_type().__name__} object")
         iterator = self.iterate(variable)
         items: list[VariableTracker] = []
-        while enough is None or len(items) < enough:
+        while limit is None or len(items) < limit:
             try:
                 items.append(iterator.next(self))
             except Exhausted:
