@@ -467,6 +467,19 @@ class ThrowIntoDelegate(BreakReason, code="DL0550", numbers_matter=False):
     name: str
 
 
+class IdentityOfConstants(BreakReason, code="DL0551", numbers_matter=True):
+    happened = "`is` compares two constants that are equal ({value}), which may be one object or two"
+    mend = "compare them by `==`"
+    value: str
+
+
+class MissingNameInModule(BreakReason, code="DL0552", numbers_matter=False):
+    happened = "`from {module} import {name}`: the module has no such name, so CPython raises an ImportError"
+    mend = "try the import at the top of the file, and keep in a variable whether it succeeded"
+    module: str
+    name: str
+
+
 class LegacyTensorType(BreakReason, code="DL0558", numbers_matter=False):
     happened = "isinstance() checks {value} against {kind}, which depends on the tensor's dtype and device"
     mend = "compare `x.dtype` and `x.device`, or check for torch.Tensor"

@@ -6,13 +6,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
-from dynamo_lite.insight.break_reasons import FirstImport, UnknownCall, UnsupportedOperation
-from dynamo_lite.variables.core.base import (
-    ObservedException,
-    UnpackedKwargs,
-    VariableTracker,
-    unsupported,
-)
+from dynamo_lite.insight.break_reasons import FirstImport, MissingNameInModule, UnsupportedOperation
+from dynamo_lite.variables.core.base import ObservedException, UnpackedKwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.python.classes.classes import ModuleVariable, loaded_module
 from dynamo_lite.variables.python.containers.mappings import DictVariable
@@ -120,6 +115,6 @@ def import_from(tx: InstructionTranslator, instruction: Instruction) -> None:
             raise
         submodule = f"{module.name}.{name}"
         if submodule not in sys.modules:  # IMPORT_NAME would have imported it: CPython raises ImportError here
-            unsupported(UnknownCall(f"from {module.name} import {name}", "there is no such name"))
+            unsupported(MissingNameInModule(module.name, name))
         found = loaded_module(tx, submodule)
     tx.stack.append(found)

@@ -11,7 +11,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from dynamo_lite.insight.break_reasons import DisabledCall, UnknownCall, UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import (
+    DisabledCall,
+    IdentityOfConstants,
+    UnknownCall,
+    UnsupportedAttribute,
+    UnsupportedOperation,
+)
 from dynamo_lite.records import code_origin
 from dynamo_lite.runtime.interrupts import reraise_if_from_signal
 from dynamo_lite.variables.core import attributes, formatting, registry
@@ -187,7 +193,7 @@ class Operations(_Base):
         if type(one) is not type(other) or (one != other and (one == one or other == other)):
             return False
         if type(one) is not int or not -5 <= one <= 256:
-            unsupported(UnsupportedOperation("`is`", f"two equal constants ({one!r})"))
+            unsupported(IdentityOfConstants(repr(one)))
         return True
 
     def guard_distinct(self, variable: VariableTracker) -> None:

@@ -245,6 +245,29 @@ def test_generator_dropped_inside_of_a_block():
     assert log == ["left"]
 
 
+def test_import_of_a_name_that_is_not_there():
+    def fn(x):
+        y = x + 1
+        try:
+            from math import no_such_function as function
+        except ImportError:
+            return y
+        return function(y)
+
+    reason = only_reason(fn, tensor(2)).reason
+    assert isinstance(reason, reasons.MissingNameInModule) and reason.name == "no_such_function"
+
+
+def test_identity_of_equal_constants():
+    limit = 1000
+
+    def fn(x, n):
+        return x + 1 if n is limit else x - 1
+
+    reason = only_reason(fn, tensor(2), int("1000")).reason
+    assert isinstance(reason, reasons.IdentityOfConstants) and reason.value == "1000"
+
+
 def test_throw_into_a_generator_that_delegates():
     def inner(x):
         try:
