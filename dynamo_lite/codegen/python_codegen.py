@@ -37,8 +37,8 @@ _NEW_OBJECTS = frozenset({int, float, complex, str, bytes})
 _SMALL_INTEGERS = range(-5, 257)
 
 
-def unreconstructable(attempt: Attempt, tracker: VariableTracker, reason: BreakReason | None = None) -> NoReturn:
-    """A value survives the graph that generated code can't make: in the next attempt CPython creates it."""
+def let_cpython_create(attempt: Attempt, tracker: VariableTracker, reason: BreakReason | None = None) -> NoReturn:
+    """Start another attempt, in which CPython creates a value that survives the graph and that code can't create."""
     provenance = attempt.provenance
     why = UnreconstructableValue(tracker.describe()) if reason is None else reason
     raise Restart(MadeByCPython(provenance.step_of(tracker), provenance.is_created_leaf(tracker), why))
@@ -261,7 +261,7 @@ class PyCodegen:
         try:
             tracker.reconstruct(self)
         except NotConstant:
-            unreconstructable(self.attempt, tracker)
+            let_cpython_create(self.attempt, tracker)
         if tracker in self._temps:
             if tracker not in self._filled:  # it refers to itself: loading its items created it meanwhile
                 self.pop_top()
@@ -314,15 +314,15 @@ class PyCodegen:
         if first_freed_at:  # break before the call that frees its history: CPython makes that call
             self.attempt.provenance.created(tensor, first_freed_at)
         if first_freed_at or not graph.may_be_output(tensor.fake):
-            unreconstructable(self.attempt, tensor)
+            let_cpython_create(self.attempt, tensor)
         if graph.is_shared(tensor.fake):
-            unreconstructable(self.attempt, graph.shared_by)
+            let_cpython_create(self.attempt, graph.shared_by)
         self.graph_result(tensor)
 
     def graph_result(self, value: TensorVariable | SymNodeVariable) -> None:
         """Push a tensor or number that the graph computes."""
         if value.node.graph is not self.attempt.graph.graph:
-            unreconstructable(self.attempt, value)
+            let_cpython_create(self.attempt, value)
         unused = self.attempt.graph.unused_input(value.node)
         if unused is not None:
             self.add(*self._load_input(unused))

@@ -6,7 +6,7 @@ import itertools
 
 import torch
 
-from dynamo_lite.codegen.python_codegen import PyCodegen, unreconstructable
+from dynamo_lite.codegen.python_codegen import PyCodegen, let_cpython_create
 from dynamo_lite.insight.break_reasons import DroppedGenerator, FreedTogether, SharedMemory
 from dynamo_lite.records.restart import DataStay, EndsBefore, Restart
 from dynamo_lite.resume.graph_break import break_frame
@@ -60,7 +60,7 @@ def _end_contexts(attempt: Attempt, stack: list[VariableTracker]) -> None:
     for context in attempt.torch_state.contexts:
         if attempt.provenance.is_created(context):
             assert isinstance(context, VariableTracker)
-            unreconstructable(attempt, context)
+            let_cpython_create(attempt, context)
     for value in reversed(stack):
         if isinstance(value, ExitVariable) and isinstance(value.context, GraphContextVariable) and not value.called:
             value.context.leave_graph(attempt.graph)
@@ -110,7 +110,7 @@ def _check_generators_live_on(attempt: Attempt, cg: PyCodegen) -> None:
     """A generator that is dropped while it waits in a block leaves the block: CPython has to do that."""
     for generator in attempt.provenance.generators:
         if generator.is_in_block and not cg.lives_on(generator):
-            unreconstructable(attempt, generator, DroppedGenerator(generator.describe()))
+            let_cpython_create(attempt, generator, DroppedGenerator(generator.describe()))
 
 
 def _check_history(attempt: Attempt, outputs: list[torch.Tensor]) -> None:
@@ -121,7 +121,7 @@ def _check_history(attempt: Attempt, outputs: list[torch.Tensor]) -> None:
     has_gradients = any(each.value.requires_grad for each in attempt.graph.tensors)
     leaf = attempt.provenance.first_leaf
     if leaf is not None and not has_gradients and any(each.requires_grad for each in outputs):
-        unreconstructable(attempt, leaf)  # a backend would take the graph for inference
+        let_cpython_create(attempt, leaf)  # a backend would take the graph for inference
 
 
 def _check_what_is_freed(attempt: Attempt, root: RootTranslator, outputs: list[torch.Tensor]) -> None:

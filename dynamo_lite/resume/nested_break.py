@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from dynamo_lite import _C
 from dynamo_lite.bytecode import Instruction, assemble, decode, effect, emit
-from dynamo_lite.codegen.python_codegen import PyCodegen, unreconstructable
+from dynamo_lite.codegen.python_codegen import PyCodegen, let_cpython_create
 from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.core.protocols import Load, Translator
 from dynamo_lite.variables.python.functions.function import ResumeFunction
@@ -114,7 +114,7 @@ class _Callee(BrokenFrame):
         tx = self.tx
         for at, value in enumerate(tx.stack):
             if isinstance(value, ExceptionInfoVariable):
-                unreconstructable(cg.attempt, value)
+                let_cpython_create(cg.attempt, value)
             name = None if value is NULL else self._keep(cg, partial(self.load_from_stack, cg, recipes, at))
             if at >= self.depth:
                 self.operands_at.append(name)
