@@ -253,7 +253,7 @@ class PyCodegen:
         """Note that the resume function recreates the object (see `IteratorRecipes`)."""
         self._recreated.add(tracker)
 
-    def lives_on(self, tracker: VariableTracker) -> bool:
+    def survives_break(self, tracker: VariableTracker) -> bool:
         """Whether the object survives the break, or is recreated after it."""
         return tracker in self._temps or tracker in self._recreated
 

@@ -109,7 +109,7 @@ def _return(cg: PyCodegen, root: RootTranslator) -> None:
 def _check_generators_live_on(attempt: Attempt, cg: PyCodegen) -> None:
     """A generator that is dropped while it waits in a block leaves the block: CPython has to do that."""
     for generator in attempt.provenance.generators:
-        if generator.is_in_block and not cg.lives_on(generator):
+        if generator.is_in_block and not cg.survives_break(generator):
             let_cpython_create(attempt, generator, DroppedGenerator(generator.describe()))
 
 
