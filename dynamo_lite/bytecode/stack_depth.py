@@ -19,6 +19,13 @@ def successors(instruction: Instruction, following: Instruction | None) -> list[
     return after
 
 
+def targets_and_handler(instructions: Sequence[Instruction], index: int) -> list[Instruction]:
+    """The successors of an instruction, and the handler that covers it."""
+    each = instructions[index]
+    targets = successors(each, instructions[index + 1] if index + 1 < len(instructions) else None)
+    return targets if each.handler is None else [*targets, each.handler.target]
+
+
 def effect(instruction: Instruction, jump: bool) -> int:
     """The stack effect of an instruction, when it jumps or when it doesn't.
 
@@ -104,7 +111,7 @@ def drop_unreachable(instructions: Sequence[Instruction]) -> list[Instruction]:
 
 def reachable_after(instructions: Sequence[Instruction], index: int) -> list[Instruction]:
     """The instructions that may run after the one at an index."""
-    return _reachable(instructions, _targets(instructions, index))
+    return _reachable(instructions, targets_and_handler(instructions, index))
 
 
 def _reachable(instructions: Sequence[Instruction], work: list[Instruction]) -> list[Instruction]:
@@ -114,12 +121,5 @@ def _reachable(instructions: Sequence[Instruction], work: list[Instruction]) -> 
         each = work.pop()
         if each not in seen:
             seen.add(each)
-            work += _targets(instructions, order[each])
+            work += targets_and_handler(instructions, order[each])
     return [each for each in instructions if each in seen]
-
-
-def _targets(instructions: Sequence[Instruction], index: int) -> list[Instruction]:
-    """The successors of an instruction, and the handler that covers it."""
-    each = instructions[index]
-    targets = successors(each, instructions[index + 1] if index + 1 < len(instructions) else None)
-    return targets if each.handler is None else [*targets, each.handler.target]

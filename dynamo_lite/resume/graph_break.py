@@ -29,8 +29,9 @@ from dynamo_lite.bytecode import (
     effect,
     emit,
     live_locals,
+    targets_and_handler,
 )
-from dynamo_lite.bytecode.instructions import EXCEPT_STAR
+from dynamo_lite.bytecode.instructions import EXCEPT_STAR, TERMINATORS
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.exc import SkipFrame
 from dynamo_lite.records.code_origin import reads_frame_by_name
@@ -394,11 +395,7 @@ class BrokenFrame:
     def live(self) -> frozenset[str]:
         """The locals that are live before or after the instruction."""
         live = live_locals(self.original)
-        handler = self.source[self.index].handler
-        after = [live[at] for at in self._successor_indices()]
-        if handler is not None:
-            after.append(live[handler.target.index])
-        return live[self.index].union(*after)
+        return live[self.index].union(*(live[each.index] for each in targets_and_handler(self.source, self.index)))
 
     def holders(self) -> list[VariableTracker]:
         """Everything that refers to a live value."""
@@ -453,13 +450,6 @@ class BrokenFrame:
         if overwritten in bound and is_deallocation_observable(cg, self.tx.stack[-1]):
             observable.append(overwritten)
         self.outlive = frozenset(observable)
-
-    def _successor_indices(self) -> list[int]:
-        instruction = self.source[self.index]
-        found = [] if instruction.opname in _TERMINATORS else [self.index + 1]
-        if instruction.target is not None:
-            found.append(instruction.target.index)
-        return found
 
     def resume_point(
         self,
@@ -576,7 +566,7 @@ class FrameBreaker(BrokenFrame):
         covered = cg.body[start:]
         if self._is_unbound():
             pass  # the instruction raises
-        elif self.instruction.opname in _TERMINATORS:
+        elif self.instruction.opcode in TERMINATORS:
             if self.instruction.opname == "RETURN_VALUE":
                 raise SkipFrame("the graph breaks at its return", loses=cg.attempt.graph.operators > 0)
         else:
@@ -633,7 +623,7 @@ class FrameBreaker(BrokenFrame):
 
         def emit_return() -> None:
             self._store_stack(depth)
-            self._return_resume(index, depth, nulls, raising=False)
+            self._return_at(index, depth, nulls, raising=False)
 
         self.with_contexts(emit_return)
 
@@ -679,7 +669,7 @@ class FrameBreaker(BrokenFrame):
         if not is_stored:
             self._store_stack(depth)
         bound = self.bound - set(self.cells)
-        self.return_resume(self.resume_point(self.index, depth, self.nulls, bound, callee=callee), loads)
+        self.return_continuation(self.resume_point(self.index, depth, self.nulls, bound, callee=callee), loads)
 
     def handle(self, covered: list[Instruction]) -> None:
         """If a handler covers the instruction: catch its exception, and raise it again in a resume function."""
@@ -689,7 +679,7 @@ class FrameBreaker(BrokenFrame):
 
     def _raise(self) -> None:
         self.take_kept(self.handler_depth)
-        self._return_resume(self.index, self.handler_depth, self.nulls, raising=True)
+        self._return_at(self.index, self.handler_depth, self.nulls, raising=True)
 
     def catch(self, covered: list[Instruction]) -> None:
         """Continue here if one of these instructions raises."""
@@ -713,10 +703,10 @@ class FrameBreaker(BrokenFrame):
                 self.cg.take_fast(_KEPT.format(at))
                 self.cg.store_fast(STACK.format(at))
 
-    def _return_resume(self, index: int, depth: int, nulls: set[int], raising: bool) -> None:
-        self.return_resume(self.resume_point(index, depth, nulls, self.bound - set(self.cells), raising))
+    def _return_at(self, index: int, depth: int, nulls: set[int], raising: bool) -> None:
+        self.return_continuation(self.resume_point(index, depth, nulls, self.bound - set(self.cells), raising))
 
-    def return_resume(self, point: ResumePoint, loads: Mapping[str, Load] | None = None) -> None:
+    def return_continuation(self, point: ResumePoint, loads: Mapping[str, Load] | None = None) -> None:
         """Return a continuation. ``loads``: for arguments that are not in a local of the same name."""
         cg = self.cg
         cg.push_null()
@@ -773,6 +763,3 @@ def is_deallocation_observable(cg: PyCodegen, value: VariableTracker) -> bool:
 def _is_handler_open(value: VariableTracker) -> bool:
     """Whether it saves the exc_info of a handler that hasn't been left."""
     return isinstance(value, ExceptionInfoVariable) and not value.is_left
-
-
-_TERMINATORS = frozenset({"RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "RETURN_CONST"})

@@ -115,6 +115,6 @@ def import_from(tx: InstructionTranslator, instruction: Instruction) -> None:
             raise
         submodule = f"{module.name}.{name}"
         if submodule not in sys.modules:  # IMPORT_NAME would have imported it: CPython raises ImportError here
-            unsupported(MissingNameInModule(module.name, name))
+            unsupported(MissingNameInModule(str(module.name), name))
         found = loaded_module(tx, submodule)
     tx.stack.append(found)

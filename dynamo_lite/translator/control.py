@@ -9,6 +9,7 @@ from dynamo_lite.bytecode import Instruction
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import DataDependentBranch
 from dynamo_lite.variables.core.base import Exhausted
+from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
 from dynamo_lite.variables.torch.contexts.streams import stream_context
 from dynamo_lite.variables.torch.contexts.torch_contexts import ContextVariable, ExitVariable, as_context
@@ -181,6 +182,10 @@ def send(tx: InstructionTranslator, instruction: Instruction) -> None:
         else:
             item = tx.next_by_call(receiver.getattr(tx, "send"), [value])
     except Exhausted as end:
-        tx.end_delegation(instruction, end)
-        return
-    tx.stack.append(item)
+        assert instruction.target is not None
+        if instruction.target.opname != "END_SEND":  # which removes the iterator
+            tx.stack.pop()
+        tx.stack.append(ConstantVariable(None) if end.value is None else end.value)
+        jump(tx, instruction)
+    else:
+        tx.stack.append(item)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import types
 from collections.abc import Iterable, Iterator, Sequence
 from traceback import FrameSummary
@@ -83,8 +82,6 @@ class InstructionTranslator(Operations, Holder):
     """
 
     attempt: Attempt
-    keeps_sent_iterator = sys.version_info >= (3, 12)
-    """Whether SEND leaves the exhausted iterator on the stack, for END_SEND to remove."""
 
     def __init__(self, attempt: Attempt, frame: Frame, parent: InstructionTranslator | None = None) -> None:
         code = frame.code
@@ -320,16 +317,6 @@ class InstructionTranslator(Operations, Holder):
             unsupported(ThrowIntoDelegate(self.code.co_qualname))
         self.unwind(self.current, ObservedException(error))
         self.run()
-
-    def end_delegation(self, send: Instruction, end: Exhausted) -> None:
-        """Leave a ``yield from`` whose inner iterator is exhausted: jump where its SEND jumps."""
-        result = end.value if end.value is not None else ConstantVariable(None)
-        if self.keeps_sent_iterator:
-            self.stack.append(result)
-        else:
-            self.stack[-1] = result
-        assert send.target is not None
-        self.pc = send.target.index
 
     def rebuild_generator(self, cg: PyCodegen, generator: VariableTracker) -> None:
         """Emit code that creates the generator whose frame this is."""
