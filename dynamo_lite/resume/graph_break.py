@@ -474,16 +474,7 @@ class BrokenFrame:
         arguments = {*names, *map(STACK.format, range(depth))}
         recipes = tuple(pair for pair in sorted(self.recipes.items()) if pair[0] in arguments)
         return ResumePoint(
-            index,
-            depth,
-            lower,
-            names,
-            self.first,
-            handled,
-            raising,
-            callee=callee,
-            contexts=contexts,
-            recipes=recipes,
+            index, depth, lower, names, self.first, handled, raising, callee=callee, contexts=contexts, recipes=recipes
         )
 
     def pushes_null(self) -> bool:
@@ -556,7 +547,10 @@ class FrameBreaker(BrokenFrame):
     # -- the instruction -------------------------------------------------------------------------------------------
 
     def run_natively(self) -> None:
+        """Emit the instruction, the continuations after it and, if a handler covers it, the one that raises."""
         cg = self.cg
+        if self.instruction.opname == "RETURN_VALUE":
+            raise SkipFrame("the graph breaks at its return", loses=cg.attempt.graph.operators > 0)
         start = len(cg.body)
         target = self.source[self.index].target
         ends_loop = target is not None and target.opname == "END_FOR"
@@ -564,12 +558,8 @@ class FrameBreaker(BrokenFrame):
         jump_to = None if target is None else emit.make("END_FOR" if ends_loop else "NOP")
         self._emit_native(jump_to)
         covered = cg.body[start:]
-        if self._is_unbound():
-            pass  # the instruction raises
-        elif self.instruction.opcode in TERMINATORS:
-            if self.instruction.opname == "RETURN_VALUE":
-                raise SkipFrame("the graph breaks at its return", loses=cg.attempt.graph.operators > 0)
-        else:
+        raises = self._is_unbound() or self.instruction.opcode in TERMINATORS
+        if not raises:
             self._continue(self.index + 1, jump=False)
         if jump_to is not None:
             assert target is not None

@@ -32,9 +32,10 @@ class IteratorRecipes:
 
     @functools.cached_property
     def _references(self) -> Counter[int]:
+        """How many references there are to each object that is live after the break, by id."""
         attempt = self._cg.attempt
         written = [*attempt.effects.written, *attempt.effects.noted, *(scope.writes for scope in attempt.values.scopes)]
-        return _count_references([*self._holders, *written])
+        return Counter(map(id, references([*self._holders, *written])))
 
     def recipe(self, value: VariableTracker, waiting: bool = False) -> Recipe | None:
         """How to recreate a value; None if it survives as an object. ``waiting``: generators may have started."""
@@ -68,8 +69,3 @@ def _creates_generator(value: VariableTracker, recipe: Recipe | None) -> bool:
     if recipe is None or call is None:
         return False
     return isinstance(value, GeneratorVariable) or any(map(_creates_generator, call.operands, recipe[2:]))
-
-
-def _count_references(holders: Iterable[object]) -> Counter[int]:
-    """How many references there are to each object reachable from the holders, by id."""
-    return Counter(map(id, references(holders)))

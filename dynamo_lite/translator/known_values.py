@@ -152,10 +152,6 @@ class KnownValues:
         return found
 
 
-def _make_dict(values: KnownValues, value: dict[object, object]) -> VariableTracker:
-    return _fill_dict(values, value, DictVariable({}))
-
-
 def _fill_dict(values: KnownValues, value: dict[object, object], tracker: DictVariable) -> DictVariable:
     for key, item in value.items():
         variable = values.make(key)
@@ -176,7 +172,7 @@ _MAKERS: dict[type, Callable[[KnownValues, Any], VariableTracker]] = {
     list: lambda values, value: ListVariable([values.make(item) for item in value]),
     torch.Size: lambda values, value: SizeVariable([values.make(item) for item in value]),
     slice: lambda values, value: SliceVariable([values.make(p) for p in (value.start, value.stop, value.step)]),
-    dict: _make_dict,
+    dict: lambda values, value: _fill_dict(values, value, DictVariable({})),
     OrderedDict: _make_ordered_dict,
     set: lambda values, value: set_of_constants(values.attempt, value),
     frozenset: lambda values, value: set_of_constants(values.attempt, value),
