@@ -8,8 +8,8 @@ from __future__ import annotations
 import builtins
 import itertools
 import types
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, NoReturn
 
 import torch
 from torch.autograd.function import FunctionCtx, once_differentiable
@@ -213,7 +213,11 @@ class _Application:
         self.args = args
         self.tensors = tensors
         self.ctx = ctx
-        self.single = False
+        self.returns_one = False
+        """Whether the forward returns a tensor instead of a tuple."""
+
+    def refuse(self, why: str) -> NoReturn:
+        unsupported(AutogradFunction(self.cls.__qualname__, why))
 
     def run(self) -> VariableTracker:
         """Trace the call. If no gradient is needed it is a plain call of the forward."""
@@ -234,9 +238,9 @@ class _Application:
             body.lift(tensor.node)
         outputs = self._forward()
         if body.overwritten:
-            unsupported(AutogradFunction(self.cls.__qualname__, "forward mutates an argument"))
+            self.refuse("forward mutates an argument")
         if any(each.node.graph is not body.graph for each in outputs):
-            unsupported(AutogradFunction(self.cls.__qualname__, "forward returns a tensor that it didn't create"))
+            self.refuse("forward returns a tensor that it didn't create")
         backwards, once = self._backwards(outputs)
         torch._C._set_grad_enabled(enabled)
         return self._record(body, outputs, backwards, once)
@@ -248,23 +252,23 @@ class _Application:
 
     def _forward(self) -> list[TensorVariable]:
         tx, cls = self.tx, self.cls
-        has_ctx = cls.setup_context is torch.autograd.Function.setup_context
-        if not has_ctx:
+        has_setup = cls.setup_context is not torch.autograd.Function.setup_context
+        if has_setup:
             output = tx.call(self._static("forward"), list(self.args), {}).realize()
             tx.call(self._static("setup_context"), [self.ctx, TupleVariable(list(self.args)), output], {})
         else:
             output = tx.call(self._static("forward"), [self.ctx, *self.args], {}).realize()
-        self.single = not isinstance(output, TupleVariable)
+        self.returns_one = not isinstance(output, TupleVariable)
         outputs: list[TensorVariable] = []
         for each in output.items if isinstance(output, TupleVariable) else [output]:
             each = each.realize()
             if not isinstance(each, TensorVariable):
-                unsupported(AutogradFunction(cls.__qualname__, f"forward returns {each.describe()}"))
+                self.refuse(f"forward returns {each.describe()}")
             outputs.append(each)
-            if each in self.tensors and not has_ctx:  # torch refuses it if it is saved for the backward
-                unsupported(AutogradFunction(cls.__qualname__, "with setup_context, forward returns an argument"))
+            if each in self.tensors and has_setup:  # torch refuses it if it is saved for the backward
+                self.refuse("with setup_context, forward returns an argument")
         if len(set(outputs)) < len(outputs):
-            unsupported(AutogradFunction(cls.__qualname__, "forward returns one tensor twice"))
+            self.refuse("forward returns one tensor twice")
         return [self._returned(each) for each in outputs]
 
     def _returned(self, output: TensorVariable) -> TensorVariable:
@@ -297,7 +301,7 @@ class _Application:
         ]
         if sum(optional) > _MAX_OPTIONAL_GRADIENTS:
             why = f"ctx.set_materialize_grads(False) with more than {_MAX_OPTIONAL_GRADIENTS} differentiable results"
-            unsupported(AutogradFunction(self.cls.__qualname__, why))
+            self.refuse(why)
         return list(itertools.product(*((True, False) if each else (False,) for each in optional)))
 
     def _backward(
@@ -323,9 +327,11 @@ class _Application:
             self._check_gradients(returned)
             for at, arg in enumerate(self.args):
                 if isinstance(arg, TensorVariable) and arg not in self.args[:at]:
-                    has_gradient = isinstance(returned[at], TensorVariable)
-                    slots.append(len(gradients) if has_gradient else -1)
-                    gradients.extend(returned[at : at + has_gradient])
+                    if isinstance(returned[at], TensorVariable):
+                        slots.append(len(gradients))
+                        gradients.append(returned[at])
+                    else:
+                        slots.append(-1)
             return gradients
 
         outside = [function, *self.args, *self.ctx.attrs.values()]
@@ -345,18 +351,18 @@ class _Application:
         torch._C._set_grad_enabled(False)
         texts = tuple(each for each in raised if type(each) is str)
         if reads_grad_mode or len(texts) < len(raised):
-            unsupported(AutogradFunction(self.cls.__qualname__, "backward raises"))
+            self.refuse("backward raises")
         return Backward(BodyVariable(tx.graph, ""), [], texts)
 
     def _check_gradients(self, gradients: list[VariableTracker]) -> None:
-        name, count = self.cls.__qualname__, len(self.args)
+        count = len(self.args)
         if len(gradients) < count or not all(map(self.tx.is_none, gradients[count:])):
-            unsupported(AutogradFunction(name, f"backward returns {len(gradients)} gradients for {count} arguments"))
+            self.refuse(f"backward returns {len(gradients)} gradients for {count} arguments")
         for arg, gradient in zip(self.args, gradients):
             if not isinstance(gradient, TensorVariable) and not self.tx.is_none(gradient):
-                unsupported(AutogradFunction(name, f"backward returns {gradient.describe()}"))
+                self.refuse(f"backward returns {gradient.describe()}")
             if isinstance(gradient, TensorVariable) and not isinstance(arg, TensorVariable):
-                unsupported(AutogradFunction(name, "backward returns a gradient for an argument that is no tensor"))
+                self.refuse("backward returns a gradient for an argument that is no tensor")
 
     # -- the graph's node ------------------------------------------------------------------------------------------
 
@@ -369,8 +375,7 @@ class _Application:
         results = [body.lifted.get(each.node, each.node) for each in outputs]
         places = {body.lifted[node]: ("extras", at) for at, node in enumerate(extras)}
         places.update((node, ("inputs", at)) for at, node in enumerate(inputs))
-        lifted = [node for each in backwards.values() for node in each.body.lifted]
-        wanted = list(dict.fromkeys(lifted))
+        wanted = list(dict.fromkeys(node for each in backwards.values() for node in each.body.lifted))
         for node in wanted:
             if node not in places:
                 if node not in results:
@@ -378,8 +383,8 @@ class _Application:
                 places[node] = ("results", results.index(node))
         saved = {body.lifted.get(each.node, each.node) for each in tensor_leaves(TupleVariable(self.ctx.saved))}
         if any(each not in outputs for each in self.ctx.non_differentiable):
-            unsupported(AutogradFunction(self.cls.__qualname__, "ctx.mark_non_differentiable gets what is no result"))
-        marked = _indices(outputs, self.ctx.non_differentiable)
+            self.refuse("it passes another tensor than a result to ctx.mark_non_differentiable")
+        marked = tuple(at for at, each in enumerate(outputs) if each in self.ctx.non_differentiable)
         forward = BodyVariable(tx.graph, tx.graph.close(body, results))
         cases = [
             (case, tuple(map(wanted.index, each.body.lifted)), tuple(each.slots), each.raises)
@@ -388,7 +393,7 @@ class _Application:
         kept = tuple((*places[node], node in saved) for node in wanted)
         facts = LiteralVariable((len(outputs), marked, kept, self.ctx.materializes, tuple(cases)))
         if all(each.raises for each in backwards.values()):
-            unsupported(AutogradFunction(self.cls.__qualname__, "backward raises"))
+            self.refuse("backward raises")
         placeholder = next(each.body for each in backwards.values() if not each.raises)
         bodies = TupleVariable([forward, *(placeholder if each.raises else each.body for each in backwards.values())])
         name = ConstantVariable(self.cls.__name__)
@@ -397,11 +402,7 @@ class _Application:
         return self._result(applied)
 
     def _result(self, outputs: Sequence[VariableTracker]) -> VariableTracker:
-        return outputs[0] if self.single else TupleVariable(list(outputs))
-
-
-def _indices(values: Sequence[VariableTracker], chosen: Iterable[VariableTracker]) -> tuple[int, ...]:
-    return tuple(map(values.index, chosen))
+        return outputs[0] if self.returns_one else TupleVariable(list(outputs))
 
 
 def _unwrap_once_differentiable(function: VariableTracker) -> tuple[VariableTracker, bool]:

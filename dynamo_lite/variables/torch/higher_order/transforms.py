@@ -135,6 +135,9 @@ class TransformVariable(VariableTracker):
     def describe(self) -> str:
         return f"torch.func.{self.transform.__name__} of {self.function.describe()}"
 
+    def refuse(self, why: str) -> NoReturn:
+        unsupported(FunctionTransform(self.describe(), why))
+
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         assert self.model is not None
         return self.model(tx, self, [arg.realize() for arg in args], kwargs)
@@ -183,7 +186,7 @@ def _vmap(tx: Translator, transform: TransformVariable, args: Args, kwargs: Kwar
     in_dims = options["in_dims"]
     per_argument = [in_dims] * len(args) if isinstance(in_dims, int) else in_dims
     if not isinstance(in_dims, (int, tuple)) or len(per_argument) != len(args):
-        _refuse(transform.describe(), "in_dims must be an int, or a tuple with an item for each argument")
+        transform.refuse("in_dims must be an int, or a tuple with an item for each argument")
     dims_by_arg = [
         [] if dims is None else _dims_of_leaves(transform, arg, dims) for arg, dims in zip(args, per_argument)
     ]
@@ -200,7 +203,7 @@ def _vmap(tx: Translator, transform: TransformVariable, args: Args, kwargs: Kwar
 
     body = trace_body(tx, run, [transform.function, *args, *kwargs.values()], transform="vmap")
     if not all_tensors(body.output) or not _out_dims_fit(options["out_dims"], body.output):
-        _refuse(transform.describe(), "its function returns a value that is no tensor, or out_dims does not fit")
+        transform.refuse("its function returns a value that is no tensor, or out_dims does not fit")
     dims = tuple(dim for _, dim in mapped)
     settings = LiteralVariable((dims, options["out_dims"], options["randomness"], options["chunk_size"]))
     arguments: Args = [body, NodesVariable(body.lifted), settings, *(leaf for leaf, _ in mapped)]
@@ -217,7 +220,7 @@ def _dims_of_leaves(
     arg = arg.realize()
     if dims is None or isinstance(dims, int):
         if dims is not None and not all_tensors(arg):
-            _refuse(transform.describe(), "in_dims has a dimension for an argument that is no tensor")
+            transform.refuse("in_dims has a dimension for an argument that is no tensor")
         return [(leaf, dims) for leaf in tensor_leaves(arg)]
     pairs: list[tuple[VariableTracker, Any]] | None = None
     has_same_type = arg.python_type() is type(dims)
@@ -227,7 +230,7 @@ def _dims_of_leaves(
         elif isinstance(arg, DictVariable) and list(arg.items) == list(dims):
             pairs = list(zip(arg.items.values(), dims.values()))
     if pairs is None:
-        _refuse(transform.describe(), "in_dims has another structure than the arguments")
+        transform.refuse("in_dims has another structure than the arguments")
     return [pair for item, each in pairs for pair in _dims_of_leaves(transform, item, each)]
 
 
@@ -235,10 +238,10 @@ def _check_dims(transform: TransformVariable, mapped: Sequence[tuple[TensorVaria
     sizes: list[int] = []
     for tensor, dim in mapped:
         if not -tensor.fake.ndim <= dim < tensor.fake.ndim:
-            _refuse(transform.describe(), "an in_dim is out of range")
+            transform.refuse("an in_dim is out of range")
         sizes.append(tensor.fake.shape[dim])
     if not sizes or any(size != sizes[0] for size in sizes):
-        _refuse(transform.describe(), "it maps over no tensor, or over dimensions of different sizes")
+        transform.refuse("it maps over no tensor, or over dimensions of different sizes")
 
 
 def _out_dims_fit(out_dims: Any, output: VariableTracker) -> bool:
@@ -254,11 +257,11 @@ def _differentiated(transform: TransformVariable, args: Args) -> tuple[list[int]
     argnums = transform.options["argnums"]
     numbers = [argnums] if isinstance(argnums, int) else list(argnums)
     if not all(-len(args) <= each < len(args) for each in numbers) or len(set(numbers)) < len(numbers):
-        _refuse(transform.describe(), "argnums is out of range, or names an argument twice")
+        transform.refuse("argnums is out of range, or names an argument twice")
     numbers = [each % len(args) for each in numbers]
     chosen: Args = [args[each] for each in numbers]
     if not all(all_tensors(each) for each in chosen):
-        _refuse(transform.describe(), "an argument that it differentiates by is no tensor")
+        transform.refuse("an argument that it differentiates by is no tensor")
     return numbers, chosen[0] if isinstance(argnums, int) else TupleVariable(chosen)
 
 
@@ -292,7 +295,7 @@ def _value_and_aux(
     if not has_aux:
         return output, None
     if not isinstance(output, TupleVariable) or len(output.items) != 2:
-        _refuse(transform.describe(), "with has_aux, its function must return a pair")
+        transform.refuse("with has_aux, its function must return a pair")
     value, aux = output.items
     return value.realize(), aux.realize()
 
@@ -303,9 +306,7 @@ def _gradient(tx: Translator, transform: TransformVariable, args: Args, kwargs: 
     has_aux = bool(transform.options["has_aux"])
     output = body.output
     if not isinstance(_value_and_aux(transform, output, has_aux)[0], TensorVariable):
-        _refuse(
-            transform.describe(), "its function must return a tensor (with has_aux, a pair of a tensor and tensors)"
-        )
+        transform.refuse("its function must return a tensor (with has_aux, a pair of a tensor and tensors)")
     settings = LiteralVariable(tuple(range(len(inputs))))
     arguments = [body, NodesVariable(body.lifted), settings, *inputs]
     results = tensor_leaves(record(tx, "call_function", graph_functions.grad, arguments, {}))
@@ -318,13 +319,13 @@ def _gradient(tx: Translator, transform: TransformVariable, args: Args, kwargs: 
 
 def _jacobian(tx: Translator, transform: TransformVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     if any(transform.options.get(name) for name in ("chunk_size", "_preallocate_and_copy")) or kwargs:
-        _refuse(transform.describe(), "it has options other than argnums and has_aux, or keyword arguments")
+        transform.refuse("it has options other than argnums and has_aux, or keyword arguments")
     numbers, structure = _differentiated(transform, args)
     body, inputs = _trace_differentiated(tx, transform, args, kwargs, numbers)
     has_aux = bool(transform.options.get("has_aux"))
     value, aux = _value_and_aux(transform, body.output, has_aux)
     if not tensor_leaves(value) or not all_tensors(body.output):
-        _refuse(transform.describe(), "its function returns a value that is no tensor")
+        transform.refuse("its function returns a value that is no tensor")
     name, count = transform.transform.__name__, len(tensor_leaves(value))
     settings = [ConstantVariable(name), ConstantVariable(count), ConstantVariable(has_aux)]
     arguments = [body, NodesVariable(body.lifted), *settings, *inputs]
