@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 import torch
 
@@ -40,13 +40,14 @@ def _is_number_tensor(number: VariableTracker, args: Args, ndim: int = 0) -> boo
 _NUMBERS = (torch.float32, torch.float64, torch.int64, torch.int32)
 
 
-def _scaled(tx: Translator, value: Any, number: VariableTracker) -> VariableTracker:
+def _scaled(tx: Translator, value: VariableTracker, number: VariableTracker) -> VariableTracker:
     """The product in the dtype of ``value``: a number doesn't promote it."""
     product = record(tx, "call_function", torch.mul, [value, number], {})
+    assert isinstance(value, TensorVariable)
     return converted(tx, product, value.fake.dtype)
 
 
-def _rewrite_products(name: str, combine: Any) -> None:
+def _rewrite_products(name: str, combine: Callable[..., object]) -> None:
     """``self + value * combine(one, other)``."""
 
     @rewrites(name, name + "_")
@@ -67,7 +68,7 @@ def _number_list(tx: Translator, numbers: VariableTracker, args: Args) -> ListVa
     return ListVariable(record(tx, "call_method", "unbind", [numbers], {}).elements(tx))
 
 
-def _rewrite_products_of_lists(combine: Any, add: dict[str, Any]) -> None:
+def _rewrite_products_of_lists(combine: Callable[..., object], add: dict[str, Callable[..., object]]) -> None:
     """The same for lists of tensors, with a number for each: a tensor of all numbers, or a list of tensors."""
 
     @rewrites(*add)
@@ -149,34 +150,40 @@ def float_as_tensor(tx: Translator, number: SymbolicFloat) -> TensorVariable:
     return TensorVariable(given.node, given.fake, torch.Tensor)
 
 
-def converted(tx: Translator, tensor: Any, dtype: torch.dtype) -> Any:
+def converted(tx: Translator, tensor: VariableTracker, dtype: torch.dtype) -> VariableTracker:
+    assert isinstance(tensor, TensorVariable)
     if tensor.fake.dtype is dtype:
         return tensor
     return record(tx, "call_method", "to", [tensor, ConstantVariable(dtype)], {})
 
 
-def _node_kind(target: Any) -> str:
-    return "call_method" if isinstance(target, str) else "call_function"
+Target = str | Callable[..., object]
+"""An operator: a function, or the name of a method."""
 
 
-def _rule_for_elementwise(*targets: Any) -> None:
+def record_operator(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker:
+    return record(tx, "call_method" if isinstance(target, str) else "call_function", target, args, kwargs)
+
+
+def _rule_for_elementwise(*targets: Target) -> None:
     """``target(tensor, float)``."""
 
     @takes_floats(*targets)
-    def rule(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    def rule(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker | None:
         if len(args) != 2 or kwargs or not isinstance(args[1], SymbolicFloat):
             return None
         number = float_beside(tx, args[1], args[0])
-        return None if number is None else record(tx, _node_kind(target), target, [args[0], number], {})
+        return None if number is None else record_operator(tx, target, [args[0], number], {})
 
 
 def _rule_for_operator(
-    function: Any, reflected: Callable[[Any, VariableTracker, VariableTracker], VariableTracker]
+    function: Callable[..., object],
+    reflected: Callable[[Translator, VariableTracker, VariableTracker], VariableTracker],
 ) -> None:
     """Python's operator with the float left or right. ``reflected``: records ``float function tensor``."""
 
     @takes_floats(function)
-    def rule(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    def rule(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker | None:
         left, right = args
         number, tensor = (left, right) if isinstance(left, SymbolicFloat) else (right, left)
         if not isinstance(number, SymbolicFloat):
@@ -198,11 +205,15 @@ def _divide_float(tx: Translator, number: VariableTracker, tensor: VariableTrack
 _METHODS = ("add", "sub", "mul", "div", "gt", "ge", "lt", "le")
 
 
-def _record_pair(function: Any, tx: Translator, one: VariableTracker, other: VariableTracker) -> VariableTracker:
+def _record_pair(
+    function: Callable[..., object], tx: Translator, one: VariableTracker, other: VariableTracker
+) -> VariableTracker:
     return record(tx, "call_function", function, [one, other], {})
 
 
-def _record_swapped(function: Any, tx: Translator, one: VariableTracker, other: VariableTracker) -> VariableTracker:
+def _record_swapped(
+    function: Callable[..., object], tx: Translator, one: VariableTracker, other: VariableTracker
+) -> VariableTracker:
     return record(tx, "call_function", function, [other, one], {})
 
 
@@ -226,17 +237,17 @@ def fits_float32(number: VariableTracker, tx: Translator, dtype: torch.dtype) ->
 
 
 @takes_floats(torch.lerp, "lerp", "lerp_")
-def _lerp(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+def _lerp(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     if len(args) != 3 or kwargs or not isinstance(args[0], TensorVariable):
         return None
     dtype = args[0].fake.dtype
     if not fits_float32(args[2], tx, dtype):
         return None
-    return record(tx, _node_kind(target), target, [*args[:2], converted(tx, float_as_tensor(tx, args[2]), dtype)], {})
+    return record_operator(tx, target, [*args[:2], converted(tx, float_as_tensor(tx, args[2]), dtype)], {})
 
 
 @takes_floats(torch.clamp, torch.clip, "clamp", "clamp_", "clip", "clip_")
-def _clamp(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+def _clamp(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """Each bound is a symbolic float, a constant or missing. As tensors they have to be on the tensor's device."""
     bounds = dict(zip(("min", "max"), args[1:])) | {name: value.realize() for name, value in kwargs.items()}
     if not set(bounds) <= {"min", "max"} or not isinstance(args[0], TensorVariable) or not args[0].fake.ndim:
@@ -252,11 +263,11 @@ def _clamp(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableT
                 tensors[name] = record(tx, "call_method", "to", [tensors[name], ConstantVariable(device)], {})
         elif not tx.is_none(bound):
             return None
-    return record(tx, _node_kind(target), target, args[:1], tensors)
+    return record_operator(tx, target, args[:1], tensors)
 
 
 @takes_floats(torch.where, "where")
-def _where(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+def _where(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """``torch.where(condition, one, other)`` and ``one.where(condition, other)``, one of them a float."""
     if len(args) != 3 or kwargs:
         return None
@@ -267,11 +278,11 @@ def _where(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableT
             if not isinstance(tensor, TensorVariable) or not fits_float32(number, tx, tensor.fake.dtype):
                 return None
             given[position] = converted(tx, float_as_tensor(tx, number), tensor.fake.dtype)
-    return record(tx, _node_kind(target), target, given, {})
+    return record_operator(tx, target, given, {})
 
 
 @takes_floats(torch.full, torch.full_like, "new_full")
-def _full(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+def _full(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     if len(args) != 2 + (target == "new_full") or not set(kwargs) <= {"dtype", "device"}:
         return None
     default = args[0].fake.dtype if isinstance(args[0], TensorVariable) else torch.get_default_dtype()
@@ -279,7 +290,7 @@ def _full(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTr
     *given, number = args
     if not fits_float32(number, tx, default if dtype is None else dtype):
         return None
-    empty = record(tx, _node_kind(target), target, [*given, ConstantVariable(0.0)], kwargs)
+    empty = record_operator(tx, target, [*given, ConstantVariable(0.0)], kwargs)
     return record(tx, "call_function", torch.fill, [empty, float_as_tensor(tx, number)], {})
 
 
@@ -295,7 +306,7 @@ def _scalar_tensor(
     return record(tx, "call_function", torch.scalar_tensor, [number], named)
 
 
-def _tensor(function: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+def _tensor(function: Callable[..., object], tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
     """``torch.tensor(data)``, which reads numbers and zero-dimensional tensors in nested lists. If some of them are
     symbolic or tensors, the graph stacks a tensor of each."""
     data = args[0].realize() if len(args) == 1 else None
@@ -355,7 +366,7 @@ def _is_silently_read(tensor: TensorVariable, device: torch.device) -> bool:
 _READ_DTYPES = (*_NUMBERS, torch.float16, torch.bfloat16, torch.int16, torch.int8, torch.uint8, torch.bool)
 
 
-def _dtype_of(item: Any) -> torch.dtype:
+def _dtype_of(item: VariableTracker) -> torch.dtype:
     if isinstance(item, TensorVariable):
         return item.fake.dtype
     return {bool: torch.bool, int: torch.int64, float: torch.get_default_dtype()}[item.python_type()]

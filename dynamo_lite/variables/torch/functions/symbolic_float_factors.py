@@ -5,8 +5,6 @@ The recorded operators take a tensor in place of the float, and round no interme
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker
@@ -16,7 +14,7 @@ from dynamo_lite.variables.python.containers.sequences import ListVariable, Tupl
 from dynamo_lite.variables.torch.tensors.equivalent_operators import takes_floats
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
-from .scalar_arguments import converted, fits_float32, float_as_tensor, is_differentiated
+from .scalar_arguments import Target, converted, fits_float32, float_as_tensor, is_differentiated, record_operator
 
 
 def _factor(tx: Translator, number: VariableTracker, tensors: Args) -> VariableTracker | None:
@@ -61,18 +59,14 @@ def _multiply(tx: Translator, arg: VariableTracker, factor: VariableTracker) -> 
     return record(tx, "call_function", torch._foreach_mul if is_list else torch.mul, [arg, factor], {})
 
 
-def _record(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-    return record(tx, "call_method" if isinstance(target, str) else "call_function", target, args, kwargs)
-
-
 # -- sums --------------------------------------------------------------------------------------------------------------
 
 
-def _rule_for_sum(target: Any, product: Any, more: Kwargs) -> None:
+def _rule_for_sum(target: Target, product: Target, more: Kwargs) -> None:
     """``self + alpha * other`` rounds once; so does ``product``, an ``addcmul``."""
 
     @takes_floats(target)
-    def rule(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    def rule(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker | None:
         alpha = _only("alpha", kwargs)
         if alpha is None or len(args) != 2:
             return None
@@ -80,7 +74,7 @@ def _rule_for_sum(target: Any, product: Any, more: Kwargs) -> None:
         factor = _factor(tx, alpha, [*one, *other])
         if factor is None or not all(map(_is_alike, one, other)):
             return None
-        return _record(tx, product, [*args, _beside(factor, args[0])], more)
+        return record_operator(tx, product, [*args, _beside(factor, args[0])], more)
 
 
 _SUMS: dict[str, Kwargs] = {"add": {}, "sub": {"value": ConstantVariable(-1)}}
@@ -102,18 +96,18 @@ _PRODUCTS = [
 
 
 @takes_floats(*_PRODUCTS)
-def _products(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+def _products(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """``self + value * one * other`` or ``self + value * one / other``, from left to right."""
     value = args[3] if len(args) == 4 and not kwargs else _only("value", kwargs)
     tensors = [each for arg in args[:3] for each in _tensors(arg)]
     factor = None if value is None or is_differentiated(tensors) else _factor(tx, value, tensors)
     if factor is None:
         return None
-    return _record(tx, target, [args[0], _multiply(tx, args[1], factor), args[2]], {})
+    return record_operator(tx, target, [args[0], _multiply(tx, args[1], factor), args[2]], {})
 
 
 @takes_floats(*(getattr(torch, f"_foreach_{name}{write}") for name in ("add", "mul", "div") for write in ("", "_")))
-def _lists_and_float(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+def _lists_and_float(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """``target(tensors, float)``."""
     factor = _factor(tx, args[1], _tensors(args[0])) if len(args) == 2 and not kwargs else None
-    return None if factor is None else _record(tx, target, [args[0], _beside(factor, args[0])], {})
+    return None if factor is None else record_operator(tx, target, [args[0], _beside(factor, args[0])], {})
