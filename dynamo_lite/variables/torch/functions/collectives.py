@@ -7,6 +7,7 @@ to issue the same collectives in the same order, so a graph with one is never ru
 
 from __future__ import annotations
 
+import types
 import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -43,13 +44,11 @@ from dynamo_lite.variables.python.objects.user_object import OpaqueVariable
 from dynamo_lite.variables.torch.tensors.fake_computation import operator_name
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
+from .torch_functions import call_on_constants
+
 
 def _inline(tx: Translator, function: Any, *args: VariableTracker) -> VariableTracker:
     return tx.call(FunctionVariable(function, None), list(args), {})
-
-
-def _model_by_polyfill(function: Any, polyfill: Any) -> None:
-    models_raw(function, lambda tx, args, kwargs: tx.call(FunctionVariable(polyfill, None), args, kwargs))
 
 
 # -- groups and meshes -------------------------------------------------------------------------------------------------
@@ -78,8 +77,7 @@ class _GroupVariable(InvariantVariable):
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name not in self.methods:
             unsupported(UnsupportedAttribute(self.describe(), name))
-        named = {key: tx.python_value(value) for key, value in kwargs.items()}
-        return tx.make(tx.fold(getattr(self.value, name), [tx.python_value(arg) for arg in args], named))
+        return call_on_constants(tx, getattr(self.value, name), args, kwargs)
 
     def truth(self, tx: Translator) -> bool:
         return True
@@ -194,7 +192,7 @@ def _refuse(tx: Translator, name: VariableTracker, why: VariableTracker) -> NoRe
     unsupported(CollectiveNotCaptured(tx.python_value(name), tx.python_value(why)))
 
 
-def _model_collective(function: Callable[..., Any], polyfill: Any) -> None:
+def _model_by_polyfill(function: Callable[..., object], polyfill: Any) -> None:
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         _warn_of_deprecation(tx, function)
         return tx.call(FunctionVariable(polyfill, None), args, kwargs)
@@ -203,14 +201,14 @@ def _model_collective(function: Callable[..., Any], polyfill: Any) -> None:
 
 
 for _function, _polyfill in polyfills.COLLECTIVES.items():
-    _model_collective(_function, _polyfill)
+    _model_by_polyfill(_function, _polyfill)
 
 
-def _warn_of_deprecation(tx: Translator, function: Any) -> None:
+def _warn_of_deprecation(tx: Translator, function: Callable[..., object]) -> None:
     """torch warns of a deprecated collective at a line of its own, so usually once in a process: that is done while
     tracing."""
     text = getattr(function, "__deprecated__", None)
-    if text is None:
+    if text is None or not isinstance(function, types.FunctionType):
         return
     code, namespace = function.__code__, function.__globals__
     call = next(each for each in decode(code) if each.opname == "CALL_FUNCTION_EX")

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import isbuiltin
-from typing import Any
 
 import torch
 import torch.backends.cudnn
 
 from dynamo_lite.insight.break_reasons import DeviceNotCaptured
-from dynamo_lite.variables.core.base import VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models, models_raw
-from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
+
+from .torch_functions import InvariantObjectVariable, call_on_constants
 
 
-def _model_query(function: Callable[[], Any]) -> None:
-    def query(tx: Translator, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+def _model_query(function: Callable[[], object]) -> None:
+    def query(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         try:
             return tx.make(tx.guards.query(function))
         except RuntimeError as error:  # a build with CUDA, on a machine without
@@ -33,18 +33,17 @@ def _model_query(function: Callable[[], Any]) -> None:
     models_raw(function, query)
 
 
-def _model_constant(function: Callable[..., Any]) -> None:
-    def model(tx: Translator, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
-        named = {name: tx.python_value(each) for name, each in kwargs.items()}
+def _model_constant(function: Callable[..., object]) -> None:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         try:
-            return tx.make(tx.fold(function, [tx.python_value(each) for each in args], named))
+            return call_on_constants(tx, function, args, kwargs)
         except AssertionError as error:  # the build has no CUDA
             tx.raise_error(AssertionError, *error.args)
 
     models_raw(function, model)
 
 
-def _in_c(*names: str) -> list[Callable[..., Any]]:
+def _in_c(*names: str) -> list[Callable[..., object]]:
     """torch's C functions of these names. A build without CUDA lacks some, and has a class that can't be
     instantiated for others (`torch._utils._dummy_type`)."""
     found = [getattr(torch._C, name, None) for name in names]
@@ -71,17 +70,8 @@ def _properties(tx: Translator, device: VariableTracker | None = None) -> Variab
     return tx.make(tx.fold(torch.cuda.get_device_properties, (tx.python_value(index),)))
 
 
-class DevicePropertiesVariable(BuiltinVariable):
-    """What ``torch.cuda.get_device_properties`` returns."""
-
-    __slots__ = ()
-
-    def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        return tx.make(tx.fold(getattr, (self.value, name)))
-
-
 if hasattr(torch._C, "_CudaDeviceProperties"):
-    wraps_type(torch._C._CudaDeviceProperties)(DevicePropertiesVariable.by_identity)
+    wraps_type(torch._C._CudaDeviceProperties)(InvariantObjectVariable.by_identity)
 
 
 # -- the current device ------------------------------------------------------------------------------------------------

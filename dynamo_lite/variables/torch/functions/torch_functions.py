@@ -226,18 +226,19 @@ _CALLABLES = (PythonFunctionVariable, MethodVariable, UserObjectVariable)
 """Arguments that a Python function may call, and that an operator can't take."""
 
 
-class OpVariable(BuiltinVariable):
-    """``torch.ops.library.name`` and its overloads."""
+class InvariantObjectVariable(BuiltinVariable):
+    """An object whose attributes are invariant: ``torch.ops.library.name`` and its overloads, ``torch.ops`` itself, the
+    properties of a device."""
 
     __slots__ = ()
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if name in ("__name__", "__module__", "__qualname__"):
-            return super().getattr(tx, name)
         return tx.make(tx.fold(getattr, (self.value, name)))
 
 
-wraps_if(lambda value: issubclass(type(value), OPERATORS), order=8)(OpVariable.by_identity)
+_NAMESPACES = (torch._ops._OpNamespace, torch._ops._Ops, type(torch._C._VariableFunctions))
+wraps_if(lambda value: issubclass(type(value), _NAMESPACES), order=7)(InvariantObjectVariable.by_identity)
+wraps_if(lambda value: issubclass(type(value), OPERATORS), order=8)(InvariantObjectVariable.by_identity)
 wraps_if(lambda value: type(value) is torch.jit.ScriptFunction, order=8)(BuiltinVariable.by_identity)
 
 
@@ -247,19 +248,6 @@ def _custom_operator(
 ) -> Any:
     """A function under ``torch.library.custom_op``: its operator is called."""
     return tx.call(definition.getattr(tx, "_opoverload"), list(args), kwargs)
-
-
-class OpNamespaceVariable(BuiltinVariable):
-    """``torch.ops``, the namespaces in it, and ``torch._C._VariableFunctions``."""
-
-    __slots__ = ()
-
-    def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        return tx.make(tx.fold(getattr, (self.value, name)))
-
-
-_NAMESPACES = (torch._ops._OpNamespace, torch._ops._Ops, type(torch._C._VariableFunctions))
-wraps_if(lambda value: issubclass(type(value), _NAMESPACES), order=7)(OpNamespaceVariable.by_identity)
 
 
 # -- methods of Tensor reached through the class -----------------------------------------------------------------------
@@ -370,14 +358,19 @@ _AUTOCAST_QUERIES = (
 """The same, except in code that runs in the backward, which may be called under another state."""
 
 
-def _model_query(value: Any) -> None:
-    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if value in _AUTOCAST_QUERIES and any(body.runs_later for body in tx.graph.bodies):
-            unsupported(UnknownCall(operator_name(value), "it is called in code that runs in the backward"))
-        named = {name: tx.python_value(item) for name, item in kwargs.items()}
-        return tx.make(tx.fold(value, [tx.python_value(arg) for arg in args], named))
+def call_on_constants(tx: Translator, function: Callable[..., object], args: Args, kwargs: Kwargs) -> VariableTracker:
+    """Call a function while tracing. Its arguments must be constants."""
+    named = {name: tx.python_value(value) for name, value in kwargs.items()}
+    return tx.make(tx.fold(function, [tx.python_value(arg) for arg in args], named))
 
-    models_raw(value, model)
+
+def _model_query(function: Any) -> None:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if function in _AUTOCAST_QUERIES and any(body.runs_later for body in tx.graph.bodies):
+            unsupported(UnknownCall(operator_name(function), "it is called in code that runs in the backward"))
+        return call_on_constants(tx, function, args, kwargs)
+
+    models_raw(function, model)
 
 
 for _value in (*_STATE_QUERIES, *_AUTOCAST_QUERIES, torch.device, torch.finfo, torch.iinfo):
