@@ -78,12 +78,12 @@ _NAMED: dict[tuple[str, str], Model] = {
 
 
 @models_if
-def _named(value: Any) -> Model | None:
+def _named(value: object) -> Model | None:
     return _NAMED.get((value.__module__, value.__name__)) if type(value) is types.FunctionType else None
 
 
 @models_if
-def _decorated_with_setting(value: Any) -> Model | None:
+def _decorated_with_setting(value: object) -> Model | None:
     """The wrapper of a function that such a context manager decorates."""
     if type(value) is not types.FunctionType or value.__module__ != _UTILITIES:
         return None
@@ -95,10 +95,10 @@ def _decorated_with_setting(value: Any) -> Model | None:
 
 
 def _call_under(
-    function: Callable[..., Any], errors: bool | None, tx: Translator, args: Args, kwargs: Kwargs
+    function: Callable[..., object], errors: bool | None, tx: Translator, args: Args, kwargs: Kwargs
 ) -> VariableTracker:
-    """Call a function that ``error_on_graph_break(errors)`` decorates. What can't be in a graph leaves the setting as
-    it is there."""
+    """Call a function that ``error_on_graph_break(errors)`` decorates. At a construct that can't be in a graph the
+    setting stays as it is there: it decides whether to raise."""
     before = tx.attempt.errors_on_break
     tx.attempt.errors_on_break = before if errors is None else errors
     try:
@@ -110,8 +110,13 @@ def _call_under(
         tx.attempt.errors_on_break = before
 
 
+def _call_instead(function: Callable[..., object]) -> Model:
+    """The model that calls another function with the same arguments."""
+    return lambda tx, args, kwargs: tx.call(tx.make(function), args, kwargs)
+
+
 @models_if
-def _substituted(value: Any) -> Model | None:
+def _substituted(value: object) -> Model | None:
     """What ``torch.compiler.substitute_in_graph`` has a Python function for. torch's own of the standard library are
     left out, as ours are registered."""
     if type(value) not in _SUBSTITUTED:
@@ -126,21 +131,21 @@ def _substituted(value: Any) -> Model | None:
     polyfill = None if wrapper is None else vars(wrapper).get("__torch_dynamo_polyfill__")
     if polyfill is None or polyfill.__module__.startswith("torch."):
         return None
-    return lambda tx, args, kwargs: tx.call(tx.make(polyfill), args, kwargs)
+    return _call_instead(polyfill)
 
 
 _SUBSTITUTED = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, type)
 
 
 @models_if
-def _module_constructor(value: Any) -> Model | None:
+def _module_constructor(value: object) -> Model | None:
     """The wrapper by which torch.compile tracks calls of ``nn.Module.__init__``: the original is called."""
     if type(value) is not types.FunctionType or value.__module__ != "torch._dynamo.mutation_guard":
         return None
     if value.__code__.co_freevars not in (("init",), ("setstate",)):
         return None
     (original,) = value.__closure__ or ()
-    return lambda tx, args, kwargs: tx.call(tx.make(original.cell_contents), args, kwargs)
+    return _call_instead(original.cell_contents)
 
 
 @models_if
@@ -152,21 +157,23 @@ def _marked(value: Any) -> Model | None:
             unsupported(DisabledCall(operator_name(value), _reason(value)))
 
         return model
-    if type(value) is types.FunctionType and vars(value).get("_torchdynamo_wrapper_id") == id(value):
-        return lambda tx, args, kwargs: tx.call(tx.make(vars(value)["_torchdynamo_orig_callable"]), args, kwargs)
-    if type(value) is types.FunctionType and value.__code__ is _SCRIPTED_IF_TRACING:
-        return lambda tx, args, kwargs: tx.call(tx.make(vars(value)["__original_fn"]), args, kwargs)
+    if type(value) is types.FunctionType:
+        namespace = vars(value)
+        if namespace.get("_torchdynamo_wrapper_id") == id(value):
+            return _call_instead(namespace["_torchdynamo_orig_callable"])
+        if value.__code__ is _SCRIPTED_IF_TRACING:
+            return _call_instead(namespace["__original_fn"])
+        if "__marked_compile_region_fn__" in namespace:
+            return _call_instead(namespace["__marked_compile_region_fn__"])
     if type(value) is torch.jit.ScriptFunction and hasattr(value, "_torchdynamo_inline"):
-        return lambda tx, args, kwargs: tx.call(tx.make(value._torchdynamo_inline), args, kwargs)
-    if type(value) is types.FunctionType and "__marked_compile_region_fn__" in vars(value):
-        return lambda tx, args, kwargs: tx.call(tx.make(vars(value)["__marked_compile_region_fn__"]), args, kwargs)
+        return _call_instead(value._torchdynamo_inline)
     if getattr(value, "_dynamo_marked_constant", False) is True:
         return _constant_result(value)
     return None
 
 
 @models_if
-def _allowed(value: Any) -> Model | None:
+def _allowed(value: object) -> Model | None:
     """Functions under ``torch.compiler.allow_in_graph``. They are traced if possible, since a trace shows more (for
     example that a result is an argument); the others are recorded as one node."""
     allowed = getattr(sys.modules.get("torch._dynamo.trace_rules"), "_allowed_callable_ids", ())
@@ -194,7 +201,7 @@ def _traced_or_whole(
         raise Restart(RecordedWhole(id(function), False)) from None
 
 
-def _reason(disabled: Any) -> str:
+def _reason(disabled: object) -> str:
     """What ``torch.compiler.disable(reason=…)`` was given."""
     reason = getattr(disabled, "_torchdynamo_disable_msg", None)
     return "" if reason in (None, "dl.disable") else str(reason)
@@ -203,7 +210,7 @@ def _reason(disabled: Any) -> str:
 _SCRIPTED_IF_TRACING = torch.jit.script_if_tracing(len).__code__
 
 
-def _constant_result(function: Callable[..., Any]) -> Model:
+def _constant_result(function: Callable[..., object]) -> Model:
     """The model of a function marked by ``assume_constant_result``: it is called once, while tracing."""
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
