@@ -78,9 +78,8 @@ def _check_path(tx: Translator, outputs: list[TensorVariable], inputs: list[Tens
     if not tx.attempt.restart_facts.differentiates:
         _refuse("the backend failed on a graph with it")
     bodies = tx.graph.bodies
-    if bodies and not (
-        len(bodies) == 2 and bodies[-1].is_backward
-    ):  # the backward of a Function that is called in no body
+    is_in_backward = len(bodies) == 2 and bodies[-1].is_backward  # of a Function that is called in no body
+    if bodies and not is_in_backward:
         _refuse("it is called in a function that an operator runs")
     if has_pending_hooks(tx):
         _refuse("a hook was registered before it, which takes effect after the graph only")

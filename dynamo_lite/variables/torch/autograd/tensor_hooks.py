@@ -37,7 +37,8 @@ from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable
 
 from .function import GradientVariable
 
-_HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
+_HOOK = "register_hook"
+_HOOK_AFTER_ACCUMULATION = "register_post_accumulate_grad_hook"
 
 
 class TensorHookVariable(VariableTracker):
@@ -97,7 +98,7 @@ def _register(method: str, tx: Translator, tensor: TensorVariable, hook: Variabl
     hook = hook.realize()
     if tensor.source is None:
         return _register_in_graph(method, tx, tensor, hook)
-    if method != _HOOKS[0] and not tensor.getattr(tx, "is_leaf").as_constant():
+    if method != _HOOK and not tensor.getattr(tx, "is_leaf").as_constant():
         unsupported(HookNotTraced(f"{method}() of {tensor.describe()}", "it is no leaf"))
     tensor.getattr(tx, "is_leaf")  # guarded
     handle = TensorHookVariable(tx, tensor, method, hook)
@@ -106,7 +107,7 @@ def _register(method: str, tx: Translator, tensor: TensorVariable, hook: Variabl
 
 
 def _register_in_graph(method: str, tx: Translator, tensor: TensorVariable, hook: VariableTracker) -> VariableTracker:
-    if method != _HOOKS[0] or tensor.fake.is_leaf or tensor.fake._is_view() or not depends_on_gradient_only(tx, hook):
+    if method != _HOOK or tensor.fake.is_leaf or tensor.fake._is_view() or not depends_on_gradient_only(tx, hook):
         unsupported(HookReads(f"a hook of {tensor.describe()}"))
 
     def run() -> VariableTracker:
@@ -205,5 +206,5 @@ def _enter(tx: Translator, handle: VariableTracker) -> VariableTracker:
     return handle
 
 
-for _name in _HOOKS:
+for _name in (_HOOK, _HOOK_AFTER_ACCUMULATION):
     METHODS[_name] = lambda tx, tensor, hook, name=_name: _register(name, tx, tensor, hook)
