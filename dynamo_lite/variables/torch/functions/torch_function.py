@@ -7,7 +7,8 @@ to the subclass after it.
 from __future__ import annotations
 
 import types
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
 
 import torch
 from torch.overrides import get_default_nowrap_functions
@@ -38,6 +39,11 @@ from dynamo_lite.variables.torch.contexts.torch_contexts import ContextVariable
 from dynamo_lite.variables.torch.tensors.services import dispatch_torch_function
 from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorMethod, TensorVariable, record, wrap_as_input
 
+Target = str | Callable[..., object]
+"""A function of torch's, or the name of a method of Tensor."""
+_Trackers = dict[int, VariableTracker]
+"""The trackers of real objects, by id."""
+
 _TENSOR = torch.Tensor
 _DISPATCH = "__torch_dispatch__"
 _FUNCTION = "__torch_function__"
@@ -47,7 +53,9 @@ _DEFAULT = class_lookup(_TENSOR, _FUNCTION)
 class _Dispatched(BaseException):
     """Torch has called a probe's ``__torch_function__``, with these arguments."""
 
-    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
+    def __init__(
+        self, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object] | None
+    ) -> None:
         self.function = function
         self.args = args
         self.kwargs = kwargs
@@ -57,7 +65,13 @@ class _ObjectProbe:
     """Replaces an object that is not a tensor, to see what torch passes to its ``__torch_function__``."""
 
     @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        cls,
+        func: Callable[..., object],
+        types: Iterable[type],
+        args: Iterable[object] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> NoReturn:
         raise _Dispatched(func, tuple(args), kwargs)
 
 
@@ -72,7 +86,7 @@ class SubclassVariable(TensorVariable):
     __slots__ = ("plain", "instance")
     has_torch_function = True
 
-    def __init__(self, plain: TensorVariable, cls: type, source: Source | None = None, instance: Any = None) -> None:
+    def __init__(self, plain: TensorVariable, cls: type, source: Source | None = None, instance: object = None) -> None:
         super().__init__(plain.node, plain.fake, cls, source, plain.value)
         self.plain = plain
         self.instance = instance
@@ -82,7 +96,7 @@ class SubclassVariable(TensorVariable):
 
     def is_dispatched(self, tx: Translator) -> bool:
         """Whether torch would call the class's ``__torch_function__`` now."""
-        return calls_torch_function(tx)
+        return tx.attempt.torch_state.calls_torch_function
 
     def _instance_attribute(self, tx: Translator, name: str) -> VariableTracker | None:
         if name in self.attrs or self.instance is None:
@@ -171,7 +185,7 @@ class SubclassVariable(TensorVariable):
         result = self.call_special(tx, method_of(symbol, "i"), other)
         return super().inplace(tx, symbol, other) if result is None else unless_refused(result)
 
-    def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
+    def unary(self, tx: Translator, function: Callable[[Any], Any]) -> VariableTracker | None:
         return self.call_special(tx, f"__{function.__name__}__") or super().unary(tx, function)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
@@ -200,19 +214,14 @@ def as_subclass(plain: torch.Tensor, cls: type) -> torch.Tensor:
         return torch.Tensor.as_subclass(plain, cls)
 
 
-def calls_torch_function(tx: Translator) -> bool:
-    """Whether torch would call the ``__torch_function__`` of its functions' arguments now."""
-    return tx.attempt.torch_state.calls_torch_function
-
-
 def instances(args: Args) -> list[Any]:
-    """Arguments with a ``__torch_function__``, in sequences too."""
+    """The arguments with a ``__torch_function__``, and those in sequences."""
     return [each for arg in args for each in arg.realize().overloaded_arguments()]
 
 
 @dispatch_torch_function.implementation
-def call_torch_function(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-    """Call ``target``, or the method of that name, by the ``__torch_function__`` of an argument's class."""
+def call_torch_function(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """Call the ``__torch_function__`` of an argument's class, as torch does for a call of ``target``."""
     owners = {each.cls for each in instances([*args, *kwargs.values()])}
     if len(owners) != 1:
         unsupported(TorchFunctionOverride("__torch_function__", "its arguments are of several classes"))
@@ -233,7 +242,7 @@ def call_torch_function(tx: Translator, target: Any, args: Args, kwargs: Kwargs)
     return result
 
 
-def _probed(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> tuple[VariableTracker, TupleVariable, Args]:
+def _probed(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> tuple[VariableTracker, TupleVariable, Args]:
     """What torch passes to ``__torch_function__``: the function, the arguments, and the keyword arguments if any."""
     call, trackers = _probe(tx, target, args, kwargs)
     given = TupleVariable([_tracker(tx, value, trackers) for value in call.args])
@@ -243,11 +252,11 @@ def _probed(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> tuple[Va
     return tx.make(call.function), given, named
 
 
-def _probe(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> tuple[_Dispatched, dict[int, VariableTracker]]:
-    """Torch's call of ``__torch_function__``, and the trackers of the objects in its arguments by id."""
-    trackers: dict[int, Any] = {}
+def _probe(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> tuple[_Dispatched, _Trackers]:
+    """Torch's call of ``__torch_function__``, and the trackers of the objects in its arguments."""
+    trackers: dict[int, tuple[object, VariableTracker]] = {}
 
-    def real(arg: VariableTracker) -> Any:
+    def real(arg: VariableTracker) -> object:
         is_instance = arg.overloaded_arguments()
         value = _ObjectProbe() if is_instance and not isinstance(arg, TensorVariable) else arg.as_fx()[1]
         if is_instance and isinstance(value, torch.Tensor):
@@ -260,12 +269,10 @@ def _probe(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> tuple[_Di
     try:
         values = [arg.realize().real_argument(real) for arg in args]
         named = {name: value.realize().real_argument(real) for name, value in kwargs.items()}
-        function = target
-        if isinstance(target, str):
-            function = getattr(values.pop(0), target)
-        for value, arg in zip([*values, *named.values()], [*args[len(args) - len(values) :], *kwargs.values()]):
+        for value, arg in zip([*values, *named.values()], [*args, *kwargs.values()]):
             if type(value) in (list, dict):
                 trackers[id(value)] = (value, arg.realize())
+        function = getattr(values.pop(0), target) if isinstance(target, str) else target
         function(*values, **named) if named or isinstance(kwargs, UnpackedKwargs) else function(*values)
     except _Dispatched as call:
         _check_dispatches_itself(target, call.function)
@@ -279,7 +286,7 @@ def _probe(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> tuple[_Di
     unsupported(TorchFunctionOverride("a function of torch", "it does not call __torch_function__"))
 
 
-def _check_dispatches_itself(target: Any, dispatched: Any) -> None:
+def _check_dispatches_itself(target: Target, dispatched: object) -> None:
     """Break for a Python function that is not dispatched itself: the probe has met the first function that it calls."""
     function = class_lookup(_TENSOR, target) if isinstance(target, str) else target
     if isinstance(function, types.FunctionType) and getattr(dispatched, "__name__", None) != function.__name__:
@@ -288,7 +295,7 @@ def _check_dispatches_itself(target: Any, dispatched: Any) -> None:
         )
 
 
-def _tracker(tx: Translator, value: Any, trackers: dict[int, VariableTracker]) -> VariableTracker:
+def _tracker(tx: Translator, value: object, trackers: _Trackers) -> VariableTracker:
     tracker = trackers.get(id(value))
     if tracker is not None:
         return tracker
@@ -321,10 +328,11 @@ def _default(
     return _converted(tx, result, cls.as_constant())
 
 
-def _alias(tx: Translator, tensor: TensorVariable) -> Any:
+def _alias(tx: Translator, tensor: TensorVariable) -> TensorVariable:
     tx.attempt.torch_state.torch_function_disabled += 1
     plain = record(tx, "call_function", torch.ops.aten.alias.default, [tensor], {})
     tx.attempt.torch_state.torch_function_disabled -= 1
+    assert isinstance(plain, TensorVariable)
     return plain
 
 
@@ -393,7 +401,7 @@ def _is_torch_function_enabled(tx: Translator) -> VariableTracker:
 
 
 @models_if
-def _attribute_getter(value: Any) -> Model | None:
+def _attribute_getter(value: object) -> Model | None:
     """``torch.Tensor.shape.__get__``: the function that ``__torch_function__`` receives for reading an attribute."""
     if type(value) is not types.MethodWrapperType or value.__name__ != "__get__":
         return None
