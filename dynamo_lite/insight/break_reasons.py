@@ -567,6 +567,19 @@ class RequiresGradChange(BreakReason, code="DL0712", numbers_matter=True):
     tensor: str
 
 
+class GradFnRead(BreakReason, code="DL0770", numbers_matter=False):
+    happened = "`grad_fn` of {tensor} is read: in a compiled graph it would be another autograd node than in eager"
+    mend = "read `requires_grad` or `is_leaf`, or read `grad_fn` outside of the compiled function"
+    tensor: str
+
+
+class ParameterCreated(BreakReason, code="DL0771", numbers_matter=True):
+    happened = "nn.Parameter() of {tensor} can't be created in the graph: {why}"
+    mend = "create it in the module's __init__, or from a new tensor: nn.Parameter(tensor.detach().clone())"
+    tensor: str
+    why: str
+
+
 class HookReads(BreakReason, code="DL0713", numbers_matter=False):
     happened = "{hook} may read something that changes before the backward runs"
     mend = (

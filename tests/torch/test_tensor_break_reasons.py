@@ -83,6 +83,15 @@ def gradient_of_an_argument(y, weight):
     return torch.autograd.grad(y.sum(), weight)[0] * 2
 
 
+def name_of_an_autograd_node(x, weight):
+    y = x * weight
+    return y * len(type(y.grad_fn).__name__)
+
+
+def parameter_of_a_row(x):
+    return torch.nn.Parameter((x * 2)[0]).sin()
+
+
 def leaf(*shape):
     return tensor(*shape).requires_grad_()
 
@@ -123,6 +132,8 @@ def write_into_an_expanded_tensor(x):
         ("DL0713", hook_that_reads_a_list, lambda: (tensor(3), leaf(3))),
         ("DL0714", function_that_returns_a_string, lambda: (tensor(3), leaf(3))),
         ("DL0715", gradient_of_an_argument, result_and_leaf),
+        ("DL0770", name_of_an_autograd_node, lambda: (tensor(3), leaf(3))),
+        ("DL0771", parameter_of_a_row, lambda: (tensor(2, 3),)),
     ],
 )
 def test_reason(code, fn, make_args):

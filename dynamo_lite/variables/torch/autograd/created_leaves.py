@@ -1,7 +1,7 @@
 """Leaves created during tracing (parameters, tensors that require gradients), and tensors whose ``.data`` is replaced.
 
-What a backend returns has a ``grad_fn``, so it is no leaf. So such a leaf is created, empty, before the graph; it is an
-input of the graph, which fills it where the program creates it. Aliases of the data become views of that input.
+A graph can't return a leaf: its results have a ``grad_fn``. So a leaf is created empty before the graph and passed to
+it as an input. The graph fills it where the program creates it. Aliases of the data become views of that input.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from dynamo_lite.insight.break_reasons import DataReplaced, UnknownCall
+from dynamo_lite.insight.break_reasons import DataReplaced, ParameterCreated, UnknownCall
 from dynamo_lite.records.graph import DENSE, GraphInput
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.shared_memory import share_memory
@@ -39,7 +39,7 @@ _SHARING: dict[type, Callable[..., torch.Tensor]] = {
 def _create_leaf(
     tx: Translator, data: TensorVariable, cls: type, requires_grad: bool, in_place: bool = False
 ) -> GraphInput | None:
-    """A graph input that is a leaf with this data; None where that isn't possible.
+    """Create a graph input that is a leaf with this data. Returns None if that isn't possible.
 
     ``in_place``: the tensor itself becomes the leaf (``requires_grad_``).
     """
@@ -93,7 +93,7 @@ def try_replace_data(tx: Translator, tensor: TensorVariable, data: TensorVariabl
 
 
 def _share_data(tx: Translator, tensor: TensorVariable, before: GraphInput, owner: GraphInput, cls: type) -> None:
-    """Give a pre-existing tensor, before the graph, the data of an input. From here on nothing may mutate them."""
+    """Give a pre-existing tensor the data of an input, before the graph. From here on the graph may not mutate them."""
     tx.graph.note_shared(owner, tensor)
     tx.attempt.provenance.shared(tensor)
     assert tensor.source is not None
@@ -122,7 +122,7 @@ def _owner(tx: Translator, data: TensorVariable) -> GraphInput | None:
 
 
 def _owner_of_data(tx: Translator, data: TensorVariable) -> GraphInput | None:
-    """The input that has this data or is a base of it. It may be the data that a tensor had before a replacement."""
+    """The input that has this data or is a base of it. It may hold what a tensor had before its data was replaced."""
     owner = _sole_owner(tx, data, [each for each in tx.graph.inputs_in_storage(data.fake) if each.of is None])
     if owner is None or not (owner.make is None or owner.is_of_before):
         return None
@@ -142,7 +142,7 @@ def _sole_owner(tx: Translator, data: TensorVariable, owners: Sequence[GraphInpu
 
 
 def _is_view(owner: GraphInput, data: TensorVariable) -> bool:
-    """Whether the data have other sizes, strides or another offset than the input that owns them."""
+    """Whether the data differ in sizes, strides or offset from the input that owns them."""
     one, other = ((each.size(), each.stride(), each.storage_offset()) for each in (owner.fake, data.fake))
     return bool(one != other)
 
@@ -156,7 +156,7 @@ def _layout(fake: torch.Tensor) -> Layout:
 
 
 def _bind(tx: Translator, leaf: GraphInput, tensor: TensorVariable) -> None:
-    """Let the tensor be this input from now on."""
+    """Make this input the tensor's node from here on."""
     tensor.node, tensor.fake = leaf.node, leaf.fake
     tx.attempt.values.fakes[id(leaf.fake)] = tensor
 
@@ -203,7 +203,8 @@ def spans_storage(tx: Translator, fake: torch.Tensor) -> bool:
 
 
 @become_created_leaf.implementation
-def _become_made(tx: Translator, tensor: TensorVariable) -> bool:
+def _become_created_leaf(tx: Translator, tensor: TensorVariable) -> bool:
+    """Make a tensor that was created during tracing a leaf, in place. Returns False if that isn't possible."""
     if not tx.attempt.restart_facts.leaves_before:
         return False
     leaf = _create_leaf(tx, tensor, torch.Tensor, True, in_place=True)
@@ -224,10 +225,10 @@ def _make_subclass(
     if kind is not torch.nn.Parameter or not isinstance(data, TensorVariable):
         unsupported(UnknownCall("Tensor._make_subclass()", "only plain parameters can be created while tracing"))
     if requires_grad and not (data.fake.is_floating_point() or data.fake.is_complex()):
-        unsupported(UnknownCall("nn.Parameter()", "a tensor of integers can't require gradients"))
+        unsupported(ParameterCreated(data.describe(), "a tensor of integers can't require gradients"))
     leaf = _create_leaf(tx, data, kind, requires_grad)
     if leaf is None:
-        unsupported(UnknownCall("nn.Parameter()", "it would share memory with other tensors"))
+        unsupported(ParameterCreated(data.describe(), "it would share memory with other tensors"))
     created = TensorVariable(leaf.node, leaf.fake, kind)
     _bind(tx, leaf, created)
     tx.attempt.before_graph.created[created] = leaf.node

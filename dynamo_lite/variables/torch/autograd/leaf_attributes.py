@@ -6,6 +6,7 @@ import torch
 
 from dynamo_lite.insight.break_reasons import (
     DataReplaced,
+    GradFnRead,
     RequiresGradChange,
     TensorObjectMethod,
     UnsupportedAttribute,
@@ -41,10 +42,11 @@ def _set_grad(tx: Translator, tensor: TensorVariable, value: VariableTracker) ->
         unsupported(UnsupportedAttribute(tensor.describe(), "grad", "it is no leaf, or one created while tracing"))
     _is_leaf(tx, tensor)  # guarded
     if isinstance(value, TensorVariable):
-        fits = value.fake.shape == tensor.fake.shape and value.fake.dtype is tensor.fake.dtype
-        if not fits or value.fake.device != tensor.fake.device or value is tensor:
-            unsupported(UnsupportedAttribute(tensor.describe(), "grad", f"{value.describe()} does not fit"))
-    elif not tx.is_none(value):
+        one, other = ((each.fake.shape, each.fake.dtype, each.fake.device) for each in (value, tensor))
+        fits = one == other and value is not tensor
+    else:
+        fits = tx.is_none(value)
+    if not fits:
         unsupported(UnsupportedAttribute(tensor.describe(), "grad", f"{value.describe()} does not fit"))
     tensor.write(tx, "grad", value)
 
@@ -72,11 +74,13 @@ def _is_data_of(tx: Translator, tensor: TensorVariable, value: TensorVariable) -
     return one == other and tensor.fake.shape == value.fake.shape
 
 
-def _set_requires_grad(tx: Translator, tensor: TensorVariable, value: VariableTracker) -> VariableTracker:
-    """``tensor.requires_grad = value``, for tensors created during tracing and for leaves."""
-    if value.python_type() is not bool:
-        unsupported(UnsupportedOperation("requires_grad", value.describe()))
-    wanted = tx.truth(value)
+def _set_requires_grad(
+    tx: Translator, tensor: TensorVariable, requires_grad: VariableTracker | None = None
+) -> VariableTracker:
+    """``tensor.requires_grad = …`` and ``requires_grad_()``, for tensors created during tracing and for leaves."""
+    if requires_grad is not None and requires_grad.python_type() is not bool:
+        unsupported(UnsupportedOperation("requires_grad", requires_grad.describe()))
+    wanted = requires_grad is None or tx.truth(requires_grad)
     is_result = tensor.source is None and tensor not in tx.attempt.before_graph.created
     if wanted and is_result and _can_require_grad(tensor.fake):
         if not become_created_leaf(tx, tensor):
@@ -102,7 +106,7 @@ def _set_requires_grad(tx: Translator, tensor: TensorVariable, value: VariableTr
 
 
 def _unfreeze(tx: Translator, tensor: TensorVariable) -> bool:
-    """Let a pre-existing leaf require gradients. False if that isn't possible: it has views, or isn't a plain input."""
+    """Make a pre-existing leaf require gradients. Returns False if it has views or isn't a plain input."""
     inputs = tx.graph.all_in_storage(tensor.fake)
     if len(inputs) != 1 or tx.graph.bodies or tensor.fake.is_inference():
         return False
@@ -150,12 +154,6 @@ def _detach_(tx: Translator, tensor: TensorVariable) -> VariableTracker:
     return tensor
 
 
-def _requires_grad_(
-    tx: Translator, tensor: TensorVariable, requires_grad: VariableTracker | None = None
-) -> VariableTracker:
-    return _set_requires_grad(tx, tensor, requires_grad or ConstantVariable(True))
-
-
 def _is_leaf(tx: Translator, tensor: TensorVariable) -> VariableTracker:
     if tensor.source is None or not tensor.fake.requires_grad or not tensor.value.requires_grad:
         return ConstantVariable(_read_is_leaf(tensor.fake))
@@ -165,9 +163,9 @@ def _is_leaf(tx: Translator, tensor: TensorVariable) -> VariableTracker:
 def _grad_fn(tx: Translator, tensor: TensorVariable) -> VariableTracker:
     if tensor.getattr(tx, "is_leaf").as_constant():
         return ConstantVariable(None)
-    unsupported(UnsupportedAttribute(tensor.describe(), "grad_fn", "a compiled graph has other nodes"))
+    unsupported(GradFnRead(tensor.describe()))
 
 
 ATTRIBUTES |= {"grad": _grad, "is_leaf": _is_leaf, "grad_fn": _grad_fn}
 SETTERS |= {"grad": _set_grad, "requires_grad": _set_requires_grad, "data": _set_data}
-METHODS |= {"requires_grad_": _requires_grad_, "detach_": _detach_}
+METHODS |= {"requires_grad_": _set_requires_grad, "detach_": _detach_}
