@@ -173,7 +173,7 @@ def _marked(value: Any) -> Model | None:
 
 
 @models_if
-def _allowed(value: object) -> Model | None:
+def _allowed(value: Any) -> Model | None:
     """Functions under ``torch.compiler.allow_in_graph``. They are traced if possible, since a trace shows more (for
     example that a result is an argument); the others are recorded as one node."""
     allowed = getattr(sys.modules.get("torch._dynamo.trace_rules"), "_allowed_callable_ids", ())

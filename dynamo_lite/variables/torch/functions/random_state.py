@@ -17,7 +17,7 @@ from dynamo_lite.insight.break_reasons import RandomStateUsed
 from dynamo_lite.records.calls_around_graph import CallAfterGraph, CallBeforeGraph
 from dynamo_lite.records.initializations import draws_nothing
 from dynamo_lite.records.restart import MadeByCPython, Restart
-from dynamo_lite.variables.core.base import VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import find_model, models, models_closures_of
@@ -132,9 +132,7 @@ _model_seed(torch.cuda.manual_seed)
 _model_seed(torch.cuda.manual_seed_all)
 
 
-def _call_marked(
-    function: FunctionVariable, tx: Translator, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-) -> VariableTracker:
+def _call_marked(function: FunctionVariable, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
     """``torch._disable_dynamo(f)`` of a modelled ``f``: torch's own compiler wraps ``torch.manual_seed`` in it."""
     for each in (function.value, function.value.__wrapped__):
         model = find_model(each)

@@ -53,11 +53,12 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 from .torch_function import instances
 
-_LEAF_MODULES = frozenset(
+_RECORDED_MODULES = frozenset(
     {"torch.functional", "torch.nn.functional", "torch._tensor", "torch.masked._ops", "torch.signal.windows.windows"}
 )
 """Python functions of these modules are recorded as one node: they only call operators."""
 _INLINED = frozenset({torch.nn.functional.multi_head_attention_forward})
+"""Functions of these modules that are inlined nevertheless."""
 _WHOLE = frozenset(
     {
         nested_tensor.nested_view_from_values_offsets,
@@ -94,21 +95,21 @@ _EXCLUDED_NAMES = frozenset(
 """C functions that are not operators: they read or set state, return Python values of the data, or create objects."""
 
 
-def _collect(namespace: Any) -> list[Any]:
+def _collect(namespace: object) -> list[Callable[..., object]]:
     return [value for value in (getattr(namespace, name, None) for name in dir(namespace)) if callable(value)]
 
 
-def _is_builtin(value: Any) -> bool:
+def _is_builtin(value: object) -> bool:
     return isinstance(value, (types.BuiltinFunctionType, types.MethodDescriptorType))
 
 
-def _operators() -> dict[int, Any]:
+def _operators() -> dict[int, Callable[..., object]]:
     """The operators: C functions of torch's namespaces by id, and what is recorded for each.
 
     That is the function itself, or its aten operator if ``torch`` has another function under its name: the code of a
     graph would call that one.
     """
-    operators: dict[int, Any] = {}
+    operators: dict[int, Callable[..., object]] = {}
     for namespace in (
         torch,
         torch._C._VariableFunctions,
@@ -137,7 +138,7 @@ def holds_tensor(args: Iterable[VariableTracker]) -> bool:
     return any(isinstance(leaf, TensorVariable) for arg in args for leaf in structure_leaves(arg))
 
 
-def call_operator(target: Any) -> Model:
+def call_operator(target: Callable[..., object]) -> Model:
     """The model that records ``target``."""
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -150,7 +151,7 @@ def call_operator(target: Any) -> Model:
     return model
 
 
-def call_whole(function: Any) -> Model:
+def call_whole(function: Callable[..., object]) -> Model:
     """The model of a user's function that is recorded as one node."""
     operator = call_operator(function)
 
@@ -175,48 +176,44 @@ _TENSOR_METHODS = {
 
 
 @models_if
-def _leaf(value: Any) -> Model | None:
+def _recorded(value: object) -> Model | None:
     """Functions that are recorded: C functions of torch's namespaces, Python functions that only call operators, and
     registered operators."""
     if id(value) in _OPERATORS:
         return call_operator(_OPERATORS[id(value)])
-    kind = type(value)
-    if kind is types.FunctionType:
-        name = value.__name__
-        if value in _WHOLE:
-            return _function_leaf(value)
-        if value.__module__ not in _LEAF_MODULES or value in _INLINED or "jit" in name:
-            return None
-        if value.__module__ == "torch.nn.functional" and name.startswith("_"):
-            return None  # private ones check arguments or query state
-        if id(value) in _TENSOR_METHODS:
-            return None
-        if value.__qualname__.startswith("boolean_dispatch"):
-            return None
-        return _function_leaf(value)
-    if isinstance(value, OPERATORS):
-        return call_operator(value)
-    return None
+    if type(value) is types.FunctionType:
+        return _record_or_inline(value) if value in _WHOLE or _only_calls_operators(value) else None
+    return call_operator(value) if isinstance(value, OPERATORS) else None
 
 
-def is_recorded(function: Any) -> bool:
+def _only_calls_operators(function: types.FunctionType) -> bool:
+    module, name = function.__module__, function.__name__
+    if module not in _RECORDED_MODULES or function in _INLINED or id(function) in _TENSOR_METHODS:
+        return False
+    if module == "torch.nn.functional" and name.startswith("_"):  # it checks arguments or queries state
+        return False
+    return "jit" not in name and not function.__qualname__.startswith("boolean_dispatch")
+
+
+def is_recorded(function: object) -> bool:
     """Whether a call of this callable is an operator of the graph."""
     kind = type(function)
-    return (kind in _KINDS_OF_OPERATORS or issubclass(kind, OPERATORS)) and _leaf(function) is not None
+    return (kind in _KINDS_OF_OPERATORS or issubclass(kind, OPERATORS)) and _recorded(function) is not None
 
 
 _KINDS_OF_OPERATORS = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType)
 
 
-def _function_leaf(value: Any) -> Model:
-    operator_model = call_operator(value)
-    inlined_for = (*_CALLABLES, SymbolicFloat) if value.__module__ == "torch.nn.functional" else _CALLABLES
+def _record_or_inline(function: types.FunctionType) -> Model:
+    """The model that records a Python function, or inlines it if an argument is what an operator can't take."""
+    operator_model = call_operator(function)
+    inlined_for = (*_CALLABLES, SymbolicFloat) if function.__module__ == "torch.nn.functional" else _CALLABLES
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         given = [each.realize() for each in (*args, *kwargs.values())]
         is_overridden = tx.attempt.torch_state.calls_torch_function and instances(given)
         if not is_overridden and any(isinstance(each, inlined_for) for each in given):
-            return tx.inline(FunctionVariable(value, None), args, kwargs)
+            return tx.inline(FunctionVariable(function, None), args, kwargs)
         return operator_model(tx, args, kwargs)
 
     return model
@@ -245,7 +242,7 @@ wraps_if(lambda value: type(value) is torch.jit.ScriptFunction, order=8)(Builtin
 @models(CustomOpDef.__call__)
 def _custom_operator(
     tx: Translator, definition: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker
-) -> Any:
+) -> VariableTracker:
     """A function under ``torch.library.custom_op``: its operator is called."""
     return tx.call(definition.getattr(tx, "_opoverload"), list(args), kwargs)
 
@@ -254,7 +251,7 @@ def _custom_operator(
 
 
 @models_if
-def _tensor_method(value: Any) -> Model | None:
+def _tensor_method(value: object) -> Model | None:
     """``torch.Tensor.add(x, y)``, and methods of Tensor written in Python."""
     if isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType)):
         owner = value.__objclass__
@@ -390,9 +387,9 @@ def _is_grad_enabled(tx: Translator) -> VariableTracker:
     return ConstantVariable(tx.graph.read_grad_mode())
 
 
-def _model_constant(result: Any, *values: Any) -> None:
-    for value in values:
-        models_raw(value, lambda tx, args, kwargs: tx.make(result))
+def _model_constant(result: object, *functions: Callable[..., object]) -> None:
+    for function in functions:
+        models_raw(function, lambda tx, args, kwargs: tx.make(result))
 
 
 @models(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._utils.is_compiling)
@@ -418,7 +415,6 @@ _model_constant(
     torch.jit.is_scripting,
     is_fx_tracing,
     torch.jit.is_tracing,
-    torch._C._get_tracing_state,
     _jit_internal.is_scripting,
     torch.onnx.is_in_onnx_export,
     torch._C._is_tracing,
@@ -481,13 +477,13 @@ def _numel(tx: Translator, of: VariableTracker) -> VariableTracker:
 
 
 @models(torch._check)
-def _check(tx: Translator, condition: VariableTracker, message: Any = None) -> VariableTracker:
+def _check(tx: Translator, condition: VariableTracker, message: VariableTracker | None = None) -> VariableTracker:
     return _check_with(tx, ConstantVariable(RuntimeError), condition, message)
 
 
 @models(torch._check_with)
 def _check_with(
-    tx: Translator, error: VariableTracker, condition: VariableTracker, message: Any = None
+    tx: Translator, error: VariableTracker, condition: VariableTracker, message: VariableTracker | None = None
 ) -> VariableTracker:
     if isinstance(condition, SymNodeVariable):  # it depends on data: the graph checks it
         node = condition.node  # read before the assumption, which may specialize its symbols
