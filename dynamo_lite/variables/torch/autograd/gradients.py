@@ -47,8 +47,13 @@ def _grad(
     tangents = [] if grad_outputs is None or tx.is_none(grad_outputs) else _sequence(tx, grad_outputs)
     if any(not isinstance(each, TensorVariable) and not tx.is_none(each) for each in tangents):
         _refuse("its grad_outputs are neither tensors nor None")
-    named = {"retain_graph": retain_graph, "create_graph": create_graph, "allow_unused": allow_unused}
-    named.update(materialize_grads=materialize_grads, is_grads_batched=is_grads_batched)
+    named = {
+        "retain_graph": retain_graph,
+        "create_graph": create_graph,
+        "allow_unused": allow_unused,
+        "materialize_grads": materialize_grads,
+        "is_grads_batched": is_grads_batched,
+    }
     options = {name: tx.python_value(each) for name, each in named.items() if each is not None}
     path = _check_path(tx, *operands)
     arguments = [*(TupleVariable(list(each)) for each in operands), TupleVariable(tangents), LiteralVariable(options)]
@@ -74,7 +79,7 @@ def _plain_tensors(tx: Translator, value: VariableTracker) -> list[TensorVariabl
 
 
 def _check_path(tx: Translator, outputs: list[TensorVariable], inputs: list[TensorVariable]) -> set[Node]:
-    """The autograd nodes between outputs and inputs. Breaks the graph unless operators of the graph created all."""
+    """The autograd nodes between outputs and inputs. Breaks the graph unless its operators created all of them."""
     if not tx.attempt.restart_facts.differentiates:
         _refuse("the backend failed on a graph with it")
     bodies = tx.graph.bodies

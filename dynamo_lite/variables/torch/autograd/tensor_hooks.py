@@ -98,9 +98,9 @@ def _register(method: str, tx: Translator, tensor: TensorVariable, hook: Variabl
     hook = hook.realize()
     if tensor.source is None:
         return _register_in_graph(method, tx, tensor, hook)
-    if method != _HOOK and not tensor.getattr(tx, "is_leaf").as_constant():
+    is_leaf = tensor.getattr(tx, "is_leaf").as_constant()  # guarded
+    if method != _HOOK and not is_leaf:
         unsupported(HookNotTraced(f"{method}() of {tensor.describe()}", "it is no leaf"))
-    tensor.getattr(tx, "is_leaf")  # guarded
     handle = TensorHookVariable(tx, tensor, method, hook)
     tx.effects.note(handle)
     return handle
