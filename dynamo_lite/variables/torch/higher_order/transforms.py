@@ -39,11 +39,6 @@ from .bodies import (
     with_results,
 )
 
-
-def _refuse(transform: str, why: str) -> NoReturn:
-    unsupported(FunctionTransform(transform, why))
-
-
 # -- checkpoint --------------------------------------------------------------------------------------------------------
 
 _CHECKPOINT_OPTIONS = ("use_reentrant", "preserve_rng_state", "determinism_check", "context_fn", "debug", "early_stop")
@@ -153,20 +148,16 @@ TransformModel = Callable[[Translator, TransformVariable, Args, Kwargs], Variabl
 def _model_transform(transform: Callable[..., Any], model: TransformModel) -> None:
     """Model calls of a transform (``torch.func.vmap``), and calls of pre-existing functions that it returned."""
     signature = inspect.signature(transform)
+    defaults = {name: each.default for name, each in signature.parameters.items() if each.default is not each.empty}
 
     def make(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError:
-            _refuse(f"torch.func.{transform.__name__}()", "torch refuses its arguments")
-        function, *_ = bound.arguments.values()
-        named = {name: tx.python_value(value) for name, value in list(bound.arguments.items())[1:]}
-        defaults = {
-            name: parameter.default
-            for name, parameter in list(signature.parameters.items())[1:]
-            if parameter.default is not inspect.Parameter.empty
-        }
-        return TransformVariable(transform, function, {**defaults, **named}, model)
+            unsupported(FunctionTransform(f"torch.func.{transform.__name__}()", "torch refuses its arguments"))
+        (_, function), *given = bound.arguments.items()
+        options = {name: tx.python_value(value) for name, value in given}
+        return TransformVariable(transform, function, {**defaults, **options}, model)
 
     def call_existing(closure: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         """Call a pre-existing transformed function. Its cells hold the arguments of the transform."""
@@ -350,18 +341,18 @@ def _jvp(
     strict: VariableTracker | None = None,
     has_aux: VariableTracker | None = None,
 ) -> VariableTracker:
+    transform = TransformVariable(torch.func.jvp, func, {})
     if any(each is not None and tx.truth(each) for each in (strict, has_aux)):
-        _refuse("torch.func.jvp()", "it has options (strict, has_aux)")
-    pair = [list(each.elements(tx)) for each in (primals, tangents)]
-    if len(pair[0]) != len(pair[1]) or not all(isinstance(each, TensorVariable) for each in (*pair[0], *pair[1])):
-        _refuse("torch.func.jvp()", "its primals and tangents must be equally many tensors")
-    options = {"argnums": tuple(range(len(pair[0])))}
-    transform = TransformVariable(torch.func.jvp, func, options)
-    body, inputs = _trace_differentiated(tx, transform, pair[0], {}, list(range(len(pair[0]))))
+        transform.refuse("it has options (strict, has_aux)")
+    points, directions = (list(each.elements(tx)) for each in (primals, tangents))
+    are_tensors = all(isinstance(each, TensorVariable) for each in (*points, *directions))
+    if len(points) != len(directions) or not are_tensors:
+        transform.refuse("its primals and tangents must be equally many tensors")
+    body, inputs = _trace_differentiated(tx, transform, points, {}, list(range(len(points))))
     if not all_tensors(body.output):
-        _refuse("torch.func.jvp()", "its function returns a value that is no tensor")
+        transform.refuse("its function returns a value that is no tensor")
     settings = ConstantVariable(len(inputs))
-    arguments = [body, NodesVariable(body.lifted), settings, *inputs, *pair[1]]
+    arguments = [body, NodesVariable(body.lifted), settings, *inputs, *directions]
     results = tensor_leaves(record(tx, "call_function", graph_functions.jvp, arguments, {}))
     half = len(results) // 2  # outputs, then their tangents
     return TupleVariable([replace_tensors(tx, body.output, iter(each)) for each in (results[:half], results[half:])])
@@ -387,7 +378,7 @@ class PullBackVariable(VariableTracker):
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if kwargs or len(args) != 1 or not same_structure(args[0].realize(), self.output):
-            _refuse(self.describe(), "it must be called with one cotangent for each result")
+            unsupported(FunctionTransform(self.describe(), "it must be called with one cotangent for each result"))
         operands: Args = [NodeVariable(self.node), *tensor_leaves(args[0])]
         gradients = record(tx, "call_function", graph_functions.pull_back, operands, {})
         return with_results(tx, self.primals, gradients)
@@ -400,16 +391,16 @@ class PullBackVariable(VariableTracker):
 def _vjp(
     tx: Translator, func: VariableTracker, *primals: VariableTracker, has_aux: VariableTracker | None = None
 ) -> VariableTracker:
+    transform = TransformVariable(torch.func.vjp, func, {})
     primal_args: Args = [each.realize() for each in primals]
     if not primal_args or not all(all_tensors(each) for each in primal_args):
-        _refuse("torch.func.vjp()", "a primal is no tensor")
+        transform.refuse("a primal is no tensor")
     with_aux = has_aux is not None and tx.truth(has_aux)
-    transform = TransformVariable(torch.func.vjp, func, {})
     body, inputs = _trace_differentiated(tx, transform, primal_args, {}, list(range(len(primal_args))))
     output = body.output
     value, _ = _value_and_aux(transform, output, with_aux)
     if not all_tensors(output) or not tensor_leaves(value):
-        _refuse("torch.func.vjp()", "its function returns a value that is no tensor")
+        transform.refuse("its function returns a value that is no tensor")
     operands = [body, NodesVariable(body.lifted), ConstantVariable(len(tensor_leaves(value))), *inputs]
     nodes, fakes = zip(*(each.as_fx() for each in operands), strict=True)
     fake = compute("call_function", graph_functions.vjp, list(fakes), {})

@@ -1,8 +1,8 @@
 """Users' Triton kernels: a launch is one node, of torch's own operator for them.
 
-What Triton's decorators do at a launch is traced here: heuristics and grids, which are the program's functions, are
-called while tracing, for each configuration of an autotuner; configurations are pruned. Which of them is the fastest is
-found out when the graph runs.
+What Triton's decorators do at a launch is traced here. Heuristics and grids are the program's functions: they are
+called while tracing, for each configuration of an autotuner. Configurations are pruned while tracing; which of those
+that remain is the fastest is measured when the graph runs.
 """
 
 from __future__ import annotations
@@ -70,13 +70,10 @@ class HostFunctionVariable(UserObjectVariable):
     __slots__ = ()
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if "_semantic" in kwargs or any(map(_is_user_object, (*args, *kwargs.values()))):
-            return super().call(tx, args, kwargs)  # it may be a `tl.constexpr`
+        given = [each.realize() for each in (*args, *kwargs.values())]
+        if "_semantic" in kwargs or any(isinstance(each, UserObjectVariable) for each in given):
+            return super().call(tx, args, kwargs)  # an argument may be a `tl.constexpr`
         return tx.call(self.getattr(tx, "fn"), args, kwargs)
-
-
-def _is_user_object(value: VariableTracker) -> bool:
-    return isinstance(value.realize(), UserObjectVariable)
 
 
 @wraps_if(triton_kernels.is_host_function, order=60)
@@ -198,9 +195,8 @@ class _Launch:
         constexprs = {each.name for each in triton_kernels.parameters(function.value) if each.is_constexpr}
         values = {name: self._argument(name, value, name in constexprs) for name, value in arguments.items()}
         record_launch(self.tx, self.kernel.name, launched, grids, values)
-        return ConstantVariable(None) if triton_kernels.is_interpreted(function.value) else self._result()
-
-    def _result(self) -> VariableTracker:
+        if triton_kernels.is_interpreted(function.value):
+            return ConstantVariable(None)
         return CompiledKernelVariable(self.kernel)
 
     # -- Triton's decorators -------------------------------------------------------------------------------------------
