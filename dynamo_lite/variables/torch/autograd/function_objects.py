@@ -1,7 +1,7 @@
 """Instances of ``torch.autograd.Function``. Programs create them for ``SomeFunction().apply(x)``, which needs none.
 
-Their creation warns. Under guards on the filters of ``warnings`` the warning is given after the graph, as the program's
-line gives it; where a filter makes it an exception, the graph breaks.
+Creating one warns. The filters of ``warnings`` are guarded, and the warning is issued after the graph, for the
+program's line. If a filter makes it an exception, the graph breaks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BASE = torch._C._FunctionBase
 
 
 class FunctionObjectVariable(OpaqueVariable):
-    """A pre-existing instance of a Function. ``apply``, which needs none, is called through one nevertheless."""
+    """A pre-existing instance of a Function, of which programs use the class methods (``apply``)."""
 
     __slots__ = ()
 

@@ -116,7 +116,8 @@ class DeviceMeshVariable(_GroupVariable):
 
 
 def guard_default_group(tx: Translator) -> None:
-    """Groups are found by name among those that the default one's initialization began."""
+    """Guard the default group. Other groups are looked up by name, and initializing the default one again redefines the
+    names."""
     _inline(tx, distributed_c10d._get_default_group)
 
 
@@ -205,8 +206,7 @@ for _function, _polyfill in polyfills.COLLECTIVES.items():
 
 
 def _warn_of_deprecation(tx: Translator, function: Callable[..., object]) -> None:
-    """torch warns of a deprecated collective at a line of its own, so usually once in a process: that is done while
-    tracing."""
+    """Warn of a deprecated collective while tracing. torch warns at a line of its own, so usually once in a process."""
     text = getattr(function, "__deprecated__", None)
     if text is None or not isinstance(function, types.FunctionType):
         return
@@ -222,9 +222,12 @@ def _warn_of_deprecation(tx: Translator, function: Callable[..., object]) -> Non
 
 
 class WorkVariable(VariableTracker):
-    """What a collective with ``async_op=True`` returns. It can't survive a break: CPython issues the collective then.
+    """What a collective with ``async_op=True`` returns. If it is live across a graph break, CPython issues the
+    collective instead.
+
     ``result``: of the functional collective; None once the program has waited for it. ``targets``: the tensors to copy
-    it into."""
+    it into.
+    """
 
     __slots__ = ("result", "targets")
 

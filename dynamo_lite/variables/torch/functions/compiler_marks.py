@@ -45,8 +45,8 @@ def _ignore_setting(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTrack
 
 
 class ErrorOnBreakVariable(ContextVariable):
-    """``torch._dynamo.error_on_graph_break(…)``. It is a `contextlib.nullcontext` to CPython: no break is inside of one
-    that forbids them."""
+    """``torch._dynamo.error_on_graph_break(…)``. Generated code enters a `contextlib.nullcontext` in its place, since
+    whether a break raises is decided while tracing."""
 
     __slots__ = ("errors", "before")
 
@@ -117,8 +117,8 @@ def _call_instead(function: Callable[..., object]) -> Model:
 
 @models_if
 def _substituted(value: object) -> Model | None:
-    """What ``torch.compiler.substitute_in_graph`` has a Python function for. torch's own of the standard library are
-    left out, as ours are registered."""
+    """Functions with a Python substitute, registered by ``torch.compiler.substitute_in_graph``. torch's own substitutes
+    for the standard library are skipped: it has models here."""
     if type(value) not in _SUBSTITUTED:
         return None
     if type(value) is types.FunctionType and "__torch_dynamo_polyfill__" in vars(value):

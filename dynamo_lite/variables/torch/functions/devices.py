@@ -1,7 +1,7 @@
 """Queries of an accelerator's devices, and the current device.
 
-What the process can't change (counts, properties, what a build supports) is known without a guard. What it can change
-(the current device, whether a stream is being captured) is guarded by asking again.
+What the process can't change (counts, properties, what a build supports) needs no guard. For what it can change (the
+current device, whether a stream is being captured) the guard calls the query again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""``torch.cuda.nvtx``: ranges and marks for Nvidia's profilers. A graph has them as nodes, as `record_function`'s.
+"""``torch.cuda.nvtx``: ranges and marks for Nvidia's profilers. A graph has nodes for them, as for `record_function`.
 
-A compiler of graphs drops them, so a compiled graph is inside of none of its own.
+A backend that compiles the graph drops these nodes: a profile of it doesn't show the ranges inside.
 """
 
 from __future__ import annotations

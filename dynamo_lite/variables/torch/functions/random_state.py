@@ -45,7 +45,7 @@ class SavedStateVariable(VariableTracker):
         self.name = name
         """The local variable of the generated code that keeps it."""
         self.step = step
-        """The root frame's, at which it was read."""
+        """The step of the root frame that read it."""
 
     def python_type(self) -> type:
         return torch.Tensor
@@ -53,22 +53,22 @@ class SavedStateVariable(VariableTracker):
     def describe(self) -> str:
         return "the state of a random number generator"
 
-    def _read_by_cpython(self) -> NoReturn:
+    def _leave_read_to_cpython(self) -> NoReturn:
         raise Restart(MadeByCPython(self.step, False, RandomStateUsed(self.describe(), "the program computes with it")))
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        self._read_by_cpython()
+        self._leave_read_to_cpython()
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        self._read_by_cpython()
+        self._leave_read_to_cpython()
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
-        self._read_by_cpython()
+        self._leave_read_to_cpython()
 
     def as_fx(self) -> tuple[Any, Any]:
-        self._read_by_cpython()
+        self._leave_read_to_cpython()
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.load_fast(self.name)

@@ -69,7 +69,8 @@ def _number_list(tx: Translator, numbers: VariableTracker, args: Args) -> ListVa
 
 
 def _rewrite_products_of_lists(combine: Callable[..., object], add: dict[str, Callable[..., object]]) -> None:
-    """The same for lists of tensors, with a number for each: a tensor of all numbers, or a list of tensors."""
+    """``self + value * combine(one, other)`` of lists of tensors, with a value for each: a tensor of all values, or a
+    list of tensors."""
 
     @rewrites(*add)
     def rewrite(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:

@@ -29,12 +29,14 @@ def _factor(tx: Translator, number: VariableTracker, tensors: Args) -> VariableT
     return converted(tx, float_as_tensor(tx, number), dtype)
 
 
-def _only(name: str, kwargs: Kwargs) -> VariableTracker | None:
+def _sole_keyword(name: str, kwargs: Kwargs) -> VariableTracker | None:
+    """The keyword argument of this name, if there is no other one."""
     return kwargs[name].realize() if set(kwargs) == {name} else None
 
 
-def _is_alike(one: VariableTracker, other: VariableTracker) -> bool:
-    """Whether two tensors have one shape and no broadcast dimension: over those eager's loop rounds differently."""
+def _are_alike(one: VariableTracker, other: VariableTracker) -> bool:
+    """Whether two tensors have one shape and no broadcast dimension. Over such a dimension eager's loop rounds
+    differently."""
     assert isinstance(one, TensorVariable) and isinstance(other, TensorVariable)
     fakes = one.fake, other.fake
     strides = [stride for fake in fakes for size, stride in zip(fake.shape, fake.stride()) if size != 1]
@@ -67,12 +69,12 @@ def _rule_for_sum(target: Target, product: Target, more: Kwargs) -> None:
 
     @takes_floats(target)
     def rule(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-        alpha = _only("alpha", kwargs)
+        alpha = _sole_keyword("alpha", kwargs)
         if alpha is None or len(args) != 2:
             return None
         one, other = map(_tensors, args)
         factor = _factor(tx, alpha, [*one, *other])
-        if factor is None or not all(map(_is_alike, one, other)):
+        if factor is None or not all(map(_are_alike, one, other)):
             return None
         return record_operator(tx, product, [*args, _beside(factor, args[0])], more)
 
@@ -98,7 +100,7 @@ _PRODUCTS = [
 @takes_floats(*_PRODUCTS)
 def _products(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """``self + value * one * other`` or ``self + value * one / other``, from left to right."""
-    value = args[3] if len(args) == 4 and not kwargs else _only("value", kwargs)
+    value = args[3] if len(args) == 4 and not kwargs else _sole_keyword("value", kwargs)
     tensors = [each for arg in args[:3] for each in _tensors(arg)]
     factor = None if value is None or is_differentiated(tensors) else _factor(tx, value, tensors)
     if factor is None:

@@ -45,7 +45,7 @@ class BodyVariable(VariableTracker):
         self.lifted = list(lifted)
         self.output = output or ConstantVariable(None)
         self.differentiates = self.reads_grad_mode = False
-        """Those of its `Body`."""
+        """What the closed `Body` noted."""
 
     def python_type(self) -> type:
         return torch.fx.GraphModule

@@ -72,7 +72,7 @@ def _check_body(
         _refuse(operator, "tensors that its function uses share memory")
 
 
-def _memory(node: Any) -> int | None:
+def _memory(node: object) -> int | None:
     return memory_of(node.meta["example_value"] if isinstance(node, torch.fx.Node) else node)
 
 
@@ -83,7 +83,8 @@ def _shared_operands(bodies: Sequence[BodyVariable]) -> tuple[NodesVariable, Arg
 
 
 def _inline_whole(function: Callable[..., Any]) -> None:
-    """Inline a function without graph breaks inside: where it sees `is_compiling`, it takes another path."""
+    """Inline a function without graph breaks inside it. It takes another path where `is_compiling` returns True, so a
+    break must be before its call."""
 
     @models(function)
     def model(tx: Translator, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:

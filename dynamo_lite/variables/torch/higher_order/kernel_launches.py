@@ -1,7 +1,7 @@
 """The node of a launched kernel, and what it writes into.
 
-In eager a kernel sees the memory. A compiler sees tensors, gives the kernel copies of those that it writes into, and
-then puts the copies in their places. That is the same unless two arguments overlap of which one is written.
+In eager a kernel writes into the memory of its arguments. A compiler of graphs lets it write into copies, and then
+copies these back. The results are the same unless two arguments overlap and one of them is written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class LaunchArgument(NamedTuple):
     """An argument: a tensor or a number of the graph, or a constant."""
 
     tracker: VariableTracker | None = None
-    constant: Any = None
+    constant: object = None
     block_shape: Sequence[int] | None = None
     """Of a tensor descriptor, whose tensor is ``tracker``."""
 
@@ -78,14 +78,16 @@ def _as_fx(argument: LaunchArgument) -> tuple[Any, Any]:
 
 
 def _check(tx: Translator, name: str, values: dict[str, Any], mutated: Iterable[str]) -> None:
-    """Break the graph before a launch that it can't have."""
+    """Break the graph before a launch that can't be recorded."""
     fakes = [values[key] for key in mutated]
     check_mutated(tx, name, fakes)
     tensors = {key: value for key, value in values.items() if isinstance(value, torch.Tensor)}
     for one, other in itertools.combinations(tensors, 2):
         written = [key for key in (one, other) if key in mutated]
         if written and share_memory(tensors[one], tensors[other]):
-            if not _is_apart(tensors[one], tensors[other]) and not _is_in_place(tensors[one], tensors[other], written):
+            if not _are_disjoint(tensors[one], tensors[other]) and not _is_in_place(
+                tensors[one], tensors[other], written
+            ):
                 unsupported(OverlappingWrite(f"the Triton kernel {name}", f"its argument {other} has, too"))
     tx.attempt.note_guards()
     check_failure(tx, name)
@@ -101,9 +103,9 @@ def _is_in_place(one: torch.Tensor, other: torch.Tensor, written: Sequence[str])
     )
 
 
-def _is_apart(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two views of one memory are known to have no element in common: the parts into which a slice or a split
-    along one dimension cuts a tensor.
+def _are_disjoint(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two views of one memory are known to have no element in common, as two slices of a tensor along one
+    dimension have none.
 
     The distance between them is written as steps of each stride. If the steps of a dimension, of both views, stay
     within the next larger stride, an address has only one set of indices.
