@@ -60,7 +60,7 @@ class TensorHookVariable(VariableTracker):
         self.hook = hook
         handles = tx.attempt.provenance.all_of(TensorHookVariable)
         self.before = handles[-1] if handles else None
-        """The hook that is registered before this one."""
+        """The hook that was registered before this one. Generated code registers it first."""
         self.node = node
         self.removed = False
         tx.attempt.provenance.created(self)
@@ -165,7 +165,7 @@ def _is_torch_or_builtin(scope: GlobalScope, name: str) -> bool:
 
 
 def _is_invariant(tx: Translator, value: VariableTracker) -> bool:
-    """Whether a value is the same object, unchanged but for a tensor's data, when the backward runs."""
+    """Whether a value is the same object when the backward runs, and unchanged. A tensor's data may change."""
     value = value.realize()
     if isinstance(value, TupleVariable):
         return all(_is_invariant(tx, item) for item in value.items)

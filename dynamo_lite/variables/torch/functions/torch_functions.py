@@ -394,11 +394,13 @@ def _model_constant(result: object, *functions: Callable[..., object]) -> None:
 
 @models(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._utils.is_compiling)
 def is_compiling(tx: Translator) -> VariableTracker:
-    """True, except for torch's own modules: if it is True, they skip hooks and compute something else than in eager.
-    Functional collectives only leave out warnings."""
+    """True for the program. torch's own files get a constant: under a compiler ``nn.modules`` would skip hooks and
+    compute something else than in eager, while functional collectives only leave out warnings."""
     filename = tx.code.co_filename
-    if filename.startswith(_MODULES) or filename == _functional_collectives.__file__:
-        return ConstantVariable(not filename.startswith(_MODULES))
+    if filename.startswith(_MODULES):
+        return ConstantVariable(False)
+    if filename == _functional_collectives.__file__:
+        return ConstantVariable(True)
     return tx.attempt.is_compiling_results.at_current_call(tx)
 
 

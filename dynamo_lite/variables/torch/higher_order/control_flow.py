@@ -150,7 +150,9 @@ def _while_loop(
 
     condition, body = trace(cond_fn), trace(body_fn)
     returns_tensors = all_tensors(body.output) and len(tensor_leaves(body.output)) == len(carried)
-    if not _is_truth(condition.output) or not returns_tensors:
+    truth = condition.output
+    returns_truth = isinstance(truth, TensorVariable) and truth.fake.dtype is torch.bool and truth.fake.ndim == 0
+    if not returns_truth or not returns_tensors:
         _refuse(name, "its functions must return a truth value, and new tensors for those that it carries")
     for each in (condition, body):
         _check_body(name, each, carried=carried)
@@ -158,10 +160,6 @@ def _while_loop(
     shared, picks = _shared_operands([condition, body])
     arguments = [condition, body, *picks, TupleVariable(carried), shared]
     return with_results(tx, body.output, record(tx, "call_function", graph_functions.while_loop, arguments, {}))
-
-
-def _is_truth(value: VariableTracker) -> bool:
-    return isinstance(value, TensorVariable) and value.fake.dtype is torch.bool and value.fake.ndim == 0
 
 
 @models(type(scan_op).__call__)

@@ -84,11 +84,9 @@ def _check(tx: Translator, name: str, values: dict[str, Any], mutated: Iterable[
     tensors = {key: value for key, value in values.items() if isinstance(value, torch.Tensor)}
     for one, other in itertools.combinations(tensors, 2):
         written = [key for key in (one, other) if key in mutated]
-        if written and share_memory(tensors[one], tensors[other]):
-            if not _are_disjoint(tensors[one], tensors[other]) and not _is_in_place(
-                tensors[one], tensors[other], written
-            ):
-                unsupported(OverlappingWrite(f"the Triton kernel {name}", f"its argument {other} has, too"))
+        pair = tensors[one], tensors[other]
+        if written and share_memory(*pair) and not _are_disjoint(*pair) and not _is_in_place(*pair, written):
+            unsupported(OverlappingWrite(f"the Triton kernel {name}", f"its argument {other} has, too"))
     tx.attempt.note_guards()
     check_failure(tx, name)
     check_write(tx, name, fakes)
@@ -96,11 +94,8 @@ def _check(tx: Translator, name: str, values: dict[str, Any], mutated: Iterable[
 
 def _is_in_place(one: torch.Tensor, other: torch.Tensor, written: Sequence[str]) -> bool:
     """Whether one of two arguments is written into, and the other is the very same elements."""
-    return len(written) == 1 and (one.shape, one.stride(), one.storage_offset()) == (
-        other.shape,
-        other.stride(),
-        other.storage_offset(),
-    )
+    layouts = [(each.shape, each.stride(), each.storage_offset()) for each in (one, other)]
+    return len(written) == 1 and layouts[0] == layouts[1]
 
 
 def _are_disjoint(one: torch.Tensor, other: torch.Tensor) -> bool:
