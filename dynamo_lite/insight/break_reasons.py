@@ -610,6 +610,14 @@ class HookNotTraced(BreakReason, code="DL0716", numbers_matter=False):
     because: str
 
 
+class ModuleBackwardHooks(BreakReason, code="DL0766", numbers_matter=False):
+    happened = "a module with full backward hooks is called while grad mode is on"
+    mend = (
+        "call it under torch.no_grad() if it needs no gradients, or use Tensor.register_hook() with a function of the "
+        "gradient alone"
+    )
+
+
 # -- 08: what survives a break, and frames that run without a graph --------------------------------------------------
 
 

@@ -31,8 +31,6 @@ from dynamo_lite.runtime.graph_functions import (
     gradients,
     hook,
     leaf_of,
-    module_inputs,
-    module_outputs,
     parameter_of,
     plain_tensor,
     pull_back,
@@ -174,9 +172,7 @@ _COPIED_BYTES = 1 << 20
 """Inputs up to this size are copied before each call at little cost: statistics and counters, not activations."""
 
 
-_DEPEND_ON_HISTORY = frozenset(
-    {checkpoint, autograd_function, hook, gradients, vjp, pull_back, module_inputs, module_outputs}
-)
+_DEPEND_ON_HISTORY = frozenset({checkpoint, autograd_function, hook, gradients, vjp, pull_back})
 """Operators that depend on the autograd history of their arguments."""
 
 

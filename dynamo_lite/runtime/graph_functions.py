@@ -20,7 +20,6 @@ from torch.cuda import nvtx
 from torch.nn import attention
 from torch.utils import _pytree as pytree
 from torch.utils import checkpoint as torch_checkpoint
-from torch.utils.hooks import BackwardHook
 
 Tensors = tuple[torch.Tensor, ...]
 Body = Callable[..., Tensors]
@@ -295,42 +294,6 @@ def hook(body: Body, tensor: torch.Tensor, *extras: torch.Tensor) -> None:
         return found[0] if found else None
 
     tensor.register_hook(run)
-
-
-def module_inputs(count: int, places: Sequence[int], *tensors: torch.Tensor) -> tuple[Any, ...]:
-    """Set up the inputs of a module with full backward hooks, as ``Module.__call__`` does. Returns the argument of
-    `module_outputs`, then the tensors. ``places``: the positions of the tensors among ``count`` arguments."""
-    made = BackwardHook(None, [], [])
-    return made, *_passed(made.setup_input_hook, count, places, tensors)
-
-
-def module_outputs(
-    made: BackwardHook, hooks: Any, pre_hooks: Any, count: int, places: Sequence[int], *tensors: torch.Tensor
-) -> Tensors:
-    """Set up the outputs of a module with full backward hooks.
-
-    A hook is (its body, its extras, indices of the gradients that are there among those that torch passes, indices of
-    the new gradients among the body's results). None instead of the latter: the hook changes no gradients."""
-    made.user_hooks = [_on_gradients(*each) for each in hooks]
-    made.user_pre_hooks = [_on_gradients(*each) for each in pre_hooks]
-    return _passed(made.setup_output_hook, count, places, tensors)
-
-
-def _passed(setup: Callable[..., Any], count: int, places: Sequence[int], tensors: Tensors) -> Tensors:
-    values: list[Any] = [None] * count
-    for at, tensor in zip(places, tensors, strict=True):
-        values[at] = tensor
-    found = setup(tuple(values))
-    return tuple(found[at] for at in places)
-
-
-def _on_gradients(body: Body, extras: Tensors, there: Sequence[int], wanted: Sequence[int] | None) -> Any:
-    def run(module: None, *groups: Sequence[torch.Tensor | None]) -> Any:
-        gradients = [each for group in groups for each in group]
-        found = body(*(gradients[at] for at in there), *extras)
-        return None if wanted is None else tuple(None if at < 0 else found[at] for at in wanted)
-
-    return run
 
 
 def vmap(body: Body, extras: Sequence[torch.Tensor], options: Any, *inputs: torch.Tensor) -> Tensors:
