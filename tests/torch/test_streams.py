@@ -322,3 +322,19 @@ def test_seeds_and_states_of_the_device():
     torch.cuda.manual_seed(9)
     assert torch.equal(fn(x), fn(x))
     assert torch.equal(torch.rand_like(x), expected)
+
+
+@pytest.mark.parametrize("device", ["cuda:0", 0, torch.device("cuda"), None])
+def test_a_device_given_in_each_form(device):
+    @compiled_whole
+    def fn(x):
+        stream = torch.cuda.Stream(device)
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            y = x * 2
+        torch.cuda.current_stream().wait_stream(stream)
+        return y + 1, stream
+
+    x = torch.ones(3, device="cuda")
+    y, stream = fn(x)
+    assert y.tolist() == [3.0] * 3 and stream.device == torch.device("cuda", 0)

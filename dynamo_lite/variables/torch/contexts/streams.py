@@ -158,13 +158,8 @@ def _new_cuda_stream(
     tx: Translator, device: VariableTracker | None = None, priority: VariableTracker | None = None
 ) -> VariableTracker:
     given = None if device is None else tx.python_value(device)
-    found = (
-        given
-        if isinstance(given, torch.device)
-        else torch.device("cuda", _current_device(tx, "cuda") if given is None else given)
-    )
     arguments = (given, 0 if priority is None else tx.python_value(priority))
-    return StreamVariable(torch.cuda.Stream, _indexed(tx, found), arguments=arguments)
+    return StreamVariable(torch.cuda.Stream, device_named(tx, "cuda", device), arguments=arguments)
 
 
 @models(torch.Stream)
