@@ -1,13 +1,14 @@
 """Streams and events of an accelerator: ``torch.cuda.Stream``, ``torch.Stream``, their contexts and events.
 
-They leave no nodes: see `StreamUses` for what becomes of them. What only the host can see (whether work is done, how
-long it took) isn't known while tracing, so it breaks the graph.
+They leave no nodes: see `StreamUses` for how their order is kept. Whether work is done and how long it took are known
+only at run time, so reading them breaks the graph.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 
@@ -66,8 +67,8 @@ class _DeviceObject(VariableTracker):
 
 
 class StreamVariable(_DeviceObject):
-    """A stream. Without a source, either the program created it with ``arguments``, or (None) it is the one that was
-    current before the frame."""
+    """A stream. One without a source was created during tracing with ``arguments``, or, if these are None, is the
+    stream that is current when the frame begins."""
 
     __slots__ = ("arguments",)
     device: torch.device
@@ -78,13 +79,13 @@ class StreamVariable(_DeviceObject):
         kind: type,
         device: torch.device,
         source: Source | None = None,
-        arguments: tuple[Any, ...] | None = None,
+        arguments: tuple[object, ...] | None = None,
     ) -> None:
         super().__init__(kind, device, source)
         self.arguments = arguments
 
     def use(self, tx: Translator) -> None:
-        """The program queues work on it, waits for it, or lets it wait."""
+        """Note that the program queues work on the stream, waits for it, or lets it wait."""
         if tx.effects.in_body:
             _refuse("a stream", "a function that an operator runs uses it")
         if torch.cuda.is_initialized() and tx.guards.query(torch._C._cuda_isCurrentStreamCapturing):
@@ -103,15 +104,16 @@ class StreamVariable(_DeviceObject):
         return _as_event(event).method_wait(tx, self)
 
     def method_record_event(self, tx: Translator, event: VariableTracker | None = None) -> VariableTracker:
-        given = event is None or tx.is_none(event)
-        kind = torch.cuda.Event if issubclass(self.kind, torch.cuda.Stream) else torch.Event
-        found = EventVariable(kind, None) if given or event is None else _as_event(event)
+        if event is None or tx.is_none(event):
+            found = EventVariable(torch.cuda.Event if issubclass(self.kind, torch.cuda.Stream) else torch.Event, None)
+        else:
+            found = _as_event(event)
         found.method_record(tx, self)
         return found
 
     def method_synchronize(self, tx: Translator) -> VariableTracker:
         self.use(tx)
-        return _synchronize_after_graph(tx)
+        return _wait_after_graph(tx, at_run_time.synchronize)
 
     def method___enter__(self, tx: Translator) -> VariableTracker:
         _refuse("Stream.__enter__()", "it is called outside of a `with` statement")
@@ -191,7 +193,7 @@ def _current_cuda_stream(tx: Translator, device: VariableTracker | None = None) 
 
 
 def device_named(tx: Translator, kind: str, device: VariableTracker | None) -> torch.device:
-    """The device that an optional argument names by its index, text or ``torch.device``."""
+    """The device that an optional argument gives by its index, name or ``torch.device``."""
     given = None if device is None else tx.python_value(device)
     if given is None or isinstance(given, int):
         return _indexed(tx, torch.device(kind) if given is None else torch.device(kind, given))
@@ -211,6 +213,7 @@ def _default_stream(tx: Translator, device: VariableTracker | None = None) -> Va
     return tx.make(tx.fold(torch.cuda.default_stream, (device_named(tx, "cuda", device),)))
 
 
+@models(torch.cuda.set_stream, torch.accelerator.set_stream)
 def _set_stream(tx: Translator, stream: VariableTracker) -> VariableTracker:
     if tx.is_none(stream):
         return ConstantVariable(None)
@@ -220,22 +223,18 @@ def _set_stream(tx: Translator, stream: VariableTracker) -> VariableTracker:
     found = _as_stream(stream)
     found.use(tx)
     if uses.current is None:
-        tx.effects.note(_StreamSet())
+        tx.effects.note(_CurrentStream())
     uses.current = found
     return ConstantVariable(None)
 
 
-for _function in (torch.cuda.set_stream, torch.accelerator.set_stream):
-    models(_function)(_set_stream)
-
-
-class _StreamSet:
-    """The stream that ``set_stream`` left, set after the graph."""
+class _CurrentStream:
+    """The effect of ``set_stream``: generated code makes the last stream current after the graph."""
 
     def replay(self, cg: Codegen) -> None:
         stream = cg.attempt.streams.current
         assert stream is not None
-        if stream.source is not None or stream.arguments is not None:  # otherwise it is the caller's again
+        if stream.source is not None or stream.arguments is not None:  # otherwise it is current anyway
             cg.call(torch.accelerator.set_stream, [partial(cg.load, stream)])
             cg.pop_top()
 
@@ -298,7 +297,7 @@ models_raw(torch.cuda.StreamContext, _new_context)
 
 
 class EventVariable(_DeviceObject):
-    """An event. ``is_recorded``: of one that the program created, whether it has recorded it."""
+    """An event. ``is_recorded``: whether it was created and recorded during tracing."""
 
     __slots__ = ("is_recorded",)
     methods = frozenset({"record", "wait", "synchronize"})
@@ -328,7 +327,7 @@ class EventVariable(_DeviceObject):
 
     def method_synchronize(self, tx: Translator) -> VariableTracker:
         if self.source is None:
-            return _synchronize_after_graph(tx) if self.is_recorded else ConstantVariable(None)
+            return _wait_after_graph(tx, at_run_time.synchronize) if self.is_recorded else ConstantVariable(None)
         tx.attempt.before_graph.calls.append(CallBeforeGraph(at_run_time.synchronize_event, self.source))
         return ConstantVariable(None)
 
@@ -363,48 +362,42 @@ def _new_generic_event(
     return _new_event(tx, torch.Event, None if given is None else torch.device(given), options)
 
 
-# -- what waits on the host, and memory --------------------------------------------------------------------------------
+# -- the host waits; memory --------------------------------------------------------------------------------------------
 
 
-def _synchronize_after_graph(tx: Translator) -> VariableTracker:
-    """The host waits after the graph, for all of it. Inside of a graph the host's part of it would have to wait."""
-    if _copies_to_or_from_host(tx):
+def _wait_after_graph(tx: Translator, function: Callable[..., object], *args: VariableTracker) -> VariableTracker:
+    """Let the host wait by this function, after the graph. So in the graph nothing may depend on the host's waiting."""
+    if tx.effects.in_body:
+        _refuse("synchronizing", "it is called in a function that an operator runs")
+    if any(map(_copies_without_waiting, tx.graph.graph.nodes)):
         _refuse("synchronizing", "the graph copies to or from the host without waiting")
-    tx.effects.note(CallAfterGraph(at_run_time.synchronize))
+    tx.effects.note(CallAfterGraph(function, *args))
     return ConstantVariable(None)
 
 
-def _copies_to_or_from_host(tx: Translator) -> bool:
-    return any(
-        node.kwargs.get("non_blocking") or node.target in _COPIES and any(arg is True for arg in node.args)
-        for node in tx.graph.graph.nodes
-    )
+def _copies_without_waiting(node: torch.fx.Node) -> bool:
+    """Whether an operator is given ``non_blocking=True``."""
+    return bool(node.kwargs.get("non_blocking")) or node.target in _COPIES and any(arg is True for arg in node.args)
 
 
 _COPIES = ("to", "cuda", "cpu", "copy_")
 
 
+@models(torch.cuda.synchronize)
 def _synchronize(tx: Translator, device: VariableTracker | None = None) -> VariableTracker:
-    if tx.effects.in_body or _copies_to_or_from_host(tx):
-        _refuse("synchronizing", "the graph copies to or from the host without waiting")
-    given = ConstantVariable(None) if device is None else ConstantVariable(tx.python_value(device))
-    tx.effects.note(CallAfterGraph(torch.cuda.synchronize, given))
-    return ConstantVariable(None)
-
-
-models(torch.cuda.synchronize)(_synchronize)
+    return _wait_after_graph(tx, torch.cuda.synchronize, tx.make(None if device is None else tx.python_value(device)))
 
 
 @models(torch.cuda.empty_cache)
 def _empty_cache(tx: Translator) -> VariableTracker:
-    """It changes nothing that the program computes."""
+    """The call moves behind the graph, since it changes nothing that the program computes."""
     tx.effects.note(CallAfterGraph(torch.cuda.empty_cache))
     return ConstantVariable(None)
 
 
 def record_stream(tx: Translator, tensor: VariableTracker, stream: VariableTracker) -> VariableTracker:
-    """``tensor.record_stream(stream)``. The memory of a tensor that the graph creates belongs to the caller's stream,
-    on which the graph runs."""
+    """``tensor.record_stream(stream)``. It isn't needed for a tensor and a stream that were both created during
+    tracing: the tensor's memory belongs to the caller's stream, on which the graph runs."""
     found = _as_stream(stream)
     found.use(tx)
     if tensor.source is not None or found.source is not None:
