@@ -1,7 +1,7 @@
-"""Wrapper subclasses' instances that are created during tracing: their ``__new__`` and ``__init__`` are traced.
+"""Instances of wrapper subclasses that are created during tracing: their ``__new__`` and ``__init__`` are traced.
 
-Generated code creates such an object after the graph and sets its attributes. So its inner tensors are the objects
-that the program gave it. Where an operator takes it, the graph creates an equal one by ``__tensor_unflatten__``.
+Generated code creates such an object after the graph and sets its attributes, so its inner tensors are the same objects
+as in eager. An operator can't take that object, so the graph creates an equal one by ``__tensor_unflatten__``.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class CreatedWrapperVariable(WrapperVariable):
         self.shell = shell
         self.args = args
         self.kwargs = kwargs
-        self.graph_node_and_fake: tuple[Any, torch.Tensor] | None = None
-        """Of the equal one that the graph creates, if it does."""
+        self.graph_node_and_fake: tuple[torch.fx.Node, torch.Tensor] | None = None
+        """Node and fake of the equal wrapper that the graph creates; None if no operator has needed it yet."""
         self.is_flattening = False
         self.source = self.value = self.instance = self.before_freezing = None
         self.cls = cls
@@ -49,7 +49,7 @@ class CreatedWrapperVariable(WrapperVariable):
         self.attrs: dict[str, VariableTracker | None] = {}
 
     @property
-    def node(self) -> Any:  # type: ignore[override]
+    def node(self) -> torch.fx.Node:  # type: ignore[override]
         return self._in_graph()[0]
 
     @property
@@ -64,7 +64,7 @@ class CreatedWrapperVariable(WrapperVariable):
     def _note_size_read(self) -> None:
         pass
 
-    def _in_graph(self) -> tuple[Any, torch.Tensor]:
+    def _in_graph(self) -> tuple[torch.fx.Node, torch.Tensor]:
         if self.graph_node_and_fake is None:
             if self.is_flattening:
                 unsupported(WrapperSubclass(self.describe(), "its __tensor_flatten__ computes with it"))
@@ -123,7 +123,7 @@ def _make_wrapper(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker
 models_raw(_MAKE, _make_wrapper)
 
 
-def _create_in_graph(tx: Translator, of: CreatedWrapperVariable) -> tuple[Any, torch.Tensor]:
+def _create_in_graph(tx: Translator, of: CreatedWrapperVariable) -> tuple[torch.fx.Node, torch.Tensor]:
     names, inner, context = flattened(tx, of)
     if any(tensor.fake.requires_grad for tensor in inner):
         unsupported(WrapperSubclass(of.describe(), "an inner tensor requires gradients"))
@@ -138,14 +138,14 @@ def _create_in_graph(tx: Translator, of: CreatedWrapperVariable) -> tuple[Any, t
     return tx.graph.call("call_function", create, (*geometry, *(tensor.node for tensor in inner)), {}, fake), fake
 
 
-def _unflattener(cls: Any, names: list[str], context: Callable[[], Any]) -> Callable[..., torch.Tensor]:
+def _unflattener(cls: Any, names: list[str], context: Callable[[], object]) -> Callable[..., torch.Tensor]:
     def unflatten(size: tuple[int, ...], stride: tuple[int, ...], *inner: torch.Tensor) -> torch.Tensor:
         return cls.__tensor_unflatten__(dict(zip(names, inner)), context(), torch.Size(size), stride)
 
     return unflatten
 
 
-def _context_maker(tx: Translator, value: VariableTracker) -> Callable[[], Any]:
+def _context_maker(tx: Translator, value: VariableTracker) -> Callable[[], object]:
     """A function that creates an equal context, with the same objects in it. The context is guarded."""
     value = value.realize()
     kind = value.python_type()
@@ -157,11 +157,9 @@ def _context_maker(tx: Translator, value: VariableTracker) -> Callable[[], Any]:
         return lambda: kind(make() for make in items)
     if isinstance(value, UserObjectVariable) and value.source is not None:
         value.source.check("id", value.value)
-        return functools.partial(_identity, value.value)
-    if not value.is_constant():
+        context = value.value
+    elif value.is_constant():
+        context = value.as_constant()
+    else:
         unsupported(WrapperSubclass(value.describe(), "the context of a wrapper subclass has to be constant"))
-    return functools.partial(_identity, value.as_constant())
-
-
-def _identity(value: Any) -> Any:
-    return value
+    return lambda: context

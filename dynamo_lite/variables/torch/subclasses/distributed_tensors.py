@@ -1,7 +1,8 @@
-"""``DTensor``: a tensor spread over a `DeviceMesh`, as an input and a result of operators; its placements as values.
+"""``DTensor``, a tensor spread over a `DeviceMesh`, and its placements.
 
-The graph takes it as it is, and its operators communicate as the class's dispatch decides: each counts as a collective.
-What isn't a tensor (the mesh, placements) is constant: of a parameter it is guarded by identity, else by value.
+A DTensor is an input of the graph as it is. The class's dispatch decides how its operators communicate, so each of them
+counts as a collective. Its mesh and placements are constants: for a parameter they are guarded by identity, otherwise
+the mesh by identity and the placements by value.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 from .wrapper_subclass import WrapperVariable, guard_whole, wrapper_classes
 
-_API = "torch.distributed.tensor._api"
+_FROM_LOCAL = ("torch.distributed.tensor._api", "DTensor.from_local")
 _PLACEMENT_TYPES = "torch.distributed.tensor.placement_types"
 _FIELDS = {"Shard": ("dim",), "Replicate": (), "Partial": ("reduce_op",), "_StridedShard": ("dim", "split_factor")}
 """The attributes of each kind of placement, which are immutable."""
@@ -82,8 +83,8 @@ wraps_if(lambda value: _is_placement_class(type(value)), order=1)(PlacementVaria
 
 
 @models_if
-def _placement(value: Any) -> Model | None:
-    """``Shard(0)`` in the program."""
+def _placement(value: object) -> Model | None:
+    """A placement that the program creates."""
     if not isinstance(value, type) or not _is_placement_class(value):
         return None
 
@@ -115,7 +116,7 @@ class DistributedTensorVariable(WrapperVariable):
         return super().call_method(tx, name, args, kwargs)
 
     def guard_parts(self, tx: Translator) -> list[TensorVariable]:
-        """Guard what it is made of. Its metadata are guarded with the tensor. Returns the local tensor."""
+        """Guard the mesh and the placements. Returns the local tensor. (The guard on a tensor checks its metadata.)"""
         assert self.source is not None
         guard_default_group(tx)
         self.has_read_size = True  # sizes are static: placements are chosen by them
@@ -149,12 +150,12 @@ class DistributedTensorVariable(WrapperVariable):
 wrapper_classes.append((is_distributed_class, DistributedTensorVariable))
 
 
-def _guard_placements(source: Source, placements: tuple[Any, ...]) -> None:
+def _guard_placements(source: Source, placements: tuple[object, ...]) -> None:
     source.check("type", tuple)
     source.check("length", len(placements))
     for at, each in enumerate(placements):
         item = source.child("tuple_item", at)
-        if type(each).__name__ not in ("Shard", "Replicate", "Partial") or not _is_placement_class(type(each)):
+        if not _is_placement_class(type(each)):
             item.check("id", each)
             continue
         item.check("type", type(each))
@@ -170,21 +171,18 @@ def _record(tx: Translator, function: Callable[..., Any], args: Args, kwargs: Kw
 
 
 @models_if
-def _from_local(value: Any) -> Model | None:
+def _from_local(value: object) -> Model | None:
     """``DTensor.from_local``."""
-    if type(value) is not types.FunctionType or value.__module__ != _API:
+    if not isinstance(value, types.FunctionType) or (value.__module__, value.__qualname__) != _FROM_LOCAL:
         return None
-    return _make_from_local(value) if value.__qualname__ == "DTensor.from_local" else None
 
-
-def _make_from_local(function: Callable[..., Any]) -> Model:
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         local = args[0].realize() if args else None
-        if type(local).__name__ == "DistributedTensorVariable" or not isinstance(local, TensorVariable):
+        if isinstance(local, DistributedTensorVariable) or not isinstance(local, TensorVariable):
             unsupported(CollectiveNotCaptured("DTensor.from_local", "its first argument is not a local tensor"))
         if "run_check" in kwargs and tx.truth(kwargs["run_check"]):
             unsupported(CollectiveNotCaptured("DTensor.from_local", "run_check=True communicates"))
         guard_default_group(tx)
-        return _record(tx, function, args, kwargs)
+        return _record(tx, value, args, kwargs)
 
     return model

@@ -1,6 +1,6 @@
 """Wrapper subclasses: tensors made of inner tensors, whose class has ``__torch_dispatch__`` and ``__tensor_flatten__``.
 
-They are inputs of the graph as they are, and its operators call ``__torch_dispatch__``, on fake tensors while tracing.
+They are inputs of the graph as they are. Operators on them call ``__torch_dispatch__``, while tracing with fakes.
 By the contract of such classes, what an operator does depends only on what ``__tensor_flatten__`` returns. Its code is
 traced, so that what it reads is guarded; the inner tensors and the whole context are guarded too.
 """
@@ -11,7 +11,7 @@ import enum
 import itertools
 import types
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeGuard
+from typing import Any, NoReturn, TypeGuard
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
@@ -58,7 +58,7 @@ from dynamo_lite.variables.torch.tensors.tensor import (
 
 _FLATTEN = "__tensor_flatten__"
 _STORAGE_METHODS = frozenset({"storage_offset", "numpy", "register_hook", "register_post_accumulate_grad_hook"})
-"""Methods on the storage or the autograd history, for which the rules of plain tensors don't hold."""
+"""Methods whose rules for plain tensors don't hold: wrappers have no storage, and another autograd history."""
 
 
 class WrapperVariable(SubclassVariable):
@@ -91,7 +91,7 @@ class WrapperVariable(SubclassVariable):
             return super()._instance_attribute(tx, name)
         return self._attribute_of_result(tx, name, vars(self.fake)[name])
 
-    def _attribute_of_result(self, tx: Translator, name: str, value: Any) -> VariableTracker:
+    def _attribute_of_result(self, tx: Translator, name: str, value: object) -> VariableTracker:
         """An attribute of a tensor that an operator returned."""
         known = tx.attempt.values.memo.get(id(value))
         if known is not None and known[1].source is not None:
@@ -105,7 +105,7 @@ class WrapperVariable(SubclassVariable):
             return tx.make(value)
         unsupported(WrapperSubclass(self.describe(), f"an operator created the value of its attribute {name!r}"))
 
-    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
+    def slot_get(self, tx: Translator, name: str, raw: object) -> NoReturn:
         unsupported(WrapperSubclass(self.describe(), f"its attribute {name!r} is in a slot"))
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
@@ -129,7 +129,7 @@ class WrapperVariable(SubclassVariable):
             unsupported(WrapperSubclass(self.describe(), "its __tensor_flatten__ is being traced"))
         return super().as_fx()
 
-    def length(self, tx: Translator) -> Any:
+    def length(self, tx: Translator) -> int | torch.SymInt:
         self._note_size_read()
         return super().length(tx)
 
@@ -145,7 +145,7 @@ class WrapperVariable(SubclassVariable):
         )
 
     def guard_parts(self, tx: Translator) -> list[TensorVariable]:
-        """Guard what a pre-existing one is made of. Returns its inner tensors."""
+        """Guard the context of a pre-existing wrapper. Returns its inner tensors."""
         return flattened(tx, self)[1]
 
     def _note_size_read(self) -> None:
@@ -173,7 +173,7 @@ class WrapperVariable(SubclassVariable):
             unsupported(WrapperSubclass(self.describe(), "requires_grad_() changes the tensor object"))
         return self
 
-    def _value(self, tx: Translator, name: str, args: Args) -> VariableTracker:
+    def _read_data(self, tx: Translator, name: str, args: Args) -> NoReturn:
         unsupported(DataDependentValue(f"{self.cls.__qualname__}.{name}()"))
 
     def expect(self, tx: Translator, truth: bool) -> bool:
@@ -211,9 +211,12 @@ def _is_ragged(size: int | torch.SymInt) -> TypeGuard[torch.SymInt]:
     return isinstance(size, torch.SymInt) and size.node.is_nested_int()
 
 
-def _mutable_in(context: Any, is_whole: bool = False) -> Iterator[Any]:
-    """Objects in a context that are mutable, or compared by identity. ``is_whole``: it is the context, which is created
-    anew."""
+def _mutable_in(context: Any, is_whole: bool = False) -> Iterator[object]:
+    """The objects in a context that are mutable, or compared by identity.
+
+    Args:
+        is_whole: whether it is the whole context, not a part: a list or dict is created anew by ``__tensor_flatten__``.
+    """
     kind = type(context)
     if kind in (tuple, frozenset) or (is_whole and kind is list):
         for each in context:
@@ -225,8 +228,8 @@ def _mutable_in(context: Any, is_whole: bool = False) -> Iterator[Any]:
         yield context
 
 
-def _mutable_parts(fake: Any) -> Iterator[Any]:
-    """The same of the contexts of a tensor and of its inner tensors."""
+def _mutable_parts(fake: Any) -> Iterator[object]:
+    """`_mutable_in` of the contexts of a wrapper and of its inner tensors."""
     yield from _mutable_in(fake.__tensor_flatten__()[1], True)
     for _, part in parts_of(fake):
         if is_wrapper_class(type(part)):
@@ -405,21 +408,19 @@ class RaggedVariable(VariableTracker):
     def describe(self) -> str:
         return "a ragged size"
 
-    def as_fx(self) -> tuple[Any, Any]:
+    def as_fx(self) -> tuple[torch.fx.Node, torch.SymInt]:
         return self.attempt.graph.call("call_method", "size", (self.of.node, self.dim), {}, self.number), self.number
 
-    def index(self, tx: Translator, message: str) -> Any:
+    def index(self, tx: Translator, message: str) -> NoReturn:
         unsupported(WrapperSubclass(self.describe(), "a ragged size has no number"))
 
-    def truth(self, tx: Translator) -> bool:
+    def truth(self, tx: Translator) -> NoReturn:
         unsupported(WrapperSubclass(self.describe(), "a ragged size has no number"))
 
-    def binary(
-        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
-    ) -> VariableTracker | None:
+    def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False) -> NoReturn:
         unsupported(WrapperSubclass(self.describe(), f"it is an operand of `{symbol}`"))
 
-    def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
+    def unary(self, tx: Translator, function: Callable[..., object]) -> NoReturn:
         unsupported(WrapperSubclass(self.describe(), f"it is an argument of {function.__name__}()"))
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
@@ -454,7 +455,7 @@ def _is_strided_view(fake: torch.Tensor, of: torch.Tensor) -> bool:
     return all(one == other for one, other in pairs)
 
 
-def _layout(leaf: torch.Tensor) -> tuple[Any, ...]:
+def _layout(leaf: torch.Tensor) -> tuple[object, ...]:
     return memory_of(leaf), leaf.size(), leaf.stride(), leaf.storage_offset(), leaf.dtype
 
 
