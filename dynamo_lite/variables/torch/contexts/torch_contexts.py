@@ -45,7 +45,8 @@ from dynamo_lite.variables.core.registry import models_raw
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 
-Nodes = tuple[Callable[..., Any], tuple[Any, ...], Callable[..., Any]]
+Nodes = tuple[Callable[..., Any], tuple[Any, ...], Callable[..., object]]
+"""The function that enters a context, its arguments, and the function that exits, given the result of the first."""
 
 GRAD_CLASSES = (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)
 
@@ -205,19 +206,18 @@ for _cls in (*GRAD_CLASSES, torch.inference_mode, torch.autocast, record_functio
 class GraphContextVariable(ContextVariable):
     """A context recorded as two nodes of the graph (enter and exit), and really entered while tracing.
 
-    A graph break exits it after its instruction, and the resume function enters it again. A resume function that began
-    inside the context couldn't know the state from before it. And a graph that ends outside of the context has to begin
-    outside of it, for the backend that compiles it.
+    A graph break exits it after its instruction, and the resume function enters it again. If the resume function began
+    inside of the context, it couldn't know the state from before it. And backends expect that a graph begins and ends
+    in one state.
     """
 
     __slots__ = ("node", "entered", "before")
     make: Callable[..., Any]
     """Creates such a context from its arguments."""
-    read_state: Callable[[], Any]
+    read_state: Callable[[], object]
     """Reads the state that such contexts set."""
 
     def nodes(self) -> Nodes:
-        """The function that enters, its arguments, and the function that exits, given the result of the first."""
         raise NotImplementedError
 
     def enter(self, tx: Translator) -> None:
@@ -275,7 +275,7 @@ class ReenteredContext:
         self.entered = function(*arguments)
         self.state_inside = self.read_state()
 
-    def __call__(self, *error: Any) -> None:
+    def __call__(self, *error: object) -> None:
         self.leave(self.entered)
 
     def suspend(self) -> None:
@@ -320,7 +320,7 @@ class ReenterContext:
 
 def can_be_left(*exits: ReenteredContext) -> bool:
     """Whether these contexts (the innermost last) can be exited for a while: no others of their kinds are entered."""
-    states: dict[Any, Any] = {}
+    states: dict[Callable[[], object], object] = {}
     for each in reversed(exits):
         if states.get(each.read_state, each.read_state()) != each.state_inside:
             return False
@@ -373,7 +373,7 @@ class AutocastVariable(GraphContextVariable):
     make = torch.autocast
 
     @staticmethod
-    def read_state() -> tuple[Any, ...]:
+    def read_state() -> tuple[object, ...]:
         devices = [(torch.is_autocast_enabled(each), torch.get_autocast_dtype(each)) for each in AUTOCAST_DEVICES]
         return torch.is_autocast_cache_enabled(), *devices
 
@@ -521,21 +521,21 @@ class ExitVariable(VariableTracker):
 
 
 def make_context(
-    tx: Translator, cls: type, values: tuple[Any, ...], named: dict[str, Any] | None = None
+    tx: Translator, cls: type, values: tuple[object, ...], named: dict[str, object] | None = None
 ) -> VariableTracker:
     """Call one of the context classes."""
-    if cls in GRAD_CLASSES:
-        if cls is not torch.set_grad_enabled:
-            return GradModeVariable(_construct(tx, cls, values, named or {}), ())
-        mode = tx.fold(_mode, values, named or {})
+    named = named or {}
+    if cls is torch.set_grad_enabled:
+        mode = tx.fold(_mode, values, named)
         created = GradModeVariable(torch.set_grad_enabled.__new__(torch.set_grad_enabled), (mode,))
         created.previous = torch.is_grad_enabled()
         _set_grad_mode(tx, mode)
         return created
-    return _graph_context(_construct(tx, cls, values, named or {}))
+    value = _construct(tx, cls, values, named)
+    return GradModeVariable(value, ()) if cls in GRAD_CLASSES else _graph_context(value)
 
 
-def _construct(tx: Translator, cls: type, values: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def _construct(tx: Translator, cls: type, values: tuple[object, ...], named: dict[str, object]) -> Any:
     """An instance of the class. (Some classes decorate a function that they get, and return a function.)"""
     with CapturedWarnings() as captured:
         created = tx.fold(cls, values, named)
@@ -574,6 +574,7 @@ def _graph_context(value: torch.inference_mode | torch.autocast, source: Source 
 
 
 def _mode(mode: bool) -> bool:
+    """The argument of ``set_grad_enabled``: a call with other arguments raises TypeError."""
     return mode
 
 

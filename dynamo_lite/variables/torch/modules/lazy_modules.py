@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
@@ -40,7 +39,7 @@ class LazyTensorVariable(TensorVariable):
     def describe(self) -> str:
         return "an uninitialized parameter or buffer" if self._is_uninitialized else super().describe()
 
-    def as_fx(self) -> tuple[Any, Any]:
+    def as_fx(self) -> tuple[torch.fx.Node, torch.Tensor]:
         if self._is_uninitialized:
             unsupported(UnsupportedValue(self.describe(), "an operator can't take it"))
         return super().as_fx()
@@ -70,13 +69,14 @@ _INFER = LazyModuleMixin.__dict__["_infer_parameters"]
 def _infer_parameters(
     tx: Translator, of: VariableTracker, module: VariableTracker, args: VariableTracker, *kwargs: VariableTracker
 ) -> VariableTracker:
-    """The hook that initializes a lazy module: it is traced; torch's own may also run for real (`Initializations`)."""
-    record, nodes = tx.attempt.initializations, tx.graph.graph.nodes
-    may_run = not (tx.graph.may_fail or tx.graph.bodies or torch.is_inference_mode_enabled())
-    may_run = may_run and module.value is not None and not _was_read(tx, module) and not tx.attempt.before_graph.calls
-    record.begin(nodes, _real_call(module, [args, *kwargs]) if may_run else None)
+    """The hook that initializes a lazy module. It is traced, and torch's own may also run: see `Initializations`."""
+    initializations, nodes = tx.attempt.initializations, tx.graph.graph.nodes
+    depends_on_before = tx.graph.may_fail or tx.graph.bodies or tx.attempt.before_graph.calls
+    is_observable = module.value is None or torch.is_inference_mode_enabled() or _was_read(tx, module)
+    may_run = not (depends_on_before or is_observable)
+    initializations.begin(nodes, _real_call(module, [args, *kwargs]) if may_run else None)
     tx.inline(FunctionVariable(_INFER, None), [of, module, args, *kwargs], {})
-    record.end(nodes, _lazy_classes(tx))
+    initializations.end(nodes, _lazy_classes(tx))
     return ConstantVariable(None)
 
 
@@ -99,15 +99,14 @@ _READ_BY_CALLS = frozenset(
     for when in ("forward", "forward_pre", "backward", "backward_pre")
     for hooks in ("_hooks", "_hooks_with_kwargs", "_hooks_always_called")
 ) | {"_compiled_call_impl"}
-"""What the call of a module reads of it before its hooks run."""
+"""The attributes that ``Module.__call__`` reads before it runs hooks."""
 
 
 def _real_call(module: VariableTracker, given: Args) -> Callable[[], object] | None:
     """The hook's call for the real module, with tensors without data; None if the module may read data."""
     names = ("initialize_parameters", "reset_parameters", "_infer_parameters")
     functions = [class_lookup(module.python_type(), name) for name in names]
-    is_torchs = all(getattr(each, "__module__", "").startswith("torch.nn.modules.") for each in functions)
-    if not is_torchs:
+    if not all(getattr(each, "__module__", "").startswith("torch.nn.modules.") for each in functions):
         return None
     try:
         values = [each.realize().real_argument(_without_data) for each in given]
@@ -116,7 +115,8 @@ def _real_call(module: VariableTracker, given: Args) -> Callable[[], object] | N
     return partial(module.value._infer_parameters, module.value, *values)
 
 
-def _without_data(argument: VariableTracker) -> Any:
+def _without_data(argument: VariableTracker) -> object:
+    """An argument with tensors on the meta device in the place of the real ones."""
     argument = argument.realize()
     if isinstance(argument, DictVariable):
         return {key: each.realize().real_argument(_without_data) for key, each in argument.items.items()}

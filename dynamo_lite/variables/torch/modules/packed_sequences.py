@@ -1,9 +1,12 @@
-"""Packed sequences (`torch.nn.utils.rnn`). Packing, unpacking, and recurrent layers on packed input break the graph:
-sizes of the results depend on the lengths of the sequences, which are tensor data.
+"""Packed sequences (`torch.nn.utils.rnn`).
+
+Packing, unpacking, and recurrent layers on packed input break the graph: the sizes of the results depend on the lengths
+of the sequences, which are tensor data.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import nn
@@ -15,7 +18,7 @@ from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models_raw
 
 
-def _model_break(function: Any) -> None:
+def _model_break(function: Callable[..., object]) -> None:
     reason = PackedSequences(f"torch.nn.utils.rnn.{function.__name__}()")
     models_raw(function, lambda tx, args, kwargs: unsupported(reason))
 

@@ -7,7 +7,7 @@ Operators that query the storage get an answer relative to the array, or break t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def array_owner(attempt: Attempt, tensor: TensorVariable) -> TensorVariable | None:
-    """The tensor created from an array that this tensor is, or is a view of."""
+    """The tensor created from an array that this tensor is, or is a view of; None if there is none."""
     owners: dict[torch.fx.Node, TensorVariable] = {
         each.node: each for each in attempt.values.array_tensors if share_memory(each.fake, tensor.fake)
     }
@@ -38,7 +38,7 @@ def array_owner(attempt: Attempt, tensor: TensorVariable) -> TensorVariable | No
     return None
 
 
-def _shares_memory(value: Any, fake: torch.Tensor) -> bool:
+def _shares_memory(value: object, fake: torch.Tensor) -> bool:
     """Whether a tensor, or one of a sequence of tensors, shares memory with this one."""
     if isinstance(value, (tuple, list)):
         return any(_shares_memory(each, fake) for each in value)

@@ -8,7 +8,6 @@ as an explicit argument, and the new default is set after the graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import torch
 from torch.utils._device import _device_constructors
@@ -65,7 +64,7 @@ def _set_default_device(tx: Translator, device: VariableTracker) -> VariableTrac
 
 
 def explicit_dtype(
-    tx: Translator, target: Any, kwargs: Mapping[str, Any], fake: Any, recompute: Callable[[], Any] | None
+    tx: Translator, target: object, kwargs: Mapping[str, object], fake: object, recompute: Callable[[], object] | None
 ) -> torch.dtype | None:
     """The ``dtype`` argument that an operator needs in the graph, where the default dtype differs from the graph's.
 

@@ -26,10 +26,10 @@ def rewrites(*names: str) -> Callable[[Rewrite], Rewrite]:
 
 
 FloatRule = Callable[[Translator, Any, Args, Kwargs], VariableTracker | None]
-_FLOAT_RULES: dict[Any, list[FloatRule]] = {}
+_FLOAT_RULES: dict[object, list[FloatRule]] = {}
 
 
-def takes_floats(*targets: Any) -> Callable[[FloatRule], FloatRule]:
+def takes_floats(*targets: object) -> Callable[[FloatRule], FloatRule]:
     """Register a rule that records these functions (or methods, by name) when an argument is a symbolic float.
 
     Rules are tried in order. If all return None, the float is specialized.
@@ -43,7 +43,7 @@ def takes_floats(*targets: Any) -> Callable[[FloatRule], FloatRule]:
     return register
 
 
-def _apply_float_rules(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+def _apply_float_rules(tx: Translator, target: object, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     rules = _FLOAT_RULES.get(target) if isinstance(target, (str, *_FUNCTION_TYPES)) else None
     if rules is None or not any(isinstance(each.realize(), SymbolicFloat) for each in (*args, *kwargs.values())):
         return None
@@ -54,16 +54,13 @@ def _apply_float_rules(tx: Translator, target: Any, args: Args, kwargs: Kwargs) 
 _FUNCTION_TYPES = (types.BuiltinFunctionType, types.FunctionType, types.MethodDescriptorType)
 
 
-def apply_rewrites(tx: Translator, target: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+def apply_rewrites(tx: Translator, target: object, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """The operator's result as recorded by a rule, or None if no rule applies."""
-    rule = _REWRITES.get(name)
-    if rule is None and not tx.graph.symbols.has_floats:
+    rule, has_floats = _REWRITES.get(name), tx.graph.symbols.has_floats
+    if rule is None and not has_floats:
         return None
     # The class of a wrapper subclass can tell the equivalent operators apart.
     if any(each.realize().is_wrapper for each in (*args, *kwargs.values())):
         return None
-    if tx.graph.symbols.has_floats:
-        result = _apply_float_rules(tx, target, args, kwargs)
-        if result is not None:
-            return result
-    return None if rule is None else rule(tx, name, args, kwargs)
+    found = _apply_float_rules(tx, target, args, kwargs) if has_floats else None
+    return rule(tx, name, args, kwargs) if found is None and rule is not None else found

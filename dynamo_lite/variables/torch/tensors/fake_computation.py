@@ -26,13 +26,18 @@ from dynamo_lite.variables.core.base import unsupported
 from dynamo_lite.variables.core.protocols import Translator
 
 
-def operator_name(target: Any) -> str:
+def operator_name(target: object) -> str:
     """The name of a node's target in messages."""
     if isinstance(target, str):
         return f"Tensor.{target}"
     module = getattr(target, "__module__", None)
     name = getattr(target, "__name__", None) or str(target)
     return f"{module}.{name}" if isinstance(module, str) and not module.startswith("_") else name
+
+
+def bare_name(target: object) -> str:
+    """The name of a node's target without module or class; empty if it has none."""
+    return target if isinstance(target, str) else getattr(target, "__name__", "")
 
 
 _OPERATOR_ERRORS = (
@@ -108,8 +113,7 @@ _INDEXING = {"getitem": "indexing", "setitem": "an assignment"}
 
 def compute_with_symbols(tx: Translator, kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
     """`compute` for tensors whose sizes may be symbolic."""
-    name = target if kind == "call_method" else getattr(target, "__name__", "")
-    if not tx.graph.symbols.has_symbols or name in _NOT_DECOMPOSED:
+    if not tx.graph.symbols.has_symbols or bare_name(target) in _NOT_DECOMPOSED:
         return compute(kind, target, fakes, kwargs)
     with enable_python_dispatcher():  # some decompositions are registered for symbolic sizes alone
         result = compute(kind, target, fakes, kwargs)

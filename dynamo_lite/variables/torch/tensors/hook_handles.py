@@ -6,7 +6,6 @@ A module keeps its hooks in a dict, keyed by the handle's id. The id comes from 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch.utils.hooks import RemovableHandle
 
@@ -66,7 +65,7 @@ class HandleIdVariable(VariableTracker):
     def describe(self) -> str:
         return "the id of a hook's handle"
 
-    def key(self) -> Any:
+    def key(self) -> HandleIdVariable:
         return self
 
     def truth(self, tx: Translator) -> bool:

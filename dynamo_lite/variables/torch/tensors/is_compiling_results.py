@@ -9,7 +9,6 @@ calls that branched on it returned a tensor and had no other effect.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Set
-from typing import Any
 
 from dynamo_lite.insight.site import Site
 from dynamo_lite.variables.core.base import VariableTracker
@@ -28,7 +27,7 @@ class IsCompilingResults:
         """The sites at which the result was True."""
         self.read: set[Site] = set()
         """The sites whose results were read by something other than a branch: anything may depend on them."""
-        self.branched: list[tuple[Any, Site, int]] = []
+        self.branched: list[tuple[Translator, Site, int]] = []
         """Frames that branched on a result, its site, and the number of effects before."""
 
     def at_current_call(self, tx: Translator) -> VariableTracker:
@@ -39,7 +38,7 @@ class IsCompilingResults:
         self.given.add(site)
         return IsCompilingVariable(self, site)
 
-    def end_call(self, frame: Any, result: VariableTracker, effects: int) -> None:
+    def end_call(self, frame: Translator, result: VariableTracker, effects: int) -> None:
         """Forget the branches of a call that returned, if it did nothing but compute a tensor."""
         if isinstance(result.realize(), TensorVariable):
             self.branched = [row for row in self.branched if row[0] is not frame or row[2] != effects]

@@ -33,7 +33,7 @@ def version(fake: torch.Tensor) -> int:
     return -1 if fake.is_inference() else fake._version
 
 
-def mutated_by_schema(target: Any, fakes: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+def mutated_by_schema(target: object, fakes: Sequence[object], kwargs: Mapping[str, object]) -> list[torch.Tensor]:
     """The tensors that an operator mutates by its schema; their version counters are incremented.
 
     Some operators mutate nothing on fake tensors: custom operators, and operators on lists of tensors.
@@ -42,12 +42,12 @@ def mutated_by_schema(target: Any, fakes: Sequence[Any], kwargs: Mapping[str, An
         schemas = [target._schema]
     else:
         is_packet = isinstance(target, torch._ops.OpOverloadPacket)
-        packet = target if is_packet else getattr(torch.ops.aten, getattr(target, "__name__", ""), None)
+        packet: Any = target if is_packet else getattr(torch.ops.aten, getattr(target, "__name__", ""), None)
         overloads = [] if packet is None else packet.overloads()
         if not is_packet:
             overloads = overloads[:1]  # overloads of an aten operator differ in their numbers alone
         schemas = [getattr(packet, each)._schema for each in overloads]
-    mutated: list[Any] = []
+    mutated: list[object] = []
     for schema in schemas:
         writes = [(each.name, each.alias_info is not None and each.alias_info.is_write) for each in schema.arguments]
         mutated += [fake for fake, (_, is_write) in zip(fakes, writes) if is_write]
@@ -58,7 +58,7 @@ def mutated_by_schema(target: Any, fakes: Sequence[Any], kwargs: Mapping[str, An
 
 
 def check_mutated(tx: Translator, name: str, mutated: Sequence[torch.Tensor]) -> None:
-    """Break the graph for writes that kernels refuse, or that no graph input can take."""
+    """Break the graph for writes that kernels refuse, and for ones that resize a graph input."""
     for fake in mutated:
         if torch._debug_has_internal_overlap(fake) == OVERLAPS and not fake.is_inference():
             unsupported(OverlappingWrite(name, "several elements of the tensor share (an expanded one)"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -23,10 +23,12 @@ from dynamo_lite.variables.core.protocols import Translator
 from .fake_computation import operator_name
 from .mutated_arguments import version
 
+_Result = TypeVar("_Result")
+
 
 def run_capturing_warnings(
-    tx: Translator, target: Any, operands: Sequence[torch.Tensor], run: Callable[[], Any]
-) -> Any:
+    tx: Translator, target: object, operands: Sequence[torch.Tensor], run: Callable[[], _Result]
+) -> _Result:
     """Run an operator on fake tensors. ``operands``: the tensors among its arguments.
 
     The graph runs under the warnings filters of its caller. An operator breaks the graph if it would warn under those,
@@ -57,7 +59,7 @@ def _first_line(warning: CapturedWarning) -> str:
     return str(warning.message).strip().partition("\n")[0]
 
 
-def _warns(run: Callable[[], Any]) -> bool:
+def _warns(run: Callable[[], object]) -> bool:
     with CapturedWarnings() as captured:
         run()
     return bool(captured.warnings)

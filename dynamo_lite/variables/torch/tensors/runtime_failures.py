@@ -13,7 +13,7 @@ import dis
 import itertools
 import types
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 
@@ -48,7 +48,7 @@ _DIVISIONS = frozenset(
 )
 
 
-def may_fail(target: Any, name: str, operands: Sequence[torch.Tensor]) -> bool:
+def may_fail(target: object, name: str, operands: Sequence[torch.Tensor]) -> bool:
     """Whether an operator that succeeded on fake tensors may raise on real data."""
     name = name.removeprefix("numpy_")
     if name in _INDEXING:
@@ -86,21 +86,21 @@ def _is_handled(tx: Translator) -> bool:
 _COLLECTIVES = frozenset({"_c10d_functional", "c10d_functional", "_c10d_functional_autograd", "c10d"})
 
 
-def is_collective(target: Any) -> bool:
+def is_collective(target: object) -> TypeGuard[torch._ops.OpOverload | torch._ops.OpOverloadPacket]:
     """Whether an operator communicates with other processes, or waits for them."""
     if isinstance(target, torch._ops.OpOverloadPacket):
         return target._qualified_op_name.partition("::")[0] in _COLLECTIVES
     return isinstance(target, torch._ops.OpOverload) and target.namespace in _COLLECTIVES
 
 
-def is_wait(target: Any) -> bool:
+def is_wait(target: object) -> bool:
     """Whether an operator waits for a collective's result."""
     return is_collective(target) and target.__name__.partition(".")[0] == "wait_tensor"
 
 
-def keep_if_unused(node: torch.fx.Node, result: Any) -> None:
-    """Mark an operator that may communicate while it is computed, with others: the graph returns its result even if
-    the program doesn't use it. Its result is a tensor, or its first item is."""
+def keep_if_unused(node: torch.fx.Node, result: object) -> None:
+    """Mark an operator that may communicate: the graph returns its result even if the program doesn't use it. The
+    result is a tensor, or its first item is."""
     of = node if isinstance(result, torch.Tensor) else next(iter(node.users), node)
     of.meta[_KEPT] = of is not node or isinstance(result, torch.Tensor)
 
@@ -134,7 +134,7 @@ def check_write(tx: Translator, name: str, mutated: Sequence[torch.Tensor]) -> N
         unsupported(OverlappingWrite(name, "a parameter created in the graph has"))
 
 
-def _handles(frame: Any) -> bool:
+def _handles(frame: Translator) -> bool:
     """Whether the frame's current instruction is covered by a handler that may swallow an error (not ``finally``)."""
     handler = frame.current.handler
     while handler is not None:
@@ -149,12 +149,13 @@ def _handles(frame: Any) -> bool:
     return False
 
 
-def _only_raises_again(frame: Any) -> bool:
+def _only_raises_again(frame: Translator) -> bool:
     """Whether the frame is ``Module.__call__``'s, whose handler runs the hooks of ``always_call=True``, and there are
     none; guarded."""
     if not is_module_call(frame.code.co_filename) or "self" not in frame.cells:
         return False
     module = frame.cells["self"].load()
+    assert module is not None
     hooks = module.getattr(frame, "_forward_hooks_always_called"), frame.scope.load(_GLOBAL_HOOKS)
     return all(each is not None and not frame.truth(each.realize()) for each in hooks)
 
@@ -165,7 +166,7 @@ _ERRORS = (RuntimeError, IndexError, ValueError, torch.linalg.LinAlgError)
 _EXPRESSION = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_DEREF", "LOAD_ATTR", "BUILD_TUPLE"})
 
 
-def _catches(frame: Any, at: int) -> bool:
+def _catches(frame: Translator, at: int) -> bool:
     """Whether the handler that begins at this instruction has an ``except`` clause for `_ERRORS`."""
     instructions = frame.instructions
     if instructions[at].opname == "POP_TOP":
@@ -175,14 +176,16 @@ def _catches(frame: Any, at: int) -> bool:
         while instructions[at].opname in _EXPRESSION:
             at += 1
         if instructions[at].opname not in ("CHECK_EXC_MATCH", "CHECK_EG_MATCH"):
-            return bool(instructions[at].opname == "POP_TOP")
+            return instructions[at].opname == "POP_TOP"
         if first.opname != "LOAD_GLOBAL" or instructions[at - 1] is not first:
             return True
         cls = frame.scope.load(first.argval) or frame.attempt.values.builtin(first.argval)
         cls = None if cls is None else cls.realize()
         if not isinstance(cls, ClassVariable) or any(issubclass(error, cls.value) for error in _ERRORS):
             return True
-        at = instructions[at + 1].target.index
+        after = instructions[at + 1].target
+        assert after is not None
+        at = after.index
 
 
 def _swallows(leave: VariableTracker) -> bool:
@@ -206,7 +209,7 @@ def _returns_truth(code: types.CodeType) -> bool:
     return any(not each.opname.endswith("_CONST") or each.argval not in (None, False) for each in results)
 
 
-def check_index(index: Any) -> None:
+def check_index(index: object) -> None:
     """Break the graph for an assignment at an index of floats. Kernels refuse it, fake tensors don't."""
     indices = index if isinstance(index, (tuple, list)) else (index,)
     if any(isinstance(each, torch.Tensor) and (each.is_floating_point() or each.is_complex()) for each in indices):
@@ -240,7 +243,7 @@ def check_overlap(
 _PRODUCTS = frozenset({"imul", "__imul__", "mul_", "multiply_", "addcmul_", "addcdiv_"})
 
 
-def check_cast(name: str, mutated: Sequence[torch.Tensor], operands: Iterable[Any]) -> None:
+def check_cast(name: str, mutated: Sequence[torch.Tensor], operands: Iterable[object]) -> None:
     """Break the graph for an in-place result whose dtype can't be cast to the tensor's. Kernels refuse it, fakes don't.
 
     These are complex results for real tensors, and products of a higher category (bool, int, float) than the tensor's.
@@ -255,7 +258,7 @@ _COMPLEX = 3
 _CATEGORIES = {bool: 0, int: 1, float: 2, complex: _COMPLEX}
 
 
-def _category(operand: Any) -> int:
+def _category(operand: object) -> int:
     """The rank of a tensor's or a number's category in type promotion."""
     if not isinstance(operand, torch.Tensor):
         return _CATEGORIES.get(type(operand), 0)

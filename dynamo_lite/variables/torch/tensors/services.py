@@ -1,9 +1,9 @@
-"""What tensors need of rooms above: each function is declared here, and a room above implements it."""
+"""Functions that this room calls and rooms above implement: declared here, they keep imports going down."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
 import torch
 
@@ -34,8 +34,8 @@ class Service(Generic[_Parameters, _Result]):
 
 @Service
 def become_created_leaf(tx: Translator, tensor: TensorVariable) -> bool:
-    """Create a tensor before the graph, as a leaf that requires gradients from here on. False if that isn't possible or
-    isn't needed."""
+    """Allocate a tensor before the graph, as a leaf that requires gradients from here on. Returns False if that isn't
+    possible or isn't needed."""
     raise NotImplementedError
 
 
@@ -46,6 +46,6 @@ def wrapper_result(tx: Translator, node: torch.fx.Node, fake: torch.Tensor) -> V
 
 
 @Service
-def dispatch_torch_function(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+def dispatch_torch_function(tx: Translator, target: object, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Call a function of torch, or the method of that name, by the ``__torch_function__`` of an argument's class."""
     raise NotImplementedError

@@ -69,7 +69,7 @@ from dynamo_lite.variables.torch.contexts.streams import record_stream
 from .array_memory import array_owner, load_view
 from .defaults import explicit_dtype
 from .equivalent_operators import apply_rewrites
-from .fake_computation import compute_with_symbols, operator_name
+from .fake_computation import bare_name, compute_with_symbols, operator_name
 from .mutated_arguments import OPERATORS, check_mutated, mutated_by_schema, tensors_in, version
 from .operator_warnings import run_capturing_warnings
 from .runtime_failures import (
@@ -111,7 +111,7 @@ UNTRACED_METHODS = frozenset(
 IN_PLACE_VIEWS = frozenset(
     {"t_", "transpose_", "squeeze_", "unsqueeze_", "swapdims_", "swapaxes_", "as_strided_", "resize_", "resize_as_"}
 )
-"""Of these, the ones that are traced on a tensor created during tracing."""
+"""The `UNTRACED_METHODS` that are traced if the tensor was created during tracing."""
 
 GUARDED_ATTRIBUTES = frozenset(
     {"shape", "dtype", "device", "layout", "ndim", "is_cuda", "is_cpu", "is_sparse", "is_quantized", "is_meta"}
@@ -157,7 +157,7 @@ class TensorVariable(VariableTracker):
     def describe(self) -> str:
         return f"a tensor of shape {tuple(self.fake.shape)}"
 
-    def as_fx(self) -> tuple[Any, Any]:
+    def as_fx(self) -> tuple[torch.fx.Node, torch.Tensor]:
         return self.node, self.fake
 
     def overloaded_arguments(self) -> Iterable[VariableTracker]:
@@ -165,14 +165,14 @@ class TensorVariable(VariableTracker):
 
     def index(self, tx: Translator, message: str) -> Any:
         try:
-            return self._value(tx, "__index__", []).as_constant()
+            return self._read_data(tx, "__index__", []).as_constant()
         except TypeError as error:
             tx.raise_error(TypeError, *error.args)
 
-    def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
-        return self._value(tx, f"__{function.__name__}__", [])
+    def converted(self, tx: Translator, function: Callable[..., object], methods: Iterable[str]) -> VariableTracker:
+        return self._read_data(tx, f"__{function.__name__}__", [])
 
-    def key(self) -> Any:
+    def key(self) -> TensorVariable:
         return self
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
@@ -212,13 +212,13 @@ class TensorVariable(VariableTracker):
                 unsupported(BackwardCall())
             unsupported(TensorObjectMethod(name))
         if name in DATA_METHODS:
-            return self._value(tx, name, args)
+            return self._read_data(tx, name, args)
         handler = METHODS.get(name)
         if handler is not None:
             return call_handler(handler, (tx, self, *args), kwargs, f"Tensor.{name}")
         return record(tx, "call_method", name, [self, *args], kwargs)
 
-    def _value(self, tx: Translator, name: str, args: Args) -> VariableTracker:
+    def _read_data(self, tx: Translator, name: str, args: Args) -> VariableTracker:
         if args or name in ("__array__", "__repr__", "__str__", "__format__"):
             unsupported(DataDependentValue(f"Tensor.{name}()"))
         if name in _SCALARS and self._is_captured:
@@ -305,7 +305,7 @@ class TensorVariable(VariableTracker):
                 cg.load(self)
                 cg.delete_attr(name)
 
-    def length(self, tx: Translator) -> Any:
+    def length(self, tx: Translator) -> int | torch.SymInt:
         if self.fake.ndim == 0:
             tx.raise_error(TypeError, "len() of a 0-d tensor")
         return self.fake.shape[0]
@@ -368,7 +368,7 @@ class TensorVariable(VariableTracker):
             return None
         return record(tx, "call_function", INPLACE[symbol], [self, other], {})
 
-    def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
+    def unary(self, tx: Translator, function: Callable[..., object]) -> VariableTracker | None:
         return record(tx, "call_function", function, [self], {})
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
@@ -475,7 +475,7 @@ def _size(tx: Translator, tensor: TensorVariable, dim: VariableTracker | None = 
 
 
 def _storage_offset(tx: Translator, tensor: TensorVariable) -> VariableTracker:
-    """The offset of a view follows from its base's, which is guarded. A tensor created from an array begins at 0."""
+    """``Tensor.storage_offset``. The bases' offsets are guarded. A tensor created from an array begins at 0."""
     for base in tx.graph.inputs_in_storage(tensor.fake):
         if not base.is_array:
             base.source.check("storage_offset", base.value.storage_offset())
@@ -493,8 +493,10 @@ def _new(tx: Translator, tensor: TensorVariable, *args: VariableTracker, **kwarg
     return record(tx, "call_method", "new_empty" if takes_size else "new", [tensor, *args], kwargs)
 
 
-def _to_numpy(tx: Translator, tensor: TensorVariable, *args: Any, **kwargs: Any) -> VariableTracker:
-    """``Tensor.numpy`` without numpy. The rooms of numpy's arrays have another."""
+def _to_numpy(
+    tx: Translator, tensor: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
+    """``Tensor.numpy`` where numpy isn't installed. Otherwise `variables/numpy` replaces this row."""
     unsupported(DataDependentValue("Tensor.numpy()"))
 
 
@@ -511,7 +513,7 @@ METHODS: dict[str, Callable[..., VariableTracker]] = {
 }
 
 
-def result(tx: Translator, node: torch.fx.Node, fake: Any) -> VariableTracker:
+def result(tx: Translator, node: torch.fx.Node, fake: object) -> VariableTracker:
     """The tracker of a recorded call's result."""
     for base in mro(type(fake)):
         if base in _RESULTS:
@@ -557,7 +559,7 @@ def _tuple_result(tx: Translator, node: torch.fx.Node, fake: tuple[Any, ...]) ->
     return NamedTupleVariable(items, type(fake)) if is_namedtuple_class(type(fake)) else TupleVariable(items)
 
 
-def _items(tx: Translator, node: torch.fx.Node, fake: Any) -> list[VariableTracker]:
+def _items(tx: Translator, node: torch.fx.Node, fake: Iterable[object]) -> list[VariableTracker]:
     return [_item(tx, node, index, each) for index, each in enumerate(fake)]
 
 
@@ -583,7 +585,7 @@ def is_plain_dense(fake: torch.Tensor) -> bool:
     return _is_dense(fake) and (type(fake) is FakeTensor or isinstance(fake, torch.nn.Parameter))
 
 
-def _item(tx: Translator, node: torch.fx.Node, index: int, fake: Any) -> VariableTracker:
+def _item(tx: Translator, node: torch.fx.Node, index: int, fake: object) -> VariableTracker:
     if isinstance(fake, (torch.Tensor, list, tuple)):
         return result(tx, tx.graph.item(node, index, fake), fake)
     return tx.make(fake)
@@ -593,10 +595,9 @@ def record(tx: Translator, kind: str, target: Any, args: Args, kwargs: Kwargs) -
     """Compute an operator on fake tensors and record it in the graph. One that only reads metadata leaves no node."""
     if tx.attempt.before_graph.restores_random_state and not draws_nothing(kind, target):
         unsupported(RandomStateUsed(operator_name(target), "the generator's state was restored before it"))
-    name = target if kind == "call_method" else getattr(target, "__name__", "")
     if is_collective(target):
         args = [_of_unknown_data(tx, arg.realize()) for arg in args]
-    rewritten = apply_rewrites(tx, target, name, args, kwargs)
+    rewritten = apply_rewrites(tx, target, bare_name(target), args, kwargs)
     if rewritten is not None:
         return rewritten
     if torch._C._len_torch_function_stack():
@@ -614,8 +615,8 @@ def record(tx: Translator, kind: str, target: Any, args: Args, kwargs: Kwargs) -
 
 
 def _of_unknown_data(tx: Translator, value: VariableTracker) -> VariableTracker:
-    """The argument of a collective. torch's tracers run operators of tensors whose data they know for real (those of
-    ``torch.tensor(1)``): such a tensor is copied into another one."""
+    """The argument of a collective, copied if its data are known, as those of ``torch.tensor(1)`` are: torch's tracers
+    would run the collective for real."""
     if isinstance(value, (ListVariable, TupleVariable)):
         return value.like([_of_unknown_data(tx, each.realize()) for each in value.items])
     if not isinstance(value, TensorVariable) or getattr(value.fake, "constant", None) is None:
@@ -630,7 +631,7 @@ def _record_plain(
     tx: Translator, kind: str, target: Any, args: Args, pairs: list[tuple[Any, Any]], named: dict[str, tuple[Any, Any]]
 ) -> VariableTracker:
     """`record` without dispatch to a class. ``pairs``, ``named``: each argument as the node's and as the fake one."""
-    name = target if kind == "call_method" else getattr(target, "__name__", "")
+    name = bare_name(target)
     fakes = [pair[1] for pair in pairs]
     fake_kwargs = {name: pair[1] for name, pair in named.items()}
     tensors = tensors_in([*fakes, *fake_kwargs.values()])
@@ -699,7 +700,7 @@ def _dispatches(tx: Translator, args: Args, kwargs: Kwargs) -> bool:
     )
 
 
-def _with_device(target: Any, kwargs: Kwargs) -> Kwargs:
+def _with_device(target: object, kwargs: Kwargs) -> Kwargs:
     """Pass the current default device explicitly to a factory function (the graph runs under another default)."""
     mode: Any = torch._C._get_function_stack_at(0)
     device = kwargs.get("device")
@@ -709,7 +710,8 @@ def _with_device(target: Any, kwargs: Kwargs) -> Kwargs:
     return {**kwargs, "device": ConstantVariable(mode.device)}
 
 
-def _is_metadata(tx: Translator, fake: Any) -> bool:
+def _is_metadata(tx: Translator, fake: object) -> bool:
+    """Whether an operator's result is a tuple of numbers and texts, which need no node."""
     if type(fake) is not tuple or not all(isinstance(each, (int, bool, float, str, *SYMBOLIC)) for each in fake):
         return False
     return not any(isinstance(each, SYMBOLIC) and tx.graph.symbols.is_new(each) for each in fake)
