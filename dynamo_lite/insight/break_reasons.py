@@ -129,6 +129,11 @@ class RandomStateUsed(BreakReason, code="DL0221", numbers_matter=False):
     why: str
 
 
+class DefaultDeviceSet(BreakReason, code="DL0266", numbers_matter=False):
+    happened = "torch.set_default_device() is called while tracing, which gives each new tensor in the graph its device"
+    mend = "call it before the compiled function, pass device=, or use `with torch.device(...)`"
+
+
 # -- 03: data of tensors ---------------------------------------------------------------------------------------------
 
 
@@ -283,6 +288,20 @@ class CollectiveAndFailure(BreakReason, code="DL0421", numbers_matter=False):
 class OperatorNeedsSizes(BreakReason, code="DL0454", numbers_matter=True):
     happened = "{operator} has no implementation for symbolic sizes"
     mend = "mark the sizes static (dl.mark_static), or compile with dynamic=False"
+    operator: str
+
+
+class ResultNotDense(BreakReason, code="DL0466", numbers_matter=False):
+    happened = (
+        "{operator} returns a tensor that isn't dense (a sparse, quantized or nested one), or of another subclass"
+    )
+    mend = "compute with dense tensors, or keep the operators on such a tensor outside of the compiled function"
+    operator: str
+
+
+class DefaultDtypeMatters(BreakReason, code="DL0467", numbers_matter=True):
+    happened = "the result of {operator} depends on the default dtype, which the compiled function has set"
+    mend = "convert the operands to the dtype, or call torch.set_default_dtype() before the compiled function"
     operator: str
 
 

@@ -116,9 +116,30 @@ def write_into_an_expanded_tensor(x):
     return y
 
 
+def sparse_result(x):
+    return torch.sparse_coo_tensor(torch.tensor([[0, 1, 2]]), x, (3,)).to_dense() + x
+
+
+def quotient_under_another_default(x):
+    torch.set_default_dtype(torch.float64)
+    y = x.argsort() / 2
+    torch.set_default_dtype(torch.float32)
+    return y
+
+
+def default_device(x):
+    torch.set_default_device("cpu")
+    y = torch.ones(3) + x
+    torch.set_default_device(None)
+    return y
+
+
 @pytest.mark.parametrize(
     "code, fn, make_args",
     [
+        ("DL0266", default_device, lambda: (tensor(3),)),
+        ("DL0466", sparse_result, lambda: (tensor(3),)),
+        ("DL0467", quotient_under_another_default, lambda: (tensor(3),)),
         ("DL0410", resized_argument, lambda: (tensor(4),)),
         ("DL0411", strided_array, lambda: (tensor(3),)),
         ("DL0413", reentrant_checkpoint_of_a_view, lambda: (leaf(3, 2),)),

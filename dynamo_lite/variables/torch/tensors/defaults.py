@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping
 import torch
 from torch.utils._device import _device_constructors
 
-from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import DefaultDeviceSet, DefaultDtypeMatters, UnknownCall
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 
+from .fake_computation import operator_name
 from .mutated_arguments import tensors_in
 
 
@@ -60,7 +61,7 @@ def _set_default_dtype(tx: Translator, dtype: VariableTracker) -> VariableTracke
 
 @models(torch.set_default_device)
 def _set_default_device(tx: Translator, device: VariableTracker) -> VariableTracker:
-    unsupported(UnknownCall("torch.set_default_device()", "the graph's operators are given their devices"))
+    unsupported(DefaultDeviceSet())
 
 
 def explicit_dtype(
@@ -74,7 +75,7 @@ def explicit_dtype(
     """
     results = tensors_in([fake])
     if recompute is None and "out" in kwargs:
-        unsupported(UnsupportedOperation("out= with another default dtype", "an operator"))
+        unsupported(DefaultDtypeMatters(f"{operator_name(target)} with out="))
     if recompute is None or not any(each.is_floating_point() or each.is_complex() for each in results):
         return None
     now = torch.get_default_dtype()
@@ -90,5 +91,4 @@ def explicit_dtype(
         return None
     if target in _device_constructors() and kwargs.get("dtype") is None:
         return results[0].dtype
-    name = getattr(target, "__name__", target)
-    unsupported(UnsupportedOperation(f"{name}(), whose result depends on the default dtype,", "its arguments"))
+    unsupported(DefaultDtypeMatters(operator_name(target)))

@@ -25,6 +25,7 @@ from dynamo_lite.insight.break_reasons import (
     DataDependentValue,
     NumpyStorage,
     RandomStateUsed,
+    ResultNotDense,
     TensorObjectMethod,
     UnmetCondition,
     UnsupportedAttribute,
@@ -528,7 +529,7 @@ def _tensor_result(tx: Translator, node: torch.fx.Node, fake: torch.Tensor) -> V
     if is_wrapper(fake):
         return wrapper_result(tx, node, fake)
     if not is_plain_dense(fake):
-        unsupported(UnsupportedValue("a tensor that isn't dense, or of a subclass,", "such operators run in eager"))
+        unsupported(ResultNotDense(operator_name(node.target)))
     cls = torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
     created = TensorVariable(node, fake, cls)
     tx.attempt.values.fakes[id(fake)] = created
