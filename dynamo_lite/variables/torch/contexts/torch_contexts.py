@@ -384,7 +384,7 @@ class AutocastVariable(GraphContextVariable):
 
     def enter(self, tx: Translator) -> None:
         if [type(each) for each in self.nodes()[1]] != _AUTOCAST_TYPES:
-            unsupported(UnsupportedOperation("reenter", "an autocast whose arguments torch refuses"))
+            unsupported(UnsupportedOperation("entering", "an autocast whose arguments torch refuses"))
         super().enter(tx)
 
     def entered_value(self) -> VariableTracker:

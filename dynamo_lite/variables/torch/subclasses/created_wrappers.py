@@ -31,7 +31,12 @@ _METADATA = ("shape", "dtype", "device", "requires_grad", "layout")
 
 
 class CreatedWrapperVariable(WrapperVariable):
-    """A wrapper created during tracing. ``shell``: a fake instance without attributes."""
+    """A wrapper created during tracing.
+
+    Args:
+        shell: a fake instance without attributes.
+        args, kwargs: of ``_make_wrapper_subclass``, by which generated code creates the instance.
+    """
 
     __slots__ = ("attempt", "shell", "args", "kwargs", "graph_node_and_fake", "is_flattening")
 
@@ -54,7 +59,7 @@ class CreatedWrapperVariable(WrapperVariable):
 
     @property
     def fake(self) -> torch.Tensor:  # type: ignore[override]
-        """The shell while ``__tensor_flatten__`` is traced."""
+        """The fake of the wrapper in the graph. While ``__tensor_flatten__`` is traced there is only the shell."""
         return self.shell if self.is_flattening else self._in_graph()[1]
 
     @property
@@ -112,10 +117,10 @@ def _make_wrapper(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker
     shell = compute("call_function", _MAKE, *values)
     tx.attempt.has_wrappers = True
     is_plain = shell.layout is torch.strided and not shell.requires_grad and not _C.computes_sizes(shell)
-    if not is_plain or tx.graph.bodies or not tx.attempt.takes_wrappers:
-        unsupported(
-            WrapperSubclass(given[0].describe(), "an instance created here is no strided tensor without gradients")
-        )
+    if not is_plain:
+        unsupported(WrapperSubclass(given[0].describe(), "it isn't strided, requires grad or computes its sizes"))
+    if tx.graph.bodies or not tx.attempt.takes_wrappers:
+        unsupported(WrapperSubclass(given[0].describe(), "an operator's function, or the backend, can't take it"))
     tx.attempt.torch_state.has_subclasses |= overrides_torch_function(cls)
     return CreatedWrapperVariable(tx.attempt, cls, shell, given, named)
 

@@ -76,7 +76,7 @@ class WrapperVariable(SubclassVariable):
         self.has_read_size = False
         """Whether ``__tensor_flatten__`` reads its sizes, which are then constants."""
         self.step = 0
-        """The root's instruction count at its creation."""
+        """The step of the translation that created it."""
         self.is_recreatable = True
         """Whether a compiled graph creates it as its class does."""
 
@@ -197,7 +197,7 @@ class WrapperVariable(SubclassVariable):
 
 
 wrapper_classes: list[tuple[Callable[[type], bool], type[WrapperVariable]]] = []
-"""Kinds of wrappers with a tracker of their own."""
+"""Trackers of certain wrapper classes: whether a class is one, and its tracker. Others have `WrapperVariable`."""
 
 
 def _variable_class(cls: type) -> type[WrapperVariable]:
@@ -371,7 +371,7 @@ def _guard_class(tx: Translator, cls: type) -> None:
 
 
 def _without_base(wrapper: WrapperVariable) -> torch.Tensor:
-    """The tensor, or an equal one that is not a view: a view's fake would be created by replaying the view function."""
+    """The tensor, or an equal one that is no view. (The fake of a view is created by replaying its view function.)"""
     value: torch.Tensor = wrapper.value
     if not value._is_view():
         return value
@@ -443,7 +443,7 @@ def is_complete_fake(fake: torch.Tensor) -> bool:
 
 
 def _is_strided_view(fake: torch.Tensor, of: torch.Tensor) -> bool:
-    """Whether ``as_strided`` gives the same: compilers create results that alias an input by it."""
+    """Whether a result is equal to a view by ``as_strided``, as which compilers create results that alias an input."""
     geometry = fake.size(), fake.stride(), fake.storage_offset()
     try:
         view = compute("call_method", "as_strided", [of, *geometry], {})
@@ -464,7 +464,7 @@ def _wrapper_result(tx: Translator, node: Any, fake: torch.Tensor) -> VariableTr
     cls = type(fake)
     tx.attempt.has_wrappers = True
     if not tx.attempt.takes_wrappers or tx.graph.bodies or _obstacle(fake) is not None or not is_complete_fake(fake):
-        unsupported(WrapperSubclass(f"a {cls.__qualname__} returned by an operator", "the operator runs in eager"))
+        unsupported(WrapperSubclass(f"a {cls.__qualname__} returned by an operator", "a graph can't create it"))
     _guard_class(tx, cls)
     result = tx.attempt.values.fakes[id(fake)] = _variable_class(cls)(node, fake, cls)
     given = next((each.fake for each in tx.graph.tensors if share_memory(each.fake, fake)), None)

@@ -61,6 +61,6 @@ def check_mutated(tx: Translator, name: str, mutated: Sequence[torch.Tensor]) ->
     """Break the graph for writes that kernels refuse, and for ones that resize a graph input."""
     for fake in mutated:
         if torch._debug_has_internal_overlap(fake) == OVERLAPS and not fake.is_inference():
-            unsupported(OverlappingWrite(name, "several elements of the tensor share (an expanded one)"))
+            unsupported(OverlappingWrite(name, "several elements of the tensor share, as after expand()"))
         if tx.graph.is_resized(fake):
             unsupported(OperatorFailed(name, "it resizes a tensor that was created outside of the graph"))

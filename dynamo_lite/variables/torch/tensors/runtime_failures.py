@@ -74,10 +74,10 @@ def check_failure(tx: Translator, name: str) -> None:
 
 
 def _is_handled(tx: Translator) -> bool:
-    """Whether some handler may swallow an error of the current instruction."""
+    """Whether a handler, in this frame or in a caller, may swallow an error of the current instruction."""
     frame: Translator | None = tx
     while frame is not None:
-        if _handles(frame) or frame.parent is None and tx.attempt.begins_in_block:
+        if _handles(frame) or (frame.parent is None and tx.attempt.begins_in_block):
             return True
         frame = frame.parent
     return False
@@ -131,7 +131,7 @@ def check_write(tx: Translator, name: str, mutated: Sequence[torch.Tensor]) -> N
         unsupported(OverlappingWrite(name, "a leaf created in the graph shares with another tensor"))
     trackers = [tx.attempt.values.fakes[id(fake)] for fake in mutated if id(fake) in tx.attempt.values.fakes]
     if not all(tx.graph.allows_writes(each.node) for each in trackers):
-        unsupported(OverlappingWrite(name, "a parameter created in the graph has"))
+        unsupported(OverlappingWrite(name, "a parameter created in the graph uses, too"))
 
 
 def _handles(frame: Translator) -> bool:
@@ -150,8 +150,8 @@ def _handles(frame: Translator) -> bool:
 
 
 def _only_raises_again(frame: Translator) -> bool:
-    """Whether the frame is ``Module.__call__``'s, whose handler runs the hooks of ``always_call=True``, and there are
-    none; guarded."""
+    """Whether the handler is that of ``Module.__call__``, and there are no hooks with ``always_call=True`` for it to
+    run; guarded."""
     if not is_module_call(frame.code.co_filename) or "self" not in frame.cells:
         return False
     module = frame.cells["self"].load()
@@ -237,7 +237,7 @@ def check_overlap(
     for fake in mutated:
         others = by_memory[memory_of(fake)]
         if any(_overlaps_partly(fake, other) for other in others if other is not fake):
-            unsupported(OverlappingWrite(name, "another operand has, too"))
+            unsupported(OverlappingWrite(name, "another operand uses, too"))
 
 
 _PRODUCTS = frozenset({"imul", "__imul__", "mul_", "multiply_", "addcmul_", "addcdiv_"})

@@ -86,7 +86,7 @@ from .runtime_failures import (
 )
 from .services import become_created_leaf, dispatch_torch_function, wrapper_result
 
-DATA_METHODS = frozenset(
+_DATA_METHODS = frozenset(
     {"item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__", "__repr__"}
     | {"__str__", "__format__", "equal", "allclose", "is_nonzero"}
 )
@@ -114,7 +114,7 @@ IN_PLACE_VIEWS = frozenset(
 )
 """The `UNTRACED_METHODS` that are traced if the tensor was created during tracing."""
 
-GUARDED_ATTRIBUTES = frozenset(
+_GUARDED_ATTRIBUTES = frozenset(
     {"shape", "dtype", "device", "layout", "ndim", "is_cuda", "is_cpu", "is_sparse", "is_quantized", "is_meta"}
     | {"itemsize", "is_nested", "is_mkldnn", "is_mps", "is_xpu", "is_sparse_csr", "is_xla", "requires_grad"}
     | {"is_ipu", "is_vulkan", "is_maia", "is_mtia", "is_ort", "is_hpu"}
@@ -150,7 +150,7 @@ class TensorVariable(VariableTracker):
         self.attrs: dict[str, VariableTracker | None] = {}
         """Attributes set during tracing; None for a deleted one."""
         self.before_freezing: tuple[torch.fx.Node, torch.Tensor] | None = None
-        """Node and fake of a leaf whose ``requires_grad`` was set to False during tracing."""
+        """Node and fake that a leaf had before its ``requires_grad`` was set to False during tracing."""
 
     def python_type(self) -> type:
         return self.cls
@@ -177,7 +177,7 @@ class TensorVariable(VariableTracker):
         return self
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if name in GUARDED_ATTRIBUTES:
+        if name in _GUARDED_ATTRIBUTES:
             return tx.make(getattr(self.fake, name))
         if name in OPERATOR_ATTRIBUTES:
             return record(tx, "call_function", getattr, [self, ConstantVariable(name)], {})
@@ -212,7 +212,7 @@ class TensorVariable(VariableTracker):
             if name == "backward":
                 unsupported(BackwardCall())
             unsupported(TensorObjectMethod(name))
-        if name in DATA_METHODS:
+        if name in _DATA_METHODS:
             return self._read_data(tx, name, args)
         handler = METHODS.get(name)
         if handler is not None:
@@ -358,14 +358,14 @@ class TensorVariable(VariableTracker):
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
         other = other.as_tensor_operand(tx, self, symbol, reflected)
-        if not _operand(tx, other):
+        if not _is_operand(tx, other):
             return None
         args = [other, self] if reflected else [self, other]
         return record(tx, "call_function", BINARY[symbol], args, {})
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         other = other.as_tensor_operand(tx, self, symbol)
-        if not _operand(tx, other):
+        if not _is_operand(tx, other):
             return None
         return record(tx, "call_function", INPLACE[symbol], [self, other], {})
 
@@ -376,7 +376,7 @@ class TensorVariable(VariableTracker):
         if isinstance(other, ConstantVariable) and not isinstance(other.value, (int, float, complex)):
             return tx.make({"==": False, "!=": True}[symbol]) if symbol in ("==", "!=") else None
         other = other.as_tensor_operand(tx, self, symbol)
-        if not _operand(tx, other):
+        if not _is_operand(tx, other):
             return None
         return record(tx, "call_function", COMPARE[symbol], [self, other], {})
 
@@ -398,7 +398,8 @@ class TensorVariable(VariableTracker):
             cg.graph_output(self)
 
 
-def _operand(tx: Translator, other: VariableTracker) -> bool:
+def _is_operand(tx: Translator, other: VariableTracker) -> bool:
+    """Whether a tensor's operator takes this as its other operand."""
     if isinstance(other, ConstantVariable):
         return isinstance(other.value, (int, float, complex))
     if tx.attempt.torch_state.calls_torch_function and other.overloaded_arguments():
@@ -464,9 +465,9 @@ ATTRIBUTES: dict[str, Callable[[Translator, TensorVariable], VariableTracker]] =
     "nbytes": lambda tx, tensor: tx.make(tensor.fake.numel() * tensor.fake.itemsize),
     "__class__": lambda tx, tensor: tx.make(tensor.cls),
 }
-"""Getters of attributes that C computes."""
+"""Getters of attributes. Rooms above add rows."""
 SETTERS: dict[str, Callable[[Translator, TensorVariable, VariableTracker], object]] = {}
-"""Setters of such attributes."""
+"""Setters of attributes. Rooms above add rows."""
 
 
 def _size(tx: Translator, tensor: TensorVariable, dim: VariableTracker | None = None) -> VariableTracker:
