@@ -173,16 +173,16 @@ class ValueGuard:
             return None if value is _MISSING else f"was not there when this was exported, and is {value!r}"
         if value is _MISSING:
             return "is missing"
+        if isinstance(value, torch.fx.Proxy):  # the module is being traced: there is no value to check
+            return None
         if self.kind == "tensor":
             return None if self.wanted.holds(value) else self._tensor_fault(value)
-        if _HOLDS[self.kind](value, self.wanted) or isinstance(value, torch.fx.Proxy):
+        if _HOLDS[self.kind](value, self.wanted):
             return None
         wanted, given = _TEXTS[self.kind]
         return f"was {in_words(wanted, self.wanted)} when this was exported, and is {in_words(given, value)}"
 
     def _tensor_fault(self, value: Any) -> str | None:
-        if isinstance(value, torch.fx.Proxy):  # the module is being traced: there is no tensor to check
-            return None
         if not isinstance(value, torch.Tensor):
             return (
                 f"was {self.wanted.describe_unlike(None)} when this was exported, and is of type {type(value).__name__}"
@@ -275,26 +275,6 @@ class GradModeGuard:
 _SHOWN = (type(None), bool, int, str)
 """Types of defaults that are written into the signature as literals."""
 
-_END_OF_STARRED = object()
-
-
-class _InterpreterArguments:
-    """An iterator over an FX interpreter's arguments. The placeholder of ``*args`` exhausts it up to the next end mark
-    only."""
-
-    def __init__(self, values: list[Any]) -> None:
-        self._left = deque(values)
-
-    def __iter__(self) -> _InterpreterArguments:
-        return self
-
-    def __next__(self) -> Any:
-        value = self._left.popleft() if self._left else _END_OF_STARRED
-        if value is _END_OF_STARRED:
-            raise StopIteration
-        return value
-
-
 Guard = ValueGuard | IdentityGuard | NumberGuard | GradModeGuard
 
 
@@ -335,32 +315,34 @@ class CheckedSignature(CodeGen):
             if fault is not None:
                 raise InvalidInput(self.name, guard.place.name, fault)
 
-    def process_inputs(self, *args: Any) -> Any:
+    def process_inputs(self, *args: Any) -> Sequence[Any]:
         """Values for the placeholders from an FX interpreter's positional arguments. These are the parameters that the
-        example call gave, or the first ones."""
-        parameters: Sequence[inspect.Parameter] = self.parameters
+        example call gave, or the first ones. The placeholder of ``*args`` is the last, since it takes all values left.
+
+        Raises:
+            InvalidInput: it isn't known which parameters the arguments are, or the graph is not valid for them.
+        """
+        starred = next((each.name for each in self.parameters if each.kind is each.VAR_POSITIONAL), None)
+        given = self.parameters
         if len(args) == sum(self.given.values()):
             if not self.in_order:
                 fault = "are identified by their names, which an interpreter leaves out: give them in their order"
                 raise InvalidInput(self.name, "arguments that were not given in the order of the parameters", fault)
-            parameters = [each for each in parameters if each.name in self.given]
-        elif any(each.kind is each.VAR_POSITIONAL for each in parameters):
-            return args
-        values = {each.name: () if each.kind is each.VAR_POSITIONAL else each.default for each in self.parameters}
-        left = list(args)
-        for each in parameters[: len(args)]:
-            count = self.given[each.name] if each.kind is each.VAR_POSITIONAL else 1
-            values[each.name] = tuple(left[:count]) if each.kind is each.VAR_POSITIONAL else left[0]
-            del left[:count]
-        return args if any(value is inspect.Parameter.empty for value in values.values()) else self._placed(values)
-
-    def _placed(self, values: dict[str, Any]) -> Any:
-        """The values of all parameters, checked, as the interpreter reads them."""
+            given = tuple(each for each in given if each.name in self.given)
+        elif starred is not None:
+            fault = f"was {sum(self.given.values())} when this was exported, and is {len(args)}"
+            raise InvalidInput(self.name, "the number of arguments", fault)
+        values = {each.name: () if each.name == starred else each.default for each in self.parameters}
+        remaining = iter(args)
+        for each in given[: len(args)]:
+            if each.name == starred:
+                values[starred] = tuple(itertools.islice(remaining, self.given[starred]))
+            else:
+                values[each.name] = next(remaining)
+        if any(value is inspect.Parameter.empty for value in values.values()):
+            return args  # the interpreter raises an error that names the parameter
         self.check(*values.values())
-        found: list[Any] = []
-        for each in self.parameters:
-            found += [*values[each.name], _END_OF_STARRED] if each.kind is each.VAR_POSITIONAL else [values[each.name]]
-        return _InterpreterArguments(found) if any(value is _END_OF_STARRED for value in found) else tuple(found)
+        return [*(value for name, value in values.items() if name != starred), *values.get(starred, ())]
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, **options: Any) -> str:
         return (

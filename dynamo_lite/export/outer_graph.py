@@ -66,15 +66,20 @@ _CELL = "cell_contents"
 
 
 class EmbeddedCall:
-    """Takes the place of the graph call in generated code: copies the captured graph's nodes into the outer graph."""
+    """Takes the place of the `_C.GraphCall` in generated code: copies the captured graph's nodes into the outer graph.
 
-    def __init__(self, captured: int, embed: Callable[[list[Any]], list[Any]]) -> None:
+    ``captured``: the number of the graph's inputs that are captured by the guards. Generated code passes them as one
+    tuple, which comes first."""
+
+    def __init__(self, captured: int, embed: Callable[[list[Proxy]], list[Proxy]]) -> None:
         self.captured = captured
         self._embed = embed
 
-    def __call__(self, *inputs: Any) -> list[Any]:
-        front = inputs[0][: self.captured] if self.captured else ()
-        return self._embed([*front, *inputs[bool(self.captured) :]])
+    def __call__(self, *inputs: Any) -> list[Proxy]:
+        if not self.captured:
+            return self._embed([*inputs])
+        values, *arguments = inputs
+        return self._embed([*values[: self.captured], *arguments])
 
 
 def _aten(inner: torch.fx.GraphModule, attempt: Attempt) -> torch.fx.GraphModule:
@@ -105,7 +110,9 @@ class OuterGraph:
         """Keeps objects alive whose ids are keys."""
         self.persists = True
         """Whether tensors from outside of the user's module are in the state dict."""
-        self.parameters = {each.name: self._placeholder(each) for each in program.parameters}
+        ordered = sorted(program.parameters, key=lambda each: each.kind is each.VAR_POSITIONAL)
+        self.parameters = {each.name: self._placeholder(each) for each in ordered}
+        """Name of a parameter -> its placeholder. That of ``*args`` is last, see `CheckedSignature.process_inputs`."""
         self._adopt_state(program.fn if isinstance(program.fn, Module) else getattr(program.fn, "__self__", None))
 
     def _placeholder(self, parameter: inspect.Parameter) -> torch.fx.Node:
@@ -202,7 +209,7 @@ class OuterGraph:
             raise Unsupported(NotExportable(str(source), "it belongs to a tensor of the graph module's"))
         return self._proxy(self.attribute(value, _attribute_name(source, self.program), self.persists))
 
-    def _embed(self, inner: torch.fx.GraphModule, truths: list[bool], inputs: list[Any]) -> list[Any]:
+    def _embed(self, inner: torch.fx.GraphModule, truths: list[bool], inputs: list[Proxy]) -> list[Proxy]:
         """Copy the captured graph's nodes into the outer graph; return proxies of its outputs.
 
         ``truths``: the expected values of its runtime assertions, whose conditions are its last outputs."""
@@ -220,7 +227,7 @@ class OuterGraph:
         return [self._proxy(node) for node in results[:count]]
 
     def embedded_call(self, translation: Translation, aten_graph: bool) -> Any:
-        """What the generated code calls instead of the graph; None if the graph is empty."""
+        """The function that generated code calls instead of the graph; None if the graph is empty."""
         graph, expected = self.attempt.graph, self.attempt.runtime_assertions
         if not graph.operators:
             return None
@@ -235,9 +242,8 @@ class OuterGraph:
                 raise Unsupported(NotExportable(str(each.given), "it gets other data, or another has its memory"))
             if each.make is not None:
                 each.make = partial(self._make, each.make)
-        return EmbeddedCall(
-            sum(each.captured for each in graph.inputs), partial(self._embed, inner, [each.truth for each in expected])
-        )
+        truths = [each.truth for each in expected]
+        return EmbeddedCall(sum(each.captured for each in graph.inputs), partial(self._embed, inner, truths))
 
     def _convert(self, function: Callable[..., Any], given: Proxy) -> Any:
         if isinstance(function, partial):
@@ -297,7 +303,7 @@ class OuterGraph:
             at = at.parent
         if at is None:
             return None
-        parameter = next(index for index, each in enumerate(self.parameters) if each == at.arg)
+        parameter = next(index for index, each in enumerate(self.program.parameters) if each.name == at.arg)
         return ArgumentPath(str(source), parameter, tuple(reversed(steps)))
 
     def _guards(self) -> Iterator[Guard]:

@@ -468,3 +468,5 @@ def test_an_interpreter_of_what_is_more_than_a_rest():
     assert torch.equal(torch.fx.Interpreter(gm).run(*values), _rest_and_keywords(*values[:3], a=values[3]))
     with pytest.raises(dl.exc.InvalidInput, match="torch.float32 tensor .* and is .*int64"):
         torch.fx.Interpreter(gm).run(*values[:3], ints(3))
+    with pytest.raises(dl.exc.InvalidInput, match="the number of arguments was 4 .*, and is 3"):
+        torch.fx.Interpreter(gm).run(*values[:3])
