@@ -16,7 +16,7 @@ from .aot import backward_outside_autocast
 from .cache_keys import cacheable_functions_setting, without_cache_of_user_subclasses
 from .cudagraphs import free_recorded_graphs, mark_static_inputs, with_step_per_call
 from .direct_launch import with_direct_launch
-from .registry import by_similarity
+from .registry import by_similarity, configured
 from .sizes import has_symbols_not_given, with_sizes_as_inputs
 
 _CONFIG = "torch._inductor.config"
@@ -40,9 +40,10 @@ class Inductor:
         mode: str | None = None,
         options: dict[str, Any] | None = None,
     ) -> Callable[..., Any]:
-        """Compile a graph. ``mode`` and ``options`` are torch.compile's and apply to this graph only."""
+        """Compile a graph. ``mode`` and ``options`` are torch.compile's and apply to this graph only, for callers that
+        look the backend up by name."""
         if mode is not None or options is not None:
-            return self.configure(mode, options)(gm, example_inputs)
+            return configured(self, mode, options)(gm, example_inputs)
         compile_fx = importlib.import_module("torch._inductor.compile_fx").compile_fx
         records = self.records_graphs()
         if records:
@@ -61,14 +62,12 @@ class Inductor:
         return bool(wanted) and torch.cuda.is_available()
 
     def configure(self, mode: str | None, options: dict[str, Any] | None) -> Inductor:
-        """A copy with torch.compile's ``mode`` or ``options``.
+        """A copy with torch.compile's ``mode`` or ``options``, of which one is None; see `registry.configured`.
 
         Raises:
-            ValueError: the mode or option doesn't exist, or both are given.
+            ValueError: the mode or option doesn't exist.
             TypeError: an option's value has a wrong type.
         """
-        if mode is not None and options is not None:
-            raise ValueError("pass mode or options, not both: a mode is a set of options")
         return Inductor(MappingProxyType({**self.patches, **_normalized_options(options or _options_of(mode))}))
 
     def reset(self) -> None:
