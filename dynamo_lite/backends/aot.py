@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
@@ -18,18 +18,27 @@ from .registry import Backend
 from .sizes import with_sizes_as_inputs
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-MUTATIONS_IN_GRAPH: dict[str, Any] = {"keep_inference_input_mutations": True}
-"""AOTAutograd's option to keep mutations of inputs in the graph, as Inductor does. Applied after the graph, they would
-lose the gradients of a leaf in a graph that starts without grad mode and turns it on."""
+Boxed = Callable[[list[Any]], Any]
+"""Takes a list of inputs and may empty it, so that each input is deallocated after its last use."""
 
 
-def aot(gm: torch.fx.GraphModule, example_inputs: list[Any], **compilers: Any) -> Callable[..., Any]:
+def aot(
+    gm: torch.fx.GraphModule,
+    example_inputs: list[Any],
+    *,
+    keep_inference_input_mutations: bool = True,
+    **compilers: Any,
+) -> Callable[..., Any]:
     """Compile with ``aot_module_simplified``, whose keyword arguments ``compilers`` are: ``fw_compiler``,
-    ``bw_compiler``, ``decompositions`` and so on."""
+    ``bw_compiler``, ``decompositions`` and so on.
+
+    Mutations of inputs stay in the graph unless ``keep_inference_input_mutations`` is False. Applied after the graph,
+    they would lose the gradients of a leaf in a graph that starts without grad mode and turns it on."""
     autograd = importlib.import_module("torch._functorch.aot_autograd")
     with backward_outside_autocast():
-        compiled: Callable[..., Any] = autograd.aot_module_simplified(gm, example_inputs, **compilers)
+        compiled: Callable[..., Any] = autograd.aot_module_simplified(
+            gm, example_inputs, keep_inference_input_mutations=keep_inference_input_mutations, **compilers
+        )
         return compiled
 
 
@@ -40,37 +49,38 @@ def frees_saved_tensors_at_once(backend: F) -> F:
     return backend
 
 
-@contextlib.contextmanager
-def backward_outside_autocast() -> Iterator[None]:
+def backward_outside_autocast() -> contextlib.AbstractContextManager[Any]:
     """Compile backwards without autocast, as eager runs them. AOTAutograd's default applies the forward's autocast to
     the backward too. A value that the user has set is kept."""
     config = importlib.import_module("torch._functorch.config")
     if getattr(config, "backward_pass_autocast", None) == "same_as_forward":
-        with config.patch(backward_pass_autocast="off"):
-            yield
-    else:
-        yield
+        patched: contextlib.AbstractContextManager[Any] = config.patch(backward_pass_autocast="off")
+        return patched
+    return contextlib.nullcontext()
 
 
-def run_aten(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[[list[Any]], Any]:
+def boxed(call: Boxed) -> Boxed:
+    """Tell AOTAutograd that a callable takes its inputs as a list."""
+    vars(call)["_boxed_call"] = True
+    return call
+
+
+def run_aten(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Boxed:
     """A compiler for `aot` that runs the graph operator by operator.
 
-    The result takes a list of inputs and empties it, so that each input is deallocated after its last use. It runs with
-    the hook off: autograd calls it on threads on which any frame hook may be installed."""
+    It runs with the hook off: autograd calls it on threads on which any frame hook may be installed."""
     metadata = TracingContext.get().fw_metadata if TracingContext.try_get() is not None else None
     if metadata is not None:  # donated buffers would forbid running the backward again, and nothing here reuses them
         metadata.bw_donated_idxs = []
     gm.graph.set_codegen(_BoxedCodeGen())
     gm.recompile()
-    forward = _C.Wrapped(gm.forward, _C.OFF)
-    vars(forward)["_boxed_call"] = True
-    return forward
+    return boxed(_C.Wrapped(gm.forward, _C.OFF))
 
 
 @frees_saved_tensors_at_once
 def aot_eager(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     """Run AOTAutograd's graphs operator by operator."""
-    return aot(gm, example_inputs, fw_compiler=run_aten, bw_compiler=run_aten, **MUTATIONS_IN_GRAPH)
+    return aot(gm, example_inputs, fw_compiler=run_aten, bw_compiler=run_aten)
 
 
 @frees_saved_tensors_at_once
@@ -82,7 +92,6 @@ def aot_eager_decomp_partition(gm: torch.fx.GraphModule, example_inputs: list[An
         aot,
         fw_compiler=run_aten,
         bw_compiler=run_aten,
-        **MUTATIONS_IN_GRAPH,
         decompositions=importlib.import_module("torch._inductor.compile_fx").select_decomp_table(),
         partition_fn=functools.partial(partition, compiler="inductor"),
     )

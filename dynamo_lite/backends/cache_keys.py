@@ -1,8 +1,8 @@
 """Keys of AOTAutograd's and Inductor's caches on disk, for graphs that call functions of `graph_functions`.
 
-AOTAutograd caches a graph only if it knows that the functions in it haven't changed. For each of ours the key gets the
-hash of that module's source text. The bodies that they run are subgraphs, which are in the key as text; so every
-function that a body calls has to be cacheable too.
+AOTAutograd caches a graph only if it knows that the functions in it haven't changed. For each of ours the key contains
+the hash of that module's source text. The bodies that these functions run are subgraphs, which the key contains as
+text. So every function that a body calls has to be cacheable too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import functools
 import hashlib
 import importlib
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -29,8 +29,8 @@ def _source_hash() -> str:
 
 
 def cacheable_functions_setting(gm: torch.fx.GraphModule) -> dict[str, Any]:
-    """The setting of Inductor's that makes a graph with our functions cacheable. Empty if it calls none, or if one of
-    its bodies can't be cached."""
+    """Inductor's setting that makes a graph with our functions cacheable. Empty if the graph calls none of them, or if
+    one of its bodies can't be cached."""
     modules = [module for module in gm.modules() if isinstance(module, torch.fx.GraphModule)]
     called: list[Any] = [node.target for each in modules for node in each.graph.nodes if node.op == "call_function"]
     ours = {
@@ -52,13 +52,12 @@ def cacheable_functions_setting(gm: torch.fx.GraphModule) -> dict[str, Any]:
     return {_SETTING: marked}
 
 
-@contextlib.contextmanager
-def without_cache_of_user_subclasses(example_inputs: Iterable[Any]) -> Iterator[None]:
-    """Turn AOTAutograd's cache off if an input is of a wrapper subclass of the user's. The key has its class, but not
-    the class's code, which may have changed since."""
+def without_cache_of_user_subclasses(example_inputs: Iterable[object]) -> contextlib.AbstractContextManager[Any]:
+    """Turn AOTAutograd's cache off if an input's class is a wrapper subclass of the user's. The key contains the class,
+    but not its code, which may have changed since."""
     tensors = (each for each in example_inputs if isinstance(each, torch.Tensor))
     if any(map(has_user_subclass, tensors)):
-        with importlib.import_module("torch._functorch.config").patch(enable_autograd_cache=False):
-            yield
-    else:
-        yield
+        config = importlib.import_module("torch._functorch.config")
+        patched: contextlib.AbstractContextManager[Any] = config.patch(enable_autograd_cache=False)
+        return patched
+    return contextlib.nullcontext()

@@ -15,9 +15,7 @@ import torch
 from dynamo_lite import _C
 from dynamo_lite.runtime.shared_memory import memory_of
 
-from .aot import aot, run_aten
-
-Boxed = Callable[[list[Any]], Any]
+from .aot import Boxed, aot, boxed, run_aten
 
 
 class CudaGraphs:
@@ -67,10 +65,10 @@ def free_recorded_graphs() -> None:
 
 
 def mark_static_inputs(gm: torch.fx.GraphModule) -> None:
-    """Make AOTAutograd read which inputs are parameters and buffers, whose addresses don't change. It reads that from
-    the placeholders of graphs that have the attributes of a captured graph."""
+    """Make AOTAutograd recognize inputs that are parameters and buffers, whose addresses don't change. It reads that
+    from the placeholders of graphs that have the attributes of a graph captured by ``torch.compile``."""
     if "dynamo_compile_id" in gm.meta or any(True for _ in (*gm.parameters(), *gm.buffers())):
-        return  # marked already, or made by hand from a module
+        return  # it is marked already, or it isn't a captured graph and has its parameters as attributes
     gm.meta["dynamo_compile_id"] = None
     captured: Any = gm
     captured._param_name_to_source = {}
@@ -171,7 +169,7 @@ class _GraphRecorder:
             placeholders=self.checks.get_placeholder_info(gm.graph),
             mutated_input_idxs=mutated_inputs(gm.graph),
         )
-        return _boxed(recorded)
+        return boxed(recorded)
 
     def _run_unrecorded_backward(self, run: Boxed) -> Boxed:
         """Run a backward that isn't recorded, after a forward that was. Tells the tree that the backward has begun, so
@@ -182,13 +180,7 @@ class _GraphRecorder:
             manager.set_to_running_backward()
             return run(inputs)
 
-        return _boxed(call)
-
-
-def _boxed(call: Boxed) -> Boxed:
-    """Tell AOTAutograd that a callable takes a list of inputs and may empty it."""
-    vars(call)["_boxed_call"] = True
-    return call
+        return boxed(call)
 
 
 def _devices(gm: torch.fx.GraphModule) -> dict[torch.device, torch.fx.Node]:

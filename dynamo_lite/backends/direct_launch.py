@@ -1,4 +1,4 @@
-"""Calls Inductor's generated code for inference directly, without AOTAutograd's runtime wrappers that do nothing.
+"""Calls Inductor's generated code for inference directly, without those of AOTAutograd's wrappers that do nothing.
 
 AOTAutograd wraps compiled code to handle mutated inputs, outputs that alias inputs, random numbers and subclasses. Its
 metadata (`ViewAndMutationMeta`) says which of these a graph has, but each wrapper is applied regardless. A wrapper is
@@ -27,13 +27,9 @@ def _has_no_epilogue(metadata: Any) -> bool:
     )
 
 
-def _always(metadata: Any) -> bool:
-    return True
-
-
 _DOES_NOTHING: dict[str, Callable[[Any], bool]] = {
-    "DisableContext": _always,  # turns torch.compile's hook off, as a launch does
-    "aot_module_simplified": _always,  # makes a list of the inputs and the graph's own parameters, of which it has none
+    "DisableContext": lambda _: True,  # turns torch.compile's hook off, as a launch does
+    "aot_module_simplified": lambda _: True,  # lists the inputs and the graph's own parameters, of which it has none
     "_create_runtime_wrapper": _has_no_epilogue,  # turns grad mode off and bumps version counters, as a launch does
     "EffectTokensWrapper": lambda metadata: not metadata.tokens,
     "FunctionalizedRngRuntimeWrapper": lambda metadata: not metadata.is_rng_op_functionalized,

@@ -127,7 +127,7 @@ def configured(backend: str | Backend, mode: str | None, options: dict[str, Any]
         raise TypeError(f"mode is a name, not {type(mode).__name__}")
     if options is not None and not isinstance(options, dict):
         raise TypeError(f"options is a dict of names to values, not {type(options).__name__}")
-    if options and "guard_filter_fn" in options:  # it concerns no backend
+    if options:  # the guard filter isn't the backend's
         options = {name: value for name, value in options.items() if name != "guard_filter_fn"}
     if mode in (None, "default") and not options:
         return plain
@@ -142,7 +142,7 @@ def configured(backend: str | Backend, mode: str | None, options: dict[str, Any]
 
 
 def _accepts_keyword(fn: Backend, name: str) -> bool:
-    """Whether a callable accepts that keyword argument, or has no signature that says so."""
+    """Whether a callable accepts that keyword argument. True if it has no signature."""
     try:
         parameters = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Adds symbolic sizes to a graph's inputs, for AOTAutograd, which has to find each symbol as an input of its own."""
+"""Adds symbolic sizes of tensors to a graph's inputs, as AOTAutograd requires of graphs that it differentiates."""
 
 from __future__ import annotations
 
