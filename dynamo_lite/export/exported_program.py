@@ -322,14 +322,14 @@ class CheckedSignature(CodeGen):
         Raises:
             InvalidInput: it isn't known which parameters the arguments are, or the graph is not valid for them.
         """
-        starred = next((each.name for each in self.parameters if each.kind is each.VAR_POSITIONAL), None)
+        starred = next((each.name for each in self.parameters if each.kind is each.VAR_POSITIONAL), "")
         given = self.parameters
         if len(args) == sum(self.given.values()):
             if not self.in_order:
                 fault = "are identified by their names, which an interpreter leaves out: give them in their order"
                 raise InvalidInput(self.name, "arguments that were not given in the order of the parameters", fault)
             given = tuple(each for each in given if each.name in self.given)
-        elif starred is not None:
+        elif starred:
             fault = f"was {sum(self.given.values())} when this was exported, and is {len(args)}"
             raise InvalidInput(self.name, "the number of arguments", fault)
         values = {each.name: () if each.name == starred else each.default for each in self.parameters}
