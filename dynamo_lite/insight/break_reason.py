@@ -1,4 +1,4 @@
-"""What a reason of a graph break is made of, and the table of all of them by their codes."""
+"""The base class of the reasons of graph breaks, and the table of all reasons by code."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import ClassVar, dataclass_transform
 
 @dataclass_transform(frozen_default=True)
 class BreakReason:
-    """Base of all reasons: one row of the table each, declared in `break_reasons`.
+    """Base of all reasons. Each subclass is one row of the table, declared in `break_reasons`.
 
-    A row is a frozen dataclass to type checkers. `dataclasses` itself would compile six functions for each row, a tenth
-    of the time that importing the package takes. A row states its code and whether numbers can matter in its class
-    statement, then two sentences with its fields in braces, then the fields::
+    Type checkers take a row for a frozen dataclass. `dataclasses` itself would compile six functions for each row, a
+    tenth of the package's import time. A row states its code and whether numbers can matter in its class statement,
+    then two sentences with its fields in braces, then the fields::
 
         class UnknownCall(BreakReason, code="DL0201", numbers_matter=False):
             happened = "the call of {callee} can't be traced: {because}"

@@ -1,14 +1,14 @@
-"""Generated code objects as text: their bytecode, with what its constants are.
+"""Generated code objects as text: their bytecode, with a note on each constant.
 
-Not as Python: depyf refuses most of such code and misreads a part of the rest (for a value on the stack it keeps the
-name of the local variable that it was loaded from, though the code clears the variable before it uses the value).
+It isn't shown as Python. The decompiler depyf refuses most of such code and misreads some of the rest: for a value on
+the stack it writes the local variable that the value was loaded from, even if the code clears that variable before it
+uses the value.
 """
 
 from __future__ import annotations
 
 import dis
 from types import CodeType, MethodType
-from typing import Any
 
 from dynamo_lite import _C
 
@@ -16,7 +16,7 @@ _UNSHOWN = frozenset({"RESUME", "PUSH_NULL", "PRECALL", "NOP"})
 
 
 def as_text(code: CodeType) -> str:
-    """One instruction a line: what it does, and of a constant that is called what it is."""
+    """One instruction a line, with a note on what it loads if that is a constant."""
     lines = []
     for each in dis.get_instructions(code):
         if each.opname in _UNSHOWN:
@@ -29,19 +29,18 @@ def as_text(code: CodeType) -> str:
     return "\n".join(lines)
 
 
-def _constant(value: Any) -> tuple[str, str]:
-    """How a constant is shown, and what is said of it."""
+def _constant(value: object) -> tuple[str, str]:
+    """A constant's text, and the note on it."""
     if type(value) is _C.GraphCall:
         return "<graph>", f"# calls {_name(value.fn)}"
     if type(value) is _C.Resume:
         return "<rest>", f"# goes on in {value.code.co_qualname}, after a break at line {_line_after(value.code)}"
     if type(value) in (int, float, str, bool, type(None), tuple):
         return repr(value), ""
-    name = _name(value)
-    return f"<{type(value).__name__}>", f"# {name}"
+    return f"<{type(value).__name__}>", f"# {_name(value)}"
 
 
-def _name(value: Any) -> str:
+def _name(value: object) -> str:
     if isinstance(value, MethodType):
         return f"{type(value.__self__).__name__}.{value.__name__}"
     name = getattr(value, "__qualname__", None)
@@ -49,6 +48,6 @@ def _name(value: Any) -> str:
 
 
 def _line_after(code: CodeType) -> int:
-    """The first line that a resume function executes of the program's."""
+    """The first line of the program that a resume function executes."""
     lines = [line for _, _, line in code.co_lines() if line is not None]
     return next((line for line in lines if line != code.co_firstlineno), code.co_firstlineno)

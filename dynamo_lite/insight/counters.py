@@ -1,4 +1,4 @@
-"""``dl.counters``: totals of translations, graphs, breaks and times; and how a count is written."""
+"""``dl.counters``: totals of translations, graphs, breaks and times; and the text of a count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `dl.explain` returns: what was captured of one call, as records, as text and as a dict."""
+"""The result of `dl.explain`: the records of one call, and their forms as text and as a dict."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .observer import Observer
 
 R = TypeVar("R")
 _OPERATORS_SHOWN, _GUARDS_SHOWN, _ROWS_SHOWN = 6, 12, 8
-"""Of a page: for each graph, in all, and of graphs, breaks and frames that run in eager."""
+"""The most lines in the text: operators of each graph; guards; and graphs, breaks or frames that run in eager."""
 
 
 @dataclass(kw_only=True)
@@ -24,7 +24,7 @@ class Explanation(Observer, Generic[R]):
 
     @classmethod
     def of(cls, observer: Observer, result: R, seconds: float) -> Explanation[R]:
-        """``seconds``: of the whole call."""
+        """``seconds``: the time of the whole call."""
         made = cls(**vars(observer), result=result)
         made.times = observer.times | {"run": seconds - sum(observer.times.values())}
         return made
@@ -49,11 +49,11 @@ class Explanation(Observer, Generic[R]):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the call was captured as one graph. False too where nothing was captured, so that nothing broke."""
+        """Whether the call was captured as one graph. False if nothing was captured, although nothing broke then."""
         return self.graph_count == 1 and not self.breaks
 
     def to_dict(self) -> dict[str, Any]:
-        """All but the result, of what JSON has.
+        """All but the result, as values that JSON has.
 
         Example:
             >>> import torch, dynamo_lite as dl
@@ -116,6 +116,6 @@ class Explanation(Observer, Generic[R]):
 
 
 def _first(rows: list[str], most: int, form: str = "{}") -> list[str]:
-    """So many rows, and how many there are more."""
+    """The first ``most`` rows, and a line with the number of the others."""
     shown = [form.format(each) for each in rows[:most]]
     return shown + ([form.format(f"… {len(rows) - most} more")] if len(rows) > most else [])

@@ -1,4 +1,4 @@
-"""What is said to the user once a process, as a warning at the program's own line."""
+"""Warnings to the user, at the program's own line, some of them once in each process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 said: set[object] = set()
-"""What has been said: the messages, or what stands for them."""
+"""The messages, or their keys, of warnings that were given already."""
 
 _NOT_THE_PROGRAMS = (str(Path(__file__).parents[1]) + os.sep, os.path.dirname(torch.__file__) + os.sep)
 _getframe = sys._getframe
@@ -25,7 +25,7 @@ def warn_here(message: str) -> None:
 
 
 def say_once(message: str) -> None:
-    """Warn, once a process for each message."""
+    """Warn, but only once in a process for each message."""
     if message not in said:
         said.add(message)
         warn_here(f"{message} (Said once.)")

@@ -1,4 +1,4 @@
-"""What `dl.explain` reports: the graphs, graph breaks and guards of what was compiled while it watched."""
+"""The records that `dl.explain` reports: graphs, graph breaks, guards and recompilations of one owner."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class GraphBreak:
 
     @property
     def frames(self) -> Sequence[FrameSummary]:
-        """``user_stack`` as it is shown."""
+        """The frames of ``user_stack`` that are shown."""
         return without_ours(self.user_stack)
 
     @property
     def place(self) -> FrameSummary:
-        """The innermost frame of the program's own source: what it called there may be a library's."""
+        """The innermost frame of the program's own source. The graph may have ended in a library that it called."""
         return innermost_of_program(self.frames)
 
     @property
@@ -90,10 +90,10 @@ class Observer:
     given_up: list[str] = field(default_factory=list)
     """Frames that run in eager as a whole, each with the reason."""
     not_compiled_here: list[BreakReason] = field(default_factory=list)
-    """Why frames ran in eager that are captured when they are called elsewhere."""
+    """Why frames ran in eager where they were called. Elsewhere they can be captured."""
     times: dict[str, float] = field(default_factory=lambda: {"trace": 0.0, "backend": 0.0, "code": 0.0})
     """Seconds by stage: ``trace`` (symbolic interpretation), ``backend``, ``code`` (guards and bytecode)."""
     guard_seconds: list[float] = field(default_factory=list)
-    """The cost of each guard when it is checked in full. Most checks are remembered instead, see `lookups`."""
+    """For each guard, the seconds of a full check. Most checks are skipped while nothing has changed, see `lookups`."""
     lookups: list[float] = field(default_factory=list)
-    """For each entry, the seconds that checking all of its guards takes where nothing has changed."""
+    """For each entry, the seconds of a check of all its guards when nothing has changed."""

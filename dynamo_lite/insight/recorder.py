@@ -1,7 +1,7 @@
-"""What `dl.report` shows: plain records of all that is compiled in the process while a report is on.
+"""The records that `dl.report` shows: all that is compiled in the process while a report is on.
 
-Records are text and numbers: they keep no code, graph or tensor alive, and become JSON by `dataclasses.asdict`.
-Nothing is recorded, and nothing is paid on a call, while `RECORDING.now` is None.
+Records consist of text and numbers. They keep no code, graph or tensor alive, and become JSON by `dataclasses.asdict`.
+While `RECORDING.now` is None, nothing is recorded and calls cost nothing extra.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
 from .observer import Recompile
 
+R = TypeVar("R")
 MOST_SPANS = 20_000
-"""Runs of graphs that are recorded one by one. All are counted."""
+"""The most spans that are recorded. Further runs of graphs are only counted."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Lines of the program, from ``first`` to ``last``, both included, in a call of ``function``."""
+    """Lines of the program from ``first`` to ``last`` (inclusive), in a call of ``function``."""
 
     filename: str
     first: int
@@ -43,10 +44,14 @@ class NodeRecord:
     places: list[Place]
     """The program's frames that led there, outermost first."""
 
+    @property
+    def is_input(self) -> bool:
+        return self.kind in ("input", "parameter")
+
 
 @dataclass
 class GraphRecord:
-    """A graph that was handed to a backend. Seconds are those of this process: a device may still be at work."""
+    """A graph that was handed to a backend. ``run_seconds`` is host time: a device may still be at work."""
 
     number: int
     backend: str
@@ -62,7 +67,7 @@ class GraphRecord:
 
 @dataclass(frozen=True)
 class GuardRecord:
-    """One check: ``self.step`` and ``== 3``. ``seconds``: of a full check; None: it couldn't be measured."""
+    """One check: ``self.step`` and ``== 3``. ``seconds``: the time of a full check; None if it couldn't be measured."""
 
     place: str
     text: str
@@ -90,12 +95,12 @@ class EntryRecord:
     graph: int | None
     guards: list[GuardRecord]
     check_seconds: float
-    """Of one check of all guards, where nothing has changed."""
+    """The time of one check of all guards when nothing has changed."""
     seconds: dict[str, float]
     """By stage: ``trace``, ``backend``, ``code``."""
     ended_by: BreakRecord | None
     hits: int | None = None
-    """Calls that ran it, up to the end of the report; None: it was dropped before."""
+    """Calls that ran it, up to the end of the report. None if it was dropped before."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ class SkipRecord:
 
 @dataclass(frozen=True)
 class RecompileRecord(Recompile):
-    """``at``: seconds since the report began."""
+    """A recompilation with its time. ``at``: seconds since the report began."""
 
     at: float
 
@@ -138,22 +143,22 @@ class Recorder:
     recompiles: list[RecompileRecord] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
     seconds: float = 0.0
-    """How long it recorded."""
+    """The time from its creation to `finish`."""
 
     def __post_init__(self) -> None:
         self.began = time.perf_counter()
         self.is_over = False
         self.at_end: list[Callable[[], None]] = []
-        """Called by `finish`: what is known only then."""
+        """Functions that complete records with what is known only at the end. `finish` calls them."""
 
     def note_span(self, stage: str, name: str, began: float, seconds: float, graph: int | None) -> None:
-        """``began``: by `time.perf_counter`."""
+        """Record a stretch of time. ``began``: by `time.perf_counter`."""
         self.spans.append(Span(stage, name, began - self.began, seconds, threading.get_native_id(), graph))
 
-    def timed(self, graph: GraphRecord, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        """A compiled graph whose runs are recorded until the end."""
+    def timed(self, graph: GraphRecord, compiled: Callable[..., R]) -> Callable[..., R]:
+        """Wrap a compiled graph so that its runs are recorded until the end."""
 
-        def run(*inputs: Any) -> Any:
+        def run(*inputs: object) -> R:
             if self.is_over:
                 return compiled(*inputs)
             began = time.perf_counter()
@@ -169,6 +174,7 @@ class Recorder:
         return run
 
     def finish(self) -> None:
+        """Stop recording and complete the records."""
         self.seconds = time.perf_counter() - self.began
         self.is_over = True
         for complete in self.at_end:

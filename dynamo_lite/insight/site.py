@@ -1,6 +1,7 @@
 """A place in the program: the instruction that each frame is executing, outermost first.
 
-It is text and numbers only: it keeps no code object alive, and equal sites of two translations of a frame are equal.
+A site consists of text and numbers. So it keeps no code object alive, and two translations of a frame have equal sites
+for one place.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class SiteFrame(NamedTuple):
     """Its index in the code; -1: any on that line."""
 
     def summary(self) -> FrameSummary:
-        """As errors show it to the user."""
+        """The frame as errors show it to the user."""
         return FrameSummary(self.filename, self.line, self.function, lookup_line=False)
 
 

@@ -1,5 +1,6 @@
-"""`dl.report`: what was captured, as a page in HTML and a trace for Perfetto.
+"""`dl.report`: shows what was captured as a page in HTML and a trace for Perfetto.
 
-What enters are the plain records of `insight.recorder`; what leaves are two files. It imports nothing of the compiler,
-which writes the records.
+Enters: the records of `insight.recorder`, which the compiler writes.
+Leaves: two files.
+May import: `insight` and `logs`; nothing of the compiler.
 """

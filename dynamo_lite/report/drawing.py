@@ -1,4 +1,4 @@
-"""A graph as boxes in layers: each node below all whose results it takes."""
+"""Draws a graph as boxes in layers. Each node lies below the nodes whose results it takes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from dynamo_lite.insight.recorder import GraphRecord, NodeRecord
 MOST_NODES = 1500
 _WIDTH, _HEIGHT = 160, 38
 _ACROSS, _DOWN = 16, 26
-"""Room between boxes, in pixels."""
-_IN_ROW = 6
+"""The distance between boxes, in pixels."""
+_MOST_IN_ROW = 6
 """A layer of more boxes takes several rows."""
-_EDGE = 2
+_MARGIN = 2
 _LETTERS = 22
+"""The longest label. Longer ones are shortened."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """``x``, ``y``: of its upper left corner."""
+    """A drawn node. ``x`` and ``y`` are those of its upper left corner."""
 
     node: NodeRecord
     x: int
@@ -31,8 +32,9 @@ class Box:
         what = self.node.what
         if len(what) <= _LETTERS:
             return what
-        is_place = self.node.kind in ("input", "parameter")  # of which the end says more
-        return "…" + what[1 - _LETTERS :] if is_place else what[: _LETTERS - 1] + "…"
+        if self.node.is_input:  # the end of a path says more than its beginning
+            return "…" + what[1 - _LETTERS :]
+        return what[: _LETTERS - 1] + "…"
 
     @property
     def result(self) -> str:
@@ -42,7 +44,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Drawing:
-    """``edges``: paths of SVG. ``left_out``: how many nodes are not drawn."""
+    """A drawn graph. ``edges``: paths of SVG. ``left_out``: the number of nodes that are not drawn."""
 
     boxes: list[Box]
     edges: list[str]
@@ -52,25 +54,25 @@ class Drawing:
 
 
 def draw(graph: GraphRecord) -> Drawing:
-    """The first `MOST_NODES` nodes. Rows begin at the left with operators, for narrow screens."""
+    """Draw the first `MOST_NODES` nodes. Operators are at the left of their row, so that narrow screens show them."""
     nodes = graph.nodes[:MOST_NODES]
     boxes: dict[str, Box] = {}
     top, width = 0, 0
     for layer in _layers(nodes):
-        layer.sort(key=lambda node: (node.kind in ("input", "parameter"), _middle_of_inputs(node, boxes)))
-        for at in range(0, len(layer), _IN_ROW):
-            row = layer[at : at + _IN_ROW]
+        layer.sort(key=lambda node: (node.is_input, _middle_of_inputs(node, boxes)))
+        for at in range(0, len(layer), _MOST_IN_ROW):
+            row = layer[at : at + _MOST_IN_ROW]
             width = max(width, len(row) * (_WIDTH + _ACROSS) - _ACROSS)
             for column, node in enumerate(row):
-                boxes[node.name] = Box(node, column * (_WIDTH + _ACROSS) + _EDGE, top + _EDGE)
+                boxes[node.name] = Box(node, column * (_WIDTH + _ACROSS) + _MARGIN, top + _MARGIN)
             top += _HEIGHT + _DOWN
     edges = [_edge(boxes[name], box) for box in boxes.values() for name in box.node.inputs if name in boxes]
-    height = max(0, top - _DOWN) + 2 * _EDGE
-    return Drawing(list(boxes.values()), edges, width + 2 * _EDGE, height, len(graph.nodes) - len(nodes))
+    height = max(0, top - _DOWN) + 2 * _MARGIN
+    return Drawing(list(boxes.values()), edges, width + 2 * _MARGIN, height, len(graph.nodes) - len(nodes))
 
 
 def _layers(nodes: list[NodeRecord]) -> list[list[NodeRecord]]:
-    """Operators below what they take; inputs just above what takes them first."""
+    """The nodes of each layer, from the top: operators below their inputs, inputs just above their first user."""
     depth: dict[str, int] = {}
     for node in nodes:
         depth[node.name] = 1 + max((depth.get(name, 0) for name in node.inputs), default=0)
@@ -80,8 +82,7 @@ def _layers(nodes: list[NodeRecord]) -> list[list[NodeRecord]]:
             first_use[name] = min(first_use.get(name, depth[node.name]), depth[node.name])
     layers: dict[int, list[NodeRecord]] = {}
     for node in nodes:
-        is_input = node.kind in ("input", "parameter")
-        at = first_use.get(node.name, 2) - 1 if is_input else depth[node.name]
+        at = first_use.get(node.name, 2) - 1 if node.is_input else depth[node.name]
         layers.setdefault(at, []).append(node)
     return [layers[at] for at in sorted(layers)]
 

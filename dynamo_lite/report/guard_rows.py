@@ -1,4 +1,4 @@
-"""Guards as a tree of places: ``self``, in it ``.fc``, in it ``.weight``, each with its checks."""
+"""Arranges guards as a tree of places: ``self``, below it ``.fc``, below that ``.weight``, each with its checks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PlaceRow:
     below: dict[str, PlaceRow] = field(default_factory=dict)
 
     def guards(self) -> Iterator[GuardRecord]:
-        """Its checks and those of all places below."""
+        """The checks of this place and of all places below it."""
         yield from self.checks
         for each in self.below.values():
             yield from each.guards()
@@ -44,7 +44,7 @@ class PlaceRow:
 
 
 def tree_of(guards: list[GuardRecord]) -> list[PlaceRow]:
-    """The places that aren't reached from others, in the order in which they are checked."""
+    """The trees of the guards' places, in the order in which they are checked."""
     root = PlaceRow("")
     for guard in guards:
         steps = [_NO_PLACE[guard.place]] if guard.place in _NO_PLACE else _STEP.findall(guard.place)

@@ -1,4 +1,4 @@
-"""From records to the page: what each section shows, and the template that shows it."""
+"""Renders the records as a page in HTML: the contents of each section for the template ``page.html``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from dynamo_lite.insight.counters import counted
 from dynamo_lite.insight.recorder import EntryRecord, GraphRecord, RecompileRecord, Recorder
@@ -18,12 +18,12 @@ from .timeline import MOST_BARS, rows
 
 T = TypeVar("T")
 SHOWN = 25
-"""Items of a long list that aren't collapsed; the others are, in groups of this size."""
+"""The first items of a long list are shown, this many. The others are collapsed in groups of this size."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """A graph, the code that calls it, and its guards. ``entry``: None if the backend failed, or the frame ran once."""
+    """A graph, the code that calls it, and its guards. ``entry``: None if the backend failed or the frame ran once."""
 
     graph: GraphRecord | None
     entry: EntryRecord | None
@@ -64,7 +64,8 @@ def as_page(recorder: Recorder, program: str) -> str:
     return environment.get_template("page.html").render(_contents(recorder, program))
 
 
-def _contents(recorder: Recorder, program: str) -> dict[str, Any]:
+def _contents(recorder: Recorder, program: str) -> dict[str, object]:
+    """The variables of the template."""
     of_graph = {entry.graph: entry for entry in recorder.entries if entry.graph is not None}
     files = source_files(recorder)
     return {
@@ -86,7 +87,7 @@ def _contents(recorder: Recorder, program: str) -> dict[str, Any]:
 def _card(graph: GraphRecord | None, entry: EntryRecord | None) -> Card:
     title, place = ("a frame", "") if entry is None else (entry.function, _place(entry.filename, entry.lineno))
     own = [] if graph is None else [node.places for node in graph.nodes if node.places]
-    if own:  # where the program's own code begins: an entry may be of what calls a module's forward
+    if own:  # the program's outermost function; the entry's may be a caller in torch, such as Module.__call__
         outermost = own[0][0]
         numbers = [each.first for places in own for each in places[:1] if each.filename == outermost.filename]
         title, place = outermost.function, _place(outermost.filename, min(numbers), max(numbers))
@@ -112,7 +113,7 @@ def _histories(recompiles: list[RecompileRecord]) -> list[History]:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the unit that reads best."""
+    """Seconds as text, in the unit that reads best."""
     for unit, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if seconds >= unit:
             return f"{seconds / unit:.3g} {name}" if seconds < 100 * unit else f"{seconds / unit:.0f} {name}"
@@ -120,10 +121,10 @@ def duration(seconds: float) -> str:
 
 
 def hue(graph: int) -> int:
-    """A graph's colour, far from its neighbours': steps of the golden angle."""
+    """The hue of a graph's colour. Steps of the golden angle keep successive graphs apart."""
     return round(graph * 137.508 + 210) % 360
 
 
 def grouped(items: Sequence[T], size: int) -> list[Sequence[T]]:
-    """Parts of that size."""
+    """The items in groups of that size."""
     return [items[at : at + size] for at in range(0, len(items), size)]

@@ -1,4 +1,4 @@
-"""`dl.report`: switches recording on, and writes the files at the end."""
+"""The context manager `dl.report`: turns recording on, and writes the files at the end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class report:
     ends. Where several processes communicate, each writes into a folder ``rank-N`` in it.
 
     Args:
-        folder: is created if it isn't there; files of those names in it are overwritten.
+        folder: where the files are written. It is created if it doesn't exist; older files are overwritten.
 
     Raises:
         ImportError: jinja2 isn't installed.
@@ -88,7 +88,7 @@ def _check_is_writable(folder: Path) -> None:
 
 
 def _begin() -> None:
-    """Report on the whole run, if the environment says so. Processes that this one starts write nothing."""
+    """Report on the whole run if ``DYNAMO_LITE_REPORT`` is set. Processes that this one starts write nothing."""
     folder = os.environ.get("DYNAMO_LITE_REPORT", "")
     if not folder or multiprocessing.parent_process() is not None:
         return

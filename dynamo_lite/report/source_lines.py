@@ -1,4 +1,4 @@
-"""The program's own source, with what was captured of each line, and what happened there."""
+"""Source files with the graphs that each line is in, and the graph breaks and skipped frames at each line."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from dynamo_lite.insight.program_files import innermost_of_program, is_installed
 from dynamo_lite.insight.recorder import BreakRecord, Place, Recorder
 
 MARGIN = 3
-"""Lines around one of interest that are always shown."""
-LONGEST_FOLD = 6
-"""So many lines without anything of interest are shown, too."""
+"""Lines before and after a line of interest that are shown with it."""
+LONGEST_UNFOLDED = 6
+"""A stretch of more lines without interest is folded."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Something that happened at a line. ``kind``: "break" or "skip"."""
+    """A graph break or a skipped frame at a line. ``kind``: "break" or "skip"."""
 
     kind: str
     code: str
@@ -53,11 +53,11 @@ class Run:
 
 @dataclass(frozen=True)
 class SourceFile:
-    """``has_source``: its text was found. ``captured``: how many of its lines are in graphs."""
+    """A file's shown lines. ``has_source``: whether its text was found. ``captured``: the number of lines in graphs."""
 
     filename: str
     blocks: list[list[Run]]
-    """Between them lines are left out."""
+    """Blocks of shown lines. The lines between two blocks are left out."""
     has_source: bool
     breaks: int
     graphs: int
@@ -65,7 +65,7 @@ class SourceFile:
 
 
 def source_files(recorder: Recorder) -> list[SourceFile]:
-    """The files in which something was captured or happened: the program's own, then those of libraries."""
+    """The files that have captured lines or marks: the program's own, then those of libraries."""
     graphs: dict[str, dict[int, dict[int, None]]] = {}
     for graph in recorder.graphs:
         for place in {place for node in graph.nodes for place in node.places}:
@@ -79,7 +79,7 @@ def source_files(recorder: Recorder) -> list[SourceFile]:
 
 
 def _marks(recorder: Recorder) -> dict[str, dict[int, list[Mark]]]:
-    """Marks by file and line. Equal ones are one, with their count."""
+    """Marks by file and line. Equal marks are merged and counted."""
     counts: Counter[tuple[str, int, str, str, str, str]] = Counter()
     for each in recorder.breaks:
         place, own = place_of(each), own_place(each)
@@ -96,7 +96,7 @@ def _marks(recorder: Recorder) -> dict[str, dict[int, list[Mark]]]:
 
 
 def counted_breaks(recorder: Recorder) -> list[tuple[BreakRecord, Place, int]]:
-    """Each break with its line of the program, and how often it was met."""
+    """Each break with its line of the program and the number of times it was met."""
     met: dict[tuple[str, str, Place, Place], list[BreakRecord]] = {}
     for each in recorder.breaks:
         met.setdefault((each.code, each.what, own_place(each), place_of(each)), []).append(each)
@@ -109,7 +109,7 @@ def place_of(graph_break: BreakRecord) -> Place:
 
 
 def own_place(graph_break: BreakRecord) -> Place:
-    """The same in the program's own source: what it called there may be a library's."""
+    """The program's own line from which that line was reached: the graph may end in a library."""
     return innermost_of_program(graph_break.places)
 
 
@@ -125,7 +125,7 @@ def _file(filename: str, graphs: dict[int, dict[int, None]], marks: dict[int, li
 
 
 def _shown(texts: list[str], numbers: Iterable[int]) -> list[int]:
-    """The lines of the functions in which these are, and a few around those that are in none."""
+    """The lines of the functions that contain these lines, and a few around each line outside of functions."""
     functions = _functions("".join(texts))
     shown: set[int] = set()
     for number in numbers:
@@ -153,7 +153,7 @@ def _functions(text: str) -> list[range]:
 
 
 def _blocks(lines: list[Line]) -> list[list[Run]]:
-    """Split where lines are missing; fold long stretches in which nothing happened."""
+    """Blocks of consecutive lines, in which long stretches without interest are folded."""
     near = {line.number + by for line in lines if not line.is_plain for by in range(-MARGIN, MARGIN + 1)}
     found: list[list[Run]] = []
     for _, together in itertools.groupby(enumerate(lines), lambda pair: pair[1].number - pair[0]):
@@ -163,5 +163,5 @@ def _blocks(lines: list[Line]) -> list[list[Run]]:
         found.append([])
         for is_near, group in itertools.groupby(block, lambda line: line.number in near):
             stretch = list(group)
-            found[-1].append(Run(stretch, not is_near and len(stretch) > LONGEST_FOLD))
+            found[-1].append(Run(stretch, not is_near and len(stretch) > LONGEST_UNFOLDED))
     return found

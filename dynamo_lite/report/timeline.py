@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
 
 from dynamo_lite.insight.recorder import Recorder, Span
 
 MOST_BARS = 400
-"""The page shows that many of one stage, the longest. The trace has all."""
+"""The most bars of a stage on the page, which shows the longest. The trace has all."""
 STAGES = {"trace": "tracing", "backend": "backend", "code": "guards and code", "run": "running graphs"}
 
 
-def chrome_trace(recorder: Recorder) -> dict[str, Any]:
+def chrome_trace(recorder: Recorder) -> dict[str, object]:
     """An object of the Chrome trace format: complete events in microseconds, one for each span."""
     process = os.getpid()
-    events: list[dict[str, Any]] = [
+    events: list[dict[str, object]] = [
         {"ph": "M", "name": "process_name", "pid": process, "tid": 0, "args": {"name": "dynamo_lite"}}
     ]
     for span in recorder.spans:
@@ -36,7 +35,7 @@ def chrome_trace(recorder: Recorder) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Bar:
-    """``left`` and ``width``: in percent of the timeline."""
+    """A span on the page. ``left`` and ``width``: in percent of the timeline."""
 
     left: float
     width: float
@@ -45,7 +44,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Row:
-    """One stage. ``seconds``, ``count``: of all its spans, those without a bar too."""
+    """One stage. ``seconds`` and ``count`` are totals, which include spans without a bar."""
 
     title: str
     seconds: float
