@@ -1,7 +1,7 @@
 """The result of `dl.export`: a graph module with the program's own signature that checks its arguments.
 
-A call first checks the arguments against the guards of the trace. A call that the graph is not valid for is an error
-instead of a wrong result.
+A call first checks the arguments against the guards of the trace. If the graph is not valid for them, the call raises
+an error rather than return a wrong result.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class ArgumentPath:
     """The path to a value among the arguments: a parameter, then accessors."""
 
     name: str
-    """In the user's terms."""
+    """Its text in messages, in the user's terms."""
     parameter: int
-    """Its index."""
+    """The index of the parameter."""
     steps: tuple[tuple[str, Any], ...] = ()
     """Accessors (kind, argument)."""
 
-    def read(self, arguments: Sequence[Any]) -> Any:
+    def read(self, arguments: Sequence[object]) -> Any:
         """The value, or `_MISSING`."""
         value = arguments[self.parameter]
         for kind, arg in self.steps:
@@ -106,7 +106,7 @@ class TensorMetadata:
         return TensorMetadata.of(value, *free) == self
 
     def describe_unlike(self, other: object) -> str:
-        """A description, with the strides and ``requires_grad`` if the other's differ."""
+        """A description for messages. It has the strides and ``requires_grad`` only if the other's differ."""
         text = f"a {self.dtype} tensor on {self.device} of shape {self.shape}"
         if isinstance(other, TensorMetadata) and self.shape == other.shape and self.strides != other.strides:
             text += f" with strides {self.strides}"
@@ -119,7 +119,7 @@ _BY_VALUE = (bool, int, str, bytes, frozenset, slice, range, torch.device)
 
 
 def _is_same_constant(value: Any, wanted: Any) -> bool:
-    """Whether no program can tell two constants apart: 1, True and 1.0 differ, and so do 0.0 and -0.0."""
+    """Whether two constants are indistinguishable. 1, True and 1.0 differ, and so do 0.0 and -0.0."""
     kind = type(wanted)
     if type(value) is not kind:
         return False
@@ -152,10 +152,11 @@ _HOLDS: dict[str, Callable[[Any, Any], bool]] = {
     "storage_offset": lambda v, w: v.storage_offset() == w,
     "present": lambda v, w: True,
 }
-"""Whether a check of `_C.EXPORTED_CHECKS` holds of a value. In Python, so that an exported program can be captured."""
+"""Kind of `_C.EXPORTED_CHECKS` -> whether it holds for a value. It is written in Python, so that an exported program
+can be captured in turn."""
 _TEXTS = {**_C.EXPORTED_CHECKS, "default": ("left at its default {arg!r}", "{arg!r}")}
 CHECKED_KINDS = frozenset({"tensor", "unbound", *_HOLDS})
-"""The checks of guards that have a meaning here."""
+"""The kinds of guards that an exported program can check."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ class ValueGuard:
     kind: str
     wanted: Any
 
-    def fault(self, arguments: Sequence[Any]) -> str | None:
+    def fault(self, arguments: Sequence[object]) -> str | None:
         """What was expected and what is given instead; None if the guard holds."""
         value = self.place.read(arguments)
         if self.kind == "unbound":
@@ -199,7 +200,7 @@ class IdentityGuard:
     places: tuple[ArgumentPath, ...]
     same: bool
 
-    def fault(self, arguments: Sequence[Any]) -> str | None:
+    def fault(self, arguments: Sequence[object]) -> str | None:
         seen: dict[int, ArgumentPath] = {}
         for place in self.places:
             first = seen.setdefault(id(place.read(arguments)), place)
@@ -216,18 +217,18 @@ class IdentityGuard:
 
 @dataclass(frozen=True)
 class NumberGuard:
-    """A guard on sizes and numbers among the arguments."""
+    """A guard on sizes, strides and numbers of the arguments."""
 
     places: tuple[ArgumentPath, ...]
     program: tuple[tuple[Any, ...], ...]
-    """As in `SymbolicGuard`. Its values are those at the places."""
+    """As in `SymbolicGuard`. Its operands are the values at the places."""
     text: str
 
     @property
     def place(self) -> ArgumentPath:
         return self.places[0]
 
-    def fault(self, arguments: Sequence[Any]) -> str | None:
+    def fault(self, arguments: Sequence[object]) -> str | None:
         values = [place.read(arguments) for place in self.places]
         if any(isinstance(value, torch.fx.Proxy) for value in values):
             return None
@@ -255,7 +256,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     **{name: getattr(operator, name) for name in ("add", "mul", "floordiv", "mod", "pow", "eq", "ne", "lt", "le")},
     **{"and": operator.and_, "or": operator.or_, "not": operator.not_, "min": torch.sym_min, "max": torch.sym_max},
 }
-"""The operations of guard programs."""
+"""The operations of guard programs on values of the stack."""
 
 
 @dataclass(frozen=True)
@@ -265,15 +266,18 @@ class GradModeGuard:
     wanted: bool
     place = ArgumentPath("grad mode", 0)
 
-    def fault(self, arguments: Sequence[Any]) -> str | None:
+    def fault(self, arguments: Sequence[object]) -> str | None:
         if torch.is_grad_enabled() is self.wanted:
             return None
         words = {True: "on", False: "off"}
         return f"was {words[self.wanted]} when this was exported, and is {words[not self.wanted]}"
 
 
-_SHOWN = (type(None), bool, int, str)
+_LITERAL_DEFAULTS = (type(None), bool, int, str)
 """Types of defaults that are written into the signature as literals."""
+
+SIGNATURE_NAME = "_signature"
+"""The name of the `CheckedSignature` in the graph's code."""
 
 Guard = ValueGuard | IdentityGuard | NumberGuard | GradModeGuard
 
@@ -296,15 +300,15 @@ class CheckedSignature(CodeGen):
             for each in self.parameters
             if each.name in given
         }
-        """The parameters that the example call gave, and the number of values of each."""
+        """Name of a parameter that the example call passed -> the number of its values."""
         self.in_order = [*self.given] == [*given]
-        """Whether the example call gave them in the order of declaration."""
+        """Whether the example call passed them in the order of their declaration."""
         self.guards = tuple(guards)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CheckedSignature:
-        return copy.copy(self)  # the guards compare with these very objects
+        return copy.copy(self)  # guards on identity have to keep their objects
 
-    def check(self, *arguments: Any) -> None:
+    def check(self, *arguments: object) -> None:
         """Check the guards.
 
         Raises:
@@ -347,7 +351,7 @@ class CheckedSignature(CodeGen):
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, **options: Any) -> str:
         return (
             f"def forward({', '.join(['self', *self._declarations()])}){maybe_return_annotation}:\n"
-            f"    _signature.check({', '.join(each.name for each in self.parameters)})"
+            f"    {SIGNATURE_NAME}.check({', '.join(each.name for each in self.parameters)})"
         )
 
     def _declarations(self) -> Iterable[str]:
@@ -359,25 +363,26 @@ class CheckedSignature(CodeGen):
             if kind is each.KEYWORD_ONLY and before not in (each.KEYWORD_ONLY, each.VAR_POSITIONAL):
                 yield "*"
             star = "*" if kind is each.VAR_POSITIONAL else ""
-            default = repr(each.default) if type(each.default) in _SHOWN else f"_signature.parameters[{at}].default"
+            is_literal = type(each.default) in _LITERAL_DEFAULTS
+            default = repr(each.default) if is_literal else f"{SIGNATURE_NAME}.parameters[{at}].default"
             yield star + each.name + ("" if each.default is each.empty else f"={default}")
             before = kind
         if before is inspect.Parameter.POSITIONAL_ONLY:
             yield "/"
 
     def additional_globals(self) -> list[tuple[str, Any]]:
-        return [("_signature", self)]
+        return [(SIGNATURE_NAME, self)]
 
 
 class ExportedModule(torch.fx.GraphModule):
-    """A graph module that is pickled as its list of nodes. torch's own is traced again on loading, which evaluates
-    operators without tensor arguments (``torch.randn(3)``) and makes their results constants."""
+    """A graph module that is pickled as a list of its nodes. A plain `GraphModule` is traced again when it is loaded,
+    which evaluates operators without tensor arguments (``torch.randn(3)``) and makes their results constants."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = {name: value for name, value in self.__dict__.items() if name != "_graph"}
         return _load, (type(self).__name__, state, list(map(_row_of, self.graph.nodes)), self.graph._codegen)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, Any]) -> torch.fx.GraphModule:
         copied = super().__deepcopy__(memo)
         copied._non_persistent_buffers_set = set(self._non_persistent_buffers_set)
         copied.training = self.training
@@ -445,7 +450,7 @@ def _load(name: str, state: dict[str, Any], rows: list[Row], codegen: CodeGen) -
 
 
 def rebuild(cls: type, items: Any, attributes: dict[str, Any]) -> Any:
-    """An instance of a user's class with these items and attributes, without running its methods."""
+    """Create an instance of a user's class with these items and attributes, without running its methods."""
     base: Any = next((base for base in cls.__mro__ if base in (OrderedDict, dict, list, tuple)), object)
     made = base.__new__(cls, items) if base is tuple else base.__new__(cls)
     if base is list:

@@ -21,7 +21,7 @@ from torch.fx.proxy import GraphAppendingTracer, Proxy, TraceError
 
 from dynamo_lite.compiler.translation import Translation
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.break_reasons import NotExportable
+from dynamo_lite.insight.break_reasons import NotExportable, ParameterNameTaken
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import from_numpy_written
 from dynamo_lite.shapes.number_guards import SymbolicGuard
@@ -32,6 +32,7 @@ from dynamo_lite.variables.python.objects.user_object import unmodeled_c_base
 from .exported_program import (
     ACCESSORS,
     CHECKED_KINDS,
+    SIGNATURE_NAME,
     ArgumentPath,
     CheckedSignature,
     ExportedModule,
@@ -50,7 +51,7 @@ Module = torch.nn.Module
 class ExportedCall(Protocol):
     """The exported callable with its example arguments; `program` has it."""
 
-    fn: Any
+    fn: Callable[..., Any]
     name: str
     parameters: list[inspect.Parameter]
     given: dict[str, Any]
@@ -61,7 +62,7 @@ _LITERALS = frozenset(
     | {torch.memory_format, range}
 )
 """Types of values that are literals in a graph."""
-_UNEXPECTED = "a condition on the data, at which the program raises, is not as it was when this was exported"
+_ASSERTION_MESSAGE = "a condition on the data, at which the program raises, is not as it was when this was exported"
 _CELL = "cell_contents"
 
 
@@ -83,8 +84,8 @@ class EmbeddedCall:
 
 
 def _aten(inner: torch.fx.GraphModule, attempt: Attempt) -> torch.fx.GraphModule:
-    """The graph as ATen operators. Changes of grad mode are only recorded if it is traced above autograd's dispatch."""
-    before_autograd = attempt.graph.changes_state
+    """The graph as ATen operators."""
+    before_autograd = attempt.graph.changes_state  # only a trace above autograd's dispatch records changes of grad mode
     trace = make_fx(inner, tracing_mode="real", pre_dispatch=before_autograd, _allow_non_fake_inputs=True)
     with attempt.graph.fake_mode, enable_python_dispatcher():
         return trace(*(each.fake for each in attempt.graph.inputs))
@@ -109,7 +110,7 @@ class OuterGraph:
         self.kept: list[Any] = []
         """Keeps objects alive whose ids are keys."""
         self.persists = True
-        """Whether tensors from outside of the user's module are in the state dict."""
+        """Whether the state dict contains captured tensors that aren't parameters or buffers of the user's module."""
         ordered = sorted(program.parameters, key=lambda each: each.kind is each.VAR_POSITIONAL)
         self.parameters = {each.name: self._placeholder(each) for each in ordered}
         """Name of a parameter -> its placeholder. That of ``*args`` is last, see `CheckedSignature.process_inputs`."""
@@ -124,7 +125,7 @@ class OuterGraph:
 
     # -- state -----------------------------------------------------------------------------------------------------
 
-    def _adopt_state(self, module: Any) -> None:
+    def _adopt_state(self, module: object) -> None:
         """Add all parameters and buffers of the exported module."""
         if not isinstance(module, Module):
             return
@@ -136,7 +137,7 @@ class OuterGraph:
         for name, buffer in module.named_buffers(remove_duplicate=False):
             self._put(name, buffer, name in saved)
 
-    def _put(self, name: str, value: Any, persistent: bool) -> None:
+    def _put(self, name: str, value: object, persistent: bool) -> None:
         """Add an attribute of a dotted name."""
         *path, last = name.split(".")
         module = self.root
@@ -153,7 +154,7 @@ class OuterGraph:
         self.kept.append(value)
         self.names.setdefault(id(value), name)
 
-    def attribute(self, value: Any, hint: str, persistent: bool = False) -> torch.fx.Node:
+    def attribute(self, value: object, hint: str, persistent: bool = False) -> torch.fx.Node:
         """The node that reads a value from the graph module, which gets an attribute for it."""
         name = self.names.get(id(value))
         if name is None:
@@ -199,8 +200,8 @@ class OuterGraph:
             return self.graph.call_function(getattr, (self._argument_at(parent), name))
         raise Unsupported(NotExportable(str(source), "a graph can't reach it from the arguments"))
 
-    def _captured(self, source: Source, value: Any) -> Any:
-        """The value, or its proxy, that the generated code gets for a value captured by the guards."""
+    def _captured(self, source: Source, value: object) -> object:
+        """What the generated code gets for a value captured by the guards: the value itself or a proxy of it."""
         if source.local_rooted:
             return self._proxy(self._argument_at(source))
         if not isinstance(value, torch.Tensor):
@@ -223,7 +224,7 @@ class OuterGraph:
         for condition, truth in zip(results[count:], truths):
             if not truth:
                 condition = self.graph.call_function(torch.logical_not, (condition,))
-            self.graph.call_function(torch._assert_async, (condition, _UNEXPECTED))
+            self.graph.call_function(torch._assert_async, (condition, _ASSERTION_MESSAGE))
         return [self._proxy(node) for node in results[:count]]
 
     def embedded_call(self, translation: Translation, aten_graph: bool) -> Any:
@@ -239,7 +240,7 @@ class OuterGraph:
             if each.convert is not None:
                 each.convert = partial(self._convert, each.convert)
             if each.given is not None or each.of is not None:
-                raise Unsupported(NotExportable(str(each.given), "it gets other data, or another has its memory"))
+                raise Unsupported(NotExportable(str(each.given), "its data is replaced, or another input aliases it"))
             if each.make is not None:
                 each.make = partial(self._make, each.make)
         truths = [each.truth for each in expected]
@@ -283,12 +284,14 @@ class OuterGraph:
         return made
 
     def _refuse_names(self) -> None:
-        """Break if the graph's code uses a parameter's name for something else, so that FX has renamed its node."""
+        """Break if the graph's code uses a parameter's name for something else. FX renames the nodes of such
+        parameters, except for one with the name of the signature, which FX doesn't know."""
         text = textwrap.dedent(self.graph.python_code("self").src)
         counts = Counter(node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name))
         for name, node in self.parameters.items():
-            if node.name != name and counts[name] > 2:  # once passed to the check, once assigned to the node
-                raise Unsupported(NotExportable(f"a parameter with the name {name}", "the graph's code has it too"))
+            is_reused = node.name != name and counts[name] > 2  # once passed to the check, once assigned to the node
+            if is_reused or name == SIGNATURE_NAME:
+                raise Unsupported(ParameterNameTaken(name))
 
     # -- guards -----------------------------------------------------------------------------------------------------
 
@@ -335,7 +338,7 @@ class OuterGraph:
     def _number_guard(self, guard: SymbolicGuard) -> NumberGuard:
         places = [self._place(source) for source in guard.sources]
         if None in places:
-            raise Unsupported(NotExportable(guard.text, "it is a condition on something that is no argument"))
+            raise Unsupported(NotExportable(guard.text, "it is a condition on a value that isn't an argument"))
         return NumberGuard(tuple(place for place in places if place is not None), tuple(guard.program), guard.text)
 
     def _identities(self) -> Iterator[IdentityGuard]:
@@ -365,7 +368,7 @@ class _Size(tuple):
 
 
 def _for_nodes(constant: Any) -> Any:
-    """What the generated code calls instead of a function that doesn't accept proxies."""
+    """A constant of the generated code. Functions that don't accept proxies are replaced by ones that do."""
     if any(constant is each for each in _TAKE_NO_PROXIES):
         return lambda given, *args: given.tracer.create_proxy("call_function", constant, (given, *args), {})
     if constant is torch.Size:
@@ -380,7 +383,7 @@ _TABLES = ("_parameters", "_buffers", "_modules")
 
 
 def _value_at(source: Source, program: ExportedCall) -> Any:
-    """The value at a source outside of the arguments; None if it isn't known."""
+    """The value at a source outside of the arguments; None if it is unknown."""
     if source.kind == "const":
         return source.arg
     parent = source.parent
@@ -434,11 +437,13 @@ class _ResultBuilder:
         self._count(result, ())
         return self._argument(result)
 
-    def _is_leaf(self, value: Any) -> bool:
+    def _is_leaf(self, value: object) -> bool:
+        """Whether the graph refers to a value as a whole, without looking at what it contains."""
         kind = type(value)
         return kind in _LITERALS or issubclass(kind, (Proxy, torch.Tensor, type)) or id(value) in self.existing
 
-    def _count(self, value: Any, inside: tuple[int, ...]) -> None:
+    def _count(self, value: object, inside: tuple[int, ...]) -> None:
+        """Count the occurrences of a value and of all that it contains. ``inside``: ids of what contains it."""
         if self._is_leaf(value):
             return
         if id(value) in inside:
@@ -485,7 +490,7 @@ class _ResultBuilder:
             return call(rebuild, (self.constant(kind), arguments, named))
         raise Unsupported(NotExportable(f"a {kind.__name__} that the program makes and returns", "a graph makes none"))
 
-    def constant(self, value: Any) -> torch.fx.Node:
+    def constant(self, value: object) -> torch.fx.Node:
         """The node that reads a pre-existing object."""
         if isinstance(value, Module):
             raise Unsupported(NotExportable(f"a {type(value).__name__} module", "it would be returned"))
@@ -502,13 +507,13 @@ _PLAIN: dict[type, Callable[[Any, Callable[[Any], Any]], Any]] = {
 
 
 def _is_plain_object(kind: type) -> bool:
-    """Whether the state of an instance is its items and attributes only."""
+    """Whether the state of an instance consists of nothing but items and attributes."""
     static = next(base for base in kind.__mro__ if not is_heap_type(base))
     return unmodeled_c_base(kind) is None and kind is not static and static in (object, OrderedDict, dict, list, tuple)
 
 
 def _state_of(value: Any) -> tuple[list[Any], dict[str, Any]]:
-    """The items and the attributes of a plain object; of a mapping, pairs."""
+    """The items (pairs if it is a mapping) and the attributes of a plain object."""
     items: list[Any] = []
     if isinstance(value, dict):
         items = list(dict.items(value))

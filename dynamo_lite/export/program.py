@@ -1,8 +1,8 @@
 """``dl.export``: translates the call of a program into one graph module.
 
-The call is made in a generated function whose parameters are the arguments that are given, and that function is
-translated like any frame. The code after the graph call is then run on proxies instead of values: CPython builds the
-result, and each operation on a proxy becomes a node of the outer graph.
+A generated function, whose parameters are the given arguments, calls the program. That function is translated like any
+frame. The code after the graph call then runs on proxies instead of values: CPython builds the result, and each
+operation on a proxy becomes a node of the outer graph.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ from dynamo_lite.compiler.frame_compiler import FrameCompiler
 from dynamo_lite.compiler.observers import check_runs_at_call, why_not_captured
 from dynamo_lite.compiler.translation import Translation
 from dynamo_lite.exc import ConstraintViolation, InternalError, SkipFrame, Unsupported
-from dynamo_lite.insight.break_reasons import EffectOfExport, FrameLeftAlone, NotExportable
+from dynamo_lite.insight.break_reasons import EffectOfExport, FrameLeftAlone, HandledFailureInExport
 from dynamo_lite.records.calls_around_graph import CallAfterGraph
 from dynamo_lite.records.side_effects import SideEffects
 from dynamo_lite.translator.attempt import Attempt
+from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.object_state import ObjectState
+from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.python.functions.function import GlobalScope
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, instance_dict
 from dynamo_lite.variables.torch.tensors.defaults import DefaultDtype
 
@@ -108,7 +111,7 @@ def _exported(program: Program, aten_graph: bool, dynamic: bool) -> tuple[torch.
 class Program:
     """A callable with the arguments of one call."""
 
-    def __init__(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.fn = fn
         shown = fn.forward if isinstance(fn, torch.nn.Module) else fn
         self.name: str = getattr(shown, "__qualname__", None) or type(fn).__qualname__
@@ -125,14 +128,14 @@ class Program:
         self.parameters += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in more]
         order = {_own_name(name): at for at, name in enumerate(kwargs)}
         last = [each for each in self.parameters if each.kind is each.KEYWORD_ONLY]
-        last.sort(key=lambda each: order.get(each.name, len(order)))  # as an interpreter is given them
+        last.sort(key=lambda each: order.get(each.name, len(order)))  # an interpreter gets them in the call's order
         self.parameters = [each for each in self.parameters if each.kind is not each.KEYWORD_ONLY] + last
         self.given: dict[str, Any] = {}
-        """Name of a parameter that the example call gives -> its value."""
+        """Name of a parameter that the example call passes -> its value."""
         self.caller = self._make_caller(args, kwargs)
 
     def _make_caller(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
-        """A function of the given arguments that calls the program."""
+        """Generate the function of the given arguments that calls the program."""
         passed = []
         positional = [each for each in self.parameters if each.kind <= each.POSITIONAL_OR_KEYWORD]
         for each, value in zip(positional, args):
@@ -162,7 +165,7 @@ class Program:
 _STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def _signature(fn: Any) -> inspect.Signature:
+def _signature(fn: Callable[..., Any]) -> inspect.Signature:
     try:
         return inspect.signature(fn.forward if isinstance(fn, torch.nn.Module) else fn)
     except ValueError:  # a C function without a signature
@@ -179,8 +182,10 @@ def _renamed(parameter: inspect.Parameter) -> inspect.Parameter:
     return parameter.replace(name=_own_name(parameter.name), annotation=inspect.Parameter.empty)
 
 
-def _refuse_arguments(name: str, named: list[inspect.Parameter], args: Any, kwargs: Any) -> None:
-    """Raise the TypeError that the call would raise, if the arguments don't fit the signature."""
+def _refuse_arguments(
+    name: str, named: list[inspect.Parameter], args: tuple[object, ...], kwargs: dict[str, Any]
+) -> None:
+    """Raise the TypeError that the call would raise if the arguments don't fit the signature."""
     plain = [each.replace(annotation=each.empty) for each in named]
     plain = [each if each.default is each.empty else each.replace(default=None) for each in plain]
     namespace: dict[str, Any] = {}
@@ -189,7 +194,7 @@ def _refuse_arguments(name: str, named: list[inspect.Parameter], args: Any, kwar
     namespace["bind"](*args, **kwargs)
 
 
-def _first_line(shown: Any, name: str) -> tuple[FrameSummary, ...]:
+def _first_line(shown: Callable[..., Any], name: str) -> tuple[FrameSummary, ...]:
     """The place of a function's definition; empty if it isn't written in Python."""
     code = getattr(inspect.unwrap(getattr(shown, "__func__", shown)), "__code__", None)
     if not isinstance(code, types.CodeType):
@@ -198,31 +203,31 @@ def _first_line(shown: Any, name: str) -> tuple[FrameSummary, ...]:
 
 
 class _PlacedEffects(SideEffects):
-    """Side effects with the user's frames at the first mutation of each object."""
+    """Side effects, with the user's frames at the first mutation of each object or global."""
 
     def __init__(self, attempt: Attempt) -> None:
         super().__init__(attempt.guards, ObjectState)
         self._attempt = attempt
-        self.places: dict[Any, tuple[FrameSummary, ...]] = {}
+        self.places: dict[object, tuple[FrameSummary, ...]] = {}
 
-    def _note(self, written: Any) -> None:
+    def _note(self, written: object) -> None:
         if written not in self.places:
             self.places[written] = _user_stack(self._attempt.innermost)
 
-    def mutate(self, tracker: Any) -> None:
+    def mutate(self, tracker: VariableTracker) -> None:
         super().mutate(tracker)
         self._note(tracker)
 
-    def decorate(self, tracker: Any) -> None:
+    def decorate(self, tracker: VariableTracker) -> None:
         super().decorate(tracker)
         self._note(tracker)
 
-    def write_global(self, scope: Any, name: str, value: Any) -> None:
+    def write_global(self, scope: GlobalScope, name: str, value: VariableTracker | None) -> None:
         super().write_global(scope, name, value)
         self._note((scope, name))
 
 
-def _user_stack(translator: Any) -> tuple[FrameSummary, ...]:
+def _user_stack(translator: Translator | None) -> tuple[FrameSummary, ...]:
     """The frames that are being translated, outermost first."""
     stack: list[FrameSummary] = []
     while translator is not None:
@@ -232,12 +237,12 @@ def _user_stack(translator: Any) -> tuple[FrameSummary, ...]:
 
 
 def _without_caller(stack: Iterable[FrameSummary]) -> tuple[FrameSummary, ...]:
-    """The frames but the generated function's."""
+    """The frames without the generated function's."""
     return tuple(each for each in stack if each.filename != _FILENAME)
 
 
 class _Exporter(FrameCompiler):
-    """Translates the generated function's frame to code that returns the graph module and its guards."""
+    """Translates the generated function's frame to code that returns the graph module and the text of its guards."""
 
     def __init__(self, program: Program, aten_graph: bool, dynamic: bool) -> None:
         traits = BackendTraits(empty_graphs=True, float_inputs=False, arguments_only=True)
@@ -271,7 +276,7 @@ class _Exporter(FrameCompiler):
         try:
             if translation.graph_break is not None:
                 raise Unsupported(translation.graph_break.reason, translation.graph_break.user_stack)
-            _refuse_losses(attempt)
+            _refuse_lasting_effects(attempt)
             result, tree = self._build(translation, view)
         finally:
             attempt.close()
@@ -298,8 +303,8 @@ class _Exporter(FrameCompiler):
         return (outer.build(number_guards), [str(reason) for reason, _, _ in tree.checks()]), tree
 
 
-def _is_put_back(tracker: Any) -> bool:
-    """Whether the mutated attributes of an object have their former values in the end. Guards on these values."""
+def _is_restored(tracker: VariableTracker) -> bool:
+    """Whether the mutated attributes of an object have their former values at the end. Guards on these values."""
     if not isinstance(tracker, UserObjectVariable) or tracker.source is None:
         return False
     real = instance_dict(tracker.value)
@@ -315,12 +320,12 @@ def _is_put_back(tracker: Any) -> bool:
     return True
 
 
-def _refuse_losses(attempt: Attempt) -> None:
-    """Raise `Unsupported` for side effects that a graph module can't have."""
+def _refuse_lasting_effects(attempt: Attempt) -> None:
+    """Raise `Unsupported` for side effects that outlive the call, which a graph module can't have."""
     effects = attempt.effects
     assert isinstance(effects, _PlacedEffects)
     for tracker in effects.changed_trackers:
-        if _is_put_back(tracker):
+        if _is_restored(tracker):
             continue
         text = tracker.describe() if tracker.source is None else f"{tracker.source} ({tracker.describe()})"
         raise Unsupported(EffectOfExport(text), effects.places.get(tracker, ()))
@@ -335,5 +340,4 @@ def _refuse_losses(attempt: Attempt) -> None:
     if attempt.streams.streams or attempt.streams.current is not None:
         raise Unsupported(EffectOfExport("what streams wait for"))
     if attempt.graph.handled_failure:
-        why = "it may fail on the data, and a handler of the program's would run then"
-        raise Unsupported(NotExportable(attempt.graph.handled_failure, why))
+        raise Unsupported(HandledFailureInExport(attempt.graph.handled_failure))

@@ -696,3 +696,15 @@ class NotExportable(BreakReason, code="DL0902", numbers_matter=True):
     mend = "pass and return tensors, constants, and containers and objects of them"
     value: str
     why: str
+
+
+class HandledFailureInExport(BreakReason, code="DL0974", numbers_matter=False):
+    happened = "{operator} may fail on the data, and the program handles that failure, which an exported graph can't"
+    mend = "check what the operator requires before the call, and move it out of the `try`"
+    operator: str
+
+
+class ParameterNameTaken(BreakReason, code="DL0975", numbers_matter=False):
+    happened = "the code of the exported graph uses the name of the parameter {parameter} for something else"
+    mend = "rename the parameter"
+    parameter: str

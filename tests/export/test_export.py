@@ -106,8 +106,10 @@ def test_parameters_named_as_torchs_names_are():
 
     inputs = [tensor(3, seed=seed) for seed in range(5)]
     check_export(fn, *inputs, aten=False)
-    with pytest.raises(dl.exc.Unsupported, match="a parameter with the name torch"):
+    with pytest.raises(dl.exc.Unsupported, match="the name of the parameter torch"):
         dl.export(fn, *inputs, aten_graph=True)
+    with pytest.raises(dl.exc.Unsupported, match="the name of the parameter _signature"):
+        dl.export(lambda _signature: _signature + 1, tensor(3))
 
 
 def test_c_functions_whose_signature_is_not_known():

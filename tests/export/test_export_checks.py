@@ -18,6 +18,7 @@ from dynamo_lite.insight.break_reasons import (
     DataDependentBranch,
     DisabledCall,
     EffectOfExport,
+    HandledFailureInExport,
     NotCompiledHere,
     NotExportable,
     OutputCall,
@@ -291,8 +292,8 @@ def test_failures_that_the_program_handles():
         except IndexError:
             return x * 0
 
-    told = refusal(NotExportable, fn, tensor(3), torch.tensor([5]))
-    assert "a handler of the program's would run then" in told
+    told = refusal(HandledFailureInExport, fn, tensor(3), torch.tensor([5]))
+    assert "may fail on the data, and the program handles that failure" in told and "out of the `try`" in told
 
 
 @pytest.mark.parametrize(
