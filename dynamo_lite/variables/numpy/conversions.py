@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy
@@ -21,7 +20,7 @@ from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable, 
 
 from .arrays import NdarrayVariable
 from .node_targets import numpy_dtype
-from .scalars import SCALARS, NumpyScalarVariable
+from .scalars import NumpyScalarVariable
 
 
 @wraps_type(numpy.ndarray)
@@ -111,7 +110,7 @@ def _model_conversion(function: Any, copies: bool) -> None:
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         array = args[0].realize() if len(args) == 1 else None
         if not isinstance(array, NdarrayVariable) or not set(kwargs) <= {"dtype", "device"}:
-            return otherwise(tx, args, _with_dtype(args, kwargs))
+            return otherwise(tx, args, _with_dtype(tx, args, kwargs))
         if torch._C._len_torch_function_stack():
             return otherwise(tx, args, kwargs)
         named = {name: value for name, value in kwargs.items() if not tx.is_none(value)}
@@ -123,31 +122,15 @@ def _model_conversion(function: Any, copies: bool) -> None:
     models_raw(function, model)
 
 
-def _with_dtype(args: Args, kwargs: Kwargs) -> Kwargs:
-    """The arguments, with the dtype that follows from numpy's scalars in the data: a graph has them as numbers."""
+def _with_dtype(tx: Translator, args: Args, kwargs: Kwargs) -> Kwargs:
+    """The arguments, with the dtype that torch infers if the data contain numpy's scalars: the graph has numbers."""
     data = args[0] if args else kwargs.get("data", kwargs.get("obj"))
     leaves = [] if data is None else [each.realize() for each in structure_leaves(data)]
-    if kwargs.keys() & {"dtype"} or not any(isinstance(each, NumpyScalarVariable) for each in leaves):
+    if data is None or "dtype" in kwargs or not any(isinstance(each, NumpyScalarVariable) for each in leaves):
         return kwargs
-    return {**kwargs, "dtype": ConstantVariable(functools.reduce(torch.promote_types, map(_dtype_of, leaves)))}
-
-
-def _dtype_of(leaf: VariableTracker) -> torch.dtype:
-    """The dtype of a tensor that is created from one value."""
-    if isinstance(leaf, TensorVariable):
-        return leaf.fake.dtype
-    kind = leaf.python_type()
-    if kind is float or kind is complex:
-        default = torch.get_default_dtype()
-        return default if kind is float else default.to_complex()
-    found = _DTYPES.get(kind)
-    if found is None:
-        unsupported(UnsupportedOperation("a tensor", f"{leaf.describe()} beside numpy's scalars"))
-    return found
-
-
-_DTYPES: dict[type, torch.dtype] = {numpy.ulonglong: torch.uint64, numpy.longlong: torch.int64}
-_DTYPES |= {kind: torch.from_numpy(numpy.empty(0, kind)).dtype for kind in (*SCALARS, int, bool) if kind not in _DTYPES}
+    samples = [1 if each.is_symbolic and each.python_type() is int else tx.python_value(each) for each in leaves]
+    with unset_fake_temporarily(), torch._C.DisableTorchFunction():
+        return {**kwargs, "dtype": ConstantVariable(torch.tensor(samples).dtype)}
 
 
 _model_conversion(torch.tensor, True)

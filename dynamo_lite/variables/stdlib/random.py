@@ -5,6 +5,7 @@ Creating one, and choosing items by one, breaks the graph.
 
 from __future__ import annotations
 
+import inspect
 import math
 import random
 from collections.abc import Callable
@@ -159,20 +160,15 @@ def _model_method(name: str, bounds: Callable[[Args], Bounds], kind: type[int] |
             unsupported(RandomGenerator(f"Random.{name}()", "what it returns is not of the usual type"))
         draw = RandomCall(of.source, function, tuple(formulas), named, f"___draw{len(tx.attempt.before_graph.draws)}")
         tx.attempt.before_graph.draws.append(draw)
-        given = _in_order(function, args, kwargs) if kwargs else args
-        return make_draw(tx, draw, value, bounds(given))
+        return make_draw(tx, draw, value, bounds(_in_order(function, args, kwargs)))
 
     _METHODS[name] = model
 
 
-def _in_order(function: Any, args: Args, named: Kwargs) -> Args:
-    """The arguments as positional ones."""
-    names = function.__code__.co_varnames[1 : function.__code__.co_argcount]
-    defaults = dict(zip(reversed(names), reversed(function.__defaults__ or ())))
-    given = dict(zip(names, args)) | named
-    if function is Random.randrange and given.get("stop", ConstantVariable(None)).as_constant() is None:
-        return [given["start"]]
-    return [given[name] if name in given else ConstantVariable(defaults[name]) for name in names]
+def _in_order(function: Callable[..., object], args: Args, named: Kwargs) -> Args:
+    """The arguments as positional ones, without ``stop=None`` of ``randrange``."""
+    given = inspect.signature(function).bind(None, *args, **named).args[1:]
+    return [each for each in given if not each.is_constant() or each.as_constant() is not None]
 
 
 def _formula(name: str, number: VariableTracker) -> Formula:

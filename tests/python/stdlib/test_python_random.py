@@ -49,7 +49,7 @@ def floats_in_order(x):
 @programs(tensor(4), calls=5, breaks=0, recompiles=True, all_graphs=1)
 def integers(x):
     number = random.randint(1, 10)
-    return x + number, x.int() * random.randrange(5), number * 2 + 1, random.randrange(start=1, stop=9, step=3)
+    return x + number, x.int() * random.randrange(5, None), number * 2 + 1, random.randrange(start=1, stop=9, step=3)
 
 
 @programs(tensor(4), calls=4, breaks=0, recompiles=True, all_graphs=1)
