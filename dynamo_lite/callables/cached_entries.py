@@ -1,4 +1,4 @@
-"""What is cached for a compiled function or module, for people: ``compiled.entries()``."""
+"""``compiled.entries()``: the cached entries of a compiled function or module, in readable form."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _GRAPHS = WeakIdKeyDictionary()
 
 
 def note_graph(code: CodeType, graph: GraphModule | None) -> None:
-    """Remember, as long as both live, which graph an entry's code calls."""
+    """Remember which graph an entry's code calls, while both exist."""
     if graph is not None:
         _GRAPHS[code] = weakref.ref(graph)
 
@@ -34,18 +34,18 @@ class CachedEntry:
     """Code that was compiled for one function, and the guards under which it runs in the function's place."""
 
     function: str
-    """Its qualified name; of the rest of a function after a graph break, the function's; of a module, ``forward``'s."""
+    """The qualified name. For a continuation after a graph break, the function's; for a module, that of ``forward``."""
     filename: str
     lineno: int
     hits: int
     """Calls that ran it since it was compiled."""
     guards: list[str]
     graph: GraphModule | None
-    """None: the entry has none, or its backend didn't keep it."""
+    """None if the entry has no graph, or its backend didn't keep it."""
     code: CodeType
 
     def code_text(self) -> str:
-        """Its bytecode, with what its constants are."""
+        """Its bytecode, with descriptions of its constants."""
         return as_text(self.code)
 
     def __repr__(self) -> str:
@@ -75,10 +75,10 @@ def entries(compiled: Callable[..., Any]) -> list[CachedEntry]:
     if type(wrapped) is not _C.Wrapped:
         raise TypeError(f"dl.entries takes what dl.compile returned, not {type(compiled).__name__} ({compiled!r})")
     owner = wrapped.owner
-    return [_as_seen(code, entry) for code in owner.codes() for entry in owner.entries(code)]
+    return [_cached_entry(code, entry) for code in owner.codes() for entry in owner.entries(code)]
 
 
-def _as_seen(code: CodeType, entry: _C.Entry) -> CachedEntry:
+def _cached_entry(code: CodeType, entry: _C.Entry) -> CachedEntry:
     checks = entry.tree.checks()
     forward = _forward(code, checks)
     guards = [in_program_names(str(reason), code, forward) for reason, _, _ in checks]
@@ -90,7 +90,7 @@ def _as_seen(code: CodeType, entry: _C.Entry) -> CachedEntry:
 
 
 def _forward(code: CodeType, checks: list[tuple[Any, str, Any]]) -> FunctionType | None:
-    """Of a module's call, the ``forward`` of the class that its guards name."""
+    """For the call of a module: ``forward`` of the module's class, which the guards name. None for other code."""
     if not is_module_call(code.co_filename):
         return None
     classes = (kind for reason, check, kind in checks if check == "type" and reason.place == "self")
@@ -99,7 +99,7 @@ def _forward(code: CodeType, checks: list[tuple[Any, str, Any]]) -> FunctionType
 
 
 class _EntriesMethod:
-    """``entries`` of a compiled function or module, unless what it wraps has an attribute of that name itself."""
+    """``entries`` of a compiled function or module; if the original has an attribute of that name, the original's."""
 
     def __get__(self, compiled: Any, cls: type) -> Any:
         if compiled is None:

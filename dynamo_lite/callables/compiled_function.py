@@ -1,4 +1,4 @@
-"""What ``dl.compile(function)`` returns: other compilers, `copy` and `pickle` take it for what it wraps."""
+"""What ``dl.compile(function)`` returns: a callable that torch.compile, `copy` and `pickle` treat as the original."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 def compiled_function(fn: Callable[..., Any], owner: _C.Owner, recompile: Callable[..., Any]) -> Callable[..., Any]:
-    """``fn`` compiled for ``owner``; one that is compiled already gets another owner. ``recompile`` compiles a copy."""
+    """``fn`` compiled for ``owner``. If it is compiled already, its original is. ``recompile`` compiles a copy."""
     if isinstance(fn, staticmethod):
         return staticmethod(compiled_function(fn.__func__, owner, recompile))
     target = fn.__wrapped__ if type(fn) is _C.Wrapped and fn.owner is not _C.OFF else framed(fn)
@@ -30,8 +30,8 @@ def compiled_function(fn: Callable[..., Any], owner: _C.Owner, recompile: Callab
 
 
 def disabled_function(fn: Callable[P, R]) -> Callable[P, R]:
-    """``fn`` run in eager. torch.compile takes it for a function of torch.compiler.disable, or one that calls such a
-    function."""
+    """``fn`` run in eager. torch.compile treats it as a result of torch.compiler.disable, or as a function that calls
+    such a result."""
     if isinstance(fn, staticmethod):
         return staticmethod(disabled_function(fn.__func__))
     made = _C.Wrapped(fn, _C.OFF)
@@ -42,7 +42,7 @@ def disabled_function(fn: Callable[P, R]) -> Callable[P, R]:
 _DISABLED = {"_torchdynamo_disable": True, "_torchdynamo_disable_msg": "dl.disable"}
 
 
-def _left_out(*args: Any, **kwargs: Any) -> NoReturn:
+def _left_out(*args: object, **kwargs: object) -> NoReturn:
     raise InternalError("torch.compile called what it would have inlined")
 
 
@@ -50,8 +50,8 @@ vars(_left_out).update(_DISABLED)
 
 
 class _Attributes(dict[str, Any]):
-    """The attributes of a compiled function. Those by which torch.compile and `copy` find what it wraps belong to this
-    object alone: who iterates, as `functools.wraps` does to copy them, doesn't meet them."""
+    """The attributes of a compiled function. Iteration leaves out those by which torch.compile and `copy` find the
+    original, so that `functools.wraps` doesn't copy them to other functions."""
 
     def __iter__(self) -> Iterator[str]:
         return (name for name in dict.keys(self) if not name.startswith(("_torchdynamo_", "_dl_")))
@@ -64,29 +64,29 @@ class _Attributes(dict[str, Any]):
 
 
 def _reduce(compiled: _C.Wrapped) -> str | tuple[Callable[..., Any], tuple[Callable[..., Any]]]:
-    """Pickled as what it wraps: a function by its name; a bound method, another object, or a function that is found
-    under that name itself, is pickled and compiled again."""
+    """A function that is compiled in place is pickled by name. Otherwise (a bound method, another object, or a function
+    whose name refers to the original) the original is pickled, and compiled again when it is loaded."""
     fn = unframed(compiled.__wrapped__)
     is_function = isinstance(fn, types.FunctionType)
     if is_function and not (is_global(fn) and compiled.__qualname__ == fn.__qualname__):
         return compiled.__qualname__
-    return _again(compiled), (fn,)
+    return _compiler_of(compiled), (fn,)
 
 
-def _again(compiled: _C.Wrapped) -> Callable[..., Any]:
-    """What compiles a copy of the callable as the callable is."""
+def _compiler_of(compiled: _C.Wrapped) -> Callable[..., Any]:
+    """The function that turns a copy of the original into what ``compiled`` is: compiled alike, or disabled."""
     return disabled_function if compiled.owner is _C.OFF else compiled.__dict__["_dl_recompile"]
 
 
 def _copied(compiled: _C.Wrapped) -> Callable[..., Any]:
-    """A function is copied by being the same, as functions are."""
+    """`copy` returns functions themselves, so compiled ones too."""
     fn = unframed(compiled.__wrapped__)
-    return compiled if isinstance(fn, types.FunctionType) else _again(compiled)(fn)
+    return compiled if isinstance(fn, types.FunctionType) else _compiler_of(compiled)(fn)
 
 
 def _deeply_copied(compiled: _C.Wrapped, memo: dict[int, Any]) -> Callable[..., Any]:
     fn = unframed(compiled.__wrapped__)
-    return compiled if isinstance(fn, types.FunctionType) else _again(compiled)(copy.deepcopy(fn, memo))
+    return compiled if isinstance(fn, types.FunctionType) else _compiler_of(compiled)(copy.deepcopy(fn, memo))
 
 
 copyreg.pickle(_C.Wrapped, _reduce)

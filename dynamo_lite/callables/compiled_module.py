@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import types
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -23,37 +24,37 @@ class CompiledModule:
     """Mixin before the original's class in the MRO.
 
     The instance shares the original's ``__dict__``: parameters, buffers, children, hooks and mode are the same objects
-    under the same names. Its call is a C slot, which calls the original with the owner set for the thread. Given it,
-    torch.compile finds the original by the attributes that it puts on what it returns itself.
+    under the same names. Its call is a C slot, which calls the original with the owner set for the thread. For
+    torch.compile it has the attributes that torch.compile sets on its own results.
     """
 
     __slots__ = ("_dl_call", "_dl_original", "_dl_recompile", "_torchdynamo_orig_callable", "_torchdynamo_wrapper_id")
 
-    _dl_call: Any
+    _dl_call: _C.Wrapped
     _dl_original: torch.nn.Module
-    _dl_recompile: Any
+    _dl_recompile: Callable[..., torch.nn.Module]
 
     def __repr__(self) -> str:
         return f"compiled {super().__repr__()}"
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> tuple[Callable[..., torch.nn.Module], tuple[torch.nn.Module]]:
         return self._dl_recompile, (self._dl_original,)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, Any]) -> torch.nn.Module:
         return self._dl_recompile(copy.deepcopy(self._dl_original, memo))
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> torch.nn.Module:
         return self._dl_recompile(copy.copy(self._dl_original))
 
 
 class _CompiledForward:
-    """``forward`` of a compiled module, called by name: compiled, and without hooks, as the original's. It is no data
-    descriptor, as the program may set another ``forward`` on a module."""
+    """``forward`` of a compiled module, for programs that call it directly: it is compiled, and runs no hooks. It isn't
+    a data descriptor, so a program can set another ``forward`` on the module."""
 
-    def __init__(self, forward: Any) -> None:
+    def __init__(self, forward: Callable[..., Any]) -> None:
         self._forward = forward
 
-    def __get__(self, module: Any, cls: type) -> Any:
+    def __get__(self, module: Any, cls: type) -> Callable[..., Any]:
         if module is None:
             return self._forward
         if torch.compiler.is_dynamo_compiling():  # so that torch.compile traces the original's as well
@@ -63,28 +64,28 @@ class _CompiledForward:
 
 @binds(_CompiledForward)
 def _bind_forward(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
-    """In a trace it is the original's."""
+    """Traces the original's ``forward``."""
     if obj is None:
         unsupported(UnsupportedAttribute(f"class {cls.__qualname__}", name))
     return obj.getattr(tx, "_dl_original").realize().getattr(tx, name)
 
 
-def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
+def _call(self: Any, *args: object, **kwargs: object) -> object:
     if torch.compiler.is_dynamo_compiling():
         return self._dl_original(*args, **kwargs)
     return self._dl_call(*args, **kwargs)
 
 
-def _call_of(cls: type[torch.nn.Module], original: torch.nn.Module) -> Any:
-    """The original's call, in a frame of ours where the frame of its own is not compiled but can be inlined."""
+def _call_of(cls: type[torch.nn.Module], original: torch.nn.Module) -> Callable[..., Any]:
+    """The original's call, in a shim if the frame of ``__call__`` isn't compiled by itself but can be inlined."""
     call: Any = cls.__call__
     method = types.MethodType(call, original)
     is_inlined = isinstance(call, types.FunctionType) and why_not_inlined(call.__code__, call) is None
     return framed(method) if is_inlined else method
 
 
-def compiled_module(module: torch.nn.Module, owner: _C.Owner, recompile: Any) -> torch.nn.Module:
-    """A module like ``module`` whose call is compiled for ``owner``. ``recompile`` makes one of a copy."""
+def compiled_module(module: torch.nn.Module, owner: _C.Owner, recompile: Callable[..., Any]) -> torch.nn.Module:
+    """A module like ``module`` whose call is compiled for ``owner``. ``recompile`` compiles a copy of it."""
     original = module._dl_original if isinstance(module, CompiledModule) else module
     cls = type(original)
     call = _C.InstanceCall(CompiledModule.__dict__["_dl_call"], _call)

@@ -1,5 +1,5 @@
-"""Wraps a callable that has no Python frame (a builtin, a `functools.partial`) in a function that has one; and tells
-which functions are found by name."""
+"""Wraps a callable that has no Python frame (a builtin, a `functools.partial`) in a function that has one. Also checks
+which functions can be imported by their names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def framed(fn: Any) -> Any:
     if isinstance(function, types.FunctionType) and not is_compiled_with_caller(function.__code__):
         return fn
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         return fn(*args, **kwargs)
 
     functools.update_wrapper(call, fn)
@@ -39,7 +39,8 @@ def unframed(fn: Any) -> Any:
 
 
 def is_global(fn: object) -> bool:
-    """Whether it is a function that is found under its module and name: it is there for good, and pickled by that."""
+    """Whether it is a function that its module has under its qualified name. Such a function is pickled by name, and is
+    normally not deallocated."""
     if not isinstance(fn, types.FunctionType):
         return False
     found: object = sys.modules.get(fn.__module__)

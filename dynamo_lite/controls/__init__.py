@@ -1,4 +1,5 @@
-"""What a program sets for the whole process, by our names or by torch.compile's.
+"""Settings of the whole process, made through our functions or through torch.compile's.
 
-Enters: `set_stance`, and what was said to ``torch.compiler``. Leaves: what becomes of calls, hits and misses.
+Enters: `set_stance`, calls of ``torch.compiler``, results of ``torch.compile``. Leaves: whether calls run compiled
+code, and what happens at a miss.
 """

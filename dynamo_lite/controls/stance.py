@@ -1,4 +1,4 @@
-"""`set_stance`: what becomes of calls that need a compilation, for the whole process; and whether they run compiled."""
+"""`set_stance`: whether calls run compiled code, and what happens when one needs a compilation. Process-wide."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dynamo_lite.variables.core.protocols import Translator
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_in_force = ["default"]
-"""One item: what `set_stance` has set."""
-_followed = ["default"]
-"""One item: what was set through ``torch.compiler.set_stance``."""
+_ours = ["default"]
+"""One item: the stance that `set_stance` has set."""
+_torchs = ["default"]
+"""One item: the stance that was set through ``torch.compiler.set_stance``."""
 
 
 class set_stance(_DecoratorContextManager):
@@ -26,16 +26,17 @@ class set_stance(_DecoratorContextManager):
     and a decorator, as ``torch.compiler.set_stance`` is.
 
     Args:
-        stance: "default"; "force_eager": in eager, code that is compiled already too; "eager_on_recompile": compiled
-            code where there is some that holds, else eager; "fail_on_recompile": the same, but an error in the place
-            of eager. With the last two, a first compilation counts as any other.
+        stance: "default"; "force_eager": everything runs in eager, also code that is compiled already;
+            "eager_on_recompile": compiled code whose guards hold runs, everything else runs in eager;
+            "fail_on_recompile": the same, but it raises instead of running in eager. Under the last two, a first
+            compilation counts as a recompilation.
 
-    It costs nothing where it isn't in force. ``torch.compiler.set_stance`` has the same effect here.
+    It costs nothing unless it is set. ``torch.compiler.set_stance`` has the same effect here.
 
     Raises:
-        TypeError: ``stance`` is no string, or there are other arguments.
+        TypeError: ``stance`` isn't a string, or there are other arguments.
         ValueError: there is no such stance.
-        exc.RecompileForbidden: raised by calls, under "fail_on_recompile".
+        exc.RecompileForbidden: raised by calls under "fail_on_recompile".
 
     Example:
         >>> import torch, dynamo_lite as dl
@@ -46,7 +47,7 @@ class set_stance(_DecoratorContextManager):
         tensor([2., 2., 2.])
     """
 
-    def __init__(self, stance: str = "default", **others: Any) -> None:
+    def __init__(self, stance: str = "default", **others: object) -> None:
         if others:
             raise TypeError(
                 f"dl.set_stance takes a stance alone, not {', '.join(others)}: guards are never skipped, "
@@ -57,7 +58,7 @@ class set_stance(_DecoratorContextManager):
         if stance not in STANCES:
             raise ValueError(f"no stance {stance!r}; there are: {', '.join(STANCES)}")
         self.stance = stance
-        self._before = _in_force[0]
+        self._before = _ours[0]
         _set(stance)
 
     def __call__(self, fn: Function) -> Function:
@@ -76,31 +77,33 @@ class set_stance(_DecoratorContextManager):
 
 
 def _set(stance: str) -> None:
-    _in_force[0] = stance
-    _tell_hits()
+    _ours[0] = stance
+    _update_hits()
 
 
 STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
 
 
 def stance_in_force() -> str:
-    """Ours; where that is the default, torch.compile's."""
-    return config.torchs_stance() if _in_force[0] == "default" else _in_force[0]
+    """Our stance; torch.compile's, if ours is the default."""
+    return config.torchs_stance() if _ours[0] == "default" else _ours[0]
 
 
 def follow_stance() -> None:
-    """Have hits follow what torch.compile's stance is now. (Where others set it, they would not learn of its end.)"""
-    _followed[0] = config.torchs_stance()
-    _tell_hits()
+    """Make hits follow torch.compile's current stance. Only the wrapped ``torch.compiler.set_stance`` calls this: we
+    wouldn't notice the end of a stance that torch sets in another way."""
+    _torchs[0] = config.torchs_stance()
+    _update_hits()
 
 
-def _tell_hits() -> None:
-    (ours,), (theirs,) = _in_force, _followed
-    _C.force_eager((theirs if ours == "default" else ours) == "force_eager")
+def _update_hits() -> None:
+    """Tell the hook whether calls run in eager although compiled code exists."""
+    (ours,), (torchs,) = _ours, _torchs
+    _C.force_eager((torchs if ours == "default" else ours) == "force_eager")
 
 
 @registry.models_if
-def _set_inside(value: Any) -> registry.Model | None:
+def _model_in_trace(value: object) -> registry.Model | None:
     return _break_at_stance if value is set_stance else None
 
 

@@ -1,9 +1,9 @@
-"""Calls of what ``torch.compile`` returned, compiled by us while a takeover is on.
+"""Takeovers: while one is on, we compile the calls of functions and modules that ``torch.compile`` returned.
 
-What torch.compile returns stays as it is: a function that holds the original (``_torchdynamo_orig_callable``) and its
-settings, or a module around one. The hook sees a frame of that function before it begins, and runs code in its place
-that calls the original, compiled by us under these settings. So it makes no difference when and by whom
-``torch.compile`` was called, and nothing has to be put back.
+Such a function isn't changed. It holds the original (``_torchdynamo_orig_callable``) and torch's settings; a module
+wraps such a function. The hook sees the function's frame before it begins, and runs code in its place that calls the
+original, compiled by us under these settings. So it doesn't matter when and by whom ``torch.compile`` was called, and
+there is nothing to restore.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from dynamo_lite.insight.notices import say_once
 Compiled = Callable[..., Any]
 Entry = tuple[_C.GuardTree, Any, bool, None]
 
-_in_force: list[Takeover] = []
-"""Those that are on, the last begun last."""
+_active: list[Takeover] = []
+"""The takeovers that are on, in the order in which they began."""
 
 
 class _On:
@@ -33,32 +33,33 @@ class _On:
 
 
 _COMPILED = "_dl_compiled"
-"""The attribute of torch's function that has ours, and whose it is."""
+"""The attribute of torch's function that holds our compiled function, after the ids of its takeover and of torch's
+function."""
 
 
 class Takeover:
-    """While it is on, calls of what torch.compile returned are ours, on all threads."""
+    """While it is on, we compile what torch.compile returned when it is called, on all threads."""
 
     def __init__(self, compile: Callable[..., Compiled]) -> None:
         self.functions: weakref.WeakSet[FunctionType] = weakref.WeakSet()
         """torch's functions that were called."""
         self.called = 0
-        """How many of them."""
+        """How many functions were called; `functions` loses those that are deallocated."""
         self._compile = compile
         self._owner = _C.Owner(self._callback, "takeover")
-        self._owner.when_observed = True  # what is compiled in their place knows about tracers itself
+        self._owner.when_observed = True  # our compiled functions check for tracers themselves
         self.on: _On | None = None
-        """Entries of any owner hold as long as it lives."""
+        """The guards of entries, whoever owns these, hold while it exists."""
 
     def __enter__(self) -> Takeover:
         self.on = _On()
-        _in_force.append(self)
+        _active.append(self)
         _C.enter_block(self._owner, process=True)
         return self
 
     def __exit__(self, *raised: object) -> None:
         _C.leave_block(self._owner, process=True)
-        _in_force.remove(self)
+        _active.remove(self)
         self.on = None
         self._owner.reset()
         for function in self.functions:
@@ -68,24 +69,24 @@ class Takeover:
         return entry_in_place_of(view) or _C.SKIP
 
     def compiled(self, function: FunctionType) -> Compiled:
-        """Ours for torch's function, made at its first call."""
-        whose, found = vars(function).get(_COMPILED, (None, None))
-        if whose != (id(self), id(function)):
-            found = self._compile(vars(function)["_torchdynamo_orig_callable"], **_settings(_context(function)))
-            vars(function)[_COMPILED] = (id(self), id(function)), found
+        """Our compiled function for torch's, created at its first call."""
+        ids, compiled = vars(function).get(_COMPILED, (None, None))
+        if ids != (id(self), id(function)):
+            compiled = self._compile(vars(function)["_torchdynamo_orig_callable"], **_settings(_context(function)))
+            vars(function)[_COMPILED] = (id(self), id(function)), compiled
             self.functions.add(function)
             self.called += 1
-        return found
+        return compiled
 
 
 def entry_in_place_of(view: _C.FrameView) -> Entry | None:
-    """For a frame of torch.compile's function: guards that hold as long as the takeover is on, and code that calls ours
-    with the frame's arguments. None for any other frame."""
+    """For a frame of a function of torch.compile's: guards that hold while the takeover is on, and code that calls our
+    compiled function with the frame's arguments. None for any other frame."""
     function: Any = view.func
-    if not _in_force or not _is_torch_compiled(function):
+    if not _active or not _is_torch_compiled(function):
         return None
     tree = _C.GuardTree(view.code)
-    tree.check(tree.child(0, "const", _in_force[-1].on), "type", _On, "the takeover is on")
+    tree.check(tree.child(0, "const", _active[-1].on), "type", _On, "the takeover is on")
     tree.capture(tree.child(0, "function"))
     called: list[Instruction] = [
         *(*emit.prologue(len(view.code.co_freevars)), emit.push_null(), emit.load_const(_call)),
@@ -98,14 +99,14 @@ def entry_in_place_of(view: _C.FrameView) -> Entry | None:
     return tree, assemble(called, like=view.code, cellvars=()), False, None
 
 
-def _call(captured: tuple[FunctionType], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Runs instead of torch's function."""
+def _call(captured: tuple[FunctionType], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """Called by the code that runs instead of torch's function."""
     (function,) = captured
-    return (_in_force[-1].compiled(function) if _in_force else function)(*args, **kwargs)
+    return (_active[-1].compiled(function) if _active else function)(*args, **kwargs)
 
 
 def compiled_by_torch(fn: Any) -> Any:
-    """What torch.compile was given for a function or module that it returned; None for anything else."""
+    """The original of a function or module that torch.compile returned; None for anything else."""
     if isinstance(fn, FunctionType):
         return vars(fn)["_torchdynamo_orig_callable"] if _is_torch_compiled(fn) else None
     modules = getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", ())
@@ -113,8 +114,8 @@ def compiled_by_torch(fn: Any) -> Any:
 
 
 def _is_torch_compiled(function: FunctionType) -> bool:
-    """Whether it is what torch.compile returned for a callable: not what torch.compiler.disable did, nor a wrapper that
-    has copied attributes of one."""
+    """Whether torch.compile returned it for a callable. A result of torch.compiler.disable has the same attributes, and
+    a wrapper may have copied them."""
     marks = vars(function)
     if marks.get("_torchdynamo_wrapper_id") != id(function) or "_torchdynamo_disable" in marks:
         return False
@@ -124,13 +125,13 @@ def _is_torch_compiled(function: FunctionType) -> bool:
 
 
 def _context(function: FunctionType) -> Any:
-    """The object of torch's that has the settings."""
+    """torch's object that holds the settings of one of its functions."""
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
     return cells["self"].cell_contents if "self" in cells else None
 
 
 def _settings(context: Any) -> dict[str, Any]:
-    """What `compile` takes for a ``torch.compile`` with these settings."""
+    """The arguments of `compile` that have the same meaning as these settings of torch.compile."""
     for name, value in (
         ("recompile_limit=", getattr(_unwrapped(context.callback, 1), "_recompile_limit", None)),
         ("isolate_recompiles=", getattr(context, "_isolate_recompiles_id", -1) != -1 or None),
@@ -152,7 +153,7 @@ def _unwrapped(backend: Any, times: int = -1) -> Any:
 
 
 def _backend(backend: Any) -> dict[str, Any]:
-    """A backend of torch's with its mode and options: ours of that name, else the callable itself."""
+    """The ``backend=`` and ``options=`` for a backend of torch's: ours of that name, else the callable itself."""
     if isinstance(backend, torch._TorchCompileInductorWrapper) and backend.compiler_name == "inductor":
         return dict(backend="inductor", options=dict(backend.config) or None)
     given = {}

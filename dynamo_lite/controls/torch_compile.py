@@ -1,7 +1,8 @@
-"""Follows what the program tells torch.compile beyond a single trace: the stance, a reset, settings.
+"""Follows torch.compile's process-wide settings: the stance, resets, and ``torch._dynamo.config``.
 
-``torch._dynamo`` is never imported for it: where the program has loaded it, `config.torchs` reads its settings when a
-frame is translated. The two functions of ``torch.compiler`` that concern code compiled before, also at a hit, tell us.
+``torch._dynamo`` is never imported here. If the program has loaded it, `config.torchs` reads its settings when a frame
+is translated. Two functions of ``torch.compiler``, ``set_stance`` and ``reset``, also concern code that is compiled
+already, so these are wrapped.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from .stance import follow_stance
 
 
 def follow_torch(reset: Callable[[], None]) -> None:
-    """From now on ``torch.compiler.set_stance`` and ``torch.compiler.reset`` hold for us, too. ``reset``: ours."""
+    """Make ``torch.compiler.set_stance`` and ``torch.compiler.reset`` act on us too. ``reset``: our own reset."""
     if _following:
         return
     _following.append(True)
     their_set_stance, their_reset = torch.compiler.set_stance, torch.compiler.reset
 
     @functools.wraps(their_set_stance)
-    def set_stance(*args: Any, **kwargs: Any) -> _Followed:
-        return _Followed(functools.partial(their_set_stance, *args, **kwargs))
+    def set_stance(*args: Any, **kwargs: Any) -> _FollowedStance:
+        return _FollowedStance(functools.partial(their_set_stance, *args, **kwargs))
 
     @functools.wraps(their_reset)
     def reset_both() -> None:
@@ -42,8 +43,8 @@ _following: list[bool] = []
 """One item, once torch's two functions are wrapped."""
 
 
-class _Followed:
-    """What ``torch.compiler.set_stance`` returns: torch's own context manager and decorator, which we follow."""
+class _FollowedStance:
+    """A result of the wrapped ``torch.compiler.set_stance``: torch's context manager and decorator, which we follow."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -54,7 +55,7 @@ class _Followed:
         self._theirs.__enter__()
         follow_stance()
 
-    def __exit__(self, *raised: Any) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._theirs.__exit__(*raised)
         follow_stance()
 
@@ -63,8 +64,8 @@ class _Followed:
         follow_stance()
 
         @functools.wraps(fn)
-        def called(*args: Any, **kwargs: Any) -> Any:
-            with _Followed(self._make):
+        def called(*args: object, **kwargs: object) -> object:
+            with _FollowedStance(self._make):
                 return fn(*args, **kwargs)
 
         return called
@@ -79,10 +80,10 @@ _WITHOUT_EFFECT: dict[str, tuple[object, str]] = {
     "ignore_logging_functions": (set(), "put such calls under `if not dl.is_compiling():`"),
     "caching_precompile": (False, "Inductor's cache on disk is used"),
 }
-"""Settings of ``torch._dynamo.config``: what they are unless somebody sets them, and what to know if somebody does."""
+"""Settings of ``torch._dynamo.config`` without effect here: the default value, and what holds instead."""
 
 
-def _name_settings() -> None:
+def _warn_of_settings() -> None:
     settings = sys.modules.get("torch._dynamo.config")
     for name, (unset, but) in _WITHOUT_EFFECT.items() if settings is not None else ():
         if getattr(settings, name, unset) != unset:
@@ -90,8 +91,8 @@ def _name_settings() -> None:
 
 
 def name_what_has_no_effect() -> None:
-    """Warn, once each, of what the program has set for torch.compile that we don't have. Called at a translation."""
-    contextvars.copy_context().run(_name_settings)  # reading a set there sets a context variable of torch's
+    """Warn once of each setting of torch.compile that has no effect here. Called when a frame is translated."""
+    contextvars.copy_context().run(_warn_of_settings)  # reading a set there sets a context variable of torch's
     stance = getattr(sys.modules.get("torch._dynamo.eval_frame"), "_stance", None)
     if getattr(stance, "skip_guard_eval_unsafe", False):
         say_once("torch.compiler.set_stance(skip_guard_eval_unsafe=True) has no effect in dynamo_lite: it checks all.")
