@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+Key = Callable[[Any], Any]
 _MISSING = object()
 
 
-def all_(iterable: Any) -> bool:
+def all_(iterable: Iterable[object]) -> bool:
     for item in iterable:
         if not item:
             return False
     return True
 
 
-def any_(iterable: Any) -> bool:
+def any_(iterable: Iterable[object]) -> bool:
     for item in iterable:
         if item:
             return True
     return False
 
 
-def _pick(better: Any, name: str, args: Any, key: Any, default: Any) -> Any:
+def _pick(
+    better: Callable[[Any, Any], bool], name: str, args: tuple[Any, ...], key: Key | None, default: object
+) -> Any:
     items = iter(args[0] if len(args) == 1 else args)
     best = _MISSING
     best_key = None
@@ -37,16 +40,16 @@ def _pick(better: Any, name: str, args: Any, key: Any, default: Any) -> Any:
     return default
 
 
-def min_(*args: Any, key: Any = None, default: Any = _MISSING) -> Any:
+def min_(*args: Any, key: Key | None = None, default: object = _MISSING) -> Any:
     return _pick(lambda a, b: a < b, "min", args, key, default)
 
 
-def max_(*args: Any, key: Any = None, default: Any = _MISSING) -> Any:
+def max_(*args: Any, key: Key | None = None, default: object = _MISSING) -> Any:
     return _pick(lambda a, b: a > b, "max", args, key, default)
 
 
 def iterate_by_getitem(sequence: Any) -> Iterator[Any]:
-    """What a loop over an object without ``__iter__`` reads."""
+    """Iterates as a ``for`` loop does over an object whose class has ``__getitem__`` but no ``__iter__``."""
     at = 0
     while True:
         try:

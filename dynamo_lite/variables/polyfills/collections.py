@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import _collections
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any
 
 
-def count_elements(mapping: Any, iterable: Any) -> None:
+def count_elements(mapping: MutableMapping[Any, int], iterable: Iterable[Any]) -> None:
     for element in iterable:
         mapping[element] = mapping.get(element, 0) + 1
 

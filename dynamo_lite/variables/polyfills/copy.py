@@ -7,21 +7,21 @@ import copyreg
 from typing import Any
 
 
-def copy_object(x: Any) -> Any:
+def copy_object(x: object) -> object:
     copier = getattr(type(x), "__copy__", None)
     if copier is not None:
         return copier(x)
-    return _made(x, None)
+    return _create_copy(x, None)
 
 
-def deepcopy_object(x: Any, memo: dict[int, Any]) -> Any:
+def deepcopy_object(x: object, memo: dict[int, Any]) -> object:
     copier = getattr(x, "__deepcopy__", None)
     if copier is not None:
         return copier(memo)
-    return _made(x, memo)
+    return _create_copy(x, memo)
 
 
-def _made(x: Any, memo: Any) -> Any:
+def _create_copy(x: object, memo: dict[int, Any] | None) -> object:
     reductor = copyreg.dispatch_table.get(type(x))
     reduced = x.__reduce_ex__(4) if reductor is None else reductor(x)
     if isinstance(reduced, str):

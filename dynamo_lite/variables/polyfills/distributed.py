@@ -6,24 +6,27 @@ torch has functional collectives for compilers (``torch.ops._c10d_functional``):
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
+
+Group: TypeAlias = "dist.ProcessGroup"
+Work: TypeAlias = "dist.Work"
 
 
 def is_initialized() -> bool:
     return distributed_c10d._world._default_pg is not None
 
 
-def check_collective(name: str, op: Any, group: Any, *tensors: torch.Tensor) -> Any:
+def check_collective(name: str, op: Any, group: Group, *tensors: torch.Tensor) -> Any:
     """Stands for a check: the graph breaks before a call of ``name`` that differs from the functional collective.
     Returns the name of the reduction ``op``, None for None."""
 
 
-def _group(group: Any) -> Any:
+def _group(group: Group | None) -> Group:
     """The group; the default group for None. A collective in a block that coalesces collectives breaks the graph."""
     group = distributed_c10d._group_or_default_group(group)
     if group in distributed_c10d._world.pg_coalesce_state:
@@ -35,11 +38,11 @@ def refuse(name: str, why: str) -> None:
     """Stands for a graph break."""
 
 
-def pending(result: torch.Tensor, targets: Any) -> Any:
+def pending(result: torch.Tensor, targets: Sequence[torch.Tensor]) -> Work:  # type: ignore[empty-body]
     """Stands for the ``Work`` of a collective whose result is copied into ``targets`` when the program waits for it."""
 
 
-def write_back(result: torch.Tensor, targets: Any) -> None:
+def write_back(result: torch.Tensor, targets: Sequence[torch.Tensor]) -> None:
     """Wait for a collective's result, and copy its parts into these tensors."""
     waited = torch.ops._c10d_functional.wait_tensor(result)
     if len(targets) == 1:
@@ -51,33 +54,39 @@ def write_back(result: torch.Tensor, targets: Any) -> None:
             target.copy_(parts[at])
 
 
-def _finish(result: torch.Tensor, targets: Any, async_op: bool) -> Any:
+def _finish(result: torch.Tensor, targets: Sequence[torch.Tensor], async_op: bool) -> Work | None:
     if async_op:
         return pending(result, targets)
     write_back(result, targets)
     return None
 
 
-def _gathered(tensor: Any, group: Any) -> Any:
+def _gathered(tensor: torch.Tensor, group: Group) -> torch.Tensor:
     rows = tensor if tensor.dim() else tensor.view(1)
     return torch.ops._c10d_functional.all_gather_into_tensor(rows, group.size(), group.group_name)
 
 
-def all_reduce(tensor: Any, op: Any = dist.ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
+def all_reduce(
+    tensor: torch.Tensor, op: Any = dist.ReduceOp.SUM, group: Group | None = None, async_op: bool = False
+) -> Work | None:
     group = _group(group)
     reduction = check_collective("all_reduce", op, group, tensor)
     result = torch.ops._c10d_functional.all_reduce(tensor, reduction, group.group_name)
     return _finish(result, (tensor,), async_op)
 
 
-def all_gather_single(output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False) -> Any:
+def all_gather_single(
+    output_tensor: torch.Tensor, input_tensor: torch.Tensor, group: Group | None = None, async_op: bool = False
+) -> Work | None:
     group = _group(group)
     check_collective("all_gather_into_tensor", None, group, input_tensor, output_tensor)
     result = _gathered(input_tensor, group)
     return _finish(result, (output_tensor,), async_op)
 
 
-def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool = False) -> Any:
+def all_gather(
+    tensor_list: list[torch.Tensor], tensor: torch.Tensor, group: Group | None = None, async_op: bool = False
+) -> Work | None:
     group = _group(group)
     check_collective("all_gather", None, group, tensor, *tensor_list)
     if len(tensor_list) != group.size() or any([each.shape != tensor.shape for each in tensor_list]):
@@ -87,8 +96,12 @@ def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool 
 
 
 def reduce_scatter_single(
-    output: Any, input: Any, op: Any = dist.ReduceOp.SUM, group: Any = None, async_op: bool = False
-) -> Any:
+    output: torch.Tensor,
+    input: torch.Tensor,
+    op: Any = dist.ReduceOp.SUM,
+    group: Group | None = None,
+    async_op: bool = False,
+) -> Work | None:
     group = _group(group)
     reduction = check_collective("reduce_scatter_tensor", op, group, input, output)
     size = group.size()
@@ -97,13 +110,13 @@ def reduce_scatter_single(
 
 
 def all_to_all_single(
-    output: Any,
-    input: Any,
-    output_split_sizes: Any = None,
-    input_split_sizes: Any = None,
-    group: Any = None,
+    output: torch.Tensor,
+    input: torch.Tensor,
+    output_split_sizes: list[int] | None = None,
+    input_split_sizes: list[int] | None = None,
+    group: Group | None = None,
     async_op: bool = False,
-) -> Any:
+) -> Work | None:
     group = _group(group)
     check_collective("all_to_all_single", None, group, input, output)
     size = group.size()
@@ -113,7 +126,13 @@ def all_to_all_single(
     return _finish(result, (output,), async_op)
 
 
-def broadcast(tensor: Any, src: Any = None, group: Any = None, async_op: bool = False, group_src: Any = None) -> Any:
+def broadcast(
+    tensor: torch.Tensor,
+    src: int | None = None,
+    group: Group | None = None,
+    async_op: bool = False,
+    group_src: int | None = None,
+) -> Work | None:
     group = _group(group)
     root = distributed_c10d._canonicalize_group_rank(group, src, group_src, return_global=False)
     check_collective("broadcast", None, group, tensor)
@@ -121,7 +140,7 @@ def broadcast(tensor: Any, src: Any = None, group: Any = None, async_op: bool = 
     return _finish(result, (tensor,), async_op)
 
 
-def resolve_group(group: Any, tag: str = "") -> Any:
+def resolve_group(group: Any, tag: str = "") -> Group | str:
     """The group, or its name, for an argument that functional collectives take for a group."""
     if isinstance(group, (dist.ProcessGroup, str)):
         return group
@@ -131,7 +150,7 @@ def resolve_group(group: Any, tag: str = "") -> Any:
     return mesh._dim_group_names[dim]
 
 
-def name_of_group(group: Any) -> Any:
+def name_of_group(group: Group | str) -> str:
     return group if isinstance(group, str) else group.group_name
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 _MISSING = object()
 
 
-def reduce(function: Any, iterable: Any, initial: Any = _MISSING, /) -> Any:
+def reduce(function: Callable[[Any, Any], Any], iterable: Iterable[Any], initial: Any = _MISSING, /) -> Any:
     items = iter(iterable)
     if initial is _MISSING:
         initial = next(items, _MISSING)

@@ -10,7 +10,7 @@ from typing import Any
 _NO_WRAPPERS: Any = type if sys.version_info >= (3, 13) else ()
 
 
-def unwrap(func: Any, *, stop: Any = None) -> Any:
+def unwrap(func: Any, *, stop: Callable[[Any], object] | None = None) -> Any:
     """``inspect.unwrap``, without its limit on the length of chains, which no trace reaches."""
     first, seen = func, [func]
     while not isinstance(func, _NO_WRAPPERS) and hasattr(func, "__wrapped__"):

@@ -6,22 +6,24 @@ exception that propagates out of one breaks the graph.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 _MISSING = object()
 
 
-def chain(*iterables: Any) -> Any:
+def chain(*iterables: Iterable[T]) -> Iterator[T]:
     for iterable in iterables:
         yield from iterable
 
 
-def from_iterable(iterable: Any, /) -> Any:
+def from_iterable(iterable: Iterable[Iterable[T]], /) -> Iterator[T]:
     for each in iterable:
         yield from each
 
 
-def cycle(iterable: Any, /) -> Any:
+def cycle(iterable: Iterable[T], /) -> Iterator[T]:
     saved = []
     for item in iterable:
         saved.append(item)
@@ -31,8 +33,8 @@ def cycle(iterable: Any, /) -> Any:
             yield item
 
 
-def islice(iterable: Any, start: int, stop: int | None, step: int) -> Any:
-    """``itertools.islice``. It consumes ``max(start, stop)`` items in all, as CPython's does."""
+def islice(iterable: Iterable[T], start: int, stop: int | None, step: int) -> Iterator[T]:
+    """Like CPython's, it consumes ``max(start, stop)`` items in all."""
     end = None if stop is None else max(start, stop)
     at = 0
     if end == 0:
@@ -46,7 +48,7 @@ def islice(iterable: Any, start: int, stop: int | None, step: int) -> Any:
             return
 
 
-def pairwise(iterable: Any, /) -> Any:
+def pairwise(iterable: Iterator[object], /) -> Iterator[tuple[object, object]]:
     before = next(iterable, _MISSING)
     if before is _MISSING:
         return
@@ -55,8 +57,8 @@ def pairwise(iterable: Any, /) -> Any:
         before = item
 
 
-def batched(iterable: Any, n: int, *, strict: bool = False) -> Any:
-    batch = []
+def batched(iterable: Iterable[T], n: int, *, strict: bool = False) -> Iterator[tuple[T, ...]]:
+    batch: list[T] = []
     for item in iterable:
         batch.append(item)
         if len(batch) == n:
@@ -68,14 +70,14 @@ def batched(iterable: Any, n: int, *, strict: bool = False) -> Any:
         yield tuple(batch)
 
 
-def count(start: Any = 0, step: Any = 1) -> Any:
+def count(start: Any = 0, step: Any = 1) -> Iterator[Any]:
     while True:
         current = start
         start = start + step
         yield current
 
 
-def repeat(object: Any, times: int | None = None) -> Any:
+def repeat(object: T, times: int | None = None) -> Iterator[T]:
     if times is None:
         while True:
             yield object
@@ -83,7 +85,9 @@ def repeat(object: Any, times: int | None = None) -> Any:
         yield object
 
 
-def accumulate(iterable: Any, func: Any = None, *, initial: Any = None) -> Any:
+def accumulate(
+    iterable: Iterator[Any], func: Callable[[Any, Any], Any] | None = None, *, initial: Any = None
+) -> Iterator[Any]:
     total = next(iterable, _MISSING) if initial is None else initial
     if total is _MISSING:
         return
@@ -93,19 +97,19 @@ def accumulate(iterable: Any, func: Any = None, *, initial: Any = None) -> Any:
         yield total
 
 
-def starmap(function: Any, iterable: Any, /) -> Any:
+def starmap(function: Callable[..., T], iterable: Iterable[Iterable[object]], /) -> Iterator[T]:
     for args in iterable:
         yield function(*args)
 
 
-def takewhile(predicate: Any, iterable: Any, /) -> Any:
+def takewhile(predicate: Callable[[T], object], iterable: Iterable[T], /) -> Iterator[T]:
     for item in iterable:
         if not predicate(item):
             return
         yield item
 
 
-def dropwhile(predicate: Any, iterable: Any, /) -> Any:
+def dropwhile(predicate: Callable[[T], object], iterable: Iterable[T], /) -> Iterator[T]:
     drops = True
     for item in iterable:
         drops = drops and bool(predicate(item))
@@ -113,20 +117,20 @@ def dropwhile(predicate: Any, iterable: Any, /) -> Any:
             yield item
 
 
-def filterfalse(predicate: Any, iterable: Any, /) -> Any:
+def filterfalse(predicate: Callable[[T], object] | None, iterable: Iterable[T], /) -> Iterator[T]:
     for item in iterable:
         if not (item if predicate is None else predicate(item)):
             yield item
 
 
-def compress(data: Any, selectors: Any) -> Any:
+def compress(data: Iterable[T], selectors: Iterable[object]) -> Iterator[T]:
     for item, selector in zip(data, selectors):
         if selector:
             yield item
 
 
-def zip_longest(*iterables: Any, fillvalue: Any = None) -> Any:
-    iterators = list(iterables)
+def zip_longest(*iterables: Iterator[object], fillvalue: object = None) -> Iterator[tuple[object, ...]]:
+    iterators: list[Iterator[object] | None] = list(iterables)
     active = len(iterators)
     while active:
         row = []

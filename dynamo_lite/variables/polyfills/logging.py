@@ -11,8 +11,8 @@ def emit_record(name: str) -> None:
     """Stands for the output of a record, at which the graph breaks."""
 
 
-def get_effective_level(self: Any) -> int:
-    logger = self
+def get_effective_level(self: logging.Logger) -> int:
+    logger: logging.Logger | None = self
     while logger:
         if logger.level:
             return logger.level
@@ -27,32 +27,32 @@ def is_enabled_for(self: Any, level: int) -> bool:
     return level >= self.getEffectiveLevel()
 
 
-def log(self: Any, level: int, msg: Any, *args: Any, **kwargs: Any) -> None:
+def log(self: logging.Logger, level: int, msg: object, *args: object, **kwargs: object) -> None:
     if self.isEnabledFor(level):
         emit_record("Logger.log")
 
 
-def debug(self: Any, msg: Any, *args: Any, **kwargs: Any) -> None:
+def debug(self: logging.Logger, msg: object, *args: object, **kwargs: object) -> None:
     if self.isEnabledFor(logging.DEBUG):
         emit_record("Logger.debug")
 
 
-def info(self: Any, msg: Any, *args: Any, **kwargs: Any) -> None:
+def info(self: logging.Logger, msg: object, *args: object, **kwargs: object) -> None:
     if self.isEnabledFor(logging.INFO):
         emit_record("Logger.info")
 
 
-def warning(self: Any, msg: Any, *args: Any, **kwargs: Any) -> None:
+def warning(self: logging.Logger, msg: object, *args: object, **kwargs: object) -> None:
     if self.isEnabledFor(logging.WARNING):
         emit_record("Logger.warning")
 
 
-def error(self: Any, msg: Any, *args: Any, **kwargs: Any) -> None:
+def error(self: logging.Logger, msg: object, *args: object, **kwargs: object) -> None:
     if self.isEnabledFor(logging.ERROR):
         emit_record("Logger.error")
 
 
-def critical(self: Any, msg: Any, *args: Any, **kwargs: Any) -> None:
+def critical(self: logging.Logger, msg: object, *args: object, **kwargs: object) -> None:
     if self.isEnabledFor(logging.CRITICAL):
         emit_record("Logger.critical")
 

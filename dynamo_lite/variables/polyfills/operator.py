@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
-def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
+def call(function: Callable[..., T], /, *args: object, **kwargs: object) -> T:
     return function(*args, **kwargs)
 
 
@@ -24,7 +26,7 @@ def iconcat(a: Any, b: Any, /) -> Any:
     return a
 
 
-def count_of(a: Any, b: Any, /) -> int:
+def count_of(a: Iterable[object], b: object, /) -> int:
     count = 0
     for item in a:
         if item is b or item == b:
@@ -32,18 +34,18 @@ def count_of(a: Any, b: Any, /) -> int:
     return count
 
 
-def index_of(a: Any, b: Any, /) -> int:
+def index_of(a: Iterable[object], b: object, /) -> int:
     for at, item in enumerate(a):
         if item is b or item == b:
             return at
     raise ValueError("sequence.index(x): x not in sequence")
 
 
-def delitem(a: Any, b: Any, /) -> None:
+def delitem(a: Any, b: object, /) -> None:
     del a[b]
 
 
-def prod(iterable: Any, /, *, start: Any = 1) -> Any:
+def prod(iterable: Iterable[Any], /, *, start: Any = 1) -> Any:
     for item in iterable:
         start = start * item
     return start

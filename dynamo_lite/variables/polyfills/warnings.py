@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 
-def action_of(text: str, category: type, module: str, line: int) -> Any:
+def action_of(text: str, category: type, module: str, line: int) -> str:
     for action, message, kind, name, at in warnings.filters:
         if (
             (message is None or (message == text if isinstance(message, str) else message.match(text)))

@@ -1,4 +1,4 @@
-"""The module ``copy``: containers are copied here, each object once, and other objects by their classes' methods."""
+"""The module ``copy``: copies of containers are modelled here; other objects are copied by their classes' methods."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _copy_object(tx: Translator, of: VariableTracker) -> VariableTracker:
 _ATOMIC = frozenset(
     {ConstantVariable, ClassVariable, FunctionVariable, NestedFunctionVariable, BuiltinVariable, EnumVariable}
 )
-"""Kinds of which the copy is the object itself; their subclasses too."""
+"""Kinds whose copy is the object itself, subclasses included."""
 _COPIERS: dict[type, Copier] = {
     **dict.fromkeys(_ATOMIC, _itself),
     **dict.fromkeys((ListVariable, DictVariable, SetVariable, DequeVariable), _copy_by_method),

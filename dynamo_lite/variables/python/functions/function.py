@@ -47,13 +47,13 @@ class CellVariable(VariableTracker):
         self.content = content
         self.cell = cell
         self.creator = creator
-        """For a cell created during tracing: the translator of the frame that has the variable, and its name."""
+        """For a cell created during tracing: the translator of the variable's frame, and the variable's name."""
 
     def python_type(self) -> type:
         return types.CellType
 
     def children(self) -> Iterable[object]:
-        return (self.content,)  # the frame that created it may have ended
+        return (self.content,)  # not `creator`, whose frame may have ended
 
     def load(self) -> VariableTracker | None:
         """The content for a read by the program, None if the cell is empty."""
@@ -110,8 +110,8 @@ class GlobalScope:
         if value is MISSING:
             self.source.check("dict_lacks", name)
             return None
-        found = self._loaded[name] = LazyVariable(self.attempt, value, self.source.child("dict_item", name).expect())
-        return found
+        loaded = self._loaded[name] = LazyVariable(self.attempt, value, self.source.child("dict_item", name).expect())
+        return loaded
 
     def store(self, name: str, value: VariableTracker | None) -> None:
         self.attempt.effects.write_global(self, name, value)
@@ -468,10 +468,10 @@ class NestedFunctionVariable(PythonFunctionVariable):
 def make_function(
     code: types.CodeType,
     namespace: dict[str, Any],
-    defaults: tuple[Any, ...] | None,
-    keyword_defaults: dict[str, Any] | None,
-    cells: tuple[Any, ...],
-    annotations: Any,
+    defaults: tuple[object, ...] | None,
+    keyword_defaults: dict[str, object] | None,
+    cells: tuple[types.CellType, ...],
+    annotations: dict[str, object] | tuple[Any, ...] | None,
 ) -> types.FunctionType:
     """``MAKE_FUNCTION`` as a function, called by generated code."""
     function = types.FunctionType(code, namespace, code.co_name, defaults, cells or None)
@@ -492,7 +492,7 @@ class ResumeFunction:
         self.code = code
         self.namespace = namespace
 
-    def __call__(self, cells: tuple[Any, ...]) -> types.FunctionType:
+    def __call__(self, cells: tuple[types.CellType, ...]) -> types.FunctionType:
         return make_function(self.code, self.namespace, None, None, cells, None)
 
     def __eq__(self, other: object) -> bool:

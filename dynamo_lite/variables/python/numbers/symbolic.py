@@ -20,7 +20,7 @@ from dynamo_lite.exc import InternalError
 from dynamo_lite.insight.break_reasons import DataDependentBranch, DataDependentValue, UnsupportedValue
 from dynamo_lite.records.source import Source
 from dynamo_lite.shapes.conditions import symbolic_shapes
-from dynamo_lite.shapes.expressions import NoProgram, Operation, compile_expression
+from dynamo_lite.shapes.expressions import Expression, NoProgram, Operation, compile_expression
 from dynamo_lite.shapes.float_formulas import (
     BINARY_OPERATORS,
     MAY_RAISE,
@@ -181,6 +181,7 @@ class SymNodeVariable(SymbolicNumber):
         return bool(self._evaluate(bool, condition))
 
     def _evaluate(self, kind: type, number: Any) -> Any:
+        """The number as a ``kind``, guarded. Breaks the graph if it depends on tensor data."""
         try:
             return kind(number)
         except symbolic_shapes().GuardOnDataDependentSymNode:
@@ -252,8 +253,8 @@ class SymNodeVariable(SymbolicNumber):
         is_integer = other.operand > 1 and self.python_type() is int and not self.is_data_dependent
         return is_integer and self._decide(self.number >= 0)
 
-    def _decide_bools(self, *others: Any) -> None:
-        """torch has no arithmetic on a SymBool: break the graph if one of these depends on data."""
+    def _decide_bools(self, *others: object) -> None:
+        """Specialize the bools among the operands, since torch has no arithmetic on a SymBool."""
         for each in (self.number, *others):
             if isinstance(each, torch.SymBool):
                 self._decide(each)
@@ -293,11 +294,11 @@ class SymNodeVariable(SymbolicNumber):
             if result is not None:
                 return result
         condition = COMPARE[symbol](self.number, number)
-        if isinstance(condition, torch.SymBool) and self._is_open(condition):
+        if isinstance(condition, torch.SymBool) and self._is_computed_by_graph(condition):
             return SymNodeVariable(self.attempt, condition)
         return ConstantVariable(self._decide(condition))
 
-    def _is_open(self, condition: torch.SymBool) -> bool:
+    def _is_computed_by_graph(self, condition: torch.SymBool) -> bool:
         """Whether the graph has to compute a condition: it depends on tensor data, and value ranges don't decide it.
         Breaks the graph if it depends on random numbers, which the graph doesn't have."""
         if not self.attempt.graph.symbols.is_data_dependent(condition):
@@ -395,8 +396,8 @@ class SymbolicFloat(SymbolicNumber):
         load_formula(cg, self.formula)
 
 
-def _may_overflow(number: Any) -> bool:
-    """Whether a SymInt is out of the range outside of which torch takes ints to be infinite."""
+def _may_overflow(number: object) -> bool:
+    """Whether a SymInt is beyond the largest int that torch doesn't take for infinity."""
     hint = number.node.hint if isinstance(number, torch.SymInt) and number.node.has_hint() else 0
     return not -_MAX_SYMBOL <= hint <= _MAX_SYMBOL
 
@@ -469,7 +470,7 @@ def _decide_formula(attempt: Attempt, function: Callable[..., bool], *operands: 
 
 
 def make_draw(tx: Translator, draw: RandomCall, value: float, bounds: Bounds) -> VariableTracker:
-    """The result of a call of ``random``. ``value``: the number that the traced call draws."""
+    """The number that a call of ``random`` draws. ``value``: the traced call's; ``bounds``: the least and greatest."""
     formula = tx.graph.symbols.random_number(draw, value, bounds)
     if type(value) is int:
         return tx.make(tx.graph.symbols.random_int(formula))
@@ -496,7 +497,7 @@ def load_formula(cg: Codegen, formula: Formula) -> None:
         cg.call(formula.operation.function, operands)
 
 
-def _can_load(expression: Any) -> bool:
+def _can_load(expression: Expression) -> bool:
     """Whether generated code can compute a sympy expression of integer symbols."""
     try:
         program = compile_expression(expression, lambda symbol: ("symbol", symbol), False)
@@ -505,7 +506,8 @@ def _can_load(expression: Any) -> bool:
     return all(step.name in _EMITTED or step.name in _CALLED for step in program if isinstance(step, Operation))
 
 
-def _load_expression(cg: Codegen, expression: Any) -> None:
+def _load_expression(cg: Codegen, expression: Expression) -> None:
+    """Emit code that pushes the value of an expression of integer symbols."""
     places = cg.attempt.graph.symbols.places
     for step in compile_expression(expression, lambda symbol: ("place", places[symbol]), False):
         if isinstance(step, Operation) and step.name in _CALLED:
