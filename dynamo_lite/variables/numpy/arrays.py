@@ -65,14 +65,14 @@ from .trials import ArrayVariable, Trial, try_call
 
 
 class NdarrayVariable(ArrayVariable):
-    """A numpy array, or a scalar that the data decide."""
+    """A numpy array, or a numpy scalar that depends on data."""
 
     __slots__ = ()
 
     def as_tensor_operand(
         self, tx: Translator, tensor: VariableTracker, symbol: str, reflected: bool = False
     ) -> VariableTracker:
-        """A scalar beside a tensor, converted to the tensor's dtype where the operator does so."""
+        """A scalar beside a tensor, converted to the tensor's dtype if the operator converts it."""
         assert isinstance(tensor, TensorVariable)
         other = tensor.fake.dtype
         if not self.scalar or not is_cast(numpy_dtype(self.fake.dtype), other, symbol, reflected):
@@ -126,12 +126,14 @@ class NdarrayVariable(ArrayVariable):
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
-        return self._with(tx, BINARY[symbol], other, reflected)
+        return self._call_operator(tx, BINARY[symbol], other, reflected)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        return self._with(tx, COMPARE[symbol], other, False)
+        return self._call_operator(tx, COMPARE[symbol], other, False)
 
-    def _with(self, tx: Translator, function: Any, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+    def _call_operator(
+        self, tx: Translator, function: Callable[..., Any], other: VariableTracker, reflected: bool
+    ) -> VariableTracker | None:
         if self.scalar and isinstance(other, TensorVariable):
             return None
         if not isinstance(other, (NdarrayVariable, ConstantVariable, NumpyScalarVariable)):
@@ -139,7 +141,7 @@ class NdarrayVariable(ArrayVariable):
         args: Args = [other, self] if reflected else [self, other]
         return call(tx, BY_OPERATOR[function.__name__], function, args, {})
 
-    def unary(self, tx: Translator, function: Any) -> VariableTracker:
+    def unary(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker:
         return call(tx, BY_OPERATOR[function.__name__], function, [self], {})
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
@@ -202,8 +204,10 @@ _METHODS = frozenset(
 # -- recording ---------------------------------------------------------------------------------------------------------
 
 
-def call(tx: Translator, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwargs) -> VariableTracker:
-    """Record ``target``, torch's version of numpy's ``real``, if a trial shows that its result is like numpy's."""
+def call(
+    tx: Translator, target: Callable[..., Any], real: Callable[..., Any], args: Args, kwargs: Kwargs
+) -> VariableTracker:
+    """Record a call of ``target``, torch's version of numpy's ``real``, if its result in a trial is like numpy's."""
     if "out" in kwargs or "where" in kwargs:
         unsupported(UnsupportedOperation("a numpy function with out= or where=", "arrays"))
     if not {*numpy.geterr().values()} <= {"ignore", "warn"}:
@@ -302,7 +306,7 @@ def _checked_array(tx: Translator, expected: Any, recorded: TensorVariable, tria
 
 
 def _has_strides(expected: Any, recorded: TensorVariable, trial: Trial) -> bool:
-    """Whether the recorded result has numpy's strides, where they matter."""
+    """Whether the recorded result has numpy's strides in each dimension with more than one item."""
     sizes, strides = (trial.sizes(numbers) for numbers in (recorded.fake.shape, recorded.fake.stride()))
     layout = [stride * recorded.fake.itemsize for size, stride in zip(sizes, strides) if size > 1]
     wanted = [stride for size, stride in zip(expected.shape, expected.strides) if size > 1]
@@ -321,7 +325,7 @@ class NumpyFunctionVariable(BuiltinVariable):
         return call_function(tx, self.value, args, kwargs)
 
 
-def call_function(tx: Translator, function: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+def call_function(tx: Translator, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> VariableTracker:
     """Call numpy on constants, and torch's version of the function on arrays."""
     everything = [*args, *kwargs.values()]
     has_arrays = any(map(_has_array, everything))

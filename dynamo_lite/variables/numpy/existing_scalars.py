@@ -1,7 +1,8 @@
-"""numpy's scalars that exist before the call: those that programs keep, and new ones that each call passes."""
+"""Pre-existing numpy scalars: those that a program keeps, and those that each call passes anew."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from .scalars import SCALARS, NumpyScalarVariable, is_cast
 
 
 class _Input:
-    """The number as a scalar tensor among the graph's inputs."""
+    """A numpy scalar as a tensor without dimensions among the graph's inputs."""
 
     __slots__ = ("source", "real", "memory")
 
@@ -90,8 +91,8 @@ class ExistingScalar(NumpyScalarVariable):
 
 
 class ChangingScalar(OpaqueVariable):
-    """A scalar that has differed between calls: data. It is an input of the graph beside a tensor, and in arithmetic of
-    floats; where its value is needed the graph breaks."""
+    """A scalar that has differed between calls, so it is data: in an operation with a tensor, and in arithmetic of
+    floats, it is an input of the graph. If Python needs its value, the graph breaks."""
 
     __slots__ = ("number",)
     number: _Input
@@ -116,7 +117,7 @@ class ChangingScalar(OpaqueVariable):
             return None
         return self._array(tx).binary(tx, symbol, other, reflected)
 
-    def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
+    def unary(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker | None:
         return self._array(tx).unary(tx, function) if self._is_float() else None
 
     def _is_float(self) -> bool:

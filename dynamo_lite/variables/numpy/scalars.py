@@ -1,8 +1,9 @@
-"""numpy's scalars, which are constants as a rule, and its dtypes."""
+"""numpy's scalars, as far as they are constants, and its dtypes."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -55,7 +56,9 @@ class NumpyScalarVariable(InvariantVariable):
         named = {key: tx.python_value(value) for key, value in kwargs.items()}
         return call_for_constant(tx, getattr(self.value, name), [tx.python_value(arg) for arg in args], named)
 
-    def _with(self, tx: Translator, function: Any, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+    def _call_operator(
+        self, tx: Translator, function: Callable[..., Any], other: VariableTracker, reflected: bool
+    ) -> VariableTracker | None:
         if isinstance(other, TensorVariable):
             return record(tx, "call_function", function, [other, self] if reflected else [self, other], {})
         if not isinstance(other, (ConstantVariable, NumpyScalarVariable)):
@@ -66,25 +69,27 @@ class NumpyScalarVariable(InvariantVariable):
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
-        return self._with(tx, BINARY[symbol], other, reflected)
+        return self._call_operator(tx, BINARY[symbol], other, reflected)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        return self._with(tx, COMPARE[symbol], other, False)
+        return self._call_operator(tx, COMPARE[symbol], other, False)
 
-    def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
+    def unary(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker | None:
         return call_for_constant(tx, function, [self.value], {})
 
 
-def call_for_constant(tx: Translator, function: Any, args: list[Any], named: dict[str, Any]) -> VariableTracker:
-    """Call numpy on constants, for a result that is not an array."""
+def call_for_constant(
+    tx: Translator, function: Callable[..., Any], args: list[Any], named: dict[str, Any]
+) -> VariableTracker:
+    """Call numpy on constants. Breaks the graph if the result is an array."""
     result = call_numpy(tx, function, args, named)
     if has_array(result):
         unsupported(UnsupportedOperation("a numpy function that makes an array", "constants"))
     return tx.make(result)
 
 
-def call_numpy(tx: Translator, function: Any, args: list[Any], named: dict[str, Any]) -> Any:
-    """Call numpy on constants. Where it warns the graph breaks, as eager warns in each call."""
+def call_numpy(tx: Translator, function: Callable[..., Any], args: list[Any], named: dict[str, Any]) -> Any:
+    """Call numpy on constants. Breaks the graph if numpy warns, since eager warns in each call."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -93,7 +98,7 @@ def call_numpy(tx: Translator, function: Any, args: list[Any], named: dict[str, 
         unsupported(OperatorWarns("numpy", str(warning)))
 
 
-def has_array(value: Any) -> bool:
+def has_array(value: object) -> bool:
     return isinstance(value, numpy.ndarray) or isinstance(value, (list, tuple)) and any(map(has_array, value))
 
 

@@ -83,7 +83,7 @@ class Trial(NamedTuple):
 def try_call(
     tx: Translator, target: Callable[..., Any], real: Callable[..., Any], args: Args, kwargs: Kwargs, factor: int
 ) -> tuple[Any, Trial]:
-    """numpy's result for arrays of ones. ``factor``: as in `Symbols.at`."""
+    """Call numpy's function on arrays of ones; return its result and the trial. ``factor``: as in `Symbols.at`."""
     trial, values, named = _trial_of(tx, target, args, kwargs, factor)
     _check_numbers(trial, real, [*values, *named.values()])
     try:
@@ -138,7 +138,7 @@ def _ones_like(variable: ArrayVariable, size: Callable[[Any], int]) -> Any:
     return ones
 
 
-def _is_writeable(result: Any) -> bool:
+def _is_writeable(result: object) -> bool:
     if isinstance(result, (list, tuple)):
         return all(map(_is_writeable, result))
     return not isinstance(result, numpy.ndarray) or result.flags.writeable
@@ -152,7 +152,7 @@ _COMPUTED: set[tuple[Any, ...]] = set()
 def _check_kernel(
     trial: Trial, target: Callable[..., Any], args: list[Any], named: dict[str, Any], expected: Any
 ) -> None:
-    """Compute torch's version. Without arrays the items must be numpy's too."""
+    """Compute torch's version. If there are no arrays among the arguments, the items are compared too."""
     numbers = [(type(each), repr(each)) for each in (*args, *named.values()) if isinstance(each, _NUMBERS)]
     key = trial.name, *(ones.dtype for _, ones in trial.arrays), *numbers
     if key in _COMPUTED and trial.arrays:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from dynamo_lite.records.source import Source
@@ -25,7 +26,7 @@ class PartialVariable(UserObjectVariable):
         function: VariableTracker,
         args: VariableTracker,
         keywords: VariableTracker,
-        value: Any = None,
+        value: functools.partial[Any] | None = None,
         source: Source | None = None,
     ) -> None:
         super().__init__(value, functools.partial, source)
@@ -44,7 +45,7 @@ class PartialVariable(UserObjectVariable):
         named = {name: value.realize() for name, value in keywords.items.items()}
         return tx.call(self.function, [*self.args.realize().elements(tx), *args], {**named, **kwargs})
 
-    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
+    def slot_get(self, tx: Translator, name: str, raw: object) -> VariableTracker | None:
         return {"func": self.function, "args": self.args, "keywords": self.keywords}[name]
 
     def reconstruct(self, cg: Codegen) -> None:
@@ -57,7 +58,7 @@ class PartialVariable(UserObjectVariable):
 
 
 def _fill_partial(
-    empty: functools.partial[Any], function: Any, args: tuple[Any, ...], keywords: dict[str, Any]
+    empty: functools.partial[Any], function: Callable[..., Any], args: tuple[object, ...], keywords: dict[str, object]
 ) -> None:
     empty.__setstate__((function, args, keywords, None))  # type: ignore[attr-defined]
 

@@ -1,10 +1,9 @@
-"""``inspect.isfunction`` and ``typing.cast``."""
+"""The module ``inspect``: ``isfunction``. Its other functions are inlined."""
 
 from __future__ import annotations
 
 import inspect
 import types
-import typing
 
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -16,8 +15,3 @@ from dynamo_lite.variables.python.classes.isinstance_checks import is_instance
 @models(inspect.isfunction)
 def _isfunction(tx: Translator, of: VariableTracker) -> VariableTracker:
     return ConstantVariable(is_instance(tx, of, tx.make(types.FunctionType)))
-
-
-@models(typing.cast)
-def _cast(tx: Translator, kind: VariableTracker, value: VariableTracker) -> VariableTracker:
-    return value

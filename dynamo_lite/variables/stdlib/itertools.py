@@ -40,8 +40,8 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 
 class PolyfillIterator(IteratorVariable):
-    """``create``: the callable that creates the real iterator from the arguments; ``generator``: None until it has
-    started."""
+    """An iterator that runs a polyfill. ``create``: the callable that creates the real iterator from the arguments;
+    ``generator``: the polyfill's generator, None until the first ``next``."""
 
     __slots__ = ("kind", "create", "polyfill", "args", "kwargs", "generator")
 
@@ -86,7 +86,7 @@ class PolyfillIterator(IteratorVariable):
 
 
 def _model_of(create: Any, polyfill: Callable[..., Any], *iterated: str) -> Callable[..., VariableTracker]:
-    """``iterated``: the parameters of which the class takes ``iter()`` when it is created."""
+    """A model of a class of iterators. ``iterated``: the parameters that the class calls ``iter()`` on at creation."""
     signature = inspect.signature(polyfill)
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -184,7 +184,9 @@ class CombinationsVariable(IteratorVariable):
 
     __slots__ = ("cls", "pools", "args", "named", "indices", "count")
 
-    def __init__(self, cls: Any, pools: list[list[VariableTracker]], args: list[Any], named: dict[str, Any]) -> None:
+    def __init__(
+        self, cls: Any, pools: list[list[VariableTracker]], args: list[object], named: dict[str, object]
+    ) -> None:
         self.source = None
         self.cls = cls
         self.pools = pools

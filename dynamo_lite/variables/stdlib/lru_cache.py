@@ -1,8 +1,8 @@
-"""``functools.lru_cache``: a call of a cached function gives the object in its cache, and the entry is guarded.
+"""``functools.lru_cache``: a call of a cached function returns the object in its cache, and the entry is guarded.
 
-So a result is the same object as in eager, and an entry that was evicted or cleared fails the guard. Where the cache
-has no entry yet, the function runs once while tracing, as it would have run. Symbolic numbers among the arguments are
-specialized. To apply ``lru_cache`` inside a traced function breaks the graph.
+So a result is the same object as in eager, and the guard fails once the entry is evicted or cleared. If the cache has
+no entry yet, the function runs once during tracing, as it would have run in eager. Symbolic numbers among the arguments
+are specialized. Applying ``lru_cache`` inside a traced function breaks the graph.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import gc
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from torch._subclasses.fake_tensor import unset_fake_temporarily
@@ -31,8 +31,8 @@ WRAPPER: type = functools._lru_cache_wrapper
 
 
 def _cache_of(wrapper: Any) -> dict[Any, Any]:
-    """The dict of a wrapper's entries: results, or the links of a linked list where the cache's size is limited. Among
-    the referents it comes after the cached results, which may be dicts too."""
+    """The dict of a wrapper's entries: results, or links of a linked list if the cache's size is limited. It is the
+    last dict among the referents, behind the cached results, which may be dicts too."""
     attributes = wrapper.__dict__
     referents = reversed(gc.get_referents(wrapper))
     return next(each for each in referents if type(each) is dict and each is not attributes)
@@ -52,7 +52,7 @@ def _keyword_mark() -> object:
 _MARK = _keyword_mark()
 
 
-def make_key(args: Sequence[Any], named: Mapping[str, Any], kinds: Sequence[type]) -> Any:
+def make_key(args: Sequence[object], named: Mapping[str, object], kinds: Sequence[type]) -> Hashable:
     """The key of a call. ``kinds``: the arguments' types if the cache is a typed one."""
     if not kinds and not named and len(args) == 1 and type(args[0]) in (int, str):
         return args[0]
@@ -64,8 +64,9 @@ def make_key(args: Sequence[Any], named: Mapping[str, Any], kinds: Sequence[type
     return (*key, *kinds)
 
 
-def _result_of(wrapper: Any, key: Any, link: Any) -> Any:
-    """The result in a link of a cache of limited size. Calling the wrapper to get it would count as a hit."""
+def _result_of(wrapper: object, key: object, link: object) -> Any:
+    """The result in a link of a cache of limited size. It is read from the wrapper's referents, since a call of
+    the wrapper would count as a hit."""
     referents = gc.get_referents(wrapper)
     at = next(at for at, each in enumerate(referents) if each is key and referents[at + 2] is type(link))
     return referents[at + 1]
@@ -105,7 +106,8 @@ class CachedFunctionVariable(UserObjectVariable):
         return tx.attempt.values.wrap(result, tx.guards.const(result))  # not `make`, which would copy a container
 
     def _run(self, tx: Translator, args: list[Any], named: dict[str, Any], is_full: bool) -> None:
-        """Call the function to fill its cache. No effect that the trace has deferred may have to come before that."""
+        """Call the function to fill its cache. Breaks the graph if the trace has deferred an effect that
+        precedes the call in eager."""
         if is_full:
             unsupported(UncachedCall(self.describe(), "its cache is full"))
         has_effects = not tx.effects.empty or tx.graph.mutates_inputs or tx.graph.replaced
@@ -145,17 +147,19 @@ class CacheHit:
         self, wrapper: Any, args: Sequence[Any], named: Mapping[str, Any], entry: tuple[Any, Any], was_called: bool
     ) -> None:
         self.entry = entry
-        self.call: Any = functools.partial(wrapper, *args, **named)
+        self.call: Callable[[], object] = functools.partial(wrapper, *args, **named)
         if was_called:
-            self.call = _AllButFirst(self.call)
+            self.call = _SkipFirstCall(self.call)
 
     def replay(self, cg: Codegen) -> None:
         cg.call(self.call, [])
         cg.pop_top()
 
 
-class _AllButFirst:
-    def __init__(self, call: Any) -> None:
+class _SkipFirstCall:
+    """Calls the function in every call but the first."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
         self._call = call
         self._is_first = True
 

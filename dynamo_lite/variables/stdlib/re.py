@@ -89,7 +89,8 @@ class MatchVariable(VariableTracker):
         cg.call(_match, [functools.partial(cg.load_const, each) for each in self.arguments])
 
 
-def _match(pattern: Any, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def _match(pattern: re.Pattern[str], name: str, args: tuple[object, ...], named: dict[str, object]) -> object:
+    """Call a method of a pattern. Generated code does so to create a match again."""
     return getattr(pattern, name)(*args, **named)
 
 

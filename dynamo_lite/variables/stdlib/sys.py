@@ -12,7 +12,7 @@ from dynamo_lite.variables.python.containers.sequences import SequenceVariable, 
 
 
 class StructSequenceVariable(TupleVariable):
-    """``sys.version_info`` and its like: a tuple with named fields, which is constant in a process."""
+    """``sys.version_info`` or the like: a tuple with named fields that is constant in a process."""
 
     __slots__ = ("value",)
     is_loaded_as_constant = True
@@ -45,7 +45,7 @@ class StructSequenceVariable(TupleVariable):
 _NAMES = ("version_info", "flags", "float_info", "int_info", "hash_info")
 
 
-# Not by their types: CPython takes these down at exit, when nobody may have them, and torch keeps our tables for good.
+# Not by their types: CPython deallocates these at exit, but torch keeps references to our tables until the end.
 @wraps_if(lambda value: issubclass(type(value), tuple) and any(value is getattr(sys, name) for name in _NAMES), order=9)
 def _wrap_struct_sequence(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     source.check("id", value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import types
-from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.source import Source
@@ -20,10 +19,10 @@ class SimpleNamespaceVariable(UserObjectVariable):
 
     __slots__ = ()
 
-    def __init__(self, value: Any = None, source: Source | None = None) -> None:
+    def __init__(self, value: types.SimpleNamespace | None = None, source: Source | None = None) -> None:
         super().__init__(value, types.SimpleNamespace, source)
 
-    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
+    def slot_get(self, tx: Translator, name: str, raw: object) -> VariableTracker | None:
         return InstanceDictVariable(self)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
@@ -55,6 +54,6 @@ def _namespace(tx: Translator, **values: VariableTracker) -> VariableTracker:
 
 
 @wraps_type(types.SimpleNamespace)
-def _wrap_namespace(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_namespace(attempt: Attempt, value: types.SimpleNamespace, source: Source) -> VariableTracker:
     source.check("type", types.SimpleNamespace)
     return SimpleNamespaceVariable(value, source)

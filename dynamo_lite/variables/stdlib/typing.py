@@ -1,4 +1,4 @@
-"""The module ``typing``: type parameters, generic aliases, ``NewType``."""
+"""The module ``typing``: type parameters, generic aliases, ``cast``, ``NewType``."""
 
 from __future__ import annotations
 
@@ -26,12 +26,17 @@ wraps_type(typing.TypeVar, typing.ParamSpec)(TypeParameterVariable.by_identity)
 
 
 class GenericAliasVariable(UserObjectVariable):
-    """``List[int]`` and its like, which hash and compare by their origin and arguments, in library code."""
+    """``List[int]`` or the like. Its hash and equality come from its origin and arguments, and run no user code."""
 
     __slots__ = ()
 
     def cache_key(self, tx: Translator) -> Any:
         return self.value
+
+
+@models(typing.cast)
+def _cast(tx: Translator, kind: VariableTracker, value: VariableTracker) -> VariableTracker:
+    return value
 
 
 @models(typing._idfunc)  # type: ignore[attr-defined]
