@@ -46,6 +46,8 @@ def wrapper_result(tx: Translator, node: torch.fx.Node, fake: torch.Tensor) -> V
 
 
 @Service
-def dispatch_torch_function(tx: Translator, target: object, args: Args, kwargs: Kwargs) -> VariableTracker:
+def dispatch_torch_function(
+    tx: Translator, target: str | Callable[..., object], args: Args, kwargs: Kwargs
+) -> VariableTracker:
     """Call a function of torch, or the method of that name, by the ``__torch_function__`` of an argument's class."""
     raise NotImplementedError
