@@ -50,8 +50,8 @@ vars(_left_out).update(_DISABLED)
 
 
 class _Attributes(dict[str, Any]):
-    """The attributes of a compiled function. Iteration leaves out those by which torch.compile and `copy` find the
-    original, so that `functools.wraps` doesn't copy them to other functions."""
+    """The attributes of a compiled function. Iteration skips those that lead torch.compile and `copy` to the
+    original function, so that `functools.wraps` doesn't copy them to other functions."""
 
     def __iter__(self) -> Iterator[str]:
         return (name for name in dict.keys(self) if not name.startswith(("_torchdynamo_", "_dl_")))

@@ -152,8 +152,8 @@ _HOLDS: dict[str, Callable[[Any, Any], bool]] = {
     "storage_offset": lambda v, w: v.storage_offset() == w,
     "present": lambda v, w: True,
 }
-"""Kind of `_C.EXPORTED_CHECKS` -> whether it holds for a value. It is written in Python, so that an exported program
-can be captured in turn."""
+"""Kind of guard in `_C.EXPORTED_CHECKS` -> the function that checks a value. These are in Python, so that an exported
+program can itself be captured."""
 _TEXTS = {**_C.EXPORTED_CHECKS, "default": ("left at its default {arg!r}", "{arg!r}")}
 CHECKED_KINDS = frozenset({"tensor", "unbound", *_HOLDS})
 """The kinds of guards that an exported program can check."""

@@ -284,8 +284,8 @@ class OuterGraph:
         return made
 
     def _refuse_names(self) -> None:
-        """Break if the graph's code uses a parameter's name for something else. FX renames the nodes of such
-        parameters, except for one with the name of the signature, which FX doesn't know."""
+        """Break the graph if its code uses a parameter's name for another variable. FX renames the nodes of
+        such parameters, except for one named like the signature, which FX doesn't know."""
         text = textwrap.dedent(self.graph.python_code("self").src)
         counts = Counter(node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name))
         for name, node in self.parameters.items():
@@ -383,7 +383,7 @@ _TABLES = ("_parameters", "_buffers", "_modules")
 
 
 def _value_at(source: Source, program: ExportedCall) -> Any:
-    """The value at a source outside of the arguments; None if it is unknown."""
+    """The object that a source refers to, if no argument leads to it; None for other sources."""
     if source.kind == "const":
         return source.arg
     parent = source.parent

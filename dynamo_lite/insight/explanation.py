@@ -53,7 +53,7 @@ class Explanation(Observer, Generic[R]):
         return self.graph_count == 1 and not self.breaks
 
     def to_dict(self) -> dict[str, Any]:
-        """All but the result, as values that JSON has.
+        """All fields but the result, as values that `json` can write.
 
         Example:
             >>> import torch, dynamo_lite as dl

@@ -152,7 +152,7 @@ class Recorder:
         """Functions that complete records with what is known only at the end. `finish` calls them."""
 
     def note_span(self, stage: str, name: str, began: float, seconds: float, graph: int | None) -> None:
-        """Record a stretch of time. ``began``: by `time.perf_counter`."""
+        """Record a time span. ``began``: its start, as `time.perf_counter` returned it."""
         self.spans.append(Span(stage, name, began - self.began, seconds, threading.get_native_id(), graph))
 
     def timed(self, graph: GraphRecord, compiled: Callable[..., R]) -> Callable[..., R]:

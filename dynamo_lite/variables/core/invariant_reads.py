@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 import torch.distributed as dist
 
-from dynamo_lite.bytecode import Instruction, decode, successors
+from dynamo_lite.bytecode import Instruction, decode, targets_and_handler
 from dynamo_lite.insight.break_reasons import BackwardReads
 from dynamo_lite.records.code_origin import is_library, is_polyfill
 from dynamo_lite.runtime import triton_kernels
@@ -232,6 +232,4 @@ def _reachable(instructions: Sequence[Instruction], start: Instruction, past: bo
         else:
             seen.add(each.index)
             yield each
-        waiting += successors(each, next(iter(instructions[each.index + 1 :]), None))
-        if each.handler is not None:
-            waiting.append(each.handler.target)
+        waiting += targets_and_handler(instructions, each.index)

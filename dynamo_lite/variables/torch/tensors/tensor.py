@@ -617,8 +617,8 @@ def record(tx: Translator, kind: str, target: Any, args: Args, kwargs: Kwargs) -
 
 
 def _of_unknown_data(tx: Translator, value: VariableTracker) -> VariableTracker:
-    """The argument of a collective, copied if its data are known, as those of ``torch.tensor(1)`` are: torch's tracers
-    would run the collective for real."""
+    """The argument of a collective. A constant tensor (``torch.tensor(1)``) is copied, so that its data count as
+    unknown: on known data torch's tracers would run the collective for real."""
     if isinstance(value, (ListVariable, TupleVariable)):
         return value.like([_of_unknown_data(tx, each.realize()) for each in value.items])
     if not isinstance(value, TensorVariable) or getattr(value.fake, "constant", None) is None:
