@@ -42,35 +42,6 @@ Py_ssize_t frame_size(const PyCodeObject* code) noexcept {
 #endif
 }
 
-// Where on this thread's C stack it becomes deep, and deepest; below the last calls are refused.
-struct StackMarks {
-  bool known = false;
-  const char* deep = nullptr;
-  const char* deepest = nullptr;
-  const char* exhausted = nullptr;
-};
-
-StackMarks find_stack_marks() noexcept {
-  StackMarks marks{.known = true};
-  pthread_attr_t attributes;
-  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return marks;
-  void* base = nullptr;
-  std::size_t size = 0;
-  if (pthread_attr_getstack(&attributes, &base, &size) == 0) {
-    marks.deep = static_cast<const char*>(base) + size / 2;
-    marks.deepest = static_cast<const char*>(base) + size / 4;
-    marks.exhausted = static_cast<const char*>(base) + size / 16;
-  }
-  pthread_attr_destroy(&attributes);
-  return marks;
-}
-
-const StackMarks& stack_marks() noexcept {
-  static thread_local StackMarks marks __attribute__((tls_model("initial-exec")));
-  if (!marks.known) marks = find_stack_marks();
-  return marks;
-}
-
 int& recursion_remaining(PyThreadState* state) noexcept {
 #if PY_VERSION_HEX >= 0x030C0000
   return state->py_recursion_remaining;
@@ -120,6 +91,8 @@ FrameSlots slots_of(Frame* frame) noexcept {
   return {frame->f_code, function_of(frame), frame->f_globals, frame->f_builtins, frame->localsplus};
 }
 
+PyCodeObject* code_of(Frame* frame) noexcept { return frame->f_code; }
+
 int argument_count(const PyCodeObject* code) noexcept {
   return code->co_argcount + code->co_kwonlyargcount + ((code->co_flags & CO_VARARGS) != 0) +
          ((code->co_flags & CO_VARKEYWORDS) != 0);
@@ -158,26 +131,24 @@ Watcher watcher_of(PyThreadState* state, Frame* frame) noexcept {
 #endif
 }
 
-Depth depth_of(PyThreadState* state) noexcept {
-  const char here = 0;
-  const StackMarks& marks = stack_marks();
-  bool deep = &here < marks.deep;
-  bool deepest = &here < marks.deepest;
+StackMarks find_stack_marks([[maybe_unused]] PyThreadState* state) noexcept {
+  StackMarks marks{.known = true};
 #if PY_VERSION_HEX >= 0x030C0000
   // The limit is a constant of the interpreter that runs, which may be another than that of the headers.
   static const int limit = state->c_recursion_remaining;
-  deep |= state->c_recursion_remaining < limit / 2;
-  deepest |= state->c_recursion_remaining < limit / 4;
-#else
-  (void)state;
+  marks.calls_left = limit / 2;
 #endif
-  if (!deep) return Depth::Shallow;
-  return deepest ? Depth::Deepest : Depth::Deep;
-}
-
-bool is_exhausted() noexcept {
-  const char here = 0;
-  return &here < stack_marks().exhausted;
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return marks;
+  void* base = nullptr;
+  std::size_t size = 0;
+  if (pthread_attr_getstack(&attributes, &base, &size) == 0) {
+    marks.deep = static_cast<const char*>(base) + size / 2;
+    marks.deepest = static_cast<const char*>(base) + size / 4;
+    marks.exhausted = static_cast<const char*>(base) + size / 16;
+  }
+  pthread_attr_destroy(&attributes);
+  return marks;
 }
 
 FreshRecursion::FreshRecursion(PyThreadState* state) noexcept
@@ -291,23 +262,25 @@ void set_evaluator(PyInterpreterState* interpreter, Evaluator evaluator) noexcep
 
 bool is_finalizing() noexcept { return _Py_IsFinalizing() != 0; }
 
+// What a code object's co_extra points to: Objects/codeobject.c. Read here and not by CPython's function, for the hook
+// does so at every call.
+struct CodeExtras {
+  Py_ssize_t size;
+  void* items[1];
+};
+
+void* get_extra(PyCodeObject* code, Py_ssize_t index) noexcept {
+  const auto* extras = static_cast<const CodeExtras*>(code->co_extra);
+  return extras == nullptr || index < 0 || index >= extras->size ? nullptr : extras->items[index];
+}
+
 #if PY_VERSION_HEX >= 0x030C0000
 Py_ssize_t request_extra(freefunc free_extra) { return PyUnstable_Eval_RequestCodeExtraIndex(free_extra); }
-void* get_extra(PyCodeObject* code, Py_ssize_t index) noexcept {
-  void* extra = nullptr;
-  PyUnstable_Code_GetExtra(reinterpret_cast<PyObject*>(code), index, &extra);
-  return extra;
-}
 bool set_extra(PyCodeObject* code, Py_ssize_t index, void* extra) noexcept {
   return PyUnstable_Code_SetExtra(reinterpret_cast<PyObject*>(code), index, extra) == 0;
 }
 #else
 Py_ssize_t request_extra(freefunc free_extra) { return _PyEval_RequestCodeExtraIndex(free_extra); }
-void* get_extra(PyCodeObject* code, Py_ssize_t index) noexcept {
-  void* extra = nullptr;
-  _PyCode_GetExtra(reinterpret_cast<PyObject*>(code), index, &extra);
-  return extra;
-}
 bool set_extra(PyCodeObject* code, Py_ssize_t index, void* extra) noexcept {
   return _PyCode_SetExtra(reinterpret_cast<PyObject*>(code), index, extra) == 0;
 }

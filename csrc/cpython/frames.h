@@ -29,6 +29,7 @@ struct FrameSlots {
 };
 
 FrameSlots slots_of(Frame* frame) noexcept;
+PyCodeObject* code_of(Frame* frame) noexcept;  // borrowed
 
 // The names of all slots of a frame of `code`, in order; borrowed.
 inline PyObject* slot_names(PyCodeObject* code) noexcept { return code->co_localsplusnames; }
@@ -59,13 +60,44 @@ void begin_data_stack() noexcept;
 enum class Watcher { Nobody, Profiler, Tracer, InCallback };
 Watcher watcher_of(PyThreadState* state, Frame* frame) noexcept;
 
+// Where on a thread's C stack it becomes deep, and deepest; below the last calls are refused.
+struct StackMarks {
+  const char* deep = nullptr;
+  const char* deepest = nullptr;
+  const char* exhausted = nullptr;
+  int calls_left = 0;  // 3.12: below which CPython's counter of nested C calls says that it is deep; half: deepest
+  bool known = false;
+};
+[[gnu::cold]] StackMarks find_stack_marks(PyThreadState* state) noexcept;
+
+inline const StackMarks& stack_marks(PyThreadState* state) noexcept {
+  static thread_local StackMarks marks __attribute__((tls_model("initial-exec")));
+  if (!marks.known) [[unlikely]]
+    marks = find_stack_marks(state);
+  return marks;
+}
+
 // How much of the C stack (or of its counter) calls have used up. Beyond `Deep` frames are left alone; beyond `Deepest`
 // they should go on without a hook, as plain Python calls use none of it.
 enum class Depth { Shallow, Deep, Deepest };
-Depth depth_of(PyThreadState* state) noexcept;
+inline Depth depth_of(PyThreadState* state) noexcept {
+  const char here = 0;
+  const StackMarks& marks = stack_marks(state);
+#if PY_VERSION_HEX >= 0x030C0000
+  const int left = state->c_recursion_remaining;
+#else
+  constexpr int left = 0;
+#endif
+  if (&here >= marks.deep && left >= marks.calls_left) [[likely]]
+    return Depth::Shallow;
+  return &here < marks.deepest || left < marks.calls_left / 2 ? Depth::Deepest : Depth::Deep;
+}
 
 // Whether there is so little left of the C stack that another level could end the process.
-bool is_exhausted() noexcept;
+inline bool is_exhausted(PyThreadState* state) noexcept {
+  const char here = 0;
+  return &here < stack_marks(state).exhausted;
+}
 
 // How many callbacks of tracers run on this thread, nested in each other.
 inline int callback_depth(PyThreadState* state) noexcept { return state->tracing; }

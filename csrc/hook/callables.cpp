@@ -67,7 +67,7 @@ DL_HIT [[gnu::noinline]] PyObject* call_to_capture(PyObject* fn, PyObject* const
 }
 
 DL_HIT PyObject* wrapped_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
-  if (is_exhausted()) {
+  if (is_exhausted(PyThreadState_Get())) {
     PyErr_SetString(PyExc_RecursionError,
                     "maximum recursion depth exceeded: the C stack has no room for a compiled call");
     return nullptr;

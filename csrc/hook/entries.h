@@ -106,9 +106,9 @@ void move_to_front(OwnerSlot& slot, const Entry* entry) noexcept;
 [[gnu::cold, gnu::noinline]] void drop_invalid(PyCodeObject* code, Owner* owner) noexcept;
 
 // Whether nothing is to be looked up for a frame: its owner has said so of its code.
-inline bool is_skipped(const OwnerSlot& slot, const FrameSlots& slots) noexcept {
+inline bool is_skipped(const OwnerSlot& slot, Frame* frame) noexcept {
   if (slot.verdict == Verdict::None) return false;
-  if (slot.verdict == Verdict::SkipWithoutTensors) return !takes_tensors(slots);
+  if (slot.verdict == Verdict::SkipWithoutTensors) return !takes_tensors(slots_of(frame));
   return slot.verdict == Verdict::Skip && slot.entries.empty();
 }
 

@@ -318,7 +318,7 @@ PyObject* run_raising(PyThreadState* state, Frame* frame, const Decision& decisi
 // Runs a frame as it is, and takes what that took off what its owner waits for, less the time in callbacks and in
 // frames that it calls and that are waited for, too: each second is worth one second of translating.
 [[gnu::noinline]] PyObject* run_waiting(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread) {
-  const Ref code = Ref::borrow(reinterpret_cast<PyObject*>(slots_of(frame).code));
+  const Ref code = Ref::borrow(reinterpret_cast<PyObject*>(code_of(frame)));
   const double accounted = thread.accounted;
   const auto began = std::chrono::steady_clock::now();
   PyObject* result = hang_at_exit([&] { return pass_on(state, frame, 0); });
@@ -391,12 +391,12 @@ DL_HIT [[gnu::noinline]] PyObject* run_by_extra(PyThreadState* state, Frame* fra
 }
 
 // Runs a plain function's frame on a thread whose owner is `owner`.
-PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail) {
+[[gnu::noinline]] PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail) {
   Extra* extra = extra_of(slots_of(frame).code);
   if (extra == nullptr) return run_as_decided(state, frame, owner, thread, tail);
   if (extra->mark == Mark::Skip) return pass_on(state, frame, 0);
   OwnerSlot* slot = extra->find(owner);
-  if (slot != nullptr && is_skipped(*slot, slots_of(frame))) return pass_on(state, frame, 0);
+  if (slot != nullptr && is_skipped(*slot, frame)) return pass_on(state, frame, 0);
   return run_by_extra(state, frame, owner, thread, tail, extra, slot);
 }
 
@@ -418,12 +418,23 @@ PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread&
   return pass_on(state, frame, 0);
 }
 
-}  // namespace
+// Whether a call on this thread runs as CPython runs it, for its code says so: nearly all calls of a program. Whatever
+// else may hold of the frame, nothing but the depth of the stack would lead to anything else.
+inline bool runs_as_it_is(PyThreadState* state, Frame* frame, const Thread& thread) {
+  if (is_in_transit(thread) || installation().previous != nullptr) return false;
+  Owner* owner = thread.owner != nullptr ? thread.owner : process_owner();
+  Extra* extra = owner == nullptr ? nullptr : extra_of(code_of(frame));
+  if (extra == nullptr) return false;
+  if (extra->mark == Mark::None) {
+    const OwnerSlot* slot = extra->find(owner);
+    if (slot == nullptr || !is_skipped(*slot, frame)) return false;
+  }
+  return extra->mark != Mark::SkipRecursive && depth_of(state) == Depth::Shallow;
+}
 
-PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
-  Thread& thread = this_thread(state);
+DL_HIT [[gnu::noinline]] PyObject* evaluate_frame(PyThreadState* state, Frame* frame, int throwflag, Thread& thread) {
   if (throwflag != 0 || thread.passing == frame) return pass_on(state, frame, throwflag);
-  const auto* code = reinterpret_cast<PyObject*>(slots_of(frame).code);
+  const auto* code = reinterpret_cast<PyObject*>(code_of(frame));
   if (thread.direct.code == code) return run_direct(state, frame, thread);
   if (installation().users == 0) remove();  // somebody who was on top of ours has put it back
   if (const Depth depth = depth_of(state); depth != Depth::Shallow) return run_deep(state, frame, thread, depth);
@@ -438,6 +449,14 @@ PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
   const Watcher watcher = watcher_of(state, frame);
   if (watcher >= Watcher::Tracer) return run_watched(state, frame, owner, thread, tail, watcher);
   return evaluate_for(state, frame, owner, thread, tail);
+}
+
+}  // namespace
+
+PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
+  Thread& thread = this_thread(state);
+  if (throwflag == 0 && runs_as_it_is(state, frame, thread)) return evaluate_default(state, frame, 0);
+  return evaluate_frame(state, frame, throwflag, thread);
 }
 
 bool is_in_eager() noexcept { return settings().in_eager; }

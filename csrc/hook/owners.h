@@ -42,6 +42,11 @@ struct Thread {
   double accounted = 0;  // seconds: in callbacks, and in frames that ran while their owners wait
 };
 
+// Whether a frame is under way that the hook itself has begun, or passed on.
+inline bool is_in_transit(const Thread& thread) noexcept {
+  return thread.tail != nullptr || thread.passing != nullptr || thread.direct.code != nullptr;
+}
+
 inline constexpr char kNoStack = 0;
 
 // A thread with its stacks. A thread without greenlets has `first` alone.

@@ -11,9 +11,22 @@ namespace {
 
 constexpr Py_ssize_t kItemsLookedAt = 4;
 
-bool holds_tensor(PyObject* value, int depth) noexcept;
+bool is_array(PyTypeObject* kind) noexcept { return std::strcmp(kind->tp_name, "numpy.ndarray") == 0; }
 
-[[gnu::noinline]] bool has_tensor_item(PyObject* container, int depth) noexcept {
+[[gnu::noinline]] bool has_tensor_item(PyObject* container, int depth) noexcept;
+
+// Whether an argument is a tensor or numpy array, or a container with one among its first items.
+inline bool holds_tensor(PyObject* value, int depth) noexcept {
+  PyTypeObject* kind = Py_TYPE(value);
+  if (kind->tp_flags & (Py_TPFLAGS_LONG_SUBCLASS | Py_TPFLAGS_UNICODE_SUBCLASS)) return false;
+  if (kind->tp_flags & (Py_TPFLAGS_LIST_SUBCLASS | Py_TPFLAGS_TUPLE_SUBCLASS | Py_TPFLAGS_DICT_SUBCLASS)) {
+    return depth != 0 && has_tensor_item(value, depth - 1);
+  }
+  if (kind->tp_flags & Py_TPFLAGS_HEAPTYPE) return is_tensor(value);
+  return value != Py_None && kind != &PyFloat_Type && is_array(kind);
+}
+
+bool has_tensor_item(PyObject* container, int depth) noexcept {
   if (!PyDict_Check(container)) {
     PyObject* const* items = PySequence_Fast_ITEMS(container);
     const Py_ssize_t count = std::min(PySequence_Fast_GET_SIZE(container), kItemsLookedAt);
@@ -27,22 +40,14 @@ bool holds_tensor(PyObject* value, int depth) noexcept;
   return false;
 }
 
-// Whether an argument is a tensor or numpy array, or a container with one among its first items.
-inline bool holds_tensor(PyObject* value, int depth) noexcept {
-  PyTypeObject* kind = Py_TYPE(value);
-  if (kind->tp_flags & (Py_TPFLAGS_LONG_SUBCLASS | Py_TPFLAGS_UNICODE_SUBCLASS)) return false;
-  if (kind->tp_flags & (Py_TPFLAGS_LIST_SUBCLASS | Py_TPFLAGS_TUPLE_SUBCLASS | Py_TPFLAGS_DICT_SUBCLASS)) {
-    return depth != 0 && has_tensor_item(value, depth - 1);
-  }
-  if (kind->tp_flags & Py_TPFLAGS_HEAPTYPE) return is_tensor(value);
-  return value != Py_None && kind != &PyFloat_Type && std::strcmp(kind->tp_name, "numpy.ndarray") == 0;
-}
-
 }  // namespace
 
 bool takes_tensors(const FrameSlots& slots) noexcept {
-  const int count = argument_count(slots.code);
-  return std::any_of(slots.values, slots.values + count, [](PyObject* value) { return holds_tensor(value, 2); });
+  PyObject* const* value = slots.values;
+  for (int left = argument_count(slots.code); left > 0; --left, ++value) {  // a plain loop: at every call
+    if (holds_tensor(*value, 2)) return true;
+  }
+  return false;
 }
 
 }  // namespace dynamo_lite
