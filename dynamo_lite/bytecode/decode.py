@@ -153,12 +153,15 @@ def _cover(code: CodeType, found: list[Instruction], starts: list[int]) -> None:
 
 def copy_with_map(instructions: Iterable[Instruction]) -> tuple[list[Instruction], dict[Instruction, Instruction]]:
     """A copy that may be changed, and a map of old to new instructions. Targets must be among the instructions."""
-    mapping = {old: replace(old) for old in instructions}
-    rows: dict[Handler, Handler] = {}
+    mapping = {old: old.copy() for old in instructions}
+    rows: dict[int, Handler] = {}
+    """By the identity of the old row, which a range of instructions shares."""
     for old, new in mapping.items():
         if old.target is not None:
             new.target = mapping[old.target]
         if old.handler is not None:
-            row = replace(old.handler, target=mapping[old.handler.target])
-            new.handler = rows.setdefault(old.handler, row)
+            row = rows.get(id(old.handler))
+            if row is None:
+                row = rows[id(old.handler)] = replace(old.handler, target=mapping[old.handler.target])
+            new.handler = row
     return list(mapping.values()), mapping

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from .instructions import (
@@ -35,7 +34,9 @@ def make(opname: str, argval: Any = None, *, target: Instruction | None = None) 
 
 def copy_of(instruction: Instruction) -> Instruction:
     """A copy with the same target and handler."""
-    return replace(instruction, index=-1, offset=-1)
+    copied = instruction.copy()
+    copied.index = copied.offset = -1
+    return copied
 
 
 # -- values ----------------------------------------------------------------------------------------------------
