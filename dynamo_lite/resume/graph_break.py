@@ -192,13 +192,20 @@ def raising_code(code: types.CodeType) -> types.CodeType | None:
     """For a resume function that continues inside a ``try`` or ``with``: the variant that raises, in that block, an
     error which it takes as its last argument. None if the frame would propagate the error anyway."""
     info = RESUME_CODES.info(code)
+    if info is None or not continues_in_block(code):
+        return None
+    return RESUME_CODES.get(info.original, replace(info.point, raising=True))
+
+
+def continues_in_block(code: types.CodeType) -> bool:
+    """Whether it is a resume function that continues inside a ``try`` or ``with``: whether it has a `raising_code`,
+    which this doesn't create."""
+    info = RESUME_CODES.info(code)
     if info is None or info.point.generator:
-        return None
+        return False
     point = info.point
-    inside = point.callee is not None and raising_function(point.callee) is not None
-    if decode(info.original)[point.index].handler is None and not inside:
-        return None
-    return RESUME_CODES.get(info.original, replace(point, raising=True))
+    is_covered = decode(info.original)[point.index].handler is not None
+    return is_covered or point.callee is not None and continues_in_block(point.callee.code)
 
 
 def raising_function(function: ResumeFunction) -> ResumeFunction | None:
