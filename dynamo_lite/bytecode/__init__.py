@@ -11,7 +11,7 @@ from .decode import copy_with_map, decode
 from .instructions import BINARY_OPS, BytecodeError, Handler, Instruction
 from .liveness import live_locals
 from .references import References, references, references_after
-from .stack_depth import drop_unreachable, effect, stack_depths, successors, targets_and_handler
+from .stack_depth import drop_unreachable, effect, reachable_from, stack_depths, successors, targets_and_handler
 from .verifier import verify
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "effect",
     "emit",
     "live_locals",
+    "reachable_from",
     "references",
     "references_after",
     "stack_depths",

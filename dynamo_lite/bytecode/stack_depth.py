@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dis
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 from .instructions import EFFECTS, ENDS_BLOCK, FLAG_BITS, FREE_COUNT, HAS_ARG, KIND, NUMBER, BytecodeError, Instruction
@@ -106,17 +106,19 @@ def stack_size(depths: dict[Instruction, int]) -> int:
 
 def drop_unreachable(instructions: Sequence[Instruction]) -> list[Instruction]:
     """The instructions that are reachable from the first one, through handlers too."""
-    return _reachable(instructions, list(instructions[:1]))
+    return reachable_from(instructions, instructions[:1])
 
 
 def reachable_after(instructions: Sequence[Instruction], index: int) -> list[Instruction]:
     """The instructions that may run after the one at an index."""
-    return _reachable(instructions, targets_and_handler(instructions, index))
+    return reachable_from(instructions, targets_and_handler(instructions, index))
 
 
-def _reachable(instructions: Sequence[Instruction], work: list[Instruction]) -> list[Instruction]:
+def reachable_from(instructions: Sequence[Instruction], entries: Iterable[Instruction]) -> list[Instruction]:
+    """The instructions that are reachable from some of them, which are included, in their order."""
     order = {each: at for at, each in enumerate(instructions)}
     seen: set[Instruction] = set()
+    work = [*entries]
     while work:
         each = work.pop()
         if each not in seen:

@@ -29,6 +29,7 @@ from dynamo_lite.bytecode import (
     effect,
     emit,
     live_locals,
+    reachable_from,
     targets_and_handler,
 )
 from dynamo_lite.bytecode.instructions import EXCEPT_STAR, TERMINATORS
@@ -227,9 +228,11 @@ def is_call_of_broken_callee(tx: Translator) -> bool:
 
 def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.CodeType, ResumeInfo]:
     source = decode(original)
-    body, mapping = copy_with_map(source)
+    waiting = source[point.index - 2 : point.index] if point.generator == WAITING else ()
+    following = source[point.index + (point.callee is not None)]
+    body, mapping = copy_with_map(reachable_from(source, [*waiting, source[point.index], following]))
     freevars = (*original.co_cellvars, *original.co_freevars)
-    start = body[point.index]
+    start = mapping[source[point.index]]
     prologue = emit.prologue(len(freevars))
     if point.generator:
         prologue[-1:-1] = [emit.make("RETURN_GENERATOR"), emit.pop_top()]
@@ -248,11 +251,10 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
         again = calls[-1]
         for instruction in calls:
             instruction.handler = start.handler
-        prologue += [*calls, emit.jump(body[point.index + 1])]
+        prologue += [*calls, emit.jump(mapping[following])]
     else:
-        if point.generator == WAITING:  # at a yield with the same handlers, so that throw() and close() find them
-            waits, goes_on = map(emit.copy_of, body[point.index - 2 : point.index])
-            prologue += [emit.load_const(None), waits, goes_on]
+        if waiting:  # at a yield with the same handlers, so that throw() and close() find them
+            prologue += [emit.load_const(None), *(emit.copy_of(mapping[each]) for each in waiting)]
         prologue.append(emit.jump(start))
     for instruction in prologue:
         instruction.positions = start.positions
