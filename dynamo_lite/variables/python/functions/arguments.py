@@ -31,8 +31,9 @@ def bind_arguments(tx: Translator, function: PythonFunctionVariable, args: Args,
         (bound if is_keyword else extra)[name] = value
     if is_unfit:
         _raise_type_error(tx, function, args, kwargs)
-    _bind_defaults(tx, function, bound)
-    if any(name not in bound for name in names[:total]):
+    if len(bound) < total:
+        _bind_defaults(tx, function, bound)
+    if len(bound) < total:
         _raise_type_error(tx, function, args, kwargs)
     if code.co_flags & CO_VARARGS:
         bound[names[total]] = TupleVariable(list(args[positional:]))
