@@ -17,7 +17,7 @@ from dynamo_lite.shapes.number_guards import SymbolicGuard
 
 from .abstract_class_checks import AbstractClassChecks
 from .constant_identity import Constants
-from .source import Source, name_of
+from .source import Source, fill, name_of
 
 _Result = TypeVar("_Result")
 
@@ -48,13 +48,6 @@ class Assumed(NamedTuple):
     checks: list[tuple[str, Any]]
 
 
-class _Words(dict[str, Any]):
-    """The fields in the texts of `_C.CHECK_KINDS`: ``arg``, and texts derived from it."""
-
-    def __missing__(self, word: str) -> Any:
-        return _WORDS[word](self["arg"])
-
-
 def _named(value: object) -> str:
     name = value.co_name if isinstance(value, CodeType) else name_of(value)
     return type(value).__name__ + (f" {name}" if name is not None else "")
@@ -75,6 +68,7 @@ def _is_constant(key: object) -> bool:
 
 _ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None)})
 _WORDS: dict[str, Callable[[Any], Any]] = {
+    "arg": lambda arg: arg,
     "class": lambda cls: f"{cls.__module__}.{cls.__qualname__}",
     "type": lambda value: type(value).__name__,
     "named": _named,
@@ -86,11 +80,12 @@ _WORDS: dict[str, Callable[[Any], Any]] = {
     "grad": lambda tensor: ", requires_grad" if tensor.requires_grad else "",
     "offset": lambda tensor: tensor.storage_offset(),
 }
+"""The fields in the texts of `_C.CHECK_KINDS`."""
 
 
 def in_words(text: str, arg: object) -> str:
     """A text of `_C.CHECK_KINDS`, for the argument of the check or for a value that fails it."""
-    return text.format_map(_Words(arg=arg))
+    return fill(text, _WORDS, arg)
 
 
 def _describe(kind: str, arg: object = None) -> str:

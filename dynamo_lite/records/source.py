@@ -8,7 +8,9 @@ value that was checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+import string
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -105,7 +107,7 @@ class Source:
 
     def __str__(self) -> str:
         if self.name is None:
-            self.name = _TEXTS[self.kind].format_map(_Words(source=self))
+            self.name = fill(_TEXTS[self.kind], _WORDS, self)
         return self.name
 
     def __repr__(self) -> str:
@@ -147,11 +149,17 @@ def _item_name(source: Source) -> str:
     return f"{parent}[{source.arg!r}]"
 
 
-class _Words(dict[str, Any]):
-    """The fields in the texts of `_C.ACCESSOR_KINDS`: ``source``, and texts derived from it."""
+def fill(text: str, words: Mapping[str, Callable[[Any], object]], subject: object) -> str:
+    """Fill in the fields of a text, each by what ``words`` has for its name."""
+    fields = _fields(text)
+    return text.format_map({field: words[field](subject) for field in fields}) if fields else text
 
-    def __missing__(self, word: str) -> Any:
-        return _WORDS[word](self["source"])
+
+@functools.cache
+def _fields(text: str) -> tuple[str, ...]:
+    """The names of its fields, without what is read of each: ``arg`` for ``{arg[0].dtype}``."""
+    names = [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
+    return tuple(dict.fromkeys(name.partition(".")[0].partition("[")[0] for name in names))
 
 
 _WORDS: dict[str, Callable[[Source], Any]] = {
@@ -160,4 +168,5 @@ _WORDS: dict[str, Callable[[Source], Any]] = {
     "const": _const_name,
     "item": _item_name,
 }
+"""The fields in the texts of `_C.ACCESSOR_KINDS`."""
 _TEXTS = {**_C.ACCESSOR_KINDS, FRAME: "<frame>", "made": "<tensor {arg} created during tracing>"}
