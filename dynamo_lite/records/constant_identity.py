@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import CodeType
 
+from .identity import identity
 from .source import Source
 
 
@@ -22,21 +23,21 @@ class Constants:
 
     def found(self, value: object, source: Source) -> None:
         """Record a constant that was read from a source."""
-        self._found[id(value)] = value, source
+        self._found[identity(value)] = value, source
 
     def note_code(self, code: CodeType) -> None:
-        self._codes[id(code)] = code
+        self._codes[identity(code)] = code
 
     def place(self, value: object) -> Source | None:
         """The source of this very object, if it was read from one."""
-        found = self._found.get(id(value))
+        found = self._found.get(identity(value))
         return None if found is None else found[1]
 
     def in_code(self, value: object) -> bool:
         """Whether this very object is a constant of traced code. To be called after tracing."""
         if self._in_code is None:
-            self._in_code = {id(each) for code in self._codes.values() for each in _constants_of(code)}
-        return id(value) in self._in_code
+            self._in_code = {identity(each) for code in self._codes.values() for each in _constants_of(code)}
+        return identity(value) in self._in_code
 
 
 def _constants_of(code: CodeType) -> Iterator[object]:

@@ -18,6 +18,8 @@ from dynamo_lite import _C
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import NestedTooDeep
 
+from .identity import identity
+
 FRAME = "frame"
 _HEAP_TYPE = 1 << 9
 _DEEPEST = 1000
@@ -65,7 +67,7 @@ class Source:
 
     def child(self, kind: str, arg: object = None) -> Source:
         """The place one accessor further. Breaks the graph if that is too deep for a guard tree."""
-        key = (kind, id(arg)) if kind in ("const", "slot") else (kind, type(arg), arg)
+        key = (kind, identity(arg)) if kind in ("const", "slot") else (kind, type(arg), arg)
         found = self.children.get(key)
         if found is None:
             if self.depth >= _DEEPEST:
@@ -81,8 +83,9 @@ class Source:
         """Add a check of this place. (The identity of a constant needs none.)"""
         if kind == "id" and self.kind == "const":
             return
-        key = (kind, arg if type(arg) is str or type(arg) is int else id(arg))
-        self.checks.setdefault(key, (kind, arg))
+        key = (kind, arg if type(arg) is str or type(arg) is int else identity(arg))
+        if key not in self.checks:
+            self.checks[key] = (kind, arg)
 
     def instance_item(self, name: str) -> Source:
         """The item of the object's ``__dict__``; guards that it exists."""

@@ -36,6 +36,7 @@ from dynamo_lite.bytecode.instructions import EXCEPT_STAR, TERMINATORS
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.exc import SkipFrame
 from dynamo_lite.records.code_origin import reads_frame_by_name
+from dynamo_lite.records.identity import identity
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.null import NULL, unbound_local
@@ -127,7 +128,7 @@ class ResumeCodes:
         self._infos: dict[int, ResumeInfo] = {}
 
     def info(self, code: types.CodeType) -> ResumeInfo | None:
-        return self._infos.get(id(code))
+        return self._infos.get(identity(code))
 
     def raises(self, code: types.CodeType) -> bool:
         """Whether a resume function begins by raising the error that is its last argument."""
@@ -135,13 +136,13 @@ class ResumeCodes:
         return info is not None and info.point.raising
 
     def get(self, original: types.CodeType, point: ResumePoint) -> types.CodeType:
-        key = (id(original), point)
+        key = (identity(original), point)
         found = self._codes.get(key)
         if found is None:
             found, info = _resume_code(original, point)
             self._codes[key] = found
-            self._infos[id(found)] = info
-            weakref.finalize(found, self._infos.pop, id(found), None)
+            self._infos[identity(found)] = info
+            weakref.finalize(found, self._infos.pop, identity(found), None)
         return found
 
 

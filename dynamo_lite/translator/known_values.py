@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
+from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker, unsupported, wrap
 from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
@@ -83,10 +84,10 @@ class KnownValues:
 
     def constant_tuple(self, value: tuple[object, ...]) -> VariableTracker:
         """The tracker of a tuple among a code object's constants: one object, however often it is loaded."""
-        known = self.memo.get(id(value))
+        known = self.memo.get(identity(value))
         if known is None:
             items = [self.constant_tuple(item) if type(item) is tuple else self.make(item) for item in value]
-            known = self.memo[id(value)] = value, TupleVariable(items, self._guards.const(value))
+            known = self.memo[identity(value)] = value, TupleVariable(items, self._guards.const(value))
         return known[1]
 
     def source_of_constant(self, value: object) -> Source | None:
@@ -128,7 +129,7 @@ class KnownValues:
 
     def scope(self, namespace: dict[str, object]) -> GlobalScope:
         """The globals of a function: one tracker for each dict."""
-        found = self._scopes.get(id(namespace))
+        found = self._scopes.get(identity(namespace))
         if found is None:
             if namespace is self._root_namespace:
                 source = self._guards.root.child("globals")
@@ -136,7 +137,7 @@ class KnownValues:
                 source = self._guards.const(module).child("instance_dict")
             else:
                 source = self._guards.const(namespace)
-            found = self._scopes[id(namespace)] = GlobalScope(self.attempt, namespace, source)
+            found = self._scopes[identity(namespace)] = GlobalScope(self.attempt, namespace, source)
         return found
 
     def builtin(self, name: str) -> VariableTracker | None:

@@ -31,6 +31,7 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedMethod,
     UnsupportedValue,
 )
+from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 
 from .class_lookup import class_lookup, is_heap_type, is_user_defined, mro, own_namespace
@@ -644,7 +645,7 @@ def wrap(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     comparable = class_compares_by_identity(kind)
     if comparable and kind in _SIMPLE:
         return _BY_TYPE[kind](attempt, value, source)
-    known = attempt.values.memo.get(id(value))
+    known = attempt.values.memo.get(identity(value))
     if known is not None:
         return attempt.values.add_alias(known[1], value, source)
     if comparable:
@@ -652,7 +653,7 @@ def wrap(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
         found = fn(attempt, value, source)
     else:
         found = attempt.values.opaque(value, source, "its metaclass defines equality of classes")
-    attempt.values.memo[id(value)] = (value, found)
+    attempt.values.memo[identity(value)] = (value, found)
     return found
 
 

@@ -6,9 +6,11 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
+from dynamo_lite.records.identity import identity
+
 _DESCRIPTORS_IN_C = frozenset(
     map(
-        id,  # a metaclass may define equality of its classes
+        identity,  # a metaclass may define equality of its classes
         (
             *(types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType),
             *(types.GetSetDescriptorType, types.MemberDescriptorType),
@@ -62,7 +64,7 @@ def class_lookup(cls: type, name: str) -> Any:
 
 def is_user_defined(raw: Any) -> bool:
     """Whether a raw special method (a function or any other object) was set in Python, and isn't a type's own in C."""
-    return raw is not MISSING and raw is not None and id(type(raw)) not in _DESCRIPTORS_IN_C
+    return raw is not MISSING and raw is not None and identity(type(raw)) not in _DESCRIPTORS_IN_C
 
 
 def c_lookup(cls: type, name: str) -> Any:

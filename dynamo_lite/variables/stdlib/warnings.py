@@ -13,6 +13,7 @@ from typing import Any
 
 from dynamo_lite.insight.break_reasons import OutputCall, UnknownCall, UnsupportedContext, WarningsObserved
 from dynamo_lite.records.graph import GraphBuilder
+from dynamo_lite.records.identity import identity
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker, refuse_arguments, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
@@ -134,5 +135,5 @@ def _warn(
 
 def _has_written(tx: Translator) -> bool:
     """Whether the program itself has written into the module or its list of filters."""
-    filters = tx.attempt.values.memo.get(id(warnings.filters))
+    filters = tx.attempt.values.memo.get(identity(warnings.filters))
     return tx.effects.wrote_global(vars(warnings)) or filters is not None and filters[1] in tx.effects.written

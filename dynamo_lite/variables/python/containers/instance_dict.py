@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
+from dynamo_lite.records.identity import identity
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
@@ -172,7 +173,7 @@ class GlobalsVariable(InstanceDictVariable):
 
 def globals_of(tx: Translator, scope: Any) -> VariableTracker:
     """The one tracker of a scope's dict, which aliases of the dict share."""
-    _, known = tx.attempt.values.memo.setdefault(id(scope.namespace), (scope.namespace, GlobalsVariable(scope)))
+    _, known = tx.attempt.values.memo.setdefault(identity(scope.namespace), (scope.namespace, GlobalsVariable(scope)))
     if not isinstance(known, GlobalsVariable):
         unsupported(UnsupportedOperation("globals()", "a module whose namespace was read as a dict before"))
     return known

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import FunctionChanged, UnsupportedAttribute
+from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, MethodVariable
 from dynamo_lite.variables.core.base import (
@@ -270,7 +271,7 @@ class FunctionVariable(PythonFunctionVariable):
         source = self._member_source("__kwdefaults__")
         if source is None or not values:
             return {key: tx.make(value) for key, value in values.items()}
-        known = tx.attempt.values.memo.get(id(values))
+        known = tx.attempt.values.memo.get(identity(values))
         if known is not None:  # the program has read ``__kwdefaults__`` itself, and may have mutated it
             assert isinstance(known[1], DictVariable)
             return dict(known[1].items)

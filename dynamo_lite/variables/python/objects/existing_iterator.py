@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import MutatedWhileIterated
+from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     Exhausted,
@@ -117,7 +118,7 @@ class ContainerIterator(ExistingIterator):
 
 def _is_mutated(tx: Translator, container: object) -> bool:
     """Whether the traced code has mutated a container, or the attributes of an object that has it as ``__dict__``."""
-    known = tx.attempt.values.memo.get(id(container), (None, None))[1]
+    known = tx.attempt.values.memo.get(identity(container), (None, None))[1]
     trackers = () if known is None else (known, known.payload)
     for tracker in tx.effects.written:
         if any(tracker is each for each in trackers):

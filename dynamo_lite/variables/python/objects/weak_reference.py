@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import ReferentMayBeDead, UnknownCall, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     Args,
@@ -65,7 +66,7 @@ class WeakReferenceVariable(VariableTracker):
         if self.target is not None:
             unsupported(ReferentMayBeDead())
         referent = _C.weak_referent(self.value)
-        known = tx.attempt.values.memo.get(id(referent))
+        known = tx.attempt.values.memo.get(identity(referent))
         if referent is not None and not (tx.effects.empty and _keeps_arguments(tx)):
             if known is None or not _is_still_at(tx, known[1].source):
                 unsupported(ReferentMayBeDead())

@@ -10,6 +10,7 @@ from torch.fx.graph_module import _WrappedCall
 from torch.nn.modules import module as torch_module
 
 from dynamo_lite import _C
+from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import (
     MISSING,
@@ -57,7 +58,7 @@ class NNModuleVariable(UserObjectVariable):
 
     def _has_class_attributes(self, tx: Translator, wanted: Mapping[str, object]) -> bool:
         """Whether the class has these attributes, by name; guarded if so."""
-        key = (id(self.cls), *wanted)
+        key = (identity(self.cls), *wanted)
         if key in tx.attempt.values.plain_classes:
             return True
         if any(class_lookup(self.cls, name) is not value for name, value in wanted.items()):
@@ -70,10 +71,10 @@ class NNModuleVariable(UserObjectVariable):
     def _tables(self, tx: Translator) -> dict[str, dict[str, object]]:
         """The module's dicts of parameters, buffers and submodules, by name. Empty if one is missing or was read during
         tracing."""
-        namespace = instance_dict(self.value) or {}
+        namespace, memo = instance_dict(self.value) or {}, tx.attempt.values.memo
         tables = {name: namespace[name] for name in _TABLES if name in namespace and name not in self.attrs}
         are_unused = all(
-            type(table) in (dict, OrderedDict) and id(table) not in tx.attempt.values.memo for table in tables.values()
+            type(table) in (dict, OrderedDict) and identity(table) not in memo for table in tables.values()
         )
         return tables if are_unused and len(tables) == len(_TABLES) else {}
 
@@ -125,10 +126,11 @@ class NNModuleVariable(UserObjectVariable):
         if namespace.get("_compiled_call_impl") is not None or any(namespace.get(name) for name in _HOOKS):
             return False
         global_hooks = [getattr(torch_module, name) for name in _GLOBAL_HOOKS]
-        used = [tx.attempt.values.memo[id(each)][1] for each in global_hooks if id(each) in tx.attempt.values.memo]
+        memo = tx.attempt.values.memo
+        used = [memo[identity(each)][1] for each in global_hooks if identity(each) in memo]
         if any(global_hooks) or any(map(tx.effects.last, used)):
             return False
-        if any(id(namespace.get(name)) in tx.attempt.values.memo for name in _HOOKS):
+        if any(identity(namespace.get(name)) in memo for name in _HOOKS):
             return False
         self._guard_no_hooks(tx, namespace)
         return True

@@ -20,6 +20,7 @@ from dynamo_lite import _C
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import DataDependentValue, WrapperSubclass
 from dynamo_lite.records.code_origin import FOLDED_ERRORS
+from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.inner_tensors import is_wrapper_class, leaves, overrides_torch_function, rebuilt
 from dynamo_lite.runtime.inner_tensors import parts as parts_of
@@ -93,7 +94,7 @@ class WrapperVariable(SubclassVariable):
 
     def _attribute_of_result(self, tx: Translator, name: str, value: object) -> VariableTracker:
         """An attribute of a tensor that an operator returned."""
-        known = tx.attempt.values.memo.get(id(value))
+        known = tx.attempt.values.memo.get(identity(value))
         if known is not None and known[1].source is not None:
             return known[1]
         if isinstance(value, torch.Tensor):
@@ -189,7 +190,7 @@ class WrapperVariable(SubclassVariable):
         """Whether the mutable objects in the context are those of an argument; guarded. Compilers give each result the
         context objects of tracing, and eager gives it the argument's."""
         for value in _mutable_parts(self.fake):
-            known = attempt.values.memo.get(id(value))
+            known = attempt.values.memo.get(identity(value))
             if known is None or known[1].source is None:
                 return False
             known[1].source.check("id", value)
@@ -338,7 +339,7 @@ def _wrap_wrapper(attempt: Attempt, value: torch.Tensor, source: Source) -> Vari
     cls = type(value)
     attempt.torch_state.has_subclasses |= overrides_torch_function(cls) and torch._C._is_torch_function_enabled()
     wrapper = _variable_class(cls)(None, value, cls, source, value)
-    attempt.values.memo[id(value)] = value, wrapper
+    attempt.values.memo[identity(value)] = value, wrapper
     tx = attempt.innermost
     assert tx is not None
     _guard_class(tx, cls)
