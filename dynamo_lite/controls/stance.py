@@ -102,10 +102,8 @@ def _update_hits() -> None:
     _C.force_eager((torchs if ours == "default" else ours) == "force_eager")
 
 
-@registry.models_if
-def _model_in_trace(value: object) -> registry.Model | None:
-    return _break_at_stance if value is set_stance else None
-
-
 def _break_at_stance(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
     unsupported(UnknownCall("dl.set_stance", "it changes how the process compiles"))
+
+
+registry.models_raw(set_stance, _break_at_stance)

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, TypeVar
+
+from dynamo_lite.records.identity import identity
 
 from .base import Args, Kwargs, VariableTracker, call_handler, mro, refuse_arguments, takes_arguments
 from .protocols import Translator
 
 Model = Callable[[Any, Args, Kwargs], VariableTracker]
 ClosureModel = Callable[[Any, Any, Args, Kwargs], VariableTracker]
+Rule = Callable[[Any], Model | None]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _CALLS: dict[int, tuple[Any, Model]] = {}
+"""By `identity`, as the next."""
 _CLOSURES: dict[int, tuple[Any, ClosureModel]] = {}
 _CLASS_METHODS: dict[tuple[type, str], Callable[..., VariableTracker]] = {}
-_RULES: list[Callable[[Any], Model | None]] = []
+_RULES: list[tuple[tuple[type, ...], Rule]] = []
+_RULES_OF_FUNCTIONS: list[Rule] = []
+"""Those of the rules that apply to Python functions, which are called most."""
 
 
 def models(*callables: Any) -> Callable[[Callable[..., VariableTracker]], Callable[..., VariableTracker]]:
@@ -28,7 +35,7 @@ def models(*callables: Any) -> Callable[[Callable[..., VariableTracker]], Callab
 
     def register(fn: Callable[..., VariableTracker]) -> Callable[..., VariableTracker]:
         for each in callables:
-            _CALLS[id(each)] = (each, _model_of(each, fn))
+            _CALLS[identity(each)] = (each, _model_of(each, fn))
         return fn
 
     return register
@@ -47,13 +54,19 @@ def _model_of(value: Any, fn: Callable[..., VariableTracker]) -> Model:
 
 def models_raw(value: Any, model: Model) -> None:
     """Register a model that takes ``(tx, args, kwargs)``."""
-    _CALLS[id(value)] = (value, model)
+    _CALLS[identity(value)] = (value, model)
 
 
-def models_if(rule: Callable[[Any], Model | None]) -> Callable[[Any], Model | None]:
-    """Register a rule that returns the model of a callable, or None."""
-    _RULES.append(rule)
-    return rule
+def models_if(*kinds: type) -> Callable[[Rule], Rule]:
+    """Register a rule that returns the model of a callable of one of these types, or None."""
+
+    def register(rule: Rule) -> Rule:
+        _RULES.append((kinds, rule))
+        if issubclass(FunctionType, kinds):
+            _RULES_OF_FUNCTIONS.append(rule)
+        return rule
+
+    return register
 
 
 def models_class_method(cls: type, name: str) -> Callable[[_Function], _Function]:
@@ -70,21 +83,23 @@ def models_closures_of(factory: Callable[[], Any], model: ClosureModel) -> None:
     """Register how calls of the closures are traced that share ``factory()``'s code: ``model(function, tx, args,
     kwargs)``, where ``function`` is the closure's tracker."""
     code = factory().__code__
-    _CLOSURES[id(code)] = (code, model)
+    _CLOSURES[identity(code)] = (code, model)
 
 
 def find_closure_model(function: Any) -> Model | None:
     """The model of a closure, by its code; None if there is none."""
-    row = _CLOSURES.get(id(function.code))
+    row = _CLOSURES.get(identity(function.code))
     return None if row is None else functools.partial(row[1], function)
 
 
 def find_model(value: Any) -> Model | None:
     """The model of a callable; None if there is none."""
-    row = _CALLS.get(id(value))
+    row = _CALLS.get(identity(value))
     if row is not None:
         return row[1]
-    for rule in _RULES:
+    kind = type(value)
+    is_function = kind is FunctionType
+    for rule in _RULES_OF_FUNCTIONS if is_function else [rule for kinds, rule in _RULES if issubclass(kind, kinds)]:
         found = rule(value)
         if found is not None:
             return found

@@ -77,15 +77,15 @@ _NAMED: dict[tuple[str, str], Model] = {
 }
 
 
-@models_if
-def _named(value: object) -> Model | None:
-    return _NAMED.get((value.__module__, value.__name__)) if type(value) is types.FunctionType else None
+@models_if(types.FunctionType)
+def _named(value: types.FunctionType) -> Model | None:
+    return _NAMED.get((value.__module__, value.__name__))
 
 
-@models_if
-def _decorated_with_setting(value: object) -> Model | None:
+@models_if(types.FunctionType)
+def _decorated_with_setting(value: types.FunctionType) -> Model | None:
     """The wrapper of a function that such a context manager decorates."""
-    if type(value) is not types.FunctionType or value.__module__ != _UTILITIES:
+    if value.__module__ != _UTILITIES:
         return None
     cells = dict(zip(value.__code__.co_freevars, value.__closure__ or ()))
     if cells.keys() != {"func", "self"} or type(cells["self"].cell_contents).__module__ != _DECORATORS:
@@ -115,12 +115,10 @@ def _call_instead(function: Callable[..., object]) -> Model:
     return lambda tx, args, kwargs: tx.call(tx.make(function), args, kwargs)
 
 
-@models_if
-def _substituted(value: object) -> Model | None:
+@models_if(types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, type)
+def _substituted(value: Callable[..., object]) -> Model | None:
     """Functions with a Python substitute, registered by ``torch.compiler.substitute_in_graph``. torch's own substitutes
     for the standard library are skipped: it has models here."""
-    if type(value) not in _SUBSTITUTED:
-        return None
     if type(value) is types.FunctionType and "__torch_dynamo_polyfill__" in vars(value):
         wrapper = value
     else:
@@ -134,13 +132,10 @@ def _substituted(value: object) -> Model | None:
     return _call_instead(polyfill)
 
 
-_SUBSTITUTED = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, type)
-
-
-@models_if
-def _module_constructor(value: object) -> Model | None:
+@models_if(types.FunctionType)
+def _module_constructor(value: types.FunctionType) -> Model | None:
     """The wrapper by which torch.compile tracks calls of ``nn.Module.__init__``: the original is called."""
-    if type(value) is not types.FunctionType or value.__module__ != "torch._dynamo.mutation_guard":
+    if value.__module__ != "torch._dynamo.mutation_guard":
         return None
     if value.__code__.co_freevars not in (("init",), ("setstate",)):
         return None
@@ -148,9 +143,11 @@ def _module_constructor(value: object) -> Model | None:
     return _call_instead(original.cell_contents)
 
 
-@models_if
+@models_if(object)
 def _marked(value: Any) -> Model | None:
     """Functions with a mark of torch's. What torch.compile returned is traced as what it wraps."""
+    if type(value) is types.FunctionType and not vars(value):
+        return None
     if getattr(value, "_torchdynamo_disable", False) is True:
 
         def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -172,7 +169,7 @@ def _marked(value: Any) -> Model | None:
     return None
 
 
-@models_if
+@models_if(object)
 def _allowed(value: Any) -> Model | None:
     """Functions under ``torch.compiler.allow_in_graph``. They are traced if possible, since a trace shows more (for
     example that a result is an argument); the others are recorded as one node."""

@@ -400,10 +400,10 @@ def _is_torch_function_enabled(tx: Translator) -> VariableTracker:
     return ConstantVariable(torch._C._is_torch_function_enabled() and not is_disabled)
 
 
-@models_if
-def _attribute_getter(value: object) -> Model | None:
+@models_if(types.MethodWrapperType)
+def _attribute_getter(value: types.MethodWrapperType) -> Model | None:
     """``torch.Tensor.shape.__get__``: the function that ``__torch_function__`` receives for reading an attribute."""
-    if type(value) is not types.MethodWrapperType or value.__name__ != "__get__":
+    if value.__name__ != "__get__":
         return None
     descriptor: Any = value.__self__
     name = getattr(descriptor, "__name__", None) or getattr(getattr(descriptor, "fget", None), "__name__", None)

@@ -169,13 +169,11 @@ models_raw(torch.lstm, call_operator(graph_functions.lstm))
 _DTYPE_QUERIES = frozenset({torch.result_type, torch.promote_types, torch.can_cast})
 
 
-_TENSOR_METHODS = {
-    id(value): name for name, value in vars(torch.Tensor).items() if isinstance(value, types.FunctionType)
-}
+_TENSOR_METHODS = {value: name for name, value in vars(torch.Tensor).items() if isinstance(value, types.FunctionType)}
 """Methods of Tensor in Python, and the names under which the class has them, which may differ from ``__name__``."""
 
 
-@models_if
+@models_if(object)
 def _recorded(value: object) -> Model | None:
     """Functions that are recorded: C functions of torch's namespaces, Python functions that only call operators, and
     registered operators."""
@@ -188,7 +186,7 @@ def _recorded(value: object) -> Model | None:
 
 def _only_calls_operators(function: types.FunctionType) -> bool:
     module, name = function.__module__, function.__name__
-    if module not in _RECORDED_MODULES or function in _INLINED or id(function) in _TENSOR_METHODS:
+    if module not in _RECORDED_MODULES or function in _INLINED or function in _TENSOR_METHODS:
         return False
     if module == "torch.nn.functional" and name.startswith("_"):  # it checks arguments or queries state
         return False
@@ -250,14 +248,17 @@ def _custom_operator(
 # -- methods of Tensor reached through the class -----------------------------------------------------------------------
 
 
-@models_if
-def _tensor_method(value: object) -> Model | None:
-    """``torch.Tensor.add(x, y)``, and methods of Tensor written in Python."""
-    if isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType)):
-        owner = value.__objclass__
-        if owner in (torch._C.TensorBase, torch.Tensor):
-            return _method_model(value.__name__)
-    name = _TENSOR_METHODS.get(id(value))
+@models_if(types.MethodDescriptorType, types.WrapperDescriptorType)
+def _method_in_c(value: types.MethodDescriptorType) -> Model | None:
+    """``torch.Tensor.add(x, y)``."""
+    is_of_tensor = value.__objclass__ in (torch._C.TensorBase, torch.Tensor)
+    return _method_model(value.__name__) if is_of_tensor else None
+
+
+@models_if(types.FunctionType)
+def _method_in_python(value: types.FunctionType) -> Model | None:
+    """Methods of Tensor written in Python, called through the class."""
+    name = _TENSOR_METHODS.get(value)
     return None if name is None else _method_model(name)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import types
-from typing import Any
 
 import torch
 from torch.fx import traceback as fx_traceback
@@ -38,19 +37,18 @@ class IndexingVariable(ContextVariable):
 _MODE = ("torch._dynamo._trace_wrapped_higher_order_op", "TransformGetItemToIndex")
 
 
-@models_if
-def _indexing(value: Any) -> Model | None:
-    if not isinstance(value, type) or (value.__module__, value.__name__) != _MODE:
+@models_if(type)
+def _indexing(value: type) -> Model | None:
+    if (value.__module__, value.__name__) != _MODE:
         return None
     return lambda tx, args, kwargs: IndexingVariable(tx.fold(value), ())
 
 
-@models_if
-def _mark_static(value: Any) -> Model | None:
+@models_if(types.FunctionType)
+def _mark_static(value: types.FunctionType) -> Model | None:
     """``torch._dynamo.mark_static``: specializes sizes in this trace. (The mark itself concerns other compilations.)"""
-    if type(value) is not types.FunctionType or value.__module__ != "torch._dynamo.decorators":
-        return None
-    return _specialize_sizes if value.__name__ == "mark_static" else None
+    is_from_torch = value.__name__ == "mark_static" and value.__module__ == "torch._dynamo.decorators"
+    return _specialize_sizes if is_from_torch else None
 
 
 def _specialize_sizes(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:

@@ -82,8 +82,8 @@ def _wrap_host_function(attempt: Attempt, value: Any, source: Source) -> Variabl
     return HostFunctionVariable(value, type(value), source)
 
 
-@models_if
-def _descriptor_class(value: Any) -> Model | None:
+@models_if(type)
+def _descriptor_class(value: type) -> Model | None:
     return _make_descriptor if triton_kernels.is_descriptor_class(value) else None
 
 

@@ -35,7 +35,7 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 from .wrapper_subclass import WrapperVariable, guard_whole, wrapper_classes
 
-_FROM_LOCAL = ("torch.distributed.tensor._api", "DTensor.from_local")
+_API = "torch.distributed.tensor._api"
 _PLACEMENT_TYPES = "torch.distributed.tensor.placement_types"
 _FIELDS = {"Shard": ("dim",), "Replicate": (), "Partial": ("reduce_op",), "_StridedShard": ("dim", "split_factor")}
 """The attributes of each kind of placement, which are immutable."""
@@ -82,10 +82,10 @@ def _is_placement_class(cls: type) -> bool:
 wraps_if(lambda value: _is_placement_class(type(value)), order=1)(PlacementVariable.by_identity)
 
 
-@models_if
-def _placement(value: object) -> Model | None:
+@models_if(type)
+def _placement(value: type) -> Model | None:
     """A placement that the program creates."""
-    if not isinstance(value, type) or not _is_placement_class(value):
+    if not _is_placement_class(value):
         return None
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -170,10 +170,10 @@ def _record(tx: Translator, function: Callable[..., Any], args: Args, kwargs: Kw
     return record(tx, "call_function", target, args[:1], {})
 
 
-@models_if
-def _from_local(value: object) -> Model | None:
+@models_if(types.FunctionType)
+def _from_local(value: types.FunctionType) -> Model | None:
     """``DTensor.from_local``."""
-    if not isinstance(value, types.FunctionType) or (value.__module__, value.__qualname__) != _FROM_LOCAL:
+    if value.__module__ != _API or value.__qualname__ != "DTensor.from_local":
         return None
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
