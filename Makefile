@@ -24,24 +24,24 @@ demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
 # Each process computes with one thread: with more, they would wait for each other.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests -q -n $(JOBS) --dist=worksteal --timeout=300
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist=worksteal --timeout=300
 
-# Everything but long runs; what changes while you write code; the long runs.
+# Everything but long runs; what changes while you write code; samples of the long runs, which the commit draws.
+SEED ?= $(shell git rev-parse HEAD)
 test: $(STAMP)
-	$(PYTEST) -m "not stress"
+	$(PYTEST) tests -m "not stress"
 
 test-fast: $(STAMP)
-	$(PYTEST) -m fast
+	$(PYTEST) tests -m fast
 
 stress: $(STAMP)
-	$(PYTEST) -m stress -rs
+	$(PYTEST) tests/stress -rs --sample-seed=$(SEED)
 
 # What depends on the interpreter, and a sample of the rest that the commit draws: make test-sample SAMPLE=0.3
-SAMPLE ?= 0.15
-SEED ?= $(shell git rev-parse HEAD)
+SAMPLE ?= 0.05
 test-sample: $(STAMP)
 	@echo "the sample's seed: $(SEED)"
-	$(PYTEST) -m "not stress or interpreter" --sample=$(SAMPLE) --sample-seed=$(SEED)
+	$(PYTEST) tests -m "not stress or interpreter" --sample=$(SAMPLE) --sample-seed=$(SEED)
 
 # All tests on both interpreters: make matrix PYTHONS="python3.11 python3.12"
 PYTHONS ?= python3.11 python3.12

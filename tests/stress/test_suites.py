@@ -1,5 +1,5 @@
-"""Samples of `suites`: tests of einops, which are installed with it, and of zuko, if its archive can be had.
-``make suites`` runs whole suites, and other libraries'."""
+"""A sample of `suites`: tests of einops, which are installed with it, or of zuko, if its archive can be had. ``make
+suites`` runs whole suites, and other libraries'."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import sys
 
 import pytest
 
+import selection
 import suites
 
 
-@pytest.mark.parametrize("name", suites.SAMPLES)
-def test_sample(name):
+def test_sample(request):
+    name = selection.drawn(request.config, sorted(suites.SAMPLES))
     command = [sys.executable, suites.__file__, name, "--count", "20", "-k", suites.SAMPLES[name]]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=280)
     if name != "einops" and "did not run" in ran.stdout:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import PurePath
+from typing import TypeVar
 
 import pytest
+
+_Choice = TypeVar("_Choice")
 
 INTERPRETER = (
     *("breaks", "csrc", "python", "python/classes", "python/opcodes"),
@@ -44,5 +48,13 @@ def sampled(item: pytest.Item, fraction: float, seed: str) -> bool:
     """Whether a test is in the sample that a seed draws; those of the interpreter's are in each."""
     if item.get_closest_marker("interpreter") is not None:
         return True
-    drawn = hashlib.sha256(f"{seed} {item.nodeid}".encode()).digest()[:8]
-    return int.from_bytes(drawn) < fraction * 2**64
+    return _number(f"{seed} {item.nodeid}") < fraction * 2**64
+
+
+def drawn(config: pytest.Config, choices: Sequence[_Choice]) -> _Choice:
+    """The one of some samples that ``--sample-seed`` draws."""
+    return choices[_number(config.getoption("sample_seed")) % len(choices)]
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
