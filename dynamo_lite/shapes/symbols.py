@@ -40,18 +40,12 @@ Symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
 Frames = tuple[FrameSummary, ...]
 """The user's frames, outermost first."""
 
-_LARGE_PRIME = (1 << 31) - 1
-
 
 @dataclass(frozen=True)
 class _Name(torch._guards.Source):
     """A source as torch's ``ShapeEnv`` names it in its messages."""
 
     text: str
-    ephemeral: bool = False
-
-    def is_ephemeral(self) -> bool:
-        return self.ephemeral
 
     @property
     def name(self) -> str:
@@ -108,9 +102,6 @@ class Symbols:
     def fake(self, mode: FakeTensorMode, source: Source, tensor: torch.Tensor, free: SymbolicDims) -> torch.Tensor:
         """A fake tensor with symbolic sizes, strides and offset."""
         found = self._with_symbols(mode, source, tensor, _context(tensor, *free))
-        if found.layout is torch.jagged:
-            self._check_inner_sizes(found)
-            return found
         for dim, (size, number) in enumerate(zip(found.shape, tensor.shape)):
             self._add(size, NumberSource(source, "size", dim), int(number))
         for dim, (stride, number) in enumerate(zip(found.stride(), tensor.stride())):
@@ -150,22 +141,14 @@ class Symbols:
             source.check("equals", number)
 
     def _with_symbols(self, mode: FakeTensorMode, source: Source, tensor: torch.Tensor, context: Any) -> torch.Tensor:
-        name = self._named(str(source), tensor.layout is torch.jagged)
+        name = self._named(str(source))
         found: torch.Tensor = mode.from_tensor(tensor, source=name, symbolic_context=context)
         return found
 
-    def _check_inner_sizes(self, fake: torch.Tensor) -> None:
-        """Break the graph if a size of a jagged tensor is neither a nested int nor computed from sizes that a call
-        reads from its inner tensors."""
-        for size in fake.shape:
-            if isinstance(size, torch.SymInt) and not (size.node.is_nested_int() or self.has_places(size)):
-                raise Unsupported(DataDependentValue("a size of a jagged tensor"))
-
-    def _named(self, name: str, is_ephemeral: bool = False) -> _Name:
-        """A name for the ``ShapeEnv``, made unique: it takes sources of equal names for one. ``is_ephemeral``: if two
-        symbols are equal, it keeps the one whose source isn't ephemeral."""
+    def _named(self, name: str) -> _Name:
+        """A name for the ``ShapeEnv``, made unique: it takes sources of equal names for one."""
         self._names[name] = count = self._names.get(name, 0) + 1
-        return _Name(name if count == 1 else f"{name} ({count})", is_ephemeral)
+        return _Name(name if count == 1 else f"{name} ({count})")
 
     def number(self, source: Source, value: int) -> torch.SymInt:
         """The symbolic int at a source."""
@@ -315,13 +298,7 @@ class Symbols:
 
     def is_data_dependent(self, number: Symbolic) -> bool:
         """Whether a number isn't known before the graph runs."""
-        symbols = number.node.expr.free_symbols
-        return not self.of_data.isdisjoint(symbols) or any(map(self._is_ragged, symbols))
-
-    def _is_ragged(self, symbol: Symbol) -> bool:
-        """Whether it is a nested int: the ragged size of a jagged tensor, identified by its tensor of offsets."""
-        values = getattr(self.env, "backed_var_to_val", None) or self.env.var_to_val
-        return type(values.get(symbol)).__name__ == "SingletonInt"
+        return not self.of_data.isdisjoint(number.node.expr.free_symbols)
 
     def has_places(self, number: Symbolic) -> bool:
         """Whether a call can read all symbols of a number before the graph runs."""
@@ -406,17 +383,10 @@ class Symbols:
             if values.upper.is_Integer:
                 yield known <= values.upper
         for guard in self.env.guards:
-            condition = self._of_places(self.env.replace(guard.expr))
+            condition = self.env.replace(guard.expr)
             for symbol in condition.free_symbols & self._of_bases.keys() - self.places.keys():
                 self.places[symbol], self._hints[symbol] = self._of_bases[symbol]
             yield condition
-
-    def _of_places(self, condition: Expression) -> Expression:
-        """A condition with ragged sizes replaced by a large number: a call doesn't read them."""
-        ragged = {symbol: _LARGE_PRIME for symbol in condition.free_symbols if self._is_ragged(symbol)}
-        if ragged.keys() == condition.free_symbols and ragged:
-            return sympy_module().true
-        return condition.xreplace(ragged)
 
     def _symbol(self, place: NumberSource | ComputedInt, value: int) -> Symbol:
         """A symbol, for guards only, of the number that is read at a place."""

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from dynamo_lite.exc import InternalError
-from dynamo_lite.insight.break_reasons import DataDependentBranch, DataDependentValue, UnsupportedValue
+from dynamo_lite.insight.break_reasons import DataDependentBranch, DataDependentValue
 from dynamo_lite.records.source import Source
 from dynamo_lite.shapes.conditions import symbolic_shapes
 from dynamo_lite.shapes.expressions import Expression, NoProgram, Operation, compile_expression
@@ -563,8 +563,6 @@ _PYTHON_TYPES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, tor
 
 def make_number(attempt: Attempt, number: torch.SymInt | torch.SymFloat | torch.SymBool) -> VariableTracker:
     """The tracker of a SymInt, SymFloat or SymBool; a constant if a SymInt has only one possible value."""
-    if number.node.is_nested_int():
-        unsupported(UnsupportedValue("a number computed from a jagged size", "only the size itself is traced"))
     value = number.node.maybe_as_int() if isinstance(number, torch.SymInt) else None
     return SymNodeVariable(attempt, number) if value is None else ConstantVariable(value)
 

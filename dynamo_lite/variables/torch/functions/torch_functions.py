@@ -15,7 +15,6 @@ from torch._library.custom_ops import CustomOpDef
 from torch.autograd.profiler import record_function
 from torch.distributed import _functional_collectives
 from torch.fx._symbolic_trace import is_fx_tracing
-from torch.nested._internal import nested_tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedOperation, UnsupportedValue
@@ -59,14 +58,6 @@ _RECORDED_MODULES = frozenset(
 """Python functions of these modules are recorded as one node: they only call operators."""
 _INLINED = frozenset({torch.nn.functional.multi_head_attention_forward})
 """Functions of these modules that are inlined nevertheless."""
-_WHOLE = frozenset(
-    {
-        nested_tensor.nested_view_from_values_offsets,
-        nested_tensor.nested_view_from_values_offsets_lengths,
-        nested_tensor.nested_from_padded,
-    }
-)
-"""Functions of other modules that are recorded as one node."""
 
 _EXCLUDED_PREFIXES = (
     "set_",
@@ -180,7 +171,7 @@ def _recorded(value: object) -> Model | None:
     if id(value) in _OPERATORS:
         return call_operator(_OPERATORS[id(value)])
     if type(value) is types.FunctionType:
-        return _record_or_inline(value) if value in _WHOLE or _only_calls_operators(value) else None
+        return _record_or_inline(value) if _only_calls_operators(value) else None
     return call_operator(value) if isinstance(value, OPERATORS) else None
 
 

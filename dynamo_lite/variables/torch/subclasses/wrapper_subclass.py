@@ -11,7 +11,7 @@ import enum
 import itertools
 import types
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NoReturn, TypeGuard
+from typing import Any, NoReturn
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
@@ -40,9 +40,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.class_lookup import is_heap_type, is_user_defined
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.python.containers.sequences import SizeVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, has_torch_function, unmodeled_c_base
 from dynamo_lite.variables.torch.functions.torch_function import SubclassVariable
 from dynamo_lite.variables.torch.tensors.fake_computation import compute
@@ -136,14 +134,7 @@ class WrapperVariable(SubclassVariable):
 
     def size(self, tx: Translator) -> VariableTracker:
         self._note_size_read()
-        if self.fake.layout is not torch.jagged:
-            return tx.make(self.fake.shape)
-        return SizeVariable(
-            [
-                RaggedVariable(tx.attempt, self, dim, size) if _is_ragged(size) else tx.make(size)
-                for dim, size in enumerate(self.fake.shape)
-            ]
-        )
+        return tx.make(self.fake.shape)
 
     def guard_parts(self, tx: Translator) -> list[TensorVariable]:
         """Guard the context of a pre-existing wrapper. Returns its inner tensors."""
@@ -208,10 +199,6 @@ def _variable_class(cls: type) -> type[WrapperVariable]:
 _AUTOGRAD_ATTRIBUTES = ("grad", "is_leaf", "grad_fn")
 
 
-def _is_ragged(size: int | torch.SymInt) -> TypeGuard[torch.SymInt]:
-    return isinstance(size, torch.SymInt) and size.node.is_nested_int()
-
-
 def _mutable_in(context: Any, is_whole: bool = False) -> Iterator[object]:
     """The objects in a context that are mutable, or compared by identity.
 
@@ -251,7 +238,7 @@ def _obstacle(value: torch.Tensor) -> str | None:
         return "a subclass of torch.Tensor"
     if any(is_user_defined(class_lookup(cls, name)) for name in ("__getattr__", "__getattribute__", "__setattr__")):
         return "a tensor whose class has a __getattr__, __getattribute__ or __setattr__"
-    if _C.computes_sizes(value) and value.layout is not torch.jagged:  # a jagged tensor's sizes follow from its offsets
+    if _C.computes_sizes(value):
         return "a tensor whose sizes are computed by code of its class"
     with unset_fake_temporarily():
         return None if _has_inner_tensors(value) else "a tensor without its inner tensors"
@@ -385,52 +372,7 @@ def _without_base(wrapper: WrapperVariable) -> torch.Tensor:
 
 def _symbolic_dims(attempt: Attempt, source: Source, wrapper: WrapperVariable) -> SymbolicDims | None:
     """The dimensions with symbolic sizes."""
-    shape = wrapper.value.shape
-    if wrapper.value.layout is torch.jagged:
-        return SymbolicDims([dim for dim, size in enumerate(shape) if _is_ragged(size) or size > 1], [])
     return None if wrapper.has_read_size else attempt.shapes.free(source, wrapper.value)
-
-
-class RaggedVariable(VariableTracker):
-    """The ragged size of a jagged tensor, a nested int: equal only to that of a tensor with the same offsets."""
-
-    __slots__ = ("attempt", "of", "dim", "number")
-
-    def __init__(self, attempt: Attempt, of: WrapperVariable, dim: int, number: torch.SymInt) -> None:
-        self.source = None
-        self.attempt = attempt
-        self.of = of
-        self.dim = dim
-        self.number = number
-
-    def python_type(self) -> type:
-        return torch.SymInt
-
-    def describe(self) -> str:
-        return "a ragged size"
-
-    def as_fx(self) -> tuple[torch.fx.Node, torch.SymInt]:
-        return self.attempt.graph.call("call_method", "size", (self.of.node, self.dim), {}, self.number), self.number
-
-    def index(self, tx: Translator, message: str) -> NoReturn:
-        unsupported(WrapperSubclass(self.describe(), "a ragged size has no number"))
-
-    def truth(self, tx: Translator) -> NoReturn:
-        unsupported(WrapperSubclass(self.describe(), "a ragged size has no number"))
-
-    def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False) -> NoReturn:
-        unsupported(WrapperSubclass(self.describe(), f"it is an operand of `{symbol}`"))
-
-    def unary(self, tx: Translator, function: Callable[..., object]) -> NoReturn:
-        unsupported(WrapperSubclass(self.describe(), f"it is an argument of {function.__name__}()"))
-
-    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if not isinstance(other, RaggedVariable) or symbol not in ("==", "!="):
-            unsupported(WrapperSubclass(self.describe(), f"it is an operand of `{symbol}`"))
-        return ConstantVariable(bool(COMPARE[symbol](self.number, other.number)))
-
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.call(torch.Tensor.size, [lambda: cg.load(self.of), lambda: cg.load_const(self.dim)])
 
 
 # -- what operators return ---------------------------------------------------------------------------------------------
