@@ -276,7 +276,7 @@ def cuda_contexts_without_a_device(x):
         return y + 1
 
 
-@programs(tensor(3), operators=3)
+@programs(tensor(3), operators=3, breaks=1)
 def record_function(x):
     with torch.profiler.record_function("outer") as outer:
         y = x.sin()

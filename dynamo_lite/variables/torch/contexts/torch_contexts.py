@@ -414,11 +414,6 @@ class RecordVariable(GraphContextVariable):
     def entered_value(self) -> VariableTracker:
         return self
 
-    def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
-        if self.source is None and name in ("name", "args"):
-            return tx.make(getattr(self.value, name))
-        return super().instance_get(tx, name)
-
 
 def _attention(numbers: tuple[int, ...], set_priority: bool) -> contextlib.AbstractContextManager[object]:
     return sdpa_kernel([SDPBackend(number) for number in numbers], set_priority)

@@ -24,7 +24,7 @@ from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.inner_tensors import is_wrapper_class, leaves, overrides_torch_function, rebuilt
 from dynamo_lite.runtime.inner_tensors import parts as parts_of
-from dynamo_lite.runtime.shared_memory import memory_of, share_memory
+from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.shapes.policy import SymbolicDims
 from dynamo_lite.variables.core.attributes import bind, class_lookup
 from dynamo_lite.variables.core.base import (
@@ -49,14 +49,15 @@ from dynamo_lite.variables.torch.tensors.tensor import (
     ATTRIBUTES,
     OPERATOR_ATTRIBUTES,
     UNTRACED_METHODS,
-    TensorMethod,
     TensorVariable,
     is_plain_dense,
     record,
 )
 
 _FLATTEN = "__tensor_flatten__"
-_STORAGE_METHODS = frozenset({"storage_offset", "numpy", "register_hook", "register_post_accumulate_grad_hook"})
+_REFUSED_METHODS = UNTRACED_METHODS | frozenset(
+    {"storage_offset", "numpy", "requires_grad_", "register_hook", "register_post_accumulate_grad_hook"}
+)
 """Methods whose rules for plain tensors don't hold: wrappers have no storage, and another autograd history."""
 
 
@@ -77,7 +78,7 @@ class WrapperVariable(SubclassVariable):
         self.step = 0
         """The step of the translation that created it."""
         self.is_recreatable = True
-        """Whether a compiled graph creates it as its class does."""
+        """Whether a compiled graph creates it as its class does: not if it aliases an input."""
 
     def is_dispatched(self, tx: Translator) -> bool:
         return tx.attempt.torch_state.calls_torch_function and has_torch_function(self.cls)
@@ -112,8 +113,6 @@ class WrapperVariable(SubclassVariable):
             return self.size(tx)
         if name in _AUTOGRAD_ATTRIBUTES and tx.lookup(self.cls, name) is class_lookup(torch.Tensor, name):
             return TensorVariable.getattr(self, tx, name)
-        if name == "requires_grad_" and not self.is_dispatched(tx):
-            return TensorMethod(self, name)
         if self.is_being_flattened and (name in OPERATOR_ATTRIBUTES or name in ATTRIBUTES):
             unsupported(WrapperSubclass(self.describe(), "its __tensor_flatten__ is being traced"))
         return super().getattr(tx, name)
@@ -150,20 +149,13 @@ class WrapperVariable(SubclassVariable):
         unsupported(WrapperSubclass(self.describe(), f"a deletion of {name!r} may change what its operators do"))
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name in UNTRACED_METHODS or name in _STORAGE_METHODS:
-            unsupported(WrapperSubclass(self.describe(), f"{name!r} needs a storage, and it has none of its own"))
+        if name in _REFUSED_METHODS:
+            unsupported(WrapperSubclass(self.describe(), f"{name!r} isn't traced: it has no storage of its own"))
         if name == "size" and not self.is_dispatched(tx) and not kwargs:
             return self.size(tx) if not args or tx.is_none(args[0]) else self.size(tx).getitem(tx, args[0])
-        if name == "requires_grad_" and len(args) < 2 and not kwargs:
-            return self._require_grad(tx, not args or tx.truth(args[0]))
         if self.is_being_flattened:
             unsupported(WrapperSubclass(self.describe(), "its __tensor_flatten__ is being traced"))
         return super().call_method(tx, name, args, kwargs)
-
-    def _require_grad(self, tx: Translator, wanted: bool) -> VariableTracker:
-        if wanted is not self.fake.requires_grad:
-            unsupported(WrapperSubclass(self.describe(), "requires_grad_() changes the tensor object"))
-        return self
 
     def _read_data(self, tx: Translator, name: str, args: Args) -> NoReturn:
         unsupported(DataDependentValue(f"{self.cls.__qualname__}.{name}()"))
@@ -385,23 +377,6 @@ def is_complete_fake(fake: torch.Tensor) -> bool:
     )
 
 
-def _is_strided_view(fake: torch.Tensor, of: torch.Tensor) -> bool:
-    """Whether a result is equal to a view by ``as_strided``, as which compilers create results that alias an input."""
-    geometry = fake.size(), fake.stride(), fake.storage_offset()
-    try:
-        view = compute("call_method", "as_strided", [of, *geometry], {})
-    except Unsupported:
-        return False
-    if type(view) is not type(fake):
-        return False
-    pairs = itertools.zip_longest(*([_layout(leaf) for leaf in leaves(each)] for each in (fake, view)))
-    return all(one == other for one, other in pairs)
-
-
-def _layout(leaf: torch.Tensor) -> tuple[object, ...]:
-    return memory_of(leaf), leaf.size(), leaf.stride(), leaf.storage_offset(), leaf.dtype
-
-
 @wrapper_result.implementation
 def _wrapper_result(tx: Translator, node: Any, fake: torch.Tensor) -> VariableTracker:
     cls = type(fake)
@@ -410,8 +385,8 @@ def _wrapper_result(tx: Translator, node: Any, fake: torch.Tensor) -> VariableTr
         unsupported(WrapperSubclass(f"a {cls.__qualname__} returned by an operator", "a graph can't create it"))
     _guard_class(tx, cls)
     result = tx.attempt.values.fakes[id(fake)] = _variable_class(cls)(node, fake, cls)
-    given = next((each.fake for each in tx.graph.tensors if share_memory(each.fake, fake)), None)
-    result.step, result.is_recreatable = tx.attempt.provenance.step, given is None or _is_strided_view(fake, given)
+    result.step = tx.attempt.provenance.step
+    result.is_recreatable = not any(share_memory(each.fake, fake) for each in tx.graph.tensors)
     if fake.requires_grad and fake.is_leaf:
         tx.attempt.provenance.created_leaf(result)
     return result
