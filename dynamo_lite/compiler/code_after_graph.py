@@ -8,7 +8,7 @@ import torch
 
 from dynamo_lite.codegen.python_codegen import PyCodegen, let_cpython_create
 from dynamo_lite.insight.break_reasons import DroppedGenerator, FreedTogether, SharedMemory
-from dynamo_lite.records.restart import DataStay, EndsBefore, Restart
+from dynamo_lite.records.restart import EndsBefore, Restart
 from dynamo_lite.resume.graph_break import break_frame
 from dynamo_lite.resume.nested_break import break_inside
 from dynamo_lite.translator.attempt import Attempt
@@ -115,9 +115,6 @@ def _check_generators_live_on(attempt: Attempt, cg: PyCodegen) -> None:
 
 def _check_history(attempt: Attempt, outputs: list[torch.Tensor]) -> None:
     """The graph's results have the autograd history that they have in eager."""
-    cut_off = attempt.graph.cut_off(outputs)
-    if cut_off:
-        raise Restart(DataStay(cut_off))
     has_gradients = any(each.value.requires_grad for each in attempt.graph.tensors)
     leaf = attempt.provenance.first_leaf
     if leaf is not None and not has_gradients and any(each.requires_grad for each in outputs):

@@ -21,21 +21,15 @@ from torch.autograd import grad_mode
 
 from dynamo_lite import config
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, UnsupportedValue
 from dynamo_lite.runtime.graph_functions import (
-    autograd_function,
-    checkpoint,
     data_of,
     empty_leaf,
     enter_sdpa_kernel,
-    gradients,
-    hook,
     leaf_of,
     parameter_of,
     plain_tensor,
-    pull_back,
     thawed,
-    vjp,
     with_data_of,
 )
 from dynamo_lite.runtime.inner_tensors import is_wrapper
@@ -49,7 +43,6 @@ from dynamo_lite.shapes.symbols import Symbols
 from .captured_warnings import CapturedWarnings
 from .fakes import fake_mode
 from .node_origin import NodeMeta, NodeOrigin
-from .replaced_data import ReplacedData
 from .source import Source
 from .subgraphs import Body
 
@@ -172,10 +165,6 @@ _COPIED_BYTES = 1 << 20
 """Inputs up to this size are copied before each call at little cost: statistics and counters, not activations."""
 
 
-_DEPEND_ON_HISTORY = frozenset({checkpoint, autograd_function, hook, gradients, vjp, pull_back})
-"""Operators that depend on the autograd history of their arguments."""
-
-
 def _has_history(result: object, of: torch.Tensor) -> bool:
     """Whether gradients may flow from a result to a tensor."""
     parts = result if isinstance(result, (tuple, list)) else [result]
@@ -221,7 +210,7 @@ class GraphBuilder:
         """Placeholders of inputs that are created before the graph, in that order."""
         self.replaced: dict[Source, tuple[torch.fx.Node, type]] = {}
         """Source of a tensor whose ``.data`` is replaced -> the placeholder of its old data, and its class."""
-        self.replaced_data = ReplacedData()
+        self.retired: list[torch.Tensor] = []  # fakes of no tensor any more: trackers are looked up by the ids of fakes
         self._copied: dict[int, bool] = {}
         """Memory that is one piece in eager and two in the graph (a result's, and that of the leaf created from it). It
         may not be written to -> whether its tensors may be outputs."""
@@ -307,13 +296,11 @@ class GraphBuilder:
         self.made[found.node] = found
         return found
 
-    def retire_input(self, given: GraphInput, step: int) -> bool:
+    def retire_input(self, given: GraphInput) -> bool:
         """The ``.data`` of an input is replaced: from here on the placeholder stands for its old data. False if that is
         not possible, because gradients would flow to it."""
         if any(_has_history(user.meta.get("example_value"), given.fake) for user in given.node.users):
-            if self.differentiates or any(node.target in _DEPEND_ON_HISTORY for node in self.graph.nodes):
-                return False
-            self.replaced_data.severed.append((given.fake, step))
+            return False
         if given.make is None:
             given.make, given.given = functools.partial(data_of), given.source
         elif given.of is not None:
@@ -322,7 +309,7 @@ class GraphBuilder:
             of_data: Any = *given.make.args[:4], False
             given.make, given.given = functools.partial(empty_leaf, *of_data), None
         self.made[given.node] = given
-        self.replaced_data.retired.append(given.fake)
+        self.retired.append(given.fake)
         given.fake = given.node.meta["example_value"] = given.fake.detach()
         self._show(given, given.value.detach)
         return True
@@ -377,10 +364,6 @@ class GraphBuilder:
         """The existing tensor ``by`` shares an input's memory from here on. Neither may be written to."""
         self.shared_by = by
         self._shared.add(memory_of(owner.fake))
-
-    def cut_off(self, outputs: Iterable[torch.Tensor]) -> int:
-        """The first step that replaced a tensor's data, if a graph with these outputs can't have that; 0: none."""
-        return self.replaced_data.cut_off([*outputs, *(each.fake for each in self.tensors)])
 
     def note_copy(self, fake: torch.Tensor, leaf: torch.Tensor) -> None:
         """In the graph a result and the leaf created from it have different memory; in eager it is the same."""
@@ -509,10 +492,6 @@ class GraphBuilder:
 
     def call(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any) -> torch.fx.Node:
         """Record an operator, whose result on fakes was ``fake``, in the thread's grad mode."""
-        if self.replaced_data.severed and target in _DEPEND_ON_HISTORY:
-            raise Unsupported(
-                UnsupportedOperation(target.__name__, "what was computed from a leaf whose .data was replaced")
-            )
         graph = self._follow_grad_mode(torch.is_grad_enabled())
         if self._modules or self.bodies:
             args, kwargs = torch.fx.node.map_arg((args, kwargs), self._here)

@@ -64,13 +64,6 @@ class IsCompilingWithheld:
 
 
 @dataclass(frozen=True)
-class DataStay:
-    """At this step ``.data`` of a tensor is not replaced in the graph: an output depends on the old data."""
-
-    step: int
-
-
-@dataclass(frozen=True)
 class FunctionsUntraced:
     """Calls of these ``torch.autograd.Function`` classes break the graph: what their backward reads may change."""
 
@@ -110,7 +103,6 @@ Fact = (
     | EndsBefore
     | MadeByCPython
     | IsCompilingWithheld
-    | DataStay
     | FunctionsUntraced
     | RecordedWhole
     | NumbersRead

@@ -20,7 +20,6 @@ from dynamo_lite.shapes.policy import SpecializationHistory
 from .guards import Assumed, Guards
 from .restart import (
     BreakAt,
-    DataStay,
     EndsBefore,
     Fact,
     FunctionsUntraced,
@@ -98,8 +97,6 @@ class RestartFacts:
     """Whether the graph breaks for a ``backward``."""
     withheld: frozenset[Site] = frozenset()
     """Where ``is_compiling()`` returns False."""
-    data_stay: frozenset[int] = frozenset()
-    """Steps at which ``.data`` of no tensor is replaced."""
     untraced_functions: frozenset[type] = frozenset()
     """``torch.autograd.Function`` classes that break the graph."""
     leaves_before: bool = False
@@ -134,8 +131,6 @@ class RestartFacts:
                 return self._leave_to_cpython(fact, place)
             case IsCompilingWithheld(sites):  # the program may go another way
                 return replace(self, withheld=self.withheld | sites, graph_break=None, break_at=())
-            case DataStay(step):
-                return replace(self, data_stay=self.data_stay | {step})
             case FunctionsUntraced(functions):
                 return replace(self, untraced_functions=self.untraced_functions | functions)
             case RecordedWhole(function, can_be):

@@ -10,7 +10,6 @@ from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.insight.site import SiteFrame
 from dynamo_lite.records.restart import (
     BreakAt,
-    DataStay,
     EndsBefore,
     FunctionsUntraced,
     IsCompilingWithheld,
@@ -81,9 +80,8 @@ def test_a_graph_that_ends_before_a_step():
 
 def test_facts_are_added_and_none_is_changed():
     first = RestartFacts.first()
-    second = first.learn(DataStay(3), PLACE).learn(DataStay(5), PLACE).learn(FunctionsUntraced(frozenset({int})), PLACE)
-    assert (second.data_stay, second.untraced_functions) == ({3, 5}, {int})
-    assert (first.data_stay, first.untraced_functions) == (set(), set())
+    second = first.learn(FunctionsUntraced(frozenset({int})), PLACE).learn(FunctionsUntraced(frozenset({str})), PLACE)
+    assert (second.untraced_functions, first.untraced_functions) == ({int, str}, set())
 
 
 def test_what_later_translations_of_the_code_need_is_remembered():

@@ -60,8 +60,6 @@ def try_replace_data(tx: Translator, tensor: TensorVariable, data: TensorVariabl
     aliases = created_aliases(tx, data.fake)
     before = next((each for each in tx.graph.tensors if each.node is tensor.node), None)
     owner = _owner_of_data(tx, data)
-    if tx.attempt.steps in tx.attempt.restart_facts.data_stay:
-        return False
     if not spans_storage(tx, data.fake) if owner is None else _is_view(owner, data):
         unsupported(DataReplaced(tensor.describe(), "its new data are a part of another tensor"))
     if (owner is None and not _can_move(tx, data, aliases)) or not _fits(tensor.fake, data.fake):
@@ -70,7 +68,7 @@ def try_replace_data(tx: Translator, tensor: TensorVariable, data: TensorVariabl
         return False
     if cls not in _EMPTY or (owner is not None and tensor.source is None):
         return False
-    if not tx.graph.retire_input(before, tx.attempt.steps):
+    if not tx.graph.retire_input(before):
         return False
     if owner is not None:
         _share_data(tx, tensor, before, owner, cls)

@@ -12,7 +12,7 @@ import torch
 from torch.autograd.graph import Node
 
 from dynamo_lite.insight.break_reasons import GradientBeyondGraph
-from dynamo_lite.records.replaced_data import history
+from dynamo_lite.records.provenance import history
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
