@@ -296,19 +296,7 @@ class Operations(_Base):
             found = one.binary(self, symbol, other, reflected)
             if found is not None:
                 return found
-        if symbol == "*":
-            repeated = self._repeat(left, right) or self._repeat(right, left)
-            if repeated is not None:
-                return repeated
         self.refuse_operands(f"`{symbol}`", BINARY[symbol] if inplace is None else inplace, left, right)
-
-    def _repeat(self, sequence: VariableTracker, count: VariableTracker) -> VariableTracker | None:
-        """``sequence * count`` for an instance of a user class with ``__index__``."""
-        if not isinstance(count, UserObjectVariable) or self.lookup(count.cls, "__index__") is MISSING:
-            return None
-        if not issubclass(sequence.python_type(), (str, bytes, list, tuple)):
-            return None
-        return self.binary("*", sequence, ConstantVariable(self.index_value(count)))
 
     def inplace(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
         """``left symbol= right``: the value that is assigned to the left side."""
