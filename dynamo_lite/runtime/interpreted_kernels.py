@@ -1,7 +1,7 @@
 """Finds in the source of a Triton kernel which tensors it writes into, for kernels that Python runs.
 
 torch's own analysis needs compiled kernels. A tensor is only read if its pointer, and all that the kernel computes from
-it, is used in ``tl.load`` alone.
+it, is passed to nothing but ``tl.load``.
 """
 
 from __future__ import annotations
@@ -16,74 +16,45 @@ from collections.abc import Callable, Iterator
 @functools.lru_cache(maxsize=1024)
 def only_read(function: Callable[..., object]) -> frozenset[str]:
     """The parameters that the kernel doesn't write through."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    names = inspect.signature(function).parameters
-    (kernel,) = (each for each in tree.body if isinstance(each, ast.FunctionDef))
-    return frozenset(name for name in names if _is_only_read(kernel, name))
+    (kernel,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    assert isinstance(kernel, ast.FunctionDef)
+    body = [node for statement in kernel.body for node in ast.walk(statement)]
+    passed = {name for node in body for name in _passed_by(node)}
+    before = -1
+    while len(passed) != before:
+        before = len(passed)
+        for node in body:
+            if isinstance(node, (ast.Assign, ast.AugAssign)) and _assigned(node) in passed:
+                passed.update(_names(node.value))
+    return frozenset(inspect.signature(function).parameters) - passed
 
 
-def _is_only_read(kernel: ast.FunctionDef, parameter: str) -> bool:
-    pointers = {parameter}
-    while True:
-        found = set(pointers)
-        for statement in ast.walk(kernel):
-            target = _assigned(statement)
-            if target is not None and not pointers.isdisjoint(_pointers(statement.value)):  # type: ignore[attr-defined]
-                found.add(target)
-        if found == pointers:
-            break
-        pointers = found
-    return pointers.isdisjoint(_escaping(kernel))
+def _assigned(node: ast.Assign | ast.AugAssign) -> str | None:
+    """The one variable that a statement assigns to."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else None
 
 
-def _assigned(statement: ast.AST) -> str | None:
-    """The variable that a statement assigns the result of arithmetic to; None for other statements."""
-    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-        target = statement.targets[0]
-    elif isinstance(statement, ast.AugAssign):
-        target = statement.target
-    else:
-        return None
-    return target.id if isinstance(target, ast.Name) else None
+def _passed_by(node: ast.AST) -> Iterator[str]:
+    """The variables that a call other than ``tl.load`` is given, or that are assigned in a way that isn't followed."""
+    if isinstance(node, ast.Call) and not _is_load(node):
+        yield from _names(*ast.iter_child_nodes(node))
+    elif isinstance(node, (ast.Assign, ast.AugAssign)):
+        yield from () if _assigned(node) is not None else _names(node.value)
+    elif isinstance(node, (ast.For, ast.AnnAssign, ast.NamedExpr, ast.withitem, ast.Return, ast.comprehension)):
+        yield from _names(*(each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)))
 
 
-def _terms(expression: ast.expr) -> Iterator[ast.expr]:
-    """The terms of a sum; another expression itself: what a call or a subscript does with a pointer isn't known."""
-    if isinstance(expression, ast.BinOp):
-        yield from _terms(expression.left)
-        yield from _terms(expression.right)
-    else:
-        yield expression
+def _names(*nodes: ast.AST) -> Iterator[str]:
+    """The variables in expressions, without pointers of ``tl.load``."""
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Call) and _is_load(node):
+            yield from _names(*node.args[1:], *node.keywords)
+        else:
+            yield from _names(*ast.iter_child_nodes(node))
 
 
-def _pointers(expression: ast.expr) -> set[str]:
-    """The variables among the terms of a sum."""
-    return {each.id for each in _terms(expression) if isinstance(each, ast.Name)}
-
-
-def _others(expression: ast.expr) -> list[ast.AST]:
-    """The terms of a sum that aren't variables."""
-    return [each for each in _terms(expression) if not isinstance(each, ast.Name)]
-
-
-def _escaping(node: ast.AST) -> Iterator[str]:
-    """The variables that are used in other ways than in sums that are assigned, and pointers of ``tl.load``."""
-    if isinstance(node, ast.Name):
-        yield node.id
-        return
-    rest: list[ast.AST] = list(ast.iter_child_nodes(node))
-    if isinstance(node, ast.FunctionDef):
-        rest = list(node.body)
-    elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
-        rest = []
-    elif _assigned(node) is not None:
-        rest = _others(node.value)  # type: ignore[attr-defined]
-    elif _is_load(node):
-        rest = [each for argument in node.args[:1] for each in _others(argument)] + node.args[1:]  # type: ignore[attr-defined]
-        rest += [each.value for each in node.keywords]  # type: ignore[attr-defined]
-    for each in rest:
-        yield from _escaping(each)
-
-
-def _is_load(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and ast.unparse(node.func) in ("tl.load", "triton.language.load")
+def _is_load(node: ast.Call) -> bool:
+    return ast.unparse(node.func) in ("tl.load", "triton.language.load")
