@@ -14,19 +14,6 @@ from table import Table
 programs = Table(cut=False)
 
 
-@programs(tensor(2), [3, 1, 2], operators=1)
-def container_builtins(x, items):
-    a = len(items), list(items), tuple(items), set(items), frozenset(items), dict(enumerate(items)), sorted(items)
-    b = any(items), all(items), list(reversed(items)), list(zip(items, items, strict=True)), list(range(5, 0, -2))
-    c = isinstance(items, list), type(items), list(map(str, items)), list(filter(lambda v: v > 1, items))
-    return x + len(a), a, b, c, iter([1]).__next__(), slice(1, 2), bytes([65]), [*range(3)]
-
-
-@programs(tensor(3), tensor(3, seed=1), graphs=(1, 2), operators=6)
-def min_max_abs_sum_pow_of_tensors(x, y):
-    return abs(x), sum([x, y, x]), pow(x, 2), max(x.shape[0], 1), x.round(), len(x)
-
-
 def test_builtins_that_tensors_do_not_define():
     def fn(x, builtin, *more):
         y = x + 1
@@ -46,28 +33,6 @@ def any_and_all_of_tensors(x):
     return x + 1, any([x.sum() > 0, True]), all([x.sum() > -99, 1])
 
 
-def test_isinstance_of_many_things():
-    def fn(x):
-        return (
-            x + 1,
-            isinstance(x, torch.Tensor),
-            isinstance(x.shape, torch.Size),
-            isinstance(x.shape, tuple),
-            isinstance(True, int),
-            isinstance(1, bool),
-            isinstance([], (tuple, list)),
-            isinstance(None, type(None)),
-            isinstance(fn, type(lambda: 0)),
-            isinstance(torch.float32, torch.dtype),
-            isinstance(len, type(len)),
-            issubclass(bool, int),
-            type(x) is torch.Tensor,
-            type(1.0) is float,
-        )
-
-    check(fn, tensor(2), operators=1)
-
-
 def test_id_and_identity_of_objects():
     def fn(x, a, b):
         same = id(a) == id(b)
@@ -85,12 +50,6 @@ def test_builtins_of_a_function_are_its_own():
     usual = {}
     exec(source, usual)
     check(usual["fn"], tensor(2), operators=1)
-
-
-def test_builtin_hidden_by_a_global():
-    scope = {"sum": lambda items: 100}
-    exec("def fn(x):\n    return x + sum([1, 2])", scope)
-    check(scope["fn"], tensor(2), operators=1)
 
 
 @pytest.mark.parametrize("values", [(0, False), (1, True), (0, 0.0), (0.0, -0.0), (1, 1.0), (2, 2 + 0j)])

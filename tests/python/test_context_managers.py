@@ -59,19 +59,6 @@ def test_grad_mode_left_changed():
     check(program, tensor(3, grad=True), False, operators=2)
 
 
-def test_grad_mode_object_kept_and_entered_later():
-    def fn(x):
-        mode = torch.no_grad()
-        y = x * 2
-        with mode:
-            z = x * 3
-        with mode:
-            w = x * 4
-        return y, z, w
-
-    check(fn, tensor(3, grad=True), operators=3)
-
-
 def test_inference_mode():
     def fn(x):
         with torch.inference_mode():
@@ -156,17 +143,3 @@ def test_nullcontext_and_conditional_manager():
             return x * 2
 
     check(fn, tensor(3, grad=True), True, operators=1, others=[(tensor(3, grad=True), False)], all_graphs=2)
-
-
-def test_default_dtype_around_the_call():
-    def fn(x):
-        return torch.ones(2) + x
-
-    def program(x):
-        torch.set_default_dtype(torch.float64)
-        try:
-            return fn(x)
-        finally:
-            torch.set_default_dtype(torch.float32)
-
-    check(program, tensor(2), graphs=(0, 2))

@@ -177,19 +177,6 @@ def exit_stack_of_torch_contexts(x, n):
     return y, y.requires_grad, torch.is_grad_enabled()
 
 
-@program()
-def suppress(x, n):
-    log = []
-    with contextlib.suppress(KeyError, IndexError):
-        log.append("in")
-        CUT
-        {}["missing"]
-        log.append("never")
-    with contextlib.suppress(KeyError):
-        log.append("quiet")
-    return x + 1, log
-
-
 @contextlib.contextmanager
 def logged(log, name):
     log.append("enter " + name)

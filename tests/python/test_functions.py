@@ -52,21 +52,6 @@ def test_empty_cell_from_outside():
     check(build, tensor(2), build=True, graphs=None)
 
 
-def test_cell_lives_and_dies_inside():
-    def fn(x):
-        total = x
-
-        def add(n):
-            nonlocal total
-            total = total + n
-
-        for i in range(3):
-            add(i)
-        return total
-
-    check(fn, tensor(2), operators=3)
-
-
 def test_two_escaping_closures_share_a_cell():
     def fn(x):
         value = x + 1
@@ -105,28 +90,6 @@ def test_function_made_inside_is_whole():
     check(fn, tensor(2), graphs=(1, 3), operators=1)
 
 
-def test_defaults_are_made_when_the_function_is():
-    def fn(x):
-        n = 1
-
-        def inner(v, m=n, k=x * 2):
-            return v * m + k
-
-        n = 100
-        return inner(x), inner(x, n)
-
-    check(fn, tensor(2), operators=5)
-
-
-def test_function_as_an_argument():
-    def apply(x, f):
-        return f(x)
-
-    double = lambda v: v * 2  # noqa: E731
-    triple = lambda v: v * 3  # noqa: E731
-    check(apply, tensor(2), double, operators=1, others=[(tensor(2), triple), (tensor(2), torch.sin)], all_graphs=3)
-
-
 def test_method_as_an_argument():
     class Scaler:
         def __init__(self, n):
@@ -139,19 +102,6 @@ def test_method_as_an_argument():
         return f(x)
 
     check(apply, tensor(2), Scaler(2).scale, operators=1, others=[(tensor(2), Scaler(5).scale)], all_graphs=2)
-
-
-def test_closures_that_differ_only_in_their_cells():
-    def make(n):
-        def times(v):
-            return v * n
-
-        return times
-
-    def fn(x, f):
-        return f(x)
-
-    check(fn, tensor(2), make(2), operators=1, others=[(tensor(2), make(3)), (tensor(2), make(2))], all_graphs=2)
 
 
 def test_functions_that_differ_only_in_their_defaults():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 
 import pytest
 import torch
@@ -435,20 +434,6 @@ def comprehension_with_conditions_and_calls(x, n):
 
 
 @program()
-def format_strings(x, n):
-    width, value, text = 8, 3.14159, "text"
-    CUT
-    return (
-        x + 1,
-        f"{value:.2f}|{value:{width}.{n}f}|{text!r:>10}|{text:^{width}}",
-        f"{n=} {n + 1 = } {text!s} {{}} {n:#x} {1_000_000:,} {True:d} {[1, 2]} {None}",
-        f"{x.shape} {x.dtype} {tuple(x.shape)} {len(text):>{n}}",
-        "%s %r %d %.1f %%" % (text, text, n, value),
-        "{0} {1} {k[a]} {0.real}".format(1, 2, k={"a": 3}),
-    )
-
-
-@program()
 def del_of_everything(x, n):
     a, b, c = [1, 2, 3], {"k": 1, "z": 2}, Point(x, 1)
     del a[0], b["k"], c.b
@@ -506,35 +491,6 @@ def imports_inside(x, n):
 
     CUT
     return x + floor(2.5), c.__name__, p[:3], operator.add(1, n)
-
-
-@program()
-def integers_and_floats_as_python_has_them(x, n):
-    CUT
-    return (
-        x + 1,
-        7 // 2,
-        -7 // 2,
-        -7 % 3,
-        7.5 // 2,
-        divmod(-7, 2),
-        2**-1,
-        10**20,
-        1 / 3,
-        0.1 + 0.2,
-        round(2.5),
-        round(-1.5),
-        int(-2.7),
-        1e308 * 10,
-        True + True,
-        5 & 3 | 8,
-        (1).bit_length(),
-        (0.5).as_integer_ratio(),
-        complex(1, 2) * 1j,
-        int("ff", 16),
-        math.inf > 10,
-        hash(1.0) == hash(1),
-    )
 
 
 @program()

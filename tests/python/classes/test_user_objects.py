@@ -28,38 +28,6 @@ def test_hasattr_getattr_setattr_delattr():
     check(fn, thing, tensor(2), operators=1)
 
 
-def test_object_constructed_inside():
-    class Vector:
-        dims = 2
-
-        def __init__(self, x, *, scale=1):
-            self.x = x * scale
-
-        def shifted(self, n):
-            return Vector(self.x + n)
-
-    def fn(x):
-        v = Vector(x, scale=3).shifted(1)
-        return v.x, v.dims, isinstance(v, Vector), type(v) is Vector
-
-    check(fn, tensor(2), operators=3)
-
-
-def test_object_constructed_inside_is_returned():
-    class Node:
-        def __init__(self, value, next=None):
-            self.value = value
-            self.next = next
-
-    def fn(x):
-        a = Node(x + 1)
-        b = Node(x * 2, next=a)
-        a.next = b
-        return b
-
-    check(fn, tensor(2), operators=2)
-
-
 def test_getattr_fallback_and_getattribute():
     class Lazy:
         real = 1
@@ -203,81 +171,6 @@ def test_container_subclass_constructed_inside():
         return items, table, items.extra
 
     check(fn, tensor(2), graphs=(1, 3))
-
-
-def test_protocol_methods():
-    class Bag:
-        def __init__(self, items):
-            self.items = items
-
-        def __len__(self):
-            return len(self.items)
-
-        def __getitem__(self, key):
-            return self.items[key]
-
-        def __setitem__(self, key, value):
-            self.items[key] = value
-
-        def __delitem__(self, key):
-            del self.items[key]
-
-        def __contains__(self, item):
-            return any(item is each for each in self.items)
-
-        def __iter__(self):
-            return iter(self.items)
-
-        def __bool__(self):
-            return True
-
-        def __eq__(self, other):
-            return isinstance(other, Bag)
-
-        def __hash__(self):
-            return 7
-
-        def __repr__(self):
-            return f"Bag({len(self)})"
-
-        def __index__(self):
-            return 1
-
-        def __int__(self):
-            return 11
-
-        def __float__(self):
-            return 1.5
-
-        def __enter__(self):
-            return self.items
-
-        def __exit__(self, *error):
-            return False
-
-    def fn(x):
-        b = Bag([x, 1, 2])
-        b[1] = x + 1
-        del b[2]
-        with b as items:
-            items.append(3)
-        seen = len(b), x in b, [*b][2], bool(b), b == Bag([]), repr(b), f"{b}", [10, 20][b], int(b), float(b), hash(b)
-        return b[1] * 2, seen, {b: 1}[Bag([])]
-
-    check(fn, tensor(2), graphs=(1, 4))
-
-
-def test_dict_of_an_object():
-    class Thing:
-        pass
-
-    def fn(x, thing):
-        thing.__dict__["late"] = x + 1
-        return thing.late * 2, sorted(thing.__dict__), vars(thing)["n"]
-
-    thing = Thing()
-    thing.n = 1
-    check(fn, tensor(2), thing, graphs=(1, 3))
 
 
 def test_object_shared_between_arguments():

@@ -14,13 +14,6 @@ from table import Table
 programs = Table(cut=False)
 
 
-@programs(tensor(3), others=[(tensor(2),), (tensor(3, seed=1),)], graphs=1, operators=1, all_graphs=2)
-def branch_on_shape(x):
-    if x.shape[0] > 2:
-        return x + 1
-    return x - 1
-
-
 @programs(tensor(2, 2), others=[(ints(2),), (tensor(2),), (tensor(2, grad=True),)], graphs=1, operators=2, all_graphs=4)
 def branch_on_rank_dtype_device_and_gradient(x):
     if x.dim() == 2 and x.dtype == torch.float32:
@@ -32,24 +25,6 @@ def branch_on_rank_dtype_device_and_gradient(x):
     if x.requires_grad:
         x = x - 1
     return x
-
-
-def test_branch_on_type():
-    def fn(x):
-        if isinstance(x, (list, tuple)):
-            return sum(fn(each) for each in x)
-        if isinstance(x, torch.Tensor):
-            return x * 2
-        return x
-
-    check(fn, [tensor(2), (tensor(2, seed=1), 3)], graphs=1, operators=(5, 6), others=[(tensor(2),)])
-
-
-@programs(tensor(2), "double", others=[(tensor(2), "other"), (tensor(2), None)], operators=1, all_graphs=2)
-def branch_on_constant(x, mode, flag=False):
-    if mode == "double" and not flag:
-        return x * 2
-    return x if mode is None else x * 3
 
 
 @programs(tensor(2), [1], {}, "s", others=[(tensor(2), [], {}, "s")], operators=1, all_graphs=2)
@@ -86,17 +61,6 @@ def test_branch_on_truth_of_a_user_object():
     check(fn, tensor(2), Flag(True), operators=3, others=[(tensor(2), Flag(False))], all_graphs=2)
 
 
-def test_branch_on_data_both_ways():
-    def fn(x):
-        y = x * 2
-        if y.sum() > 0:
-            return y + 1
-        return y - 1
-
-    positive, negative = torch.ones(3), -torch.ones(3)
-    check(fn, positive, graphs=2, breaks=1, operators=4, others=[(negative,), (positive,)], all_graphs=3)
-
-
 @programs(torch.ones(3), graphs=2, breaks=1, operators=5, others=[(-torch.ones(3),)], all_graphs=3)
 def branch_on_data_with_values_on_the_stack(x):
     y = x * 2
@@ -127,46 +91,12 @@ def branch_on_none_and_is(x, y=None, z=None):
     return y + 1, y is x
 
 
-@programs(tensor(2), 3, operators=3, others=[(tensor(2), 5)], all_graphs=2)
-def for_over_range_is_unrolled(x, n):
-    for i in range(n):
-        x = x + i
-    return x
-
-
-@programs(tensor(2), [1.0, 2.0], {"k": 1, "kk": 2}, operators=12)
-def for_over_everything(x, items, table):
-    for i, v in enumerate(items):
-        x = x * v + i
-    for a, b in zip(items, reversed(items), strict=True):
-        x = x - a * b
-    for k in table:
-        x = x + len(k)
-    for k, v in table.items():
-        x = x + v
-    for c in "ab":
-        x = x + ord(c)
-    return x
-
-
 @programs(tensor(3, 2), operators=(4, 6))
 def for_over_a_tensor(x):
     total = 0
     for row in x:
         total = total + row
     return total
-
-
-@programs(tensor(2), 4, operators=3, others=[(tensor(2), 0)])
-def while_on_numbers(x, n):
-    while n:
-        x = x * 2
-        n -= 1
-        if n == 1:
-            break
-    else:
-        x = x - 1
-    return x, n
 
 
 def test_iterator_argument_is_used_up_for_the_caller():
@@ -202,22 +132,6 @@ def test_match_statement():
 
     inputs = [(tensor(2), w) for w in ([2, 3, 4], {"k": 5, "l": 6}, "text", torch.float32, None)]
     check(fn, tensor(2), 1, operators=1, others=inputs)
-
-
-@programs(tensor(2), [], operators=1)
-def early_return_and_implicit_none(x, out):
-    out.append(x + 1)
-    if x.dim() == 1:
-        return
-    out.append(1)
-
-
-@programs(tensor(3, 4), operators=4)
-def conditional_on_shapes_of_results(x):
-    y = x.reshape(-1)
-    while y.shape[0] > 2:
-        y = y[::2]
-    return y if y.numel() else y + 1
 
 
 def test_long_function_has_far_jumps():

@@ -20,40 +20,6 @@ class Custom(Exception):
         self.detail = detail
 
 
-@programs(tensor(2), operators=1)
-def raised_and_caught(x):
-    try:
-        raise ValueError("one", 2)
-    except ValueError as error:
-        return x * error.args[1], str(error)
-
-
-@programs(tensor(2), operators=1)
-def class_without_call_and_instance(x):
-    n = 0
-    try:
-        raise ValueError
-    except ValueError:
-        n += 1
-    error = KeyError("k")
-    try:
-        raise error
-    except KeyError as caught:
-        n += caught is error
-    return x + n
-
-
-@programs(tensor(2), operators=1)
-def context_is_set_without_from(x):
-    try:
-        try:
-            raise KeyError("inner")
-        finally:
-            {}["other"]
-    except KeyError as error:
-        return x + 1, repr(error), repr(error.__context__), error.__suppress_context__
-
-
 def test_attribute_error_of_an_object_is_caught():
     class Thing:
         here = 1
@@ -157,18 +123,6 @@ def keyboard_interrupt_is_not_swallowed(x):
         return y * 100
     except BaseException as error:
         return y * 2, type(error)
-
-
-@programs(tensor(2), operators=4)
-def loop_of_handlers(x):
-    for i in range(4):
-        try:
-            if i % 2:
-                raise ValueError(i)
-            x = x + i
-        except ValueError as error:
-            x = x * error.args[0]
-    return x
 
 
 @pytest.mark.parametrize("case", programs.parameters())

@@ -256,16 +256,6 @@ def struct_sequences(x):
     return found, made.values + 1, made.indices, copy.copy(found).indices, sizes, type(size)
 
 
-@programs(tensor(2))
-def copies_by_methods(x):
-    items, table, group = [1, [2]], {"a": [1]}, {1, 2}
-    a, b, c, d = items.copy(), table.copy(), group.copy(), items[:]
-    a.append(3)
-    b["b"] = 2
-    c.add(3)
-    return x + 1, a, b, c, d, items, table, group, a[1] is items[1]
-
-
 @programs(tensor(2), (1, (2, 3)))
 def tuples_with_nothing_to_copy(x, given):
     made = (1, (x.dim(), 3))

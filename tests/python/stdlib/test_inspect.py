@@ -66,14 +66,6 @@ def attributes_without_descriptors(x, cls):
         return x + found[0], found, missing, names, str(error), id(cls) // (id(cls) + 1)
 
 
-@programs(tensor(2))
-def only_what_a_function_takes_is_passed(x):
-    options = {"scale": 3, "other": 4}
-    area = Square(1).area
-    kept = {k: v for k, v in options.items() if k in inspect.signature(area).parameters}
-    return area(x, **kept), kept
-
-
 @programs(tensor(2), graphs=None)
 def what_things_are(x):
     things = sample, Square, Square(1).area, len, torch, 3, sample.__code__, Square.size, (v for v in ())

@@ -183,28 +183,6 @@ def output_is_redirected(x):
     return y * 2, stream.getvalue()
 
 
-@programs(tensor(2))
-def a_context_as_a_decorator(x):
-    log = []
-
-    @contextlib.contextmanager
-    def noted(name):
-        log.append("in " + name)
-        try:
-            yield name
-        finally:
-            log.append("out " + name)
-
-    @noted("f")
-    def f(v):
-        log.append("body")
-        return v + 1
-
-    with noted("w") as name:
-        y = f(x)
-    return f(y), log, name
-
-
 class Timer(contextlib.ContextDecorator):
     def __init__(self):
         self.entered = 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import pathlib
 import random
 import secrets
 import sys
@@ -81,25 +80,6 @@ def test_the_environment_is_read_in_a_graph():
         return x * int(os.environ.get("DL_TEST_SCALE", "2"))
 
     check(fn, tensor(2), graphs=1)
-
-
-@programs(tensor(2), graphs=(1, 2))
-def paths_as_text(x):
-    a = (
-        os.path.join("a", "b.txt"),
-        os.path.splitext("a/b.txt"),
-        os.path.basename("a/b"),
-        os.sep,
-        os.path.dirname("a/b"),
-        os.path.normpath("a/../b"),
-    )
-    return x + len(a), a
-
-
-@programs(tensor(2), graphs=None)
-def paths_as_objects(x):
-    p = pathlib.PurePosixPath("a") / "b.txt"
-    return x + len(p.parts), str(p), p.suffix, p.stem, p.with_suffix(".c").name, pathlib.Path("/").exists()
 
 
 @programs(tensor(2), graphs=None)
