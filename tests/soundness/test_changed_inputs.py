@@ -113,22 +113,6 @@ def test_other_types():
     assert graphs == [1, 1, 1, 1, 1, 0, 0]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_requires_grad_in_turns(backend):
-    def fn(x):
-        return x.sin() * 2
-
-    compiled = dl.compile(fn, backend=backend)
-    for requires_grad, graphs in ((False, 1), (True, 1), (False, 0), (True, 0)):
-        before = dl.counters.graphs
-        x = tensor(4, grad=requires_grad)
-        found = compiled(x)
-        assert found.requires_grad == requires_grad and dl.counters.graphs - before == graphs
-        if requires_grad:
-            found.sum().backward()
-            torch.testing.assert_close(x.grad, x.detach().cos() * 2)
-
-
 @pytest.mark.on_cpu
 def test_what_is_no_dense_tensor():
     x = tensor(4, 6)

@@ -95,11 +95,6 @@ def test_an_attribute_is_written(compiled, seen):
 
 
 @scenario
-def test_a_list_is_cleared(compiled, seen):
-    held_twice(list_cleared, compiled, seen, [], as_item)
-
-
-@scenario
 def test_a_finalizer_sees_what_was_done_until_then(compiled, seen):
     class Looks:
         def __init__(self, table):
@@ -117,23 +112,6 @@ def test_a_finalizer_sees_what_was_done_until_then(compiled, seen):
     table = {}
     items = [Looks(table)]
     seen.call(compiled(fn), tensor(2), table, items)
-
-
-@scenario
-def test_a_generator_is_closed_where_it_is_let_go(compiled, seen):
-    log = []
-
-    def waits():
-        try:
-            yield 1
-        finally:
-            log.append("closed")
-
-    thing = Thing()
-    thing.held = waits()
-    next(thing.held)
-    seen.call(compiled(attribute_written), tensor(2), thing, log)
-    seen.note(log)
 
 
 def held_later(fn, compiled, seen, holder, *values):

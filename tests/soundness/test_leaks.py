@@ -8,10 +8,8 @@ import weakref
 
 import pytest
 import torch
-from torch import nn
 
 import dynamo_lite as dl
-from programs import tensor
 
 
 def gm_forward(gm, inputs):
@@ -189,71 +187,6 @@ def test_dropped_function_and_closure_die():
     assert [ref() for ref in refs] == [None, None, None]
 
 
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
-
-    def forward(self, x):
-        y = self.layers(x)
-        dl.graph_break()
-        return self.layers[0](y)
-
-
-@pytest.mark.parametrize("way", ["module", "function", "argument"])
-@pytest.mark.parametrize("backward", [False, True])
-def test_dropped_model_dies(way, backward):
-    model = Net()
-    if way == "module":
-        compiled = dl.compile(model, backend=gm_forward)
-        call = compiled
-    elif way == "function":
-        compiled = dl.compile(model.forward, backend=gm_forward)
-        call = compiled
-    else:
-        compiled = dl.compile(lambda m, x: m(x), backend=gm_forward)
-
-        def call(x, m=model):
-            return compiled(m, x)
-
-    for _ in range(2):
-        out = call(tensor(2, 4))
-        if backward:
-            out.sum().backward()
-    watched = [model, model.layers[0], *model.parameters()]
-    if backward:
-        watched += [p.grad for p in model.parameters()]
-    refs = [weakref.ref(each) for each in watched]
-    keep = compiled if way == "argument" else None
-    del model, out, watched, call
-    if way != "argument":
-        del compiled
-    gc.collect()
-    gc.collect()
-    alive = [type(ref()) for ref in refs if ref() is not None]
-    assert alive == [], f"alive though dropped: {alive}"
-    assert keep is None or callable(keep)
-
-
-def test_example_inputs_and_intermediates_are_not_kept():
-    kept = []
-
-    def backend(gm, inputs):
-        kept.extend(weakref.ref(each) for each in inputs)
-        return gm.forward
-
-    compiled = dl.compile(lambda x: (x + 1) * 2, backend=backend)
-    x = torch.ones(3)
-    held = weakref.ref(x)
-    out = compiled(x)
-    result = weakref.ref(out)
-    del x, out
-    gc.collect()
-    assert held() is None
-    assert result() is None
-    assert all(ref() is None for ref in kept)
-
-
 def test_results_are_freed_without_the_collector():
     compiled = dl.compile(lambda x: x + 1, backend=gm_forward)
     x = torch.ones(3)
@@ -302,22 +235,6 @@ def test_traces_let_go_without_the_collector(fn):
         assert ref() is None, "an argument is part of a cycle"
     finally:
         gc.enable()
-
-
-def test_exceptions_do_not_keep_frames():
-    def fn(x, token):
-        y = x + 1
-        raise ValueError(y.dim())
-
-    compiled = dl.compile(fn, backend=gm_forward)
-    token = Token()
-    ref = weakref.ref(token)
-    for _ in range(3):
-        with pytest.raises(ValueError):
-            compiled(torch.ones(2), token)
-    del token
-    gc.collect()
-    assert ref() is None
 
 
 def test_backend_failure_keeps_nothing():

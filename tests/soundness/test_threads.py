@@ -59,18 +59,6 @@ def test_hits():
     assert len(recorder.graphs) == 1
 
 
-def test_first_calls_at_once():
-    recorder = Recorder()
-    compiled = dl.compile(program, backend=recorder)
-
-    def work(number):
-        for _ in range(5):
-            assert torch.equal(compiled(torch.ones(2), 3), torch.full((2,), 4.0))
-
-    together(work)
-    assert len(recorder.graphs) == 1
-
-
 def test_misses_of_different_kinds():
     compiled = dl.compile(program, backend=Recorder())
 

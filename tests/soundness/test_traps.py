@@ -85,39 +85,6 @@ def test_compiled_generator_function():
     assert [float(v.sum()) for v in g] == [2.0, 4.0]
 
 
-def _trace_of(fn, *args):
-    seen = []
-
-    def tracer(frame, event, arg):
-        if frame.f_code.co_filename == __file__ and frame.f_code.co_name != "program":
-            seen.append((frame.f_code.co_name, event, frame.f_lineno))
-        return tracer
-
-    sys.settrace(tracer)
-    try:
-        result = fn(*args)
-    finally:
-        sys.settrace(None)
-    return result, seen
-
-
-def test_a_trace_function_sees_what_it_sees_in_eager():
-    def inner(x):
-        return x * 2
-
-    def fn(x):
-        y = inner(x)
-        return y + 1
-
-    compiled = dl.compile(fn, backend=Recorder())
-    wanted = _trace_of(fn, torch.ones(2))
-    if reference.MODE != "torch":
-        result, seen = _trace_of(compiled, torch.ones(2))
-        assert torch.equal(result, wanted[0])
-        assert seen == wanted[1]
-    assert torch.equal(compiled(torch.ones(2)), wanted[0])
-
-
 def test_frame_inspection_inside():
     def who():
         return sys._getframe(1).f_code.co_name, sys._getframe(1).f_lineno
@@ -128,31 +95,6 @@ def test_frame_inspection_inside():
         return y * 2, name
 
     check(fn, tensor(2), graphs=None)
-
-
-def test_traceback_of_a_caught_error_has_the_programs_lines():
-    import traceback
-
-    def inner(x):
-        raise ValueError("inner")
-
-    def fn(x):
-        y = x + 1
-        try:
-            inner(y)
-        except ValueError as error:
-            lines = [(f.name, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
-        return y, lines
-
-    check(fn, tensor(2), graphs=None)
-
-
-def test_identity_of_results_and_arguments():
-    def fn(x, items):
-        return x is items[0], items, items[0], [x, items[0]]
-
-    one = tensor(2)
-    check(fn, one, [one], graphs=0, others=[(one, [tensor(2)])])
 
 
 def test_noop_functions_that_return_their_argument():
