@@ -295,42 +295,6 @@ def test_floats_are_returned_as_they_are():
         assert found[1] is f and found[2] is rate and found[4]() is f
 
 
-def test_floats_in_containers_attributes_and_globals():
-    class Schedule:
-        rate = 0.0
-
-    schedule = Schedule()
-
-    def fn(x, options):
-        return x * options["f"] + schedule.rate
-
-    compiled = dl.compile(fn, backend="eager")
-    before = dl.counters.graphs
-    for f in (0.5, 0.25, 0.125, 0.1):
-        schedule.rate = f * 3
-        assert torch.equal(compiled(tensor(2), {"f": f}), fn(tensor(2), {"f": f}))
-    assert dl.counters.graphs - before == 2
-
-
-def test_float_of_a_module_that_each_call_changes():
-    class Decaying(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.rate = 1.0
-
-        def forward(self, x):
-            self.rate *= 0.9
-            return x * self.rate
-
-    module, other = Decaying(), Decaying()
-    compiled = dl.compile(module, backend="eager")
-    before = dl.counters.graphs
-    for _ in range(6):
-        assert torch.equal(compiled(tensor(2)), other(tensor(2)))
-    assert module.rate == other.rate and type(module.rate) is float
-    assert dl.counters.graphs - before == 2
-
-
 def test_across_a_break():
     def fn(x, f):
         y = x * f
