@@ -54,16 +54,6 @@ def test_compile_of_what_can_not_be_called(thing):
         dl.compile(thing)
 
 
-def test_compile_as_decorator_with_and_without_arguments():
-    @dl.compile(backend="eager")
-    def one(x):
-        return x + 1
-
-    two = dl.compile(lambda x: x + 2, backend="eager")
-    assert torch.equal(one(tensor(2)), tensor(2) + 1)
-    assert torch.equal(two(tensor(2)), tensor(2) + 2)
-
-
 def test_compiled_function_looks_like_its_original():
     compiled = dl.compile(plus, backend="eager")
     assert compiled.__name__ == "plus"
@@ -129,16 +119,6 @@ def test_the_original_stays_eager():
     runs = recorder.runs
     plus(tensor(2))
     assert recorder.runs == runs
-
-
-def test_two_compiles_of_one_function_go_to_their_own_backends():
-    one, other = Recorder(), Recorder()
-    a, b = dl.compile(plus, backend=one), dl.compile(plus, backend=other)
-    for _ in range(2):
-        a(tensor(2))
-        b(tensor(2))
-    assert (len(one.graphs), len(other.graphs)) == (1, 1)
-    assert (one.runs, other.runs) == (2, 2)
 
 
 def test_compile_of_a_compiled_function():
@@ -391,15 +371,6 @@ def test_run_uses_what_is_compiled_and_compiles_nothing():
         dl.run(plus)
 
 
-def test_reset_drops_compiled_code():
-    recorder = Recorder()
-    compiled = dl.compile(plus, backend=recorder)
-    compiled(tensor(2))
-    dl.reset()
-    compiled(tensor(2))
-    assert len(recorder.graphs) == 2
-
-
 def test_counters():
     def fn(x):
         y = x + 1
@@ -540,12 +511,6 @@ def test_module_hooks():
     log.clear()
     assert torch.equal(c(x), m.linear(x))
     assert log == []
-
-
-def test_module_forward_is_its_forward():
-    m = Net().eval()
-    c = dl.compile(m, backend="eager")
-    assert torch.equal(c.forward(tensor(3)), m(tensor(3)))
 
 
 def test_module_deepcopy_and_pickle():

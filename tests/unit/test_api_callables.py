@@ -119,14 +119,6 @@ def test_what_is_marked_to_be_left_alone():
     assert calls == [False]
 
 
-def test_generators_are_left_alone():
-    def fn(x):
-        yield x + 1
-
-    (only,) = dl.compile(fn, backend="eager")(Q)
-    assert torch.equal(only, Q + 1)
-
-
 class Scaled(nn.Module):
     def __init__(self):
         super().__init__()

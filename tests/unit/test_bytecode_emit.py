@@ -7,7 +7,7 @@ import types
 import pytest
 
 from bytecode_checks import verify_code
-from dynamo_lite.bytecode import BINARY_OPS, BytecodeError, assemble, decode, emit
+from dynamo_lite.bytecode import BINARY_OPS, BytecodeError, assemble, emit
 from dynamo_lite.variables.core.operator_symbols import COMPARE
 
 
@@ -117,18 +117,6 @@ def test_conditional_jumps(jump, taken):
         there = emit.load_const("jumped")
         result = run([A(), jump(there), emit.load_const("went on"), emit.jump(end), there, end], value)
         assert result == ("jumped" if value in taken else "went on"), value
-
-
-def test_prologue():
-    made = emit.prologue(2)
-    assert [(each.opname, each.argval) for each in made] == [("COPY_FREE_VARS", 2), ("RESUME", 0)]
-    assert [each.opname for each in emit.prologue(0)] == ["RESUME"]
-
-
-def test_a_copy():
-    like = decode(run.__code__)[3]
-    copied = emit.copy_of(like)
-    assert copied is not like and (copied.argval, copied.positions) == (like.argval, like.positions)
 
 
 def test_what_there_is_not():

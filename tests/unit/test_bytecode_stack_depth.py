@@ -50,17 +50,6 @@ def body():
     return copy(decode(program.__code__))
 
 
-def test_depths_of_a_call():
-    def f(a, b):
-        return a(b, 1, k=b)
-
-    assert max(depths_of(f).values()) == f.__code__.co_stacksize == 5
-    assert depth_at(f, "CALL") == 5, "NULL, function, two arguments and a keyword's"
-    if not PY312:
-        assert depth_at(f, "PRECALL") == 5, "PRECALL takes nothing"
-    assert depth_at(f, "RETURN_VALUE") == 1
-
-
 def test_depths_of_a_loop_and_a_handler():
     def f(xs):
         for x in xs:

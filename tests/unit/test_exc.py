@@ -7,7 +7,6 @@ import inspect
 import math
 import random
 import re
-import zlib
 
 import pytest
 import torch
@@ -66,53 +65,7 @@ def test_user_graph_break_with_a_message():
         dl.graph_break("for the test")
         return y * 2
 
-    error = only_reason(fn, tensor(2))
-    assert isinstance(error.reason, reasons.UserGraphBreak)
-    assert "for the test" in str(error)
-
-
-@pytest.mark.parametrize("method", ["item", "tolist"])
-def test_values_of_tensors(method):
-    def fn(x):
-        return (x + 1) / getattr(x.sum(), method)()
-
-    error = only_reason(fn, tensor(2))
-    assert isinstance(error.reason, reasons.DataDependentValue)
-    assert method in str(error)
-
-
-def test_branch_on_data():
-    def fn(x):
-        if x.sum() > 0:
-            return x + 1
-        return x - 1
-
-    error = only_reason(fn, tensor(2))
-    assert isinstance(error.reason, reasons.DataDependentBranch)
-    assert "where" in error.reason.hint()
-    assert error.user_stack[-1].lineno == line_of(fn, "if x.sum()")
-
-
-def test_unknown_c_function():
-    def fn(x):
-        return x + zlib.crc32(b"text")
-
-    error = only_reason(fn, tensor(2))
-    assert isinstance(error.reason, reasons.UnknownCall)
-    assert "crc32" in str(error)
-
-
-def test_disabled_function():
-    @dl.disable
-    def helper(x):
-        return x * 2
-
-    def fn(x):
-        return helper(x) + 1
-
-    error = only_reason(fn, tensor(2))
-    assert "helper" in str(error)
-    assert "disable" in str(error)
+    assert "for the test" in str(only_reason(fn, tensor(2)))
 
 
 def test_inline_limit():
@@ -293,15 +246,6 @@ def test_check_beside_a_write():
 
     large = tensor(600, 600)  # too much to be copied, so that it could be put back
     assert isinstance(only_reason(fn, large).reason, reasons.FailureAndWrite)
-
-
-def test_random_numbers_that_decide():
-    def fn(x):
-        return x + 1 if random.random() < 0.5 else x
-
-    error = only_reason(fn, tensor(2))
-    assert isinstance(error.reason, reasons.RandomValue)
-    assert "random.random" in str(error)
 
 
 @pytest.mark.parametrize("code", sorted(TABLE))

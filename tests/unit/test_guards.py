@@ -264,15 +264,6 @@ def test_module_globals():
     assert call(tensor(2)) == 0, "a global that the program does not read"
 
 
-def test_global_function_and_its_code():
-    scope = {}
-    exec("def helper(x):\n    return x * 2\ndef fn(x):\n    return helper(x)", scope)
-    call = Compiled(scope["fn"])
-    assert [call(tensor(2)), call(tensor(2))] == [1, 0]
-    exec("def helper(x):\n    return x * 3", scope)
-    assert [call(tensor(2)), call(tensor(2))] == [1, 0]
-
-
 def test_builtin_hidden_later_by_a_global():
     scope = {}
     exec("def fn(x):\n    return x * len([1, 2])", scope)
@@ -467,15 +458,6 @@ def test_limit_does_not_set_the_callees_compiling():
         for n in range(6):
             compiled(tensor(2), n)
     assert len(recorder.graphs) == 2
-
-
-def test_limit_under_fullgraph_is_an_error():
-    compiled = dl.compile(lambda x, n: x + n, backend=Recorder(), fullgraph=True)
-    with dl.config.patch(recompile_limit=1), pytest.raises(dl.exc.RecompileLimitExceeded, match="n"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            for n in range(4):
-                compiled(tensor(2), n)
 
 
 def test_two_compiles_of_one_function_have_limits_of_their_own():
