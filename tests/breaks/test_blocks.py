@@ -116,16 +116,6 @@ def in_a_block_left_by_continue(x, s):
     return x, log
 
 
-@place(graphs=2, operators=3)
-def in_two_blocks(x, s):
-    log = []
-    with Noted(log, "a"), Noted(log, "b"):
-        y = x + 1
-        CUT
-        y = y * 2
-    return y - 1, log
-
-
 @place(graphs=2, operators=2)
 def where_the_block_raises_after_it(x, s):
     log = []
@@ -136,16 +126,6 @@ def where_the_block_raises_after_it(x, s):
             raise ValueError("after")
     except ValueError as error:
         log.append(str(error))
-    return y * 2, log
-
-
-@place(graphs=2, operators=2)
-def where_the_block_swallows(x, s):
-    log = []
-    with Noted(log, swallow=True):
-        y = x + 1
-        CUT
-        raise ValueError("swallowed")
     return y * 2, log
 
 
@@ -175,18 +155,6 @@ def in_enter_and_exit():
         return y - 1
 
     return program
-
-
-@place(graphs=(0, 2), operators=(0, 2))
-def in_an_exit_stack(x, s):
-    log = []
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(Noted(log, "a"))
-        stack.callback(log.append, "callback")
-        y = x + 1
-        CUT
-        z = y * 2
-    return z, log
 
 
 @place(graphs=2, operators=2)
@@ -279,18 +247,6 @@ def in_try_that_returns_through_finally(x, s):
         return y * 2, log
     finally:
         log.append("finally")
-
-
-@place(graphs=1, operators=1, breaks=(1, 2))
-def in_finally_after_a_return(x, s):
-    log = [0]
-    try:
-        y = x + 1
-        return y, log
-    finally:
-        log.append("before")
-        CUT
-        log.append("after")
 
 
 @place(graphs=(1, 2), operators=(1, 2))

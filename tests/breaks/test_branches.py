@@ -159,28 +159,6 @@ def in_dict_comprehension(x, s):
     return table, y - 1
 
 
-@place(graphs=(0, 6), operators=(0, 10))
-def in_nested_comprehension(x, s):
-    rows = [[x * i + (CUT, j)[1] for j in range(2)] for i in range(2)]
-    return rows
-
-
-@place(graphs=(0, 5))
-def beside_a_live_generator_expression(x, s):
-    lazy = (x * i for i in range(3))
-    first = next(lazy)
-    CUT
-    return first, list(lazy)
-
-
-@place(graphs=2, operators=2)
-def comprehension_variable_hides_a_local(x, s):
-    i = 7
-    a = x + sum([i for i in range(3)])
-    CUT
-    return a * i
-
-
 @place(graphs=2, operators=3)
 def in_match(x, s):
     y = x + 1

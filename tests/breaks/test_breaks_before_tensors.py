@@ -133,22 +133,10 @@ def by_an_operator(n):
     return torch.full((3,), n) * 2
 
 
-@programs(3, graphs=1, operators=2, breaks=1)
-def after_a_break_that_was_asked_for(n):
-    dl.graph_break()
-    return torch.full((3,), n) * 2
-
-
 @programs(graphs=1, operators=1, breaks=1)
 def an_attribute_of_a_class():
     print("here")
     return Constants.SCALE * 2
-
-
-@programs(3, graphs=1, operators=2, breaks=1)
-def of_a_function(n):
-    print("here")
-    return create(n) * 2
 
 
 @programs(3, graphs=1, operators=3, breaks=1)

@@ -90,16 +90,6 @@ def in_a_sort_key(x, s):
     return y * sorted([3, 1, 2], key=key)[0]
 
 
-@place(graphs=(0, 5))
-def in_a_generator(x, s):
-    def values():
-        for i in range(3):
-            CUT
-            yield x * i
-
-    return [v + 1 for v in values()]
-
-
 @place(graphs=(0, 8))
 def in_a_generator_with_send_and_close(x, s):
     log = []
@@ -298,36 +288,6 @@ def with_closures_sharing_a_cell(x, s):
     CUT
     put(get() - 3)
     return get(), get, put
-
-
-@place(graphs=2, operators=(4, 6))
-def with_closures_made_in_a_loop(x, s):
-    early = [lambda v, i=i: v * i for i in range(2)]
-    late = [lambda v: v + i for i in range(2)]  # noqa: B023
-    y = x + 1
-    CUT
-    return [f(y) for f in early], [f(y) for f in late]
-
-
-@place(breaks=(1, 5), graphs=2, operators=2)
-def with_iterators_alive(x, s):
-    a = iter([1, 2, 3])
-    b = enumerate(["p", "q"])
-    c = zip((1, 2), "ab", strict=False)
-    next(a), next(b), next(c)
-    y = x + 1
-    CUT
-    return y * next(a), next(b), next(c), list(a)
-
-
-@place(graphs=2, operators=2)
-def with_views_and_aliases_alive(x, s):
-    items = [x]
-    table = {"items": items, "again": items}
-    y = x + 1
-    CUT
-    table["items"].append(y * 2)
-    return table, items, table["again"] is items
 
 
 @place(graphs=2, operators=3)

@@ -72,14 +72,6 @@ def test_numbers_after_tensors():
         assert recorder.runs == runs
 
 
-def test_the_gradient():
-    x = tensor(3, grad=True)
-    compiled = dl.compile(doubled, backend="aot_eager")
-    assert compiled(3) == 7
-    compiled(x).sum().backward()
-    assert torch.equal(x.grad, torch.full((3,), 2.0))
-
-
 @pytest.mark.on_cpu
 def test_helpers_under_enable():
     recorder = Recorder()

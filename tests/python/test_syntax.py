@@ -320,20 +320,6 @@ def calls_with_several_stars(x, n):
     return x + 1, f(*a, 3, *"xy", **b, z=1, **{}), f(*(), **{}), f(*range(2)), f(**b)
 
 
-@program(graphs=None)
-def duplicate_keywords_in_a_call(x, n):
-    def f(**kwargs):
-        return kwargs
-
-    log = []
-    for call in (lambda: f(**{"a": 1}, **{"a": 2}), lambda: f(a=1, **{"a": 2}), lambda: f(**{1: 2}), lambda: f(**5)):
-        try:
-            call()
-        except TypeError as error:
-            log.append(type(error).__name__)
-    return x + 1, log
-
-
 @program()
 def arguments_are_bound_to_fresh_containers(x, n):
     def f(*args, **kwargs):
