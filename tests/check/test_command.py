@@ -117,6 +117,16 @@ def counting():
         yield (torch.ones(3),)
 
 
+class Loud(torch.nn.Module):
+    def forward(self, x):
+        print("hello")
+        return x * 2
+
+
+def loud():
+    return Loud(), (torch.ones(3),)
+
+
 VALUE = 3
 """
 
@@ -218,13 +228,9 @@ def test_more_recompiles_than_the_limit_of_entries_are_counted(check):
 
 
 def test_nothing_captured_fails(check):
-    status, printed, _ = check("nets:plain")
-    assert status == 1 and "nothing-captured no graph was captured in nets:plain" in printed
-
-
-def test_a_mode_around_the_call_fails(check):
-    status, printed, _ = check("nets:under_mode")
-    assert status == 1 and "nothing-captured" in printed and "a TorchDispatchMode is in force" in printed
+    status, printed, _ = check("nets:plain", "nets:under_mode")
+    assert status == 1 and printed.count("nothing-captured") == 2
+    assert "a TorchDispatchMode is in force" in printed
 
 
 def test_it_captures_under_a_tracer(check):
@@ -276,25 +282,9 @@ def test_a_file_with_a_factory(check):
     assert check("./nets.py:one")[0] == 0
 
 
-def test_a_break_is_said_once_though_callers_break_there_too(check, tmp_path):
-    (tmp_path / "loud.py").write_text(_LOUD)
-    status, printed, _ = check("loud:make")
-    assert status == 1 and "FAIL loud:make: 1 graph, 1 break, 0 recompiles" in printed, printed
-
-
-_LOUD = """
-import torch
-
-
-class Loud(torch.nn.Module):
-    def forward(self, x):
-        print("hello")
-        return x * 2
-
-
-def make():
-    return Loud(), (torch.ones(3),)
-"""
+def test_a_break_is_said_once_though_callers_break_there_too(check):
+    status, printed, _ = check("nets:loud")
+    assert status == 1 and "FAIL nets:loud: 1 graph, 1 break, 0 recompiles" in printed, printed
 
 
 def test_a_script(check):

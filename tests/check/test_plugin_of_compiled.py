@@ -1,4 +1,4 @@
-"""Tests marked ``fullgraph`` of code that is compiled already, and of errors that are expected."""
+"""Tests marked ``fullgraph`` of code that is compiled already, of errors that are expected, and of what they import."""
 
 from __future__ import annotations
 
@@ -71,14 +71,6 @@ def test_a_block():
         broken(torch.ones(2))
 
 
-def test_afterwards():
-    assert ours_broken(torch.ones(2)).tolist() == [3.0, 3.0] and len(ours_broken.entries()) == 2
-"""
-RAISES = """
-import pytest
-import torch
-
-
 def halves(x):
     y = x / 2
     if len(x) > 2:
@@ -90,18 +82,48 @@ def halves(x):
 def test_an_error_that_is_meant():
     with pytest.raises(ValueError, match="too long"):
         halves(torch.ones(3))
+
+
+@pytest.mark.fullgraph
+def test_what_an_import_runs(capture):
+    from a_library import Scaled
+
+    assert Scaled()(torch.ones(3)).tolist() == [0.0, 2.0, 4.0]
+    assert len(capture.graphs) == 1
+
+
+def test_afterwards():
+    assert ours_broken(torch.ones(2)).tolist() == [3.0, 3.0] and len(ours_broken.entries()) == 2
+"""
+LIBRARY = """
+import os
+
+import torch
+
+
+def registered(cls):
+    os.environ["LIBRARY_HAS"] = cls.__name__
+    return cls
+
+
+def table():
+    print("so far")
+    return torch.arange(3.0) * 2
+
+
+@registered
+class Scaled(torch.nn.Module):
+    by = table()
+
+    def forward(self, x):
+        return x * self.by
 """
 
 
-def test_what_is_compiled_already_is_captured(pytester: pytest.Pytester):
-    pytester.makepyfile(COMPILED)
+def test_what_is_captured_of_each(pytester: pytest.Pytester):
+    pytester.makepyfile(a_library=LIBRARY, test_it=COMPILED)
     result = pytester.runpytest_subprocess("-q", "-rN", "-p", "pytest_dynamo_lite", "-p", "no:cacheprovider")
-    result.assert_outcomes(passed=9, failed=6)
+    result.assert_outcomes(passed=11, failed=6)
     text = result.stdout.str()
     assert text.count("DL0202 print()") == 4 and "leave that out" in text
     assert text.count("nothing-captured no graph was captured in ") == 1, "of the test of wrong settings"
-
-
-def test_an_error_of_the_program_is_no_break(pytester: pytest.Pytester):
-    pytester.makepyfile(RAISES)
-    pytester.runpytest_subprocess("-q", "-p", "pytest_dynamo_lite").assert_outcomes(passed=1)
