@@ -39,8 +39,6 @@ X, Y = torch.zeros(4, 6), torch.zeros(6, 3)[:, 1:]
         ([("stride", 1, 0), ("const", 3), ("eq",)], True),
         ([("offset", 1), ("const", 1), ("eq",)], True),
         ([("int", 2), ("const", -7), ("eq",)], True),
-        ([("int", 2), ("const", 3), ("floordiv",), ("const", -3), ("eq",)], True),
-        ([("int", 2), ("const", 3), ("mod",), ("const", 2), ("eq",)], True),
         ([("size", 0, 0), ("const", 2), ("pow",), ("const", 16), ("eq",)], True),
         ([("int", 2), ("size", 0, 0), ("max",), ("const", 4), ("eq",)], True),
         ([("int", 2), ("size", 0, 0), ("min",), ("const", -7), ("eq",)], True),

@@ -76,11 +76,11 @@ class Page(HTMLParser):
         return re.sub(r"\s+", " ", found).strip()
 
 
-@pytest.fixture
-def reported(tmp_path) -> tuple[Page, Path]:
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory) -> tuple[Page, Path]:
     torch.manual_seed(0)
     module = Scaled()
-    with dl.report(tmp_path / "new" / "folder") as path:
+    with dl.report(tmp_path_factory.mktemp("report") / "new" / "folder") as path:
         compiled = dl.compile(module, backend="eager")
         x = torch.ones(2, 4)
         first = compiled(x)
