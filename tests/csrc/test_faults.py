@@ -13,7 +13,7 @@ import gc
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
@@ -60,14 +60,6 @@ LOSES_CODE = _loses_code()
 if CAN_FAIL:
     EXTENSION.dl_faults_last.restype = ctypes.c_char_p
     EXTENSION.dl_faults_arm.argtypes = [ctypes.c_long]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def little_to_collect() -> Iterator[None]:
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def is_made(error: BaseException | None) -> bool:

@@ -159,6 +159,7 @@ def test_modes_that_change_while_they_are_read() -> None:
         if phase == "start" and not popped:
             popped.append(torch._C._pop_torch_function_stack())
 
+    changed = 0
     with outer, inner:
         threshold = gc.get_threshold()
         for ahead in range(1, 12):  # allocations before the one that collects garbage
@@ -170,13 +171,14 @@ def test_modes_that_change_while_they_are_read() -> None:
             finally:
                 gc.callbacks.remove(pop)
                 gc.set_threshold(*threshold)
+            changed += len(popped)
             while popped:
                 torch._C._push_on_torch_function_stack(popped.pop())
             tree = _C.GuardTree(takes.__code__)
             tree.check(0, "global_state", state, "torch")
             failure = tree.test((None,))
             assert failure is None or "torch function" in failure.found
-    assert torch._C._len_torch_function_stack() == 0
+    assert torch._C._len_torch_function_stack() == 0 and changed
 
 
 def test_a_tree_is_tried_on_locals_alone() -> None:
