@@ -319,13 +319,17 @@ def test_a_wrong_mark_is_one_sentence(run, arguments, words):
 
 
 def test_report(run, pytester):
+    """Written where the tests began, whichever folder they went to."""
     tests = """
+import os
+
 @pytest.mark.fullgraph
 def test_broken(broken):
     broken(torch.ones(2, 3))
 
 @pytest.mark.fullgraph
-def test_whole(whole):
+def test_whole(whole, tmp_path):
+    os.chdir(tmp_path)
     whole(torch.ones(2, 3))
 
 def test_plain():
@@ -336,6 +340,7 @@ def test_plain():
     result.stdout.fnmatch_lines(["fullgraph report: pages/out.html"])
     page = (pytester.path / "pages" / "out.html").read_text()
     assert "1 passed, 1 failed" in page and "if y.sum() &gt; 0:" in page and "relu" in page
+    assert "test_report.py::test_whole" in page
     assert page.count("<section") == 2 and "prefers-color-scheme: dark" in page
     assert not re.search(r"<script|https?://|<link|<img", page)
 
