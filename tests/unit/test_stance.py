@@ -95,20 +95,6 @@ def test_force_eager_of_modules_blocks_and_threads():
     assert recorder.runs == 2
 
 
-def test_force_eager_is_seen_by_a_debugger():
-    """The frames are the program's."""
-    lines = []
-
-    def fn(x):
-        lines.append(1)
-        return x + 1
-
-    compiled, recorder = compiled_to_count(fn)
-    with dl.set_stance("force_eager"):
-        compiled(tensor(3))
-    assert lines == [1] and not recorder.graphs
-
-
 def test_a_frame_that_has_begun_goes_on():
     compiled, recorder = compiled_to_count(lambda x: inner(x + 1) * 2)
 
