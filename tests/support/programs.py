@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
+import inspect
 import io
 import os
 import random
@@ -56,6 +58,11 @@ def tensor(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32, grad:
     return drawn.to(devices.DEVICE, dtype).requires_grad_(grad)
 
 
+def leaf(*shape: int, seed: int = 0) -> torch.Tensor:
+    """A tensor that requires gradients; of three numbers, if no shape is given."""
+    return tensor(*shape or (3,), seed=seed, grad=True)
+
+
 def ints(*shape: int, high: int = 10, seed: int = 0) -> torch.Tensor:
     """Random integers of [0, high)."""
     generator = torch.Generator("cpu").manual_seed(seed)
@@ -77,9 +84,11 @@ def is_operator(node: torch.fx.Node) -> bool:
 
 
 class Recorder:
-    """A backend that keeps the graphs it is given and runs them as they are."""
+    """A backend that keeps the graphs it is given and runs them as they are, or as another backend compiles them."""
 
-    def __init__(self) -> None:
+    def __init__(self, backend: str | None = None) -> None:
+        self.backend = None if backend is None else dl.lookup_backend(backend)
+        self.frees_at_once = getattr(self.backend, "frees_at_once", False)
         self.graphs: list[torch.fx.GraphModule] = []
         self.runs = 0
 
@@ -89,10 +98,11 @@ class Recorder:
         assert len(placeholders) == len(example_inputs), "one example input a placeholder"
         assert not any(node.op == "call_module" for node in gm.graph.nodes), "modules are inlined"
         self.graphs.append(gm)
+        compiled = gm.forward if self.backend is None else self.backend(gm, example_inputs)
 
         def run(*args: Any) -> Any:
             self.runs += 1
-            return gm.forward(*args)
+            return compiled(*args)
 
         return run
 
@@ -304,6 +314,7 @@ def check(
     exact: bool = True,
     backward: bool = False,
     fullgraph: bool = False,
+    backend: str | None = None,
 ) -> Recorder:
     """Compare ``fn`` compiled with ``fn`` as it is: ``calls`` times on copies of ``args``, then on each of ``others``.
 
@@ -315,6 +326,7 @@ def check(
         all_graphs: graphs after ``others``.
         exact: floating-point results are the same bit for bit; else close.
         backward: call ``backward`` on the results, so that gradients are compared.
+        backend: compiles the graphs; by default they run as they are.
     """
     same = [(args, kwargs or {})] * calls
     program = Program(fn, same + [(other, kwargs or {}) for other in others], build, watch, exact, backward)
@@ -323,7 +335,7 @@ def check(
     for each in eager:
         devices.skip_if_only_for_cpu(each.error)
 
-    recorder = Recorder()
+    recorder = Recorder(backend)
     seen: list[tuple[int, int, int, int]] = []
     before = dl.counters.graph_breaks
 
@@ -345,6 +357,43 @@ def check(
     wanted = {"graphs": graphs, "operators": operators, "breaks": breaks}
     _check_counts(recorder, seen, wanted, calls if not recompiles else 1, all_graphs)
     return recorder
+
+
+def check_refused(fn: Callable[..., Any], *args: Any) -> None:
+    """Errors are of one class. Their texts may differ: torch's compiler is asked, which has errors of its own."""
+    raised = []
+    for call in (fn, dl.compile(fn, backend="eager")):
+        try:
+            call(*copy.deepcopy(args))
+        except Exception as error:  # whatever torch raises
+            raised.append(type(error))
+    assert len(raised) == 2 and raised[0] is raised[1], raised
+
+
+def tests_by(check: Callable[..., Any]) -> Callable[..., Callable[[Callable[..., Any]], Callable[[], None]]]:
+    """What makes decorators of programs: each gives a test that calls ``check`` with the program and with what the
+    decorator is given. Of several decorators the lowest checks first."""
+
+    def decorator(*args: Any, **settings: Any) -> Callable[[Callable[..., Any]], Callable[[], None]]:
+        def make(fn: Callable[..., Any]) -> Callable[[], None]:
+            program = getattr(fn, "program", None)
+
+            @functools.wraps(fn)
+            def test() -> None:
+                if program is not None:
+                    fn()
+                check(program or fn, *args, **settings)
+
+            vars(test)["program"] = program or fn
+            vars(test)["__signature__"] = inspect.Signature()  # the program's parameters are no fixtures
+            return test
+
+        return make
+
+    return decorator
+
+
+checked = tests_by(check)
 
 
 def _check_counts(
