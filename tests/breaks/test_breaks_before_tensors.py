@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import dynamo_lite as dl
-from programs import Recorder, check, tensor
+from programs import Recorder, check, checked, tensor
 from table import Table
 from weights import seeded
 
@@ -21,13 +21,11 @@ MODEL = seeded(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)))
 DATA, TARGET = tensor(5, 3), tensor(5, 2, seed=1)
 
 
+@checked(graphs=1, operators=7, breaks=1)
 def test_globals_come_after():
-    def fn():
-        time.time()
-        y = MODEL(DATA * 2)
-        return F.mse_loss(y.sin(), TARGET) + 1
-
-    check(fn, graphs=1, operators=7, breaks=1)
+    time.time()
+    y = MODEL(DATA * 2)
+    return F.mse_loss(y.sin(), TARGET) + 1
 
 
 class Trainer:
@@ -64,12 +62,10 @@ def test_a_step_of_training():
     assert len(recorder.graphs) == 1 and recorder.operators == 7
 
 
-def test_nothing_comes_after():
-    def fn(count):
-        time.time()
-        return [each * 2 for each in range(count)]
-
-    check(fn, 3, graphs=0, breaks=0)
+@checked(3, graphs=0, breaks=0)
+def test_nothing_comes_after(count):
+    time.time()
+    return [each * 2 for each in range(count)]
 
 
 class Asked:
@@ -304,9 +300,7 @@ def test_arrays_come_after(name):
     check(ARRAYS[name], 3, graphs=1, breaks=1, exact=False, others=[(4,), (5,)], all_graphs=(1, 3))
 
 
-def test_numbers_of_numpy_come_after():
-    def fn(n):
-        time.time()
-        return np.float32(n), np.pi * n
-
-    check(fn, 3, graphs=0, breaks=0)
+@checked(3, graphs=0, breaks=0)
+def test_numbers_of_numpy_come_after(n):
+    time.time()
+    return np.float32(n), np.pi * n

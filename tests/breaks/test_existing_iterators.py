@@ -9,7 +9,7 @@ from collections import Counter, OrderedDict
 import pytest
 
 import dynamo_lite as dl
-from programs import Recorder, check, tensor
+from programs import Recorder, check, checked, tensor
 
 
 class Numbered:
@@ -52,15 +52,13 @@ def test_other_counts(given):
     assert [compiled(tensor(2))[1] for _ in range(4)] == expected
 
 
-def test_a_loop_over_a_count_that_breaks():
-    def fn(x, n):
-        for at in itertools.count():
-            x = x * 2 + at
-            dl.graph_break()
-            if at == n:
-                return x
-
-    check(fn, tensor(3), 3, graphs=None, others=[(tensor(4), 5)])
+@checked(tensor(3), 3, graphs=None, others=[(tensor(4), 5)])
+def test_a_loop_over_a_count_that_breaks(x, n):
+    for at in itertools.count():
+        x = x * 2 + at
+        dl.graph_break()
+        if at == n:
+            return x
 
 
 @pytest.mark.parametrize("kind", [dict, OrderedDict, Counter])
@@ -82,19 +80,17 @@ def test_views(kind, name):
     check(build, tensor(3), build=True, graphs=whole, breaks=0 if whole == 1 else None)
 
 
+@checked(tensor(3), build=True, calls=1)
 def test_a_view_of_what_is_written():
-    def build():
-        table = {"a": 1}
-        values = table.values()
+    table = {"a": 1}
+    values = table.values()
 
-        def fn(x):
-            before = sum(values)
-            table["b"] = x
-            return before, [*values], table, x + 1
+    def fn(x):
+        before = sum(values)
+        table["b"] = x
+        return before, [*values], table, x + 1
 
-        return fn
-
-    check(build, tensor(3), build=True, calls=1)
+    return fn
 
 
 def test_views_of_tensors():

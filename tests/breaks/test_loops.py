@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import Recorder, check, tensor
+from programs import Recorder, check, checked, tensor
 
 
 def check_loop(fn, *args, graphs, others=()):
@@ -78,28 +78,24 @@ def test_branch_on_data_in_each_turn():
     check_loop(fn, tensor(2), [tensor(2, seed=at) for at in range(12)], graphs=4)
 
 
-def test_what_follows_the_last_break_is_unrolled():
-    def fn(x, items):
-        for at, each in enumerate(items):
-            x = x + each
-            if at == 1:
-                print("once")
-        return x * 2
-
-    check(fn, tensor(2), [tensor(2, seed=at) for at in range(6)], graphs=2, breaks=1)
+@checked(tensor(2), [tensor(2, seed=at) for at in range(6)], graphs=2, breaks=1)
+def test_what_follows_the_last_break_is_unrolled(x, items):
+    for at, each in enumerate(items):
+        x = x + each
+        if at == 1:
+            print("once")
+    return x * 2
 
 
-def test_an_argument_that_is_an_iterator():
-    def fn(x, items):
-        steps = iter(items)
-        dl.graph_break()
-        first = next(steps)
-        x = x + first
-        dl.graph_break()
-        rest = list(steps)
-        return x * len(rest), rest, next(steps, "over"), steps
-
-    check(fn, tensor(2), [1, 2, 3], graphs=2, others=[(tensor(2), [1])])
+@checked(tensor(2), [1, 2, 3], graphs=2, others=[(tensor(2), [1])])
+def test_an_argument_that_is_an_iterator(x, items):
+    steps = iter(items)
+    dl.graph_break()
+    first = next(steps)
+    x = x + first
+    dl.graph_break()
+    rest = list(steps)
+    return x * len(rest), rest, next(steps, "over"), steps
 
 
 @pytest.mark.parametrize("given", [[1, 2, 3, 4], (1, 2, 3, 4), range(4), {1: 1, 2: 2, 3: 3, 4: 4}])
@@ -161,29 +157,25 @@ def test_end_is_for_good():
         assert list(steps) == []
 
 
-def test_a_list_that_grows_while_it_is_gone_through():
-    def fn(x, items):
-        for each in items:
-            x = x + each
-            print("turn")
-            if len(items) < 6:
-                items.append(each + 1)
-        return x, items
-
-    check(fn, tensor(2), [1, 2], graphs=None, recompiles=True)
+@checked(tensor(2), [1, 2], graphs=None, recompiles=True)
+def test_a_list_that_grows_while_it_is_gone_through(x, items):
+    for each in items:
+        x = x + each
+        print("turn")
+        if len(items) < 6:
+            items.append(each + 1)
+    return x, items
 
 
-def test_a_list_that_is_changed_inside_before_the_next_item():
-    def fn(x, items):
-        steps = iter(items)
-        next(steps)
-        dl.graph_break()
-        items.insert(1, 7)
-        a = next(steps)
-        items.clear()
-        return x + a, next(steps, "over"), items, steps
-
-    check(fn, tensor(2), [1, 2, 3], graphs=None)
+@checked(tensor(2), [1, 2, 3], graphs=None)
+def test_a_list_that_is_changed_inside_before_the_next_item(x, items):
+    steps = iter(items)
+    next(steps)
+    dl.graph_break()
+    items.insert(1, 7)
+    a = next(steps)
+    items.clear()
+    return x + a, next(steps, "over"), items, steps
 
 
 def test_a_dict_that_changes_its_size():
@@ -256,27 +248,23 @@ def test_iterators_that_run_code_are_left_to_python(make):
     check(fn, tensor(2), [1, 2, 3], graphs=None)
 
 
-def test_an_iterator_in_an_operators_function():
-    def fn(x, items):
-        steps = iter(items)
-        dl.graph_break()
-        return torch.utils.checkpoint.checkpoint(lambda y: y * next(steps), x, use_reentrant=False), list(steps)
-
-    check(fn, tensor(2), [2, 3], graphs=None)
+@checked(tensor(2), [2, 3], graphs=None)
+def test_an_iterator_in_an_operators_function(x, items):
+    steps = iter(items)
+    dl.graph_break()
+    return torch.utils.checkpoint.checkpoint(lambda y: y * next(steps), x, use_reentrant=False), list(steps)
 
 
-def test_strict_zip():
-    def fn(x, items, others):
-        try:
-            for a, b in zip(items, others, strict=True):
-                x = x * a
-                print("turn")
-                x = x + b
-        except ValueError as error:
-            return x, str(error)
-        return x
-
-    check(fn, tensor(2), [1, 2], [3, 4], graphs=None, others=[(tensor(2), [1, 2], [3])])
+@checked(tensor(2), [1, 2], [3, 4], graphs=None, others=[(tensor(2), [1, 2], [3])])
+def test_strict_zip(x, items, others):
+    try:
+        for a, b in zip(items, others, strict=True):
+            x = x * a
+            print("turn")
+            x = x + b
+    except ValueError as error:
+        return x, str(error)
+    return x
 
 
 def test_same_iterator_twice():
@@ -380,20 +368,18 @@ def test_text_of_a_number_that_is_looked_at():
     check(asked_for_its_text, tensor(2), graphs=None)
 
 
-def test_text_of_a_number_with_a_bad_specification():
-    def fn(x):
-        said = []
-        for at in range(5):
-            x = x + at
-            print("turn")
-            try:
-                said.append(f"{at:.2d}")
-            except ValueError as error:
-                said.append(str(error))
-            said.append(f"{at + 65:c}{at:05.1f}{at:>{at + 3}}")
-        return x, said
-
-    check(fn, tensor(2), graphs=None)
+@checked(tensor(2), graphs=None)
+def test_text_of_a_number_with_a_bad_specification(x):
+    said = []
+    for at in range(5):
+        x = x + at
+        print("turn")
+        try:
+            said.append(f"{at:.2d}")
+        except ValueError as error:
+            said.append(str(error))
+        said.append(f"{at + 65:c}{at:05.1f}{at:>{at + 3}}")
+    return x, said
 
 
 def appended(x, seen):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, checked, tensor
 
 
 @contextlib.contextmanager
@@ -29,16 +29,14 @@ def scaled(x):
     y.add_(1)
 
 
-def test_with_tensors():
-    def fn(x):
-        y = x + 1
-        with scaled(y) as z:
-            y = y * z
-            print("here")
-            y = y.sin()
-        return y.cos(), z
-
-    check(fn, tensor(3), graphs=2, breaks=1)
+@checked(tensor(3), graphs=2, breaks=1)
+def test_with_tensors(x):
+    y = x + 1
+    with scaled(y) as z:
+        y = y * z
+        print("here")
+        y = y.sin()
+    return y.cos(), z
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -93,34 +91,30 @@ def test_raised_and_not_handled():
     assert log[:2] == ["into block", "out of block"] and len(log) == 8
 
 
-def test_raised_after_it():
-    def fn(x):
-        log = []
-        y = x + 1
-        with told(log):
+@checked(tensor(3), graphs=None)
+def test_raised_after_it(x):
+    log = []
+    y = x + 1
+    with told(log):
+        print("here")
+        y = y * 2
+        if len(log) == 1:
+            raise ValueError("no")
+    return y, log
+
+
+@checked(tensor(3), 1, graphs=None, others=[(tensor(3), 0), (tensor(3), 5)])
+def test_left_by_return_and_break(x, n):
+    log = []
+    for at in range(3):
+        with told(log, str(at)):
+            x = x + at
             print("here")
-            y = y * 2
-            if len(log) == 1:
-                raise ValueError("no")
-        return y, log
-
-    check(fn, tensor(3), graphs=None)
-
-
-def test_left_by_return_and_break():
-    def fn(x, n):
-        log = []
-        for at in range(3):
-            with told(log, str(at)):
-                x = x + at
-                print("here")
-                if at == n:
-                    break
-                if at > n:
-                    return x, log
-        return x * 2, log
-
-    check(fn, tensor(3), 1, graphs=None, others=[(tensor(3), 0), (tensor(3), 5)])
+            if at == n:
+                break
+            if at > n:
+                return x, log
+    return x * 2, log
 
 
 def test_kept_elsewhere():
@@ -189,17 +183,15 @@ def test_as_a_decorator():
     check(fn, tensor(3), graphs=None)
 
 
-def test_interrupted_by_the_data():
-    def fn(x):
-        log = []
-        with told(log):
-            x = x + 1
-            if x.sum() > 0:
-                x = x * 2
-            x = x - 1
-        return x, log
-
-    check(fn, tensor(3).abs(), others=[(-tensor(3).abs() - 9,)], graphs=2, breaks=1, all_graphs=3)
+@checked(tensor(3).abs(), others=[(-tensor(3).abs() - 9,)], graphs=2, breaks=1, all_graphs=3)
+def test_interrupted_by_the_data(x):
+    log = []
+    with told(log):
+        x = x + 1
+        if x.sum() > 0:
+            x = x * 2
+        x = x - 1
+    return x, log
 
 
 @pytest.mark.parametrize("around", ["loop", "turn"])

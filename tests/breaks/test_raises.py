@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, checked, tensor
 from shared_programs import twice_where_positive
 
 
@@ -59,21 +59,19 @@ def test_either_arm():
     check(chained, good(), others=[(bad(),)], graphs=None, breaks=None)
 
 
-def test_into_a_handler():
-    def fn(x, seen):
-        seen.append("began")
-        try:
-            if (x < 0).any():
-                seen.append("refused")
-                raise Refused(len(seen))
-            y = x * 2
-        except Refused as error:
-            y = x - error.args[0]
-        finally:
-            seen.append("end")
-        return y + len(seen)
-
-    check(fn, good(), [], others=[(bad(), []), (good(), [1])])
+@checked(good(), [], others=[(bad(), []), (good(), [1])])
+def test_into_a_handler(x, seen):
+    seen.append("began")
+    try:
+        if (x < 0).any():
+            seen.append("refused")
+            raise Refused(len(seen))
+        y = x * 2
+    except Refused as error:
+        y = x - error.args[0]
+    finally:
+        seen.append("end")
+    return y + len(seen)
 
 
 def test_in_callees_and_loops():
@@ -98,17 +96,15 @@ def test_in_callees_and_loops():
     check(fn, torch.ones(3), others=[(torch.full((3,), 100.0),)])
 
 
-def test_after_and_before_a_break():
-    def fn(x):
-        if (x < 0).any():
-            raise Refused("first")
-        y = x * 2
-        dl.graph_break()
-        if (y > 100).any():
-            raise Refused("second")
-        return y + 1
-
-    check(fn, good(), graphs=2, breaks=1, others=[(bad(),), (good() + 100,)])
+@checked(good(), graphs=2, breaks=1, others=[(bad(),), (good() + 100,)])
+def test_after_and_before_a_break(x):
+    if (x < 0).any():
+        raise Refused("first")
+    y = x * 2
+    dl.graph_break()
+    if (y > 100).any():
+        raise Refused("second")
+    return y + 1
 
 
 def test_beside_writes():
@@ -127,15 +123,13 @@ def test_beside_writes():
         check(fn, good(), graphs=None, breaks=None, others=[(bad() - 3,)])
 
 
-def test_condition_that_is_written_to():
-    def fn(x):
-        flag = (x < 0).any()
-        if flag:
-            raise Refused("no")
-        flag.logical_not_()
-        return x + 1, flag
-
-    check(fn, good(), others=[(bad(),)])
+@checked(good(), others=[(bad(),)])
+def test_condition_that_is_written_to(x):
+    flag = (x < 0).any()
+    if flag:
+        raise Refused("no")
+    flag.logical_not_()
+    return x + 1, flag
 
 
 def test_random_state_is_as_it_was():
@@ -162,13 +156,11 @@ def test_random_state_is_as_it_was():
         assert torch.equal(torch.get_rng_state(), after)
 
 
-def test_no_single_truth_value():
-    def fn(x):
-        if x > 0:
-            raise Refused("no")
-        return x
-
-    check(fn, tensor(3), graphs=None, breaks=None)
+@checked(tensor(3), graphs=None, breaks=None)
+def test_no_single_truth_value(x):
+    if x > 0:
+        raise Refused("no")
+    return x
 
 
 def test_in_a_function_that_an_operator_runs():
@@ -185,13 +177,11 @@ def test_in_a_function_that_an_operator_runs():
         dl.compile(fn, backend="eager")(bad())
 
 
-def test_arguments_of_distributions():
-    def fn(mean, scale):
-        q = torch.distributions.Normal(mean, scale)
-        p = torch.distributions.Normal(torch.zeros_like(mean), torch.ones_like(mean))
-        return q.rsample(), torch.distributions.kl_divergence(q, p).sum(), q.log_prob(mean)
-
-    check(fn, tensor(3), good(), others=[(tensor(3), bad())])
+@checked(tensor(3), good(), others=[(tensor(3), bad())])
+def test_arguments_of_distributions(mean, scale):
+    q = torch.distributions.Normal(mean, scale)
+    p = torch.distributions.Normal(torch.zeros_like(mean), torch.ones_like(mean))
+    return q.rsample(), torch.distributions.kl_divergence(q, p).sum(), q.log_prob(mean)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

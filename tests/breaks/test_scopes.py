@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from programs import check, tensor
+from programs import check, checked, tensor
 
 evaluate = eval
 variables = locals
@@ -43,14 +43,12 @@ def test_a_method_of_that_name():
     check(fn, tensor(2, 3), graphs=2, breaks=1)
 
 
-def test_eval_under_another_name():
-    def fn(x):
-        a = 3
-        y = x + a
-        print("here")
-        return y, evaluate("a")
-
-    check(fn, tensor(3), graphs=None)
+@checked(tensor(3), graphs=None)
+def test_eval_under_another_name(x):
+    a = 3
+    y = x + a
+    print("here")
+    return y, evaluate("a")
 
 
 def test_eval_of_the_module():
@@ -72,24 +70,20 @@ def test_eval_of_the_module():
     check(importing, tensor(3), graphs=None)
 
 
-def test_locals_under_another_name():
-    def fn(x):
-        a = 3
-        y = x + a
-        print("here")
-        return y, sorted(variables())
-
-    check(fn, tensor(3), graphs=None)
+@checked(tensor(3), graphs=None)
+def test_locals_under_another_name(x):
+    a = 3
+    y = x + a
+    print("here")
+    return y, sorted(variables())
 
 
-def test_the_frame_under_another_name():
-    def fn(x):
-        a = 3
-        y = x + a
-        print("here")
-        return y, frame_of(0).f_locals["a"], current().f_locals["a"]
-
-    check(fn, tensor(3), graphs=None)
+@checked(tensor(3), graphs=None)
+def test_the_frame_under_another_name(x):
+    a = 3
+    y = x + a
+    print("here")
+    return y, frame_of(0).f_locals["a"], current().f_locals["a"]
 
 
 def test_an_alias_in_a_callee():

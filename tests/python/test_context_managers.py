@@ -7,21 +7,19 @@ import contextlib
 import pytest
 import torch
 
-from programs import check, tensor
+from programs import check, checked, tensor
 
 
-def test_nested_grad_modes():
-    def fn(x):
-        with torch.no_grad():
-            a = x * 2
-            with torch.enable_grad():
-                b = x * 3
-                with torch.set_grad_enabled(False):
-                    c = x * 4
-            d = x * 5
-        return a, b, c, d, torch.is_grad_enabled()
-
-    check(fn, tensor(3, grad=True), operators=4, backward=True)
+@checked(tensor(3, grad=True), operators=4, backward=True)
+def test_nested_grad_modes(x):
+    with torch.no_grad():
+        a = x * 2
+        with torch.enable_grad():
+            b = x * 3
+            with torch.set_grad_enabled(False):
+                c = x * 4
+        d = x * 5
+    return a, b, c, d, torch.is_grad_enabled()
 
 
 def test_no_grad_as_decorator():
@@ -59,24 +57,20 @@ def test_grad_mode_left_changed():
     check(program, tensor(3, grad=True), False, operators=2)
 
 
-def test_inference_mode():
-    def fn(x):
-        with torch.inference_mode():
-            y = x * 2
-        return y.is_inference(), torch.is_inference_mode_enabled()
-
-    check(fn, tensor(3), graphs=(0, 2))
+@checked(tensor(3), graphs=(0, 2))
+def test_inference_mode(x):
+    with torch.inference_mode():
+        y = x * 2
+    return y.is_inference(), torch.is_inference_mode_enabled()
 
 
-def test_autocast():
-    def fn(x, w):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            y = x @ w
-            with torch.autocast("cpu", enabled=False):
-                z = x @ w
-        return y, z, x @ w, y.dtype
-
-    check(fn, tensor(3, 3), tensor(3, 3, seed=1), operators=3)
+@checked(tensor(3, 3), tensor(3, 3, seed=1), operators=3)
+def test_autocast(x, w):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ w
+        with torch.autocast("cpu", enabled=False):
+            z = x @ w
+    return y, z, x @ w, y.dtype
 
 
 @pytest.mark.on_cpu
@@ -137,9 +131,7 @@ def test_contextmanager_function_around_no_grad():
     check(fn, tensor(3, grad=True), graphs=1, operators=2)
 
 
-def test_nullcontext_and_conditional_manager():
-    def fn(x, quiet):
-        with torch.no_grad() if quiet else contextlib.nullcontext():
-            return x * 2
-
-    check(fn, tensor(3, grad=True), True, operators=1, others=[(tensor(3, grad=True), False)], all_graphs=2)
+@checked(tensor(3, grad=True), True, operators=1, others=[(tensor(3, grad=True), False)], all_graphs=2)
+def test_nullcontext_and_conditional_manager(x, quiet):
+    with torch.no_grad() if quiet else contextlib.nullcontext():
+        return x * 2

@@ -8,7 +8,7 @@ from torch import nn
 from torch.distributions import Categorical, Normal, kl_divergence
 
 import dynamo_lite as dl
-from programs import Recorder, check, tensor
+from programs import Recorder, check, checked, tensor
 
 
 def compiled(fn):
@@ -173,18 +173,16 @@ def test_two_names_of_one_dict():
     check(fn, tensor(2), shared, shared, others=[(tensor(2), {}, {})], recompiles=True)
 
 
-def test_in_a_function_that_an_operator_runs():
-    def fn(x, scales):
-        def body(y):
-            before = scales["s"]
-            scales["s"] = 5.0
-            found = y * scales["s"]
-            scales["s"] = before
-            return found * scales["s"]
+@checked(tensor(2, grad=True), {"s": 2.0, "t": 1.0}, backward=True)
+def test_in_a_function_that_an_operator_runs(x, scales):
+    def body(y):
+        before = scales["s"]
+        scales["s"] = 5.0
+        found = y * scales["s"]
+        scales["s"] = before
+        return found * scales["s"]
 
-        return torch.utils.checkpoint.checkpoint(body, x, use_reentrant=False)
-
-    check(fn, tensor(2, grad=True), {"s": 2.0, "t": 1.0}, backward=True)
+    return torch.utils.checkpoint.checkpoint(body, x, use_reentrant=False)
 
 
 def test_letting_go_of_what_has_a_finalizer():

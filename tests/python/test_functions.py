@@ -6,88 +6,76 @@ import types
 
 import torch
 
-from programs import check, tensor
+from programs import check, checked, tensor
 
 
+@checked(tensor(2), build=True, operators=1, recompiles=True)
 def test_cell_from_outside_is_written():
-    def build():
-        count = 0
+    count = 0
 
-        def fn(x):
-            nonlocal count
-            count += 1
-            return x * count, count
+    def fn(x):
+        nonlocal count
+        count += 1
+        return x * count, count
 
-        return fn
-
-    check(build, tensor(2), build=True, operators=1, recompiles=True)
+    return fn
 
 
+@checked(tensor(2), 5, build=True, others=[(tensor(2), 7)], all_graphs=2)
 def test_cell_from_outside_changed_by_the_caller_between_calls():
-    def build():
-        factor = 2
+    factor = 2
 
-        def program(x, new):
-            nonlocal factor
-            factor = new
-            return inner(x)
+    def program(x, new):
+        nonlocal factor
+        factor = new
+        return inner(x)
 
-        def inner(x):
-            return x * factor
+    def inner(x):
+        return x * factor
 
-        return program
-
-    check(build, tensor(2), 5, build=True, others=[(tensor(2), 7)], all_graphs=2)
+    return program
 
 
+@checked(tensor(2), build=True, graphs=None)
 def test_empty_cell_from_outside():
-    def build():
-        def fn(x):
-            y = x + 1
-            return y * later
-
-        return fn
-        later = 1  # makes it a cell, which stays empty
-
-    check(build, tensor(2), build=True, graphs=None)
-
-
-def test_two_escaping_closures_share_a_cell():
     def fn(x):
-        value = x + 1
+        y = x + 1
+        return y * later
 
-        def get():
-            return value
-
-        def put(new):
-            nonlocal value
-            value = new
-
-        put(value * 2)
-        return get, put
-
-    check(fn, tensor(2), operators=2)
+    return fn
+    later = 1  # makes it a cell, which stays empty
 
 
-def test_closure_escapes_into_an_argument():
-    def fn(x, table):
-        n = 3
-        table["f"] = lambda v: v * n
-        n = 4
-        return x + n
+@checked(tensor(2), operators=2)
+def test_two_escaping_closures_share_a_cell(x):
+    value = x + 1
 
-    check(fn, tensor(2), {}, operators=1)
+    def get():
+        return value
+
+    def put(new):
+        nonlocal value
+        value = new
+
+    put(value * 2)
+    return get, put
 
 
-def test_function_made_inside_is_whole():
-    def fn(x):
-        def inner(a, b=2, *args, c: int = 3, **kw) -> int:
-            """Doc."""
-            return a
+@checked(tensor(2), {}, operators=1)
+def test_closure_escapes_into_an_argument(x, table):
+    n = 3
+    table["f"] = lambda v: v * n
+    n = 4
+    return x + n
 
-        return x + 1, inner, inner.__name__, inner.__defaults__, inner.__kwdefaults__, inner.__doc__
 
-    check(fn, tensor(2), graphs=(1, 3), operators=1)
+@checked(tensor(2), graphs=(1, 3), operators=1)
+def test_function_made_inside_is_whole(x):
+    def inner(a, b=2, *args, c: int = 3, **kw) -> int:
+        """Doc."""
+        return a
+
+    return x + 1, inner, inner.__name__, inner.__defaults__, inner.__kwdefaults__, inner.__doc__
 
 
 def test_method_as_an_argument():
@@ -140,13 +128,11 @@ def test_global_function_is_replaced_between_calls():
     check(program, tensor(2), 3, graphs=None, recompiles=True, others=[(tensor(2), 4), (tensor(2), 0)])
 
 
-def test_locals_and_globals():
-    def fn(x):
-        n = 2
-        names = sorted(locals())
-        return x + n, names, "tensor" in globals()
-
-    check(fn, tensor(2), graphs=(0, 2))
+@checked(tensor(2), graphs=(0, 2))
+def test_locals_and_globals(x):
+    n = 2
+    names = sorted(locals())
+    return x + n, names, "tensor" in globals()
 
 
 def test_get_of_functions_by_their_type():
@@ -168,11 +154,9 @@ def test_get_of_functions_by_their_type():
     check(fn, tensor(2), 3)
 
 
-def test_methods_of_none():
-    def fn(x):
-        try:
-            return types.MethodType(torch.sin, None)(x)
-        except TypeError as error:
-            return x + 1, str(error)
-
-    check(fn, tensor(2), graphs=None)
+@checked(tensor(2), graphs=None)
+def test_methods_of_none(x):
+    try:
+        return types.MethodType(torch.sin, None)(x)
+    except TypeError as error:
+        return x + 1, str(error)

@@ -9,7 +9,7 @@ import torch
 
 import dynamo_lite as dl
 import settings_module
-from programs import check, tensor
+from programs import check, checked, tensor
 from table import Table
 
 programs = Table(cut=False)
@@ -57,16 +57,14 @@ def test_program(case):
     case.run()
 
 
-def test_written_through_the_dict():
-    def fn(x):
-        found = settings_module.__dict__
-        found["ADDED"] = found["WIDTH"] + 1
-        y = x * settings_module.ADDED
-        names = [name for name in found if name.isupper()]
-        del found["ADDED"]
-        return y, names, hasattr(settings_module, "ADDED"), "ADDED" in [*found]
-
-    check(fn, tensor(3), fullgraph=True)
+@checked(tensor(3), fullgraph=True)
+def test_written_through_the_dict(x):
+    found = settings_module.__dict__
+    found["ADDED"] = found["WIDTH"] + 1
+    y = x * settings_module.ADDED
+    names = [name for name in found if name.isupper()]
+    del found["ADDED"]
+    return y, names, hasattr(settings_module, "ADDED"), "ADDED" in [*found]
 
 
 def test_settings_that_change_between_calls(monkeypatch):

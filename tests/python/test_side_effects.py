@@ -10,7 +10,7 @@ import torch
 
 import dynamo_lite as dl
 import elsewhere
-from programs import check, tensor
+from programs import check, checked, tensor
 from table import Table
 
 programs = Table(cut=False)
@@ -100,84 +100,78 @@ def attributes_of_an_argument(x, thing):
     return thing.a
 
 
+@checked(tensor(2), build=True, recompiles=True, calls=3, graphs=None, breaks=None)
 def test_class_attributes_written():
-    def build():
-        class Base:
-            count, last, names = 0, None, ("a",)
+    class Base:
+        count, last, names = 0, None, ("a",)
 
-            @classmethod
-            def bump(cls):
-                cls.count += 1
-                return cls.count
+        @classmethod
+        def bump(cls):
+            cls.count += 1
+            return cls.count
 
-        class Derived(Base):
-            def total(self):
-                return self.count, super().count
+    class Derived(Base):
+        def total(self):
+            return self.count, super().count
 
-        def fn(x):
-            thing = Derived()
-            before = Derived.count, thing.count
-            Base.count += 10
-            found = thing.count, Derived.bump(), thing.total(), Base.count, type(thing).bump()
-            Base.last = x + 1
-            thing.last.mul_(2)
-            Derived.names = [*Base.names, x]
-            thing.count = -1
-            return before, found, Base.last, Derived.last is Base.last, thing.names, Base.names, thing.count, Derived
+    def fn(x):
+        thing = Derived()
+        before = Derived.count, thing.count
+        Base.count += 10
+        found = thing.count, Derived.bump(), thing.total(), Base.count, type(thing).bump()
+        Base.last = x + 1
+        thing.last.mul_(2)
+        Derived.names = [*Base.names, x]
+        thing.count = -1
+        return before, found, Base.last, Derived.last is Base.last, thing.names, Base.names, thing.count, Derived
 
-        return fn
-
-    check(build, tensor(2), build=True, recompiles=True, calls=3, graphs=None, breaks=None)
+    return fn
 
 
+@checked(tensor(2), build=True, graphs=None, recompiles=True, calls=3)
 def test_class_attributes_written_and_breaks():
-    def build():
-        class Thing:
-            count = 0
-            table = {"a": 1}
+    class Thing:
+        count = 0
+        table = {"a": 1}
 
-        def fn(x):
-            Thing.count += 1
-            dl.graph_break()
-            Thing.count += 1
-            y = x * Thing.count
-            shown = Thing.__dict__
-            Thing.count += 1
-            seen = shown["count"], dict(Thing.__dict__.items())["count"]
-            Thing.count += 1
-            return y, seen, shown["count"], Thing.count, getattr(Thing(), "count"), Thing.table
+    def fn(x):
+        Thing.count += 1
+        dl.graph_break()
+        Thing.count += 1
+        y = x * Thing.count
+        shown = Thing.__dict__
+        Thing.count += 1
+        seen = shown["count"], dict(Thing.__dict__.items())["count"]
+        Thing.count += 1
+        return y, seen, shown["count"], Thing.count, getattr(Thing(), "count"), Thing.table
 
-        return fn
-
-    check(build, tensor(2), build=True, graphs=None, recompiles=True, calls=3)
+    return fn
 
 
+@checked(tensor(2), build=True, graphs=None, recompiles=True)
 def test_class_attributes_that_answer_for_themselves():
-    def build():
-        class Field:
-            def __get__(self, instance, owner=None):
-                return 3
+    class Field:
+        def __get__(self, instance, owner=None):
+            return 3
 
-        class Meta(type):
-            def __setattr__(cls, name, value):
-                super().__setattr__(name, value + 1)
+    class Meta(type):
+        def __setattr__(cls, name, value):
+            super().__setattr__(name, value + 1)
 
-        class Thing(metaclass=Meta):
-            count = 1
+    class Thing(metaclass=Meta):
+        count = 1
 
-        class Other:
-            field, method, plain = Field(), lambda self: 1, 5
+    class Other:
+        field, method, plain = Field(), lambda self: 1, 5
 
-        def fn(x):
-            Thing.count = 4
-            Other.field = 1
-            Other.method = 2
-            Other.plain = property(lambda self: 7)
-            return x + Thing.count, Other.field, Other().method, Other().plain
+    def fn(x):
+        Thing.count = 4
+        Other.field = 1
+        Other.method = 2
+        Other.plain = property(lambda self: 7)
+        return x + Thing.count, Other.field, Other().method, Other().plain
 
-        return fn
-
-    check(build, tensor(2), build=True, graphs=None, recompiles=True)
+    return fn
 
 
 @programs(tensor(2), Thing(), operators=1)

@@ -8,7 +8,7 @@ import types
 import pytest
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, checked, tensor
 
 
 class Thing:
@@ -166,17 +166,15 @@ def test_an_object_and_its_dict_across_a_break(make):
     check(fn, tensor(2), graphs=None)
 
 
-def test_a_tensor_and_its_dict_across_a_break():
-    def fn(x):
-        table = x.__dict__
-        x.tag = 3
-        dl.graph_break()
-        table["tag"] = 5
-        first = x + x.tag
-        x.tag = 6
-        return first + table["tag"]
-
-    check(fn, tensor(2), graphs=None)
+@checked(tensor(2), graphs=None)
+def test_a_tensor_and_its_dict_across_a_break(x):
+    table = x.__dict__
+    x.tag = 3
+    dl.graph_break()
+    table["tag"] = 5
+    first = x + x.tag
+    x.tag = 6
+    return first + table["tag"]
 
 
 NUMBER = 1

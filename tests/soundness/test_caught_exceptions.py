@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, checked, tensor
 
 
 def lines_of(error):
@@ -24,17 +24,15 @@ class Holder:
     error = None
 
 
-def test_an_exception_that_is_kept():
-    def fn(x, kept):
-        y = x + 1
-        try:
-            raises(y)
-        except ValueError as error:
-            kept.append(error)
-        z = y * 2
-        return z, lines_of(kept[0])[-2:]
-
-    check(fn, tensor(2), [], graphs=None)
+@checked(tensor(2), [], graphs=None)
+def test_an_exception_that_is_kept(x, kept):
+    y = x + 1
+    try:
+        raises(y)
+    except ValueError as error:
+        kept.append(error)
+    z = y * 2
+    return z, lines_of(kept[0])[-2:]
 
 
 def test_an_exception_that_is_returned():
@@ -54,30 +52,26 @@ def test_an_exception_that_is_returned():
     check(program, tensor(2), graphs=None)
 
 
-def test_a_cause_that_is_kept():
-    def fn(x, kept):
-        try:
-            try:
-                raises(x + 1)
-            except ValueError as error:
-                raise KeyError("k") from error
-        except KeyError as error:
-            kept.append(error)
-        return x * 2, [len(lines_of(each)) > 0 for each in (kept[0], kept[0].__cause__)]
-
-    check(fn, tensor(2), [], graphs=None)
-
-
-def test_what_is_said_of_an_exception_needs_no_break():
-    def fn(x, log):
+@checked(tensor(2), [], graphs=None)
+def test_a_cause_that_is_kept(x, kept):
+    try:
         try:
             raises(x + 1)
         except ValueError as error:
-            log.append(str(error))
-            log.append(error.args)
-        return x * 2
+            raise KeyError("k") from error
+    except KeyError as error:
+        kept.append(error)
+    return x * 2, [len(lines_of(each)) > 0 for each in (kept[0], kept[0].__cause__)]
 
-    check(fn, tensor(2), [])
+
+@checked(tensor(2), [])
+def test_what_is_said_of_an_exception_needs_no_break(x, log):
+    try:
+        raises(x + 1)
+    except ValueError as error:
+        log.append(str(error))
+        log.append(error.args)
+    return x * 2
 
 
 def test_an_attribute_that_was_deleted_comes_back_last():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, checked, tensor
 
 
 class Gone(OSError):
@@ -120,28 +120,24 @@ def test_init_of_the_program_runs_once():
     assert made == [0]
 
 
-def test_named_arguments_of_exceptions_in_c():
-    def fn(x):
-        found = []
-        for cls, named in (
-            (ImportError, {"name": "n"}),
-            (AttributeError, {"name": "n", "obj": 3}),
-            (NameError, {"name": "n"}),
-        ):
-            try:
-                raise cls("message", **named)
-            except cls as error:
-                found.append((error.name, getattr(error, "obj", None), str(error)))
-        return x + 1, found
-
-    check(fn, tensor(2), graphs=None, breaks=None)
-
-
-def test_named_arguments_that_an_exception_does_not_take():
-    def fn(x):
+@checked(tensor(2), graphs=None, breaks=None)
+def test_named_arguments_of_exceptions_in_c(x):
+    found = []
+    for cls, named in (
+        (ImportError, {"name": "n"}),
+        (AttributeError, {"name": "n", "obj": 3}),
+        (NameError, {"name": "n"}),
+    ):
         try:
-            raise ValueError("message", name="n")
-        except TypeError as error:
-            return x + 1, str(error)
+            raise cls("message", **named)
+        except cls as error:
+            found.append((error.name, getattr(error, "obj", None), str(error)))
+    return x + 1, found
 
-    check(fn, tensor(2), graphs=1)
+
+@checked(tensor(2), graphs=1)
+def test_named_arguments_that_an_exception_does_not_take(x):
+    try:
+        raise ValueError("message", name="n")
+    except TypeError as error:
+        return x + 1, str(error)

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 import dynamo_lite as dl
-from programs import check, ints, tensor
+from programs import check, checked, ints, tensor
 
 pytestmark = pytest.mark.fails_on_data
 
@@ -126,13 +126,11 @@ def test_write_into_what_is_read_through_another_view(operator):
     check(fn, tensor(3, 3), [], graphs=2, breaks=1)
 
 
-def test_write_into_what_is_read_through_another_view_unhandled():
-    def fn(a, log):
-        log.append(1)
-        a += a.t()
-        return a
-
-    check(fn, tensor(3, 3), [], graphs=None, breaks=None)
+@checked(tensor(3, 3), [], graphs=None, breaks=None)
+def test_write_into_what_is_read_through_another_view_unhandled(a, log):
+    log.append(1)
+    a += a.t()
+    return a
 
 
 def test_handler_of_a_caller_and_of_a_context():
@@ -256,16 +254,14 @@ def test_handlers_for_other_errors_before_one_that_catches():
     check(fn, tensor(3, 3), torch.arange(3) + 10, [], graphs=None, breaks=None)
 
 
-def test_one_graph_where_memory_is_shared_but_not_in_part():
-    def fn(a, b):
-        a[0].copy_(a[1])
-        a[:2] += a[2:]
-        a.add_(a)
-        a[:, 0] = b[0]
-        torch._foreach_add_([a[0], a[1]], [a[2], a[3]])
-        return a
-
-    check(fn, tensor(4, 4), tensor(4, 4))
+@checked(tensor(4, 4), tensor(4, 4))
+def test_one_graph_where_memory_is_shared_but_not_in_part(a, b):
+    a[0].copy_(a[1])
+    a[:2] += a[2:]
+    a.add_(a)
+    a[:, 0] = b[0]
+    torch._foreach_add_([a[0], a[1]], [a[2], a[3]])
+    return a
 
 
 def _warned(fn, *args):

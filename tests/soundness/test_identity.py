@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import Recorder, check, tensor
+from programs import Recorder, check, checked, tensor
 
 
 class Thing:
@@ -239,12 +239,10 @@ TABLE = {id(LAYER): 5}
 NUMBERS = {id(LAYER), 3}
 
 
-def test_identity_numbers_beside_numbers_in_tables():
-    def fn(x):
-        found = TABLE[id(LAYER)], TABLE.get(id(OTHER), 3), id(LAYER) in TABLE, id(OTHER) in TABLE, id(LAYER) in NUMBERS
-        return x + found[0], found, {id(LAYER): 1, id(OTHER): 2}[id(OTHER)], [id(OTHER), id(LAYER)].index(id(LAYER))
-
-    check(fn, tensor(2))
+@checked(tensor(2))
+def test_identity_numbers_beside_numbers_in_tables(x):
+    found = TABLE[id(LAYER)], TABLE.get(id(OTHER), 3), id(LAYER) in TABLE, id(OTHER) in TABLE, id(LAYER) in NUMBERS
+    return x + found[0], found, {id(LAYER): 1, id(OTHER): 2}[id(OTHER)], [id(OTHER), id(LAYER)].index(id(LAYER))
 
 
 def test_parametrizations_kept_in_a_cache():
@@ -276,13 +274,11 @@ def test_identity_numbers_of_arguments_beside_numbers():
     del TABLE[id(other)]
 
 
-def test_identity_numbers_that_are_computed_with():
-    def fn(x, number):
-        same = number == id(HELD), number != id(HELD), number < id(HELD)
-        rest = hex(id(LAYER)), f"{id(LAYER):x}", str(id(LAYER)), id(LAYER) % 7, id(Shared) // 3, -id(Shared)
-        return x + 1, same, rest, id(None) % 10, bool(id(x)), int(id(Shared))
-
-    check(fn, tensor(2), id(HELD), others=[(tensor(2), 3)])
+@checked(tensor(2), id(HELD), others=[(tensor(2), 3)])
+def test_identity_numbers_that_are_computed_with(x, number):
+    same = number == id(HELD), number != id(HELD), number < id(HELD)
+    rest = hex(id(LAYER)), f"{id(LAYER):x}", str(id(LAYER)), id(LAYER) % 7, id(Shared) // 3, -id(Shared)
+    return x + 1, same, rest, id(None) % 10, bool(id(x)), int(id(Shared))
 
 
 def test_identity_numbers_that_change_between_calls():
@@ -298,14 +294,12 @@ def test_identity_numbers_that_change_between_calls():
         assert compiled(tensor(2))[1] == id(holder.held) % 1000003
 
 
-def test_sets_of_one_tensor():
-    def fn(x):
-        y = x + 1
-        found = {y}
-        other = {x}
-        return found.pop() * 2, len(found), [each + 1 for each in other], y in other
-
-    check(fn, tensor(2))
+@checked(tensor(2))
+def test_sets_of_one_tensor(x):
+    y = x + 1
+    found = {y}
+    other = {x}
+    return found.pop() * 2, len(found), [each + 1 for each in other], y in other
 
 
 # -- constants: which of equal ones is which object -----------------------------------------------------------------

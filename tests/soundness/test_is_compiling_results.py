@@ -10,7 +10,7 @@ import torch
 from torch.compiler import is_compiling
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, checked, tensor
 
 pytestmark = pytest.mark.skipif(os.environ.get("DL_REFERENCE") == "torch", reason="it tells them, and they fail")
 
@@ -22,38 +22,32 @@ class State:
 STATE = State()
 
 
-def test_the_answer_is_branched_on_after_a_break():
-    def fn(x):
-        strict = is_compiling()
+@checked(tensor(3), graphs=2)
+def test_the_answer_is_branched_on_after_a_break(x):
+    strict = is_compiling()
+    y = x + 1
+    dl.graph_break()
+    if strict:
+        raise RuntimeError("only where it is compiled")
+    return y * 2
+
+
+@checked(tensor(3), graphs=2)
+def test_what_a_branch_left_out_is_missing_after_a_break(x, mask=None):
+    if mask is None and not is_compiling():
+        mask = torch.ones(3)
+    y = x + 1
+    dl.graph_break()
+    return y + mask[0]
+
+
+@checked(tensor(3), graphs=1)
+def test_a_break_where_only_a_compiled_program_comes(x):
+    if is_compiling():
         y = x + 1
         dl.graph_break()
-        if strict:
-            raise RuntimeError("only where it is compiled")
-        return y * 2
-
-    check(fn, tensor(3), graphs=2)
-
-
-def test_what_a_branch_left_out_is_missing_after_a_break():
-    def fn(x, mask=None):
-        if mask is None and not is_compiling():
-            mask = torch.ones(3)
-        y = x + 1
-        dl.graph_break()
-        return y + mask[0]
-
-    check(fn, tensor(3), graphs=2)
-
-
-def test_a_break_where_only_a_compiled_program_comes():
-    def fn(x):
-        if is_compiling():
-            y = x + 1
-            dl.graph_break()
-            raise RuntimeError(f"never {y}")
-        return x + 2
-
-    check(fn, tensor(3), graphs=1)
+        raise RuntimeError(f"never {y}")
+    return x + 2
 
 
 def test_a_callee_returns_more_than_a_tensor():
@@ -85,16 +79,14 @@ def test_a_callee_returns_a_tensor_and_leaves_something_else():
     check(fn, tensor(3), graphs=2)
 
 
-def test_the_answer_is_put_into_an_object():
-    def fn(x):
-        STATE.compiling = is_compiling()
-        x = x + 1
-        dl.graph_break()
-        if STATE.compiling:
-            raise RuntimeError("only where it is compiled")
-        return x * 2
-
-    check(fn, tensor(3), graphs=2, watch=["STATE"])
+@checked(tensor(3), graphs=2, watch=["STATE"])
+def test_the_answer_is_put_into_an_object(x):
+    STATE.compiling = is_compiling()
+    x = x + 1
+    dl.graph_break()
+    if STATE.compiling:
+        raise RuntimeError("only where it is compiled")
+    return x * 2
 
 
 def test_a_break_inside_of_the_callee_that_asked():
@@ -109,13 +101,11 @@ def test_a_break_inside_of_the_callee_that_asked():
     check(lambda x: inner(x * 3) + 1, tensor(3), graphs=2)
 
 
-def test_what_raises_where_it_is_told_is_in_a_graph():
-    def fn(x):
-        if is_compiling():
-            raise RuntimeError("only where it is compiled")
-        return x + 1
-
-    check(fn, tensor(3), graphs=1, operators=1)
+@checked(tensor(3), graphs=1, operators=1)
+def test_what_raises_where_it_is_told_is_in_a_graph(x):
+    if is_compiling():
+        raise RuntimeError("only where it is compiled")
+    return x + 1
 
 
 def test_a_callee_that_leaves_no_more_than_a_tensor_is_told():

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import checked, tensor
 
 LOG: list[object] = []
 
@@ -38,25 +38,21 @@ def run_both(fn, *makers):
     assert found[2:] == found[:2]
 
 
-def test_a_variable_lives_to_the_end_of_its_function():
-    def fn(x):
-        folder = tempfile.TemporaryDirectory()
-        path = pathlib.Path(folder.name)
-        dl.graph_break()
-        return x + path.exists(), path.exists()
-
-    check(fn, tensor(2), graphs=None)
+@checked(tensor(2), graphs=None)
+def test_a_variable_lives_to_the_end_of_its_function(x):
+    folder = tempfile.TemporaryDirectory()
+    path = pathlib.Path(folder.name)
+    dl.graph_break()
+    return x + path.exists(), path.exists()
 
 
-def test_a_weak_reference_to_a_variable_that_is_not_used_again():
-    def fn(x):
-        table = weakref.WeakValueDictionary()
-        plain = Plain()
-        table["plain"] = plain
-        dl.graph_break()
-        return x + len(table), len(table)
-
-    check(fn, tensor(2), graphs=None)
+@checked(tensor(2), graphs=None)
+def test_a_weak_reference_to_a_variable_that_is_not_used_again(x):
+    table = weakref.WeakValueDictionary()
+    plain = Plain()
+    table["plain"] = plain
+    dl.graph_break()
+    return x + len(table), len(table)
 
 
 def test_an_argument_lives_to_the_end_of_its_function():

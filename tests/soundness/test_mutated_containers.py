@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, checked, tensor
 
 
 class Colour(enum.Enum):
@@ -48,28 +48,24 @@ def test_extend_by_a_generator_that_raises(kind):
     check(fn, tensor(2), kind([0]))
 
 
-def test_update_a_dict_by_pairs_that_raise():
-    def fn(x, table):
-        def produce():
-            yield "a", x + 1
-            raise ValueError(len(table))
+@checked(tensor(2), {})
+def test_update_a_dict_by_pairs_that_raise(x, table):
+    def produce():
+        yield "a", x + 1
+        raise ValueError(len(table))
 
-        try:
-            table.update(produce())
-        except ValueError as error:
-            table["error"] = error.args
-        return x * 2
-
-    check(fn, tensor(2), {})
+    try:
+        table.update(produce())
+    except ValueError as error:
+        table["error"] = error.args
+    return x * 2
 
 
-def test_iterate_over_a_set_that_another_set_went_into():
-    def fn(x):
-        one, other = {16}, {1, 8, 0}
-        one.update(other)
-        return [x * n for n in one]
-
-    check(fn, tensor(2), graphs=None)
+@checked(tensor(2), graphs=None)
+def test_iterate_over_a_set_that_another_set_went_into(x):
+    one, other = {16}, {1, 8, 0}
+    one.update(other)
+    return [x * n for n in one]
 
 
 @pytest.mark.parametrize("change", [lambda seen: seen.discard(7), lambda seen: seen.add(9)], ids=["discard", "add"])
@@ -88,36 +84,32 @@ def test_set_that_changes_its_size_during_iteration(change):
     check(fn, tensor(2), 1, graphs=None)
 
 
-def test_set_that_changes_its_items_during_iteration():
-    def fn(x, n):
-        seen = {n, 7}
-        found = []
-        for each in seen:
-            if each != 9:
-                seen.discard(each)
-                seen.add(9)
-            found.append(x * each)
-            if len(found) > 5:
-                break
-        return found
-
-    check(fn, tensor(2), 1, graphs=None)
+@checked(tensor(2), 1, graphs=None)
+def test_set_that_changes_its_items_during_iteration(x, n):
+    seen = {n, 7}
+    found = []
+    for each in seen:
+        if each != 9:
+            seen.discard(each)
+            seen.add(9)
+        found.append(x * each)
+        if len(found) > 5:
+            break
+    return found
 
 
-def test_dict_that_changes_its_keys_during_iteration():
-    def fn(x, n):
-        table = {n: x}
-        found = []
-        try:
-            for each in table:
-                del table[each]
-                table[each + 1] = x * 2
-                found.append(each)
-        except RuntimeError as error:
-            found.append(str(error))
-        return found, table
-
-    check(fn, tensor(2), 1, graphs=None)
+@checked(tensor(2), 1, graphs=None)
+def test_dict_that_changes_its_keys_during_iteration(x, n):
+    table = {n: x}
+    found = []
+    try:
+        for each in table:
+            del table[each]
+            table[each + 1] = x * 2
+            found.append(each)
+    except RuntimeError as error:
+        found.append(str(error))
+    return found, table
 
 
 @pytest.mark.parametrize("name", ["insert", "pop"])
@@ -146,14 +138,12 @@ def test_set_that_was_given_another_item_keeps_its_order():
     assert list(found) == list(eager)
 
 
-def test_tuple_in_its_own_list():
-    def fn(x):
-        parts = []
-        made = (x + 1, parts)
-        parts.append(made)
-        return made
-
-    check(fn, tensor(2))
+@checked(tensor(2))
+def test_tuple_in_its_own_list(x):
+    parts = []
+    made = (x + 1, parts)
+    parts.append(made)
+    return made
 
 
 class Changes:
@@ -259,18 +249,16 @@ def test_deque_is_gone_through_backwards(taken):
     check(fn, tensor(2), deque([1, 2, 3]), taken, graphs=None, breaks=None)
 
 
-def test_deque_changes_while_it_is_gone_through_backwards():
-    def fn(x, items):
-        backwards = reversed(items)
-        seen = [next(backwards)]
-        items.append(4)
-        try:
-            seen.append(next(backwards))
-        except RuntimeError as error:
-            seen.append(str(error))
-        return x + 1, seen
-
-    check(fn, tensor(2), deque([1, 2, 3]), graphs=None, breaks=None)
+@checked(tensor(2), deque([1, 2, 3]), graphs=None, breaks=None)
+def test_deque_changes_while_it_is_gone_through_backwards(x, items):
+    backwards = reversed(items)
+    seen = [next(backwards)]
+    items.append(4)
+    try:
+        seen.append(next(backwards))
+    except RuntimeError as error:
+        seen.append(str(error))
+    return x + 1, seen
 
 
 @pytest.mark.parametrize("left", [dict, OrderedDict, defaultdict])
@@ -309,24 +297,22 @@ def test_reversed_asks_what_it_is_given(items):
     check(fn, tensor(2), items, graphs=None, breaks=None)
 
 
-def test_pairs_of_an_iterator_that_asks_for_pairs():
-    def fn(x):
-        class Counting:
-            count = 0
+@checked(tensor(2), graphs=None, breaks=None, recompiles=True)
+def test_pairs_of_an_iterator_that_asks_for_pairs(x):
+    class Counting:
+        count = 0
 
-            def __iter__(self):
-                return self
+        def __iter__(self):
+            return self
 
-            def __next__(self):
-                if self.count >= 3:
-                    raise StopIteration
-                self.count += 1
-                return next(pairs, None) if self.count == 1 else [self.count]
+        def __next__(self):
+            if self.count >= 3:
+                raise StopIteration
+            self.count += 1
+            return next(pairs, None) if self.count == 1 else [self.count]
 
-        pairs = itertools.pairwise(Counting())
-        return x + 1, list(pairs)
-
-    check(fn, tensor(2), graphs=None, breaks=None, recompiles=True)
+    pairs = itertools.pairwise(Counting())
+    return x + 1, list(pairs)
 
 
 def test_a_generator_in_a_list_that_it_goes_over():

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, checked, tensor
 
 LOG: list[str] = []
 
@@ -346,11 +346,9 @@ class OfHooked(metaclass=Hooked):
     other = 2
 
 
-def test_metaclass_that_answers_for_its_classes():
-    def fn(x):
-        return x + 1, OfHooked.extra, OfHooked.other
-
-    check(fn, tensor(2), graphs=None)
+@checked(tensor(2), graphs=None)
+def test_metaclass_that_answers_for_its_classes(x):
+    return x + 1, OfHooked.extra, OfHooked.other
 
 
 @pytest.mark.parametrize("name, value", [("missing", 2), ("__getattr__", lambda cls, name: 3)])

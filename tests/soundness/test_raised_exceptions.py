@@ -12,7 +12,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, checked, tensor
 
 
 class Manager:
@@ -58,46 +58,38 @@ def test_no_exception_is_handled_after_a_handler_raised(depth):
     assert sys.exc_info()[0] is None
 
 
-def test_argument_that_was_deleted_stays_unbound():
-    def fn(x, other):
-        y = x + 1
+@checked(tensor(2), [1], graphs=None)
+def test_argument_that_was_deleted_stays_unbound(x, other):
+    y = x + 1
+    del other
+    dl.graph_break()
+    return y, other  # noqa: F821
+
+
+@checked(tensor(2), [1], graphs=None)
+def test_argument_that_was_deleted_is_unbound_where_it_breaks(x, other):
+    try:
         del other
-        dl.graph_break()
-        return y, other  # noqa: F821
-
-    check(fn, tensor(2), [1], graphs=None)
-
-
-def test_argument_that_was_deleted_is_unbound_where_it_breaks():
-    def fn(x, other):
-        try:
-            del other
-        finally:
-            x = [(x, k) for k in other]  # noqa: F821
-        return x
-
-    check(fn, tensor(2), [1], graphs=None)
+    finally:
+        x = [(x, k) for k in other]  # noqa: F821
+    return x
 
 
-def test_global_that_was_deleted_in_a_handler():
-    def fn(x, log):
-        try:
-            raise KeyError("k")
-        except KeyError as error:
-            log.append(error.args)
-        log.append(x.sum())
-        return error  # noqa: F821
-
-    check(fn, tensor(2), [], graphs=None)
+@checked(tensor(2), [], graphs=None)
+def test_global_that_was_deleted_in_a_handler(x, log):
+    try:
+        raise KeyError("k")
+    except KeyError as error:
+        log.append(error.args)
+    log.append(x.sum())
+    return error  # noqa: F821
 
 
-def test_delete_an_item_that_is_not_there_another_time():
-    def fn(x, table):
-        y = x * 2
-        del table["k"]
-        return y
-
-    check(fn, tensor(2), {"k": 1}, others=[(tensor(2), {})])
+@checked(tensor(2), {"k": 1}, others=[(tensor(2), {})])
+def test_delete_an_item_that_is_not_there_another_time(x, table):
+    y = x * 2
+    del table["k"]
+    return y
 
 
 def test_delete_an_attribute_that_is_not_there_another_time():
@@ -169,23 +161,21 @@ def test_global_is_looked_up_to_see_if_it_is_there():
     check(fn, tensor(2), False, others=[(tensor(2), True), (tensor(2), False)], watch=["LIMIT"], all_graphs=3)
 
 
+@checked(tensor(2), False, others=[(tensor(2), True), (tensor(2), False)], build=True, all_graphs=3)
 def test_closure_is_looked_up_to_see_if_it_is_there():
-    def make():
-        value = 1
+    value = 1
 
-        def fn(x, remove):
-            nonlocal value
-            try:
-                value  # noqa: B018
-            except NameError:
-                return x - 1
-            if remove:
-                del value  # noqa: F821
-            return x + 1
+    def fn(x, remove):
+        nonlocal value
+        try:
+            value  # noqa: B018
+        except NameError:
+            return x - 1
+        if remove:
+            del value  # noqa: F821
+        return x + 1
 
-        return fn
-
-    check(make, tensor(2), False, others=[(tensor(2), True), (tensor(2), False)], build=True, all_graphs=3)
+    return fn
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -207,19 +197,17 @@ def test_cell_of_its_own_that_is_empty(late, caught):
     check(fn, tensor(2), [], late, caught, graphs=None)
 
 
-def test_cell_of_its_own_that_is_emptied_twice():
-    def fn(x, items):
-        value = x * 2
-        call = lambda: value  # noqa: E731, F821
-        del value
-        dl.graph_break()
-        try:
-            del value  # noqa: F821
-        except UnboundLocalError as error:
-            items.append(error.args)
-        return x, call
-
-    check(fn, tensor(2), [], graphs=None)
+@checked(tensor(2), [], graphs=None)
+def test_cell_of_its_own_that_is_emptied_twice(x, items):
+    value = x * 2
+    call = lambda: value  # noqa: E731, F821
+    del value
+    dl.graph_break()
+    try:
+        del value  # noqa: F821
+    except UnboundLocalError as error:
+        items.append(error.args)
+    return x, call
 
 
 @pytest.mark.parametrize("make", [list, lambda: (each for each in ())])

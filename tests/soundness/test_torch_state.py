@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
-from programs import Recorder, check, tensor
+from programs import Recorder, check, checked, tensor
 
 # -- what a backend makes of a graph -----------------------------------------------------------------------------------
 
@@ -38,11 +38,9 @@ def test_leaves_that_factories_make_take_gradients(make, with_gradient):
         assert leaf.is_leaf and torch.equal(leaf.grad, torch.full((3,), 2.0))
 
 
-def test_a_leaf_that_stays_inside_does_not_break():
-    def fn(x):
-        return x * torch.ones(3, requires_grad=True)
-
-    check(fn, tensor(3, grad=True), operators=2, backward=True)
+@checked(tensor(3, grad=True), operators=2, backward=True)
+def test_a_leaf_that_stays_inside_does_not_break(x):
+    return x * torch.ones(3, requires_grad=True)
 
 
 def _assigned(x, mask, y):
@@ -69,12 +67,10 @@ def test_what_is_written_by_a_mask_takes_gradients(fn, takes_gradient):
     check(fn, tensor(4, grad=True), mask, tensor(2, grad=takes_gradient), graphs=(0, 2), breaks=int(takes_gradient))
 
 
-def test_python_types_are_types_of_data():
-    def fn(x):
-        made = torch.zeros(2, dtype=int), torch.ones(2, dtype=float), torch.full((2,), 1, dtype=complex)
-        return made, (x * 5).to(bool).to(float).to(int) + 8, x.new_zeros(2, dtype=bool), x.sum(dtype=float)
-
-    check(fn, tensor(3))
+@checked(tensor(3))
+def test_python_types_are_types_of_data(x):
+    made = torch.zeros(2, dtype=int), torch.ones(2, dtype=float), torch.full((2,), 1, dtype=complex)
+    return made, (x * 5).to(bool).to(float).to(int) + 8, x.new_zeros(2, dtype=bool), x.sum(dtype=float)
 
 
 @pytest.mark.on_cpu
@@ -253,15 +249,13 @@ def test_what_is_no_size_is_not_added_to_sizes(item):
     check(lambda x: (item,) + (x + 1).shape, tensor(2), graphs=None)
 
 
-def test_views_that_torch_refuses_to_speak_of():
-    def fn(x):
-        y = x.clone().requires_grad_()
-        with torch.no_grad():
-            view = y[:2]
-            view.mul_(3)
-        return y.detach(), view.requires_grad, view.is_leaf
-
-    check(fn, tensor(4), graphs=None)
+@checked(tensor(4), graphs=None)
+def test_views_that_torch_refuses_to_speak_of(x):
+    y = x.clone().requires_grad_()
+    with torch.no_grad():
+        view = y[:2]
+        view.mul_(3)
+    return y.detach(), view.requires_grad, view.is_leaf
 
 
 def test_such_a_view_is_given():
@@ -291,15 +285,13 @@ class Items(list):
         return self
 
 
-def test_a_list_of_the_programs_class_extended_by_itself():
-    def fn(x, items):
-        items.twice()
-        made = Items([x])
-        made.twice().twice()
-        made += made
-        return len(items), len(made), sum(items), made[-1] + 1
-
-    check(fn, tensor(3), Items([tensor(3), tensor(3, seed=1)]))
+@checked(tensor(3), Items([tensor(3), tensor(3, seed=1)]))
+def test_a_list_of_the_programs_class_extended_by_itself(x, items):
+    items.twice()
+    made = Items([x])
+    made.twice().twice()
+    made += made
+    return len(items), len(made), sum(items), made[-1] + 1
 
 
 def test_a_gradient_of_another_shape():

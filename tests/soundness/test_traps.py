@@ -11,7 +11,7 @@ import torch
 
 import dynamo_lite as dl
 import reference
-from programs import Recorder, check, tensor
+from programs import Recorder, check, checked, tensor
 
 
 def test_recursion_error_is_raised_and_survived():
@@ -97,26 +97,22 @@ def test_frame_inspection_inside():
     check(fn, tensor(2), graphs=None)
 
 
-def test_noop_functions_that_return_their_argument():
-    def fn(x):
-        a = x.to(torch.float32)
-        b = x.contiguous()
-        c = x.expand(2)
-        d = x.reshape(2)
-        return a, b, c, d, a is x, b is x, c is x
-
-    check(fn, tensor(2), graphs=1)
+@checked(tensor(2), graphs=1)
+def test_noop_functions_that_return_their_argument(x):
+    a = x.to(torch.float32)
+    b = x.contiguous()
+    c = x.expand(2)
+    d = x.reshape(2)
+    return a, b, c, d, a is x, b is x, c is x
 
 
-def test_inplace_returns_its_argument():
-    def fn(x):
-        y = x.add_(1)
-        z = torch.relu_(x)
-        w = x.clone()
-        v = torch.add(w, 1, out=w) if w.dim() == 9 else w.mul_(2)
-        return y is x, z is x, v is w, y, z, v
-
-    check(fn, tensor(2), operators=4)
+@checked(tensor(2), operators=4)
+def test_inplace_returns_its_argument(x):
+    y = x.add_(1)
+    z = torch.relu_(x)
+    w = x.clone()
+    v = torch.add(w, 1, out=w) if w.dim() == 9 else w.mul_(2)
+    return y is x, z is x, v is w, y, z, v
 
 
 def test_list_and_tensor_with_the_same_storage():
@@ -166,13 +162,11 @@ def test_argument_changed_by_a_property_of_another():
     check(fn, tensor(2), Sneaky(shared), shared, operators=2)
 
 
-def test_dictionary_order_is_part_of_the_input():
-    def fn(x, table):
-        for v in table.values():
-            x = x * 2 + v
-        return x
-
-    check(fn, tensor(2), {"a": 1, "b": 2}, operators=4, others=[(tensor(2), {"b": 2, "a": 1})])
+@checked(tensor(2), {"a": 1, "b": 2}, operators=4, others=[(tensor(2), {"b": 2, "a": 1})])
+def test_dictionary_order_is_part_of_the_input(x, table):
+    for v in table.values():
+        x = x * 2 + v
+    return x
 
 
 def test_method_replaced_on_class_and_instance():
@@ -246,16 +240,14 @@ def test_user_error_is_not_replaced_under_fullgraph():
         compiled(torch.ones(2))
 
 
-def test_state_after_an_error_in_a_later_fragment():
-    def fn(x, log):
-        with torch.no_grad():
-            log.append(1)
-            y = x + 1
-            dl.graph_break()
-            log.append(2)
-            raise ValueError(y.requires_grad)
-
-    check(fn, tensor(2, grad=True), [], graphs=(1, 2))
+@checked(tensor(2, grad=True), [], graphs=(1, 2))
+def test_state_after_an_error_in_a_later_fragment(x, log):
+    with torch.no_grad():
+        log.append(1)
+        y = x + 1
+        dl.graph_break()
+        log.append(2)
+        raise ValueError(y.requires_grad)
 
 
 def test_star_import_names_and_odd_code():

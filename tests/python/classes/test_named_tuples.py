@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cuts import Programs, run_program
-from programs import check, tensor
+from programs import check, checked, tensor
 
 program = Programs(cut_recompiles=True)
 CUT = None
@@ -81,18 +81,15 @@ def given(a, b, **attributes):
     return made
 
 
-def test_attributes_of_an_argument():
-    def fn(x, made):
-        made.seen = made.seen + 1
-        return made.product() * made.seen + made.scale
-
-    check(
-        fn,
-        tensor(3),
-        given(tensor(3), 2, seen=1, scale=3),
-        others=[(tensor(3), given(tensor(3), 2, seen=1, scale=4))],
-        operators=3,
-    )
+@checked(
+    tensor(3),
+    given(tensor(3), 2, seen=1, scale=3),
+    others=[(tensor(3), given(tensor(3), 2, seen=1, scale=4))],
+    operators=3,
+)
+def test_attributes_of_an_argument(x, made):
+    made.seen = made.seen + 1
+    return made.product() * made.seen + made.scale
 
 
 def test_a_hidden_field_of_an_argument():
@@ -153,11 +150,9 @@ def test_object_new_refuses(make):
     check(fn, tensor(3))
 
 
-def test_instances_that_are_mourned_by_object_new():
-    def fn(x):
-        LOG.clear()
-        made = Mourned()
-        del made
-        return x + len(LOG)
-
-    check(fn, tensor(3), graphs=1, breaks=2)
+@checked(tensor(3), graphs=1, breaks=2)
+def test_instances_that_are_mourned_by_object_new(x):
+    LOG.clear()
+    made = Mourned()
+    del made
+    return x + len(LOG)

@@ -7,7 +7,7 @@ import gc
 import torch
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import checked, tensor
 
 
 class Shape:
@@ -31,14 +31,12 @@ class Asked(metaclass=Said):
     pass
 
 
-def test_those_that_there_are():
-    def fn(x):
-        for each in Shape.__subclasses__():
-            x = x * each.sides
-        same = Shape.__subclasses__() is Shape.__subclasses__()
-        return x, Shape.__subclasses__(), same, type.__subclasses__(Triangle), Asked.__subclasses__()
-
-    check(fn, tensor(2), graphs=None)
+@checked(tensor(2), graphs=None)
+def test_those_that_there_are(x):
+    for each in Shape.__subclasses__():
+        x = x * each.sides
+    same = Shape.__subclasses__() is Shape.__subclasses__()
+    return x, Shape.__subclasses__(), same, type.__subclasses__(Triangle), Asked.__subclasses__()
 
 
 def test_more_and_less_of_them():

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import checked, tensor
 from table import Table
 
 programs = Table()
@@ -186,11 +186,9 @@ def reversed_sees_changes(x, items):
     return x + first, list(it)
 
 
-def test_sum_of_floats_is_as_exact_as_pythons():
-    def fn(x, items):
-        return x + sum(items), sum(items), sum(items, 1.0), sum(iter(items)), sum(v for v in items)
-
-    check(fn, tensor(2), [0.1] * 10 + [1e16, 1.0, -1e16], operators=1)
+@checked(tensor(2), [0.1] * 10 + [1e16, 1.0, -1e16], operators=1)
+def test_sum_of_floats_is_as_exact_as_pythons(x, items):
+    return x + sum(items), sum(items), sum(items, 1.0), sum(iter(items)), sum(v for v in items)
 
 
 @pytest.mark.parametrize("case", programs.parameters())
@@ -198,12 +196,10 @@ def test_builtins(case):
     case.run()
 
 
-def test_reversed_constants_are_taken_item_by_item():
-    def fn(x, far):
-        letters, numbers, raw = reversed("abcd"), reversed(far), reversed(b"xyz")
-        taken = next(letters), next(numbers)
-        dl.graph_break()
-        kinds = [type(each).__name__ for each in (letters, numbers, raw)]
-        return x + 1, taken, next(letters), next(numbers), kinds, list(raw)
-
-    check(fn, tensor(2), range(10**12), graphs=None)
+@checked(tensor(2), range(10**12), graphs=None)
+def test_reversed_constants_are_taken_item_by_item(x, far):
+    letters, numbers, raw = reversed("abcd"), reversed(far), reversed(b"xyz")
+    taken = next(letters), next(numbers)
+    dl.graph_break()
+    kinds = [type(each).__name__ for each in (letters, numbers, raw)]
+    return x + 1, taken, next(letters), next(numbers), kinds, list(raw)

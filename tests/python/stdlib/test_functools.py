@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, checked, tensor
 from table import Table
 
 programs = Table()
@@ -188,68 +188,60 @@ def test_a_cache_keeps_what_was_changed_between_calls():
     check(program, tensor(2), 3, graphs=None, others=[(tensor(2), 4), (tensor(2), 3)])
 
 
+@checked(tensor(2), build=True, graphs=(0, 2), recompiles=True)
 def test_a_cached_function_with_an_effect_runs_it_once():
-    def build():
-        calls = []
+    calls = []
 
-        @functools.cache
-        def noisy(n):
-            calls.append(n)
-            return n * 2
+    @functools.cache
+    def noisy(n):
+        calls.append(n)
+        return n * 2
 
-        def fn(x):
-            return x * noisy(3) + noisy(3), list(calls)
+    def fn(x):
+        return x * noisy(3) + noisy(3), list(calls)
 
-        return fn
-
-    check(build, tensor(2), build=True, graphs=(0, 2), recompiles=True)
+    return fn
 
 
+@checked(tensor(2), build=True, graphs=None, recompiles=True)
 def test_a_cache_counts_its_hits():
-    def build():
-        @functools.lru_cache(maxsize=2)
-        def double(n):
+    @functools.lru_cache(maxsize=2)
+    def double(n):
+        return n * 2
+
+    def fn(x):
+        return x * double(2) + double(3) + double(2), tuple(double.cache_info())
+
+    return fn
+
+
+@checked(tensor(2), build=True, graphs=None, recompiles=True)
+def test_a_cache_of_tensors_gives_the_same_tensor():
+    @functools.cache
+    def ones(n):
+        return torch.ones(n)
+
+    def fn(x):
+        return x + ones(2), ones(2) is ones(2), ones(2)
+
+    return fn
+
+
+@checked(tensor(2), build=True, graphs=None, recompiles=True)
+def test_a_cached_method():
+    class Model:
+        def __init__(self):
+            self.built = 0
+
+        @functools.cache
+        def mask(self, n):
+            self.built += 1
             return n * 2
 
-        def fn(x):
-            return x * double(2) + double(3) + double(2), tuple(double.cache_info())
+        def run(self, x):
+            return x * self.mask(3) + self.mask(3), self.built
 
-        return fn
-
-    check(build, tensor(2), build=True, graphs=None, recompiles=True)
-
-
-def test_a_cache_of_tensors_gives_the_same_tensor():
-    def build():
-        @functools.cache
-        def ones(n):
-            return torch.ones(n)
-
-        def fn(x):
-            return x + ones(2), ones(2) is ones(2), ones(2)
-
-        return fn
-
-    check(build, tensor(2), build=True, graphs=None, recompiles=True)
-
-
-def test_a_cached_method():
-    def build():
-        class Model:
-            def __init__(self):
-                self.built = 0
-
-            @functools.cache
-            def mask(self, n):
-                self.built += 1
-                return n * 2
-
-            def run(self, x):
-                return x * self.mask(3) + self.mask(3), self.built
-
-        return Model().run
-
-    check(build, tensor(2), build=True, graphs=None, recompiles=True)
+    return Model().run
 
 
 @programs(tensor(2), graphs=None, recompiles=True)

@@ -12,7 +12,7 @@ from typing import Optional, Protocol, Union
 import pytest
 import torch
 
-from programs import check, tensor
+from programs import checked, tensor
 from table import Table
 
 programs = Table()
@@ -260,10 +260,8 @@ def takes(a, b=1, *c, d, e=4, **f):
 SIGNATURE = inspect.signature(takes)
 
 
-def test_signature_made_outside():
-    def fn(x):
-        bound = SIGNATURE.bind(x, 2, 3, d=5, g=6)
-        bound.apply_defaults()
-        return bound.arguments["a"] + bound.arguments["e"], list(bound.arguments), bound.args[1:], bound.kwargs
-
-    check(fn, tensor(3))
+@checked(tensor(3))
+def test_signature_made_outside(x):
+    bound = SIGNATURE.bind(x, 2, 3, d=5, g=6)
+    bound.apply_defaults()
+    return bound.arguments["a"] + bound.arguments["e"], list(bound.arguments), bound.args[1:], bound.kwargs

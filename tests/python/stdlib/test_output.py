@@ -10,7 +10,7 @@ import warnings
 
 import pytest
 
-from programs import check, tensor
+from programs import check, checked, tensor
 from table import Table
 
 programs = Table()
@@ -77,12 +77,10 @@ def warn_once(message):
         warnings.warn(message, stacklevel=2)
 
 
-def test_a_warning_is_given_once():
-    def fn(x):
-        warn_once("once")
-        return x + 1
-
-    check(fn, tensor(2), graphs=None, recompiles=True, watch=[(sys.modules[__name__], "_warned")])
+@checked(tensor(2), graphs=None, recompiles=True, watch=[(sys.modules[__name__], "_warned")])
+def test_a_warning_is_given_once(x):
+    warn_once("once")
+    return x + 1
 
 
 @programs(tensor(2))
@@ -102,15 +100,13 @@ def a_logger_that_is_on(x):
     return y * 2
 
 
-def test_what_a_logger_hears():
-    def fn(x):
-        y = x + 1
-        loud.warning("one")
-        loud.debug("not this")
-        loud.error("two %s", "words")
-        return y * 2
-
-    check(fn, tensor(2), graphs=None, watch=[(heard, "lines")])
+@checked(tensor(2), graphs=None, watch=[(heard, "lines")])
+def test_what_a_logger_hears(x):
+    y = x + 1
+    loud.warning("one")
+    loud.debug("not this")
+    loud.error("two %s", "words")
+    return y * 2
 
 
 def test_a_logger_is_turned_on_between_calls():

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from processes import run_program
-from programs import check, tensor
+from programs import check, checked, tensor
 from table import Table
 
 programs = Table()
@@ -75,11 +75,9 @@ def test_the_environment():
     check(program, tensor(2), "3", graphs=None, others=[(tensor(2), ""), (tensor(2), "5"), (tensor(2), "3")])
 
 
-def test_the_environment_is_read_in_a_graph():
-    def fn(x):
-        return x * int(os.environ.get("DL_TEST_SCALE", "2"))
-
-    check(fn, tensor(2), graphs=1)
+@checked(tensor(2), graphs=1)
+def test_the_environment_is_read_in_a_graph(x):
+    return x * int(os.environ.get("DL_TEST_SCALE", "2"))
 
 
 @programs(tensor(2), graphs=None)

@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 import dynamo_lite as dl
 from equality import Pairing
-from programs import check, tensor
+from programs import checked, tensor
 from table import Table
 
 programs = Table()
@@ -269,9 +269,7 @@ def test_a_number_that_decides_is_said():
     assert "random number" in str(dl.explain(program)(tensor(3)).breaks[0].reason)
 
 
-def test_a_shuffle_of_a_list_that_was_found():
-    def program(x, items):
-        random.Random(4).shuffle(items)
-        return x * items[0]
-
-    check(program, tensor(3), [1.0, 2.0, 3.0], breaks=2)
+@checked(tensor(3), [1.0, 2.0, 3.0], breaks=2)
+def test_a_shuffle_of_a_list_that_was_found(x, items):
+    random.Random(4).shuffle(items)
+    return x * items[0]

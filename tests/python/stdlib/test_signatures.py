@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, checked, tensor
 from table import Table
 
 programs = Table()
@@ -118,14 +118,12 @@ def test_program(case):
     case.run()
 
 
-def test_globals_that_are_written():
-    def fn(x):
-        globals()["WRITTEN"] = x.shape[0]
-        found = WRITTEN + globals()["WRITTEN"]  # noqa: F821
-        del globals()["WRITTEN"]
-        return x + found, "WRITTEN" in globals()
-
-    check(fn, tensor(3), others=[(tensor(4),)])
+@checked(tensor(3), others=[(tensor(4),)])
+def test_globals_that_are_written(x):
+    globals()["WRITTEN"] = x.shape[0]
+    found = WRITTEN + globals()["WRITTEN"]  # noqa: F821
+    del globals()["WRITTEN"]
+    return x + found, "WRITTEN" in globals()
 
 
 def test_globals_that_change_between_calls():

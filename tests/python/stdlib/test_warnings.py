@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, checked, tensor
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -78,31 +78,27 @@ def test_a_break_has_a_name_and_a_hint():
         dl.compile(fn, backend="eager", fullgraph=True)(tensor(3))
 
 
-def test_entered_twice():
-    def fn(x):
-        manager = warnings.catch_warnings()
+@checked(tensor(3), graphs=None, breaks=None)
+def test_entered_twice(x):
+    manager = warnings.catch_warnings()
+    with manager:
+        y = x * 2
+    try:
         with manager:
-            y = x * 2
-        try:
-            with manager:
-                y = y + 1
-        except RuntimeError as error:
-            return y, str(error)
-        return y
-
-    check(fn, tensor(3), graphs=None, breaks=None)
+            y = y + 1
+    except RuntimeError as error:
+        return y, str(error)
+    return y
 
 
-def test_what_warns_is_ignored():
-    def fn(x):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            warnings.warn("unheard", stacklevel=2)
-            warnings.warn("unheard", DeprecationWarning)  # noqa: B028
-            y = x * 2
-        return y + 1
-
-    check(fn, tensor(3))
+@checked(tensor(3))
+def test_what_warns_is_ignored(x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.warn("unheard", stacklevel=2)
+        warnings.warn("unheard", DeprecationWarning)  # noqa: B028
+        y = x * 2
+    return y + 1
 
 
 def test_what_warns_is_heard():
@@ -117,17 +113,15 @@ def test_what_warns_is_heard():
         check(fn, tensor(3), heard, graphs=None, breaks=None)
 
 
-def test_filters_that_raise():
-    def fn(x):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                y = x * 2
-                warnings.warn("told", stacklevel=1)
-        except UserWarning as error:
-            return y, str(error)
-
-    check(fn, tensor(3), graphs=None, breaks=None)
+@checked(tensor(3), graphs=None, breaks=None)
+def test_filters_that_raise(x):
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            y = x * 2
+            warnings.warn("told", stacklevel=1)
+    except UserWarning as error:
+        return y, str(error)
 
 
 def test_operators_that_warn():
@@ -148,30 +142,26 @@ def test_operators_that_warn():
     check(heard, tensor(3, 3), tensor(3, 3, seed=1), graphs=None, breaks=None)
 
 
-def test_a_break_within():
-    def fn(x):
+@checked(tensor(3), graphs=None, breaks=None)
+def test_a_break_within(x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        y = x * 2
+        print("within", warnings.filters[0][0])
+        warnings.warn("unheard", stacklevel=1)
+        y = y + 1
+    return y * 3
+
+
+@checked(tensor(3))
+def test_left_by_an_exception(x):
+    try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             y = x * 2
-            print("within", warnings.filters[0][0])
-            warnings.warn("unheard", stacklevel=1)
-            y = y + 1
-        return y * 3
-
-    check(fn, tensor(3), graphs=None, breaks=None)
-
-
-def test_left_by_an_exception():
-    def fn(x):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                y = x * 2
-                raise ValueError("left")
-        except ValueError as error:
-            return y + 1, str(error)
-
-    check(fn, tensor(3))
+            raise ValueError("left")
+    except ValueError as error:
+        return y + 1, str(error)
 
 
 @pytest.mark.fails_on_data
@@ -191,27 +181,23 @@ def test_a_failure_on_the_data():
         check(program, tensor(3), torch.tensor([1]), others=[(tensor(3), torch.tensor([7]))], graphs=None, breaks=None)
 
 
-def test_filters_without_catching_act_on_the_process():
-    def fn(x):
-        before = warnings.filters[:]
-        warnings.simplefilter("ignore")
-        y = x * 2
-        warnings.filters[:] = before
-        return y
-
-    check(fn, tensor(3), graphs=None, breaks=None)
+@checked(tensor(3), graphs=None, breaks=None)
+def test_filters_without_catching_act_on_the_process(x):
+    before = warnings.filters[:]
+    warnings.simplefilter("ignore")
+    y = x * 2
+    warnings.filters[:] = before
+    return y
 
 
-def test_in_functions_that_operators_run():
-    def fn(x):
-        def inner(row):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return row * 2
+@checked(tensor(3, 3), graphs=None, breaks=None)
+def test_in_functions_that_operators_run(x):
+    def inner(row):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return row * 2
 
-        return torch.vmap(inner)(x)
-
-    check(fn, tensor(3, 3), graphs=None, breaks=None)
+    return torch.vmap(inner)(x)
 
 
 def test_what_was_shown_once_is_shown_again():
@@ -362,18 +348,16 @@ def test_filters_set_on_the_way_in():
     check(ignores, tensor(3), operators=3, graphs=1, breaks=None)
 
 
-def test_filters_set_on_the_way_in_to_a_break():
-    def fn(x):
-        with warnings.catch_warnings(action="ignore", category=UserWarning):
-            warnings.warn("not seen", stacklevel=1)
-            y = x * 2
-            dl.graph_break()
-            warnings.warn("not seen either", stacklevel=1)
-            warnings.warn("a warning", FutureWarning, stacklevel=1)
-        manager = warnings.catch_warnings(action="always")
+@checked(tensor(3), graphs=None)
+def test_filters_set_on_the_way_in_to_a_break(x):
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        warnings.warn("not seen", stacklevel=1)
+        y = x * 2
         dl.graph_break()
-        with manager:
-            y = y + 1
-        return y, len(warnings.filters)
-
-    check(fn, tensor(3), graphs=None)
+        warnings.warn("not seen either", stacklevel=1)
+        warnings.warn("a warning", FutureWarning, stacklevel=1)
+    manager = warnings.catch_warnings(action="always")
+    dl.graph_break()
+    with manager:
+        y = y + 1
+    return y, len(warnings.filters)

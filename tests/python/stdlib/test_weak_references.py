@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
-from programs import Recorder, check, tensor
+from programs import Recorder, check, checked, tensor
 
 
 class Thing:
@@ -18,17 +18,15 @@ class Thing:
         self.n = n
 
 
+@checked(tensor(3), build=True, operators=1)
 def test_reference_is_followed():
-    def build():
-        thing = Thing(3)
-        ref = weakref.ref(thing)
+    thing = Thing(3)
+    ref = weakref.ref(thing)
 
-        def fn(x):
-            return ref() is thing, x * ref().n
+    def fn(x):
+        return ref() is thing, x * ref().n
 
-        return fn
-
-    check(build, tensor(3), build=True, operators=1)
+    return fn
 
 
 def test_reference_that_dies_between_calls():
@@ -51,19 +49,17 @@ def test_reference_that_dies_between_calls():
     check(build, x, False, build=True, graphs=(1, 2), breaks=None, others=[(x, True), (x, False)])
 
 
+@checked(tensor(2, 3), build=True, graphs=None, breaks=None)
 def test_reference_made_inside_to_what_the_program_has():
-    def build():
-        layer = nn.Linear(3, 3)
-        nn.init.ones_(layer.weight)
-        nn.init.ones_(layer.bias)
+    layer = nn.Linear(3, 3)
+    nn.init.ones_(layer.weight)
+    nn.init.ones_(layer.bias)
 
-        def fn(x):
-            layer.ref = weakref.ref(layer.weight)
-            return layer(x)
+    def fn(x):
+        layer.ref = weakref.ref(layer.weight)
+        return layer(x)
 
-        return lambda x: (fn(x), layer.ref() is layer.weight)
-
-    check(build, tensor(2, 3), build=True, graphs=None, breaks=None)
+    return lambda x: (fn(x), layer.ref() is layer.weight)
 
 
 class Node:
@@ -143,15 +139,13 @@ def test_dead_in_time(fn):
     check(fn, tensor(3), graphs=None, breaks=(1, 2))
 
 
-def test_an_argument_that_is_let_go():
-    def fn(x, things):
-        thing = things.pop()
-        ref = weakref.ref(thing)
-        alive = ref() is thing
-        del thing
-        return x + 1, alive, ref() is None
-
-    check(fn, tensor(3), [Thing(3)], graphs=None)
+@checked(tensor(3), [Thing(3)], graphs=None)
+def test_an_argument_that_is_let_go(x, things):
+    thing = things.pop()
+    ref = weakref.ref(thing)
+    alive = ref() is thing
+    del thing
+    return x + 1, alive, ref() is None
 
 
 # -- weak containers, which CPython reads between the graphs ----------------------------------------------------------

@@ -10,7 +10,7 @@ import operator
 
 import pytest
 
-from programs import check, tensor
+from programs import check, checked, tensor
 
 CALLS = {
     "map of nothing": lambda: map(len),
@@ -63,14 +63,12 @@ def test_wrong_arguments(name):
     check(fn, tensor(2), [], graphs=None)
 
 
-def test_a_difference_is_made_as_far_as_it_comes():
-    def fn(x, items):
-        try:
-            items.difference_update([1], 2, [3])
-        except TypeError as error:
-            return x + len(items), str(error)
-
-    check(fn, tensor(2), {1, 2, 3}, graphs=None)
+@checked(tensor(2), {1, 2, 3}, graphs=None)
+def test_a_difference_is_made_as_far_as_it_comes(x, items):
+    try:
+        items.difference_update([1], 2, [3])
+    except TypeError as error:
+        return x + len(items), str(error)
 
 
 def test_text_of_an_object_in_c_asks_its_class():
