@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import torch
 
@@ -47,15 +47,20 @@ def _scaled(tx: Translator, value: VariableTracker, number: VariableTracker) -> 
     return converted(tx, product, value.fake.dtype)
 
 
-def _rewrite_products(name: str, combine: Callable[..., object]) -> None:
-    """``self + value * combine(one, other)``."""
+_COMBINE: dict[str, Callable[..., object]] = {
+    **{"addcdiv": torch.div, "addcmul": torch.mul},
+    **{"_foreach_addcdiv": torch._foreach_div, "_foreach_addcmul": torch._foreach_mul},
+}
 
-    @rewrites(name, name + "_")
-    def rewrite(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-        if len(args) != 3 or set(kwargs) != {"value"} or not _is_number_tensor(kwargs["value"], args):
-            return None
-        scaled = _scaled(tx, record(tx, "call_function", combine, args[1:], {}), kwargs["value"])
-        return record(tx, "call_method", "add_" if name.endswith("_") else "add", [args[0], scaled], {})
+
+@rewrites("addcdiv", "addcdiv_", "addcmul", "addcmul_")
+def _scaled_product(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    """``self + value * combine(one, other)``."""
+    if len(args) != 3 or set(kwargs) != {"value"} or not _is_number_tensor(kwargs["value"], args):
+        return None
+    combined = record(tx, "call_function", _COMBINE[name.removesuffix("_")], args[1:], {})
+    scaled = _scaled(tx, combined, kwargs["value"])
+    return record(tx, "call_method", "add_" if name.endswith("_") else "add", [args[0], scaled], {})
 
 
 def _number_list(tx: Translator, numbers: VariableTracker, args: Args) -> ListVariable | None:
@@ -68,37 +73,25 @@ def _number_list(tx: Translator, numbers: VariableTracker, args: Args) -> ListVa
     return ListVariable(record(tx, "call_method", "unbind", [numbers], {}).elements(tx))
 
 
-def _rewrite_products_of_lists(combine: Callable[..., object], add: dict[str, Callable[..., object]]) -> None:
-    """``self + value * combine(one, other)`` of lists of tensors, with a value for each: a tensor of all values, or a
-    list of tensors."""
-
-    @rewrites(*add)
-    def rewrite(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-        numbers = args[3] if len(args) == 4 else kwargs.get("scalars")
-        number_list = None if numbers is None else _number_list(tx, numbers.realize(), args[0].elements(tx))
-        if number_list is None:
-            return None
-        combined = record(tx, "call_function", combine, args[1:3], {})
-        scaled = record(tx, "call_function", torch._foreach_mul, [combined, number_list], {})
-        return record(tx, "call_function", add[name], [args[0], scaled], {})
+@rewrites("_foreach_addcdiv", "_foreach_addcdiv_", "_foreach_addcmul", "_foreach_addcmul_")
+def _scaled_products(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    """The same of lists of tensors, with a value for each: a tensor of all values, or a list of tensors."""
+    numbers = args[3] if len(args) == 4 else kwargs.get("scalars")
+    number_list = None if numbers is None else _number_list(tx, numbers.realize(), args[0].elements(tx))
+    if number_list is None:
+        return None
+    combined = record(tx, "call_function", _COMBINE[name.removesuffix("_")], args[1:3], {})
+    scaled = record(tx, "call_function", torch._foreach_mul, [combined, number_list], {})
+    add = torch._foreach_add_ if name.endswith("_") else torch._foreach_add
+    return record(tx, "call_function", add, [args[0], scaled], {})
 
 
-def _rewrite_sum(name: str) -> None:
+@rewrites("add", "add_", "sub", "sub_")
+def _scaled_sum(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """``self + alpha * other``."""
-
-    @rewrites(name, name + "_")
-    def rewrite(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-        if len(args) != 2 or set(kwargs) != {"alpha"} or not _is_number_tensor(kwargs["alpha"], args):
-            return None
-        return record(tx, "call_method", name, [args[0], _scaled(tx, args[1], kwargs["alpha"])], {})
-
-
-_rewrite_products("addcdiv", torch.div)
-_rewrite_products("addcmul", torch.mul)
-for _name, _combine in (("_foreach_addcdiv", torch._foreach_div), ("_foreach_addcmul", torch._foreach_mul)):
-    _rewrite_products_of_lists(_combine, {_name: torch._foreach_add, _name + "_": torch._foreach_add_})
-for _name in ("add", "sub"):
-    _rewrite_sum(_name)
+    if len(args) != 2 or set(kwargs) != {"alpha"} or not _is_number_tensor(kwargs["alpha"], args):
+        return None
+    return record(tx, "call_method", name, [args[0], _scaled(tx, args[1], kwargs["alpha"])], {})
 
 
 def is_differentiated(tensors: Args) -> bool:
@@ -166,67 +159,45 @@ def record_operator(tx: Translator, target: Target, args: Args, kwargs: Kwargs) 
     return record(tx, "call_method" if isinstance(target, str) else "call_function", target, args, kwargs)
 
 
-def _rule_for_elementwise(*targets: Target) -> None:
+_ELEMENTWISE: list[Target] = [
+    target
+    for name in ("add", "sub", "mul", "div", "gt", "ge", "lt", "le")
+    for target in (name, name + "_", getattr(torch, name))
+]
+
+
+@takes_floats(*_ELEMENTWISE, *(INPLACE[sign] for sign in "+-*/"))
+def _elementwise(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """``target(tensor, float)``."""
-
-    @takes_floats(*targets)
-    def rule(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-        if len(args) != 2 or kwargs or not isinstance(args[1], SymbolicFloat):
-            return None
-        number = float_beside(tx, args[1], args[0])
-        return None if number is None else record_operator(tx, target, [args[0], number], {})
+    if len(args) != 2 or kwargs or not isinstance(args[1], SymbolicFloat):
+        return None
+    number = float_beside(tx, args[1], args[0])
+    return None if number is None else record_operator(tx, target, [args[0], number], {})
 
 
-def _rule_for_operator(
-    function: Callable[..., object],
-    reflected: Callable[[Translator, VariableTracker, VariableTracker], VariableTracker],
-) -> None:
-    """Python's operator with the float left or right. ``reflected``: records ``float function tensor``."""
+_EXCHANGED = {
+    **{BINARY[sign]: BINARY[sign] for sign in "+*"},
+    **{COMPARE[sign]: COMPARE[SWAPPED[sign]] for sign in ("<", "<=", ">", ">=")},
+}
+"""Operators, and those that give the same with the operands exchanged."""
 
-    @takes_floats(function)
-    def rule(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-        left, right = args
-        number, tensor = (left, right) if isinstance(left, SymbolicFloat) else (right, left)
-        if not isinstance(number, SymbolicFloat):
-            return None
-        replacement = float_beside(tx, number, tensor)
-        if replacement is None:
-            return None
-        if number is left:
-            return reflected(tx, replacement, tensor)
+
+@takes_floats(*_EXCHANGED, operator.sub, operator.truediv)
+def _operator(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    """Python's operator with the float left or right."""
+    left, right = args
+    number, tensor = (left, right) if isinstance(left, SymbolicFloat) else (right, left)
+    replacement = float_beside(tx, number, tensor) if isinstance(number, SymbolicFloat) else None
+    if replacement is None:
+        return None
+    if number is right:
         return record(tx, "call_function", target, [tensor, replacement], {})
-
-
-def _divide_float(tx: Translator, number: VariableTracker, tensor: VariableTracker) -> VariableTracker:
-    """``number / tensor``, as ``Tensor.__rtruediv__`` computes it."""
-    reciprocal = record(tx, "call_method", "reciprocal", [tensor], {})
-    return record(tx, "call_function", operator.mul, [reciprocal, number], {})
-
-
-_METHODS = ("add", "sub", "mul", "div", "gt", "ge", "lt", "le")
-
-
-def _record_pair(
-    function: Callable[..., object], tx: Translator, one: VariableTracker, other: VariableTracker
-) -> VariableTracker:
-    return record(tx, "call_function", function, [one, other], {})
-
-
-def _record_swapped(
-    function: Callable[..., object], tx: Translator, one: VariableTracker, other: VariableTracker
-) -> VariableTracker:
-    return record(tx, "call_function", function, [other, one], {})
-
-
-for _sign in ("+", "*"):
-    _rule_for_operator(BINARY[_sign], functools.partial(_record_swapped, BINARY[_sign]))
-_rule_for_operator(operator.sub, functools.partial(_record_pair, operator.sub))
-_rule_for_operator(BINARY["/"], _divide_float)
-for _sign in ("<", "<=", ">", ">="):
-    _rule_for_operator(COMPARE[_sign], functools.partial(_record_swapped, COMPARE[SWAPPED[_sign]]))
-_rule_for_elementwise(*(INPLACE[sign] for sign in "+-*/"))
-for _name in _METHODS:
-    _rule_for_elementwise(_name, _name + "_", getattr(torch, _name))
+    if target is operator.sub:
+        return record(tx, "call_function", target, [replacement, tensor], {})
+    if target is operator.truediv:  # as `Tensor.__rtruediv__` computes it
+        reciprocal = record(tx, "call_method", "reciprocal", [tensor], {})
+        return record(tx, "call_function", operator.mul, [reciprocal, replacement], {})
+    return record(tx, "call_function", _EXCHANGED[target], [tensor, replacement], {})
 
 
 def fits_float32(number: VariableTracker, tx: Translator, dtype: torch.dtype) -> TypeGuard[SymbolicFloat]:

@@ -64,28 +64,27 @@ def _multiply(tx: Translator, arg: VariableTracker, factor: VariableTracker) -> 
 # -- sums --------------------------------------------------------------------------------------------------------------
 
 
-def _rule_for_sum(target: Target, product: Target, more: Kwargs) -> None:
-    """``self + alpha * other`` rounds once; so does ``product``, an ``addcmul``."""
-
-    @takes_floats(target)
-    def rule(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-        alpha = _sole_keyword("alpha", kwargs)
-        if alpha is None or len(args) != 2:
-            return None
-        one, other = map(_tensors, args)
-        factor = _factor(tx, alpha, [*one, *other])
-        if factor is None or not all(map(_are_alike, one, other)):
-            return None
-        return record_operator(tx, product, [*args, _beside(factor, args[0])], more)
-
-
-_SUMS: dict[str, Kwargs] = {"add": {}, "sub": {"value": ConstantVariable(-1)}}
-for _name, _more in _SUMS.items():
-    _rule_for_sum(getattr(torch, _name), "addcmul", _more)
+_SUMS: dict[Target, tuple[Target, Kwargs]] = {}
+"""Sums, and the ``addcmul`` that rounds once as they do: its function and further arguments."""
+for _name, _more in {"add": Kwargs(), "sub": Kwargs(value=ConstantVariable(-1))}.items():
+    _SUMS[getattr(torch, _name)] = "addcmul", _more
     for _write in ("", "_"):
-        _rule_for_sum(_name + _write, f"addcmul{_write}", _more)
-        _product = getattr(torch, f"_foreach_addcmul{_write}")
-        _rule_for_sum(getattr(torch, f"_foreach_{_name}{_write}"), _product, _more)
+        _SUMS[_name + _write] = f"addcmul{_write}", _more
+        _SUMS[getattr(torch, f"_foreach_{_name}{_write}")] = getattr(torch, f"_foreach_addcmul{_write}"), _more
+
+
+@takes_floats(*_SUMS)
+def _sum(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    """``self + alpha * other``."""
+    alpha = _sole_keyword("alpha", kwargs)
+    if alpha is None or len(args) != 2:
+        return None
+    one, other = map(_tensors, args)
+    factor = _factor(tx, alpha, [*one, *other])
+    if factor is None or not all(map(_are_alike, one, other)):
+        return None
+    product, more = _SUMS[target]
+    return record_operator(tx, product, [*args, _beside(factor, args[0])], more)
 
 
 # -- products ----------------------------------------------------------------------------------------------------------
