@@ -41,14 +41,15 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_warnings import warn_after_graph
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.core.registry import models_raw
+from dynamo_lite.variables.core.registry import models, models_raw
 from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 
 Nodes = tuple[Callable[..., Any], tuple[Any, ...], Callable[..., object]]
 """The function that enters a context, its arguments, and the function that exits, given the result of the first."""
 
-GRAD_CLASSES = (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)
+_GRAD_CLASSES = (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)
 
 
 class ContextVariable(VariableTracker):
@@ -199,7 +200,7 @@ def _model_methods(cls: type) -> None:
     model(cls.__exit__, lambda manager, tx: manager.exit_by_call(tx))  # type: ignore[attr-defined]
 
 
-for _cls in (*GRAD_CLASSES, torch.inference_mode, torch.autocast, record_function, type(sdpa_kernel([]))):
+for _cls in (*_GRAD_CLASSES, torch.inference_mode, torch.autocast, record_function, type(sdpa_kernel([]))):
     _model_methods(_cls)
 
 
@@ -515,22 +516,33 @@ class ExitVariable(VariableTracker):
             self.context.load_exit(cg)
 
 
-def make_context(
-    tx: Translator, cls: type, values: tuple[object, ...], named: dict[str, object] | None = None
-) -> VariableTracker:
-    """Call one of the context classes."""
-    named = named or {}
-    if cls is torch.set_grad_enabled:
-        mode = tx.fold(_mode, values, named)
-        created = GradModeVariable(torch.set_grad_enabled.__new__(torch.set_grad_enabled), (mode,))
-        created.previous = torch.is_grad_enabled()
-        _set_grad_mode(tx, mode)
-        return created
-    value = _construct(tx, cls, values, named)
-    return GradModeVariable(value, ()) if cls in GRAD_CLASSES else _graph_context(value)
+_DECORATORS = (torch.no_grad, torch.enable_grad, torch.inference_mode)
+"""Context managers that may be called with the function that they decorate."""
 
 
-def _construct(tx: Translator, cls: type, values: tuple[object, ...], named: dict[str, object]) -> Any:
+def _model_class(cls: Any) -> None:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if len(args) == 1 and not kwargs and not isinstance(args[0], ConstantVariable) and cls in _DECORATORS:
+            return tx.call(model(tx, [], {}), args, {})
+        values = [tx.python_value(arg) for arg in args]
+        named = {name: tx.python_value(value) for name, value in kwargs.items()}
+        if cls is torch.set_grad_enabled:
+            mode = tx.fold(_mode, values, named)
+            created = GradModeVariable(torch.set_grad_enabled.__new__(torch.set_grad_enabled), (mode,))
+            created.previous = torch.is_grad_enabled()
+            _set_grad_mode(tx, mode)
+            return created
+        value = _construct(tx, cls, values, named)
+        return GradModeVariable(value, ()) if cls in _GRAD_CLASSES else _graph_context(value)
+
+    models_raw(cls, model)
+
+
+for _context in (*_GRAD_CLASSES, torch.inference_mode, torch.autocast, torch.cpu.amp.autocast, torch.cuda.amp.autocast):
+    _model_class(_context)
+
+
+def _construct(tx: Translator, cls: type, values: list[object], named: dict[str, object]) -> Any:
     """An instance of the class. (Some classes decorate a function that they get, and return a function.)"""
     with CapturedWarnings() as captured:
         created = tx.fold(cls, values, named)
@@ -541,18 +553,25 @@ def _construct(tx: Translator, cls: type, values: tuple[object, ...], named: dic
     return created
 
 
-def attention_context(tx: Translator, backends: Any, set_priority: bool) -> VariableTracker:
-    """``sdpa_kernel(backends, set_priority)``."""
-    chosen = [backends] if isinstance(backends, SDPBackend) else list(dict.fromkeys(backends))
+@models(sdpa_kernel)
+def _sdpa_kernel(
+    tx: Translator, backends: VariableTracker, set_priority: VariableTracker | None = None
+) -> VariableTracker:
+    given, has_priority = tx.python_value(backends), set_priority is not None and tx.truth(set_priority)
+    chosen = [given] if isinstance(given, SDPBackend) else list(dict.fromkeys(given))
     if not all(isinstance(each, SDPBackend) for each in chosen):
         unsupported(UnsupportedOperation("sdpa_kernel()", "a value that is no SDPBackend"))
-    arguments = (tuple(each.value for each in chosen), set_priority)
-    return AttentionVariable(tx.fold(sdpa_kernel, (backends, set_priority)), arguments)
+    arguments = (tuple(each.value for each in chosen), has_priority)
+    return AttentionVariable(tx.fold(sdpa_kernel, (given, has_priority)), arguments)
 
 
-def record_context(tx: Translator, name: str, args: str | None) -> VariableTracker:
-    """``record_function(name, args)``."""
-    return RecordVariable(tx.fold(record_function, (name, args)), (name, args))
+wraps_type(SDPBackend)(BuiltinVariable.by_identity)
+
+
+@models(record_function)
+def _record_function(tx: Translator, name: VariableTracker, args: VariableTracker | None = None) -> VariableTracker:
+    given = tx.python_value(name), None if args is None else tx.python_value(args)
+    return RecordVariable(tx.fold(record_function, given), given)
 
 
 @wraps_type(record_function)

@@ -12,10 +12,8 @@ import torch.distributed
 import torch.overrides
 from torch import _jit_internal
 from torch._library.custom_ops import CustomOpDef
-from torch.autograd.profiler import record_function
 from torch.distributed import _functional_collectives
 from torch.fx._symbolic_trace import is_fx_tracing
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedOperation, UnsupportedValue
 from dynamo_lite.records.source import Source
@@ -40,12 +38,6 @@ from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVaria
 from dynamo_lite.variables.python.functions.function import FunctionVariable, PythonFunctionVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, SymNodeVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
-from dynamo_lite.variables.torch.contexts.torch_contexts import (
-    GRAD_CLASSES,
-    attention_context,
-    make_context,
-    record_context,
-)
 from dynamo_lite.variables.torch.tensors.fake_computation import compute, operator_name
 from dynamo_lite.variables.torch.tensors.mutated_arguments import OPERATORS
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
@@ -519,39 +511,7 @@ def _group_tensors(
     return result
 
 
-# -- contexts ----------------------------------------------------------------------------------------------------------
-
-
-def _model_context(cls: type) -> None:
-    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if len(args) == 1 and not kwargs and not isinstance(args[0], ConstantVariable) and cls in _DECORATORS:
-            context = make_context(tx, cls, ())
-            return tx.call(context, args, {})
-        named = {name: tx.python_value(value) for name, value in kwargs.items()}
-        return make_context(tx, cls, tuple(tx.python_value(arg) for arg in args), named)
-
-    models_raw(cls, model)
-
-
-_DECORATORS = (torch.no_grad, torch.enable_grad, torch.inference_mode)
-"""Context managers that may be called with the function that they decorate."""
-for _cls in (*GRAD_CLASSES, torch.inference_mode, torch.autocast, torch.cpu.amp.autocast, torch.cuda.amp.autocast):
-    _model_context(_cls)
-
-
-@models(sdpa_kernel)
-def _sdpa_kernel(
-    tx: Translator, backends: VariableTracker, set_priority: VariableTracker | None = None
-) -> VariableTracker:
-    return attention_context(tx, tx.python_value(backends), set_priority is not None and tx.truth(set_priority))
-
-
-@models(record_function)
-def _record_function(tx: Translator, name: VariableTracker, args: VariableTracker | None = None) -> VariableTracker:
-    return record_context(tx, tx.python_value(name), None if args is None else tx.python_value(args))
-
-
-wraps_type(SDPBackend)(BuiltinVariable.by_identity)
+# -- state that calls set ----------------------------------------------------------------------------------------------
 
 
 @models(torch._C._set_grad_enabled)
