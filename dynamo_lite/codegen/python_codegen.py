@@ -23,7 +23,6 @@ from dynamo_lite.records.restart import MadeByCPython, Restart
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import frozen, with_data
 from dynamo_lite.runtime.streams import release, wait_for
-from dynamo_lite.shapes.python_random import emit_state_restores, emit_state_saves
 from dynamo_lite.shapes.symbols import SYMBOLIC
 from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -382,8 +381,7 @@ class PyCodegen:
     ) -> list[Instruction]:
         """The new code: prologue, random numbers, created tensors, graph call, body. ``failed``: the handler around the
         graph call; if empty, its errors leave the frame. ``hook_is_off``: while the code runs."""
-        prologue = [*emit.prologue(len(self.code.co_freevars)), *self._random_calls(bool(failed))]
-        prologue += self._calls_before_graph()
+        prologue = [*emit.prologue(len(self.code.co_freevars)), *self._calls_before_graph()]
         call: list[Instruction] = []
         wrong: list[Instruction] = []
         if graph_call is None:
@@ -405,21 +403,13 @@ class PyCodegen:
                 instruction.positions = positions
         return code
 
-    def _random_calls(self, saves_states: bool) -> list[Instruction]:
-        """Calls of Python's `random`, after saving its states if the frame may run again."""
-        draws = self.attempt.before_graph.draws
-        saves = self._emitted(lambda: emit_state_saves(self, draws)) if saves_states else []
-        calls = [self._emitted(functools.partial(each.emit, self, load_formula)) for each in draws]
-        return [*saves, *itertools.chain.from_iterable(calls)]
-
     def random_state_restores(self) -> list[Instruction]:
-        """Restore the states of random number generators, Python's and torch's, from before the frame's calls."""
+        """Restore the states of torch's random number generators from before the frame's calls."""
         undone = [self._emitted(functools.partial(each.emit_undo, self)) for each in self.attempt.before_graph.calls]
-        restored = self._emitted(lambda: emit_state_restores(self, self.attempt.before_graph.draws))
-        return [*itertools.chain.from_iterable(reversed(undone)), *restored]
+        return [*itertools.chain.from_iterable(reversed(undone))]
 
     def _calls_before_graph(self) -> list[Instruction]:
-        """Other calls before the graph. The caller's stream waits for those that the program uses inside of it."""
+        """Calls before the graph. The caller's stream waits for those that the program uses inside of it."""
         calls = [CallBeforeGraph(wait_for, source) for source in self.attempt.streams.streams]
         calls += self.attempt.before_graph.calls
         return [*itertools.chain.from_iterable(self._emitted(functools.partial(each.emit, self)) for each in calls)]

@@ -60,9 +60,9 @@ class CacheCreated(BreakReason, code="DL0211", numbers_matter=False):
     mend = "define the cached function outside of the compiled function"
 
 
-class RandomChoice(BreakReason, code="DL0212", numbers_matter=False):
-    happened = "random.{method}() selects items by random numbers, which differ from call to call"
-    mend = "select outside of the compiled function, or by torch.randint or torch.randperm in a tensor"
+class RandomCall(BreakReason, code="DL0212", numbers_matter=False):
+    happened = "random.{method}() draws random numbers, or uses their state, which differ from call to call"
+    mend = "draw outside of the compiled function, or in tensors with torch.rand, torch.randint or torch.randperm"
     method: str
 
 
@@ -95,13 +95,6 @@ class LegacyConstructor(BreakReason, code="DL0216", numbers_matter=True):
 class TensorToNumpy(BreakReason, code="DL0217", numbers_matter=False):
     happened = "Tensor.numpy() of this tensor can't be traced: {because}"
     mend = "convert it first: tensor.detach().cpu().numpy(), or keep it a tensor"
-    because: str
-
-
-class RandomGenerator(BreakReason, code="DL0218", numbers_matter=True):
-    happened = "{call} can't be traced: {because}"
-    mend = "draw outside of the compiled function, or with torch.rand and torch.randint"
-    call: str
     because: str
 
 
@@ -151,12 +144,6 @@ class DataDependentValue(BreakReason, code="DL0302", numbers_matter=False):
 class UnmetCondition(BreakReason, code="DL0303", numbers_matter=False):
     happened = "a runtime assertion on tensor data failed several times in a row"
     mend = "keep exceptional values (those for which an operator raises or warns) out of the data"
-
-
-class RandomValue(BreakReason, code="DL0304", numbers_matter=False):
-    happened = "the program depends on the value of the random number {number}, which differs from call to call"
-    mend = "choose by random numbers outside of the compiled function, or in tensors with torch.where"
-    number: str
 
 
 class PackedSequences(BreakReason, code="DL0305", numbers_matter=False):

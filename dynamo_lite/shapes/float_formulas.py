@@ -6,7 +6,6 @@ that results are bitwise those of eager. A guard in C++ computes them in the sam
 
 from __future__ import annotations
 
-import itertools
 import math
 import operator
 from collections.abc import Callable, Iterator
@@ -17,16 +16,12 @@ from .expressions import Expression, Operation, Step, Symbol, compile_expression
 
 if TYPE_CHECKING:
     from .number_guards import NumberSource
-    from .python_random import RandomCall
 
 _EXACT = 1 << 53
 """Integers up to this magnitude are exact as floats."""
 
 Leaf = Callable[[Any], list[Step]]
 """Returns the instructions of a guard program that read the number of a symbol or `NumberSource`."""
-Bounds = tuple[float, float]
-"""The least and the greatest value, both inclusive."""
-ANYTHING = (-math.inf, math.inf)
 Domain = tuple[tuple[int, Callable[[Any, Any], bool], float, bool], ...]
 """Conditions under which Python computes an operation without raising: (index of an operand, comparison, number to
 compare with, result of the comparison)."""
@@ -100,36 +95,17 @@ class Formula:
 
     value: Any
     """Its value in the call that is traced."""
-    place: NumberSource | RandomCall | None = None
-    """Its `NumberSource`; the `RandomCall` of a random number."""
+    place: NumberSource | None = None
     expression: Expression = None
     """An expression of integer symbols."""
     operation: FormulaOperation | None = None
     operands: tuple[Formula, ...] = ()
-    drawn: Bounds | None = None
-    """The bounds of a random number; None for anything else."""
 
     @property
     def has_program(self) -> bool:
         """Whether a guard program can compute it."""
         own = self.operation is None or self.operation.name != ""
-        return own and self.drawn is None and all(each.has_program for each in self.operands)
-
-    @property
-    def is_random(self) -> bool:
-        """Whether it depends on a random number, which guards can't check."""
-        return self.drawn is not None or any(each.is_random for each in self.operands)
-
-    @property
-    def bounds(self) -> Bounds:
-        """The bounds of its value in all calls, as far as random numbers and constants tell."""
-        if self.drawn is not None:
-            return self.drawn
-        if self.is_constant:
-            return self.value, self.value
-        bounded = None if self.operation is None else _BOUNDED.get(self.operation.function)
-        found = ANYTHING if bounded is None else bounded(*(each.bounds for each in self.operands))
-        return ANYTHING if any(map(math.isnan, found)) else found
+        return own and all(each.has_program for each in self.operands)
 
     @property
     def is_constant(self) -> bool:
@@ -195,23 +171,6 @@ def apply(function: Callable[..., Any], *operands: Formula) -> Formula | None:
     return Formula(value, operation=operation, operands=operands)
 
 
-def truth_by_bounds(condition: Formula) -> bool | None:
-    """The result that a comparison has in all calls by the bounds of its operands; None if they don't tell."""
-    operation = condition.operation
-    assert operation is not None
-    if operation.function is math.isfinite:
-        return True if all(map(math.isfinite, condition.operands[0].bounds)) else None
-    (low, high), (other_low, other_high) = (each.bounds for each in condition.operands)
-    compare = operation.function
-    if compare is operator.eq:
-        return False if high < other_low or other_high < low else None
-    if compare in (operator.gt, operator.ge):
-        always, never = compare(low, other_high), not compare(high, other_low)
-    else:
-        always, never = compare(high, other_low), not compare(low, other_high)
-    return always if always or never else None
-
-
 def equals_traced_value(formula: Formula) -> Formula:
     """The condition that the formula's value is bitwise the traced one."""
     return Formula(True, operation=_SAME, operands=(formula, Formula(formula.value)))
@@ -231,23 +190,3 @@ def of_integer(expression: Expression, value: int, hints: dict[Symbol, int]) -> 
 def is_exact(value: float) -> bool:
     """Whether it is a float, or an integer that is exact as a float."""
     return isinstance(value, float) or abs(value) <= _EXACT
-
-
-def _ends(function: Callable[..., float]) -> Callable[..., Bounds]:
-    """The bounds of a function that is monotone in each operand, rounding included: they are taken at the ends of the
-    operands' bounds."""
-
-    def bounds(*operands: Bounds) -> Bounds:
-        if not all(math.isfinite(end) for each in operands for end in each):
-            return ANYTHING
-        found = [function(*ends) for ends in itertools.product(*operands)]
-        return min(found), max(found)
-
-    return bounds
-
-
-_MONOTONE: list[Callable[..., float]] = [operator.add, operator.sub, operator.mul, operator.neg, float, *_ROUNDING]
-_BOUNDED: dict[Callable[..., Any], Callable[..., Bounds]] = {
-    **{each: _ends(each) for each in _MONOTONE},
-    abs: lambda ends: (0.0 if ends[0] <= 0 <= ends[1] else min(map(abs, ends)), max(map(abs, ends))),
-}

@@ -8,7 +8,6 @@ before each call.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from traceback import FrameSummary
@@ -18,15 +17,14 @@ import torch
 import torch._guards
 
 from dynamo_lite.exc import ConstraintViolation, Unsupported
-from dynamo_lite.insight.break_reasons import DataDependentValue, RandomValue
+from dynamo_lite.insight.break_reasons import DataDependentValue
 from dynamo_lite.runtime.inner_tensors import is_wrapper, parts
 
 from .conditions import checkable_parts, integer_infinity, printer, symbolic_shapes, sympy_module
 from .expressions import Expression, Step, Symbol
-from .float_formulas import Bounds, Formula, equals_traced_value, of_integer, truth_by_bounds
-from .number_guards import LARGE, ComputedInt, NumberSource, SymbolicGuard, marked_ranges
+from .float_formulas import Formula, equals_traced_value, of_integer
+from .number_guards import ComputedInt, NumberSource, SymbolicGuard, marked_ranges
 from .policy import SymbolicDims
-from .python_random import RandomCall
 
 if TYPE_CHECKING:
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -76,8 +74,6 @@ class Symbols:
         """Symbols that occur in guards only."""
         self._by_source: dict[Source, torch.SymInt] = {}
         self._floats: dict[Source, Formula] = {}
-        self._random_formulas: dict[Symbol, Formula] = {}
-        self._random_ints: dict[Symbol, torch.SymInt] = {}
         self.has_floats = False
         """Whether there are formulas of floats."""
         self.specialized: set[Formula] = set()
@@ -89,7 +85,7 @@ class Symbols:
 
     def close(self) -> None:
         """Clear the caches of the ``ShapeEnv``'s methods, which keep it alive."""
-        if self.has_symbols or self._random_ints:
+        if self.has_symbols:
             for method in vars(type(self.env)).values():
                 if hasattr(method, "cache_clear"):
                     method.cache_clear()
@@ -170,28 +166,6 @@ class Symbols:
             self._ranges.append((expression, self.env.var_to_range[expression]))
         self._numbers.append((number, place, value))
 
-    def random_number(self, call: RandomCall, value: float, bounds: Bounds) -> Formula:
-        """The formula of a random number."""
-        self.has_floats = True
-        return Formula(value, place=call, drawn=bounds)
-
-    def random_int(self, formula: Formula) -> torch.SymInt:
-        """An unbacked int for a random integer, or one that is computed from random numbers."""
-        found = self.env.create_unbacked_symint()
-        symbol = found.node.expr
-        self.env.pending_fresh_unbacked_symbols.remove(symbol)  # the next operator isn't its origin
-        low, high = (end if math.isfinite(end) else math.copysign(LARGE, end) for end in formula.bounds)
-        self.env.constrain_symbol_range(symbol, compiler_min=int(low), compiler_max=int(high))
-        self.places[symbol] = ComputedInt(formula)
-        self._random_formulas[symbol] = formula
-        self._random_ints[symbol] = found
-        self.of_data.add(symbol)
-        return found
-
-    def formula_of_random_int(self, expression: Expression) -> Formula | None:
-        """The formula of a symbol that `random_int` created; None for other expressions."""
-        return self._random_formulas.get(expression)
-
     def float(self, source: Source, value: float) -> Formula:
         """The formula of the float at a source."""
         self.has_floats = True
@@ -207,8 +181,6 @@ class Symbols:
 
     def computed(self, formula: Formula) -> torch.SymInt:
         """A symbolic int that is computed from floats."""
-        if formula.is_random:
-            return self.random_int(formula)
         place = ComputedInt(formula)
         dynamic = symbolic_shapes().DimDynamic.DYNAMIC
         name = self._named(self._name(place))
@@ -228,7 +200,6 @@ class Symbols:
 
     def specialize(self, formula: Formula) -> None:
         """Specialize a formula. If it depends on ints only, specialize these."""
-        self._refuse_random(formula)
         self.specialized.add(formula)
         leaves = list(formula.leaves())
         if all(leaf.place is None for leaf in leaves):
@@ -245,19 +216,11 @@ class Symbols:
 
     def require(self, condition: Formula, truth: bool = True) -> None:
         """Guard on the result of a comparison of floats. If guards can't compute it, specialize what it reads."""
-        if condition.is_random and truth_by_bounds(condition) is truth:
-            return
-        self._refuse_random(condition)
         if condition.has_program:
             self._required.append((condition, truth))
         else:
             for leaf in condition.leaves():
                 self.specialize(leaf)
-
-    def break_on_random_number(self, number: Symbolic) -> None:
-        """Break the graph if a number or truth value depends on random numbers."""
-        for symbol in number.node.expr.free_symbols & self._random_formulas.keys():
-            self._refuse_random(self._random_formulas[symbol])
 
     def at(self, number: torch.SymInt | int, factor: int) -> int:
         """The value of a number if each of its symbols were ``factor`` times its hint."""
@@ -268,14 +231,8 @@ class Symbols:
             raise Unsupported(DataDependentValue("an array of this size"))
         return int(expression.xreplace({each: factor * self._hints[each] for each in expression.free_symbols}))
 
-    def _refuse_random(self, formula: Formula) -> None:
-        if formula.is_random:
-            raise Unsupported(RandomValue(self.formula_text(formula)))
-
     def number_of(self, symbol: Symbol) -> torch.SymInt:
         """The ``SymInt`` of a symbol."""
-        if symbol in self._random_ints:
-            return self._random_ints[symbol]
         number: torch.SymInt = self.env.create_symintnode(symbol, hint=self._hints[symbol])
         return number
 
@@ -416,7 +373,7 @@ class Symbols:
         """The text of a place or expression in the user's terms."""
         if isinstance(of, ComputedInt):
             return of.formula.text(self._name)
-        return str(of) if isinstance(of, (NumberSource, RandomCall)) else self.text(of)
+        return str(of) if isinstance(of, NumberSource) else self.text(of)
 
     def text(self, expression: Expression) -> str:
         """An expression in the user's terms: ``x.size(0) == y.size(1)``."""

@@ -21,7 +21,6 @@ from dynamo_lite.records.side_effects import SideEffects
 from dynamo_lite.records.stream_uses import StreamUses
 from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
 from dynamo_lite.shapes.policy import TranslationShapes
-from dynamo_lite.shapes.python_random import RandomCall
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.object_state import ObjectState
 from dynamo_lite.variables.torch.tensors.is_compiling_results import IsCompilingResults
@@ -39,10 +38,8 @@ if TYPE_CHECKING:
 class BeforeGraph:
     """The work that generated code does before it calls the graph."""
 
-    draws: list[RandomCall] = field(default_factory=list)
-    """Calls of Python's ``random``, in program order."""
     calls: list[CallBeforeGraph] = field(default_factory=list)
-    """Other calls, in program order."""
+    """Calls, in program order."""
     created: dict[VariableTracker, torch.fx.Node] = field(default_factory=dict)
     """Tensors created during tracing that are allocated before the graph -> their placeholder in the graph."""
 
@@ -50,7 +47,6 @@ class BeforeGraph:
     """Whether the program has restored a state of torch's generators, which is done after the graph."""
 
     def close(self) -> None:
-        self.draws.clear()
         self.calls.clear()
         self.created.clear()
 

@@ -156,7 +156,7 @@ def draws_from_an_empty_range(x):
 ROWS = [
     (copies_an_iterator, reasons.CopyOfValue),
     (creates_an_error_with_fields, reasons.ExceptionState),
-    (draws_from_an_empty_range, reasons.RandomGenerator),
+    (draws_from_an_empty_range, reasons.RandomCall),
     (creates_an_object_with_a_finalizer, reasons.FinalizerOfCreated),
     (calls_an_enum_with_an_object, reasons.EnumCall),
     (checks_a_protocol, reasons.ProtocolCheck),

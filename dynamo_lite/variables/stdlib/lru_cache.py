@@ -113,7 +113,7 @@ class CachedFunctionVariable(UserObjectVariable):
         has_effects = not tx.effects.empty or tx.graph.mutates_inputs or tx.graph.replaced
         if tx.graph.communicates:
             unsupported(UncachedCall(self.describe(), "it comes after a collective"))
-        if has_effects or tx.attempt.before_graph.draws:
+        if has_effects:
             unsupported(UncachedCall(self.describe(), "it comes after side effects"))
         function, ahead = self.value.__wrapped__, tx.attempt.ahead
         in_python = type(function) is types.FunctionType

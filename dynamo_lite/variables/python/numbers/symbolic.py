@@ -27,14 +27,12 @@ from dynamo_lite.shapes.float_formulas import (
     OF_BITS,
     OPERATIONS,
     TO_INTEGER,
-    Bounds,
     Formula,
     apply,
     is_exact,
     is_finite,
 )
 from dynamo_lite.shapes.number_guards import ComputedInt, NumberSource
-from dynamo_lite.shapes.python_random import RandomCall
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import TEXTS, Args, Kwargs, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -55,8 +53,8 @@ class SymbolicNumber(VariableTracker):
 
     @property
     def is_data_dependent(self) -> bool:
-        """Whether its value is unknown while tracing: it is computed by the graph, or drawn at random."""
-        raise NotImplementedError
+        """Whether its value is unknown while tracing: the graph computes it."""
+        return False
 
     def is_constant(self) -> bool:
         return False
@@ -185,7 +183,6 @@ class SymNodeVariable(SymbolicNumber):
         try:
             return kind(number)
         except symbolic_shapes().GuardOnDataDependentSymNode:
-            self.attempt.graph.symbols.break_on_random_number(number)
             unsupported(DataDependentBranch() if kind is bool else DataDependentValue(self.describe()))
         finally:
             self.attempt.note_guards()
@@ -199,7 +196,7 @@ class SymNodeVariable(SymbolicNumber):
         if not isinstance(self.number, torch.SymInt) or not self.attempt.shapes.floats:
             return None
         if self.is_data_dependent:
-            return symbols.formula_of_random_int(self.number.node.expr)
+            return None
         if not self.number.node.expr.free_symbols:  # already specialized
             return Formula(int(self.number))
         formula = symbols.of_integer(self.number)
@@ -299,15 +296,11 @@ class SymNodeVariable(SymbolicNumber):
         return ConstantVariable(self._decide(condition))
 
     def _is_computed_by_graph(self, condition: torch.SymBool) -> bool:
-        """Whether the graph has to compute a condition: it depends on tensor data, and value ranges don't decide it.
-        Breaks the graph if it depends on random numbers, which the graph doesn't have."""
+        """Whether the graph has to compute a condition: it depends on tensor data, and value ranges don't decide it."""
         if not self.attempt.graph.symbols.is_data_dependent(condition):
             return False
         is_true = symbolic_shapes().statically_known_true
-        if is_true(condition) or is_true(torch.sym_not(condition)):
-            return False
-        self.attempt.graph.symbols.break_on_random_number(condition)
-        return True
+        return not (is_true(condition) or is_true(torch.sym_not(condition)))
 
     @property
     def node(self) -> torch.fx.Node:
@@ -315,11 +308,9 @@ class SymNodeVariable(SymbolicNumber):
         return self.attempt.graph.number(self.number)
 
     def reconstruct(self, cg: Codegen) -> None:
-        can_load = _can_load(self.number.node.expr)
-        is_known_at_entry = self.python_type() is int and cg.attempt.graph.symbols.has_places(self.number)
-        if self.is_data_dependent and not (can_load and is_known_at_entry):
+        if self.is_data_dependent:
             cg.graph_result(self)
-        elif can_load:
+        elif _can_load(self.number.node.expr):
             _load_expression(cg, self.number.node.expr)
         else:
             cg.load_const(self.as_constant())
@@ -337,10 +328,6 @@ class SymbolicFloat(SymbolicNumber):
 
     def python_type(self) -> type:
         return float
-
-    @property
-    def is_data_dependent(self) -> bool:
-        return self.formula.is_random
 
     def describe(self) -> str:
         return f"the float {self.attempt.graph.symbols.formula_text(self.formula)}"
@@ -433,7 +420,7 @@ def _make_formula(
         if _decide_formula(attempt, compare, formula.operands[index], Formula(limit)) is not truth:
             return None
     if function in MAY_RAISE or function in TO_INTEGER:
-        if not formula.has_program and not formula.is_random:
+        if not formula.has_program:
             return None
         symbols.require(is_finite(formula))
     if function in TO_INTEGER:
@@ -467,14 +454,6 @@ def _decide_formula(attempt: Attempt, function: Callable[..., bool], *operands: 
     if not condition.is_constant:
         attempt.graph.symbols.require(condition, condition.value)
     return bool(condition.value)
-
-
-def make_draw(tx: Translator, draw: RandomCall, value: float, bounds: Bounds) -> VariableTracker:
-    """The number that a call of ``random`` draws. ``value``: the traced call's; ``bounds``: the least and greatest."""
-    formula = tx.graph.symbols.random_number(draw, value, bounds)
-    if type(value) is int:
-        return tx.make(tx.graph.symbols.random_int(formula))
-    return SymbolicFloat(tx.attempt, formula)
 
 
 # -- generated code ----------------------------------------------------------------------------------------------------
