@@ -6,7 +6,6 @@ import operator
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from traceback import FrameSummary
 from types import CodeType
 
 import torch
@@ -17,7 +16,6 @@ from dynamo_lite import _C
 from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.insight.recorder import (
     RECORDING,
-    BreakRecord,
     EntryRecord,
     GraphRecord,
     GuardRecord,
@@ -94,9 +92,8 @@ def record_entry(
     name, filename, line = program_place(view)
     number = None if graph is None else graph.number
     is_rest = original_position(view.code, 0)[0] is not view.code
-    ended_by = None if graph_break is None else _break_record(graph_break)
     check_seconds = tree.cost(view, 100)
-    found = EntryRecord(name, filename, line, is_rest, number, guards, check_seconds, dict(seconds), ended_by)
+    found = EntryRecord(name, filename, line, is_rest, number, guards, check_seconds, dict(seconds), graph_break)
     recorder.entries.append(found)
     recorder.at_end.append(_hit_counter(found, weakref.ref(view.code), weakref.ref(new_code)))
     began = time.perf_counter() - sum(seconds.values())
@@ -120,19 +117,9 @@ def _hit_counter(
     return count
 
 
-def _break_record(graph_break: GraphBreak) -> BreakRecord:
-    reason = graph_break.reason
-    return BreakRecord(reason.code, reason.what(), graph_break.hint, [*map(_line, graph_break.frames)])
-
-
-def _line(frame: FrameSummary) -> Place:
-    first = frame.lineno or 0
-    return Place(frame.filename, first, max(first, frame.end_lineno or 0), frame.name)
-
-
 def record_break(graph_break: GraphBreak) -> None:
     if RECORDING.now is not None:
-        RECORDING.now.breaks.append(_break_record(graph_break))
+        RECORDING.now.breaks.append(graph_break)
 
 
 def record_skip(place: tuple[str, str, int], why: str) -> None:

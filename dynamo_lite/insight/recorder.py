@@ -1,6 +1,6 @@
 """The records that `dl.report` shows: all that is compiled in the process while a report is on.
 
-Records consist of text and numbers. They keep no code, graph or tensor alive, and become JSON by `dataclasses.asdict`.
+Records consist of text and numbers. They keep no code, graph or tensor alive.
 While `RECORDING.now` is None, nothing is recorded and calls cost nothing extra.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from .observer import Recompile
+from .observer import GraphBreak, Recompile
 
 R = TypeVar("R")
 MOST_SPANS = 20_000
@@ -74,16 +74,6 @@ class GuardRecord:
     seconds: float | None
 
 
-@dataclass(frozen=True)
-class BreakRecord:
-    """Where a graph ended early."""
-
-    code: str
-    what: str
-    hint: str
-    places: list[Place]
-
-
 @dataclass
 class EntryRecord:
     """Code that was compiled for a function, or for its rest after a graph break."""
@@ -98,7 +88,7 @@ class EntryRecord:
     """The time of one check of all guards when nothing has changed."""
     seconds: dict[str, float]
     """By stage: ``trace``, ``backend``, ``code``."""
-    ended_by: BreakRecord | None
+    ended_by: GraphBreak | None
     hits: int | None = None
     """Calls that ran it, up to the end of the report. None if it was dropped before."""
 
@@ -138,7 +128,7 @@ class Recorder:
 
     entries: list[EntryRecord] = field(default_factory=list)
     graphs: list[GraphRecord] = field(default_factory=list)
-    breaks: list[BreakRecord] = field(default_factory=list)
+    breaks: list[GraphBreak] = field(default_factory=list)
     skips: list[SkipRecord] = field(default_factory=list)
     recompiles: list[RecompileRecord] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)

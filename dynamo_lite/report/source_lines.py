@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from dynamo_lite.insight.program_files import innermost_of_program, is_installed
-from dynamo_lite.insight.recorder import BreakRecord, Place, Recorder
+from dynamo_lite.insight.observer import GraphBreak
+from dynamo_lite.insight.program_files import is_installed
+from dynamo_lite.insight.recorder import Recorder
 
 MARGIN = 3
 """Lines before and after a line of interest that are shown with it."""
@@ -82,11 +83,11 @@ def _marks(recorder: Recorder) -> dict[str, dict[int, list[Mark]]]:
     """Marks by file and line. Equal marks are merged and counted."""
     counts: Counter[tuple[str, int, str, str, str, str]] = Counter()
     for each in recorder.breaks:
-        place, own = place_of(each), own_place(each)
-        counts[place.filename, place.first, "break", each.code, each.what, each.hint] += 1
-        if own != place:
-            what = f"in {place.function} ({os.path.basename(place.filename)}:{place.first}): {each.what}"
-            counts[own.filename, own.first, "break", each.code, what, each.hint] += 1
+        ended, code, what = each.frames[-1], each.reason.code, each.reason.what()
+        counts[ended.filename, ended.lineno or 0, "break", code, what, each.hint] += 1
+        if each.place is not ended:  # in a library
+            what = f"in {ended.name} ({os.path.basename(ended.filename)}:{ended.lineno}): {what}"
+            counts[each.filename, each.lineno, "break", code, what, each.hint] += 1
     for skip in recorder.skips:
         counts[skip.filename, skip.lineno, "skip", "", f"{skip.function} runs in eager: {skip.why}", ""] += 1
     found: dict[str, dict[int, list[Mark]]] = {}
@@ -95,22 +96,12 @@ def _marks(recorder: Recorder) -> dict[str, dict[int, list[Mark]]]:
     return found
 
 
-def counted_breaks(recorder: Recorder) -> list[tuple[BreakRecord, Place, int]]:
-    """Each break with its line of the program and the number of times it was met."""
-    met: dict[tuple[str, str, Place, Place], list[BreakRecord]] = {}
+def counted_breaks(recorder: Recorder) -> list[tuple[GraphBreak, int]]:
+    """Each break with the number of times it was met."""
+    met: dict[str, list[GraphBreak]] = {}
     for each in recorder.breaks:
-        met.setdefault((each.code, each.what, own_place(each), place_of(each)), []).append(each)
-    return [(same[0], own, len(same)) for (_, _, own, _), same in met.items()]
-
-
-def place_of(graph_break: BreakRecord) -> Place:
-    """The line at which the graph ended."""
-    return graph_break.places[-1]
-
-
-def own_place(graph_break: BreakRecord) -> Place:
-    """The program's own line from which that line was reached: the graph may end in a library."""
-    return innermost_of_program(graph_break.places)
+        met.setdefault(each.line(), []).append(each)
+    return [(same[0], len(same)) for same in met.values()]
 
 
 def _file(filename: str, graphs: dict[int, dict[int, None]], marks: dict[int, list[Mark]]) -> SourceFile:
