@@ -71,9 +71,10 @@ if MODE == "torch":
     allow_in_graph = torch._dynamo.allow_in_graph
     disallow_in_graph = torch._dynamo.disallow_in_graph
     is_compiling = torch.compiler.is_compiling
+    lookup_backend = torch._dynamo.lookup_backend
     reset = torch._dynamo.reset
 else:
-    graph_break = reset = _nothing
+    graph_break = lookup_backend = reset = _nothing
     disable = allow_in_graph = disallow_in_graph = _same
     is_compiling = _false
 

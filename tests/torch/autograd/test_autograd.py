@@ -17,6 +17,12 @@ def leaf(*shape, seed=0):
     return tensor(*shape, seed=seed, grad=True)
 
 
+def leaf_with_grad():
+    made = leaf(3)
+    made.sum().backward()
+    return made
+
+
 # -- requires_grad and .grad -------------------------------------------------------------------------------------------
 
 
@@ -26,37 +32,25 @@ def requires_grad_changes_between_calls(x, y):
     return z, z.requires_grad, z.is_leaf
 
 
-def test_grad_is_read_where_there_is_one_and_where_there_is_none():
-    def fn(x):
-        if x.grad is None:
-            return x * 2
-        return x * 2 + x.grad
-
-    with_grad = leaf(3)
-    with_grad.sum().backward()
-    check(fn, leaf(3), others=[(with_grad,)], all_graphs=2)
+@programs(leaf(3), others=[(leaf_with_grad(),)], all_graphs=2)
+def grad_is_read_where_there_is_one_and_where_there_is_none(x):
+    if x.grad is None:
+        return x * 2
+    return x * 2 + x.grad
 
 
-def test_grad_is_written_in_place():
-    def fn(x):
-        x.grad.mul_(2)
-        x.grad += 1
-        return x.grad.sum()
-
-    given = leaf(3)
-    given.sum().backward()
-    check(fn, given)
+@programs(leaf_with_grad())
+def grad_is_written_in_place(x):
+    x.grad.mul_(2)
+    x.grad += 1
+    return x.grad.sum()
 
 
-def test_grad_is_set_to_none():
-    def fn(x):
-        y = x.grad * 2
-        x.grad = None
-        return y, x.grad is None
-
-    given = leaf(3)
-    given.sum().backward()
-    check(fn, given)
+@programs(leaf_with_grad())
+def grad_is_set_to_none(x):
+    y = x.grad * 2
+    x.grad = None
+    return y, x.grad is None
 
 
 @programs(leaf(3))
@@ -87,14 +81,10 @@ def grad_of_a_result_is_none_and_warns(x):
     return y.grad is None, y
 
 
-def test_grad_deleted():
-    def fn(x):
-        del x.grad
-        return x * 2
-
-    given = leaf(3)
-    given.sum().backward()
-    check(fn, given, graphs=(1, 2), breaks=None)
+@programs(leaf_with_grad(), graphs=(1, 2), breaks=None)
+def grad_deleted(x):
+    del x.grad
+    return x * 2
 
 
 @programs(tensor(3), graphs=(1, 2), breaks=None)
@@ -160,12 +150,6 @@ def buffer_made_inside(x):
 
 
 # -- backward inside ---------------------------------------------------------------------------------------------------
-
-
-@programs(leaf(3), graphs=(1, 3), breaks=None)
-def backward_accumulates_into_an_argument(x):
-    (x * x).sum().backward()
-    return x.grad * 2
 
 
 @programs(leaf(3), graphs=(1, 3), breaks=None)

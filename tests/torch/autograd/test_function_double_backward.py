@@ -7,7 +7,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 import dynamo_lite as dl
-from programs import Recorder, tensor
+from programs import Recorder, check, tensor
 
 
 def cube(backward, **also):
@@ -96,16 +96,12 @@ def test_twice(backward):
 @BACKWARDS
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_once(backward, backend):
-    function, found = cube(backward), []
+    function = cube(backward)
 
     def fn(x):
         return function.apply(x * 2) + 1
 
-    for run in (fn, dl.compile(fn, backend=backend, fullgraph=True)):
-        x = tensor(3, grad=True)
-        run(x).sum().backward()
-        found.append(x.grad)
-    assert torch.equal(*found)
+    check(fn, tensor(3, grad=True), backward=True, fullgraph=True, backend=backend)
 
 
 def test_once_differentiable():

@@ -33,13 +33,6 @@ class Scaled(Square):
 SHAPES = [(tensor(4, grad=True),), (tensor(2, 5, grad=True),), (tensor(6),)]
 
 
-def test_applied_at_once():
-    def fn(x):
-        return Square().apply(x) + 1
-
-    check(fn, tensor(3, grad=True), backward=True, others=SHAPES, fullgraph=True)
-
-
 def test_applied_twice():
     def fn(x):
         scaled = Scaled(3)

@@ -48,6 +48,17 @@ def inputs():
     return on_device(2, 3, 8, grad=True), on_device(8, seed=1, grad=True)
 
 
+def same_after_the_backward(fn, backend):
+    """The result, what the program keeps of the values inside, its arguments and their gradients are eager's."""
+    results = []
+    for run in (fn, dl.compile(fn, backend=backend)):
+        given = inputs()
+        out, *kept = run(*given)
+        out.backward()
+        results.append([each.detach().clone() for each in (out, *kept, *given)] + [each.grad for each in given])
+    torch.testing.assert_close(*results)
+
+
 @pytest.mark.parametrize("fn", [normed, gated, rotated, all_of_them, argument_that_is_read_after, checkpointed])
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_gradients(fn, backend):
@@ -69,13 +80,7 @@ def test_value_that_the_backward_overwrites_and_the_program_keeps(backend):
         a = x * w
         return layers.SwiGLU.apply(a, x + 1).sum(), a
 
-    results = []
-    for run in (fn, dl.compile(fn, backend=backend)):
-        given = inputs()
-        out, a = run(*given)
-        out.backward()
-        results.append((a.detach().clone(), *(each.grad for each in given)))
-    torch.testing.assert_close(*results)
+    same_after_the_backward(fn, backend)
 
 
 def test_value_that_a_checkpointed_backward_overwrites_and_the_program_keeps():
@@ -87,27 +92,16 @@ def test_value_that_a_checkpointed_backward_overwrites_and_the_program_keeps():
         out, a = checkpoint(region, x * 2, w, use_reentrant=False)
         return out.sum(), a
 
-    results = []
-    for run in (fn, dl.compile(fn, backend="aot_eager")):
-        given = inputs()
-        out, a = run(*given)
-        out.backward()
-        results.append((a.detach().clone(), *(each.grad for each in given)))
-    torch.testing.assert_close(*results)
+    same_after_the_backward(fn, "aot_eager")
 
 
 def test_parameter_that_the_backward_would_overwrite():
     """As eager does: it is no value of the graph's own."""
 
     def fn(x, w):
-        return layers.SwiGLU.apply(x, w.expand(2, 3, 8)).sum()
+        return (layers.SwiGLU.apply(x, w.expand(2, 3, 8)).sum(),)
 
-    results = []
-    for run in (fn, dl.compile(fn, backend="aot_eager")):
-        given = inputs()
-        run(*given).backward()
-        results.append((*(each.detach().clone() for each in given), *(each.grad for each in given)))
-    torch.testing.assert_close(*results)
+    same_after_the_backward(fn, "aot_eager")
 
 
 def test_without_gradients():

@@ -99,7 +99,7 @@ def test_views_come_out():
     check_training(body)
 
 
-@pytest.mark.parametrize("first", range(4))
+@pytest.mark.parametrize("first", [0, 3])
 def test_gradients_come_in_any_layout(first):
     def body(wrap):
         found = []
@@ -133,18 +133,6 @@ def test_sparse_gradients_of_an_embedding():
 
 
 # -- several backwards -------------------------------------------------------------------------------------------------
-
-
-def test_retain_graph():
-    def body(wrap):
-        x = leaf(3)
-        loss = wrap(lambda x: (x**3).sum())(x)
-        loss.backward(retain_graph=True)
-        loss.backward(retain_graph=True)
-        loss.backward()
-        return x.grad
-
-    check_training(body)
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "aot_eager_decomp_partition"])
@@ -199,22 +187,6 @@ def test_double_backward_is_refused_by_aot_and_done_by_eager():
     assert torch.allclose(second("eager"), -leaf(3).sin())
     with pytest.raises(RuntimeError, match="does not currently support double backward"):
         second("aot_eager")
-
-
-def test_double_backward_inside():
-    module = mlp()
-
-    def penalty(x):
-        (gradient,) = torch.autograd.grad(module(x).sum(), x, create_graph=True)
-        return gradient.pow(2).sum()
-
-    found = []
-    for program in (penalty, dl.compile(penalty, backend="eager"), dl.compile(penalty, backend="aot_eager")):
-        x = leaf(5, 3)
-        program(x).backward()
-        found.append(x.grad)
-    assert torch.equal(found[0], found[1])
-    torch.testing.assert_close(found[2], found[0])
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "aot_eager_decomp_partition"])

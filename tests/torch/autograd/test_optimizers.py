@@ -78,21 +78,20 @@ def trained(training, step, count=4, before=lambda training, index: None):
     return training
 
 
-def compiled_step(training):
+def check_steps(make, graphs=None, groups=False, **settings):
+    """Train with a step that is compiled, beside eager. ``graphs``: at the most, in all."""
+    eager, compiled = Training(make, groups), Training(make, groups)
+    trained(eager, eager.optimizer.step, **settings)
     recorder = Recorder()
-    return dl.compile(training.optimizer.step, backend=recorder), recorder
+    trained(compiled, dl.compile(compiled.optimizer.step, backend=recorder), **settings)
+    compare(eager, compiled)
+    if graphs is not None and not torch_compile_has_run():
+        assert len(recorder.graphs) <= graphs and dl.counters.graph_breaks == 0, dl.counters.break_reasons
 
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_step(name):
-    eager, compiled = Training(MAKERS[name]), Training(MAKERS[name])
-    trained(eager, eager.optimizer.step)
-    step, recorder = compiled_step(compiled)
-    trained(compiled, step)
-    compare(eager, compiled)
-    # One graph makes the state, one goes on with it.
-    if not torch_compile_has_run():
-        assert len(recorder.graphs) <= 2 and dl.counters.graph_breaks == 0, dl.counters.break_reasons
+    check_steps(MAKERS[name], graphs=2)  # one graph makes the state, one goes on with it
 
 
 RATES = ["sgd", "sgd_one_by_one", "sgd_momentum", "adam_foreach", "adamw_foreach", "rmsprop", "adadelta"]
@@ -103,13 +102,7 @@ def test_learning_rate_that_each_step_changes(name):
     def change(training, index):
         training.optimizer.param_groups[0]["lr"] = 0.1 / (index + 1)
 
-    eager, compiled = Training(MAKERS[name]), Training(MAKERS[name])
-    trained(eager, eager.optimizer.step, count=7, before=change)
-    step, recorder = compiled_step(compiled)
-    trained(compiled, step, count=7, before=change)
-    compare(eager, compiled)
-    if not torch_compile_has_run():
-        assert len(recorder.graphs) <= 3 and dl.counters.graph_breaks == 0
+    check_steps(MAKERS[name], graphs=3, count=7, before=change)
 
 
 @pytest.mark.parametrize("name", ["sgd_one_by_one", "adam", "adamw"])
@@ -123,24 +116,12 @@ def test_learning_rate_in_a_tensor(name):
     def change(training, index):
         training.optimizer.param_groups[0]["lr"].fill_(0.1 / (index + 1))
 
-    eager, compiled = Training(make), Training(make)
-    trained(eager, eager.optimizer.step, before=change)
-    step, recorder = compiled_step(compiled)
-    trained(compiled, step, before=change)
-    compare(eager, compiled)
-    if not torch_compile_has_run():
-        assert len(recorder.graphs) <= 3
+    check_steps(make, graphs=3, before=change)
 
 
 @pytest.mark.parametrize("name", FEW)
 def test_groups_of_parameters(name):
-    eager, compiled = Training(MAKERS[name], groups=True), Training(MAKERS[name], groups=True)
-    trained(eager, eager.optimizer.step)
-    step, recorder = compiled_step(compiled)
-    trained(compiled, step)
-    compare(eager, compiled)
-    if not torch_compile_has_run():
-        assert len(recorder.graphs) <= 2 and dl.counters.graph_breaks == 0
+    check_steps(MAKERS[name], graphs=2, groups=True)
 
 
 @pytest.mark.parametrize("name", FEW)
@@ -150,46 +131,45 @@ def test_parameters_without_gradients(name):
         if index == 1:
             training.model[0].weight.grad = None
 
-    eager, compiled = Training(MAKERS[name]), Training(MAKERS[name])
-    trained(eager, eager.optimizer.step, before=freeze)
-    trained(compiled, compiled_step(compiled)[0], before=freeze)
-    compare(eager, compiled)
+    check_steps(MAKERS[name], before=freeze)
+
+
+def check_losses(make, step, count):
+    """The losses of a function that is compiled, which ``step`` makes of a training, beside eager."""
+    rows = []
+    for transform in (lambda fn: fn, lambda fn: dl.compile(fn, backend="eager")):
+        training = Training(make)
+        run = transform(step(training))
+        rows.append((torch.stack([run().detach() for _ in range(count)]), training.state()))
+    torch.testing.assert_close(*rows, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", FEW)
 def test_whole_step_of_training(name):
-    def run(training, transform):
-        def step():
+    def step(training):
+        def run():
             training.optimizer.zero_grad()
             loss = training.loss()
             loss.backward()
             training.optimizer.step()
-            return loss.detach()
+            return loss
 
-        step = transform(step)
-        return training, torch.stack([step() for _ in range(4)])
+        return run
 
-    eager, losses = run(Training(MAKERS[name]), lambda step: step)
-    compiled, found = run(Training(MAKERS[name]), lambda step: dl.compile(step, backend="eager"))
-    compare(eager, compiled)
-    torch.testing.assert_close(found, losses)
+    check_losses(MAKERS[name], step, count=4)
 
 
 def test_step_with_a_closure():
-    def run(training, transform):
+    def step(training):
         def closure():
             training.optimizer.zero_grad()
             loss = training.loss()
             loss.backward()
             return loss
 
-        step = transform(training.optimizer.step)
-        return training, torch.stack([step(closure).detach() for _ in range(3)])
+        return lambda: training.optimizer.step(closure)
 
-    eager, losses = run(Training(MAKERS["sgd"]), lambda step: step)
-    compiled, found = run(Training(MAKERS["sgd"]), lambda step: dl.compile(step, backend="eager"))
-    compare(eager, compiled)
-    torch.testing.assert_close(found, losses)
+    check_losses(MAKERS["sgd"], step, count=3)
 
 
 def test_moving_average_of_weights():

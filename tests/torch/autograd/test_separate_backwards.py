@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import dynamo_lite as dl
-from programs import Recorder, tensor
+from programs import check, tensor
 
 BACKENDS = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 
@@ -116,10 +116,7 @@ def test_what_hangs_together_is_one_graph():
         loss.backward(retain_graph=True)
         return y + 1
 
-    recorder = Recorder()
-    recorder.frees_at_once = True
-    dl.compile(fn, backend=recorder)(tensor(2, 4), tensor(4, 3, grad=True))
-    assert len(recorder.graphs) == 2
+    check(fn, tensor(2, 4), tensor(4, 3, grad=True), graphs=2, backend="aot_eager", exact=False)
 
 
 def test_what_has_no_backward_is_one_graph():
@@ -128,7 +125,5 @@ def test_what_has_no_backward_is_one_graph():
         print("a break")
         return y, z
 
-    recorder = Recorder()
-    recorder.frees_at_once = True
-    dl.compile(fn, backend=recorder)(tensor(2, 4), tensor(4, 3, grad=True), tensor(4, 3, grad=True))
-    assert len(recorder.graphs) == 1
+    weights = tensor(4, 3, grad=True), tensor(4, 3, grad=True)
+    check(fn, tensor(2, 4), *weights, breaks=1, backend="aot_eager", exact=False)
