@@ -24,7 +24,7 @@ from dynamo_lite.insight.break_reasons import (
     OutputCall,
     UncaughtException,
 )
-from exports import Affine, check_export, refusal
+from exports import Affine, check_export, exported, refusal
 from programs import ints, tensor
 from small_models import ResNetLike
 
@@ -275,14 +275,12 @@ def test_effects_that_are_undone_are_none():
         gm(tensor(3), box)
 
 
-def test_objects_made_inside_may_be_written():
-    def fn(x):
-        box = Box()
-        box.items.append(x * 2)
-        box.value = len(box.items)
-        return box.items[0] * box.value
-
-    check_export(fn, tensor(3))
+@exported(tensor(3))
+def test_objects_made_inside_may_be_written(x):
+    box = Box()
+    box.items.append(x * 2)
+    box.value = len(box.items)
+    return box.items[0] * box.value
 
 
 def test_failures_that_the_program_handles():

@@ -12,7 +12,7 @@ import torch
 
 import dynamo_lite as dl
 from dynamo_lite.insight.break_reasons import NotExportable
-from exports import Affine, check_export, refusal
+from exports import Affine, check_export, exported, refusal
 from programs import tensor
 
 SCALE = torch.full((3,), 3.0)
@@ -87,23 +87,19 @@ def test_objects_in():
         gm(changed, Slotted(tensor(3)), tensor(3))
 
 
-def test_nested_containers_out():
-    def fn(x):
-        y = x + 1
-        return {"a": [x.sin(), (x.cos(), {"b": y})], "c": None, 3: "text", (1, 2): slice(1, None)}, 2.5, True
-
-    check_export(fn, tensor(3))
+@exported(tensor(3))
+def test_nested_containers_out(x):
+    y = x + 1
+    return {"a": [x.sin(), (x.cos(), {"b": y})], "c": None, 3: "text", (1, 2): slice(1, None)}, 2.5, True
 
 
-def test_containers_of_the_library_out():
-    def fn(x):
-        y = x + 1
-        counts = collections.defaultdict(list)
-        counts["y"].append(y)
-        ordered = collections.OrderedDict(first=y, second=x)
-        return counts, ordered, collections.deque([x, y], 3), {1, 2}, frozenset((3,)), x.max(0), x.shape, range(3)
-
-    check_export(fn, tensor(3))
+@exported(tensor(3))
+def test_containers_of_the_library_out(x):
+    y = x + 1
+    counts = collections.defaultdict(list)
+    counts["y"].append(y)
+    ordered = collections.OrderedDict(first=y, second=x)
+    return counts, ordered, collections.deque([x, y], 3), {1, 2}, frozenset((3,)), x.max(0), x.shape, range(3)
 
 
 def test_objects_out():
@@ -180,13 +176,11 @@ def test_an_argument_that_is_a_global_too():
     refusal(NotExportable, lambda x: x is SCALE and x * SCALE, SCALE)
 
 
-def test_views_and_writes_of_inputs():
-    def fn(x, y):
-        x[0] = 5.0
-        y.mul_(2)
-        return x.view(3, 2), x[1:], y.t(), x
-
-    check_export(fn, tensor(2, 3), tensor(3, 3, seed=1))
+@exported(tensor(2, 3), tensor(3, 3, seed=1))
+def test_views_and_writes_of_inputs(x, y):
+    x[0] = 5.0
+    y.mul_(2)
+    return x.view(3, 2), x[1:], y.t(), x
 
 
 def test_views_of_results_share_memory():

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-import dynamo_lite as dl
-from programs import check, compare, observe
+from programs import check
 from table import Table
 
 np = pytest.importorskip("numpy")
@@ -109,10 +108,7 @@ def test_indices_in_a_compiler():
         b[b > 4] = a[0, 0]
         return b
 
-    compiled = dl.compile(fn, backend="aot_eager")
-    for at in (*ALL, np.array([1, 2, 0])):
-        runs = [observe(each, (counted(3, 3), at.copy()), {}, lambda: None, False) for each in (fn, compiled)]
-        compare(*runs)
+    check(fn, counted(3, 3), ALL[0], others=indices(counted(3, 3)), graphs=None, recompiles=True, backend="aot_eager")
 
 
 def test_indices_of_arrays_of_other_sizes():
@@ -132,9 +128,7 @@ def test_what_is_read_out_of_range(backend):
         a += 1
         return a[at], a[:1, at], a * 2
 
-    compiled = dl.compile(fn, backend=backend)
-    for at in ALL:
-        compare(*[observe(each, (counted(3, 3), at.copy()), {}, lambda: None, False) for each in (fn, compiled)])
+    check(fn, counted(3, 3), ALL[0], others=indices(counted(3, 3)), graphs=None, recompiles=True, backend=backend)
 
 
 def test_an_array_that_is_its_own_index():

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import checked, tensor
 from table import Table
 
 np = pytest.importorskip("numpy")
@@ -171,13 +171,11 @@ def test_numpy_writes(case):
     case.run()
 
 
-def test_array_of_a_module():
-    def fn(x):
-        KEPT[0] = KEPT[0] + 1
-        KEPT[1:] *= 2
-        return x + 1, KEPT * 1
-
-    check(fn, tensor(2), watch=["KEPT"], graphs=None, breaks=None)
+@checked(tensor(2), watch=["KEPT"], graphs=None, breaks=None)
+def test_array_of_a_module(x):
+    KEPT[0] = KEPT[0] + 1
+    KEPT[1:] *= 2
+    return x + 1, KEPT * 1
 
 
 def test_no_count_of_writes_is_told_to_backward():
@@ -252,13 +250,9 @@ def test_array_and_a_tensor_of_its_memory():
         assert np.array_equal(one, other) and all(torch.equal(*pair) for pair in zip(expected, found)), shared
 
 
-def test_arrays_of_other_sizes():
-    def fn(a):
-        b = a[1:]
-        b += a[0]
-        a[:2] = 5
-        return b, a * 2
-
-    check(
-        fn, counted(4), others=[(counted(5),), (counted(7),), (counted(9),)], recompiles=True, graphs=None, breaks=None
-    )
+@checked(counted(4), others=[(counted(5),), (counted(7),), (counted(9),)], recompiles=True, graphs=None, breaks=None)
+def test_arrays_of_other_sizes(a):
+    b = a[1:]
+    b += a[0]
+    a[:2] = 5
+    return b, a * 2

@@ -134,8 +134,3 @@ def test_a_slice_with_a_negative_step_breaks_by_name():
     check(fn, counted(3), graphs=1, breaks=1)
     (reason,) = dl.counters.break_reasons
     assert "negative step" in reason
-
-
-@pytest.mark.parametrize("copied", [lambda a: np.ascontiguousarray(a[::-1]), lambda a: np.flip(a).copy()])
-def test_a_copy_made_outside_is_captured(copied):
-    check(lambda a: (a * 2, a[1:]), copied(counted(4)), fullgraph=True)

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from programs import check, ints, tensor
+from programs import check, checked, ints, tensor
 from table import Table
 
 np = pytest.importorskip("numpy")
@@ -368,12 +368,10 @@ def test_scalars_that_differ():
     check(fn, tensor(3), np.float64(1.5), others=others, all_graphs=1, fullgraph=True)
 
 
-def test_scalars_as_arguments_of_functions():
-    def fn(x, n, a):
-        s = np.sum(a)
-        return torch.add(x, s), torch.where(x > 1, s, 0.0), torch.clamp(x, n), x.add(n), torch.mul(x, n)
-
-    check(fn, torch.arange(4), np.int64(2), np.array([0.1, 0.2]), graphs=None, recompiles=True)
+@checked(torch.arange(4), np.int64(2), np.array([0.1, 0.2]), graphs=None, recompiles=True)
+def test_scalars_as_arguments_of_functions(x, n, a):
+    s = np.sum(a)
+    return torch.add(x, s), torch.where(x > 1, s, 0.0), torch.clamp(x, n), x.add(n), torch.mul(x, n)
 
 
 @programs(tensor(3), np.ones((2, 3)))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from programs import check, tensor
+from programs import check, checked, tensor
 
 KINDS = [np.float64(0.1), np.float32(0.1), np.float16(0.1), np.int64(3), np.int32(3), np.uint8(9), np.complex128(1j)]
 named = pytest.mark.parametrize("scalar", KINDS, ids=lambda scalar: scalar.dtype.name)
@@ -126,13 +126,10 @@ def test_what_needs_an_integer(fn):
 RATES = [np.float64(each) for each in (0.5, 0.25, float("nan"), -0.0, 3.0, 0.1, 0.7, 1e300, float("inf"), 2.0)]
 
 
-def test_arithmetic_of_a_scalar_that_changes():
+@checked(tensor(3), np.float64(1.5), others=[(tensor(3), each) for each in RATES], all_graphs=2, fullgraph=True)
+def test_arithmetic_of_a_scalar_that_changes(x, s):
     """The first is a constant, and from the second on it is data."""
-
-    def fn(x, s):
-        return x * (1 - s) + x * (s * 2 + s / 4), -s, s
-
-    check(fn, tensor(3), np.float64(1.5), others=[(tensor(3), each) for each in RATES], all_graphs=2, fullgraph=True)
+    return x * (1 - s) + x * (s * 2 + s / 4), -s, s
 
 
 def test_a_scalar_that_changes_in_a_container():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from arrays import check_arrays
-from programs import check, tensor
+from programs import check, checked, tensor
 
 np = pytest.importorskip("numpy")
 
@@ -85,11 +85,9 @@ def test_integers(name):
     check_arrays(fn, tensor(2), one, other, graphs=None)
 
 
-def test_unsigned_beside_negative_numbers():
-    def fn(x, a):
-        return x + 1, a == -1, a != -3, a < -1, a > 300, -2 <= a
-
-    check(fn, tensor(2), np.array([0, 1, 253, 254, 255], "uint8"), breaks=5)
+@checked(tensor(2), np.array([0, 1, 253, 254, 255], "uint8"), breaks=5)
+def test_unsigned_beside_negative_numbers(x, a):
+    return x + 1, a == -1, a != -3, a < -1, a > 300, -2 <= a
 
 
 def test_the_order_of_equal_items():

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, checked, tensor
 
 ARRAY = np.arange(3, dtype=np.float32)
 
@@ -43,40 +43,32 @@ def test_refused(name):
     check(fn, tensor(3), ARRAY, graphs=None)
 
 
-def test_refused_in_a_write():
-    def fn(x, array):
-        y = x + 1
-        try:
-            y[:] = array
-        except TypeError as error:
-            return y, str(error)
-        return y
-
-    check(fn, tensor(3), ARRAY, graphs=None)
+@checked(tensor(3), ARRAY, graphs=None)
+def test_refused_in_a_write(x, array):
+    y = x + 1
+    try:
+        y[:] = array
+    except TypeError as error:
+        return y, str(error)
+    return y
 
 
-def test_indices():
-    def fn(x, array):
-        rows = array.astype(np.int64)
-        y = x[rows] + x[rows, 0] + x[1, rows]
-        y[rows] = 3
-        return y, x[None, rows]
-
-    check(fn, tensor(3, 3), ARRAY)
+@checked(tensor(3, 3), ARRAY)
+def test_indices(x, array):
+    rows = array.astype(np.int64)
+    y = x[rows] + x[rows, 0] + x[1, rows]
+    y[rows] = 3
+    return y, x[None, rows]
 
 
-def test_indices_that_go_backwards():
-    def fn(x, array):
-        return x[array[::-1]], x[:, array[::-1]]
-
-    check(fn, tensor(3, 3), np.arange(3), graphs=None)
+@checked(tensor(3, 3), np.arange(3), graphs=None)
+def test_indices_that_go_backwards(x, array):
+    return x[array[::-1]], x[:, array[::-1]]
 
 
-def test_a_deque_as_indices():
-    def fn(x, rows):
-        return (x + 1)[rows]
-
-    check(fn, tensor(3), deque([0, 1]), graphs=None, others=[(tensor(4), deque([2, 1, 0]))])
+@checked(tensor(3), deque([0, 1]), graphs=None, others=[(tensor(4), deque([2, 1, 0]))])
+def test_a_deque_as_indices(x, rows):
+    return (x + 1)[rows]
 
 
 def test_reason_of_a_result_that_would_differ():

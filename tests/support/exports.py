@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
-from programs import compare, observe, tensor
+from programs import compare, decorator_for, observe, tensor
 
 
 def seeded(fn, args, kwargs, backward):
@@ -43,6 +43,9 @@ def check_export(fn, *args, kwargs=None, backward=False, aten=True, pickled=True
     for make in makers:
         compare(eager, run(make))
     return gm
+
+
+exported = decorator_for(check_export)
 
 
 def refusal(reason, fn, *args, **kwargs):

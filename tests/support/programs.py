@@ -370,7 +370,7 @@ def check_refused(fn: Callable[..., Any], *args: Any) -> None:
     assert len(raised) == 2 and raised[0] is raised[1], raised
 
 
-def tests_by(check: Callable[..., Any]) -> Callable[..., Callable[[Callable[..., Any]], Callable[[], None]]]:
+def decorator_for(check: Callable[..., Any]) -> Callable[..., Callable[[Callable[..., Any]], Callable[[], None]]]:
     """What makes decorators of programs: each gives a test that calls ``check`` with the program and with what the
     decorator is given. Of several decorators the lowest checks first."""
 
@@ -393,7 +393,7 @@ def tests_by(check: Callable[..., Any]) -> Callable[..., Callable[[Callable[...,
     return decorator
 
 
-checked = tests_by(check)
+checked = decorator_for(check)
 
 
 def _check_counts(

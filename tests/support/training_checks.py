@@ -10,6 +10,7 @@ from torch import nn
 
 import dynamo_lite as dl
 from backend_reference import assert_backends_result
+from programs import decorator_for
 from weights import seeded
 
 Wrap = Callable[[Any], Any]
@@ -76,3 +77,6 @@ def check_training(
         _compare(found, expected, "result", {"rtol": rtol, "atol": atol})
 
     assert_backends_result(compiled, eager, lambda wrap: observe(body, wrap), backend, compare, options=options)
+
+
+trained = decorator_for(check_training)

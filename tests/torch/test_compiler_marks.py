@@ -8,20 +8,18 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, checked, tensor
 
 
-def test_is_compiling_in_every_spelling():
-    def fn(x):
-        found = [
-            torch.compiler.is_compiling(),
-            torch.compiler.is_dynamo_compiling(),
-            torch._dynamo.is_compiling(),
-            dl.is_compiling(),
-        ]
-        return x + (1 if all(found) else 1.0)
-
-    check(fn, tensor(3), operators=1)
+@checked(tensor(3), operators=1)
+def test_is_compiling_in_every_spelling(x):
+    found = [
+        torch.compiler.is_compiling(),
+        torch.compiler.is_dynamo_compiling(),
+        torch._dynamo.is_compiling(),
+        dl.is_compiling(),
+    ]
+    return x + (1 if all(found) else 1.0)
 
 
 def test_disabled_function_method_and_module():
@@ -39,17 +37,6 @@ def test_disabled_function_method_and_module():
             return self.frozen(free(x + 1) + 1) + 1
 
     check(Net(), tensor(3), graphs=(2, 3), breaks=(1, 4))
-
-
-def test_graph_break_of_torchs():
-    torch._dynamo = pytest.importorskip("torch._dynamo")
-
-    def fn(x):
-        y = x + 1
-        torch._dynamo.graph_break()
-        return y * 2
-
-    check(fn, tensor(3), graphs=2, breaks=1)
 
 
 def test_marks_on_tensors_change_nothing():
@@ -155,12 +142,10 @@ def test_assume_constant_result_and_substitutes():
     check(fn, tensor(3), graphs=(1, 2), breaks=None)
 
 
-def test_cudagraph_step_marks():
-    def fn(x):
-        torch.compiler.cudagraph_mark_step_begin()
-        return x + 1
-
-    check(fn, tensor(3), graphs=(0, 2), breaks=None)
+@checked(tensor(3), graphs=(0, 2), breaks=None)
+def test_cudagraph_step_marks(x):
+    torch.compiler.cudagraph_mark_step_begin()
+    return x + 1
 
 
 def test_wrap_numpy():
@@ -206,66 +191,46 @@ def test_settings_of_torchs_front_end():
     check(fn, tensor(3), graphs=(1, 2))
 
 
-def test_set_stance_inside():
-    def fn(x):
-        with torch.compiler.set_stance("default"):
-            return x + 1
-
-    check(fn, tensor(3), graphs=(0, 2), breaks=None)
-
-
-def test_compiled_by_torch_and_called_inside():
-    pytest.importorskip("torch._dynamo")
-    inner = torch.compile(lambda x: x * 2, backend="eager")
-
-    def fn(x):
-        return inner(x + 1) - 1
-
-    check(fn, tensor(3), graphs=(1, 3), breaks=None)
-
-
-def test_torch_check_and_assertions():
-    def fn(x, n):
-        torch._check(n > 0)
-        torch._assert(x.shape[0] == 3, "wrong")
-        assert x.dim() == 1
-        return x * n
-
-    check(fn, tensor(3), 2, graphs=(1, 2), breaks=None)
-
-
-def test_torch_check_that_fails():
-    def fn(x, n):
-        torch._check(n > 0, lambda: f"{n} is not positive")
-        return x * n
-
-    check(fn, tensor(3), 2, others=[(tensor(3), -1)])
-
-
-def test_checks_on_data():
-    def fn(x):
-        torch._assert_async((x > -100).all())
-        torch._assert(x.sum() > -100, "low")
+@checked(tensor(3), graphs=(0, 2), breaks=None)
+def test_set_stance_inside(x):
+    with torch.compiler.set_stance("default"):
         return x + 1
 
-    check(fn, tensor(3), graphs=(1, 3), breaks=None)
+
+@checked(tensor(3), 2, graphs=(1, 2), breaks=None)
+def test_torch_check_and_assertions(x, n):
+    torch._check(n > 0)
+    torch._assert(x.shape[0] == 3, "wrong")
+    assert x.dim() == 1
+    return x * n
 
 
-def test_guard_questions_about_devices():
-    def fn(x):
-        facts = (
-            torch.cuda.is_available(),
-            torch.cuda.device_count(),
-            torch.backends.cudnn.enabled,
-            torch.backends.mps.is_available(),
-            torch.version.cuda is None,
-            torch.get_float32_matmul_precision(),
-            torch.is_deterministic_algorithms_warn_only_enabled(),
-            torch.distributed.is_available(),
-        )
-        return x + 1, facts
+@checked(tensor(3), 2, others=[(tensor(3), -1)])
+def test_torch_check_that_fails(x, n):
+    torch._check(n > 0, lambda: f"{n} is not positive")
+    return x * n
 
-    check(fn, tensor(3), graphs=(1, 4), breaks=None)
+
+@checked(tensor(3), graphs=(1, 3), breaks=None)
+def test_checks_on_data(x):
+    torch._assert_async((x > -100).all())
+    torch._assert(x.sum() > -100, "low")
+    return x + 1
+
+
+@checked(tensor(3), graphs=(1, 4), breaks=None)
+def test_guard_questions_about_devices(x):
+    facts = (
+        torch.cuda.is_available(),
+        torch.cuda.device_count(),
+        torch.backends.cudnn.enabled,
+        torch.backends.mps.is_available(),
+        torch.version.cuda is None,
+        torch.get_float32_matmul_precision(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        torch.distributed.is_available(),
+    )
+    return x + 1, facts
 
 
 @torch.jit.script
@@ -275,13 +240,10 @@ def scaled_sum(x: torch.Tensor, y: torch.Tensor, scale: float = 2.0) -> torch.Te
     return (x + y) * scale
 
 
-def test_scripted_functions_are_inlined():
+@checked(tensor(3), graphs=1, breaks=0)
+def test_scripted_functions_are_inlined(x):
     """torch.jit.script says to a compiler what it was made of."""
-
-    def fn(x):
-        return scaled_sum(x, x * 2), scaled_sum(x[None], x, scale=0.5)
-
-    check(fn, tensor(3), graphs=1, breaks=0)
+    return scaled_sum(x, x * 2), scaled_sum(x[None], x, scale=0.5)
 
 
 def test_disabled_for_itself_alone():

@@ -10,14 +10,11 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import dynamo_lite as dl
-from programs import check, tensor
-from table import Table
-
-programs = Table(cut=False)
+from programs import check, checked, tensor
 
 
-@programs(tensor(3, 3), tensor(3, 3, seed=1))
-def autocast_of_several_operators(x, w):
+@checked(tensor(3, 3), tensor(3, 3, seed=1))
+def test_autocast_of_several_operators(x, w):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         y = x @ w
         z = torch.softmax(y, -1)
@@ -47,8 +44,8 @@ def test_autocast_left_after_a_break():
     check(fn, tensor(2, 2), False, graphs=4, breaks=3)
 
 
-@programs(tensor(2, 2), tensor(2, 2, seed=1, grad=True), graphs=2, breaks=1)
-def autocast_left_after_a_break_forgets_what_it_cast(x, w):
+@checked(tensor(2, 2), tensor(2, 2, seed=1, grad=True), graphs=2, breaks=1)
+def test_autocast_left_after_a_break_forgets_what_it_cast(x, w):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         y = x @ w
         dl.graph_break()
@@ -68,17 +65,13 @@ def _depth():
     return torch.autocast_decrement_nesting()
 
 
-def test_autocast_left_after_a_break_by_backends():
-    def fn(x):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            y = x @ x
-            dl.graph_break()
-            z = y @ x
-        return z, x @ x, z.float() @ x
-
-    x = tensor(4, 4)
-    torch.testing.assert_close(dl.compile(fn, backend="aot_eager")(x), fn(x))
-    assert not torch.is_autocast_enabled("cpu")
+@checked(tensor(4, 4), graphs=2, breaks=1, backend="aot_eager", exact=False)
+def test_autocast_left_after_a_break_by_backends(x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ x
+        dl.graph_break()
+        z = y @ x
+    return z, x @ x, z.float() @ x
 
 
 @pytest.mark.fails_on_data
@@ -109,8 +102,8 @@ def _leaves_by_an_error(x):
     return y
 
 
-@programs(tensor(2, grad=True), operators=2)
-def set_grad_enabled_as_a_decorator_inside(x):
+@checked(tensor(2, grad=True), operators=2)
+def test_set_grad_enabled_as_a_decorator_inside(x):
     @torch.set_grad_enabled(False)
     def inner(y):
         return y * 2, torch.is_grad_enabled()
@@ -127,8 +120,8 @@ def test_autocast_by_an_argument():
     check(fn, tensor(3, 3), torch.bfloat16, True, others=others, all_graphs=3)
 
 
-@programs(tensor(3))
-def inference_mode_and_its_tensors(x):
+@checked(tensor(3))
+def test_inference_mode_and_its_tensors(x):
     with torch.inference_mode():
         y = x * 2
         y.add_(1)
@@ -159,15 +152,13 @@ def test_inference_tensor_written_outside_of_inference_mode():
     check(lambda: fn(fn_of()), graphs=None, breaks=None)
 
 
-def test_sdpa_kernel():
-    def fn(q):
-        with sdpa_kernel(SDPBackend.MATH):
-            a = F.scaled_dot_product_attention(q, q, q)
-        with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION]):
-            b = F.scaled_dot_product_attention(q, q, q)
-        return a, b, torch.backends.cuda.flash_sdp_enabled()
-
-    check(fn, tensor(1, 2, 4, 8))
+@checked(tensor(1, 2, 4, 8))
+def test_sdpa_kernel(q):
+    with sdpa_kernel(SDPBackend.MATH):
+        a = F.scaled_dot_product_attention(q, q, q)
+    with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION]):
+        b = F.scaled_dot_product_attention(q, q, q)
+    return a, b, torch.backends.cuda.flash_sdp_enabled()
 
 
 @pytest.mark.fails_on_data
@@ -196,8 +187,8 @@ def test_sdpa_kernel_around_the_call():
     check(around, tensor(1, 2, 4, 8), graphs=(1, 3), breaks=None)
 
 
-@programs(tensor(3), graphs=(1, 3), breaks=None)
-def device_context(x):
+@checked(tensor(3), graphs=(1, 3), breaks=None)
+def test_device_context(x):
     with torch.device("meta"):
         a = torch.ones(3)
         b = torch.zeros(2, device="cpu")
@@ -205,8 +196,8 @@ def device_context(x):
     return a.device, a, b, c, torch.ones(2)
 
 
-@programs(tensor(3), graphs=(1, 3), breaks=None)
-def device_context_of_every_factory(x):
+@checked(tensor(3), graphs=(1, 3), breaks=None)
+def test_device_context_of_every_factory(x):
     with torch.device("meta"):
         made = [
             torch.empty(2),
@@ -251,16 +242,16 @@ def test_default_dtype_around_the_call():
     check(around, tensor(2), torch.float64, others=[(tensor(2), torch.float32)], graphs=(1, 3), breaks=None)
 
 
-@programs(tensor(2), graphs=(1, 3), breaks=None)
-def deterministic_algorithms_switched_inside(x):
+@checked(tensor(2), graphs=(1, 3), breaks=None)
+def test_deterministic_algorithms_switched_inside(x):
     torch.use_deterministic_algorithms(True)
     y = x * 2
     torch.use_deterministic_algorithms(False)
     return y
 
 
-@programs(tensor(2), graphs=(1, 4), breaks=None)
-def flags_read_and_written(x):
+@checked(tensor(2), graphs=(1, 4), breaks=None)
+def test_flags_read_and_written(x):
     if torch.backends.mkldnn.is_available():
         x = x + 1
     with torch.backends.mkldnn.flags(enabled=False):
@@ -268,16 +259,16 @@ def flags_read_and_written(x):
     return x, torch.get_float32_matmul_precision()
 
 
-@programs(tensor(3), graphs=(1, 3), breaks=None)
-def cuda_contexts_without_a_device(x):
+@checked(tensor(3), graphs=(1, 3), breaks=None)
+def test_cuda_contexts_without_a_device(x):
     with torch.cuda.amp.autocast(enabled=False):
         y = x * 2
     with torch.cuda.device(-1) if torch.cuda.is_available() else contextlib.nullcontext():
         return y + 1
 
 
-@programs(tensor(3), operators=3, breaks=1)
-def record_function(x):
+@checked(tensor(3), operators=3, breaks=1)
+def test_record_function(x):
     with torch.profiler.record_function("outer") as outer:
         y = x.sin()
         for index in range(2):
@@ -320,8 +311,3 @@ def test_record_function_tells_a_profiler():
     assert names == ["first", "first", *told(fn)[0]]  # one that a break is in is three
     inner = {each.name: {child.name for child in each.cpu_children} for each in events}
     assert "aten::cos" in inner["second"] and "aten::exp" in inner["third"]
-
-
-@pytest.mark.parametrize("case", programs.parameters())
-def test_programs(case):
-    case.run()

@@ -11,33 +11,29 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, checked, tensor
 
 
-def test_inference_mode_left_after_a_break():
-    def fn(x, w):
-        with torch.inference_mode():
-            y = x * 2
-            print("within")
-            y = y + w
-        return y, y.is_inference(), (x * w).sin(), torch.is_inference_mode_enabled(), torch.is_grad_enabled()
-
-    check(fn, tensor(3, grad=True), tensor(3, seed=1, grad=True), graphs=2, breaks=1, backward=True)
+@checked(tensor(3, grad=True), tensor(3, seed=1, grad=True), graphs=2, breaks=1, backward=True)
+def test_inference_mode_left_after_a_break(x, w):
+    with torch.inference_mode():
+        y = x * 2
+        print("within")
+        y = y + w
+    return y, y.is_inference(), (x * w).sin(), torch.is_inference_mode_enabled(), torch.is_grad_enabled()
 
 
-def test_several_breaks_in_inference_mode():
-    def fn(x):
-        for index in range(3):
-            with torch.inference_mode(index != 1), torch.no_grad():
-                y = x * index
-                print("first")
-                y = y.sin()
-                print("second")
-                x = x + y
-            x = (x + 1).clone()
-        return x, torch.is_inference_mode_enabled(), torch.is_grad_enabled()
-
-    check(fn, tensor(3), graphs=6, breaks=5)
+@checked(tensor(3), graphs=6, breaks=5)
+def test_several_breaks_in_inference_mode(x):
+    for index in range(3):
+        with torch.inference_mode(index != 1), torch.no_grad():
+            y = x * index
+            print("first")
+            y = y.sin()
+            print("second")
+            x = x + y
+        x = (x + 1).clone()
+    return x, torch.is_inference_mode_enabled(), torch.is_grad_enabled()
 
 
 def test_inference_mode_keeps_the_grad_mode_that_was_set_before():
@@ -97,32 +93,28 @@ def test_inference_mode_left_after_a_break_by_backends():
     torch.testing.assert_close(*grads)
 
 
-def test_attention_backends_left_after_a_break():
-    def fn(q):
-        with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION], set_priority=True):
-            a = F.scaled_dot_product_attention(q, q, q)
-            with sdpa_kernel(SDPBackend.MATH):
-                a = F.scaled_dot_product_attention(q, a, q)
-                print("within", torch.backends.cuda.flash_sdp_enabled())
-                a = F.scaled_dot_product_attention(q, a, q)
-                inner = torch.backends.cuda.flash_sdp_enabled()
-            b = F.scaled_dot_product_attention(q, q, a)
-        return b, F.scaled_dot_product_attention(q, q, a), inner, torch.backends.cuda.flash_sdp_enabled()
-
-    check(fn, tensor(1, 2, 4, 8), graphs=2, breaks=1)
+@checked(tensor(1, 2, 4, 8), graphs=2, breaks=1)
+def test_attention_backends_left_after_a_break(q):
+    with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION], set_priority=True):
+        a = F.scaled_dot_product_attention(q, q, q)
+        with sdpa_kernel(SDPBackend.MATH):
+            a = F.scaled_dot_product_attention(q, a, q)
+            print("within", torch.backends.cuda.flash_sdp_enabled())
+            a = F.scaled_dot_product_attention(q, a, q)
+            inner = torch.backends.cuda.flash_sdp_enabled()
+        b = F.scaled_dot_product_attention(q, q, a)
+    return b, F.scaled_dot_product_attention(q, q, a), inner, torch.backends.cuda.flash_sdp_enabled()
 
 
-def test_contexts_of_all_kinds_with_a_break_within():
-    def fn(x):
-        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16), torch.inference_mode():
-            with sdpa_kernel(SDPBackend.MATH), torch.profiler.record_function("part"):
-                y = x @ x
-                print("within")
-                y = y @ x
-            z = torch.backends.cuda.flash_sdp_enabled()
-        return y, z, x @ x, torch.is_autocast_enabled("cpu"), torch.is_grad_enabled()
-
-    check(fn, tensor(3, 3, grad=True), graphs=2, breaks=1, backward=True)
+@checked(tensor(3, 3, grad=True), graphs=2, breaks=1, backward=True)
+def test_contexts_of_all_kinds_with_a_break_within(x):
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16), torch.inference_mode():
+        with sdpa_kernel(SDPBackend.MATH), torch.profiler.record_function("part"):
+            y = x @ x
+            print("within")
+            y = y @ x
+        z = torch.backends.cuda.flash_sdp_enabled()
+    return y, z, x @ x, torch.is_autocast_enabled("cpu"), torch.is_grad_enabled()
 
 
 @pytest.mark.parametrize("limit", [1, 8])

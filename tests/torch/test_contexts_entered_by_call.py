@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from programs import check, tensor
+from programs import check, checked, tensor
 
 KINDS = (
     torch.no_grad,
@@ -21,16 +21,14 @@ KINDS = (
 )
 
 
-def test_exit_stack_of_all_kinds():
-    def fn(x):
-        with contextlib.ExitStack() as stack:
-            entered = [stack.enter_context(make()) for make in KINDS]
-            y = x @ x
-            known = torch.is_inference_mode_enabled(), torch.backends.cuda.flash_sdp_enabled()
-        kinds = [type(each).__name__ for each in entered]
-        return y, known, kinds, x @ x, torch.backends.cuda.flash_sdp_enabled(), torch.is_grad_enabled()
-
-    check(fn, tensor(3, 3, grad=True), backward=True)
+@checked(tensor(3, 3, grad=True), backward=True)
+def test_exit_stack_of_all_kinds(x):
+    with contextlib.ExitStack() as stack:
+        entered = [stack.enter_context(make()) for make in KINDS]
+        y = x @ x
+        known = torch.is_inference_mode_enabled(), torch.backends.cuda.flash_sdp_enabled()
+    kinds = [type(each).__name__ for each in entered]
+    return y, known, kinds, x @ x, torch.backends.cuda.flash_sdp_enabled(), torch.is_grad_enabled()
 
 
 def test_exit_stack_chosen_by_a_flag():
@@ -59,32 +57,28 @@ def test_exit_stack_with_a_break_within(index):
     check(fn, tensor(3, 3, grad=True), graphs=None, breaks=None, backward=True)
 
 
-def test_exit_stack_left_by_an_exception():
-    def fn(x):
-        try:
-            with contextlib.ExitStack() as stack:
-                stack.enter_context(torch.autocast("cpu", torch.bfloat16))
-                stack.enter_context(torch.inference_mode())
-                y = x @ x
-                raise ValueError("left")
-        except ValueError as error:
-            return y, str(error), x @ x, torch.is_inference_mode_enabled()
-
-    check(fn, tensor(3, 3, grad=True), backward=True)
-
-
-def test_by_hand():
-    def fn(x):
-        found = []
-        for make in KINDS:
-            manager = make()
-            entered = manager.__enter__()
+@checked(tensor(3, 3, grad=True), backward=True)
+def test_exit_stack_left_by_an_exception(x):
+    try:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(torch.autocast("cpu", torch.bfloat16))
+            stack.enter_context(torch.inference_mode())
             y = x @ x
-            left = manager.__exit__(None, None, None)
-            found += [type(entered).__name__, left, y]
-        return found, x @ x
+            raise ValueError("left")
+    except ValueError as error:
+        return y, str(error), x @ x, torch.is_inference_mode_enabled()
 
-    check(fn, tensor(3, 3, grad=True), backward=True)
+
+@checked(tensor(3, 3, grad=True), backward=True)
+def test_by_hand(x):
+    found = []
+    for make in KINDS:
+        manager = make()
+        entered = manager.__enter__()
+        y = x @ x
+        left = manager.__exit__(None, None, None)
+        found += [type(entered).__name__, left, y]
+    return found, x @ x
 
 
 def test_entered_and_not_left():
@@ -114,47 +108,41 @@ def test_entered_and_not_left():
     check(cut, tensor(3, 3), graphs=None, breaks=None)
 
 
-def test_grad_mode_set_by_a_context_that_is_not_entered():
-    def fn(x):
-        manager = torch.set_grad_enabled(False)
-        y = x * 2
-        print("within", torch.is_grad_enabled(), manager)
-        other = torch.enable_grad()
-        other.__enter__()
-        z = x * 3
-        print("within", torch.is_grad_enabled(), manager.mode, manager.prev, other.prev)
-        other.__exit__(None, None, None)
-        w = x * 4
-        manager.__exit__(None, None, None)
-        return y, z, w, x * 5, torch.is_grad_enabled()
-
-    check(fn, tensor(3, grad=True), graphs=3, breaks=2, backward=True)
+@checked(tensor(3, grad=True), graphs=3, breaks=2, backward=True)
+def test_grad_mode_set_by_a_context_that_is_not_entered(x):
+    manager = torch.set_grad_enabled(False)
+    y = x * 2
+    print("within", torch.is_grad_enabled(), manager)
+    other = torch.enable_grad()
+    other.__enter__()
+    z = x * 3
+    print("within", torch.is_grad_enabled(), manager.mode, manager.prev, other.prev)
+    other.__exit__(None, None, None)
+    w = x * 4
+    manager.__exit__(None, None, None)
+    return y, z, w, x * 5, torch.is_grad_enabled()
 
 
-def test_left_in_another_order():
-    def fn(x):
-        first, second = torch.autocast("cpu", torch.bfloat16), torch.no_grad()
-        first.__enter__()
-        second.__enter__()
-        y = x @ x
-        first.__exit__(None, None, None)
-        z = x @ x
-        second.__exit__(None, None, None)
-        return y, z, x @ x
-
-    check(fn, tensor(3, 3, grad=True), graphs=None, breaks=None, backward=True)
+@checked(tensor(3, 3, grad=True), graphs=None, breaks=None, backward=True)
+def test_left_in_another_order(x):
+    first, second = torch.autocast("cpu", torch.bfloat16), torch.no_grad()
+    first.__enter__()
+    second.__enter__()
+    y = x @ x
+    first.__exit__(None, None, None)
+    z = x @ x
+    second.__exit__(None, None, None)
+    return y, z, x @ x
 
 
-def test_attributes_of_those_made_inside():
-    def fn(x):
-        manager = torch.inference_mode(False)
-        try:
-            mode = manager.mode
-        except AttributeError:
-            mode = "none"
-        return mode, hasattr(torch.autocast("cpu", enabled=False), "prev"), x + 1
-
-    check(fn, tensor(3), graphs=None, breaks=None)
+@checked(tensor(3), graphs=None, breaks=None)
+def test_attributes_of_those_made_inside(x):
+    manager = torch.inference_mode(False)
+    try:
+        mode = manager.mode
+    except AttributeError:
+        mode = "none"
+    return mode, hasattr(torch.autocast("cpu", enabled=False), "prev"), x + 1
 
 
 def test_a_class_that_enters_them():

@@ -8,10 +8,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import Recorder, check, tensor
-from table import Table
-
-programs = Table(cut=False)
+from programs import Recorder, check, checked, tensor
 
 
 @contextlib.contextmanager
@@ -44,8 +41,8 @@ def test_dtype_set_and_left(dtype):
     check(fn, tensor(2), operators=4)
 
 
-@programs(tensor(3))
-def dtype_set_for_a_while(x):
+@checked(tensor(3))
+def test_dtype_set_for_a_while(x):
     with default_dtype(torch.float64):
         a = torch.zeros(3), torch.full((2,), 1.5), torch.arange(0, 1, 0.25), torch.full((2,), 3), torch.eye(2)
         b = torch.linspace(0, 1, 3), torch.rand(2), torch.randint(3, (2,)), torch.ones(2, dtype=torch.float16)
@@ -53,8 +50,8 @@ def dtype_set_for_a_while(x):
     return a, b, c, torch.ones(1)
 
 
-@programs(tensor(3))
-def dtype_left_by_an_exception(x):
+@checked(tensor(3))
+def test_dtype_left_by_an_exception(x):
     try:
         with default_dtype(torch.float64):
             y = torch.ones(3)
@@ -63,8 +60,8 @@ def dtype_left_by_an_exception(x):
         return y + x, torch.ones(1), error.args
 
 
-@programs(tensor(3), graphs=2, breaks=1)
-def dtype_and_a_break(x):
+@checked(tensor(3), graphs=2, breaks=1)
+def test_dtype_and_a_break(x):
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
@@ -76,30 +73,30 @@ def dtype_and_a_break(x):
     return y, torch.ones(3) + x
 
 
-@programs(tensor(3), graphs=1, breaks=1)
-def dtype_that_is_none(x):
+@checked(tensor(3), graphs=1, breaks=1)
+def test_dtype_that_is_none(x):
     y = x + 1
     torch.set_default_dtype(torch.int64)
     return y
 
 
-@programs(torch.arange(4), graphs=(0, 2), breaks=(1, 3))
-def results_of_the_default_dtype(n):
+@checked(torch.arange(4), graphs=(0, 2), breaks=(1, 3))
+def test_results_of_the_default_dtype(n):
     with default_dtype(torch.float64):
         y = n.sin()
     return y, n.cos()
 
 
-@programs(torch.arange(4), tensor(4), graphs=(1, 3), breaks=(1, 3))
-def quotients_of_the_default_dtype(n, x):
+@checked(torch.arange(4), tensor(4), graphs=(1, 3), breaks=(1, 3))
+def test_quotients_of_the_default_dtype(n, x):
     with default_dtype(torch.float64):
         y = torch.ones(4) * 2
         z = n / 3
     return y, z, torch.where(n > 1, 1.0, 2.0), x / 3
 
 
-@programs(torch.arange(4), tensor(4), graphs=(1, 3), breaks=(1, 3))
-def dtype_and_out(n, x):
+@checked(torch.arange(4), tensor(4), graphs=(1, 3), breaks=(1, 3))
+def test_dtype_and_out(n, x):
     with default_dtype(torch.float64):
         y = torch.ones(4)
         torch.sin(n, out=x)
@@ -144,8 +141,8 @@ def test_device_set_and_left():
         assert compiled(torch.ones(3, device="cpu"))[1] == torch.get_default_device() == torch.device("meta")
 
 
-@programs(tensor(3), graphs=None, breaks=None)
-def device_set_in_a_context(x):
+@checked(tensor(3), graphs=None, breaks=None)
+def test_device_set_in_a_context(x):
     with torch.device("cpu"):
         y = x + torch.ones(3)
         torch.set_default_device("meta")
@@ -164,15 +161,11 @@ def test_no_device_where_there_was_one():
         assert torch.get_default_device().type == "cpu"
 
 
-def test_a_compiler_makes_what_the_default_was():
-    def fn(x):
-        with default_dtype(torch.float64):
-            y = torch.ones(3)
-        return y + x
-
-    compiled = dl.compile(fn, backend="aot_eager", fullgraph=True)
-    assert compiled(tensor(3)).dtype is torch.float64
-    assert torch.equal(compiled(tensor(3)), fn(tensor(3)))
+@checked(tensor(3), fullgraph=True, backend="aot_eager")
+def test_a_compiler_makes_what_the_default_was(x):
+    with default_dtype(torch.float64):
+        y = torch.ones(3)
+    return y + x
 
 
 def test_exports_refuse_what_stays_set():
@@ -183,11 +176,6 @@ def test_exports_refuse_what_stays_set():
     with pytest.raises(dl.exc.Unsupported, match="default dtype"):
         dl.export(fn, tensor(3))
     assert torch.get_default_dtype() is torch.float32
-
-
-@pytest.mark.parametrize("case", programs.parameters())
-def test_programs(case):
-    case.run()
 
 
 @pytest.mark.on_cpu

@@ -14,7 +14,7 @@ from torch.distributions import Categorical
 
 import dynamo_lite as dl
 from dynamo_lite.compiler.frame_compiler import FrameCompiler
-from programs import check, ints, tensor
+from programs import check, checked, ints, tensor
 
 
 class Meter:
@@ -154,14 +154,12 @@ def test_what_is_needed_is_remembered(monkeypatch):
     assert made[1:] == [made[0] - 1] * 2  # the first finds out that the number is needed
 
 
-def test_a_break_for_another_reason_reads_them():
-    def fn(x):
-        total, count = x.sum().item(), (x > 0).sum().item()
-        y = x + 1
-        dl.graph_break()
-        return y * count, total
-
-    check(fn, tensor(3), graphs=2, breaks=1)
+@checked(tensor(3), graphs=2, breaks=1)
+def test_a_break_for_another_reason_reads_them(x):
+    total, count = x.sum().item(), (x > 0).sum().item()
+    y = x + 1
+    dl.graph_break()
+    return y * count, total
 
 
 def test_breaks_that_have_nothing_to_do_with_them():
@@ -176,41 +174,33 @@ def test_breaks_that_have_nothing_to_do_with_them():
     check(fn, tensor(3), [], graphs=(1, 3))
 
 
-def test_instructions_that_need_them_to_be_known():
-    def fn(x):
-        text = json.dumps({"loss": x.sum().item(), "rows": [x.max().item()]})
-        return x + 1, text
-
-    check(fn, tensor(3), graphs=(1, 3))
+@checked(tensor(3), graphs=(1, 3))
+def test_instructions_that_need_them_to_be_known(x):
+    text = json.dumps({"loss": x.sum().item(), "rows": [x.max().item()]})
+    return x + 1, text
 
 
-def test_several_wait_for_one_break():
-    def fn(x, seen):
-        a, b = x.sum().item(), x.mean().item()
-        y = x * 2
-        print(a, b, end="")
-        seen.append(a + b)
-        return y + 1
-
-    check(fn, tensor(3), [], graphs=2, breaks=1)
+@checked(tensor(3), [], graphs=2, breaks=1)
+def test_several_wait_for_one_break(x, seen):
+    a, b = x.sum().item(), x.mean().item()
+    y = x * 2
+    print(a, b, end="")
+    seen.append(a + b)
+    return y + 1
 
 
-def test_tensors_of_several_items_raise():
-    def fn(x):
-        y = x + 1
-        try:
-            return y, x.item()
-        except RuntimeError as error:
-            return y, str(error)
-
-    check(fn, tensor(3), graphs=None)
+@checked(tensor(3), graphs=None)
+def test_tensors_of_several_items_raise(x):
+    y = x + 1
+    try:
+        return y, x.item()
+    except RuntimeError as error:
+        return y, str(error)
 
 
-def test_no_reading_inside_of_transforms():
-    def fn(x):
-        return torch.func.grad(lambda y: y.sum() * y.detach().sum().item())(x)
-
-    check(fn, tensor(3), graphs=None)
+@checked(tensor(3), graphs=None)
+def test_no_reading_inside_of_transforms(x):
+    return torch.func.grad(lambda y: y.sum() * y.detach().sum().item())(x)
 
 
 class Agent(nn.Module):
@@ -410,28 +400,24 @@ def test_numbers_and_lists_that_are_needed(fn):
     check(fn, tensor(3), graphs=2, breaks=1)
 
 
-def test_a_division_by_zero_and_an_overflow_raise_where_they_do():
-    def fn(x, n):
-        total = (x > 9).sum().item()
-        y = x + 1
-        try:
-            return y, n / total, total + 10.0**400 if n > 1 else None
-        except (ZeroDivisionError, OverflowError) as error:
-            return y, str(error)
-
-    check(fn, tensor(3), 1, graphs=None, others=[(tensor(3), 2)])
+@checked(tensor(3), 1, graphs=None, others=[(tensor(3), 2)])
+def test_a_division_by_zero_and_an_overflow_raise_where_they_do(x, n):
+    total = (x > 9).sum().item()
+    y = x + 1
+    try:
+        return y, n / total, total + 10.0**400 if n > 1 else None
+    except (ZeroDivisionError, OverflowError) as error:
+        return y, str(error)
 
 
-def test_a_large_integer_beside_a_float():
-    def fn(x):
-        total = x.sum().item()
-        y = x + 1
-        try:
-            return y, total + 10**400
-        except OverflowError as error:
-            return y, str(error)
-
-    check(fn, tensor(3), graphs=None)
+@checked(tensor(3), graphs=None)
+def test_a_large_integer_beside_a_float(x):
+    total = x.sum().item()
+    y = x + 1
+    try:
+        return y, total + 10**400
+    except OverflowError as error:
+        return y, str(error)
 
 
 @pytest.mark.parametrize("to_float", [float, lambda n: n + 1.5, lambda n: n / 2], ids=["float", "add", "divide"])

@@ -8,43 +8,40 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, tensor
-from table import Table
-
-programs = Table(cut=False)
+from programs import checked, tensor
 
 
-@programs(tensor(3))
-def what_the_build_supports(x):
+@checked(tensor(3))
+def test_what_the_build_supports(x):
     return x + len(torch.cuda.get_arch_list()) + len(torch.version.cuda or "") + torch.cuda.device_count()
 
 
-@programs(tensor(3))
-def accelerators(x):
+@checked(tensor(3))
+def test_accelerators(x):
     found = torch.accelerator.current_accelerator()
     return x + torch.accelerator.device_count(), found, torch.accelerator.is_available()
 
 
-@programs(tensor(3))
-def settings_of_cudnn(x):
+@checked(tensor(3))
+def test_settings_of_cudnn(x):
     flags = torch.backends.cudnn
     return x + (flags.version() or 0), flags.benchmark, flags.deterministic, flags.allow_tf32
 
 
-@programs(tensor(3))
-def settings_of_matmul(x):
+@checked(tensor(3))
+def test_settings_of_matmul(x):
     matmul = torch.backends.cuda.matmul
     reduced = matmul.allow_fp16_reduced_precision_reduction, matmul.allow_bf16_reduced_precision_reduction
     return x + 1, reduced, matmul.allow_tf32, matmul.fp32_precision, matmul.allow_fp16_accumulation
 
 
-@programs(tensor(3))
-def modules_of_devices(x):
+@checked(tensor(3))
+def test_modules_of_devices(x):
     return x + torch.get_device_module(x.device).device_count()
 
 
-@programs(tensor(3))
-def capturing_where_the_build_may_lack_it(x):
+@checked(tensor(3))
+def test_capturing_where_the_build_may_lack_it(x):
     try:
         capturing = torch.cuda.is_current_stream_capturing()
     except RuntimeError as error:
@@ -52,21 +49,14 @@ def capturing_where_the_build_may_lack_it(x):
     return x + 2, capturing
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_programs(case):
-    case.run()
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
-def test_a_device_that_is_not_there():
-    def fn(x):
-        try:
-            torch.cuda.current_device()
-        except (AssertionError, RuntimeError):
-            return x + 1
-        return x + 2
-
-    check(fn, tensor(3))
+@checked(tensor(3))
+def test_a_device_that_is_not_there(x):
+    try:
+        torch.cuda.current_device()
+    except (AssertionError, RuntimeError):
+        return x + 1
+    return x + 2
 
 
 def test_a_setting_that_changes_is_guarded():
@@ -119,12 +109,10 @@ def test_the_old_spelling_of_autocast_under_a_filter_that_raises():
                 call(tensor(3, 3))
 
 
-def test_the_old_spelling_of_autocast_as_a_decorator():
-    def fn(x):
-        @torch.cpu.amp.autocast(dtype=torch.bfloat16)
-        def product(y):
-            return y @ y
+@checked(tensor(3, 3))
+def test_the_old_spelling_of_autocast_as_a_decorator(x):
+    @torch.cpu.amp.autocast(dtype=torch.bfloat16)
+    def product(y):
+        return y @ y
 
-        return product(x)
-
-    check(fn, tensor(3, 3))
+    return product(x)

@@ -6,10 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from programs import check, tensor
-from table import Table
-
-programs = Table(cut=False)
+from programs import check, checked, tensor
 
 DRAWS = {
     "rand": lambda x: torch.rand(3),
@@ -50,59 +47,43 @@ def test_numbers_drawn_and_state_after(name):
     check(fn, tensor(3, 3), graphs=(1, 2), breaks=None, exact=name not in ("pca",))
 
 
-@programs(tensor(2), graphs=2, breaks=1)
-def draws_in_order_across_a_break(x):
+@checked(tensor(2), graphs=2, breaks=1)
+def test_draws_in_order_across_a_break(x):
     a = torch.rand(2)
     print("between")
     b = torch.rand(2)
     return a, b, x + torch.randn(2)
 
 
-@programs(tensor(2), graphs=(1, 3), breaks=None)
-def manual_seed_in_the_middle(x):
+@checked(tensor(2), graphs=(1, 3), breaks=None)
+def test_manual_seed_in_the_middle(x):
     a = torch.rand(2)
     torch.manual_seed(7)
     b = torch.rand(2)
     return a, b, x + 1, torch.initial_seed()
 
 
-@programs(tensor(2), graphs=(1, 3), breaks=None)
-def state_saved_and_restored_inside(x):
-    state = torch.get_rng_state()
-    a = torch.rand(2)
-    torch.set_rng_state(state)
-    return a == torch.rand(2), x + 1
-
-
-@programs(tensor(2), graphs=(1, 4), breaks=None)
-def fork_rng(x):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(5)
-        a = torch.rand(2)
-    return a, torch.rand(2), x + 1
-
-
-@programs(tensor(2), torch.Generator().manual_seed(1), graphs=(1, 3), breaks=None)
-def generator_given(x, generator):
+@checked(tensor(2), torch.Generator().manual_seed(1), graphs=(1, 3), breaks=None)
+def test_generator_given(x, generator):
     return x + torch.rand(2, generator=generator), torch.rand(2)
 
 
-@programs(tensor(2), graphs=(0, 3), breaks=None)
-def generator_made_inside(x):
+@checked(tensor(2), graphs=(0, 3), breaks=None)
+def test_generator_made_inside(x):
     generator = torch.Generator()
     generator.manual_seed(4)
     return x + torch.randn(2, generator=generator), torch.randperm(3, generator=generator)
 
 
-@programs(tensor(2))
-def draw_that_nobody_uses_still_moves_the_state(x):
+@checked(tensor(2))
+def test_draw_that_nobody_uses_still_moves_the_state(x):
     torch.rand(3)
     F.dropout(x, 0.5)
     return x + 1
 
 
-@programs(torch.ones(2), others=[(-torch.ones(2),)], graphs=2, breaks=1)
-def draw_in_a_branch_on_data(x):
+@checked(torch.ones(2), others=[(-torch.ones(2),)], graphs=2, breaks=1)
+def test_draw_in_a_branch_on_data(x):
     a = torch.rand(2)
     if x.sum() > 0:
         b = torch.rand(2)
@@ -111,8 +92,8 @@ def draw_in_a_branch_on_data(x):
     return a, b, torch.rand(1)
 
 
-@programs(tensor(2), torch.tensor([0]), others=[(tensor(2), torch.tensor([1]))])
-def draw_before_an_error_on_the_data(x, i):
+@checked(tensor(2), torch.tensor([0]), others=[(tensor(2), torch.tensor([1]))])
+def test_draw_before_an_error_on_the_data(x, i):
     a = torch.rand(2)
     try:
         return x[i] + a
@@ -130,12 +111,7 @@ def test_python_and_torch_random_mixed():
     check(fn, tensor(2), graphs=None, breaks=None, recompiles=True)
 
 
-@programs(tensor(2), graphs=(1, 3), breaks=None)
-def distributions(x):
+@checked(tensor(2), graphs=(1, 3), breaks=None)
+def test_distributions(x):
     d = torch.distributions.Normal(x, torch.ones(2), validate_args=False)
     return d.rsample(), d.log_prob(x + 1), d.sample((2,))
-
-
-@pytest.mark.parametrize("case", programs.parameters())
-def test_programs(case):
-    case.run()

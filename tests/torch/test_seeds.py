@@ -6,82 +6,79 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, tensor
-from table import Table
-
-programs = Table(cut=False)
+from programs import checked, tensor
 
 
-@programs(tensor(3))
-def seed_first(x):
+@checked(tensor(3))
+def test_seed_first(x):
     torch.manual_seed(3)
     return x + torch.rand_like(x), torch.initial_seed
 
 
-@programs(tensor(3), graphs=2, breaks=1)
-def seed_after_a_random_operator(x):
+@checked(tensor(3), graphs=2, breaks=1)
+def test_seed_after_a_random_operator(x):
     y = torch.rand_like(x)
     torch.manual_seed(3)
     return y, torch.rand_like(x)
 
 
-@programs(tensor(3))
-def seed_after_other_operators(x):
+@checked(tensor(3))
+def test_seed_after_other_operators(x):
     y = torch.relu(x @ x) * 2
     torch.manual_seed(3)
     return y + torch.rand_like(x)
 
 
-@programs(tensor(3))
-def two_seeds(x):
+@checked(tensor(3))
+def test_two_seeds(x):
     torch.manual_seed(3)
     torch.random.manual_seed(4)
     return torch.rand_like(x)
 
 
-@programs(tensor(3))
-def generator_of_the_seed(x):
+@checked(tensor(3))
+def test_generator_of_the_seed(x):
     return x + 1, torch.manual_seed(3) is torch.default_generator
 
 
-@programs(tensor(3))
-def fork_around_random_operators(x):
+@checked(tensor(3))
+def test_fork_around_random_operators(x):
     with torch.random.fork_rng():
         torch.manual_seed(5)
         y = torch.rand_like(x)
     return x + y
 
 
-@programs(tensor(3), graphs=2, breaks=1)
-def random_operator_after_a_fork(x):
+@checked(tensor(3), graphs=2, breaks=1)
+def test_random_operator_after_a_fork(x):
     with torch.random.fork_rng():
         y = torch.rand_like(x)
     return y - torch.rand_like(x)
 
 
-@programs(tensor(3))
-def fork_that_is_not_enabled(x):
+@checked(tensor(3))
+def test_fork_that_is_not_enabled(x):
     with torch.random.fork_rng(enabled=False):
         y = torch.rand_like(x)
     return y - torch.rand_like(x)
 
 
-@programs(tensor(3), graphs=2, breaks=1)
-def state_read_and_set_again(x):
+@checked(tensor(3), graphs=2, breaks=1)
+def test_state_read_and_set_again(x):
     state = torch.get_rng_state()
     y = torch.rand_like(x)
     torch.set_rng_state(state)
     return y - torch.rand_like(x)
 
 
-@programs(tensor(3))
-def state_that_is_returned(x):
+@checked(tensor(3))
+def test_state_that_is_returned(x):
     state = torch.get_rng_state()
     return torch.rand_like(x), state
 
 
-@programs(tensor(3), graphs=3, breaks=2)
-def break_in_a_fork(x):
+@checked(tensor(3), graphs=3, breaks=2)
+def test_break_in_a_fork(x):
     with torch.random.fork_rng():
         y = torch.rand_like(x)
         dl.graph_break()
@@ -89,26 +86,19 @@ def break_in_a_fork(x):
     return y + z
 
 
-@programs(tensor(8), graphs=1, breaks=1)
-def state_that_is_computed_with(x):
+@checked(tensor(8), graphs=1, breaks=1)
+def test_state_that_is_computed_with(x):
     state = torch.get_rng_state()
     return state[:8] * 2 + x
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_programs(case):
-    case.run()
-
-
-def test_seed_that_torch_refuses():
-    def fn(x):
-        try:
-            torch.manual_seed(2**70)
-        except (RuntimeError, ValueError):
-            return x + 1
-        return x + 2
-
-    check(fn, tensor(3))
+@checked(tensor(3))
+def test_seed_that_torch_refuses(x):
+    try:
+        torch.manual_seed(2**70)
+    except (RuntimeError, ValueError):
+        return x + 1
+    return x + 2
 
 
 @pytest.mark.fails_on_data

@@ -6,30 +6,26 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, ints, tensor
+from programs import check, checked, ints, tensor
 
 # -- texts -------------------------------------------------------------------------------------------------------------
 
 
-def test_text_that_is_not_used():
-    def fn(x):
-        count = (x > 0).sum()
-        message = f"there are {count}, {x.mean():.3f} at the mean of {x!r}"
-        if x.shape[0] == 100:
-            raise ValueError(message)
-        return x * count
-
-    check(fn, tensor(3), others=[(tensor(4),)])
+@checked(tensor(3), others=[(tensor(4),)])
+def test_text_that_is_not_used(x):
+    count = (x > 0).sum()
+    message = f"there are {count}, {x.mean():.3f} at the mean of {x!r}"
+    if x.shape[0] == 100:
+        raise ValueError(message)
+    return x * count
 
 
-def test_texts_that_are_returned():
-    def fn(x):
-        count = (x > 0).sum()
-        text = f"there are {count}"
-        again = f"{text}: {text} of {x.shape}"
-        return x * count, text, str(count), f"{count!r}>{x.sum():8.2f}", format(x.relu()), again, [text, text]
-
-    check(fn, tensor(3), others=[(torch.nn.Parameter(tensor(3).abs()),)])
+@checked(tensor(3), others=[(torch.nn.Parameter(tensor(3).abs()),)])
+def test_texts_that_are_returned(x):
+    count = (x > 0).sum()
+    text = f"there are {count}"
+    again = f"{text}: {text} of {x.shape}"
+    return x * count, text, str(count), f"{count!r}>{x.sum():8.2f}", format(x.relu()), again, [text, text]
 
 
 @pytest.mark.parametrize("spec", ["", "5", "d", ".2f", "x", "%", "e", "n", "s", ">10", "c", ",", "5.1"])
@@ -44,52 +40,42 @@ def test_specs_of_scalars(spec):
         check(fn, x, graphs=None, breaks=None)
 
 
-def test_spec_for_more_than_a_scalar():
-    def fn(x):
-        try:
-            return f"{x:.3f}"
-        except TypeError as error:
-            return x + 1, error.args
-
-    check(fn, tensor(3), graphs=None, breaks=None)
+@checked(tensor(3), graphs=None, breaks=None)
+def test_spec_for_more_than_a_scalar(x):
+    try:
+        return f"{x:.3f}"
+    except TypeError as error:
+        return x + 1, error.args
 
 
-def test_text_of_what_is_written_to_later():
-    def fn(x):
-        y = x * 2
-        text = f"{y}"
-        y.add_(1)
-        return y, text
-
-    check(fn, tensor(3), graphs=2, breaks=1)
+@checked(tensor(3), graphs=2, breaks=1)
+def test_text_of_what_is_written_to_later(x):
+    y = x * 2
+    text = f"{y}"
+    y.add_(1)
+    return y, text
 
 
-def test_text_of_an_input_that_is_written_to_later():
-    def fn(x):
-        text = f"{x}"
-        x.add_(1)
-        return x + 1, text
-
-    check(fn, tensor(3), graphs=1, breaks=1)
+@checked(tensor(3), graphs=1, breaks=1)
+def test_text_of_an_input_that_is_written_to_later(x):
+    text = f"{x}"
+    x.add_(1)
+    return x + 1, text
 
 
-def test_text_across_a_break():
-    def fn(x):
-        text = f"{x.sum()}"
-        y = x + 1
-        dl.graph_break()
-        return y * 2, text
-
-    check(fn, tensor(3), graphs=2, breaks=1)
+@checked(tensor(3), graphs=2, breaks=1)
+def test_text_across_a_break(x):
+    text = f"{x.sum()}"
+    y = x + 1
+    dl.graph_break()
+    return y * 2, text
 
 
-def test_text_of_an_error_that_is_raised():
-    def fn(x):
-        if x.shape[0] == 3:
-            raise ValueError(f"got {x.sum()}")
-        return x + 1
-
-    check(fn, tensor(3), graphs=None, breaks=None)
+@checked(tensor(3), graphs=None, breaks=None)
+def test_text_of_an_error_that_is_raised(x):
+    if x.shape[0] == 3:
+        raise ValueError(f"got {x.sum()}")
+    return x + 1
 
 
 USES = {
@@ -146,12 +132,10 @@ def test_check_beside_a_write():
         check(fn, tensor(3).abs(), others=[(-tensor(3).abs() - 2,)], graphs=None, breaks=None)
 
 
-def test_check_of_what_is_no_condition():
-    def fn(x):
-        torch._check_tensor_all(x + 1)
-        return x
-
-    check(fn, tensor(3), graphs=None, breaks=None)
+@checked(tensor(3), graphs=None, breaks=None)
+def test_check_of_what_is_no_condition(x):
+    torch._check_tensor_all(x + 1)
+    return x
 
 
 def test_check_behind_a_compiler():

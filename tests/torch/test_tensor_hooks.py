@@ -8,18 +8,15 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, tensor
-from table import Table
-
-programs = Table(cut=False)
+from programs import check, checked, tensor
 
 
 def leaf(seed=0):
     return tensor(3, grad=True, seed=seed)
 
 
-@programs(leaf(), backward=True)
-def on_an_argument_after_it_was_used(w):
+@checked(leaf(), backward=True)
+def test_on_an_argument_after_it_was_used(w):
     y = w.sin()
     w.register_hook(lambda gradient: gradient * 2)
     w.register_hook(lambda gradient: gradient + 1)
@@ -50,8 +47,8 @@ def test_with_effects():
     check(program, leaf(), graphs=(1, 3), breaks=1, build=True, recompiles=True)
 
 
-@programs(leaf(), tensor(3), backward=True)
-def closure_over_results(w, x):
+@checked(leaf(), tensor(3), backward=True)
+def test_closure_over_results(w, x):
     y = x.sin()
     w.register_hook(lambda gradient: gradient * y)
     return w * x, y
@@ -78,8 +75,8 @@ def test_handles_kept():
         assert not w._backward_hooks
 
 
-@programs(leaf(), backward=True)
-def removed_at_once(w):
+@checked(leaf(), backward=True)
+def test_removed_at_once(w):
     handle = w.register_hook(lambda gradient: gradient * 2)
     y = w * 3
     handle.remove()
@@ -87,8 +84,8 @@ def removed_at_once(w):
     return y
 
 
-@programs(leaf(), graphs=(1, 2), breaks=(1, 3), backward=True)
-def removed_after_a_break(w):
+@checked(leaf(), graphs=(1, 2), breaks=(1, 3), backward=True)
+def test_removed_after_a_break(w):
     handle = w.register_hook(lambda gradient: gradient * 2)
     y = w * 3
     print(handle.id >= 0)
@@ -124,8 +121,8 @@ def test_on_an_argument_that_is_written_to():
     assert torch.equal(*found)
 
 
-@programs(leaf(), backward=True)
-def after_accumulation(w):
+@checked(leaf(), backward=True)
+def test_after_accumulation(w):
     def step(parameter):
         with torch.no_grad():
             parameter -= parameter.grad
@@ -134,8 +131,8 @@ def after_accumulation(w):
     return w * 3
 
 
-@programs(tensor(3), graphs=1, breaks=1)
-def without_a_gradient(x):
+@checked(tensor(3), graphs=1, breaks=1)
+def test_without_a_gradient(x):
     y = x * 2
     try:
         y.register_hook(lambda gradient: gradient)
@@ -143,8 +140,8 @@ def without_a_gradient(x):
         return y, str(error)
 
 
-@programs(leaf(), backward=True)
-def on_a_result(w):
+@checked(leaf(), backward=True)
+def test_on_a_result(w):
     y = w * 2
     z = y.sin()
     y.register_hook(lambda gradient: gradient * 2)
@@ -153,8 +150,8 @@ def on_a_result(w):
     return y * 3 + z
 
 
-@programs(leaf(), operators=2, backward=True)
-def on_a_result_and_removed(w):
+@checked(leaf(), operators=2, backward=True)
+def test_on_a_result_and_removed(w):
     y = w * 2
     handle = y.register_hook(lambda gradient: gradient * 2)
     z = y * 3
@@ -162,8 +159,8 @@ def on_a_result_and_removed(w):
     return z
 
 
-@programs(leaf(), backward=True)
-def on_a_result_of_a_partial(w):
+@checked(leaf(), backward=True)
+def test_on_a_result_of_a_partial(w):
     y = w * 2
     bounds = w.detach().abs().max()
     y.register_hook(functools.partial(scaled, torch.ones(3) * 3))
@@ -204,16 +201,16 @@ def test_on_a_result_whose_handle_is_kept():
         assert torch.equal(w.grad, torch.full((3,), 6.0 if index else 12.0))
 
 
-@programs(leaf(), graphs=2, breaks=1, backward=True)
-def on_a_view(w):
+@checked(leaf(), graphs=2, breaks=1, backward=True)
+def test_on_a_view(w):
     y = w * 2
     z = y.view(3, 1)
     z.register_hook(lambda gradient: gradient * 2)
     return y.sum() + z.sum()
 
 
-@programs(leaf(), graphs=2, breaks=1)
-def of_another_shape(w):
+@checked(leaf(), graphs=2, breaks=1)
+def test_of_another_shape(w):
     y = w * 2
     y.register_hook(lambda gradient: gradient.sum())
     return y * 3
@@ -259,15 +256,12 @@ def test_on_a_result_with_a_closure_over_what_stays():
     assert dl.counters.graph_breaks == 0
 
 
-def test_on_a_result_with_a_closure_over_sizes():
-    def fn(w, n):
-        y = w * 2
-        count = w.shape[0]
-        y.register_hook(lambda gradient: gradient / count + n)
-        return y.sin()
-
-    others = [(tensor(size, grad=True), n) for size, n in ((4, 3), (5, 4), (6, 5))]
-    check(fn, leaf(), 2, others=others, backward=True)
+@checked(leaf(), 2, others=[(tensor(size, grad=True), n) for size, n in ((4, 3), (5, 4), (6, 5))], backward=True)
+def test_on_a_result_with_a_closure_over_sizes(w, n):
+    y = w * 2
+    count = w.shape[0]
+    y.register_hook(lambda gradient: gradient / count + n)
+    return y.sin()
 
 
 def test_on_a_result_with_a_closure_that_is_written_to():
@@ -358,23 +352,10 @@ def test_on_a_result_with_a_closure_over_what_may_change():
     check(program, leaf(), graphs=None, breaks=None, build=True, backward=True)
 
 
-def test_on_a_result_with_a_closure_in_a_compiler():
-    def fn(w, mask, scale):
-        y = w.sin()
-        copy = mask.exp()
-        y.register_hook(lambda gradient: gradient * copy * scale + mask)
-        copy.mul_(2)
-        return (y * 3).exp()
-
-    compiled = dl.compile(fn, backend="aot_eager", fullgraph=True)
-    gradients = []
-    for program in (fn, compiled):
-        w = leaf()
-        program(w, tensor(3, seed=1), 2.0).sum().backward()
-        gradients.append(w.grad)
-    assert torch.allclose(*gradients)
-
-
-@pytest.mark.parametrize("case", programs.parameters())
-def test_programs(case):
-    case.run()
+@checked(leaf(), tensor(3, seed=1), 2.0, backward=True, fullgraph=True, backend="aot_eager", exact=False)
+def test_on_a_result_with_a_closure_in_a_compiler(w, mask, scale):
+    y = w.sin()
+    copy = mask.exp()
+    y.register_hook(lambda gradient: gradient * copy * scale + mask)
+    copy.mul_(2)
+    return (y * 3).exp()

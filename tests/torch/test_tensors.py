@@ -7,10 +7,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, ints, tensor
-from table import Table
-
-programs = Table(cut=False)
+from programs import check, checked, ints, tensor
 
 
 def test_metadata_is_constant():
@@ -47,14 +44,14 @@ def test_metadata_is_constant():
     check(fn, ints(4, 1), operators=1)
 
 
-@programs(tensor(2, 3), operators=(4, 5))
-def metadata_of_results(x):
+@checked(tensor(2, 3), operators=(4, 5))
+def test_metadata_of_results(x):
     y = x.t()[1:] @ x
     return y * y.shape[0] + y.stride(0), y.is_contiguous(), y.requires_grad, y.dtype, type(y), y.grad_fn is None
 
 
-@programs(tensor(2), operators=(2, 3))
-def dtype_and_device_arithmetic(x):
+@checked(tensor(2), operators=(2, 3))
+def test_dtype_and_device_arithmetic(x):
     d = torch.device("cpu")
     y = x.to(torch.float64).to(d)
     info = torch.finfo(x.dtype)
@@ -72,8 +69,8 @@ def dtype_and_device_arithmetic(x):
     )
 
 
-@programs(tensor(2, 3), operators=5)
-def inplace_on_an_argument(x):
+@checked(tensor(2, 3), operators=5)
+def test_inplace_on_an_argument(x):
     x.add_(1)
     x[0] = 5
     x.mul_(2).sub_(1)
@@ -101,66 +98,66 @@ def test_same_tensor_given_twice_and_apart():
     check(fn, tensor(2), tensor(2, seed=1), operators=2, others=[(one, one)], all_graphs=2)
 
 
-@programs(tensor(3, grad=True), operators=3, backward=True)
-def gradients_through_inplace(x):
+@checked(tensor(3, grad=True), operators=3, backward=True)
+def test_gradients_through_inplace(x):
     y = x * 2
     y += x
     y[0] = 0
     return y
 
 
-@programs(tensor(3, grad=True), graphs=None)
-def inplace_on_a_leaf_that_requires_grad_raises(x):
+@checked(tensor(3, grad=True), graphs=None)
+def test_inplace_on_a_leaf_that_requires_grad_raises(x):
     y = x * 2
     x.add_(1)
     return y
 
 
-@programs(torch.ones(3), graphs=(3, 4), operators=(6, 7))
-def float_int_and_bool_of_a_tensor(x):
+@checked(torch.ones(3), graphs=(3, 4), operators=(6, 7))
+def test_float_int_and_bool_of_a_tensor(x):
     a = float(x.sum())
     b = int(x.max())
     c = bool(x.min() > -100)
     return x * a + b, c, a
 
 
-@programs(tensor(2, 3), operators=(5, 9))
-def iteration_and_unbind(x):
+@checked(tensor(2, 3), operators=(5, 9))
+def test_iteration_and_unbind(x):
     a, b = x
     return a + b, [row * 2 for row in x], list(x.unbind(1))[0]
 
 
-@programs(tensor(2), graphs=(1, 4))
-def contains_and_equality(x):
+@checked(tensor(2), graphs=(1, 4))
+def test_contains_and_equality(x):
     y = x + 1
     return torch.equal(y, y), 2.0 in torch.ones(2), y.allclose(y)
 
 
-@programs(tensor(2), graphs=(0, 2))
-def attributes_set_on_tensors(x):
+@checked(tensor(2), graphs=(0, 2))
+def test_attributes_set_on_tensors(x):
     x.tag = "seen"
     y = x + 1
     y.tag = x.tag
     return y, y.tag, hasattr(x, "missing")
 
 
-@programs(tensor(2), graphs=(1, 2))
-def tensor_types_as_constants(x):
+@checked(tensor(2), graphs=(1, 2))
+def test_tensor_types_as_constants(x):
     return x.type(), x.type(torch.float64), isinstance(x, torch.FloatTensor), x.long(), x.half().float(), x.bool()
 
 
-@programs(tensor(2, 3), graphs=(1, 3))
-def shape_properties_T_mT_real(x):
+@checked(tensor(2, 3), graphs=(1, 3))
+def test_shape_properties_T_mT_real(x):
     return x.T, x.mT, x.real, x.data, x.H
 
 
-@programs(torch.empty(0), torch.tensor(3.0), operators=5)
-def empty_and_scalar_tensors(e, s):
+@checked(torch.empty(0), torch.tensor(3.0), operators=5)
+def test_empty_and_scalar_tensors(e, s):
     return e + 1, torch.cat([e, s.reshape(1)]), s * 2, e.sum(), e.shape
 
 
-@programs(torch.nn.Parameter(tensor(2)), operators=1, backward=True, others=[(tensor(2, grad=True),)], all_graphs=2)
-def parameters_as_arguments(p):
+@checked(torch.nn.Parameter(tensor(2)), operators=1, backward=True, others=[(tensor(2, grad=True),)], all_graphs=2)
+def test_parameters_as_arguments(p):
     return p * 2, isinstance(p, torch.nn.Parameter), isinstance(p, torch.Tensor), type(p).__name__
 
 
@@ -186,41 +183,41 @@ def test_tensor_of_which_only_facts_are_asked_is_no_input():
     assert sum(node.op == "placeholder" for node in graph.nodes) == 1
 
 
-@programs(tensor(3), tensor(3, grad=True), operators=5, backward=True)
-def tensor_made_inside_is_told_to_require_gradients(x, w):
+@checked(tensor(3), tensor(3, grad=True), operators=5, backward=True)
+def test_tensor_made_inside_is_told_to_require_gradients(x, w):
     y = x[:, None] * 2
     y.requires_grad = True
     return (y * w).sum(), y.requires_grad, y.is_leaf
 
 
-@programs(tensor(3), tensor(3, grad=True), graphs=(1, 2), breaks=(0, 2), backward=True)
-def tensor_that_requires_gradients_leaves(x, w):
+@checked(tensor(3), tensor(3, grad=True), graphs=(1, 2), breaks=(0, 2), backward=True)
+def test_tensor_that_requires_gradients_leaves(x, w):
     y = (x * 2).requires_grad_()
     return (y * w).sum(), y
 
 
-@programs(tensor(3), graphs=None, backward=True)
-def nothing_else_requires_gradients(x):
+@checked(tensor(3), graphs=None, backward=True)
+def test_nothing_else_requires_gradients(x):
     y = x * 2
     y.requires_grad_()
     return (y * 3).sum()
 
 
-@programs(tensor(3, 4), operators=12)
-def new_of_a_size_and_of_data(x):
+@checked(tensor(3, 4), operators=12)
+def test_new_of_a_size_and_of_data(x):
     sized = x.new(x.shape).fill_(2), x.new(torch.Size([])).fill_(1), x.new(size=x.size()[1:]).zero_()
     return sized, x.new((3, 4)), x.new([1, 2]), x.new(2, 3).zero_(), x.new(), x.new(x)
 
 
-@programs(tensor(2), ints(2), others=[(tensor(2, dtype=torch.float64), ints(2).int())], graphs=None)
-def instances_of_the_old_names_for_types_of_tensors(x, n):
+@checked(tensor(2), ints(2), others=[(tensor(2, dtype=torch.float64), ints(2).int())], graphs=None)
+def test_instances_of_the_old_names_for_types_of_tensors(x, n):
     numbers = isinstance(n, (torch.IntTensor, torch.LongTensor)), isinstance(x, torch.FloatTensor)
     others = isinstance(x, torch.cuda.FloatTensor), isinstance(x.double(), torch.FloatTensor)
     return x + 1, numbers, others, isinstance(3, torch.LongTensor), isinstance(x.to("meta"), torch.FloatTensor)
 
 
-@programs(tensor(3), others=[(tensor(4),)])
-def tensors_made_by_calling_their_type(x):
+@checked(tensor(3), others=[(tensor(4),)])
+def test_tensors_made_by_calling_their_type(x):
     data = torch.Tensor([1, 2.5, True]), torch.Tensor([[1, 2], (3, 4)]), torch.Tensor((3, 4)), torch.Tensor([])
     sizes = torch.Tensor(2, 3).fill_(1), torch.Tensor(4).zero_(), torch.Tensor(x.shape).fill_(2), torch.Tensor()
     typed = torch.LongTensor([1, 2]), torch.BoolTensor([1, 0]), torch.DoubleTensor(2).fill_(x.shape[0])
@@ -251,8 +248,8 @@ def test_tensors_made_by_calling_their_type_under_other_defaults():
     check(on_meta, tensor(3))
 
 
-@programs(tensor(3), numpy.ones(2), graphs=None)
-def what_types_of_tensors_are_called_on_otherwise(x, array):
+@checked(tensor(3), numpy.ones(2), graphs=None)
+def test_what_types_of_tensors_are_called_on_otherwise(x, array):
     try:
         torch.Tensor("ab")
     except TypeError:
@@ -286,8 +283,8 @@ def test_tensors_of_the_type_of_a_name():
     check(others, tensor(3), graphs=None)
 
 
-@programs(tensor(3))
-def classes_of_numbers_as_types_of_tensors(x):
+@checked(tensor(3))
+def test_classes_of_numbers_as_types_of_tensors(x):
     made = torch.ones(2, dtype=int), torch.zeros(2, dtype=float), torch.full((2,), 1, dtype=bool)
     return made, x.to(float), x.sum(dtype=float), x.to(bool), torch.softmax(x, 0, dtype=float)
 
@@ -297,11 +294,6 @@ def made_of(x, kind):
     return x + kind(2) if kind is int else x - 1
 
 
-@programs(tensor(3), graphs=None)
-def class_as_an_argument_of_what_is_allowed(x):
+@checked(tensor(3), graphs=None)
+def test_class_as_an_argument_of_what_is_allowed(x):
     return made_of(x, int) + 1, made_of(x, kind=list)
-
-
-@pytest.mark.parametrize("case", programs.parameters())
-def test_programs(case):
-    case.run()

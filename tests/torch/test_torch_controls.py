@@ -338,13 +338,6 @@ def test_stances_without_effect_are_named_once():
             dl.compile(lambda x: x + 1, backend="eager")(tensor(3))
 
 
-def test_steps_of_cuda_graphs_are_marked_between_calls():
-    compiled = dl.compile(waves, backend="eager", fullgraph=True)
-    for _ in range(2):
-        torch.compiler.cudagraph_mark_step_begin()
-        assert torch.equal(compiled(tensor(3)), waves(tensor(3)))
-
-
 def test_context_variables_of_the_program_are_left_as_they_were():
     context = contextvars.Context()
     compiled = dl.compile(lambda x: x + 1, backend="eager")

@@ -12,14 +12,11 @@ import torch
 import torch.nn.functional as F
 
 import dynamo_lite as dl
-from programs import check, tensor
-from table import Table
-
-programs = Table(cut=False)
+from programs import check, checked, tensor
 
 
-@programs(tensor(3, 3), operators=9)
-def functions_with_several_results(x):
+@checked(tensor(3, 3), operators=9)
+def test_functions_with_several_results(x):
     values, indices = torch.max(x, dim=1)
     a, b, c = torch.split(x, 1, dim=0)
     u, s, v = torch.linalg.svd(x)
@@ -27,8 +24,8 @@ def functions_with_several_results(x):
     return values, indices, a + b + c, s, std, mean, torch.unbind(x)[1], torch.where(x > 0, x, 0)
 
 
-@programs(tensor(3, 3), tensor(3, 3, seed=1), operators=(6, 9))
-def einsum_stack_cat_and_meshgrid(x, y):
+@checked(tensor(3, 3), tensor(3, 3, seed=1), operators=(6, 9))
+def test_einsum_stack_cat_and_meshgrid(x, y):
     a = torch.einsum("ij,jk->ik", x, y)
     b = torch.stack([x, y])
     c = torch.cat((x, y), dim=-1)
@@ -36,8 +33,8 @@ def einsum_stack_cat_and_meshgrid(x, y):
     return a, b, c, d, e, torch.broadcast_shapes((2, 1), (3,)), torch.tensordot(x, y, dims=1)
 
 
-@programs(tensor(2), graphs=1, operators=1)
-def questions_about_types_and_tensors(x):
+@checked(tensor(2), graphs=1, operators=1)
+def test_questions_about_types_and_tensors(x):
     facts = (
         torch.is_tensor(x),
         torch.is_floating_point(x),
@@ -67,16 +64,16 @@ def test_dl_disable():
     check(fn, tensor(2), graphs=2, breaks=1, operators=2)
 
 
-@programs(tensor(5), graphs=None, others=[(tensor(5, seed=3),)])
-def data_dependent_shapes(x):
+@checked(tensor(5), graphs=None, others=[(tensor(5, seed=3),)])
+def test_data_dependent_shapes(x):
     y = x + 1
     z = y.nonzero()
     w = y[y > 0]
     return z.shape[0] + y, w, torch.unique(w).numel()
 
 
-@programs(tensor(3, 4), graphs=(1, 2))
-def functional_zoo(x):
+@checked(tensor(3, 4), graphs=(1, 2))
+def test_functional_zoo(x):
     a = F.gelu(x) + F.silu(x) + F.softmax(x, dim=-1) + F.log_softmax(x, -1) + F.elu(x) + F.leaky_relu(x, 0.1)
     b = F.layer_norm(x, (4,)) + F.normalize(x, dim=-1) + F.hardtanh(x)
     c = F.pad(x, (1, 1)), F.one_hot(torch.tensor([1, 0]), 3), F.interpolate(x[None, None], scale_factor=2.0)
@@ -103,8 +100,8 @@ def test_scripted_function_is_called():
     check(fn, tensor(2), graphs=None)
 
 
-@programs(tensor(3), operators=3)
-def names_of_torchs_operators_that_a_module_computes(x):
+@checked(tensor(3), operators=3)
+def test_names_of_torchs_operators_that_a_module_computes(x):
     return torch._VF.threshold(x, 0.5, 3.0) + torch._C._VariableFunctions.relu(x)
 
 
@@ -126,18 +123,16 @@ def test_function_of_torch_that_calls_back():
     check(fn, tensor(3, 2), tensor(3, 2, seed=1), tensor(3, 2, seed=2), graphs=1, operators=(6, 14))
 
 
+@checked(tensor(3), build=True, graphs=1, breaks=(0, 1), operators=2)
 def test_names_that_a_module_computes():
-    def build():
-        module = types.ModuleType("computed")
-        module.one = 1
-        module.__getattr__ = lambda name: len(name)
+    module = types.ModuleType("computed")
+    module.one = 1
+    module.__getattr__ = lambda name: len(name)
 
-        def fn(x):
-            return x * module.four + module.one, module.__class__.__name__, module.__name__
+    def fn(x):
+        return x * module.four + module.one, module.__class__.__name__, module.__name__
 
-        return fn
-
-    check(build, tensor(3), build=True, graphs=1, breaks=(0, 1), operators=2)
+    return fn
 
 
 def test_as_tensor():
@@ -149,15 +144,15 @@ def test_as_tensor():
     check(fn, tensor(2), 3, others=[(tensor(2), 4), (tensor(2), 5)], all_graphs=2)
 
 
-@programs(np.ones(3), graphs=None)
-def as_tensor_shares_memory_with_an_array(array):
+@checked(np.ones(3), graphs=None)
+def test_as_tensor_shares_memory_with_an_array(array):
     made = torch.as_tensor(array)
     made += 1
     return made
 
 
-@programs(torch.ones(3), others=[(-torch.ones(3),)], operators=7)
-def assertion_about_data(x):
+@checked(torch.ones(3), others=[(-torch.ones(3),)], operators=7)
+def test_assertion_about_data(x):
     torch._assert_async((x > -9).all(), "below")
     try:
         torch._assert_async((x > 0).all(), "not positive")
@@ -249,8 +244,8 @@ def test_name_that_a_module_lacks(monkeypatch):
     check(fn, tensor(3), graphs=None)
 
 
-@programs(tensor(3), operators=2)
-def questions_about_backends(x):
+@checked(tensor(3), operators=2)
+def test_questions_about_backends(x):
     return x * torch.backends.mkldnn.is_available() + torch.backends.cudnn.is_available()
 
 
@@ -270,14 +265,14 @@ def scripted_if_tracing(x, n: int):
     return x * n
 
 
-@programs(tensor(3), operators=2)
-def what_scripting_leaves_alone_in_eager(x):
+@checked(tensor(3), operators=2)
+def test_what_scripting_leaves_alone_in_eager(x):
     made = torch.jit.annotate(torch.Tensor, scripted_if_tracing(x, 2))
     return made + 1, torch.jit.isinstance([made], list[torch.Tensor])
 
 
-@programs(tensor(3), operators=1)
-def module_that_is_loaded_under_its_name(x):
+@checked(tensor(3), operators=1)
+def test_module_that_is_loaded_under_its_name(x):
     return x * importlib.import_module("math").sqrt(4.0), importlib.import_module("collections.abc").Sized
 
 
@@ -295,8 +290,3 @@ def test_the_inverse_of_stft_checks_its_window(center):
     with pytest.raises(RuntimeError, match="window overlap add min: 1") as found:
         dl.compile(fn, backend="eager")(tensor(64), zeros)
     assert str(found.value) == str(expected.value)
-
-
-@pytest.mark.parametrize("case", programs.parameters())
-def test_programs(case):
-    case.run()

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn.attention import sdpa_kernel
 
-from programs import check, tensor
+from programs import check, checked, tensor
 
 CONTEXTS = {
     "a type of an autocast": lambda: torch.autocast("cpu", dtype="a"),
@@ -87,20 +87,16 @@ def test_indices_of_an_assignment():
     check(fn, tensor(3), (tensor(3), None), graphs=None)
 
 
-def test_dims_of_vmap():
-    def fn(x):
-        y = x + 1
-        try:
-            return torch.vmap(torch.sin, in_dims=[1])(y)
-        except ValueError as error:
-            return y, str(error)
-
-    check(fn, tensor(2, 3), graphs=None)
+@checked(tensor(2, 3), graphs=None)
+def test_dims_of_vmap(x):
+    y = x + 1
+    try:
+        return torch.vmap(torch.sin, in_dims=[1])(y)
+    except ValueError as error:
+        return y, str(error)
 
 
-def test_an_autocast_that_warns():
-    def fn(x):
-        with torch.autocast("cpu", torch.float64):
-            return x @ x
-
-    check(fn, tensor(2, 2), graphs=None)
+@checked(tensor(2, 2), graphs=None)
+def test_an_autocast_that_warns(x):
+    with torch.autocast("cpu", torch.float64):
+        return x @ x

@@ -7,10 +7,7 @@ import torch
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 import dynamo_lite as dl
-from programs import check, tensor
-from table import Table
-
-programs = Table(cut=False)
+from programs import check, checked, tensor
 
 
 def leaf(*shape, seed=0):
@@ -26,48 +23,48 @@ def leaf_with_grad():
 # -- requires_grad and .grad -------------------------------------------------------------------------------------------
 
 
-@programs(tensor(2), tensor(2), others=[(leaf(2), tensor(2)), (tensor(2), leaf(2))], all_graphs=3)
-def requires_grad_changes_between_calls(x, y):
+@checked(tensor(2), tensor(2), others=[(leaf(2), tensor(2)), (tensor(2), leaf(2))], all_graphs=3)
+def test_requires_grad_changes_between_calls(x, y):
     z = x * y
     return z, z.requires_grad, z.is_leaf
 
 
-@programs(leaf(3), others=[(leaf_with_grad(),)], all_graphs=2)
-def grad_is_read_where_there_is_one_and_where_there_is_none(x):
+@checked(leaf(3), others=[(leaf_with_grad(),)], all_graphs=2)
+def test_grad_is_read_where_there_is_one_and_where_there_is_none(x):
     if x.grad is None:
         return x * 2
     return x * 2 + x.grad
 
 
-@programs(leaf_with_grad())
-def grad_is_written_in_place(x):
+@checked(leaf_with_grad())
+def test_grad_is_written_in_place(x):
     x.grad.mul_(2)
     x.grad += 1
     return x.grad.sum()
 
 
-@programs(leaf_with_grad())
-def grad_is_set_to_none(x):
+@checked(leaf_with_grad())
+def test_grad_is_set_to_none(x):
     y = x.grad * 2
     x.grad = None
     return y, x.grad is None
 
 
-@programs(leaf(3))
-def grad_is_set_to_a_result(x):
+@checked(leaf(3))
+def test_grad_is_set_to_a_result(x):
     x.grad = x.detach() * 2
     return x.grad + 1
 
 
-@programs(leaf(3), tensor(3, seed=1))
-def grad_is_set_to_an_argument(x, g):
+@checked(leaf(3), tensor(3, seed=1))
+def test_grad_is_set_to_an_argument(x, g):
     x.grad = g
     g.add_(1)
     return x.grad * 1
 
 
-@programs(leaf(3), tensor(4), graphs=(1, 2), breaks=None)
-def grad_of_the_wrong_shape_is_refused(x, g):
+@checked(leaf(3), tensor(4), graphs=(1, 2), breaks=None)
+def test_grad_of_the_wrong_shape_is_refused(x, g):
     try:
         x.grad = g
     except RuntimeError as error:
@@ -75,33 +72,33 @@ def grad_of_the_wrong_shape_is_refused(x, g):
     return x
 
 
-@programs(tensor(3))
-def grad_of_a_result_is_none_and_warns(x):
+@checked(tensor(3))
+def test_grad_of_a_result_is_none_and_warns(x):
     y = x * 2
     return y.grad is None, y
 
 
-@programs(leaf_with_grad(), graphs=(1, 2), breaks=None)
-def grad_deleted(x):
+@checked(leaf_with_grad(), graphs=(1, 2), breaks=None)
+def test_grad_deleted(x):
     del x.grad
     return x * 2
 
 
-@programs(tensor(3), graphs=(1, 2), breaks=None)
-def requires_grad_set_on_a_clone(x):
+@checked(tensor(3), graphs=(1, 2), breaks=None)
+def test_requires_grad_set_on_a_clone(x):
     y = x.clone().requires_grad_()
     return (y * 2).sum(), y.requires_grad, y.is_leaf
 
 
-@programs(leaf(3), tensor(3), graphs=(1, 2), breaks=None, backward=True)
-def requires_grad_set_to_what_it_is(x, y):
+@checked(leaf(3), tensor(3), graphs=(1, 2), breaks=None, backward=True)
+def test_requires_grad_set_to_what_it_is(x, y):
     x.requires_grad_(True)
     y.requires_grad_(False)
     return x * y
 
 
-@programs(leaf(3), backward=True)
-def no_grad_parts_and_enable_grad_parts(x):
+@checked(leaf(3), backward=True)
+def test_no_grad_parts_and_enable_grad_parts(x):
     with torch.no_grad():
         a = x * 2
         with torch.enable_grad():
@@ -110,50 +107,50 @@ def no_grad_parts_and_enable_grad_parts(x):
     return a, b, c, a.requires_grad, b.requires_grad, c.requires_grad, torch.is_grad_enabled()
 
 
-@programs(leaf(3), tensor(3), backward=True, others=[(tensor(3), leaf(3))])
-def leaf_and_grad_fn(x, y):
+@checked(leaf(3), tensor(3), backward=True, others=[(tensor(3), leaf(3))])
+def test_leaf_and_grad_fn(x, y):
     z = x * 2
     return x.is_leaf, y.is_leaf, z.is_leaf, x.grad_fn, z
 
 
-@programs(leaf(3), torch.sin, graphs=2, breaks=1, backward=True)
-def non_leaf_argument(x, make):
+@checked(leaf(3), torch.sin, graphs=2, breaks=1, backward=True)
+def test_non_leaf_argument(x, make):
     y = make(x)
     print(y.is_leaf)
     return y * 2, y.is_leaf, y.requires_grad
 
 
-@programs(leaf(3), graphs=(0, 2), breaks=None)
-def retain_grad_on_a_result(x):
+@checked(leaf(3), graphs=(0, 2), breaks=None)
+def test_retain_grad_on_a_result(x):
     y = x * 2
     y.retain_grad()
     y.sum().backward()
     return y.grad
 
 
-@programs(tensor(3), graphs=(1, 2), breaks=None)
-def parameter_made_inside(x):
+@checked(tensor(3), graphs=(1, 2), breaks=None)
+def test_parameter_made_inside(x):
     p = torch.nn.Parameter(x * 2)
     return p * 3, p.requires_grad, isinstance(p, torch.nn.Parameter)
 
 
-@programs(tensor(3), graphs=(0, 2), breaks=None)
-def parameter_made_inside_that_needs_no_gradient(x):
+@checked(tensor(3), graphs=(0, 2), breaks=None)
+def test_parameter_made_inside_that_needs_no_gradient(x):
     p = torch.nn.Parameter(x, requires_grad=False)
     p.add_(1)
     return p, type(p) is torch.nn.Parameter, p is x
 
 
-@programs(tensor(3), graphs=(1, 2), breaks=None)
-def buffer_made_inside(x):
+@checked(tensor(3), graphs=(1, 2), breaks=None)
+def test_buffer_made_inside(x):
     return torch.nn.Buffer(x * 2) + 1
 
 
 # -- backward inside ---------------------------------------------------------------------------------------------------
 
 
-@programs(leaf(3), graphs=(1, 3), breaks=None)
-def backward_twice_with_retained_graph(x):
+@checked(leaf(3), graphs=(1, 3), breaks=None)
+def test_backward_twice_with_retained_graph(x):
     y = (x * x).sum()
     y.backward(retain_graph=True)
     y.backward()
@@ -163,8 +160,8 @@ def backward_twice_with_retained_graph(x):
 # -- hooks -------------------------------------------------------------------------------------------------------------
 
 
-@programs(leaf(3), graphs=(0, 3), breaks=None, backward=True)
-def anomaly_mode_and_disabled_saving(x):
+@checked(leaf(3), graphs=(0, 3), breaks=None, backward=True)
+def test_anomaly_mode_and_disabled_saving(x):
     with torch.autograd.set_detect_anomaly(True):
         y = x * x
     return y + 1
@@ -203,15 +200,15 @@ def test_reentrant_checkpoints_of_a_module():
     check(Net(), leaf(3, 4), backward=True)
 
 
-@programs(leaf(3, 3), leaf(3, 3, seed=1), backward=True)
-def reentrant_checkpoint_without_gradients(x, w):
+@checked(leaf(3, 3), leaf(3, 3, seed=1), backward=True)
+def test_reentrant_checkpoint_without_gradients(x, w):
     with torch.no_grad():
         y = checkpoint(block, x, w, use_reentrant=True)
     return y, y.requires_grad, x * 2
 
 
-@programs(tensor(3, 3), tensor(3, 3, seed=1), graphs=(0, 2), breaks=(1, 2))
-def reentrant_checkpoint_of_what_has_no_gradient(x, w):
+@checked(tensor(3, 3), tensor(3, 3, seed=1), graphs=(0, 2), breaks=(1, 2))
+def test_reentrant_checkpoint_of_what_has_no_gradient(x, w):
     return checkpoint(block, x, w, use_reentrant=True), x + 1
 
 
@@ -251,8 +248,8 @@ def test_checkpoint_whose_function_breaks():
     check(fn, leaf(3), graphs=2, breaks=None, backward=True)
 
 
-@programs(leaf(3), [], graphs=(0, 2), breaks=None, backward=True)
-def checkpoint_whose_function_has_effects(x, seen):
+@checked(leaf(3), [], graphs=(0, 2), breaks=None, backward=True)
+def test_checkpoint_whose_function_has_effects(x, seen):
     def inner(a):
         seen.append("called")
         return a.sin() * 2
@@ -260,30 +257,30 @@ def checkpoint_whose_function_has_effects(x, seen):
     return checkpoint(inner, x, use_reentrant=False)
 
 
-@programs(leaf(3, 3), leaf(3, 3, seed=1), backward=True)
-def checkpoint_in_a_checkpoint(x, w):
+@checked(leaf(3, 3), leaf(3, 3, seed=1), backward=True)
+def test_checkpoint_in_a_checkpoint(x, w):
     def inner(a):
         return checkpoint(block, a, w, use_reentrant=False).tanh()
 
     return checkpoint(inner, x, use_reentrant=False)
 
 
-@programs(leaf(3, 3), leaf(3, 3, seed=1), backward=True)
-def checkpoint_under_autocast(x, w):
+@checked(leaf(3, 3), leaf(3, 3, seed=1), backward=True)
+def test_checkpoint_under_autocast(x, w):
     with torch.autocast("cpu", torch.bfloat16):
         return checkpoint(block, x, w, use_reentrant=False)
 
 
-@programs(tensor(3, grad=True), backward=True)
-def detached_in_place(x):
+@checked(tensor(3, grad=True), backward=True)
+def test_detached_in_place(x):
     y = x * 2
     z = y * 5
     again = y.detach_()
     return y + 1, z, y.requires_grad, y.is_leaf, y.grad_fn, again is y, y * x
 
 
-@programs(tensor(3, grad=True))
-def detached_in_place_with_views(x):
+@checked(tensor(3, grad=True))
+def test_detached_in_place_with_views(x):
     y = x * 2
     view = y[0]
     y.detach_()
@@ -291,8 +288,8 @@ def detached_in_place_with_views(x):
     return y, view, view.requires_grad, y[1].requires_grad
 
 
-@programs(tensor(3, grad=True), graphs=1, breaks=1)
-def view_detached_in_place(x):
+@checked(tensor(3, grad=True), graphs=1, breaks=1)
+def test_view_detached_in_place(x):
     y = x * 2
     view = y[0]
     try:
@@ -312,8 +309,8 @@ def test_argument_detached_in_place():
     check(lambda x: fn(x)[1], tensor(3, grad=True), graphs=2, breaks=1)
 
 
-@programs(tensor(3))
-def gradient_of_a_tensor_made_inside(x):
+@checked(tensor(3))
+def test_gradient_of_a_tensor_made_inside(x):
     y = torch.zeros(3)
     before = y.grad
     y.grad = x * 2
@@ -325,8 +322,8 @@ def gradient_of_a_tensor_made_inside(x):
     return before, y, z, w, w.grad, y.grad is z
 
 
-@programs(tensor(3), graphs=1, breaks=1)
-def gradient_that_does_not_fit_what_was_made_inside(x):
+@checked(tensor(3), graphs=1, breaks=1)
+def test_gradient_that_does_not_fit_what_was_made_inside(x):
     y = torch.zeros(2)
     try:
         y.grad = x
@@ -360,11 +357,6 @@ def test_gradients_of_several_types_clipped():
         return total, [each.grad for each in layers.parameters()]
 
     check(fn, layers, exact=False)
-
-
-@pytest.mark.parametrize("case", programs.parameters())
-def test_programs(case):
-    case.run()
 
 
 class Doubled(torch.autograd.Function):

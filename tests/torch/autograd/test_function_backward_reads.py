@@ -13,7 +13,7 @@ import backward_reads
 import dynamo_lite as dl
 from backward_reads import KINDS, SETTINGS
 from dynamo_lite.insight.break_reasons import BackwardReads
-from programs import check, tensor
+from programs import check, checked, tensor
 
 
 def gradients(make, calls=3):
@@ -137,8 +137,6 @@ def test_a_cached_function_assigns():
         dl.compile(OfWhatACachedFunctionAssigns.apply, backend="eager", fullgraph=True)(tensor(3, grad=True))
 
 
-def test_constants_are_captured():
-    def fn(x):
-        return OfConstants.apply(x * 2, (3.0, "a")).sin()
-
-    check(fn, tensor(3, grad=True), backward=True, fullgraph=True)
+@checked(tensor(3, grad=True), backward=True, fullgraph=True)
+def test_constants_are_captured(x):
+    return OfConstants.apply(x * 2, (3.0, "a")).sin()

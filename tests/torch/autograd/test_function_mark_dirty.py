@@ -6,10 +6,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, tensor
-from table import Table
-
-programs = Table(cut=False)
+from programs import check, checked, tensor
 
 
 def leaf(*shape, seed=0):
@@ -87,8 +84,8 @@ class SetUp(torch.autograd.Function):
         return gradient * 2
 
 
-@programs(leaf(), graphs=None, backward=True)
-def what_is_returned_is_the_argument(x):
+@checked(leaf(), graphs=None, backward=True)
+def test_what_is_returned_is_the_argument(x):
     y = x * 1
     z = Scales.apply(y, 3.0)
     return z is y, y.sin() * z, z + 1
@@ -104,8 +101,8 @@ def test_what_was_written_is_saved(function):
     check(fn, leaf(), backward=True, graphs=None)
 
 
-@programs(leaf(), leaf(seed=1), graphs=None, backward=True)
-def one_of_two(x, y):
+@checked(leaf(), leaf(seed=1), graphs=None, backward=True)
+def test_one_of_two(x, y):
     z = x * 1
     one, other = Adds.apply(z, y * 1)
     return one is z, one * other, z.cos()
@@ -119,27 +116,27 @@ def test_one_of_two_of_which_one_is_used(which):
     check(fn, leaf(), leaf(seed=1), backward=True, graphs=None)
 
 
-@programs(leaf(), graphs=None, backward=True)
-def a_view(x):
+@checked(leaf(), graphs=None, backward=True)
+def test_a_view(x):
     y = x * 1
     z = Scales.apply(y[1:])
     return y * 2, z
 
 
-@programs(leaf(2, 3), graphs=None, backward=True)
-def one_of_several_views(x):
+@checked(leaf(2, 3), graphs=None, backward=True)
+def test_one_of_several_views(x):
     first, second = (x * 1).unbind(0)
     return Scales.apply(first) + second
 
 
-@programs(leaf(2, 3), torch.zeros(3), graphs=None, backward=True)
-def a_buffer(x, seen):
+@checked(leaf(2, 3), torch.zeros(3), graphs=None, backward=True)
+def test_a_buffer(x, seen):
     y, now = Counts.apply(x, seen)
     return y * now, now is seen, now.requires_grad
 
 
-@programs(tensor(3), graphs=None)
-def an_argument_without_gradients(x):
+@checked(tensor(3), graphs=None)
+def test_an_argument_without_gradients(x):
     y = Scales.apply(x)
     return y is x, y + 1
 
@@ -194,8 +191,3 @@ def test_saved_before_it_is_written():
         return Squares.apply(y).sum()
 
     check(fn, leaf(), backward=True, graphs=None)
-
-
-@pytest.mark.parametrize("case", programs.parameters())
-def test_programs(case):
-    case.run()

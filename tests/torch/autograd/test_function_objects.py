@@ -9,7 +9,7 @@ import sympy  # noqa: F401  (torch imports it with the first graph, and it adds 
 import torch
 
 import dynamo_lite as dl
-from programs import Recorder, check, tensor
+from programs import Recorder, checked, tensor
 
 
 class Square(torch.autograd.Function):
@@ -33,22 +33,18 @@ class Scaled(Square):
 SHAPES = [(tensor(4, grad=True),), (tensor(2, 5, grad=True),), (tensor(6),)]
 
 
-def test_applied_twice():
-    def fn(x):
-        scaled = Scaled(3)
-        return scaled.apply(x) * scaled.factor + scaled.apply(x * 2)
-
-    check(fn, tensor(3, grad=True), backward=True, others=SHAPES, fullgraph=True)
+@checked(tensor(3, grad=True), backward=True, others=SHAPES, fullgraph=True)
+def test_applied_twice(x):
+    scaled = Scaled(3)
+    return scaled.apply(x) * scaled.factor + scaled.apply(x * 2)
 
 
-def test_one_that_survives_a_break():
-    def fn(x):
-        scaled = Scaled(3)
-        y = scaled.apply(x)
-        torch._dynamo.graph_break()
-        return scaled.apply(y) * scaled.factor
-
-    check(fn, tensor(3, grad=True), graphs=2, backward=True)
+@checked(tensor(3, grad=True), graphs=2, backward=True)
+def test_one_that_survives_a_break(x):
+    scaled = Scaled(3)
+    y = scaled.apply(x)
+    torch._dynamo.graph_break()
+    return scaled.apply(y) * scaled.factor
 
 
 def test_one_that_is_returned():

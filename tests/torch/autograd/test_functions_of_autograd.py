@@ -9,10 +9,7 @@ from torch.autograd.function import once_differentiable
 
 import dynamo_lite as dl
 from equality import Pairing
-from programs import check, tensor
-from table import Table
-
-programs = Table(cut=False)
+from programs import check, checked, tensor
 
 
 def leaf(*shape, seed=0):
@@ -34,8 +31,8 @@ class Scale(torch.autograd.Function):
         return grad * ctx.factor * 10 + x, None
 
 
-@programs(leaf(3), backward=True, others=[(tensor(3),)])
-def function_is_captured(x):
+@checked(leaf(3), backward=True, others=[(tensor(3),)])
+def test_function_is_captured(x):
     return Scale.apply(x * 1, 2) + 1
 
 
@@ -55,8 +52,8 @@ class SplitForward(torch.autograd.Function):
         return product * y + total, product * x + 2 * total
 
 
-@programs(leaf(3), leaf(3, seed=1), backward=True, others=[(leaf(3), tensor(3))])
-def function_with_setup_context_and_several_results(x, y):
+@checked(leaf(3), leaf(3, seed=1), backward=True, others=[(leaf(3), tensor(3))])
+def test_function_with_setup_context_and_several_results(x, y):
     product, total = SplitForward.apply(x, y)
     return product - total * 2
 
@@ -71,8 +68,8 @@ class Straight(torch.autograd.Function):
         return grad
 
 
-@programs(leaf(4), backward=True)
-def straight_through_estimator(x):
+@checked(leaf(4), backward=True)
+def test_straight_through_estimator(x):
     return Straight.apply(x * 3) * 2
 
 
@@ -92,8 +89,8 @@ class NonDifferentiable(torch.autograd.Function):
         return torch.zeros_like(grad).scatter(0, indices, grad)
 
 
-@programs(leaf(4), backward=True)
-def function_with_a_result_that_has_no_gradient(x):
+@checked(leaf(4), backward=True)
+def test_function_with_a_result_that_has_no_gradient(x):
     values, indices = NonDifferentiable.apply(x)
     return values * 2, indices + 1, indices.requires_grad
 
@@ -110,8 +107,8 @@ class Reads(torch.autograd.Function):
         return grad * 2 if needs[0] else None, grad * 3 if needs[1] else None, None
 
 
-@programs(leaf(3), tensor(3, seed=1), backward=True, others=[(tensor(3), leaf(3, seed=1))], all_graphs=2)
-def function_that_asks_which_gradients_are_needed(x, y):
+@checked(leaf(3), tensor(3, seed=1), backward=True, others=[(tensor(3), leaf(3, seed=1))], all_graphs=2)
+def test_function_that_asks_which_gradients_are_needed(x, y):
     return Reads.apply(x, y), Reads.apply(y, x, False)
 
 
@@ -126,8 +123,8 @@ class Noisy(torch.autograd.Function):
         return grad * 5
 
 
-@programs(leaf(3), graphs=2, breaks=1, backward=True)
-def function_whose_forward_breaks(x):
+@checked(leaf(3), graphs=2, breaks=1, backward=True)
+def test_function_whose_forward_breaks(x):
     return Noisy.apply(x + 1) * 3
 
 
@@ -146,8 +143,8 @@ class Counted(torch.autograd.Function):
         return grad * 5
 
 
-@programs(leaf(3), graphs=(1, 2), breaks=None, backward=True, watch=["COUNTED"])
-def function_with_effects_of_its_own(x):
+@checked(leaf(3), graphs=(1, 2), breaks=None, backward=True, watch=["COUNTED"])
+def test_function_with_effects_of_its_own(x):
     return Counted.apply(x + 1) * 3
 
 
@@ -163,13 +160,13 @@ class TwoHeaded(torch.autograd.Function):
         return sum(grad * w for w in weights), None
 
 
-@programs(leaf(3), leaf(3, seed=1), tensor(3), graphs=(1, 2), breaks=None, backward=True)
-def function_with_tensors_in_a_list(x, a, b):
+@checked(leaf(3), leaf(3, seed=1), tensor(3), graphs=(1, 2), breaks=None, backward=True)
+def test_function_with_tensors_in_a_list(x, a, b):
     return TwoHeaded.apply(x, [a, b]) + 1
 
 
-@programs(leaf(3), backward=True)
-def function_under_no_grad(x):
+@checked(leaf(3), backward=True)
+def test_function_under_no_grad(x):
     with torch.no_grad():
         y = Scale.apply(x, 3)
     return y, Scale.apply(x, 2)
@@ -195,8 +192,8 @@ class ReturnsInput(torch.autograd.Function):
         return -grad
 
 
-@programs(leaf(3), backward=True)
-def gradient_reversal(x):
+@checked(leaf(3), backward=True)
+def test_gradient_reversal(x):
     return Identity.apply(x) * 2, ReturnsInput.apply(x) is x, ReturnsInput.apply(x) * 3
 
 
@@ -223,8 +220,8 @@ def test_function_that_returns_arguments():
     check(fn, tensor(3), tensor(3, seed=1))
 
 
-@programs(tensor(3))
-def arguments_that_were_returned_share_memory(x):
+@checked(tensor(3))
+def test_arguments_that_were_returned_share_memory(x):
     y = x * 2
     z = ReturnsInput.apply(y)
     with torch.no_grad():
@@ -481,8 +478,3 @@ def test_kept_in_attributes_and_written_to(backend, inside):
         y.sum().backward()
         rows.append((y.detach(), x.grad, scale))
     torch.testing.assert_close(*rows, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("case", programs.parameters())
-def test_programs(case):
-    case.run()

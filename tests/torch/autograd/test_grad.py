@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, checked, tensor
 from weights import seeded
 
 
@@ -111,12 +111,10 @@ def test_where_no_gradients_are_kept(backend):
         check(fn, m, tensor(4, 3), others=[(m, tensor(4, 3, seed=1))], fullgraph=True, backend=backend, exact=False)
 
 
+@checked(tensor(3, grad=True), build=True)
 def test_a_history_from_outside_that_is_not_on_the_way():
-    def program():
-        other = (tensor(3) * 1).requires_grad_() * 2
-        return lambda x: torch.autograd.grad((x * x).sum(), x)[0] * other.detach() + other
-
-    check(program, tensor(3, grad=True), build=True)
+    other = (tensor(3) * 1).requires_grad_() * 2
+    return lambda x: torch.autograd.grad((x * x).sum(), x)[0] * other.detach() + other
 
 
 def test_what_is_not_used():
@@ -214,23 +212,19 @@ def test_without_gradients():
         check(fn, tensor(3, grad=True), tensor(3))
 
 
-def test_what_warns_of_other_inputs():
-    def fn(x):
-        y = x.requires_grad_() * 2
-        with warnings.catch_warnings(record=True) as heard:
-            warnings.simplefilter("always")
-            (slope,) = torch.autograd.grad(y.sum(), x, only_inputs=False)
-        return slope, len(heard)
-
-    check(fn, tensor(3), graphs=(1, 2), breaks=None)
+@checked(tensor(3), graphs=(1, 2), breaks=None)
+def test_what_warns_of_other_inputs(x):
+    y = x.requires_grad_() * 2
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        (slope,) = torch.autograd.grad(y.sum(), x, only_inputs=False)
+    return slope, len(heard)
 
 
-def test_batches_of_gradients():
-    def fn(w, x):
-        y = w * x
-        return torch.autograd.grad(y, w, torch.eye(3), is_grads_batched=True)
-
-    check(fn, tensor(3, grad=True), tensor(3))
+@checked(tensor(3, grad=True), tensor(3))
+def test_batches_of_gradients(w, x):
+    y = w * x
+    return torch.autograd.grad(y, w, torch.eye(3), is_grads_batched=True)
 
 
 def test_sizes_that_differ():

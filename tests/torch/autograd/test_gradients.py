@@ -10,7 +10,7 @@ from torch import nn
 
 import dynamo_lite as dl
 from programs import Recorder, check, ints, tensor
-from training_checks import check_training, gradients, mlp
+from training_checks import check_training, gradients, mlp, trained
 from weights import seeded
 
 
@@ -21,82 +21,72 @@ def leaf(*shape, seed=0):
 # -- writes ------------------------------------------------------------------------------------------------------------
 
 
-def test_an_input_with_a_history_is_written():
-    def body(wrap):
-        w = leaf(4)
-        x = w * 1
+@trained()
+def test_an_input_with_a_history_is_written(wrap):
+    w = leaf(4)
+    x = w * 1
 
-        def fn(x):
-            x[1:3].mul_(2)
-            return x.view(2, 2).sin(), x
+    def fn(x):
+        x[1:3].mul_(2)
+        return x.view(2, 2).sin(), x
 
-        y, same = wrap(fn)(x)
-        y.sum().backward()
-        return y.detach(), x.detach(), w.grad, same is x
-
-    check_training(body)
+    y, same = wrap(fn)(x)
+    y.sum().backward()
+    return y.detach(), x.detach(), w.grad, same is x
 
 
-def test_results_and_what_is_between_are_written():
-    def body(wrap):
-        def fn(x):
-            y = x * 2
-            y[0] = 5
-            v = y[1:]
-            v.mul_(3).add_(1)
-            z = (y @ y).relu_()
-            return y, v, z
+@trained()
+def test_results_and_what_is_between_are_written(wrap):
+    def fn(x):
+        y = x * 2
+        y[0] = 5
+        v = y[1:]
+        v.mul_(3).add_(1)
+        z = (y @ y).relu_()
+        return y, v, z
 
-        x = leaf(3, 3)
-        y, v, z = wrap(fn)(x)
-        (y.sum() + v.sum() + z.sum()).backward()
-        return x.grad, y.detach(), v.detach(), v._base is y
-
-    check_training(body)
+    x = leaf(3, 3)
+    y, v, z = wrap(fn)(x)
+    (y.sum() + v.sum() + z.sum()).backward()
+    return x.grad, y.detach(), v.detach(), v._base is y
 
 
-def test_two_inputs_share_memory_and_one_is_written():
-    def body(wrap):
-        def fn(a, b):
-            a.add_(1)
-            return a * b
+@trained(graphs=1, breaks=1)
+def test_two_inputs_share_memory_and_one_is_written(wrap):
+    def fn(a, b):
+        a.add_(1)
+        return a * b
 
-        w = leaf(2, 3)
-        x = w * 1
-        y = wrap(fn)(x, x[:])
-        y.sum().backward()
-        return y.detach(), x.detach(), w.grad
-
-    check_training(body, graphs=1, breaks=1)
+    w = leaf(2, 3)
+    x = w * 1
+    y = wrap(fn)(x, x[:])
+    y.sum().backward()
+    return y.detach(), x.detach(), w.grad
 
 
-def test_one_tensor_is_two_inputs():
-    def body(wrap):
-        x = leaf(3)
-        fn = wrap(lambda a, b: (a * 2 + b.sin()).sum())
-        fn(x, x).backward()
-        fn(x, leaf(3, seed=1)).backward()
-        return x.grad
-
-    check_training(body, graphs=2)
+@trained(graphs=2)
+def test_one_tensor_is_two_inputs(wrap):
+    x = leaf(3)
+    fn = wrap(lambda a, b: (a * 2 + b.sin()).sum())
+    fn(x, x).backward()
+    fn(x, leaf(3, seed=1)).backward()
+    return x.grad
 
 
 # -- what comes out ----------------------------------------------------------------------------------------------------
 
 
-def test_views_come_out():
-    def body(wrap):
-        def fn(x):
-            y = x * 2
-            return y, y.view(-1), y.t(), x.view(-1), x[0], x.detach()
+@trained()
+def test_views_come_out(wrap):
+    def fn(x):
+        y = x * 2
+        return y, y.view(-1), y.t(), x.view(-1), x[0], x.detach()
 
-        x = leaf(2, 3)
-        found = wrap(fn)(x)
-        sum(each.sum() * (at + 1) for at, each in enumerate(found[:-1])).backward()
-        alike = [each._base is found[0] for each in found], [each._base is x for each in found]
-        return [each.detach() for each in found], x.grad, alike, found[-1].requires_grad
-
-    check_training(body)
+    x = leaf(2, 3)
+    found = wrap(fn)(x)
+    sum(each.sum() * (at + 1) for at, each in enumerate(found[:-1])).backward()
+    alike = [each._base is found[0] for each in found], [each._base is x for each in found]
+    return [each.detach() for each in found], x.grad, alike, found[-1].requires_grad
 
 
 @pytest.mark.parametrize("first", [0, 3])
@@ -113,23 +103,19 @@ def test_gradients_come_in_any_layout(first):
     check_training(body)  # one graph: the code is the same in each round
 
 
-def test_complex_numbers():
-    def body(wrap):
-        x = torch.complex(tensor(3), tensor(3, seed=1)).requires_grad_()
-        wrap(lambda x: (x * x.conj()).abs().sum() + (x * x).imag.sum())(x).backward()
-        return x.grad
-
-    check_training(body)
+@trained()
+def test_complex_numbers(wrap):
+    x = torch.complex(tensor(3), tensor(3, seed=1)).requires_grad_()
+    wrap(lambda x: (x * x.conj()).abs().sum() + (x * x).imag.sum())(x).backward()
+    return x.grad
 
 
-def test_sparse_gradients_of_an_embedding():
-    def body(wrap):
-        table = nn.Embedding(7, 3, sparse=True)
-        table.weight.data = tensor(7, 3)
-        wrap(table)(ints(4, high=7)).sum().backward()
-        return table.weight.grad.to_dense(), table.weight.grad.is_sparse
-
-    check_training(body)
+@trained()
+def test_sparse_gradients_of_an_embedding(wrap):
+    table = nn.Embedding(7, 3, sparse=True)
+    table.weight.data = tensor(7, 3)
+    wrap(table)(ints(4, high=7)).sum().backward()
+    return table.weight.grad.to_dense(), table.weight.grad.is_sparse
 
 
 # -- several backwards -------------------------------------------------------------------------------------------------
@@ -153,21 +139,19 @@ def test_retain_graph_with_symbolic_sizes(backend):
         torch.testing.assert_close(*found)
 
 
-def test_retain_graph_across_a_break():
-    def body(wrap):
-        module = mlp()
+@trained(graphs=2, breaks=1)
+def test_retain_graph_across_a_break(wrap):
+    module = mlp()
 
-        def fn(x):
-            y = module[0](x)
-            dl.graph_break()
-            return module[2](module[1](y)).sum()
+    def fn(x):
+        y = module[0](x)
+        dl.graph_break()
+        return module[2](module[1](y)).sum()
 
-        loss = wrap(fn)(tensor(5, 3))
-        loss.backward(retain_graph=True)
-        loss.backward()
-        return gradients(module)
-
-    check_training(body, graphs=2, breaks=1)
+    loss = wrap(fn)(tensor(5, 3))
+    loss.backward(retain_graph=True)
+    loss.backward()
+    return gradients(module)
 
 
 def test_a_second_backward_without_it_is_torchs_error():
@@ -217,63 +201,55 @@ def test_a_leaf_is_written_to_before_gradients_are_on(backend):
 # -- hooks -------------------------------------------------------------------------------------------------------------
 
 
-def test_gradients_retained_inside():
-    def body(wrap):
-        def fn(x):
-            y = x * 2
-            y.retain_grad()
-            return y, y.sin().sum()
+@trained(graphs=2, breaks=1)
+def test_gradients_retained_inside(wrap):
+    def fn(x):
+        y = x * 2
+        y.retain_grad()
+        return y, y.sin().sum()
 
-        x = leaf(3)
-        y, loss = wrap(fn)(x)
-        loss.backward()
-        return x.grad, y.grad
-
-    check_training(body, graphs=2, breaks=1)
+    x = leaf(3)
+    y, loss = wrap(fn)(x)
+    loss.backward()
+    return x.grad, y.grad
 
 
-def test_hooks_around_what_was_compiled_without_them():
-    def body(wrap):
-        x, packed = leaf(3), []
-        fn = wrap(lambda x: (x.sin() + x.cos() * x.exp()).relu())
+@trained(graphs=1)
+def test_hooks_around_what_was_compiled_without_them(wrap):
+    x, packed = leaf(3), []
+    fn = wrap(lambda x: (x.sin() + x.cos() * x.exp()).relu())
+    fn(x).sum().backward()
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda saved: packed.append(1) or saved.to(torch.bfloat16), lambda saved: saved.to(torch.float32)
+    ):
         fn(x).sum().backward()
-        with torch.autograd.graph.saved_tensors_hooks(
-            lambda saved: packed.append(1) or saved.to(torch.bfloat16), lambda saved: saved.to(torch.float32)
-        ):
-            fn(x).sum().backward()
+    with torch.autograd.graph.save_on_cpu():
+        fn(x).sum().backward()
+    return x.grad, len(packed)
+
+
+@trained(graphs=1)
+def test_what_autograd_saves_kept_elsewhere(wrap):
+    x, weight = leaf(3), leaf(3)
+    fn = wrap(lambda x: (x * weight).exp().sin())
+    with torch.autograd.graph.save_on_cpu():
+        y = fn(x)
+    y.sum().backward()
+    return x.grad, weight.grad
+
+
+@trained(graphs=3, breaks=None)
+def test_kept_elsewhere_of_a_part(wrap):
+    x = leaf(3)
+
+    def fn(x):
+        y = x.sin()
         with torch.autograd.graph.save_on_cpu():
-            fn(x).sum().backward()
-        return x.grad, len(packed)
+            y = y.exp().cos()
+        return y * x
 
-    check_training(body, graphs=1)
-
-
-def test_what_autograd_saves_kept_elsewhere():
-    def body(wrap):
-        x, weight = leaf(3), leaf(3)
-        fn = wrap(lambda x: (x * weight).exp().sin())
-        with torch.autograd.graph.save_on_cpu():
-            y = fn(x)
-        y.sum().backward()
-        return x.grad, weight.grad
-
-    check_training(body, graphs=1)
-
-
-def test_kept_elsewhere_of_a_part():
-    def body(wrap):
-        x = leaf(3)
-
-        def fn(x):
-            y = x.sin()
-            with torch.autograd.graph.save_on_cpu():
-                y = y.exp().cos()
-            return y * x
-
-        wrap(fn)(x).sum().backward()
-        return x.grad
-
-    check_training(body, graphs=3, breaks=None)
+    wrap(fn)(x).sum().backward()
+    return x.grad
 
 
 # -- rules of their own ------------------------------------------------------------------------------------------------

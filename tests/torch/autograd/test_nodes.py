@@ -6,22 +6,20 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, checked, tensor
 
 
 def leaf(*shape, seed=0):
     return tensor(*shape or (3,), grad=True, seed=seed)
 
 
-def test_whether_there_is_one():
-    def fn(x, y):
-        z = x * 2
-        if x.grad_fn is None and not y.detach().grad_fn:
-            z = z * 2
-        with torch.no_grad():
-            return z, (z * 2).grad_fn
-
-    check(fn, leaf(), leaf(), operators=4, backward=True)
+@checked(leaf(), leaf(), operators=4, backward=True)
+def test_whether_there_is_one(x, y):
+    z = x * 2
+    if x.grad_fn is None and not y.detach().grad_fn:
+        z = z * 2
+    with torch.no_grad():
+        return z, (z * 2).grad_fn
 
 
 def of_a_result(x):
@@ -51,19 +49,17 @@ def test_it_is_read_in_eager(fn):
     check(fn, leaf(), graphs=None, breaks=(1, 6), backward=True)
 
 
+@checked(leaf(), graphs=(1, 3), breaks=(1, 4), build=True)
 def test_with_a_hook():
-    def program():
-        seen = []
+    seen = []
 
-        def fn(x):
-            y = x * 2
-            y.grad_fn.register_hook(lambda inputs, outputs: seen.append((len(inputs), len(outputs))))
-            y.sum().backward()
-            return seen
+    def fn(x):
+        y = x * 2
+        y.grad_fn.register_hook(lambda inputs, outputs: seen.append((len(inputs), len(outputs))))
+        y.sum().backward()
+        return seen
 
-        return fn
-
-    check(program, leaf(), graphs=(1, 3), breaks=(1, 4), build=True)
+    return fn
 
 
 class Square(torch.autograd.Function):
@@ -90,9 +86,7 @@ def test_a_function_goes_by_its_name():
         y.sum().backward()
 
 
-def test_a_function_inside():
-    def fn(x):
-        y = Square.apply(x)
-        return y.grad_fn.name(), y * 2
-
-    check(fn, leaf(), graphs=2, breaks=(1, 3), backward=True)
+@checked(leaf(), graphs=2, breaks=(1, 3), backward=True)
+def test_a_function_inside(x):
+    y = Square.apply(x)
+    return y.grad_fn.name(), y * 2

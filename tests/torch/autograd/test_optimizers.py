@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
-from programs import Recorder, check, tensor
+from programs import Recorder, check, checked, tensor
 from weights import seeded
 
 SGD, ADAM, ADAMW = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW
@@ -172,38 +172,34 @@ def test_step_with_a_closure():
     check_losses(MAKERS["sgd"], step, count=3)
 
 
+@checked(tensor(2, 3), build=True, operators=5)
 def test_moving_average_of_weights():
-    def build():
-        model, average = (seeded(nn.Linear(3, 3)) for _ in range(2))
+    model, average = (seeded(nn.Linear(3, 3)) for _ in range(2))
 
-        @torch.no_grad()
-        def follow(rate):
-            for mine, theirs in zip(average.parameters(), model.parameters()):
-                mine.lerp_(theirs, 1 - rate)
+    @torch.no_grad()
+    def follow(rate):
+        for mine, theirs in zip(average.parameters(), model.parameters()):
+            mine.lerp_(theirs, 1 - rate)
 
-        def fn(x):
-            y = model(x) - average(x)
-            follow(0.9)
-            return y, average.weight
+    def fn(x):
+        y = model(x) - average(x)
+        follow(0.9)
+        return y, average.weight
 
-        return fn
-
-    check(build, tensor(2, 3), build=True, operators=5)
+    return fn
 
 
+@checked(tensor(2, 3), build=True, graphs=None, calls=3, recompiles=True)
 def test_averaged_model_and_swa():
-    def build():
-        model = seeded(nn.Linear(3, 3))
-        average = torch.optim.swa_utils.AveragedModel(model)
+    model = seeded(nn.Linear(3, 3))
+    average = torch.optim.swa_utils.AveragedModel(model)
 
-        def fn(x):
-            y = average(model(x))
-            average.update_parameters(model)
-            return y
+    def fn(x):
+        y = average(model(x))
+        average.update_parameters(model)
+        return y
 
-        return fn
-
-    check(build, tensor(2, 3), build=True, graphs=None, calls=3, recompiles=True)
+    return fn
 
 
 NUMBERS = {
@@ -222,11 +218,9 @@ def test_number_that_is_kept_in_a_tensor(name, number):
     check(lambda x, n: NUMBERS[name](x, n), tensor(4), number, exact=False)
 
 
-def test_number_kept_in_a_tensor_that_does_not_fit():
-    def fn(x, n):
-        try:
-            return torch.add(x, x, alpha=n)
-        except RuntimeError as error:
-            return str(error)
-
-    check(fn, torch.arange(3), torch.tensor(0.5), graphs=(0, 1), breaks=None)
+@checked(torch.arange(3), torch.tensor(0.5), graphs=(0, 1), breaks=None)
+def test_number_kept_in_a_tensor_that_does_not_fit(x, n):
+    try:
+        return torch.add(x, x, alpha=n)
+    except RuntimeError as error:
+        return str(error)

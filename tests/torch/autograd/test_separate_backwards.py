@@ -10,7 +10,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, checked, tensor
+from weights import seeded
 
 BACKENDS = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 
@@ -78,12 +79,7 @@ def test_adversaries(backend):
 def test_an_equilibrium(backend):
     """The hook on the result goes back through another one."""
 
-    torch.manual_seed(0)
-    module = nn.Linear(4, 4)
-    with torch.no_grad():
-        module.weight.mul_(0.3)
-
-    def fn(x):
+    def fn(module, x):
         with torch.no_grad():
             z = torch.zeros_like(x)
             for _ in range(5):
@@ -101,29 +97,20 @@ def test_an_equilibrium(backend):
         z.register_hook(solve)
         return z
 
-    gradients = []
-    for run in (fn, dl.compile(fn, backend=backend)):
-        module.zero_grad()
-        run(tensor(2, 4)).sum().backward()
-        gradients.append(module.weight.grad.clone())
-    torch.testing.assert_close(*gradients)
+    module = seeded(nn.Linear(4, 4), 0.1)
+    check(fn, module, tensor(2, 4), graphs=None, backward=True, backend=backend, exact=False)
 
 
-def test_what_hangs_together_is_one_graph():
-    def fn(x, weight):
-        y = (x @ weight).sin()
-        loss = y.pow(2).sum()
-        loss.backward(retain_graph=True)
-        return y + 1
-
-    check(fn, tensor(2, 4), tensor(4, 3, grad=True), graphs=2, backend="aot_eager", exact=False)
+@checked(tensor(2, 4), tensor(4, 3, grad=True), graphs=2, backend="aot_eager", exact=False)
+def test_what_hangs_together_is_one_graph(x, weight):
+    y = (x @ weight).sin()
+    loss = y.pow(2).sum()
+    loss.backward(retain_graph=True)
+    return y + 1
 
 
-def test_what_has_no_backward_is_one_graph():
-    def fn(x, one, other):
-        y, z = x @ one, x @ other
-        print("a break")
-        return y, z
-
-    weights = tensor(4, 3, grad=True), tensor(4, 3, grad=True)
-    check(fn, tensor(2, 4), *weights, breaks=1, backend="aot_eager", exact=False)
+@checked(tensor(2, 4), *(tensor(4, 3, grad=True), tensor(4, 3, grad=True)), breaks=1, backend="aot_eager", exact=False)
+def test_what_has_no_backward_is_one_graph(x, one, other):
+    y, z = x @ one, x @ other
+    print("a break")
+    return y, z

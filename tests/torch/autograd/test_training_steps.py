@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 import dynamo_lite as dl
 from programs import tensor
 from small_models import ResNetLike
-from training_checks import check_training, gradients, mlp, weights
+from training_checks import check_training, gradients, mlp, trained, weights
 from weights import seeded
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
@@ -37,50 +37,39 @@ def batches(count=3):
 # -- the loop around ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda p: torch.optim.AdamW(p, lr=0.05),
-        lambda p: torch.optim.Adam(p, lr=0.05, foreach=True),
-    ],
-)
-def test_a_loop(make):
-    def body(wrap):
-        module = mlp()
-        compiled, optimizer, losses = wrap(module), make(module.parameters()), []
-        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
-        for x, y in batches(4):
-            optimizer.zero_grad()
-            loss = functional.mse_loss(compiled(x), y)
-            loss.backward()
-            nn.utils.clip_grad_norm_(module.parameters(), 1.0)
-            optimizer.step()
-            schedule.step()
-            losses.append(loss.detach())
-        return losses, weights(module), gradients(module)
-
-    check_training(body)
+@trained()
+def test_a_loop(wrap):
+    module, losses = mlp(), []
+    compiled, optimizer = wrap(module), torch.optim.AdamW(module.parameters(), lr=0.05)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+    for x, y in batches(4):
+        optimizer.zero_grad()
+        loss = functional.mse_loss(compiled(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        losses.append(loss.detach())
+    return losses, weights(module), gradients(module)
 
 
-def test_optimizer_in_the_backward():
-    def body(wrap):
-        module, losses = mlp(), []
-        optimizers = {each: torch.optim.SGD([each], lr=0.1) for each in module.parameters()}
+@trained()
+def test_optimizer_in_the_backward(wrap):
+    module, losses = mlp(), []
+    optimizers = {each: torch.optim.SGD([each], lr=0.1) for each in module.parameters()}
 
-        def update(parameter):
-            optimizers[parameter].step()
-            optimizers[parameter].zero_grad()
+    def update(parameter):
+        optimizers[parameter].step()
+        optimizers[parameter].zero_grad()
 
-        for each in module.parameters():
-            each.register_post_accumulate_grad_hook(update)
-        compiled = wrap(module)
-        for x, y in batches():
-            loss = functional.mse_loss(compiled(x), y)
-            loss.backward()
-            losses.append(loss.detach())
-        return losses, weights(module)
-
-    check_training(body)
+    for each in module.parameters():
+        each.register_post_accumulate_grad_hook(update)
+    compiled = wrap(module)
+    for x, y in batches():
+        loss = functional.mse_loss(compiled(x), y)
+        loss.backward()
+        losses.append(loss.detach())
+    return losses, weights(module)
 
 
 # -- steps compiled ----------------------------------------------------------------------------------------------------
@@ -155,29 +144,27 @@ def test_autocast_and_grad_scaler(inside):
     check_training(body)
 
 
-def test_a_step_with_a_grad_scaler_that_skips_it():
-    def body(wrap):
-        module = mlp()
-        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8, growth_interval=1)
+@trained(graphs=None, breaks=None)
+def test_a_step_with_a_grad_scaler_that_skips_it(wrap):
+    module = mlp()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8, growth_interval=1)
 
-        def step(x, factor):
-            optimizer.zero_grad()
-            with torch.autocast("cpu", dtype=torch.bfloat16):
-                loss = module(x).float().pow(2).mean() * factor
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-            return loss.detach()
+    def step(x, factor):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = module(x).float().pow(2).mean() * factor
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return loss.detach()
 
-        step = wrap(step)
-        scales = []
-        for factor in (1.0, float("inf"), 1.0):
-            step(tensor(5, 3), factor)
-            scales.append(scaler.get_scale())
-        return scales, weights(module)
-
-    check_training(body, graphs=None, breaks=None)
+    step = wrap(step)
+    scales = []
+    for factor in (1.0, float("inf"), 1.0):
+        step(tensor(5, 3), factor)
+        scales.append(scaler.get_scale())
+    return scales, weights(module)
 
 
 # -- checkpoints -------------------------------------------------------------------------------------------------------
@@ -195,23 +182,21 @@ def test_checkpoint_with_dropout(reentrant):
     check_training(body, graphs=None if reentrant else 1, breaks=None if reentrant else 0)
 
 
-def test_checkpoints_of_blocks_and_in_each_other():
-    def body(wrap):
-        blocks = nn.ModuleList([mlp(nn.Dropout(0.2), seeded(nn.Linear(2, 3))) for _ in range(3)])
+@trained()
+def test_checkpoints_of_blocks_and_in_each_other(wrap):
+    blocks = nn.ModuleList([mlp(nn.Dropout(0.2), seeded(nn.Linear(2, 3))) for _ in range(3)])
 
-        def inner(x):
-            return checkpoint(lambda v: v.sin() * 2, x, use_reentrant=False)
+    def inner(x):
+        return checkpoint(lambda v: v.sin() * 2, x, use_reentrant=False)
 
-        def loss(x):
-            for block in blocks:
-                x = checkpoint(block, inner(x), use_reentrant=False)
-            return x.sum()
+    def loss(x):
+        for block in blocks:
+            x = checkpoint(block, inner(x), use_reentrant=False)
+        return x.sum()
 
-        found = wrap(loss)(tensor(5, 3, grad=True))
-        found.backward()
-        return found.detach(), gradients(blocks)
-
-    check_training(body)
+    found = wrap(loss)(tensor(5, 3, grad=True))
+    found.backward()
+    return found.detach(), gradients(blocks)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -238,63 +223,55 @@ def test_checkpoint_around_what_is_compiled(before, reentrant, backend):
 # -- random numbers and statistics -------------------------------------------------------------------------------------
 
 
-def test_dropout_draws_what_eager_draws():
-    def body(wrap):
-        module, losses = mlp(nn.Dropout(0.3), nn.Linear(2, 2), nn.AlphaDropout(0.2)), []
-        compiled = wrap(module)
-        for x, _ in batches():
-            loss = compiled(x).pow(2).mean()
-            loss.backward()
-            losses.append(loss.detach())
-        return losses, gradients(module), torch.rand(1)
-
-    check_training(body)
+@trained()
+def test_dropout_draws_what_eager_draws(wrap):
+    module, losses = mlp(nn.Dropout(0.3), nn.Linear(2, 2), nn.AlphaDropout(0.2)), []
+    compiled = wrap(module)
+    for x, _ in batches():
+        loss = compiled(x).pow(2).mean()
+        loss.backward()
+        losses.append(loss.detach())
+    return losses, gradients(module), torch.rand(1)
 
 
-def test_batch_norm_follows_the_batches():
-    def body(wrap):
-        module = seeded(
-            nn.Sequential(
-                nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4)
-            )
+@trained(graphs=2, rtol=1e-4, atol=1e-5)
+def test_batch_norm_follows_the_batches(wrap):
+    module = seeded(
+        nn.Sequential(
+            nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4)
         )
-        compiled = wrap(module)
-        for seed in range(3):
-            compiled(tensor(2, 3, 8, 8, seed=seed)).pow(2).mean().backward()
-        module.eval()
-        return gradients(module), dict(module.named_buffers()), compiled(tensor(2, 3, 8, 8)).detach()
-
-    check_training(body, graphs=2, rtol=1e-4, atol=1e-5)
+    )
+    compiled = wrap(module)
+    for seed in range(3):
+        compiled(tensor(2, 3, 8, 8, seed=seed)).pow(2).mean().backward()
+    module.eval()
+    return gradients(module), dict(module.named_buffers()), compiled(tensor(2, 3, 8, 8)).detach()
 
 
 # -- through Inductor --------------------------------------------------------------------------------------------------
 
 
-def test_inductor_trains():
-    def body(wrap):
-        module = ResNetLike()
-        seeded(module)
-        compiled, losses = wrap(module), []
-        optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
-        for seed in range(3):
-            optimizer.zero_grad()
-            loss = functional.cross_entropy(compiled(tensor(4, 3, 16, 16, seed=seed)), torch.tensor([0, 1, 2, 3]))
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.detach())
-        return losses, dict(module.named_buffers())
-
-    check_training(body, backend="inductor", rtol=1e-3, atol=1e-4)
-
-
-def test_inductor_draws_as_eager_where_it_is_told_to():
-    def body(wrap):
-        module = mlp(nn.Dropout(0.5), nn.Linear(2, 2))
-        loss = wrap(module)(tensor(5, 3)).pow(2).mean()
+@trained(backend="inductor", rtol=1e-3, atol=1e-4)
+def test_inductor_trains(wrap):
+    module = ResNetLike()
+    seeded(module)
+    compiled, losses = wrap(module), []
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
+    for seed in range(3):
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(compiled(tensor(4, 3, 16, 16, seed=seed)), torch.tensor([0, 1, 2, 3]))
         loss.backward()
-        return loss.detach(), gradients(module)
+        optimizer.step()
+        losses.append(loss.detach())
+    return losses, dict(module.named_buffers())
 
-    check_training(body, backend="inductor", options={"fallback_random": True}, rtol=1e-4, atol=1e-5)
+
+@trained(backend="inductor", options={"fallback_random": True}, rtol=1e-4, atol=1e-5)
+def test_inductor_draws_as_eager_where_it_is_told_to(wrap):
+    module = mlp(nn.Dropout(0.5), nn.Linear(2, 2))
+    loss = wrap(module)(tensor(5, 3)).pow(2).mean()
+    loss.backward()
+    return loss.detach(), gradients(module)
 
 
 # -- loss curves -------------------------------------------------------------------------------------------------------

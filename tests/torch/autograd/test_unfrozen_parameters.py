@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
-from programs import Recorder, check, tensor
+from programs import Recorder, checked, tensor
 from weights import seeded
 
 BACKENDS = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -176,22 +176,18 @@ def test_views_come_later():
         torch.testing.assert_close(*results, rtol=0, atol=0)
 
 
-def test_written_through_a_view():
-    def fn(x):
-        part = x[0]
-        x.requires_grad_(True)
-        part.add_(1)
-        return x * 2
-
-    check(fn, tensor(2, 3), graphs=None)
+@checked(tensor(2, 3), graphs=None)
+def test_written_through_a_view(x):
+    part = x[0]
+    x.requires_grad_(True)
+    part.add_(1)
+    return x * 2
 
 
-def test_numbers_that_have_no_gradients():
-    def fn(x):
-        x.requires_grad_(True)
-        return x * 2
-
-    check(fn, torch.arange(3), graphs=None)
+@checked(torch.arange(3), graphs=None)
+def test_numbers_that_have_no_gradients(x):
+    x.requires_grad_(True)
+    return x * 2
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -8,7 +8,7 @@ from torch.nn.attention.flex_attention import AuxRequest, create_block_mask, fle
 
 import dynamo_lite as dl
 from backend_reference import same_as_backend
-from programs import check, tensor
+from programs import check, checked, tensor
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -20,14 +20,12 @@ def heads(count=2, length=16, grad=False):
     return [tensor(1, count, length, 8, seed=seed, grad=grad) for seed in range(3)]
 
 
-def test_function_of_scores():
-    def fn(q, k, v, slope):
-        def score_mod(score, b, h, i, j):
-            return score * slope + (i - j) * 0.5
+@checked(*heads(), tensor(1)[0], fullgraph=True)
+def test_function_of_scores(q, k, v, slope):
+    def score_mod(score, b, h, i, j):
+        return score * slope + (i - j) * 0.5
 
-        return flex_attention(q, k, v, score_mod=score_mod)
-
-    check(fn, *heads(), tensor(1)[0], fullgraph=True)
+    return flex_attention(q, k, v, score_mod=score_mod)
 
 
 def test_indexing_by_what_it_is_given():
@@ -51,15 +49,13 @@ def test_mask_made_outside():
     check(fn, *heads(), fullgraph=True)
 
 
-def test_mask_made_inside():
-    def fn(q, k, v, documents):
-        def mask_mod(b, h, i, j):
-            return (i >= j) & (documents[i] == documents[j])
+@checked(*heads(), DOCUMENTS, others=[(*heads(), DOCUMENTS.flip(0))], fullgraph=True)
+def test_mask_made_inside(q, k, v, documents):
+    def mask_mod(b, h, i, j):
+        return (i >= j) & (documents[i] == documents[j])
 
-        mask = create_block_mask(mask_mod, None, None, 16, 16, device="cpu", BLOCK_SIZE=8)
-        return flex_attention(q, k, v, block_mask=mask), mask.kv_num_blocks
-
-    check(fn, *heads(), DOCUMENTS, others=[(*heads(), DOCUMENTS.flip(0))], fullgraph=True)
+    mask = create_block_mask(mask_mod, None, None, 16, 16, device="cpu", BLOCK_SIZE=8)
+    return flex_attention(q, k, v, block_mask=mask), mask.kv_num_blocks
 
 
 def test_fewer_heads_of_keys():
@@ -70,19 +66,15 @@ def test_fewer_heads_of_keys():
     check(fn, q, k[:, :2], v[:, :2], fullgraph=True)
 
 
-def test_more_results():
-    def fn(q, k, v):
-        out, more = flex_attention(q, k, v, return_aux=AuxRequest(lse=True))
-        return out, more.lse
-
-    check(fn, *heads(), fullgraph=True)
+@checked(*heads(), fullgraph=True)
+def test_more_results(q, k, v):
+    out, more = flex_attention(q, k, v, return_aux=AuxRequest(lse=True))
+    return out, more.lse
 
 
-def test_lengths_that_differ():
-    def fn(q, k, v):
-        return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + (i >= j))
-
-    check(fn, *heads(), others=[heads(length=12), heads(length=20)], all_graphs=2, fullgraph=True)
+@checked(*heads(), others=[heads(length=12), heads(length=20)], all_graphs=2, fullgraph=True)
+def test_lengths_that_differ(q, k, v):
+    return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + (i >= j))
 
 
 def test_effect_in_a_function_of_scores():

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-import pytest
 import torch
 from torch.func import functional_call, grad, vmap
 from torch.utils.checkpoint import checkpoint
 
-from programs import check, tensor
-from table import Table
-
-programs = Table(cut=False)
+from programs import check, checked, tensor
 
 KEPT: list[torch.Tensor] = []
 
@@ -32,8 +28,8 @@ class Keeps(torch.autograd.Function):
         return g * 4
 
 
-@programs(leaf(3), graphs=None, breaks=None, backward=True, watch=["KEPT"])
-def tensor_that_a_forward_leaves_behind(x):
+@checked(leaf(3), graphs=None, breaks=None, backward=True, watch=["KEPT"])
+def test_tensor_that_a_forward_leaves_behind(x):
     return Keeps.apply(x) + 1
 
 
@@ -49,8 +45,8 @@ class Stateful(torch.autograd.Function):
         return g * ctx.buffer, None
 
 
-@programs(leaf(3), tensor(3), graphs=None, breaks=None, backward=True)
-def forward_that_writes_into_an_argument(x, buffer):
+@checked(leaf(3), tensor(3), graphs=None, breaks=None, backward=True)
+def test_forward_that_writes_into_an_argument(x, buffer):
     return Stateful.apply(x, buffer) + buffer
 
 
@@ -71,8 +67,8 @@ class SavesOutput(torch.autograd.Function):
         return (g * y + ctx.z * 0 + x * 0).view(ctx.shape)
 
 
-@programs(leaf(2, 3), backward=True)
-def saved_output_and_intermediate(x):
+@checked(leaf(2, 3), backward=True)
+def test_saved_output_and_intermediate(x):
     return SavesOutput.apply(x) * 2
 
 
@@ -136,8 +132,8 @@ class OnlyOne(torch.autograd.Function):
         return a * x.cos() - b * x.sin() + c
 
 
-@programs(leaf(2, 3), backward=True)
-def some_outputs_unused(x):
+@checked(leaf(2, 3), backward=True)
+def test_some_outputs_unused(x):
     a, b, c = OnlyOne.apply(x)
     return b * 2, a.shape, c.shape
 
@@ -155,8 +151,8 @@ class UsesGlobal(torch.autograd.Function):
         return g * SCALE * 2
 
 
-@programs(leaf(3), graphs=None, breaks=1, backward=True, watch=["SCALE"])
-def global_tensor_gets_no_gradient_of_a_function(x):
+@checked(leaf(3), graphs=None, breaks=1, backward=True, watch=["SCALE"])
+def test_global_tensor_gets_no_gradient_of_a_function(x):
     return UsesGlobal.apply(x), UsesGlobal.apply(x.detach()).requires_grad
 
 
@@ -170,8 +166,8 @@ class WrongCount(torch.autograd.Function):
         return g
 
 
-@programs(leaf(3), leaf(3, seed=1), graphs=None, breaks=None)
-def backward_that_returns_too_little(x, y):
+@checked(leaf(3), leaf(3, seed=1), graphs=None, breaks=None)
+def test_backward_that_returns_too_little(x, y):
     z = WrongCount.apply(x, y)
     try:
         z.sum().backward()
@@ -190,8 +186,8 @@ class RaisesInBackward(torch.autograd.Function):
         raise ValueError("not today")
 
 
-@programs(leaf(3), graphs=None, breaks=None)
-def backward_that_raises(x):
+@checked(leaf(3), graphs=None, breaks=None)
+def test_backward_that_raises(x):
     y = RaisesInBackward.apply(x) + 1
     return y.detach()
 
@@ -208,8 +204,8 @@ def test_checkpoint_with_keywords_and_structures():
     check(fn, leaf(3), leaf(3, seed=1), backward=True)
 
 
-@programs(leaf(3))
-def checkpoint_that_returns_nothing_new(x):
+@checked(leaf(3))
+def test_checkpoint_that_returns_nothing_new(x):
     y = checkpoint(lambda a: (a, 3, None), x, use_reentrant=False)
     return y[0] is x, y[1], y[2], x + 1
 
@@ -229,15 +225,15 @@ def test_checkpoint_whose_function_writes_what_it_made():
     check(fn, leaf(2, 3), backward=True)
 
 
-@programs(tensor(3, 2), graphs=None, breaks=None)
-def list_made_outside_is_filled_by_a_body(x):
+@checked(tensor(3, 2), graphs=None, breaks=None)
+def test_list_made_outside_is_filled_by_a_body(x):
     seen = []
     y = vmap(lambda row: seen.append(1) or row * 2)(x)
     return y, len(seen)
 
 
-@programs(tensor(3), graphs=None, breaks=None)
-def tensor_of_a_body_escapes_by_a_cell(x):
+@checked(tensor(3), graphs=None, breaks=None)
+def test_tensor_of_a_body_escapes_by_a_cell(x):
     held = None
 
     def inner(a):
@@ -249,15 +245,11 @@ def tensor_of_a_body_escapes_by_a_cell(x):
     return g, held is None
 
 
-def test_functional_call_replaces_and_puts_back():
-    net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3)).eval()
-
-    def fn(m, x, w):
-        before = m[0].weight
-        y = functional_call(m, {"0.weight": w}, x)
-        return y, before is m[0].weight, m(x)
-
-    check(fn, net, tensor(2, 3), tensor(3, 3, seed=1))
+@checked(torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3)).eval(), tensor(2, 3), tensor(3, 3, seed=1))
+def test_functional_call_replaces_and_puts_back(m, x, w):
+    before = m[0].weight
+    y = functional_call(m, {"0.weight": w}, x)
+    return y, before is m[0].weight, m(x)
 
 
 def test_functional_call_of_tied_weights():
@@ -298,8 +290,3 @@ def test_ordered_dict_that_a_body_returns_or_notes_in():
     check(returned, leaf(3), False, backward=True)
     check(returned, leaf(3), True, graphs=None, backward=True)
     check(written, leaf(3), OrderedDict(), graphs=None, backward=True)
-
-
-@pytest.mark.parametrize("case", programs.parameters())
-def test_programs(case):
-    case.run()

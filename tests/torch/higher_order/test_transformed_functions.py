@@ -8,7 +8,7 @@ from torch.autograd.function import once_differentiable
 from torch.func import grad, grad_and_value, jacrev, jvp, vjp, vmap
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, checked, tensor
 
 BACKENDS = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 
@@ -84,21 +84,6 @@ class WithTangents(FiveOfRows):
         return tangent * x.cos() * 7
 
 
-def both(program, backend, *given):
-    """Results and gradients beside eager's."""
-    rows = []
-    for run in (program, dl.compile(program, backend=backend)):
-        for _ in range(2):
-            args = [each.detach().clone().requires_grad_(each.requires_grad) for each in given]
-            found = run(*args)
-            results = found if isinstance(found, tuple) else (found,)
-            hung = [each.sum() for each in results if each.requires_grad]
-            if hung:
-                sum(hung).backward()
-            rows.append([*(each.detach() for each in results), *((each.detach(), each.grad) for each in args)])
-    torch.testing.assert_close(rows[2:], rows[:2], rtol=0, atol=0)
-
-
 @BACKENDS
 @pytest.mark.parametrize("kind", [Five, FiveOfRows, OwnRule, WithTangents])
 def test_differentiated(backend, kind):
@@ -108,7 +93,7 @@ def test_differentiated(backend, kind):
         y, back = vjp(kind.apply, x)
         return gradient, value, twice, y, *back(x), jacrev(kind.apply)(x)
 
-    both(fn, backend, tensor(3))
+    check(fn, tensor(3), graphs=None, backward=True, backend=backend)
 
 
 @BACKENDS
@@ -119,7 +104,7 @@ def test_mapped_over(backend, kind, grads):
         y = vmap(kind.apply)(x)
         return y, vmap(lambda v: kind.apply(v).sum() * v, in_dims=1, out_dims=1)(x)
 
-    both(fn, backend, tensor(4, 3, grad=grads))
+    check(fn, tensor(4, 3, grad=grads), graphs=None, backward=True, backend=backend)
 
 
 @BACKENDS
@@ -131,7 +116,7 @@ def test_gradients_of_each_row(backend, grads):
 
         return vmap(grad(loss))(x), vmap(jacrev(FiveOfRows.apply))(x), grad(lambda v: vmap(loss)(v).sum())(x)
 
-    both(fn, backend, tensor(4, 3), tensor(3, seed=1, grad=grads))
+    check(fn, tensor(4, 3), tensor(3, seed=1, grad=grads), graphs=None, backward=True, backend=backend)
 
 
 @BACKENDS
@@ -150,7 +135,7 @@ def test_several(backend, grads):
             grad(lambda v: grad(run)(v, y[0]).sum())(x[0]),
         )
 
-    both(fn, backend, tensor(4, 3, grad=grads), tensor(4, 3, seed=1, grad=grads))
+    check(fn, tensor(4, 3, grad=grads), tensor(4, 3, seed=1, grad=grads), graphs=None, backward=True, backend=backend)
 
 
 @pytest.mark.parametrize("kind", [Five, OwnRule])
@@ -161,11 +146,9 @@ def test_rules_of_its_own_are_left_to_torch(kind):
     check(fn, tensor(4, 3), graphs=None)
 
 
-def test_tangents_are_left_to_torch():
-    def fn(x):
-        return jvp(WithTangents.apply, (x,), (x,))
-
-    check(fn, tensor(3), graphs=None)
+@checked(tensor(3), graphs=None)
+def test_tangents_are_left_to_torch(x):
+    return jvp(WithTangents.apply, (x,), (x,))
 
 
 def test_dual_numbers_in_other_calls():

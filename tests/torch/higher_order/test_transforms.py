@@ -20,10 +20,7 @@ from torch.func import (
 from torch.utils.checkpoint import checkpoint
 
 import dynamo_lite as dl
-from programs import check, ints, tensor
-from table import Table
-
-programs = Table(cut=False)
+from programs import check, checked, ints, tensor
 
 
 def leaf(*shape, seed=0):
@@ -33,18 +30,18 @@ def leaf(*shape, seed=0):
 # -- vmap --------------------------------------------------------------------------------------------------------------
 
 
-@programs(tensor(3, 4), others=[(tensor(5, 2),)])
-def vmap_of_a_lambda(x):
+@checked(tensor(3, 4), others=[(tensor(5, 2),)])
+def test_vmap_of_a_lambda(x):
     return vmap(lambda row: row.sum() * 2)(x) + 1
 
 
-@programs(tensor(3, 4), tensor(4, 3), tensor(4))
-def vmap_over_several_arguments_and_dimensions(x, y, z):
+@checked(tensor(3, 4), tensor(4, 3), tensor(4))
+def test_vmap_over_several_arguments_and_dimensions(x, y, z):
     return vmap(torch.dot, in_dims=(0, 1))(x, y), vmap(lambda a, b: a + b, (None, 0), 1)(z, x)
 
 
-@programs(tensor(3, 4))
-def vmap_sees_the_shape_without_the_batch(x):
+@checked(tensor(3, 4))
+def test_vmap_sees_the_shape_without_the_batch(x):
     def inner(a):
         assert a.dim() == 1
         return a.view(2, -1).sum(0) * a.shape[0] if a.ndim == 1 else a
@@ -62,8 +59,8 @@ def test_vmap_captures_outer_tensors_and_constants():
     check(fn, tensor(3, 4), 2, others=[(tensor(3, 4), 3)])
 
 
-@programs({"a": tensor(3, 2), "b": [tensor(3, 2, seed=1)]})
-def vmap_with_structures(d):
+@checked({"a": tensor(3, 2), "b": [tensor(3, 2, seed=1)]})
+def test_vmap_with_structures(d):
     def inner(each):
         return {"sum": each["a"] + each["b"][0], "parts": (each["a"], each["b"][0].sin())}
 
@@ -71,19 +68,19 @@ def vmap_with_structures(d):
     return found["sum"] * 2, found["parts"]
 
 
-@programs(leaf(3, 4), leaf(4, 2, seed=1), backward=True)
-def vmap_with_gradients(x, w):
+@checked(leaf(3, 4), leaf(4, 2, seed=1), backward=True)
+def test_vmap_with_gradients(x, w):
     return vmap(lambda row: torch.tanh(row @ w))(x).sum()
 
 
-@programs(tensor(3, 2))
-def vmap_with_random_numbers(x):
+@checked(tensor(3, 2))
+def test_vmap_with_random_numbers(x):
     same = vmap(lambda row: row + torch.rand(2), randomness="same")(x)
     return same, vmap(lambda row: F.dropout(row, 0.5), randomness="different")(x)
 
 
-@programs(tensor(3, 2))
-def vmap_whose_function_writes(x):
+@checked(tensor(3, 2))
+def test_vmap_whose_function_writes(x):
     def inner(row):
         y = row * 1
         y[0] = 0
@@ -93,8 +90,8 @@ def vmap_whose_function_writes(x):
     return vmap(inner)(x)
 
 
-@programs(tensor(3, 2), graphs=2, breaks=None)
-def vmap_whose_function_prints(x):
+@checked(tensor(3, 2), graphs=2, breaks=None)
+def test_vmap_whose_function_prints(x):
     def inner(row):
         print("row")
         return row * 2
@@ -102,13 +99,13 @@ def vmap_whose_function_prints(x):
     return vmap(inner)(x + 1) - 1
 
 
-@programs(tensor(3), tensor(4), graphs=None, breaks=None)
-def vmap_that_is_refused(x, y):
+@checked(tensor(3), tensor(4), graphs=None, breaks=None)
+def test_vmap_that_is_refused(x, y):
     return vmap(torch.add)(x, y)
 
 
-@programs(tensor(4, 3), tensor(4, 3, seed=1))
-def vmap_over_places_in_structures(x, y):
+@checked(tensor(4, 3), tensor(4, 3, seed=1))
+def test_vmap_over_places_in_structures(x, y):
     def inner(pair, named):
         return pair[0] + pair[1] * named["a"]["b"]
 
@@ -116,42 +113,42 @@ def vmap_over_places_in_structures(x, y):
     return vmap(inner, in_dims)((x, y[0]), {"a": {"b": x.T}})
 
 
-@programs(tensor(4, 3), graphs=None, breaks=None)
-def vmap_over_places_that_are_not_there(x):
+@checked(tensor(4, 3), graphs=None, breaks=None)
+def test_vmap_over_places_that_are_not_there(x):
     return vmap(lambda pair: pair[0] + pair[1], in_dims=((0, 0, 0),))((x, x))
 
 
-@programs(tensor(2, 0, 3), tensor(0, 3), others=[(tensor(3, 0, 2).transpose(0, 2), tensor(2, 3))])
-def vmap_over_nothing(x, y):
+@checked(tensor(2, 0, 3), tensor(0, 3), others=[(tensor(3, 0, 2).transpose(0, 2), tensor(2, 3))])
+def test_vmap_over_nothing(x, y):
     return vmap(lambda row: (row * 2).t() @ row, 1)(x), vmap(lambda row: row + torch.rand(3), randomness="same")(y)
 
 
 # -- associative_scan --------------------------------------------------------------------------------------------------
 
 
-@programs(leaf(2, 7, 3), leaf(2, 7, 3, seed=1), backward=True)
-def associative_scan_of_a_pair(x, y):
+@checked(leaf(2, 7, 3), leaf(2, 7, 3, seed=1), backward=True)
+def test_associative_scan_of_a_pair(x, y):
     def combine(left, right):
         return left[0] * right[0], right[0] * left[1] + right[1]
 
     return associative_scan(combine, (x, y), dim=1, combine_mode="generic")
 
 
-@programs(tensor(8, 3), others=[(tensor(2, 3),), (tensor(1),)])
-def associative_scan_backwards(x):
+@checked(tensor(8, 3), others=[(tensor(2, 3),), (tensor(1),)])
+def test_associative_scan_backwards(x):
     return associative_scan(lambda a, b: a + b, x, 0, reverse=True, combine_mode="generic").relu()
 
 
 # -- gradients ---------------------------------------------------------------------------------------------------------
 
 
-@programs(tensor(3))
-def grad_of_a_function(x):
+@checked(tensor(3))
+def test_grad_of_a_function(x):
     return grad(lambda a: (a**3).sum())(x) * 2
 
 
-@programs(tensor(3), tensor(3, seed=1))
-def grad_by_several_arguments_with_aux(x, y):
+@checked(tensor(3), tensor(3, seed=1))
+def test_grad_by_several_arguments_with_aux(x, y):
     def inner(a, b, flag):
         loss = (a * b).sum() if flag else a.sum()
         return loss, {"product": a * b}
@@ -160,8 +157,8 @@ def grad_by_several_arguments_with_aux(x, y):
     return ga, gb, aux["product"]
 
 
-@programs({"w": tensor(3, 2), "b": tensor(2)}, tensor(4, 3))
-def grad_and_value_of_a_structure(params, x):
+@checked({"w": tensor(3, 2), "b": tensor(2)}, tensor(4, 3))
+def test_grad_and_value_of_a_structure(params, x):
     def loss(p):
         return ((x @ p["w"] + p["b"]) ** 2).mean()
 
@@ -169,15 +166,15 @@ def grad_and_value_of_a_structure(params, x):
     return {name: params[name] - 0.1 * gradients[name] for name in params}, value
 
 
-@programs(leaf(3), backward=True)
-def grad_under_no_grad_and_of_what_needs_gradients(x):
+@checked(leaf(3), backward=True)
+def test_grad_under_no_grad_and_of_what_needs_gradients(x):
     with torch.no_grad():
         a = grad(lambda a: (a**2).sum())(x)
     return a, grad(lambda a: (a**2).sum())(x)
 
 
-@programs(tensor(3, 2), tensor(5, 3), tensor(5, 2))
-def per_sample_gradients(w, x, y):
+@checked(tensor(3, 2), tensor(5, 3), tensor(5, 2))
+def test_per_sample_gradients(w, x, y):
     def loss(w, a, b):
         return F.mse_loss(a @ w, b)
 
@@ -200,16 +197,14 @@ def test_jacobians(transform):
     check(fn, tensor(3), tensor(3, seed=1), exact=False, graphs=1 if _is_whole(transform) else None)
 
 
-def test_jvp():
-    def fn(x, t):
-        value, tangent = jvp(lambda a: a.sin() * a, (x,), (t,))
-        return value + 1, tangent * 2
-
-    check(fn, tensor(3), tensor(3, seed=1))
+@checked(tensor(3), tensor(3, seed=1))
+def test_jvp(x, t):
+    value, tangent = jvp(lambda a: a.sin() * a, (x,), (t,))
+    return value + 1, tangent * 2
 
 
-@programs(tensor(3), tensor(3, seed=1))
-def dot_product_of_gradients(w, x):
+@checked(tensor(3), tensor(3, seed=1))
+def test_dot_product_of_gradients(w, x):
     hvp = jvp(grad(lambda a: (a**3).sum()), (w,), (x,))[1]
     return hvp
 
@@ -247,16 +242,16 @@ def test_ensemble_of_stacked_modules():
     check(fn, params, buffers, tensor(2, 3), exact=False)
 
 
-@programs(Net(), tensor(2, 3), graphs=None, breaks=None)
-def functional_call_with_a_missing_name(net, x):
+@checked(Net(), tensor(2, 3), graphs=None, breaks=None)
+def test_functional_call_with_a_missing_name(net, x):
     return functional_call(net, {"nothing": x}, (x,), strict=True)
 
 
 # -- cond and while_loop -----------------------------------------------------------------------------------------------
 
 
-@programs(torch.ones(3), tensor(3), others=[(-torch.ones(3), tensor(3))], all_graphs=1)
-def cond_with_closures_and_structures(x, y):
+@checked(torch.ones(3), tensor(3), others=[(-torch.ones(3), tensor(3))], all_graphs=1)
+def test_cond_with_closures_and_structures(x, y):
     z = x * 3
 
     def one(a):
@@ -305,26 +300,24 @@ def test_cond_with_gradients():
                 torch.testing.assert_close(one, other)
 
 
-@pytest.mark.parametrize("backend", ["aot_eager"])
-def test_bodies_under_a_compiler_that_traces_them(backend):
-    def looped(x, w):
-        def step(i, a):
-            return i + 1, a * 2 + x
+def looped(x, w):
+    def step(i, a):
+        return i + 1, a * 2 + x
 
-        return torch._higher_order_ops.while_loop(lambda i, a: i < 3, step, (torch.tensor(0), x))[1] @ w
+    return torch._higher_order_ops.while_loop(lambda i, a: i < 3, step, (torch.tensor(0), x))[1] @ w
 
-    def mapped(x, w):
-        return vmap(lambda row: (row @ w).sum())(x) + grad(lambda a: (a**3).sum())(w).sum()
 
-    def recomputed(x, w):
-        return checkpoint(lambda a: (a @ w).relu().sin(), x, use_reentrant=False)
+def mapped(x, w):
+    return vmap(lambda row: (row @ w).sum())(x) + grad(lambda a: (a**3).sum())(w).sum()
 
-    for fn in (looped, mapped, recomputed):
-        given = [tensor(3, 3), tensor(3, 3, seed=1)]
-        before = dl.counters.graph_breaks
-        out = dl.compile(fn, backend=backend)(*given)
-        assert dl.counters.graph_breaks == before
-        torch.testing.assert_close(out, fn(*given))
+
+def recomputed(x, w):
+    return checkpoint(lambda a: (a @ w).relu().sin(), x, use_reentrant=False)
+
+
+@pytest.mark.parametrize("fn", [looped, mapped, recomputed])
+def test_bodies_under_a_compiler_that_traces_them(fn):
+    check(fn, tensor(3, 3), tensor(3, 3, seed=1), backend="aot_eager", exact=False)
 
 
 # -- custom operators --------------------------------------------------------------------------------------------------
@@ -356,21 +349,21 @@ def no_fake(x: torch.Tensor) -> torch.Tensor:
     return x.clone() + x.sum().item()
 
 
-@programs(leaf(3), backward=True, operators=4)
-def custom_operator_with_gradients(x):
+@checked(leaf(3), backward=True, operators=4)
+def test_custom_operator_with_gradients(x):
     return scale_by(x * 2, 3.0) + torch.ops.dl_tests.scale_by(x, 2.0)
 
 
-@programs(tensor(3))
-def custom_operator_that_writes(x):
+@checked(tensor(3))
+def test_custom_operator_that_writes(x):
     y = x * 2
     fill_with(y, 4.0)
     fill_with(x, 5.0)
     return y + x
 
 
-@programs(tensor(3), graphs=2, breaks=1)
-def custom_operator_without_a_fake(x):
+@checked(tensor(3), graphs=2, breaks=1)
+def test_custom_operator_without_a_fake(x):
     return no_fake(x + 1) * 2
 
 
@@ -426,8 +419,8 @@ def test_operators_that_write_by_schema(writing_operators, backend):
         torch.testing.assert_close(dl.compile(fn, backend=backend, fullgraph=True)(*given), expected)
 
 
-@programs(tensor(4), others=[(ints(4),)])
-def aten_overloads(x):
+@checked(tensor(4), others=[(ints(4),)])
+def test_aten_overloads(x):
     a = torch.ops.aten.add.Tensor(x, x, alpha=2)
     b = torch.ops.aten.sum.dim_IntList(a, [0], True)
     return b, torch.ops.aten.topk(x, 2), torch.ops.aten.max.dim(x, 0)
@@ -436,14 +429,14 @@ def aten_overloads(x):
 # -- vjp ---------------------------------------------------------------------------------------------------------------
 
 
-@programs(tensor(3), others=[(tensor(3, seed=1),)], fullgraph=True)
-def vjp(x):
+@checked(tensor(3), others=[(tensor(3, seed=1),)], fullgraph=True)
+def test_vjp(x):
     y, pull = torch.func.vjp(torch.sin, x)
     return y, pull(y), pull(torch.ones_like(y) * 2)[0], callable(pull)
 
 
-@programs(tensor(3, 4), fullgraph=True)
-def vjp_of_structures(x):
+@checked(tensor(3, 4), fullgraph=True)
+def test_vjp_of_structures(x):
     w = x * 2
 
     def inner(a, b):
@@ -453,28 +446,28 @@ def vjp_of_structures(x):
     return y, pull({"product": torch.ones(3, 3), "sum": torch.tensor(2.0)})
 
 
-@programs(tensor(3), fullgraph=True)
-def vjp_with_more_results(x):
+@checked(tensor(3), fullgraph=True)
+def test_vjp_with_more_results(x):
     y, pull, rest = torch.func.vjp(lambda a: (a.sin(), {"rest": a.cos(), "n": a + 3}), x, has_aux=True)
     return y, pull(y), rest
 
 
-@programs(tensor(3), graphs=None)
-def vjp_with_what_is_no_tensor(x):
+@checked(tensor(3), graphs=None)
+def test_vjp_with_what_is_no_tensor(x):
     try:
         return torch.func.vjp(lambda a: (a.sin(), 3), x, has_aux=True)
     except RuntimeError as error:
         return str(error)
 
 
-@programs(tensor(3, grad=True), backward=True, fullgraph=True)
-def vjp_is_differentiable(x):
+@checked(tensor(3, grad=True), backward=True, fullgraph=True)
+def test_vjp_is_differentiable(x):
     y, pull = torch.func.vjp(lambda a: a.sin() * a, x)
     return y.sum() + (pull(y)[0] ** 2).sum()
 
 
-@programs(tensor(3), graphs=None)
-def vjp_of_wrong_cotangents(x):
+@checked(tensor(3), graphs=None)
+def test_vjp_of_wrong_cotangents(x):
     y, pull = torch.func.vjp(torch.sin, x)
     try:
         return pull((y, y))
@@ -482,8 +475,8 @@ def vjp_of_wrong_cotangents(x):
         return str(error)
 
 
-@programs(tensor(3), graphs=(1, 2), breaks=(1, 3))
-def vjp_and_a_break(x):
+@checked(tensor(3), graphs=(1, 2), breaks=(1, 3))
+def test_vjp_and_a_break(x):
     y, pull = torch.func.vjp(torch.sin, x)
     print("between")
     return y * 2, pull(y)[0]
@@ -496,8 +489,3 @@ def test_vjp_whose_function_is_returned():
     compiled = dl.compile(fn, backend="eager")
     (y, pull), (z, other) = compiled(tensor(3)), fn(tensor(3))
     assert torch.equal(pull(y)[0], other(z)[0])
-
-
-@pytest.mark.parametrize("case", programs.parameters())
-def test_programs(case):
-    case.run()

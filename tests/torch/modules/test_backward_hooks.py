@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, decorator_for, tensor
 
 
 class Network(nn.Module):
@@ -72,6 +72,7 @@ def looks(module, inputs, outputs):
     inputs[0].norm()
 
 
+hooked = decorator_for(gradients_of)
 BACKENDS = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 
 
@@ -160,44 +161,30 @@ def test_several_results_with_gradients():
     gradients_of(build, tensor(2, 4))
 
 
+@hooked(tensor(2, 4, grad=True))
 def test_with_effects():
-    def build():
-        module, noted = Network(), []
-        module.last.register_full_backward_hook(lambda of, inputs, outputs: noted.append(inputs[0].norm().item()))
-        module.first.register_full_backward_hook(lambda of, inputs, outputs: noted.append(type(of).__name__))
-        return module, noted
-
-    gradients_of(build, tensor(2, 4, grad=True))
+    module, noted = Network(), []
+    module.last.register_full_backward_hook(lambda of, inputs, outputs: noted.append(inputs[0].norm().item()))
+    module.first.register_full_backward_hook(lambda of, inputs, outputs: noted.append(type(of).__name__))
+    return module, noted
 
 
+@hooked(tensor(2, 4, grad=True), steps=3)
 def test_that_reads_what_may_change():
-    def build():
-        module, noted = Network(), []
-        scale = [1.0]
+    module, scale = Network(), [1.0]
+    module.last.scale = 2.0
 
-        def hook(of, inputs, outputs):
-            scale[0] += 1
-            return (inputs[0] * scale[0],)
+    def by_cell(of, inputs, outputs):
+        scale[0] += 1
+        return (inputs[0] * scale[0],)
 
-        module.last.register_full_backward_hook(hook)
-        return module, noted
+    def by_module(of, inputs, outputs):
+        of.scale += 1
+        return (inputs[0] * of.scale,)
 
-    gradients_of(build, tensor(2, 4), steps=3)
-
-
-def test_that_reads_its_module():
-    def build():
-        module = Network()
-        module.last.scale = 2.0
-
-        def hook(of, inputs, outputs):
-            of.scale += 1
-            return (inputs[0] * of.scale,)
-
-        module.last.register_full_backward_hook(hook)
-        return module, []
-
-    gradients_of(build, tensor(2, 4), steps=3)
+    module.first.register_full_backward_hook(by_cell)
+    module.last.register_full_backward_hook(by_module)
+    return module, []
 
 
 def test_no_argument_with_gradients():
@@ -257,12 +244,8 @@ def test_too_many_gradients():
 
 
 def test_a_write_into_the_result():
-    def build():
-        module = Network()
-        module.last.register_full_backward_hook(doubles)
-        return module
-
-    module = build()
+    module = Network()
+    module.last.register_full_backward_hook(doubles)
 
     def fn(x):
         result = module(x)
@@ -311,13 +294,11 @@ def test_for_all_modules(pre):
         names._global_is_full_backward_hook = None
 
 
+@hooked(tensor(2, 4))
 def test_in_a_checkpoint():
-    def build():
-        module = Network()
-        module.last.register_full_backward_hook(doubles)
-        return Checkpointed(module), []
-
-    gradients_of(build, tensor(2, 4))
+    module = Network()
+    module.last.register_full_backward_hook(doubles)
+    return Checkpointed(module), []
 
 
 class Checkpointed(nn.Module):

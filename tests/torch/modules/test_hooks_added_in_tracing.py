@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
 
-from programs import check, tensor
+from programs import check, checked, tensor
 from weights import seeded
 
 
@@ -14,15 +14,13 @@ def net():
     return seeded(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 3)))
 
 
-def test_features_are_taken_by_a_hook():
-    def fn(m, x):
-        found = {}
-        handle = m[0].register_forward_hook(lambda module, args, out: found.__setitem__("first", out))
-        y = m(x)
-        handle.remove()
-        return y, found["first"], len(m[0]._forward_hooks)
-
-    check(fn, net(), tensor(2, 3), backward=True, fullgraph=True)
+@checked(net(), tensor(2, 3), backward=True, fullgraph=True)
+def test_features_are_taken_by_a_hook(m, x):
+    found = {}
+    handle = m[0].register_forward_hook(lambda module, args, out: found.__setitem__("first", out))
+    y = m(x)
+    handle.remove()
+    return y, found["first"], len(m[0]._forward_hooks)
 
 
 def test_a_context_of_hooks():
@@ -76,38 +74,32 @@ def test_hooks_on_a_module_made_inside():
     check(run, tensor(2, 3), backward=True)
 
 
-def test_numbers_are_told_apart():
-    def fn(m, x):
-        first = m.register_forward_hook(lambda module, args, out: out + 1)
-        other = m.register_forward_hook(lambda module, args, out: out * 2)
-        first.remove()
-        first.remove()
-        found = m(x), first.id == other.id, other.id in m._forward_hooks, first.id in m._forward_hooks
-        other.remove()
-        return found
-
-    check(fn, net(), tensor(2, 3), graphs=None, recompiles=True)
+@checked(net(), tensor(2, 3), graphs=None, recompiles=True)
+def test_numbers_are_told_apart(m, x):
+    first = m.register_forward_hook(lambda module, args, out: out + 1)
+    other = m.register_forward_hook(lambda module, args, out: out * 2)
+    first.remove()
+    first.remove()
+    found = m(x), first.id == other.id, other.id in m._forward_hooks, first.id in m._forward_hooks
+    other.remove()
+    return found
 
 
-def test_a_handle_over_a_break():
-    def fn(m, x):
-        handle = m[0].register_forward_hook(lambda module, args, out: out * 2)
-        y = m(x)
-        torch._dynamo.graph_break()
-        handle.remove()
-        return y, m(x)
-
-    check(fn, net(), tensor(2, 3), graphs=2, breaks=1, calls=6, backward=True, recompiles=True, all_graphs=(2, 4))
+@checked(net(), tensor(2, 3), graphs=2, breaks=1, calls=6, backward=True, recompiles=True, all_graphs=(2, 4))
+def test_a_handle_over_a_break(m, x):
+    handle = m[0].register_forward_hook(lambda module, args, out: out * 2)
+    y = m(x)
+    torch._dynamo.graph_break()
+    handle.remove()
+    return y, m(x)
 
 
-def test_a_hook_for_all_modules():
-    def fn(m, x):
-        handle = register_module_forward_hook(lambda module, args, out: out + 1)
-        y = m(x)
-        handle.remove()
-        return y, m(x)
-
-    check(fn, net(), tensor(2, 3), graphs=None, backward=True)
+@checked(net(), tensor(2, 3), graphs=None, backward=True)
+def test_a_hook_for_all_modules(m, x):
+    handle = register_module_forward_hook(lambda module, args, out: out + 1)
+    y = m(x)
+    handle.remove()
+    return y, m(x)
 
 
 def test_a_weight_is_masked_inside():

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from programs import check, tensor
+from programs import check, checked, tensor
 from weights import seeded
 
 # (module, shape of its input)
@@ -58,11 +58,9 @@ def test_norm_keeps_its_statistics(name, train):
     check(make().train(train), tensor(*shape), calls=3, backward=True, others=[(tensor(*shape, seed=3),)], all_graphs=1)
 
 
-def test_pooling_without_a_stride():
-    def fn(x):
-        return F.max_pool2d(x, 2), F.max_pool1d(x[0], 2), F.max_pool2d(x, 2, return_indices=True)
-
-    check(fn, tensor(2, 3, 8, 8))
+@checked(tensor(2, 3, 8, 8))
+def test_pooling_without_a_stride(x):
+    return F.max_pool2d(x, 2), F.max_pool1d(x[0], 2), F.max_pool2d(x, 2, return_indices=True)
 
 
 def test_batch_norm_without_momentum():
@@ -86,16 +84,6 @@ RECURRENT = {
 @pytest.mark.parametrize("train", [True, False])
 def test_recurrent_layer(name, train):
     check(seeded(RECURRENT[name]()).train(train), tensor(2, 5, 3), backward=True)
-
-
-def test_packed_sequence():
-    def fn(m, x, lengths):
-        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-        out, _ = m(packed)
-        return nn.utils.rnn.pad_packed_sequence(out, batch_first=True)
-
-    m = seeded(nn.GRU(3, 4, batch_first=True))
-    check(fn, m, tensor(2, 5, 3), torch.tensor([3, 5]), graphs=None)
 
 
 # -- attention ---------------------------------------------------------------------------------------------------------
@@ -200,10 +188,6 @@ def test_losses_of_three():
     check(fn, tensor(4, 3, grad=True), tensor(4, 3, seed=1), tensor(4, 3, seed=2), y, graphs=(1, 3), backward=True)
 
 
-def test_losses_of_multiple_labels():
-    def fn(x, y):
-        return (
-            nn.MultiLabelSoftMarginLoss()(x, y) + nn.MultiLabelMarginLoss()(x, y.long()) + nn.BCELoss()(x.sigmoid(), y)
-        )
-
-    check(fn, tensor(2, 3, grad=True), torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]), backward=True)
+@checked(tensor(2, 3, grad=True), torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]), backward=True)
+def test_losses_of_multiple_labels(x, y):
+    return nn.MultiLabelSoftMarginLoss()(x, y) + nn.MultiLabelMarginLoss()(x, y.long()) + nn.BCELoss()(x.sigmoid(), y)

@@ -9,36 +9,24 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 import dynamo_lite as dl
-from programs import Recorder, check, tensor
+from equality import Pairing
+from programs import check, checked, tensor
 from weights import seeded
 
 NETS = {
-    "linear": (lambda: nn.LazyLinear(4), (2, 3)),
-    "without_bias": (lambda: nn.LazyLinear(4, bias=False), (2, 3)),
-    "mlp": (lambda: nn.Sequential(nn.LazyLinear(4), nn.ReLU(), nn.Dropout(0.5), nn.LazyLinear(2)), (2, 3)),
-    "conv": (lambda: nn.Sequential(nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.ReLU()), (2, 3, 5, 5)),
-    "conv_transpose": (lambda: nn.LazyConvTranspose1d(2, 2), (1, 2, 3)),
-    "instance_norm": (lambda: nn.LazyInstanceNorm1d(affine=True, track_running_stats=True), (2, 3, 4)),
-    "of_doubles": (lambda: nn.LazyLinear(4, dtype=torch.float64), (2, 3)),
+    "linear": (lambda: nn.LazyLinear(4), tensor(2, 3)),
+    "without_bias": (lambda: nn.LazyLinear(4, bias=False), tensor(2, 3)),
+    "mlp": (lambda: nn.Sequential(nn.LazyLinear(4), nn.ReLU(), nn.Dropout(0.5), nn.LazyLinear(2)), tensor(2, 3)),
+    "conv": (lambda: nn.Sequential(nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.ReLU()), tensor(2, 3, 5, 5)),
+    "conv_transpose": (lambda: nn.LazyConvTranspose1d(2, 2), tensor(1, 2, 3)),
+    "instance_norm": (lambda: nn.LazyInstanceNorm1d(affine=True, track_running_stats=True), tensor(2, 3, 4)),
+    "of_doubles": (lambda: nn.LazyLinear(4, dtype=torch.float64), tensor(2, 3, dtype=torch.float64)),
 }
 
 
 @pytest.mark.parametrize("name", NETS)
-@pytest.mark.parametrize("train", [True, False])
-def test_the_first_call(name, train):
-    make, shape = NETS[name]
-
-    def build():
-        return make().train(train)
-
-    x = tensor(*shape, dtype=torch.float64 if name == "of_doubles" else torch.float32)
-    check(build, x, build=True, calls=3, recompiles=True, backward=True, fullgraph=True)
-
-
-@pytest.mark.parametrize("name", NETS)
 def test_what_becomes_of_them(name):
-    make, shape = NETS[name]
-    x = tensor(*shape, dtype=torch.float64 if name == "of_doubles" else torch.float32)
+    make, x = NETS[name]
     found = []
     for transform in (lambda f: f, lambda f: dl.compile(f, backend="aot_eager", fullgraph=True)):
         torch.manual_seed(5)
@@ -51,13 +39,7 @@ def test_what_becomes_of_them(name):
         assert all(one is other for one, other in zip(before, after, strict=True))
         kinds = [(type(each), each._forward_pre_hooks, each._load_state_dict_pre_hooks) for each in m.modules()]
         found.append((after, kinds, m.state_dict(), str(m)))
-    for one, other in zip(found[0][0], found[1][0], strict=True):
-        assert type(one) is type(other)
-        torch.testing.assert_close(other, one)
-        if one.grad is not None:
-            torch.testing.assert_close(other.grad, one.grad)
-    assert found[0][1] == found[1][1] and found[0][3] == found[1][3]
-    assert list(found[0][2]) == list(found[1][2])
+    Pairing(exact=False).compare(*found, "modules")
 
 
 class Own(LazyModuleMixin, nn.Linear):
@@ -82,29 +64,16 @@ class Own(LazyModuleMixin, nn.Linear):
                 self.mean.copy_(x.mean(0))
 
 
+@checked(tensor(2, 3), build=True, calls=3, recompiles=True, backward=True, fullgraph=True)
 def test_a_lazy_module_of_the_programs_own():
-    def build():
-        return nn.Sequential(seeded(nn.Linear(3, 3)), Own(2))
-
-    check(build, tensor(2, 3), build=True, calls=3, recompiles=True, backward=True, fullgraph=True)
+    return nn.Sequential(seeded(nn.Linear(3, 3)), Own(2))
 
 
-def test_draws_come_in_the_programs_order():
-    def fn(m, x):
-        before = torch.rand(2)
-        y = m(torch.dropout(x, 0.5, True))
-        return before, y, torch.rand(2)
-
-    check(fn, nn.LazyLinear(2), tensor(2, 3), recompiles=True)
-
-
-def test_a_first_call_that_breaks_later():
-    def fn(m, x):
-        y = m[0](x)
-        torch._dynamo.graph_break()
-        return m[1](y)
-
-    check(fn, nn.Sequential(nn.LazyLinear(3), nn.LazyLinear(2)), tensor(2, 3), graphs=2, recompiles=True, backward=True)
+@checked(nn.LazyLinear(2), tensor(2, 3), recompiles=True)
+def test_draws_come_in_the_programs_order(m, x):
+    before = torch.rand(2)
+    y = m(torch.dropout(x, 0.5, True))
+    return before, y, torch.rand(2)
 
 
 def test_a_first_call_that_fails_before():
@@ -138,21 +107,17 @@ def test_data_that_it_does_not_get():
         assert m.weight.data.shape == empty.shape and m.has_uninitialized_params()
 
 
-def test_a_part_of_a_lazy_module_is_there():
-    def fn(m, x):
-        return m.has_uninitialized_params(), torch.nn.parameter.is_lazy(m.bias), m.bias.requires_grad, x + 1
-
-    check(fn, nn.LazyLinear(2), tensor(3))
+@checked(nn.LazyLinear(2), tensor(3))
+def test_a_part_of_a_lazy_module_is_there(m, x):
+    return m.has_uninitialized_params(), torch.nn.parameter.is_lazy(m.bias), m.bias.requires_grad, x + 1
 
 
-def test_sizes_of_a_tensor_without_data():
-    def fn(m, x):
-        try:
-            return m.weight.shape
-        except RuntimeError as error:
-            return str(error)[:20], x + 1
-
-    check(fn, nn.LazyLinear(2), tensor(3), graphs=None)
+@checked(nn.LazyLinear(2), tensor(3), graphs=None)
+def test_sizes_of_a_tensor_without_data(m, x):
+    try:
+        return m.weight.shape
+    except RuntimeError as error:
+        return str(error)[:20], x + 1
 
 
 # -- one compilation, where the initialization may run ahead of the graph ---------------------------------------------
@@ -161,34 +126,22 @@ def test_sizes_of_a_tensor_without_data():
 @pytest.mark.parametrize("name", NETS)
 @pytest.mark.parametrize("train", [True, False])
 def test_one_graph_serves_the_later_calls(name, train):
-    make, shape = NETS[name]
-    x = tensor(*shape, dtype=torch.float64 if name == "of_doubles" else torch.float32)
-    is_random_between = name == "mlp" and train
-    check(
-        lambda: make().train(train),
-        x,
-        build=True,
-        calls=3,
-        recompiles=is_random_between,
-        all_graphs=2 if is_random_between else 1,
-        backward=True,
-    )
+    make, x = NETS[name]
+    between = name == "mlp" and train  # there are random numbers between the initializations
+    graphs = {"recompiles": between, "all_graphs": 2 if between else 1}
+    check(lambda: make().train(train), x, build=True, calls=3, backward=True, fullgraph=True, **graphs)
 
 
+@checked(tensor(2, 5), build=True, backward=True, fullgraph=True, operators=45)
 def test_forty_layers():
-    def build():
-        return nn.Sequential(*(nn.LazyLinear(3) for _ in range(45)))
-
-    check(build, tensor(2, 5), build=True, backward=True, fullgraph=True, operators=45)
+    return nn.Sequential(*(nn.LazyLinear(3) for _ in range(45)))
 
 
-def test_a_break_between_two():
-    def fn(m, x):
-        y = m[0](x)
-        dl.graph_break()
-        return m[1](y)
-
-    check(fn, nn.Sequential(nn.LazyLinear(3), nn.LazyLinear(2)), tensor(2, 3), graphs=2, calls=3, backward=True)
+@checked(nn.Sequential(nn.LazyLinear(3), nn.LazyLinear(2)), tensor(2, 3), graphs=2, calls=3, backward=True)
+def test_a_break_between_two(m, x):
+    y = m[0](x)
+    dl.graph_break()
+    return m[1](y)
 
 
 def _called_where_it_is_read(read):
@@ -238,22 +191,15 @@ class Told(nn.LazyLinear):
             nn.init.zeros_(self.bias)
 
 
-def test_a_reset_of_the_programs_own():
-    def fn(m, x):
-        Told.resets.append("before")
-        return m(x)
-
-    check(fn, Told(4), tensor(2, 3), watch=[(Told, "resets")], recompiles=True)
+@checked(Told(4), tensor(2, 3), watch=[(Told, "resets")], recompiles=True)
+def test_a_reset_of_the_programs_own(m, x):
+    Told.resets.append("before")
+    return m(x)
 
 
 def test_random_numbers_are_drawn_in_the_programs_order():
-    def run(transform):
-        torch.manual_seed(3)
+    def build():
         m = nn.Sequential(nn.LazyLinear(3), nn.LazyLinear(2))
-        call = transform(lambda x: m(torch.nn.functional.gelu(x + 1)) + torch.rand(2))
-        return call(tensor(2, 3)), call(tensor(2, 3)), torch.rand(1)
+        return lambda x: m(torch.nn.functional.gelu(x + 1)) + torch.rand(2)
 
-    recorder = Recorder()
-    for one, other in zip(run(lambda f: f), run(lambda f: dl.compile(f, backend=recorder)), strict=True):
-        assert torch.equal(one, other)
-    assert len(recorder.graphs) == 1
+    check(build, tensor(2, 3), build=True)

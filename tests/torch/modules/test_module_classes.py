@@ -11,7 +11,8 @@ from torch import nn
 from torch.nn.utils import parametrizations, parametrize
 
 import dynamo_lite as dl
-from programs import check, tensor
+from changing_modules import check_changes
+from programs import check, checked, tensor
 from weights import seeded
 
 
@@ -184,11 +185,9 @@ def test_module_with_slots_and_class_attributes():
     check(fn, tensor(3), "relu", operators=2, others=[(tensor(3), "tanh")])
 
 
-def test_printed_and_described():
-    def fn(m, x):
-        return m(x), repr(m), m.extra_repr(), m._get_name()
-
-    check(fn, seeded(nn.Linear(3, 3)), tensor(2, 3), graphs=None)
+@checked(seeded(nn.Linear(3, 3)), tensor(2, 3), graphs=None)
+def test_printed_and_described(m, x):
+    return m(x), repr(m), m.extra_repr(), m._get_name()
 
 
 # -- parametrizations --------------------------------------------------------------------------------------------------
@@ -224,21 +223,7 @@ def test_parametrization_cached():
 
 
 def test_parametrization_removed_between_calls():
-    def build():
-        m = symmetric()
-
-        def call(x):
-            return m(x)
-
-        def program(x, remove):
-            if remove:
-                parametrize.remove_parametrizations(m, "weight")
-            return call(x)
-
-        return program
-
-    x = tensor(2, 3)
-    check(build, x, False, build=True, graphs=None, others=[(x, True), (x, False)])
+    check_changes(symmetric, lambda m: parametrize.remove_parametrizations(m, "weight"))
 
 
 @pytest.mark.parametrize("train", [True, False])
@@ -276,33 +261,20 @@ def test_module_made_by_fx_inside_of_another():
     check(nn.Sequential(m, nn.Tanh(), m), tensor(2, 3), operators=5)
 
 
+class Adds(nn.Module):
+    def forward(self, x):
+        return torch.add(x, 3)
+
+
 def test_module_made_by_fx_whose_graph_is_changed():
-    def build():
-        m = torch.fx.symbolic_trace(lambda_module())
+    def subtract(m):
+        next(node for node in m.graph.nodes if node.op == "call_function").target = torch.sub
+        m.recompile()
 
-        def program(x, change):
-            if change == "operator":
-                next(node for node in m.graph.nodes if node.op == "call_function").target = torch.sub
-                m.recompile()
-            elif change == "hook":
-                m.register_forward_hook(lambda module, args, out: out * 2)
-            return call(x)
+    def hook(m):
+        m.register_forward_hook(lambda module, args, out: out * 2)
 
-        def call(x):
-            return m(x)
-
-        return program
-
-    x = tensor(3)
-    check(build, x, None, build=True, graphs=None, others=[(x, "operator"), (x, None), (x, "hook"), (x, None)])
-
-
-def lambda_module():
-    class Adds(nn.Module):
-        def forward(self, x):
-            return torch.add(x, 3)
-
-    return Adds()
+    check_changes(lambda: torch.fx.symbolic_trace(Adds()), subtract, lambda m: None, hook)
 
 
 class Fingerprinted(nn.Module):

@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from programs import check, tensor
+from changing_modules import check_changes
+from programs import check, checked, tensor
 from weights import seeded
 
 
@@ -31,11 +32,9 @@ def hold(run, **parts):
     return seeded(Holder(run, **parts))
 
 
-def test_sequential_arithmetic():
-    def fn(a, b, x):
-        return (a + b)(x), len(a * 2)
-
-    check(fn, seeded(nn.Sequential(nn.Linear(3, 3))), nn.Sequential(nn.ReLU()), tensor(2, 3), graphs=None)
+@checked(seeded(nn.Sequential(nn.Linear(3, 3))), nn.Sequential(nn.ReLU()), tensor(2, 3), graphs=None)
+def test_sequential_arithmetic(a, b, x):
+    return (a + b)(x), len(a * 2)
 
 
 def test_module_list_by_index_slice_and_zip():
@@ -47,38 +46,14 @@ def test_module_list_by_index_slice_and_zip():
     check(hold(run, layers=nn.ModuleList(linears())), tensor(2, 3), operators=7)
 
 
-def test_module_list_membership_and_length():
-    def run(self, x):
-        assert self.layers[1] in self.layers and nn.ReLU() not in list(self.layers)
-        return self.layers[0](x) * len(self.layers)
-
-    check(hold(run, layers=nn.ModuleList(linears())), tensor(2, 3), graphs=(1, 2), operators=2)
-
-
 def test_module_list_edited_between_calls():
-    def build():
-        m = hold(
-            lambda self, x: [layer(x) for layer in self.layers],
-            layers=nn.ModuleList(linears(1)),
-        )
+    def make():
+        return hold(lambda self, x: [layer(x) for layer in self.layers], layers=nn.ModuleList(linears(1)))
 
-        def fn(x, change):
-            return m(x)
+    def replace(m):
+        m.layers[0] = nn.Tanh()
 
-        def program(x, change):
-            if change == "append":
-                m.layers.append(seeded(nn.Linear(3, 3), 0.1))
-            elif change == "pop":
-                m.layers.pop(0)
-            elif change == "replace":
-                m.layers[0] = nn.Tanh()
-            return fn(x, change)
-
-        return program
-
-    x = tensor(2, 3)
-    others = [(x, "append"), (x, "replace"), (x, "pop"), (x, None)]
-    check(build, x, None, build=True, graphs=None, others=others)
+    check_changes(make, lambda m: m.layers.append(seeded(nn.Linear(3, 3), 0.1)), replace, lambda m: m.layers.pop(0))
 
 
 def test_module_list_appended_inside():
@@ -116,22 +91,15 @@ def test_module_dictionary_get_missing():
 
 
 def test_module_dictionary_edited_between_calls():
-    def build():
-        m = hold(lambda self, x: sum(layer(x) for layer in self.table.values()), table=nn.ModuleDict({"a": nn.Tanh()}))
+    def make():
+        return hold(
+            lambda self, x: sum(layer(x) for layer in self.table.values()), table=nn.ModuleDict({"a": nn.Tanh()})
+        )
 
-        def program(x, change):
-            if change == "add":
-                m.table["b"] = nn.Sigmoid()
-            elif change == "delete":
-                del m.table["a"]
-            elif change == "update":
-                m.table.update({"b": nn.ReLU(), "c": nn.Tanh()})
-            return m(x)
+    def add(m):
+        m.table["b"] = nn.Sigmoid()
 
-        return program
-
-    x = tensor(2, 3)
-    check(build, x, None, build=True, graphs=None, others=[(x, "add"), (x, "delete"), (x, "update"), (x, None)])
+    check_changes(make, add, lambda m: m.table.pop("a"), lambda m: m.table.update({"b": nn.ReLU(), "c": nn.Tanh()}))
 
 
 def test_parameter_list():

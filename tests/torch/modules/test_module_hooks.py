@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
+from changing_modules import check_changes
 from dynamo_lite.insight.break_reasons import UserGraphBreak
-from programs import Recorder, check, tensor
+from programs import Recorder, check, checked, tensor
 from weights import seeded
 
 
@@ -28,13 +29,11 @@ def two():
     return seeded(Two())
 
 
+@checked(tensor(2, 3), build=True, operators=3, recompiles=True)
 def test_pre_hook_that_returns_nothing_but_notes():
-    def build():
-        m, seen = two(), []
-        m.first.register_forward_pre_hook(lambda module, args: seen.append((type(module).__name__, args[0].shape)))
-        return lambda x: (m(x), list(seen))
-
-    check(build, tensor(2, 3), build=True, operators=3, recompiles=True)
+    m, seen = two(), []
+    m.first.register_forward_pre_hook(lambda module, args: seen.append((type(module).__name__, args[0].shape)))
+    return lambda x: (m(x), list(seen))
 
 
 def test_pre_hook_with_keywords_changes_them():
@@ -163,20 +162,18 @@ def test_hooks_for_all_modules():
     check(build, x, False, build=True, graphs=None, others=[(x, True), (x, False), (x, True)])
 
 
+@checked(tensor(2, 3), build=True, graphs=None, recompiles=True)
 def test_hooks_of_state_dictionaries_are_left_alone():
-    def build():
-        m, seen = two(), []
-        m.register_state_dict_post_hook(lambda module, state, prefix, local: seen.append("saved"))
-        m.register_load_state_dict_post_hook(lambda module, keys: seen.append("loaded"))
+    m, seen = two(), []
+    m.register_state_dict_post_hook(lambda module, state, prefix, local: seen.append("saved"))
+    m.register_load_state_dict_post_hook(lambda module, keys: seen.append("loaded"))
 
-        def fn(x):
-            y = m(x)
-            m.load_state_dict(m.state_dict())
-            return y, list(seen)
+    def fn(x):
+        y = m(x)
+        m.load_state_dict(m.state_dict())
+        return y, list(seen)
 
-        return fn
-
-    check(build, tensor(2, 3), build=True, graphs=None, recompiles=True)
+    return fn
 
 
 @pytest.mark.parametrize("train", [True, False])
@@ -191,23 +188,13 @@ def test_call_of_a_class_whose_call_is_replaced():
         def forward(self, x):
             return x + 1
 
-    def build():
-        m = Patched()
+    def patch(m):
+        Patched.__call__ = lambda self, x: x * 100
 
-        def fn(x, patch):
-            if patch:
-                Patched.__call__ = lambda self, x: x * 100
-            else:
-                Patched.__call__ = nn.Module.__call__
-            return call(x)
+    def restore(m):
+        Patched.__call__ = nn.Module.__call__
 
-        def call(x):
-            return m(x) + 1
-
-        return fn
-
-    x = tensor(3)
-    check(build, x, False, build=True, graphs=None, others=[(x, True), (x, False), (x, True)])
+    check_changes(Patched, patch, restore, patch, restore)
 
 
 # -- hooks that break the graph ----------------------------------------------------------------------------------------

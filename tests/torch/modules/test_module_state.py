@@ -12,7 +12,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import dynamo_lite as dl
-from programs import Recorder, check, tensor
+from changing_modules import check_changes
+from programs import Recorder, check, checked, tensor
 from weights import seeded
 
 
@@ -33,33 +34,12 @@ def net():
     return seeded(Net())
 
 
-def changes(make, *steps):
-    """A program that does one of the steps to its module, then calls it; checked over all of them and once again."""
-
-    def build():
-        m = make()
-
-        def program(x, at):
-            if at is not None:
-                steps[at](m)
-            return call(x)
-
-        def call(x):
-            return m(x)
-
-        return program
-
-    x = tensor(2, 3)
-    others = [(x, at) for at in range(len(steps))] + [(x, None)]
-    check(build, x, None, build=True, graphs=None, calls=1, others=others)
-
-
 def test_train_and_eval_switched():
-    changes(net, lambda m: m.eval(), lambda m: m.train(), lambda m: m.drop.eval(), lambda m: m.eval())
+    check_changes(net, lambda m: m.eval(), lambda m: m.train(), lambda m: m.drop.eval(), lambda m: m.eval())
 
 
 def test_attribute_changed():
-    changes(
+    check_changes(
         net, lambda m: setattr(m, "scale", 3.0), lambda m: setattr(m, "scale", 5), lambda m: setattr(m, "scale", 2.0)
     )
 
@@ -68,18 +48,18 @@ def test_parameter_replaced():
     def replace(m):
         m.first.weight = nn.Parameter(torch.ones(4, 3))
 
-    changes(net, replace, lambda m: setattr(m.first, "bias", None), lambda m: m.first.weight.data.fill_(0.5))
+    check_changes(net, replace, lambda m: setattr(m.first, "bias", None), lambda m: m.first.weight.data.fill_(0.5))
 
 
 def test_parameter_of_another_shape():
     def widen(m):
         m.first, m.second = seeded(nn.Linear(3, 6)), seeded(nn.Linear(6, 3))
 
-    changes(net, widen)
+    check_changes(net, widen)
 
 
 def test_parameter_frozen_and_thawed():
-    changes(
+    check_changes(
         net, lambda m: m.requires_grad_(False), lambda m: m.first.requires_grad_(True), lambda m: m.requires_grad_()
     )
 
@@ -102,26 +82,24 @@ def test_retyped():
     check(build, x, torch.float32, build=True, graphs=None, others=others)
 
 
+@checked(tensor(2, 3), "cpu", build=True, graphs=None, others=[(tensor(2, 3), "meta")])
 def test_moved_to_meta():
-    def build():
-        m = net().eval()
+    m = net().eval()
 
-        def call(x):
-            return m(x)
+    def call(x):
+        return m(x)
 
-        def program(x, device):
-            nonlocal m
-            if device == "meta":
-                m = copy.deepcopy(m).to("meta")
-            return call(x.to(device)).shape
+    def program(x, device):
+        nonlocal m
+        if device == "meta":
+            m = copy.deepcopy(m).to("meta")
+        return call(x.to(device)).shape
 
-        return program
-
-    check(build, tensor(2, 3), "cpu", build=True, graphs=None, others=[(tensor(2, 3), "meta")])
+    return program
 
 
 def test_buffer_replaced_and_removed():
-    changes(
+    check_changes(
         net,
         lambda m: setattr(m, "shift", torch.zeros(3)),
         lambda m: m.register_buffer("shift", torch.full((3,), 2.0)),
@@ -131,17 +109,17 @@ def test_buffer_replaced_and_removed():
 
 
 def test_child_replaced():
-    changes(net, lambda m: setattr(m, "drop", nn.Identity()), lambda m: m.add_module("drop", nn.Tanh()))
+    check_changes(net, lambda m: setattr(m, "drop", nn.Identity()), lambda m: m.add_module("drop", nn.Tanh()))
 
 
 def test_forward_replaced_on_the_instance():
-    changes(
+    check_changes(
         net, lambda m: setattr(m.first, "forward", lambda x: F.pad(x, (0, 1))), lambda m: delattr(m.first, "forward")
     )
 
 
 def test_state_loaded_by_assignment():
-    changes(net, lambda m: m.load_state_dict({k: v * 2 for k, v in m.state_dict().items()}, assign=True))
+    check_changes(net, lambda m: m.load_state_dict({k: v * 2 for k, v in m.state_dict().items()}, assign=True))
 
 
 def test_class_swapped():
@@ -149,7 +127,7 @@ def test_class_swapped():
         def forward(self, x):
             return super().forward(x) * 100
 
-    changes(lambda: net().eval(), lambda m: setattr(m, "__class__", Other))
+    check_changes(lambda: net().eval(), lambda m: setattr(m, "__class__", Other))
 
 
 def test_attribute_that_appears():
@@ -157,8 +135,8 @@ def test_attribute_that_appears():
         def forward(self, x):
             return x * self.factor if hasattr(self, "factor") else x + 1
 
-    changes(Maybe, lambda m: setattr(m, "factor", 3), lambda m: delattr(m, "factor"))
-    changes(
+    check_changes(Maybe, lambda m: setattr(m, "factor", 3), lambda m: delattr(m, "factor"))
+    check_changes(
         Maybe,
         lambda m: setattr(m, "factor", nn.Parameter(torch.ones(3))),
         lambda m: delattr(m, "factor"),
@@ -234,7 +212,7 @@ def test_registered_as_none():
             return y * 2 if self.act is None else self.act(y)
 
     check(Without(), tensor(2, 3), operators=1)
-    changes(
+    check_changes(
         Without,
         lambda m: setattr(m, "bias", nn.Parameter(torch.ones(3))),
         lambda m: setattr(m, "mean", torch.ones(3)),
@@ -243,53 +221,41 @@ def test_registered_as_none():
     )
 
 
-def test_mode_switched_inside():
-    def fn(m, x):
-        was = m.training
-        m.eval()
-        y = m(x)
-        m.train(was)
-        return y, m.training, m.drop.training
-
-    check(fn, net(), tensor(2, 3), graphs=1)
+@checked(net(), tensor(2, 3), graphs=1)
+def test_mode_switched_inside(m, x):
+    was = m.training
+    m.eval()
+    y = m(x)
+    m.train(was)
+    return y, m.training, m.drop.training
 
 
-def test_gradients_zeroed_inside():
-    def fn(m, x):
-        m.zero_grad()
-        return m(x), [p.grad for p in m.parameters()]
-
-    check(fn, net().eval(), tensor(2, 3), graphs=None, backward=True, recompiles=True)
+@checked(net().eval(), tensor(2, 3), graphs=None, backward=True, recompiles=True)
+def test_gradients_zeroed_inside(m, x):
+    m.zero_grad()
+    return m(x), [p.grad for p in m.parameters()]
 
 
-def test_state_dictionary_inside():
-    def fn(m, x):
-        state = m.state_dict()
-        return m(x), sorted(state), state["first.weight"] * 2, state._metadata
-
-    check(fn, net().eval(), tensor(2, 3))
+@checked(net().eval(), tensor(2, 3))
+def test_state_dictionary_inside(m, x):
+    state = m.state_dict()
+    return m(x), sorted(state), state["first.weight"] * 2, state._metadata
 
 
-def test_state_loaded_inside():
-    def fn(m, other, x):
-        missing, unexpected = m.load_state_dict(other.state_dict(), strict=False)
-        return m(x), missing, unexpected, other.state_dict()["first.bias"] is other.first.bias
-
-    check(fn, net().eval(), net().eval(), tensor(2, 3))
+@checked(net().eval(), net().eval(), tensor(2, 3))
+def test_state_loaded_inside(m, other, x):
+    missing, unexpected = m.load_state_dict(other.state_dict(), strict=False)
+    return m(x), missing, unexpected, other.state_dict()["first.bias"] is other.first.bias
 
 
 # -- what dl.compile returns -------------------------------------------------------------------------------------------
-
-
-def same(one, other):
-    torch.testing.assert_close(one, other)
 
 
 def test_shallow_copy_of_a_compiled_module():
     m = net().eval()
     compiled = copy.copy(dl.compile(m, backend="eager"))
     assert compiled.first is m.first
-    same(compiled(tensor(2, 3)), m(tensor(2, 3)))
+    torch.testing.assert_close(compiled(tensor(2, 3)), m(tensor(2, 3)))
 
 
 def _load(data):
@@ -307,7 +273,7 @@ def test_pickling_a_compiled_module(through):
     m = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
     compiled = dl.compile(m, backend="eager")
     x = tensor(2, 3)
-    same(through(compiled)(x), m(x))
+    torch.testing.assert_close(through(compiled)(x), m(x))
 
 
 def test_forward_compiled_in_place():
@@ -315,7 +281,7 @@ def test_forward_compiled_in_place():
     expected = m(tensor(2, 3))
     recorder = Recorder()
     m.forward = dl.compile(m.forward, backend=recorder)
-    same(m(tensor(2, 3)), expected)
+    torch.testing.assert_close(m(tensor(2, 3)), expected)
     assert len(recorder.graphs) == 1
 
 
@@ -334,9 +300,7 @@ def test_moved_to_where_it_is(where):
     check(Net(), tensor(4, 3), operators=3, backward=True, recompiles=True)
 
 
-def test_data_that_it_has():
-    def fn(layer, x):
-        layer.weight.data = layer.weight
-        return layer(x)
-
-    check(fn, nn.Linear(3, 3), tensor(2, 3), backward=True)
+@checked(nn.Linear(3, 3), tensor(2, 3), backward=True)
+def test_data_that_it_has(layer, x):
+    layer.weight.data = layer.weight
+    return layer(x)

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from programs import check, tensor
+from programs import check, checked, tensor
 from weights import seeded
 
 
@@ -23,59 +23,31 @@ class Mlp(nn.Module):
         return y * 2 if double else y
 
 
-def test_module_as_the_program():
-    check(seeded(Mlp()), tensor(2, 3), operators=5)
+@checked(seeded(Mlp()), seeded(Mlp(5)), tensor(2, 3), operators=11)
+def test_two_modules_of_one_class(a, b, x):
+    return a(x) - b(x)
 
 
-def test_module_as_an_argument():
-    def fn(m, x):
-        return m(x) + m.shift * m.scale
-
-    check(fn, seeded(Mlp()), tensor(2, 3), operators=7)
+@checked(seeded(nn.Sequential(nn.ReLU(), nn.Linear(3, 3), nn.Tanh())), tensor(2, 3), operators=4)
+def test_sequential_is_indexed_and_sliced(m, x):
+    return m[0](x), m[1:](m[-2](x)), len(m), [type(c).__name__ for c in m]
 
 
-def test_two_modules_of_one_class():
-    def fn(a, b, x):
-        return a(x) - b(x)
+class Stack(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(3, 3) for _ in range(4))
 
-    check(fn, seeded(Mlp()), seeded(Mlp(5)), tensor(2, 3), operators=11)
-
-
-def test_sequential_is_indexed_and_sliced():
-    def fn(m, x):
-        return m[0](x), m[1:](m[-2](x)), len(m), [type(c).__name__ for c in m]
-
-    check(fn, seeded(nn.Sequential(nn.ReLU(), nn.Linear(3, 3), nn.Tanh())), tensor(2, 3), operators=4)
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        for i, layer in enumerate(self.layers[1:3]):
+            x = layer(x) + i
+        return x + len(self.layers) + (self.layers[0] in self.layers)
 
 
 def test_module_list():
-    class Stack(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layers = nn.ModuleList(nn.Linear(3, 3) for _ in range(4))
-
-        def forward(self, x):
-            for layer in self.layers:
-                x = layer(x)
-            for i, layer in enumerate(self.layers[1:3]):
-                x = layer(x) + i
-            return x + len(self.layers) + (self.layers[0] in self.layers)
-
     check(seeded(Stack()), tensor(2, 3), operators=10)
-
-
-def test_training_flag():
-    class Both(nn.Module):
-        def forward(self, x):
-            return x * 2 if self.training else x * 3
-
-    def fn(m, x, train):
-        return m(x), m.train(train) is m, m.training
-
-    m = Both()
-    check(m, tensor(2), operators=1)
-    check(m.eval(), tensor(2), operators=1)
-    check(fn, m, tensor(2), True, graphs=None, recompiles=True)
 
 
 def test_attribute_written_each_call():
@@ -95,46 +67,20 @@ def test_attribute_written_each_call():
     check(seeded(Remembers()), tensor(2, 3), calls=4, graphs=1, operators=2, recompiles=True)
 
 
-def test_forward_hooks():
-    class Holder(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = nn.Linear(3, 3)
-            self.seen = []
-            self.linear.register_forward_pre_hook(self.before)
-            self.linear.register_forward_hook(self.after)
-
-        def before(self, module, args):
-            return (args[0] + 1,)
-
-        def after(self, module, args, out):
-            self.seen.append(out.shape)
-            return out * 2
-
-        def forward(self, x):
-            return self.linear(x) - 1
-
-    check(seeded(Holder()), tensor(2, 3), graphs=1, operators=4, recompiles=True)
+@checked(seeded(Mlp()), tensor(2, 3), operators=12)
+def test_calls_that_go_round_call(m, x):
+    return m.forward(x), m.first.forward(x), nn.Module.__call__(m.first, x), m.__call__(x)
 
 
-def test_calls_that_go_round_call():
-    def fn(m, x):
-        return m.forward(x), m.first.forward(x), nn.Module.__call__(m.first, x), m.__call__(x)
-
-    check(fn, seeded(Mlp()), tensor(2, 3), operators=12)
-
-
-def test_walks_over_modules_and_parameters():
-    def fn(m, x):
-        total = x
-        for p in m.parameters():
-            total = total + p.sum()
-        names = [n for n, _ in m.named_parameters()]
-        kinds = [type(c).__name__ for c in m.modules()]
-        shapes = {k: v.shape for k, v in m.state_dict().items()}
-        return total, names, kinds, shapes, [n for n, _ in m.named_children()], sum(p.numel() for p in m.buffers())
-
-    check(fn, seeded(Mlp()), tensor(2), graphs=(1, 4), operators=(6, 10))
+@checked(seeded(Mlp()), tensor(2), graphs=(1, 4), operators=(6, 10))
+def test_walks_over_modules_and_parameters(m, x):
+    total = x
+    for p in m.parameters():
+        total = total + p.sum()
+    names = [n for n, _ in m.named_parameters()]
+    kinds = [type(c).__name__ for c in m.modules()]
+    shapes = {k: v.shape for k, v in m.state_dict().items()}
+    return total, names, kinds, shapes, [n for n, _ in m.named_children()], sum(p.numel() for p in m.buffers())
 
 
 def test_user_overrides_of_call_and_getattr():
@@ -174,26 +120,14 @@ def test_module_with_state_in_containers():
     check(Cache(), tensor(3), "k", calls=3, operators=2, recompiles=True)
 
 
-def test_weight_changed_in_place_between_calls():
-    def fn(m, x):
-        y = m(x)
-        with torch.no_grad():
-            m.weight.mul_(2)
-        return y
-
-    check(fn, seeded(nn.Linear(3, 3)), tensor(3), operators=2, calls=3)
+@checked(seeded(nn.Linear(3, 3)), tensor(3), operators=2, calls=3)
+def test_weight_changed_in_place_between_calls(m, x):
+    y = m(x)
+    with torch.no_grad():
+        m.weight.mul_(2)
+    return y
 
 
 def test_modules_made_inside_after_torch_compile_has_run():
-    class Stack(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layers = nn.ModuleList(nn.Linear(3, 3) for _ in range(4))
-
-        def forward(self, x):
-            for layer in self.layers[1:3]:
-                x = layer(x)
-            return x
-
     torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
-    check(seeded(Stack()), tensor(2, 3), operators=2)
+    check(seeded(Stack()), tensor(2, 3), operators=10)

@@ -61,22 +61,6 @@ def test_batches_of_many_lengths(layer):
     assert all("depends on the lengths of the sequences" in str(reason) for reason in dl.counters.break_reasons)
 
 
-def test_no_more_breaks_than_torch_compile_has_calls_that_it_leaves_out():
-    """torch.compile leaves packing out, and the frame with it: it has no graph behind."""
-    torch.manual_seed(0)
-    model, (args, *_) = Classifier(nn.LSTM), batches()
-    theirs, ours = Recorder(), Recorder()
-    torch._dynamo.reset()
-    torch.compile(model, backend=theirs)(*args)
-    dl.compile(model, backend=ours)(*args)
-    assert ours.operators > theirs.operators
-
-
-def test_training():
-    torch.manual_seed(0)
-    check(Classifier(nn.LSTM), *batches()[0], graphs=2, breaks=3, backward=True, exact=False)
-
-
 def test_a_layer_with_and_without_packing():
     layer = nn.LSTM(3, 4, batch_first=True)
 

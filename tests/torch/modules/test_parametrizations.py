@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.utils import parametrizations, parametrize
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, checked, tensor
 
 
 class Symmetric(nn.Module):
@@ -109,40 +109,32 @@ def test_removed_inside():
         assert type(module) is nn.Linear and torch.equal(module.weight, plain.weight)
 
 
-def test_set_to_a_result():
-    def fn(x, y):
-        z = y + 1
-        x.set_(z)
-        z.mul_(2)
-        return x + 1, z, x
-
-    check(fn, tensor(3), tensor(2, 2), graphs=None)
+@checked(tensor(3), tensor(2, 2), graphs=None)
+def test_set_to_a_result(x, y):
+    z = y + 1
+    x.set_(z)
+    z.mul_(2)
+    return x + 1, z, x
 
 
-def test_set_to_itself():
-    def fn(x):
-        x.set_(x)
-        return x + 1, x._version
-
-    check(fn, tensor(3), graphs=None)
+@checked(tensor(3), graphs=None)
+def test_set_to_itself(x):
+    x.set_(x)
+    return x + 1, x._version
 
 
-def test_set_where_a_view_of_another():
-    def fn(x, y):
-        view = x[1:]
-        view.set_(y * 2)
-        view.add_(1)
-        return x, view
-
-    check(fn, tensor(3), tensor(2, 2), graphs=None)
+@checked(tensor(3), tensor(2, 2), graphs=None)
+def test_set_where_a_view_of_another(x, y):
+    view = x[1:]
+    view.set_(y * 2)
+    view.add_(1)
+    return x, view
 
 
-def test_set_by_a_storage():
-    def fn(x, y):
-        x.set_(y.untyped_storage(), 0, (2,), (1,))
-        return x + 1
-
-    check(fn, tensor(3), tensor(3, seed=1), graphs=None)
+@checked(tensor(3), tensor(3, seed=1), graphs=None)
+def test_set_by_a_storage(x, y):
+    x.set_(y.untyped_storage(), 0, (2,), (1,))
+    return x + 1
 
 
 @pytest.mark.parametrize("needs", [(True, False), (False, True)])
@@ -157,15 +149,13 @@ def test_set_where_autograd_follows(needs):
     check(fn, tensor(3, grad=needs[0]), tensor(3, grad=needs[1]), graphs=None)
 
 
-def test_set_to_another_type():
-    def fn(x, y):
-        try:
-            x.set_(y.double())
-        except RuntimeError as error:
-            return str(error)
-        return x * 2
-
-    check(fn, tensor(3), tensor(3), graphs=None)
+@checked(tensor(3), tensor(3), graphs=None)
+def test_set_to_another_type(x, y):
+    try:
+        x.set_(y.double())
+    except RuntimeError as error:
+        return str(error)
+    return x * 2
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -176,9 +166,4 @@ def test_set_before_it_is_saved(backend):
             x.set_(x * 2)
         return (w * x).sum()
 
-    gradients = []
-    for program in (fn, dl.compile(fn, backend=backend)):
-        w, x = tensor(3, grad=True), tensor(3)
-        program(w, x).backward()
-        gradients += [w.grad, x]
-    assert torch.equal(gradients[0], gradients[2]) and torch.equal(gradients[1], gradients[3])
+    check(fn, tensor(3, grad=True), tensor(3), graphs=None, backward=True, backend=backend)

@@ -7,11 +7,9 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
-from programs import check, ints, tensor
-from table import Table
+from programs import check, checked, ints, tensor
+from training_checks import check_training
 from weights import seeded
-
-programs = Table(cut=False)
 
 
 def net():
@@ -21,8 +19,8 @@ def net():
 # -- .data = -----------------------------------------------------------------------------------------------------------
 
 
-@programs(net(), tensor(2, 3), backward=True, fullgraph=True)
-def data_are_changed_in_their_place_and_put_back(m, x):
+@checked(net(), tensor(2, 3), backward=True, fullgraph=True)
+def test_data_are_changed_in_their_place_and_put_back(m, x):
     """``x.data -= y`` writes to ``.data``, and then to the attribute."""
     for p in m.parameters():
         p.data -= 0.1 * p.data.sign()
@@ -42,14 +40,14 @@ def test_data_that_are_not_quite_its_own(other):
     check(fn, tensor(2, 2).to(torch.complex64), graphs=None, breaks=None)
 
 
-@programs(net(), tensor(2, 3), backward=True, fullgraph=True)
-def data_are_replaced_before_the_forward(m, x):
+@checked(net(), tensor(2, 3), backward=True, fullgraph=True)
+def test_data_are_replaced_before_the_forward(m, x):
     m[0].weight.data = m[0].weight.data * 0.5
     return m(x)
 
 
-@programs(tensor(3, grad=True), tensor(3), backward=True, fullgraph=True)
-def data_are_replaced_twice(p, x):
+@checked(tensor(3, grad=True), tensor(3), backward=True, fullgraph=True)
+def test_data_are_replaced_twice(p, x):
     before = p.data
     p.data = x * 2
     p.data = p.data + 1
@@ -57,8 +55,8 @@ def data_are_replaced_twice(p, x):
     return (p * x).sum(), before, p.data
 
 
-@programs(tensor(3, grad=True), tensor(3), graphs=2, breaks=1, backward=True)
-def the_graph_of_what_came_before_needs_the_old_data(p, x):
+@checked(tensor(3, grad=True), tensor(3), graphs=2, breaks=1, backward=True)
+def test_the_graph_of_what_came_before_needs_the_old_data(p, x):
     y = (p * x).sum()
     p.data = p.data * 2
     return y + (p * x).sum()
@@ -95,8 +93,8 @@ def test_data_of_another_owner():
     check(part, tensor(3, grad=True), tensor(3), graphs=None, backward=True, recompiles=True)
 
 
-@programs(tensor(2, 3, grad=True), tensor(2, 3), backward=True, fullgraph=True)
-def data_that_are_written_to_after(p, x):
+@checked(tensor(2, 3, grad=True), tensor(2, 3), backward=True, fullgraph=True)
+def test_data_that_are_written_to_after(p, x):
     data = x * 2
     p.data = data
     data.add_(1)
@@ -125,20 +123,17 @@ def test_a_step_of_training_with_data_replaced(backend):
             p.data = p.data * shrink
         return m(x).square().sum()
 
-    found = []
-    for transform in (lambda f: f, lambda f: dl.compile(f, backend=backend, fullgraph=True)):
+    def body(wrap):
         m = net()
-        before = [*m.parameters()]
-        run = transform(step)
+        before, run = [*m.parameters()], wrap(step)
         optimizer = torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9)
         for _ in range(3):
             optimizer.zero_grad()
             run(m, tensor(2, 3), 0.9).backward()
             optimizer.step()
-        assert all(one is other for one, other in zip(m.parameters(), before, strict=True))
-        found.append([p.detach() for p in before])
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(other, one)
+        return [p.detach() for p in before], [one is other for one, other in zip(m.parameters(), before, strict=True)]
+
+    check_training(body, backend=backend)
 
 
 @pytest.mark.parametrize("handled", [False, True])
@@ -229,8 +224,8 @@ def test_what_others_have_of_the_old_data():
     check(program, tensor(3), build=True, backward=True, graphs=None)
 
 
-@programs(tensor(3, grad=True), backward=True, graphs=None)
-def a_leaf_of_data_that_were_replaced(p):
+@checked(tensor(3, grad=True), backward=True, graphs=None)
+def test_a_leaf_of_data_that_were_replaced(p):
     p.data = p.data.clamp(-0.5, 0.5)
     leaf = p.detach().requires_grad_()
     return leaf, leaf.sum(), p
@@ -248,8 +243,8 @@ def test_retyped(method):
     check(fn, seeded(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))), tensor(2, 3), recompiles=True, fullgraph=True)
 
 
-@programs(tensor(2, 3), backward=True, fullgraph=True)
-def retyped_and_made_inside(x):
+@checked(tensor(2, 3), backward=True, fullgraph=True)
+def test_retyped_and_made_inside(x):
     m = nn.Linear(3, 4).double()
     return m(x.double()), m, nn.Linear(3, 3, dtype=torch.float64).float()(x)
 
@@ -257,14 +252,14 @@ def retyped_and_made_inside(x):
 # -- requires_grad_ ----------------------------------------------------------------------------------------------------
 
 
-@programs(net(), tensor(2, 3), backward=True, recompiles=True, fullgraph=True)
-def frozen_inside(m, x):
+@checked(net(), tensor(2, 3), backward=True, recompiles=True, fullgraph=True)
+def test_frozen_inside(m, x):
     m[0].requires_grad_(False)
     return m(x), [(p.requires_grad, p.is_leaf, p.grad) for p in m.parameters()]
 
 
-@programs(net(), tensor(2, 3), backward=True, fullgraph=True)
-def frozen_for_a_while(m, x):
+@checked(net(), tensor(2, 3), backward=True, fullgraph=True)
+def test_frozen_for_a_while(m, x):
     for p in m.parameters():
         p.requires_grad_(False)
     without = m(x)
@@ -311,8 +306,8 @@ class Twice(nn.Linear):
         return super().forward(x) * 2
 
 
-@programs(seeded(nn.Linear(3, 3)), tensor(2, 3), recompiles=True, backward=True, fullgraph=True)
-def a_module_becomes_another(m, x):
+@checked(seeded(nn.Linear(3, 3)), tensor(2, 3), recompiles=True, backward=True, fullgraph=True)
+def test_a_module_becomes_another(m, x):
     before = m(x)
     m.__class__ = Twice
     m.note = "changed"
@@ -336,8 +331,8 @@ class Slotted:
     __slots__ = ("a",)
 
 
-@programs(Plain(), tensor(2), recompiles=True, graphs=None)
-def an_object_becomes_another(obj, x):
+@checked(Plain(), tensor(2), recompiles=True, graphs=None)
+def test_an_object_becomes_another(obj, x):
     obj.a = x + 1
     obj.__class__ = Other
     return obj.value() * x, obj.__class__ is Other, vars(obj)
@@ -359,37 +354,28 @@ def test_what_does_not_become_another():
 # -- hooks' handles ----------------------------------------------------------------------------------------------------
 
 
+@checked(tensor(2, 3), build=True, calls=3, recompiles=True, backward=True)
 def test_a_hook_removes_itself():
-    def program():
-        m = seeded(nn.Linear(3, 3))
-        seen = []
+    m = seeded(nn.Linear(3, 3))
+    seen = []
 
-        def once(module, args, kwargs):
-            seen.append(1)
-            handle.remove()
+    def once(module, args, kwargs):
+        seen.append(1)
+        handle.remove()
 
-        handle = m.register_forward_pre_hook(once, with_kwargs=True)
-        m.register_forward_hook(lambda module, args, out: out * 2)
-        return lambda x: (m(x), len(seen), len(m._forward_pre_hooks), len(m._forward_pre_hooks_with_kwargs))
-
-    check(program, tensor(2, 3), build=True, calls=3, recompiles=True, backward=True)
+    handle = m.register_forward_pre_hook(once, with_kwargs=True)
+    m.register_forward_hook(lambda module, args, out: out * 2)
+    return lambda x: (m(x), len(seen), len(m._forward_pre_hooks), len(m._forward_pre_hooks_with_kwargs))
 
 
+@checked(tensor(3), build=True)
 def test_a_hook_of_what_has_died():
-    def program():
-        m = nn.Linear(3, 3)
-        handle = m.register_forward_hook(lambda module, args, out: out * 2)
-        del m
+    m = nn.Linear(3, 3)
+    handle = m.register_forward_hook(lambda module, args, out: out * 2)
+    del m
 
-        def fn(x):
-            handle.remove()
-            return x + 1
+    def fn(x):
+        handle.remove()
+        return x + 1
 
-        return fn
-
-    check(program, tensor(3), build=True)
-
-
-@pytest.mark.parametrize("case", programs.parameters())
-def test_programs(case):
-    case.run()
+    return fn

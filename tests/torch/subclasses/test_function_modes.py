@@ -18,34 +18,30 @@ from torch.overrides import (
 
 import dynamo_lite as dl
 from modes import Log, Refuse, Rewrite, Scale
-from programs import check, tensor
+from programs import check, checked, tensor
 from weights import seeded
 
 
-def test_one_in_another():
-    def fn(x):
-        with Scale(2.0):
-            with Rewrite():
-                y = torch.sin(torch.add(x, 2))
-            z = torch.sin(torch.add(x, 2))
-        with Scale(2.0), Scale(3.0) as inner:
-            inner.factor = 5.0
-            w = x.sin()
-        return y, z, w
-
-    check(fn, tensor(3), others=[(tensor(3, seed=1),)], graphs=None, breaks=None)
+@checked(tensor(3), others=[(tensor(3, seed=1),)], graphs=None, breaks=None)
+def test_one_in_another(x):
+    with Scale(2.0):
+        with Rewrite():
+            y = torch.sin(torch.add(x, 2))
+        z = torch.sin(torch.add(x, 2))
+    with Scale(2.0), Scale(3.0) as inner:
+        inner.factor = 5.0
+        w = x.sin()
+    return y, z, w
 
 
-def test_it_raises():
-    def fn(x):
-        try:
-            with Refuse():
-                y = torch.sin(x)
-        except ValueError as error:
-            return x + 1, str(error)
-        return y
-
-    check(fn, tensor(3), graphs=None, breaks=None)
+@checked(tensor(3), graphs=None, breaks=None)
+def test_it_raises(x):
+    try:
+        with Refuse():
+            y = torch.sin(x)
+    except ValueError as error:
+        return x + 1, str(error)
+    return y
 
 
 def test_modules_under_a_mode():
@@ -96,13 +92,11 @@ def test_what_it_is_asked(name):
     check(fn, tensor(2, 3), graphs=None, breaks=None)
 
 
-def test_under_a_device():
-    def fn(x):
-        with torch.device("cpu"), Log() as log:
-            y = torch.ones(3) + x
-        return y, log.seen
-
-    check(fn, tensor(3), graphs=None, breaks=None)
+@checked(tensor(3), graphs=None, breaks=None)
+def test_under_a_device(x):
+    with torch.device("cpu"), Log() as log:
+        y = torch.ones(3) + x
+    return y, log.seen
 
 
 BROKEN = {
@@ -166,14 +160,12 @@ def test_a_break_has_a_name_and_a_hint():
         dl.compile(fn, backend="eager", fullgraph=True)(tensor(3))
 
 
-def test_what_comes_before_it_is_captured():
-    def fn(x):
-        y = (x * 2).cos()
-        with Scale(2.0):
-            z = torch.sin(y)
-        return z + y
-
-    check(fn, tensor(3), graphs=2, breaks=None)
+@checked(tensor(3), graphs=2, breaks=None)
+def test_what_comes_before_it_is_captured(x):
+    y = (x * 2).cos()
+    with Scale(2.0):
+        z = torch.sin(y)
+    return z + y
 
 
 class Older(torch.Tensor):
@@ -186,23 +178,19 @@ class Older(torch.Tensor):
         return found.as_subclass(cls) if isinstance(found, torch.Tensor) else found
 
 
-def test_all_torch_functions_disabled():
-    def fn(x):
-        y = x.as_subclass(Older) * 2
-        with torch._C.DisableTorchFunction():
-            z = y.sin() + (1 if torch._C._is_torch_function_enabled() else 2)
-            dl.graph_break()
-            z = z.cos()
-        return (y + 1), z, torch._C._is_torch_function_enabled()
-
-    check(fn, tensor(3), graphs=(1, 4), breaks=(1, 9))
+@checked(tensor(3), graphs=(1, 4), breaks=(1, 9))
+def test_all_torch_functions_disabled(x):
+    y = x.as_subclass(Older) * 2
+    with torch._C.DisableTorchFunction():
+        z = y.sin() + (1 if torch._C._is_torch_function_enabled() else 2)
+        dl.graph_break()
+        z = z.cos()
+    return (y + 1), z, torch._C._is_torch_function_enabled()
 
 
-def test_all_torch_functions_disabled_in_one_graph():
-    def fn(x):
-        return (x.as_subclass(Older) * 2).sum()
-
-    check(fn, tensor(3), graphs=(1, 2))
+@checked(tensor(3), graphs=(1, 2))
+def test_all_torch_functions_disabled_in_one_graph(x):
+    return (x.as_subclass(Older) * 2).sum()
 
 
 def test_all_torch_functions_disabled_under_a_mode():

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch.utils._python_dispatch import return_and_correct_aliasing
 
 import dynamo_lite as dl
-from programs import tensor
+from programs import check, tensor
 
 aten = torch.ops.aten
 
@@ -120,16 +120,9 @@ class Layers(torch.nn.Module):
 @pytest.mark.parametrize("zero_point", [None, 3.0])
 def test_layers(backend, zero_point):
     layers = Layers(None if zero_point is None else torch.tensor(zero_point))
-    compiled = dl.compile(layers, backend=backend, fullgraph=True)
-    before = dl.counters.graphs
-    for shape in ((3, 8), (3, 8), (7, 8), (5, 8)):
-        x, y = (tensor(*shape, grad=True) for _ in range(2))
-        wanted, found = layers(x), compiled(y)
-        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
-        wanted.sum().backward()
-        found.sum().backward()
-        torch.testing.assert_close(y.grad, x.grad, rtol=1e-4, atol=1e-4)
-    assert dl.counters.graphs - before == 2
+    others = [(layers, tensor(rows, 8, grad=True)) for rows in (7, 5)]
+    settings = {"backward": True, "exact": False, "fullgraph": True, "backend": backend}
+    check(lambda m, x: m(x), layers, tensor(3, 8, grad=True), others=others, all_graphs=2, **settings)
 
 
 def test_weights_replaced_between_calls():
@@ -149,10 +142,8 @@ def test_quantised_inside(backend):
     def fn(x, weight):
         return F.linear(x, Int8.of(weight, [1, 8]))
 
-    compiled = dl.compile(fn, backend=backend, fullgraph=True)
-    for seed in range(2):
-        args = tensor(2, 8, seed=seed), tensor(4, 8, seed=seed)
-        torch.testing.assert_close(compiled(*args), fn(*args))
+    others = [(tensor(2, 8, seed=1), tensor(4, 8, seed=1))]
+    check(fn, tensor(2, 8), tensor(4, 8), others=others, fullgraph=True, backend=backend, exact=False)
 
 
 def test_copies_have_the_attributes_of_what_they_copy():

@@ -8,10 +8,7 @@ import torch.utils.checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import dynamo_lite as dl
-from programs import check, ints, tensor
-from table import Table
-
-programs = Table(cut=False)
+from programs import check, checked, ints, tensor
 
 CALLS: list[str] = []
 
@@ -139,22 +136,22 @@ def test_operators_of_a_subclass(cls):
     check(fn, made(cls, 3), tensor(3, seed=1), graphs=None if disabled else 1, breaks=None if disabled else 0)
 
 
-@programs(made(Logged, 3))
-def subclass_that_logs(x):
+@checked(made(Logged, 3))
+def test_subclass_that_logs(x):
     CALLS.clear()
     y = x + 1
     return y.sin(), y.shape[0], list(CALLS)
 
 
-@programs(tensor(3))
-def subclass_made_inside(x):
+@checked(tensor(3))
+def test_subclass_made_inside(x):
     y = x.as_subclass(Tagged)
     z = y * 2
     return z, z.tag, x + 1
 
 
-@programs(made(Tagged, 3), tensor(3))
-def subclass_given_to_a_function_beside_others(x, y):
+@checked(made(Tagged, 3), tensor(3))
+def test_subclass_given_to_a_function_beside_others(x, y):
     return torch.add(y, x), torch.cat([y, x]), torch.cat([x, x]), torch.where(y > 0, x, y), [y, x][1] @ y
 
 
@@ -166,41 +163,41 @@ def test_subclass_now_and_plain_then():
     check(fn, made(Swapped, 3), others=[(tensor(3),)], all_graphs=2)
 
 
-@programs(made(Swapped, 3))
-def subclass_left_out_by_disabling(x):
+@checked(made(Swapped, 3))
+def test_subclass_left_out_by_disabling(x):
     with torch._C.DisableTorchFunctionSubclass():
         y = x * 3
     return y, type(y), x * 3
 
 
-@programs(made(Handled, 3))
-def subclass_that_handles_some_functions_itself(x):
+@checked(made(Handled, 3))
+def test_subclass_that_handles_some_functions_itself(x):
     return torch.sum(x), x.sum(), x + 1
 
 
-@programs(made(Unwraps, 3))
-def subclass_that_unwraps(x):
+@checked(made(Unwraps, 3))
+def test_subclass_that_unwraps(x):
     return torch.sum(x), x.sin(), x + 1, x[0], x.shape
 
 
-@programs(made(WithMethods, 3), tensor(3))
-def methods_and_properties_of_a_subclass(x, y):
+@checked(made(WithMethods, 3), tensor(3))
+def test_methods_and_properties_of_a_subclass(x, y):
     return x.total(), x.twice, WithMethods.make(y).twice, x.make(y), isinstance(x, torch.Tensor)
 
 
-@programs(made(Tagged, 3))
-def functions_with_several_results_of_a_subclass(x):
+@checked(made(Tagged, 3))
+def test_functions_with_several_results_of_a_subclass(x):
     a, b = torch.split(x, [1, 2])
     return a, b, x.max(0), x.unbind(), [*x], len(x), torch.stack([x, x]).shape, x.topk(2).values
 
 
-@programs(made(Plain, 3), torch.tensor([0, 2]))
-def operators_and_indexing_of_a_subclass(x, i):
+@checked(made(Plain, 3), torch.tensor([0, 2]))
+def test_operators_and_indexing_of_a_subclass(x, i):
     return x > 0, x == x, -x, ~(x > 0), 2 - x, abs(x), x @ x, x[i], x[[0, 1]], x[1:, None], x.T.shape, x**2
 
 
-@programs(made(Tagged, 3), made(Tagged, 3, seed=1))
-def writing_into_a_subclass(x, y):
+@checked(made(Tagged, 3), made(Tagged, 3, seed=1))
+def test_writing_into_a_subclass(x, y):
     x.add_(1)
     x[0] = 5
     z = x[1:]
@@ -210,8 +207,8 @@ def writing_into_a_subclass(x, y):
     return x, z, y
 
 
-@programs(made(Tagged, 3).requires_grad_(), tensor(3, 3, grad=True), backward=True)
-def gradients_of_a_subclass(x, w):
+@checked(made(Tagged, 3).requires_grad_(), tensor(3, 3, grad=True), backward=True)
+def test_gradients_of_a_subclass(x, w):
     return (x * 2 @ w).sum()
 
 
@@ -238,8 +235,8 @@ def test_attributes_of_a_subclass():
     check(around, made(Tagged, 3), graphs=(1, 2), breaks=None)
 
 
-@programs(made(Tagged, 3), graphs=2, breaks=1)
-def subclass_and_a_break(x):
+@checked(made(Tagged, 3), graphs=2, breaks=1)
+def test_subclass_and_a_break(x):
     y = x * 2
     print("between")
     return y + 1, y.tag
@@ -276,19 +273,19 @@ def test_torch_function_replaced_between_calls():
     check(around, made(Changing, 3), False, others=[(made(Changing, 3), True), (made(Changing, 3), False)], graphs=None)
 
 
-@programs(made(Tagged, 3), graphs=None, breaks=None)
-def transforms_and_checkpoint_of_a_subclass(x):
+@checked(made(Tagged, 3), graphs=None, breaks=None)
+def test_transforms_and_checkpoint_of_a_subclass(x):
     y = torch.utils.checkpoint.checkpoint(lambda a: a * 2, x, use_reentrant=False)
     return y, torch.func.vmap(lambda a: a * 3)(x)
 
 
-@programs(Duck(tensor(3)), tensor(3, seed=1), graphs=None, breaks=None)
-def duck_with_torch_function(d, x):
+@checked(Duck(tensor(3)), tensor(3, seed=1), graphs=None, breaks=None)
+def test_duck_with_torch_function(d, x):
     return torch.add(d, x).value, torch.sin(d).value, x + 1
 
 
-@programs(tensor(3), tensor(3, seed=1), graphs=None, breaks=None)
-def wrapper_by_torch_dispatch(x, y):
+@checked(tensor(3), tensor(3, seed=1), graphs=None, breaks=None)
+def test_wrapper_by_torch_dispatch(x, y):
     z = Wrapper(x) + y
     return z.inner + 1, y * 2
 
@@ -303,8 +300,8 @@ class Counts(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@programs(tensor(3), Counts(), graphs=None, breaks=None)
-def dispatch_mode_given(x, mode):
+@checked(tensor(3), Counts(), graphs=None, breaks=None)
+def test_dispatch_mode_given(x, mode):
     y = x + 1
     with mode:
         y = y * 2
@@ -323,8 +320,8 @@ def test_sparse_made_inside():
     check(fn, tensor(3, 3), graphs=None, breaks=None)
 
 
-@programs(tensor(3, 3).relu().to_sparse(), tensor(3, 3), graphs=None, breaks=None)
-def sparse_given(s, x):
+@checked(tensor(3, 3).relu().to_sparse(), tensor(3, 3), graphs=None, breaks=None)
+def test_sparse_given(s, x):
     return s @ x, s.coalesce().values() * 2, x + 1, s.is_sparse
 
 
@@ -339,15 +336,15 @@ def test_parts_of_nested_tensors():
     check(fn, tensor(1), graphs=None, breaks=None)
 
 
-@programs(tensor(3, 3), tensor(3, 3, seed=1))
-def complex_arithmetic(x, y):
+@checked(tensor(3, 3), tensor(3, 3, seed=1))
+def test_complex_arithmetic(x, y):
     z = torch.complex(x, y)
     w = z * z.conj() + 1j
     return w, w.abs(), w.angle(), w.real, w.imag, torch.view_as_real(w), z.is_complex(), w.H if w.ndim == 2 else w
 
 
-@programs(tensor(3, dtype=torch.complex64))
-def conjugate_and_negative_views(z):
+@checked(tensor(3, dtype=torch.complex64))
+def test_conjugate_and_negative_views(z):
     c = z.conj()
     n = c.imag
     return c, c.is_conj(), n, n.is_neg(), c.resolve_conj(), n.resolve_neg(), c.mul(2)
@@ -361,8 +358,8 @@ def test_conjugate_given_now_and_plain_then():
     check(fn, z.conj(), others=[(z,)])
 
 
-@programs(tensor(2, 8), exact=False)
-def fourier_transforms(x):
+@checked(tensor(2, 8), exact=False)
+def test_fourier_transforms(x):
     spectrum = torch.fft.rfft(x)
     spectrum[..., 1:] = 0
     return torch.fft.irfft(spectrum, n=x.shape[-1]), torch.fft.fftshift(torch.fft.fftfreq(4))
@@ -377,25 +374,25 @@ def test_quantised():
     check(fn, tensor(3), graphs=None, breaks=None)
 
 
-@programs(tensor(3, 4), ints(3, 4) > 3)
-def masked_tensors_functions(x, m):
+@checked(tensor(3, 4), ints(3, 4) > 3)
+def test_masked_tensors_functions(x, m):
     by_rows = torch.masked.sum(x, 1, mask=m), torch.masked.softmax(x, 1, mask=m), torch.masked.mean(x, 0, mask=m)
     return *by_rows, torch.masked.logsumexp(x, 1), torch.masked.var(x, 1, mask=m), torch.masked.argmax(x, 1)
 
 
-@programs(tensor(3, 4))
-def window_functions(x):
+@checked(tensor(3, 4))
+def test_window_functions(x):
     return torch.signal.windows.cosine(4) * x, torch.signal.windows.kaiser(4, beta=2.0, dtype=x.dtype)
 
 
-@programs(tensor(3))
-def meta_tensors(x):
+@checked(tensor(3))
+def test_meta_tensors(x):
     y = torch.empty(3, device="meta") * 2
     return y.shape, y.device.type, x + 1
 
 
-@programs(tensor(2, 3), graphs=None, breaks=None)
-def named_tensors(x):
+@checked(tensor(2, 3), graphs=None, breaks=None)
+def test_named_tensors(x):
     y = x.refine_names("a", "b")
     return y.sum("a").rename(None), x.names
 
@@ -441,16 +438,16 @@ class Scaled:
     __rmul__ = __rmatmul__ = __radd__
 
 
-@programs(tensor(3), Scaled(tensor(3, seed=1)), breaks=0)
-def operators_ask_objects_that_are_no_tensors(x, scaled):
+@checked(tensor(3), Scaled(tensor(3, seed=1)), breaks=0)
+def test_operators_ask_objects_that_are_no_tensors(x, scaled):
     y = x.clone()
     y += scaled
     made = Scaled(x, 3)
     return x + scaled, x * made, x == scaled, x @ scaled, x < made, made - 1 if hasattr(made, "__sub__") else 0, y
 
 
-@programs(tensor(3), Scaled(tensor(3, seed=1)), breaks=0)
-def functions_ask_objects_that_are_no_tensors(x, scaled):
+@checked(tensor(3), Scaled(tensor(3, seed=1)), breaks=0)
+def test_functions_ask_objects_that_are_no_tensors(x, scaled):
     sums = torch.add(x, scaled), torch.sub(x, scaled, alpha=2), x.add(scaled), torch.cat([scaled, x])
     functional = torch.nn.functional.softmax(scaled, dim=0), torch.nn.functional.relu(Scaled(x))
     return sums, functional, torch.stack([Scaled(x), x]), torch.numel(scaled), torch.is_tensor(scaled)
@@ -518,13 +515,8 @@ def test_instances_made_of_tensors():
         check(lambda x, at=at: fn(x)[at], tensor(3, grad=True), backward=True)
 
 
-@programs(tensor(3))
-def instances_share_what_they_are_made_of(x):
+@checked(tensor(3))
+def test_instances_share_what_they_are_made_of(x):
     Bare(x).add_(1)
     torch.Tensor(x).mul_(2)
     return x + 1, type(Marked(x)) is Marked, isinstance(Bare(x), torch.Tensor)
-
-
-@pytest.mark.parametrize("case", programs.parameters())
-def test_programs(case):
-    case.run()

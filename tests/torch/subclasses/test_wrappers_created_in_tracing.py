@@ -6,26 +6,22 @@ import torch
 import torch.nn.functional as F
 
 import dynamo_lite as dl
-from programs import check, ints, tensor
+from programs import check, checked, ints, tensor
 from wrapper_tensors import Kind, Pair, Quantised, quantised
 
 
-def test_made_inside():
-    def fn(x, y):
-        made = Pair(x * 2, y)
-        return made + 1, made, (made * 2).a, made.b is y, made.shape, made.both(), type(made)
-
-    check(fn, tensor(3), tensor(3, seed=1), others=[(tensor(3, seed=2), tensor(3))], all_graphs=1)
+@checked(tensor(3), tensor(3, seed=1), others=[(tensor(3, seed=2), tensor(3))], all_graphs=1)
+def test_made_inside(x, y):
+    made = Pair(x * 2, y)
+    return made + 1, made, (made * 2).a, made.b is y, made.shape, made.both(), type(made)
 
 
-def test_made_inside_and_written_to():
-    def fn(x, y):
-        made = Pair(x, y)
-        made.add_(1)
-        made.a.mul_(2)
-        return made, x + 1, made.sum()
-
-    check(fn, tensor(3), tensor(3, seed=1))
+@checked(tensor(3), tensor(3, seed=1))
+def test_made_inside_and_written_to(x, y):
+    made = Pair(x, y)
+    made.add_(1)
+    made.a.mul_(2)
+    return made, x + 1, made.sum()
 
 
 def test_made_inside_for_compilers():
@@ -34,43 +30,32 @@ def test_made_inside_for_compilers():
         made.add_(1)
         return made, made * 2, x + 1, Quantised(x.to(torch.int8), y, Kind(torch.float32, 0)).scale
 
-    compiled = dl.compile(fn, backend="aot_eager")
-    for seed in range(2):
-        (x, y), (v, w) = ([tensor(3, seed=seed), tensor(3, seed=seed + 1)] for _ in range(2))
-        wanted, found = fn(x, y), compiled(v, w)
-        assert found[0].a is v and found[0].b is w and found[3] is w
-        torch.testing.assert_close((found[1].a, found[1].b), (wanted[1].a, wanted[1].b))
-        torch.testing.assert_close((found[2], v, w), (wanted[2], x, y))
+    given = [(tensor(3, seed=seed), tensor(3, seed=seed + 1)) for seed in range(2)]
+    check(fn, *given[0], others=given[1:], graphs=None, backend="aot_eager")
 
 
-def test_made_inside_and_carried_over_a_break():
-    def fn(x, y):
-        made = Pair(x * 2, y)
-        again = made + 1
-        print("here")
-        return made + again, again, made
-
-    check(fn, tensor(3), tensor(3, seed=1), graphs=2, breaks=1)
+@checked(tensor(3), tensor(3, seed=1), graphs=2, breaks=1)
+def test_made_inside_and_carried_over_a_break(x, y):
+    made = Pair(x * 2, y)
+    again = made + 1
+    print("here")
+    return made + again, again, made
 
 
-def test_made_inside_twice_alike():
-    def fn(x):
-        one, other = Pair(x, x), Pair(x, x)
-        return one is other, one, other, [one, one], one.a is other.b
-
-    check(fn, tensor(3), graphs=None, breaks=None)
+@checked(tensor(3), graphs=None, breaks=None)
+def test_made_inside_twice_alike(x):
+    one, other = Pair(x, x), Pair(x, x)
+    return one is other, one, other, [one, one], one.a is other.b
 
 
 KIND = Kind(torch.float32, 0)
 
 
-def test_quantised_inside():
-    def fn(x, w):
-        scale = w.abs().amax(1, keepdim=True) / 127
-        made = Quantised((w / scale).round().to(torch.int8), scale, KIND)
-        return F.linear(x, made), made, made.kind is KIND
-
-    check(fn, tensor(2, 3), tensor(4, 3))
+@checked(tensor(2, 3), tensor(4, 3))
+def test_quantised_inside(x, w):
+    scale = w.abs().amax(1, keepdim=True) / 127
+    made = Quantised((w / scale).round().to(torch.int8), scale, KIND)
+    return F.linear(x, made), made, made.kind is KIND
 
 
 def test_context_changed_between_calls_that_make_one(monkeypatch):
@@ -90,13 +75,11 @@ def test_context_changed_between_calls_that_make_one(monkeypatch):
     assert torch.equal(compiled(x, w), fn(x, w))
 
 
-def test_context_changed_inside():
-    def fn(x, w):
-        before = x @ w.t()
-        w.kind.shift += 1
-        return before, x @ w.t()
-
-    check(fn, tensor(2, 3), quantised(4, 3), graphs=None, breaks=None)
+@checked(tensor(2, 3), quantised(4, 3), graphs=None, breaks=None)
+def test_context_changed_inside(x, w):
+    before = x @ w.t()
+    w.kind.shift += 1
+    return before, x @ w.t()
 
 
 def test_context_changed_inside_before():
@@ -108,17 +91,13 @@ def test_context_changed_inside_before():
     check(fn, tensor(2, 3), made, made.kind, graphs=None, breaks=None)
 
 
-def test_context_made_inside():
-    def fn(x, w):
-        made = Quantised(w, x.sum(), Kind(torch.float32, 2))
-        return F.linear(x, made), made
-
-    check(fn, tensor(2, 3), ints(4, 3).to(torch.int8), graphs=None, breaks=None)
+@checked(tensor(2, 3), ints(4, 3).to(torch.int8), graphs=None, breaks=None)
+def test_context_made_inside(x, w):
+    made = Quantised(w, x.sum(), Kind(torch.float32, 2))
+    return F.linear(x, made), made
 
 
-def test_made_inside_of_what_needs_gradients():
-    def fn(x, y):
-        made = Pair(x, y)
-        return (made * 2).a + x
-
-    check(fn, tensor(3, grad=True), tensor(3, seed=1, grad=True), graphs=None, breaks=None, backward=True)
+@checked(tensor(3, grad=True), tensor(3, seed=1, grad=True), graphs=None, breaks=None, backward=True)
+def test_made_inside_of_what_needs_gradients(x, y):
+    made = Pair(x, y)
+    return (made * 2).a + x

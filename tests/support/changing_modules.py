@@ -1,0 +1,34 @@
+"""Modules that a program changes between its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from programs import check, tensor
+
+
+def check_changes(
+    make: Callable[[], nn.Module], *steps: Callable[[Any], object], x: torch.Tensor | None = None
+) -> None:
+    """A program that does one of the steps to its module, then calls it; checked over all of them and once again."""
+
+    def build():
+        m = make()
+
+        def program(x, at):
+            if at is not None:
+                steps[at](m)
+            return call(x)
+
+        def call(x):
+            return m(x)
+
+        return program
+
+    x = tensor(2, 3) if x is None else x
+    others = [(x, at) for at in range(len(steps))] + [(x, None)]
+    check(build, x, None, build=True, graphs=None, calls=1, others=others)
