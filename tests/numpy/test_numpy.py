@@ -76,20 +76,6 @@ def functions_of_modules_of_numpy(x):
     )
 
 
-@programs(tensor(2))
-def scalars_beside_tensors(x):
-    return (
-        x * SCALE,
-        SCALE * x,
-        x + COUNT,
-        COUNT - x,
-        x / np.float64(3),
-        x > np.float32(0),
-        torch.zeros(COUNT),
-        x.sum(np.int64(0)),
-    )
-
-
 @programs(tensor(4), Settings(), recompiles=True)
 def scalars_as_attributes(x, settings):
     return (
@@ -211,13 +197,6 @@ def several_arrays(x):
         np.dot(a, b.T),
         np.clip(a, 0, 1),
     )
-
-
-@programs(tensor(3))
-def arrays_back_to_tensors(x):
-    a = (x * 2).numpy()
-    y = torch.from_numpy(a + 1)
-    return y * 3, y
 
 
 @programs(tensor(3), graphs=None)

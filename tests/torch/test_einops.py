@@ -16,21 +16,11 @@ programs = Table()
 images = tensor(2, 3, 4, 6)
 
 
-@programs(images, others=[(tensor(1, 3, 4, 6),)])
-def axes_are_moved(x):
-    return rearrange(x, "b c h w -> b h w c") + 1
-
-
 @programs(images, 2, others=[(images, 3)])
 def axes_are_split_and_merged(x, p):
     a = rearrange(x, "b c h (w p) -> b (c p) h w", p=p)
     b = rearrange(x, "b c h w -> (b h) (w c)")
     return a * 2, b
-
-
-@programs(images)
-def patches(x):
-    return rearrange(x, "b c (h p1) (w p2) -> b (h w) (p1 p2 c)", p1=2, p2=2) @ torch.ones(12, 5)
 
 
 @programs(images)

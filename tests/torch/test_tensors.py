@@ -50,33 +50,6 @@ def test_metadata_of_results(x):
     return y * y.shape[0] + y.stride(0), y.is_contiguous(), y.requires_grad, y.dtype, type(y), y.grad_fn is None
 
 
-@checked(tensor(2), operators=(2, 3))
-def test_dtype_and_device_arithmetic(x):
-    d = torch.device("cpu")
-    y = x.to(torch.float64).to(d)
-    info = torch.finfo(x.dtype)
-    return (
-        y + info.eps,
-        torch.iinfo(torch.int32).max,
-        y.dtype is torch.float64,
-        d.type,
-        d.index,
-        d == x.device,
-        x.dtype.is_floating_point,
-        x.dtype.itemsize,
-        str(x.dtype),
-        torch.promote_types(torch.int8, torch.float16),
-    )
-
-
-@checked(tensor(2, 3), operators=5)
-def test_inplace_on_an_argument(x):
-    x.add_(1)
-    x[0] = 5
-    x.mul_(2).sub_(1)
-    return x.sum()
-
-
 def test_inplace_on_aliased_arguments():
     def fn(x, y):
         x.add_(1)
@@ -96,14 +69,6 @@ def test_same_tensor_given_twice_and_apart():
     one = tensor(2)
     check(fn, one, one, operators=2, others=[(tensor(2), tensor(2, seed=1))], all_graphs=2)
     check(fn, tensor(2), tensor(2, seed=1), operators=2, others=[(one, one)], all_graphs=2)
-
-
-@checked(tensor(3, grad=True), operators=3, backward=True)
-def test_gradients_through_inplace(x):
-    y = x * 2
-    y += x
-    y[0] = 0
-    return y
 
 
 @checked(tensor(3, grad=True), graphs=None)
@@ -141,16 +106,6 @@ def test_attributes_set_on_tensors(x):
     return y, y.tag, hasattr(x, "missing")
 
 
-@checked(tensor(2), graphs=(1, 2))
-def test_tensor_types_as_constants(x):
-    return x.type(), x.type(torch.float64), isinstance(x, torch.FloatTensor), x.long(), x.half().float(), x.bool()
-
-
-@checked(tensor(2, 3), graphs=(1, 3))
-def test_shape_properties_T_mT_real(x):
-    return x.T, x.mT, x.real, x.data, x.H
-
-
 @checked(torch.empty(0), torch.tensor(3.0), operators=5)
 def test_empty_and_scalar_tensors(e, s):
     return e + 1, torch.cat([e, s.reshape(1)]), s * 2, e.sum(), e.shape
@@ -181,19 +136,6 @@ def test_tensor_of_which_only_facts_are_asked_is_no_input():
 
     graph = check(program, tensor(3), tensor(2), operators=2).graphs[0].graph
     assert sum(node.op == "placeholder" for node in graph.nodes) == 1
-
-
-@checked(tensor(3), tensor(3, grad=True), operators=5, backward=True)
-def test_tensor_made_inside_is_told_to_require_gradients(x, w):
-    y = x[:, None] * 2
-    y.requires_grad = True
-    return (y * w).sum(), y.requires_grad, y.is_leaf
-
-
-@checked(tensor(3), tensor(3, grad=True), graphs=(1, 2), breaks=(0, 2), backward=True)
-def test_tensor_that_requires_gradients_leaves(x, w):
-    y = (x * 2).requires_grad_()
-    return (y * w).sum(), y
 
 
 @checked(tensor(3), graphs=None, backward=True)

@@ -24,15 +24,6 @@ def test_functions_with_several_results(x):
     return values, indices, a + b + c, s, std, mean, torch.unbind(x)[1], torch.where(x > 0, x, 0)
 
 
-@checked(tensor(3, 3), tensor(3, 3, seed=1), operators=(6, 9))
-def test_einsum_stack_cat_and_meshgrid(x, y):
-    a = torch.einsum("ij,jk->ik", x, y)
-    b = torch.stack([x, y])
-    c = torch.cat((x, y), dim=-1)
-    d, e = torch.meshgrid(torch.arange(2), torch.arange(3), indexing="ij")
-    return a, b, c, d, e, torch.broadcast_shapes((2, 1), (3,)), torch.tensordot(x, y, dims=1)
-
-
 @checked(tensor(2), graphs=1, operators=1)
 def test_questions_about_types_and_tensors(x):
     facts = (

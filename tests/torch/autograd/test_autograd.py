@@ -23,12 +23,6 @@ def leaf_with_grad():
 # -- requires_grad and .grad -------------------------------------------------------------------------------------------
 
 
-@checked(tensor(2), tensor(2), others=[(leaf(2), tensor(2)), (tensor(2), leaf(2))], all_graphs=3)
-def test_requires_grad_changes_between_calls(x, y):
-    z = x * y
-    return z, z.requires_grad, z.is_leaf
-
-
 @checked(leaf(3), others=[(leaf_with_grad(),)], all_graphs=2)
 def test_grad_is_read_where_there_is_one_and_where_there_is_none(x):
     if x.grad is None:
@@ -48,12 +42,6 @@ def test_grad_is_set_to_none(x):
     y = x.grad * 2
     x.grad = None
     return y, x.grad is None
-
-
-@checked(leaf(3))
-def test_grad_is_set_to_a_result(x):
-    x.grad = x.detach() * 2
-    return x.grad + 1
 
 
 @checked(leaf(3), tensor(3, seed=1))
@@ -107,12 +95,6 @@ def test_no_grad_parts_and_enable_grad_parts(x):
     return a, b, c, a.requires_grad, b.requires_grad, c.requires_grad, torch.is_grad_enabled()
 
 
-@checked(leaf(3), tensor(3), backward=True, others=[(tensor(3), leaf(3))])
-def test_leaf_and_grad_fn(x, y):
-    z = x * 2
-    return x.is_leaf, y.is_leaf, z.is_leaf, x.grad_fn, z
-
-
 @checked(leaf(3), torch.sin, graphs=2, breaks=1, backward=True)
 def test_non_leaf_argument(x, make):
     y = make(x)
@@ -126,19 +108,6 @@ def test_retain_grad_on_a_result(x):
     y.retain_grad()
     y.sum().backward()
     return y.grad
-
-
-@checked(tensor(3), graphs=(1, 2), breaks=None)
-def test_parameter_made_inside(x):
-    p = torch.nn.Parameter(x * 2)
-    return p * 3, p.requires_grad, isinstance(p, torch.nn.Parameter)
-
-
-@checked(tensor(3), graphs=(0, 2), breaks=None)
-def test_parameter_made_inside_that_needs_no_gradient(x):
-    p = torch.nn.Parameter(x, requires_grad=False)
-    p.add_(1)
-    return p, type(p) is torch.nn.Parameter, p is x
 
 
 @checked(tensor(3), graphs=(1, 2), breaks=None)

@@ -120,24 +120,6 @@ def test_backward_that_asks_for_strides():
     check(around, leaf(2, 3), True, others=[(leaf(2, 3), False)], graphs=None, breaks=None)
 
 
-class OnlyOne(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x.sin(), x.cos(), x.sum()
-
-    @staticmethod
-    def backward(ctx, a, b, c):
-        (x,) = ctx.saved_tensors
-        return a * x.cos() - b * x.sin() + c
-
-
-@checked(leaf(2, 3), backward=True)
-def test_some_outputs_unused(x):
-    a, b, c = OnlyOne.apply(x)
-    return b * 2, a.shape, c.shape
-
-
 SCALE = tensor(3, seed=5).requires_grad_()
 
 

@@ -30,11 +30,6 @@ def leaf(*shape, seed=0):
 # -- vmap --------------------------------------------------------------------------------------------------------------
 
 
-@checked(tensor(3, 4), others=[(tensor(5, 2),)])
-def test_vmap_of_a_lambda(x):
-    return vmap(lambda row: row.sum() * 2)(x) + 1
-
-
 @checked(tensor(3, 4), tensor(4, 3), tensor(4))
 def test_vmap_over_several_arguments_and_dimensions(x, y, z):
     return vmap(torch.dot, in_dims=(0, 1))(x, y), vmap(lambda a, b: a + b, (None, 0), 1)(z, x)
@@ -66,11 +61,6 @@ def test_vmap_with_structures(d):
 
     found = vmap(inner)(d)
     return found["sum"] * 2, found["parts"]
-
-
-@checked(leaf(3, 4), leaf(4, 2, seed=1), backward=True)
-def test_vmap_with_gradients(x, w):
-    return vmap(lambda row: torch.tanh(row @ w))(x).sum()
 
 
 @checked(tensor(3, 2))
@@ -140,11 +130,6 @@ def test_associative_scan_backwards(x):
 
 
 # -- gradients ---------------------------------------------------------------------------------------------------------
-
-
-@checked(tensor(3))
-def test_grad_of_a_function(x):
-    return grad(lambda a: (a**3).sum())(x) * 2
 
 
 @checked(tensor(3), tensor(3, seed=1))
@@ -410,13 +395,8 @@ def test_operators_that_write_by_schema(writing_operators, backend):
         ops.silu_into(x=x, out=kept)
         return out, a, b, c, x + 1, kept * 2
 
-    if backend is None:
-        check(fn, tensor(3), tensor(3, seed=1), operators=10)
-        check(lambda x: (fn(x, x[:]), x), tensor(3), graphs=None)
-    else:
-        given = [tensor(3), tensor(3, seed=1)]
-        expected = fn(*(each.clone() for each in given))
-        torch.testing.assert_close(dl.compile(fn, backend=backend, fullgraph=True)(*given), expected)
+    check(fn, tensor(3), tensor(3, seed=1), operators=10, backend=backend)
+    check(lambda x: (fn(x, x[:]), x), tensor(3), graphs=None, backend=backend)
 
 
 @checked(tensor(4), others=[(ints(4),)])

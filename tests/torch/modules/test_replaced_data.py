@@ -40,12 +40,6 @@ def test_data_that_are_not_quite_its_own(other):
     check(fn, tensor(2, 2).to(torch.complex64), graphs=None, breaks=None)
 
 
-@checked(net(), tensor(2, 3), backward=True, fullgraph=True)
-def test_data_are_replaced_before_the_forward(m, x):
-    m[0].weight.data = m[0].weight.data * 0.5
-    return m(x)
-
-
 @checked(tensor(3, grad=True), tensor(3), backward=True, fullgraph=True)
 def test_data_are_replaced_twice(p, x):
     before = p.data

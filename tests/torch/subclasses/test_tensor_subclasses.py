@@ -380,17 +380,6 @@ def test_masked_tensors_functions(x, m):
     return *by_rows, torch.masked.logsumexp(x, 1), torch.masked.var(x, 1, mask=m), torch.masked.argmax(x, 1)
 
 
-@checked(tensor(3, 4))
-def test_window_functions(x):
-    return torch.signal.windows.cosine(4) * x, torch.signal.windows.kaiser(4, beta=2.0, dtype=x.dtype)
-
-
-@checked(tensor(3))
-def test_meta_tensors(x):
-    y = torch.empty(3, device="meta") * 2
-    return y.shape, y.device.type, x + 1
-
-
 @checked(tensor(2, 3), graphs=None, breaks=None)
 def test_named_tensors(x):
     y = x.refine_names("a", "b")

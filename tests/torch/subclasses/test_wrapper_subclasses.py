@@ -18,11 +18,6 @@ def test_operators_on_one_that_is_given(x):
     return y, y.sum(0), y.shape, y.dtype, type(y), isinstance(y, Pair)
 
 
-@checked(pair(3, 3), tensor(3, 3), operators=3)
-def test_beside_plain_tensors(x, y):
-    return x @ y + y, y * 2
-
-
 def test_other_sizes_types_and_kinds_compile_again():
     def fn(x):
         return x * 2 + 1
