@@ -243,10 +243,7 @@ def test_closures_and_globals_give_names():
     weight = nn.Parameter(tensor(3))
     layer = nn.Linear(3, 3)
 
-    def fn(x):
-        return layer(x * weight) + SCALE
-
-    gm = check_export(fn, tensor(3))
+    gm = check_export(lambda x: layer(x * weight) + SCALE, tensor(3))
     assert set(gm.state_dict()) == {"weight", "layer.weight", "layer.bias", "SCALE"}
     assert gm.SCALE is SCALE and gm.layer.weight is layer.weight
 

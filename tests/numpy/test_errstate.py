@@ -39,13 +39,10 @@ PROGRAMS = {
 def test_of_any_data(name):
     program = PROGRAMS[name]
 
-    def fn(x, a):
-        return x + 1, program(a)
-
     others = [(tensor(2), data) for data in (FINE, ZERO, LARGE, FINE)]
     if name != "casts":  # of NaN and infinities they depend on the processor's instructions
         others += [(tensor(2), data) for data in (NAN, INFINITE)]
-    check_arrays(fn, tensor(2), FINE, others=others, all_graphs=1)
+    check_arrays(lambda x, a: (x + 1, program(a)), tensor(2), FINE, others=others, all_graphs=1)
 
 
 WRITES = {

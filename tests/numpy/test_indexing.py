@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from programs import check
+from programs import check, checked
 from table import Table
 
 np = pytest.importorskip("numpy")
@@ -100,15 +100,13 @@ def test_numpy_indices(case):
         case.run()
 
 
-def test_indices_in_a_compiler():
-    def fn(a, at):
-        b = a + 1
-        b[at] = a * 2
-        a[::-1, at] += 1
-        b[b > 4] = a[0, 0]
-        return b
-
-    check(fn, counted(3, 3), ALL[0], others=indices(counted(3, 3)), graphs=None, recompiles=True, backend="aot_eager")
+@checked(counted(3, 3), ALL[0], others=indices(counted(3, 3)), graphs=None, recompiles=True, backend="aot_eager")
+def test_indices_in_a_compiler(a, at):
+    b = a + 1
+    b[at] = a * 2
+    a[::-1, at] += 1
+    b[b > 4] = a[0, 0]
+    return b
 
 
 def test_indices_of_arrays_of_other_sizes():

@@ -128,9 +128,6 @@ def test_arrays_of_one_memory_given_both_ways(pair):
 
 
 def test_a_slice_with_a_negative_step_breaks_by_name():
-    def fn(a):
-        return (a + 1)[::-1]
-
-    check(fn, counted(3), graphs=1, breaks=1)
+    check(lambda a: (a + 1)[::-1], counted(3), graphs=1, breaks=1)
     (reason,) = dl.counters.break_reasons
     assert "negative step" in reason

@@ -278,11 +278,8 @@ def test_an_array_that_shares_memory_with_a_tensor():
 
 
 def test_one_array_under_two_names():
-    def fn(a, b):
-        return a + b, a is b
-
     a = np.ones(3)
-    check(fn, a, a, graphs=None, others=[(np.ones(3), np.zeros(3))])
+    check(lambda a, b: (a + b, a is b), a, a, graphs=None, others=[(np.ones(3), np.zeros(3))])
 
 
 def test_an_array_in_an_object():
@@ -307,11 +304,8 @@ def an_array_of_text(x, names):
 
 
 def test_an_array_of_another_shape_or_type():
-    def fn(x, a):
-        return x + torch.from_numpy(a * 2)
-
     others = [(tensor(3), np.ones(3)), (tensor(2), np.ones(2, np.float32)), (tensor(2), np.ones((2, 4))[:, 0])]
-    check(fn, tensor(2), np.ones(2), graphs=None, others=others)
+    check(lambda x, a: x + torch.from_numpy(a * 2), tensor(2), np.ones(2), graphs=None, others=others)
 
 
 def arithmetic(x, s):
@@ -340,11 +334,8 @@ def test_scalars_beside_tensors(fn, x, scalar, computed):
 
 
 def test_scalars_that_differ():
-    def fn(x, s):
-        return x * s + 1, x < s, s
-
     others = [(tensor(3), np.float64(number)) for number in (0.5, 2.5, float("nan"), -0.0)]
-    check(fn, tensor(3), np.float64(1.5), others=others, all_graphs=1, fullgraph=True)
+    check(lambda x, s: (x * s + 1, x < s, s), tensor(3), np.float64(1.5), others=others, all_graphs=1, fullgraph=True)
 
 
 @checked(torch.arange(4), np.int64(2), np.array([0.1, 0.2]), graphs=None, recompiles=True)

@@ -40,14 +40,9 @@ OF_TWO = {
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("name", OF_TWO)
-def test_floats(name, dtype):
-    program, graphs = OF_TWO[name]
-
-    def fn(x, a, b):
-        return x + 1, program(a, b)
-
-    check_arrays(fn, tensor(2), *floats(dtype), graphs=graphs)
+@pytest.mark.parametrize("program, graphs", OF_TWO.values(), ids=OF_TWO)
+def test_floats(program, graphs, dtype):
+    check_arrays(lambda x, a, b: (x + 1, program(a, b)), tensor(2), *floats(dtype), graphs=graphs)
 
 
 def test_complex_numbers():
@@ -73,16 +68,11 @@ OF_INTEGERS = {
 }
 
 
-@pytest.mark.parametrize("name", OF_INTEGERS)
-def test_integers(name):
-    program = OF_INTEGERS[name]
-
-    def fn(x, a, b):
-        return x + 1, program(a, b)
-
+@pytest.mark.parametrize("program", OF_INTEGERS.values(), ids=OF_INTEGERS)
+def test_integers(program):
     one = np.repeat(np.array(INTEGERS), len(INTEGERS))
     other = np.tile(np.array(INTEGERS), len(INTEGERS))
-    check_arrays(fn, tensor(2), one, other, graphs=None)
+    check_arrays(lambda x, a, b: (x + 1, program(a, b)), tensor(2), one, other, graphs=None)
 
 
 @checked(tensor(2), np.array([0, 1, 253, 254, 255], "uint8"), breaks=5)
@@ -94,13 +84,10 @@ def test_the_order_of_equal_items():
     def fn(x, a):
         return x + 1, a.argsort(kind="stable"), np.argsort(a, kind="stable")
 
-    def unstable(x, a):
-        return x + 1, np.argsort(a), a.argsort()
-
     a = np.array([3, 1, 2, 1, 0, 3, 1, 0] * 9)
     nans = np.where(a == 3, np.nan, a)
     check(fn, tensor(2), a, others=[(tensor(2), nans), (tensor(2), nans.astype("float32"))])
-    check(unstable, tensor(2), a, graphs=None, others=[(tensor(2), nans)])
+    check(lambda x, a: (x + 1, np.argsort(a), a.argsort()), tensor(2), a, graphs=None, others=[(tensor(2), nans)])
 
 
 def test_truth_values_are_other_ones():

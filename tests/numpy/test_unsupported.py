@@ -29,10 +29,8 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_refused(name):
-    called = REFUSED[name]
-
+@pytest.mark.parametrize("called", REFUSED.values(), ids=REFUSED)
+def test_refused(called):
     def fn(x, array):
         y = x + 1
         try:

@@ -40,8 +40,6 @@ def test_disabled_function_method_and_module():
 
 
 def test_marks_on_tensors_change_nothing():
-    pytest.importorskip("torch._dynamo")
-
     def fn(x):
         return x * 2
 
@@ -57,7 +55,6 @@ def test_marks_on_tensors_change_nothing():
 
 def test_allow_in_graph_of_what_can_not_be_traced():
     """It goes into the graph as it is, also a second time and with text and keywords."""
-    pytest.importorskip("torch._dynamo")
 
     def reader(x, name, *, by=1):
         return x * (os.getpid() > 0) * len(name) + by  # what the process is can't be traced
@@ -72,8 +69,6 @@ def test_allow_in_graph_of_what_can_not_be_traced():
 
 
 def test_allow_in_graph_of_what_no_graph_can_take():
-    pytest.importorskip("torch._dynamo")
-
     def parts(x, kind):
         return kind((x * (os.getpid() > 0), "a name", x.shape))
 
@@ -87,17 +82,12 @@ def test_allow_in_graph_of_what_no_graph_can_take():
 
 
 def test_allow_in_graph_of_what_returns_its_argument():
-    pytest.importorskip("torch._dynamo")
-
     def same(x):
         return x
 
     allowed = torch.compiler.allow_in_graph(same)
 
-    def fn(x):
-        return allowed(x) is x, allowed(x) + 1
-
-    check(fn, tensor(3), graphs=1, breaks=0)
+    check(lambda x: (allowed(x) is x, allowed(x) + 1), tensor(3), graphs=1, breaks=0)
 
 
 def test_functions_of_one_code_are_allowed_each_by_itself():
@@ -107,12 +97,9 @@ def test_functions_of_one_code_are_allowed_each_by_itself():
 
         return scaled
 
-    def fn(x, scaled):
-        return scaled(x) + 1
-
     twice, thrice = dl.allow_in_graph(scaled_by(2)), dl.allow_in_graph(scaled_by(3))
     others = [(tensor(3), each) for each in (thrice, scaled_by(4), twice)]
-    check(fn, tensor(3), twice, others=others, graphs=None)
+    check(lambda x, scaled: scaled(x) + 1, tensor(3), twice, others=others, graphs=None)
 
 
 def test_disallow_in_graph_of_ours():
@@ -127,16 +114,11 @@ def test_disallow_in_graph_of_ours():
 
 
 def test_assume_constant_result_and_substitutes():
-    pytest.importorskip("torch._dynamo")
-
     @torch.compiler.assume_constant_result
     def number():
         return 3
 
-    def fn(x):
-        return x * number()
-
-    check(fn, tensor(3), graphs=(1, 2), breaks=None)
+    check(lambda x: x * number(), tensor(3), graphs=(1, 2), breaks=None)
 
 
 @checked(tensor(3), graphs=(0, 2), breaks=None)
@@ -152,10 +134,7 @@ def test_wrap_numpy():
     def inner(a, by):
         return numpy.sin(a) * by["scale"]
 
-    def fn(x):
-        return inner(x, {"scale": x + 1}) + 1
-
-    check(fn, tensor(3), graphs=(1, 2))
+    check(lambda x: inner(x, {"scale": x + 1}) + 1, tensor(3), graphs=(1, 2))
 
 
 def test_regions_are_compiled_with_what_calls_them():
@@ -163,10 +142,7 @@ def test_regions_are_compiled_with_what_calls_them():
     def inner(x, scale=2):
         return x.sin() * scale
 
-    def fn(x):
-        return inner(inner(x), scale=3)
-
-    check(fn, tensor(3), graphs=(1, 2))
+    check(lambda x: inner(inner(x), scale=3), tensor(3), graphs=(1, 2))
 
 
 def test_settings_of_torchs_front_end():
@@ -251,8 +227,5 @@ def test_disabled_for_itself_alone():
     def outer(x):
         return inner(x) + inner(x * 2)
 
-    def fn(x):
-        return outer(x + 1) * 2
-
-    check(fn, tensor(3, grad=True), graphs=3, operators=8, breaks=1, backward=True)
+    check(lambda x: outer(x + 1) * 2, tensor(3, grad=True), graphs=3, operators=8, breaks=1, backward=True)
     check(outer, tensor(3), graphs=1, operators=6, breaks=1)

@@ -274,10 +274,7 @@ def test_record_function_as_a_decorator():
     def inner(x):
         return x.sin()
 
-    def fn(x):
-        return inner(x) + inner(inner(x))
-
-    check(fn, tensor(3), operators=4)
+    check(lambda x: inner(x) + inner(inner(x)), tensor(3), operators=4)
 
 
 def test_record_function_tells_a_profiler():

@@ -95,14 +95,9 @@ USES = {
 }
 
 
-@pytest.mark.parametrize("use", USES)
-def test_what_is_done_with_a_text(use):
-    ask = USES[use]
-
-    def fn(x):
-        return x + 1, ask(f"0{x.abs().sum()}")
-
-    check(fn, tensor(3), graphs=None, breaks=None)
+@pytest.mark.parametrize("ask", USES.values(), ids=USES)
+def test_what_is_done_with_a_text(ask):
+    check(lambda x: (x + 1, ask(f"0{x.abs().sum()}")), tensor(3), graphs=None, breaks=None)
 
 
 # -- checks ------------------------------------------------------------------------------------------------------------

@@ -40,11 +40,8 @@ def test_promotion_with_scalars(dtype):
 
 @pytest.mark.parametrize("op", ARITHMETIC)
 def test_promotion_between_tensors_with_and_without_dimensions(op):
-    def fn(x, y, s, t):
-        return op(x, y), op(x, s), op(s, t), op(y, t), op(t, x)
-
     args = (ints(3) + 1, tensor(3).abs() + 1, torch.tensor(2.0, dtype=torch.float64), torch.tensor(3))
-    check(fn, *args)
+    check(lambda x, y, s, t: (op(x, y), op(x, s), op(s, t), op(y, t), op(t, x)), *args)
 
 
 @checked(tensor(3).abs() + 1)
@@ -179,14 +176,9 @@ FACTORIES = {
 }
 
 
-@pytest.mark.parametrize("name", FACTORIES)
-def test_factories(name):
-    make = FACTORIES[name]
-
-    def fn(x):
-        return make(x), x + 1
-
-    check(fn, tensor(2, 3), graphs=(1, 2), breaks=None)
+@pytest.mark.parametrize("make", FACTORIES.values(), ids=FACTORIES)
+def test_factories(make):
+    check(lambda x: (make(x), x + 1), tensor(2, 3), graphs=(1, 2), breaks=None)
 
 
 @checked(tensor(3), torch.tensor([2**60 + 129, 16777217]))

@@ -131,10 +131,7 @@ def test_inference_tensor():
 
 
 def test_tensor_of_which_only_facts_are_asked_is_no_input():
-    def program(x, s):
-        return x * s.shape[0] * s.dtype.itemsize
-
-    graph = check(program, tensor(3), tensor(2), operators=2).graphs[0].graph
+    graph = check(lambda x, s: x * s.shape[0] * s.dtype.itemsize, tensor(3), tensor(2), operators=2).graphs[0].graph
     assert sum(node.op == "placeholder" for node in graph.nodes) == 1
 
 

@@ -49,10 +49,7 @@ def test_dl_disable():
     def inner(x):
         return x * 2
 
-    def fn(x):
-        return inner(x + 1) - 3
-
-    check(fn, tensor(2), graphs=2, breaks=1, operators=2)
+    check(lambda x: inner(x + 1) - 3, tensor(2), graphs=2, breaks=1, operators=2)
 
 
 @checked(tensor(5), graphs=None, others=[(tensor(5, seed=3),)])

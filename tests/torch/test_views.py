@@ -39,10 +39,8 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("name", VIEWS)
-def test_a_view_is_returned_beside_its_base_and_written_through(name):
-    view = VIEWS[name]
-
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_a_view_is_returned_beside_its_base_and_written_through(view):
     def fn(x):
         y = view(x)
         z = x + 1
@@ -122,11 +120,8 @@ def test_strides_change_between_calls(x):
 
 
 def test_storage_offset_changes_between_calls():
-    def fn(x):
-        return x.storage_offset(), x * 2
-
     base = tensor(8)
-    check(fn, base[:3], others=[(base[2:5],), (base[:3],)], all_graphs=(1, 2))
+    check(lambda x: (x.storage_offset(), x * 2), base[:3], others=[(base[2:5],), (base[:3],)], all_graphs=(1, 2))
 
 
 def test_as_strided_depends_on_the_offset():

@@ -38,10 +38,8 @@ def _depth():
     return torch.autocast_decrement_nesting()
 
 
-@pytest.mark.parametrize("name", CONTEXTS)
-def test_contexts(name):
-    make = CONTEXTS[name]
-
+@pytest.mark.parametrize("make", CONTEXTS.values(), ids=CONTEXTS)
+def test_contexts(make):
     def fn(x):
         y = x + 1
         try:

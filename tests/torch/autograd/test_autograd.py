@@ -211,10 +211,7 @@ def test_checkpoint_whose_function_breaks():
         print("inside")
         return y.sin()
 
-    def fn(x):
-        return checkpoint(noisy, x + 1, use_reentrant=False) + 1
-
-    check(fn, leaf(3), graphs=2, breaks=None, backward=True)
+    check(lambda x: checkpoint(noisy, x + 1, use_reentrant=False) + 1, leaf(3), graphs=2, breaks=None, backward=True)
 
 
 @checked(leaf(3), [], graphs=(0, 2), breaks=None, backward=True)

@@ -98,10 +98,7 @@ def test_twice(backward):
 def test_once(backward, backend):
     function = cube(backward)
 
-    def fn(x):
-        return function.apply(x * 2) + 1
-
-    check(fn, tensor(3, grad=True), backward=True, fullgraph=True, backend=backend)
+    check(lambda x: function.apply(x * 2) + 1, tensor(3, grad=True), backward=True, fullgraph=True, backend=backend)
 
 
 def test_once_differentiable():

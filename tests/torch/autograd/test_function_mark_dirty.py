@@ -110,10 +110,7 @@ def test_one_of_two(x, y):
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_one_of_two_of_which_one_is_used(which):
-    def fn(x, y):
-        return Adds.apply(x * 1, y * 1)[which].sin()
-
-    check(fn, leaf(), leaf(seed=1), backward=True, graphs=None)
+    check(lambda x, y: Adds.apply(x * 1, y * 1)[which].sin(), leaf(), leaf(seed=1), backward=True, graphs=None)
 
 
 @checked(leaf(), graphs=None, backward=True)

@@ -35,10 +35,7 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("grad", [False, True])
 def test_captured(name, grad):
-    def fn(x):
-        return PROGRAMS[name](x), x * 2
-
-    check(fn, tensor(3, grad=grad), fullgraph=True)
+    check(lambda x: (PROGRAMS[name](x), x * 2), tensor(3, grad=grad), fullgraph=True)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -53,7 +50,4 @@ def test_errors():
 
     check(fn, tensor(3), graphs=(0, 1), breaks=(1, 2))
 
-    def wrong(x):
-        return functional.jacobian(lambda y: 3, x)
-
-    check(wrong, tensor(3), graphs=(0, 1), breaks=(1, 2))
+    check(lambda x: functional.jacobian(lambda y: 3, x), tensor(3), graphs=(0, 1), breaks=(1, 2))

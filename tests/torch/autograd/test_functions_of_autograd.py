@@ -207,9 +207,6 @@ class Masked(torch.autograd.Function):
 def test_one_tensor_as_several_arguments():
     """Without a gradient it is one input of the function; the gradients of one that has some are summed."""
 
-    def masked(x, y, mask):
-        return Masked.apply(x * 1, mask, y, mask, 3) * 2
-
     def twice(x, y, mask):
         return Masked.apply(x, mask, x, mask, 3) * 2
 
@@ -218,7 +215,7 @@ def test_one_tensor_as_several_arguments():
             return Masked.apply(x, mask, x, mask, 3) * 2
 
     given = leaf(3), leaf(3, seed=1), tensor(3, seed=2)
-    check(masked, *given, backward=True)
+    check(lambda x, y, mask: Masked.apply(x * 1, mask, y, mask, 3) * 2, *given, backward=True)
     check(twice, *given, backward=True, graphs=None)
     check(unseen, *given)
     check(twice, *map(torch.Tensor.detach, given))
@@ -313,10 +310,7 @@ def test_ctx_that_is_kept():
 
     held = []
 
-    def fn(x):
-        return Keeping.apply(x.sin()) + 1
-
-    check(fn, tensor(3, grad=True), graphs=2, breaks=1, backward=True)
+    check(lambda x: Keeping.apply(x.sin()) + 1, tensor(3, grad=True), graphs=2, breaks=1, backward=True)
     assert len(held) == 8 and all(one is other for one, other in zip(held[::2], held[1::2], strict=True))
 
 

@@ -184,12 +184,6 @@ def test_written_through_a_view(x):
     return x * 2
 
 
-@checked(torch.arange(3), graphs=None)
-def test_numbers_that_have_no_gradients(x):
-    x.requires_grad_(True)
-    return x * 2
-
-
 @pytest.mark.parametrize("first", [True, False])
 def test_the_graph_raises(first):
     def fn(x, at):

@@ -43,10 +43,7 @@ def test_indexing_by_what_it_is_given():
 def test_mask_made_outside():
     mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 16, 16, device="cpu", BLOCK_SIZE=8)
 
-    def fn(q, k, v):
-        return flex_attention(q, k, v, block_mask=mask)
-
-    check(fn, *heads(), fullgraph=True)
+    check(lambda q, k, v: flex_attention(q, k, v, block_mask=mask), *heads(), fullgraph=True)
 
 
 @checked(*heads(), DOCUMENTS, others=[(*heads(), DOCUMENTS.flip(0))], fullgraph=True)
@@ -59,11 +56,8 @@ def test_mask_made_inside(q, k, v, documents):
 
 
 def test_fewer_heads_of_keys():
-    def fn(q, k, v):
-        return flex_attention(q, k, v, enable_gqa=True, scale=0.3)
-
     q, k, v = heads(4)
-    check(fn, q, k[:, :2], v[:, :2], fullgraph=True)
+    check(lambda q, k, v: flex_attention(q, k, v, enable_gqa=True, scale=0.3), q, k[:, :2], v[:, :2], fullgraph=True)
 
 
 @checked(*heads(), fullgraph=True)

@@ -35,25 +35,17 @@ FOUND = {
 }
 
 
-@pytest.mark.parametrize("case", FOUND)
-def test_found(case):
-    transformed, shape = FOUND[case]
-
-    def fn(x):
-        return transformed(x), x + 1
-
-    check(fn, tensor(*shape), exact=False)
+@pytest.mark.parametrize("transformed, shape", FOUND.values(), ids=FOUND)
+def test_found(transformed, shape):
+    check(lambda x: (transformed(x), x + 1), tensor(*shape), exact=False)
 
 
 def test_given():
     """As an argument it is known by its code and by what is in its cells."""
 
-    def fn(transformed, x):
-        return transformed(x) + 1
-
     x = tensor(3, 3)
     others = [(each, x) for each in (vmap(waves, out_dims=1), vmap(torch.cos), vmap(waves))]
-    check(fn, vmap(waves), x, others=others, all_graphs=3, fullgraph=True)
+    check(lambda transformed, x: transformed(x) + 1, vmap(waves), x, others=others, all_graphs=3, fullgraph=True)
 
 
 class Rows(nn.Module):
@@ -75,10 +67,7 @@ def test_what_torch_takes_no_branch_to_return(result):
     def branch(x):
         return x + 1, result
 
-    def fn(x):
-        return torch.cond(x.sum() > 0, branch, branch, (x,))
-
-    check_refused(fn, tensor(3))
+    check_refused(lambda x: torch.cond(x.sum() > 0, branch, branch, (x,)), tensor(3))
 
 
 def test_a_transform_that_fails_on_fakes_leaves_the_state_of_the_thread():
@@ -87,13 +76,10 @@ def test_a_transform_that_fails_on_fakes_leaves_the_state_of_the_thread():
     def fn(x):
         return vmap(hessian(lambda row: (row.sin() * weight).sum()))(x)
 
-    def after(x):
-        return x.clone().mul_(2).add_(x)
-
     before = torch._C._dispatch_tls_local_exclude_set()
     check(fn, tensor(2, 3), graphs=None, breaks=None, operators=None)
     assert torch._C._dispatch_tls_local_exclude_set() == before
-    check(after, tensor(3))
+    check(lambda x: x.clone().mul_(2).add_(x), tensor(3))
 
 
 class WithoutContext(torch.autograd.Function):
@@ -123,10 +109,7 @@ class WithContext(torch.autograd.Function):
 @pytest.mark.parametrize("cls", [WithoutContext, WithContext])
 @pytest.mark.parametrize("transform", [vmap, jacfwd, hessian, lambda f: grad(lambda x: f(x.detach()).sum() + x.sum())])
 def test_functions_that_torch_refuses_under_transforms(cls, transform):
-    def fn(x):
-        return transform(lambda row: cls.apply(row * 1))(x)
-
-    check(fn, tensor(3), graphs=None, breaks=None, operators=None)
+    check(lambda x: transform(lambda row: cls.apply(row * 1))(x), tensor(3), graphs=None, breaks=None, operators=None)
 
 
 def test_gradients_inside_of_a_loop_that_has_some():

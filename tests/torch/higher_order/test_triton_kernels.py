@@ -315,9 +315,8 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_refused_launch_breaks_by_name(name):
-    fn, why = REFUSED[name]
+@pytest.mark.parametrize("fn, why", REFUSED.values(), ids=REFUSED)
+def test_refused_launch_breaks_by_name(fn, why):
     with pytest.raises(dl.exc.Unsupported, match=why) as caught:
         dl.compile(fn, backend="eager", fullgraph=True)(X.clone())
     assert "DL0420" in str(caught.value)

@@ -315,7 +315,4 @@ def test_kept_frozen():
     module = Network().requires_grad_(False)
     module.last.register_full_backward_hook(doubles)
 
-    def fn(x, y):
-        return module(x) * y
-
-    check(fn, tensor(2, 4), tensor(2, 3, grad=True), graphs=None, backward=True)
+    check(lambda x, y: module(x) * y, tensor(2, 4), tensor(2, 3, grad=True), graphs=None, backward=True)

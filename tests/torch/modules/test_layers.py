@@ -51,10 +51,9 @@ NORMS = {
 }
 
 
-@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize("make, shape", NORMS.values(), ids=NORMS)
 @pytest.mark.parametrize("train", [True, False])
-def test_norm_keeps_its_statistics(name, train):
-    make, shape = NORMS[name]
+def test_norm_keeps_its_statistics(make, shape, train):
     check(make().train(train), tensor(*shape), calls=3, backward=True, others=[(tensor(*shape, seed=3),)], all_graphs=1)
 
 

@@ -24,9 +24,8 @@ NETS = {
 }
 
 
-@pytest.mark.parametrize("name", NETS)
-def test_what_becomes_of_them(name):
-    make, x = NETS[name]
+@pytest.mark.parametrize("make, x", NETS.values(), ids=NETS)
+def test_what_becomes_of_them(make, x):
     found = []
     for transform in (lambda f: f, lambda f: dl.compile(f, backend="aot_eager", fullgraph=True)):
         torch.manual_seed(5)
@@ -197,9 +196,7 @@ def test_a_reset_of_the_programs_own(m, x):
     return m(x)
 
 
+@checked(tensor(2, 3), build=True)
 def test_random_numbers_are_drawn_in_the_programs_order():
-    def build():
-        m = nn.Sequential(nn.LazyLinear(3), nn.LazyLinear(2))
-        return lambda x: m(torch.nn.functional.gelu(x + 1)) + torch.rand(2)
-
-    check(build, tensor(2, 3), build=True)
+    m = nn.Sequential(nn.LazyLinear(3), nn.LazyLinear(2))
+    return lambda x: m(torch.nn.functional.gelu(x + 1)) + torch.rand(2)

@@ -89,10 +89,7 @@ def test_call_that_is_overridden():
         def __call__(self, x, *, extra=0):
             return super().__call__(x) * 2 + extra
 
-    def fn(m, x):
-        return m(x), m(x, extra=1)
-
-    check(fn, seeded(Twice(3, 3)), tensor(2, 3), operators=(5, 6))
+    check(lambda m, x: (m(x), m(x, extra=1)), seeded(Twice(3, 3)), tensor(2, 3), operators=(5, 6))
 
 
 def test_special_methods_of_a_module():
@@ -160,10 +157,7 @@ def test_forward_with_arguments_of_all_kinds():
                 total = total * each
             return total, flag, sorted(named), [named[key] + 1 for key in sorted(named)]
 
-    def fn(m, x):
-        return m(x), m(x, x, 2, 3, flag=True), m(x, b=x, a=x * 2)
-
-    check(fn, Model(), tensor(3), operators=6)
+    check(lambda m, x: (m(x), m(x, x, 2, 3, flag=True), m(x, b=x, a=x * 2)), Model(), tensor(3), operators=6)
 
 
 def test_module_with_slots_and_class_attributes():
@@ -178,11 +172,8 @@ def test_module_with_slots_and_class_attributes():
         def forward(self, x, kind):
             return self.kinds[kind](x) * self.extra
 
-    def fn(x, kind):
-        return made(x, kind)
-
     made = Model()
-    check(fn, tensor(3), "relu", operators=2, others=[(tensor(3), "tanh")])
+    check(lambda x, kind: made(x, kind), tensor(3), "relu", operators=2, others=[(tensor(3), "tanh")])
 
 
 @checked(seeded(nn.Linear(3, 3)), tensor(2, 3), graphs=None)

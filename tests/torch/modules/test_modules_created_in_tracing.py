@@ -36,11 +36,9 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
 @pytest.mark.parametrize("leaves", [False, True])
-def test_a_module_made_inside(name, leaves, backend):
-    make = LAYERS[name]
-
+def test_a_module_made_inside(make, leaves, backend):
     def fn(x):
         before = torch.rand(2)  # the draws of the initialisation come in the program's order
         m = make()

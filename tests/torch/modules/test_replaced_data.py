@@ -195,13 +195,10 @@ def test_data_that_do_not_fit():
 
 
 def test_a_gradient_of_another_type():
-    def fn(p):
-        return p.grad + 1, p * 2
-
     parameter = torch.nn.Parameter(torch.ones(2))
     parameter.sum().backward()
     parameter.data = parameter.data.double()
-    check(fn, parameter, graphs=None)
+    check(lambda p: (p.grad + 1, p * 2), parameter, graphs=None)
 
 
 def test_what_others_have_of_the_old_data():

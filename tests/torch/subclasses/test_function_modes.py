@@ -79,10 +79,8 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize("name", ASKED)
-def test_what_it_is_asked(name):
-    program = ASKED[name]
-
+@pytest.mark.parametrize("program", ASKED.values(), ids=ASKED)
+def test_what_it_is_asked(program):
     def fn(x):
         log = Log()
         with log:
@@ -107,10 +105,8 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
-def test_what_breaks_under_it_is_cpythons(name):
-    program = BROKEN[name]
-
+@pytest.mark.parametrize("program", BROKEN.values(), ids=BROKEN)
+def test_what_breaks_under_it_is_cpythons(program):
     def fn(x):
         y = x + 1
         log = Log()

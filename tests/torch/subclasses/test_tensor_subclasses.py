@@ -246,10 +246,7 @@ def test_two_subclasses_meet():
     class Derived(Tagged):
         pass
 
-    def fn(x, y):
-        return x + y, y + x, torch.cat([x, y])
-
-    check(fn, made(Derived, 3), made(Tagged, 3), graphs=None, breaks=None)
+    check(lambda x, y: (x + y, y + x, torch.cat([x, y])), made(Derived, 3), made(Tagged, 3), graphs=None, breaks=None)
 
 
 def test_torch_function_replaced_between_calls():
@@ -351,11 +348,8 @@ def test_conjugate_and_negative_views(z):
 
 
 def test_conjugate_given_now_and_plain_then():
-    def fn(z):
-        return z * 2, z.is_conj()
-
     z = tensor(3, dtype=torch.complex64)
-    check(fn, z.conj(), others=[(z,)])
+    check(lambda z: (z * 2, z.is_conj()), z.conj(), others=[(z,)])
 
 
 @checked(tensor(2, 8), exact=False)
@@ -450,10 +444,7 @@ class Silent(Scaled):
 
 
 def test_objects_that_are_not_asked():
-    def fn(x, silent):
-        return x + silent, x + Silent(x * 2)
-
-    check(fn, tensor(3), Silent(tensor(3, seed=1)), operators=3)
+    check(lambda x, silent: (x + silent, x + Silent(x * 2)), tensor(3), Silent(tensor(3, seed=1)), operators=3)
 
     def quiet(x, scaled):
         with torch._C.DisableTorchFunctionSubclass():
