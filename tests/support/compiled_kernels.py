@@ -187,3 +187,17 @@ def inductor_tunes():
     code = generated(fn, torch.ones(40), torch.ones(40))
     assert "'BLOCK': 7" not in code and "'BLOCK': 8" in code, code
     assert code.count("triton_heuristics.user_autotune(") == 3, code
+
+
+PROGRAMS = (
+    *(one_written_tensor, two_written_tensors, guarded_global, assigned_global, used_result, wrapped, own_operator),
+    *(inductor_launch, inductor_symbolic_launch, inductor_tunes),
+)
+
+
+def run():
+    """All of them, each from the start."""
+    for program in PROGRAMS:
+        dl.reset()
+        dl.counters.reset()
+        program()

@@ -339,15 +339,9 @@ def test_export():
     torch.testing.assert_close(gm(other, Y), other + Y)
 
 
-PROGRAMS = ["one_written_tensor", "two_written_tensors", "guarded_global", "assigned_global", "used_result"]
-PROGRAMS += ["wrapped", "own_operator"]
-GENERATED = ["inductor_launch", "inductor_symbolic_launch", "inductor_tunes"]
-
-
-@pytest.mark.parametrize("program", PROGRAMS + GENERATED)
-def test_kernels_that_triton_compiles(program):
+def test_kernels_that_triton_compiles():
     """In a process in which Python runs no kernel."""
     if torch.cuda.is_available():
         pytest.skip("the programs' kernels are for tensors on a CPU")
-    ran = run_program(f"import compiled_kernels\ncompiled_kernels.{program}()")
+    ran = run_program("import compiled_kernels\ncompiled_kernels.run()")
     assert ran.returncode == 0, ran.stderr
