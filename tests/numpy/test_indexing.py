@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import pytest
 
+from arrays import counted
 from programs import check, checked
 from table import Table
 
 np = pytest.importorskip("numpy")
 programs = Table()
-
-
-def counted(*shape, dtype="float64"):
-    return np.arange(1, 1 + int(np.prod(shape)), dtype=dtype).reshape(shape)
 
 
 ALL = [np.array(each) for each in ([0, 2, 1], [-1, 0, 1], [1, 1, 1], [0, 2, 0], [2, 0, -3], [0, 3, 1], [-4, 0, 1])]

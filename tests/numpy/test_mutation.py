@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
+from arrays import counted
 from programs import checked, tensor
 from table import Table
 
@@ -13,10 +14,6 @@ np = pytest.importorskip("numpy")
 programs = Table()
 
 KEPT = np.arange(4.0)
-
-
-def counted(*shape, dtype="float64"):
-    return np.arange(1, 1 + int(np.prod(shape)), dtype=dtype).reshape(shape)
 
 
 @programs(tensor(2), counted(6), graphs=None)

@@ -6,15 +6,12 @@ import pytest
 import torch
 
 import dynamo_lite as dl
+from arrays import counted
 from programs import check, compare, observe, tensor
 from table import Table
 
 np = pytest.importorskip("numpy")
 programs = Table()
-
-
-def counted(*shape, dtype="float64"):
-    return np.arange(1, 1 + int(np.prod(shape)), dtype=dtype).reshape(shape)
 
 
 @programs(counted(3, 4), graphs=None, recompiles=True)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy
 
 from programs import Recorder, check
+
+
+def counted(*shape: int, dtype: str = "float64") -> numpy.ndarray:
+    """The numbers from one on."""
+    return numpy.arange(1, 1 + math.prod(shape), dtype=dtype).reshape(shape)
 
 
 def check_arrays(fn: Callable[..., Any], *args: Any, **settings: Any) -> Recorder:

@@ -19,6 +19,18 @@ class Problem(Exception):
         return f"{self.code}: {self.detail}"
 
 
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * 2 * x
+
+
 def twice_where_positive(x):
     assert (x > 0).all(), f"of {tuple(x.shape)}"
     return x * 2

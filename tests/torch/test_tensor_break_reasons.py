@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, leaf, tensor
 
 AUTOCAST = torch.autocast("cpu", enabled=False)
 SCALES = [2.0]
@@ -90,10 +90,6 @@ def name_of_an_autograd_node(x, weight):
 
 def parameter_of_a_row(x):
     return torch.nn.Parameter((x * 2)[0]).sin()
-
-
-def leaf(*shape):
-    return tensor(*shape).requires_grad_()
 
 
 def result_and_leaf():

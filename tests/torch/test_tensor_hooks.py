@@ -8,11 +8,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, checked, tensor
-
-
-def leaf(seed=0):
-    return tensor(3, grad=True, seed=seed)
+from programs import check, checked, leaf, tensor
 
 
 @checked(leaf(), backward=True)
@@ -251,7 +247,7 @@ def test_on_a_result_with_a_closure_over_what_stays():
         y.register_hook(named)
         return y * 3
 
-    others = [(leaf(1), 3.0, tensor(3, seed=2)), (leaf(1), 4.0, tensor(3, seed=3))]
+    others = [(leaf(seed=1), 3.0, tensor(3, seed=2)), (leaf(seed=1), 4.0, tensor(3, seed=3))]
     check(fn, leaf(), 2.0, tensor(3, seed=1), others=others, backward=True)
     assert dl.counters.graph_breaks == 0
 

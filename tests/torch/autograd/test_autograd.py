@@ -7,11 +7,7 @@ import torch
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 import dynamo_lite as dl
-from programs import check, checked, tensor
-
-
-def leaf(*shape, seed=0):
-    return tensor(*shape, seed=seed, grad=True)
+from programs import check, checked, leaf, tensor
 
 
 def leaf_with_grad():

@@ -6,11 +6,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, checked, tensor
-
-
-def leaf(*shape, seed=0):
-    return tensor(*shape or (3,), grad=True, seed=seed)
+from programs import check, checked, leaf, tensor
 
 
 class Scales(torch.autograd.Function):

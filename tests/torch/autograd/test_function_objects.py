@@ -10,18 +10,7 @@ import torch
 
 import dynamo_lite as dl
 from programs import Recorder, checked, tensor
-
-
-class Square(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * grad * x
+from shared_programs import Square
 
 
 class Scaled(Square):

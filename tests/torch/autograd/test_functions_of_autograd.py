@@ -9,11 +9,7 @@ from torch.autograd.function import once_differentiable
 
 import dynamo_lite as dl
 from equality import Pairing
-from programs import check, checked, tensor
-
-
-def leaf(*shape, seed=0):
-    return tensor(*shape, seed=seed, grad=True)
+from programs import check, checked, leaf, tensor
 
 
 class Scale(torch.autograd.Function):

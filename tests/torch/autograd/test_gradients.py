@@ -9,14 +9,9 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
-from programs import Recorder, check, ints, tensor
+from programs import Recorder, check, ints, leaf, tensor
 from training_checks import check_training, gradients, mlp, trained
 from weights import seeded
-
-
-def leaf(*shape, seed=0):
-    return tensor(*shape, seed=seed, grad=True)
-
 
 # -- writes ------------------------------------------------------------------------------------------------------------
 

@@ -6,11 +6,8 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, checked, tensor
-
-
-def leaf(*shape, seed=0):
-    return tensor(*shape or (3,), grad=True, seed=seed)
+from programs import check, checked, leaf
+from shared_programs import Square
 
 
 @checked(leaf(), leaf(), operators=4, backward=True)
@@ -60,17 +57,6 @@ def test_with_a_hook():
         return seen
 
     return fn
-
-
-class Square(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient * 2 * ctx.saved_tensors[0]
 
 
 def test_a_function_goes_by_its_name():

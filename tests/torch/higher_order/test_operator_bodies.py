@@ -8,13 +8,9 @@ import torch
 from torch.func import functional_call, grad, vmap
 from torch.utils.checkpoint import checkpoint
 
-from programs import check, checked, tensor
+from programs import check, checked, leaf, tensor
 
 KEPT: list[torch.Tensor] = []
-
-
-def leaf(*shape, seed=0):
-    return tensor(*shape, seed=seed, grad=True)
 
 
 class Keeps(torch.autograd.Function):

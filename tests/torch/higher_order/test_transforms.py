@@ -20,12 +20,7 @@ from torch.func import (
 from torch.utils.checkpoint import checkpoint
 
 import dynamo_lite as dl
-from programs import check, checked, ints, tensor
-
-
-def leaf(*shape, seed=0):
-    return tensor(*shape, seed=seed, grad=True)
-
+from programs import check, checked, ints, leaf, tensor
 
 # -- vmap --------------------------------------------------------------------------------------------------------------
 

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 import dynamo_lite as dl
 from programs import Recorder, check, tensor
-from weights import seeded
+from training_checks import mlp
 
 BACKENDS = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-
-
-def net():
-    return seeded(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)))
 
 
 def facts(model):
@@ -33,7 +28,7 @@ def beside_eager(program, backend, graphs, calls=3):
     """Run on a model of its own each, with the backward; hold the parameters and where they are against each other."""
     found, recorder = [], Recorder(backend)
     for run in (program, dl.compile(program, backend=recorder)):
-        model, rows = net(), []
+        model, rows = mlp(), []
         for index in range(calls):
             result = run(model, tensor(5, 3, seed=index))
             if result.requires_grad:
@@ -111,7 +106,7 @@ def test_hook_after():
 
     rows = []
     for program in (fn, dl.compile(fn, backend="eager")):
-        model = net()
+        model = mlp()
         for _ in range(2):
             result = program(model, tensor(5, 3))
             result.sum().backward()

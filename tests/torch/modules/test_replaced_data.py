@@ -8,18 +8,13 @@ from torch import nn
 
 import dynamo_lite as dl
 from programs import check, checked, ints, tensor
-from training_checks import check_training
+from training_checks import check_training, mlp
 from weights import seeded
-
-
-def net():
-    return seeded(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)))
-
 
 # -- .data = -----------------------------------------------------------------------------------------------------------
 
 
-@checked(net(), tensor(2, 3), backward=True, fullgraph=True)
+@checked(mlp(), tensor(2, 3), backward=True, fullgraph=True)
 def test_data_are_changed_in_their_place_and_put_back(m, x):
     """``x.data -= y`` writes to ``.data``, and then to the attribute."""
     for p in m.parameters():
@@ -118,7 +113,7 @@ def test_a_step_of_training_with_data_replaced(backend):
         return m(x).square().sum()
 
     def body(wrap):
-        m = net()
+        m = mlp()
         before, run = [*m.parameters()], wrap(step)
         optimizer = torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9)
         for _ in range(3):
@@ -243,13 +238,13 @@ def test_retyped_and_made_inside(x):
 # -- requires_grad_ ----------------------------------------------------------------------------------------------------
 
 
-@checked(net(), tensor(2, 3), backward=True, recompiles=True, fullgraph=True)
+@checked(mlp(), tensor(2, 3), backward=True, recompiles=True, fullgraph=True)
 def test_frozen_inside(m, x):
     m[0].requires_grad_(False)
     return m(x), [(p.requires_grad, p.is_leaf, p.grad) for p in m.parameters()]
 
 
-@checked(net(), tensor(2, 3), backward=True, fullgraph=True)
+@checked(mlp(), tensor(2, 3), backward=True, fullgraph=True)
 def test_frozen_for_a_while(m, x):
     for p in m.parameters():
         p.requires_grad_(False)

@@ -7,12 +7,8 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
-from programs import check, checked, tensor
+from programs import check, checked, leaf, tensor
 from weights import seeded
-
-
-def leaf(seed=0):
-    return tensor(3, seed=seed, grad=True)
 
 
 @pytest.mark.parametrize("grads", [(False, False), (True, False), (False, True), (True, True)])
