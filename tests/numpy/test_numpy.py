@@ -12,8 +12,6 @@ from table import Table
 
 np = pytest.importorskip("numpy")
 programs = Table()
-
-SCALE = np.float32(0.5)
 COUNT = np.int64(3)
 
 

@@ -36,13 +36,6 @@ def closure_over(kernel):
 
 
 @programs(X, Y, operators=2)
-def grid_of_a_tuple(x, y):
-    out = torch.empty_like(x)
-    kernels.add[(triton.cdiv(x.numel(), 16),)](x, y, out, x.numel(), BLOCK=16)
-    return out
-
-
-@programs(X, Y, operators=2)
 def grid_of_a_list_of_three(x, y):
     out = torch.empty_like(x)
     kernels.add[(triton.cdiv(x.numel(), 16), 1, 1)](x, y, out, x.numel(), 16)
@@ -87,14 +80,6 @@ def kernels_of_a_dict_and_an_attribute(x, y):
 @programs(X, Y, operators=3, cut=False)
 def kernel_of_a_closure(x, y):
     return closure_over(kernels.add)(x, y)
-
-
-@programs(X, Y, operators=4)
-def loop_over_kernels(x, y):
-    out = torch.empty_like(x)
-    for factor in (1, 2, 4):
-        kernels.add[(3,)](x, y, out, 40, BLOCK=8 * factor)
-    return out
 
 
 @programs(X, operators=1)
@@ -225,12 +210,6 @@ def pruned_configurations(x, y):
 
 
 # -- what a kernel writes into -----------------------------------------------------------------------------------------
-
-
-@programs(X, operators=2)
-def input_that_is_mutated(x):
-    kernels.scale_[(3,)](x, 2, 40)
-    return x + 1
 
 
 @programs(on_device(4, 10), operators=3)

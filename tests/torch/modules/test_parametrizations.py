@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn.utils import parametrizations, parametrize
 
 import dynamo_lite as dl
+from equality import Pairing
 from programs import check, checked, tensor
 
 
@@ -51,28 +52,17 @@ def test_registered_inside(register):
         register(module)
         return module(x) * module.scale
 
-    x = tensor(2, 3)
-    compiled = dl.compile(fn, backend="eager")
-    for at in range(3):
-        torch.manual_seed(at)
-        module = nn.Linear(3, 3)
-        torch.manual_seed(at)
-        other = nn.Linear(3, 3)
-        results = []
-        for each in (module, other):
-            each.register_buffer("scale", torch.ones(3))
-        for program, each in ((fn, module), (compiled, other)):
-            torch.manual_seed(1)
-            results.append(program(each, x))
-        assert torch.equal(*results) and torch.equal(module.weight, other.weight)
-        assert type(other).__name__ == type(module).__name__ and isinstance(other, nn.Linear)
-        states = module.state_dict(), other.state_dict()
-        assert list(states[0]) == list(states[1])
-        assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
-        for each in (module, other):
-            each(x).sum().backward()
-        for one, same in zip(module.parameters(), other.parameters(), strict=True):
-            assert torch.equal(one.grad, same.grad) and one._version == same._version
+    results = []
+    for run in (fn, dl.compile(fn, backend="eager")):
+        for seed in range(3):
+            torch.manual_seed(seed)
+            module = nn.Linear(3, 3)
+            module.register_buffer("scale", torch.ones(3))
+            y = run(module, tensor(2, 3))
+            module(tensor(2, 3)).sum().backward()
+            parameters = [(each, each.grad, each._version) for each in module.parameters()]
+            results.append((y, module.weight, type(module).__name__, module.state_dict(), parameters))
+    Pairing().compare(results[:3], results[3:], "results")
 
 
 def test_the_first_call_registers():
