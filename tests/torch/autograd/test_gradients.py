@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 
 import pytest
@@ -9,9 +10,11 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
-from programs import Recorder, check, ints, leaf, tensor
+from programs import Recorder, check, checked, ints, leaf, tensor
 from training_checks import check_training, gradients, mlp, trained
 from weights import seeded
+
+through_aot = functools.partial(checked, backward=True, backend="aot_eager", exact=False)
 
 # -- writes ------------------------------------------------------------------------------------------------------------
 
@@ -30,20 +33,14 @@ def test_an_input_with_a_history_is_written(wrap):
     return y.detach(), x.detach(), w.grad, same is x
 
 
-@trained()
-def test_results_and_what_is_between_are_written(wrap):
-    def fn(x):
-        y = x * 2
-        y[0] = 5
-        v = y[1:]
-        v.mul_(3).add_(1)
-        z = (y @ y).relu_()
-        return y, v, z
-
-    x = leaf(3, 3)
-    y, v, z = wrap(fn)(x)
-    (y.sum() + v.sum() + z.sum()).backward()
-    return x.grad, y.detach(), v.detach(), v._base is y
+@through_aot(leaf(3, 3))
+def test_results_and_what_is_between_are_written(x):
+    y = x * 2
+    y[0] = 5
+    v = y[1:]
+    v.mul_(3).add_(1)
+    z = (y @ y).relu_()
+    return y, v, z
 
 
 @trained(graphs=1, breaks=1)
@@ -59,29 +56,19 @@ def test_two_inputs_share_memory_and_one_is_written(wrap):
     return y.detach(), x.detach(), w.grad
 
 
-@trained(graphs=2)
-def test_one_tensor_is_two_inputs(wrap):
+def test_one_tensor_is_two_inputs():
     x = leaf(3)
-    fn = wrap(lambda a, b: (a * 2 + b.sin()).sum())
-    fn(x, x).backward()
-    fn(x, leaf(3, seed=1)).backward()
-    return x.grad
+    settings = {"backward": True, "backend": "aot_eager", "exact": False}
+    check(lambda a, b: (a * 2 + b.sin()).sum(), x, x, others=[(x, leaf(3, seed=1))], all_graphs=2, **settings)
 
 
 # -- what comes out ----------------------------------------------------------------------------------------------------
 
 
-@trained()
-def test_views_come_out(wrap):
-    def fn(x):
-        y = x * 2
-        return y, y.view(-1), y.t(), x.view(-1), x[0], x.detach()
-
-    x = leaf(2, 3)
-    found = wrap(fn)(x)
-    sum(each.sum() * (at + 1) for at, each in enumerate(found[:-1])).backward()
-    alike = [each._base is found[0] for each in found], [each._base is x for each in found]
-    return [each.detach() for each in found], x.grad, alike, found[-1].requires_grad
+@through_aot(leaf(2, 3))
+def test_views_come_out(x):
+    y = x * 2
+    return y, y.view(-1), y.t(), x.view(-1), x[0], x.detach()
 
 
 @pytest.mark.parametrize("first", [0, 3])
@@ -98,19 +85,14 @@ def test_gradients_come_in_any_layout(first):
     check_training(body)  # one graph: the code is the same in each round
 
 
-@trained()
-def test_complex_numbers(wrap):
-    x = torch.complex(tensor(3), tensor(3, seed=1)).requires_grad_()
-    wrap(lambda x: (x * x.conj()).abs().sum() + (x * x).imag.sum())(x).backward()
-    return x.grad
+@through_aot(torch.complex(tensor(3), tensor(3, seed=1)).requires_grad_())
+def test_complex_numbers(x):
+    return (x * x.conj()).abs().sum() + (x * x).imag.sum()
 
 
-@trained()
-def test_sparse_gradients_of_an_embedding(wrap):
-    table = nn.Embedding(7, 3, sparse=True)
-    table.weight.data = tensor(7, 3)
-    wrap(table)(ints(4, high=7)).sum().backward()
-    return table.weight.grad.to_dense(), table.weight.grad.is_sparse
+def test_sparse_gradients_of_an_embedding():
+    table = seeded(nn.Embedding(7, 3, sparse=True))
+    check(table, ints(4, high=7), backward=True, backend="aot_eager")
 
 
 # -- several backwards -------------------------------------------------------------------------------------------------
@@ -233,18 +215,12 @@ def test_what_autograd_saves_kept_elsewhere(wrap):
     return x.grad, weight.grad
 
 
-@trained(graphs=3, breaks=None)
-def test_kept_elsewhere_of_a_part(wrap):
-    x = leaf(3)
-
-    def fn(x):
-        y = x.sin()
-        with torch.autograd.graph.save_on_cpu():
-            y = y.exp().cos()
-        return y * x
-
-    wrap(fn)(x).sum().backward()
-    return x.grad
+@through_aot(leaf(3), graphs=3)
+def test_kept_elsewhere_of_a_part(x):
+    y = x.sin()
+    with torch.autograd.graph.save_on_cpu():
+        y = y.exp().cos()
+    return y * x
 
 
 # -- rules of their own ------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 import dynamo_lite as dl
-from programs import tensor
+from programs import check, tensor
 from small_models import ResNetLike
 from training_checks import check_training, gradients, mlp, trained, weights
 from weights import seeded
@@ -172,31 +172,23 @@ def test_a_step_with_a_grad_scaler_that_skips_it(wrap):
 
 @pytest.mark.parametrize("reentrant", [True, False])
 def test_checkpoint_with_dropout(reentrant):
-    def body(wrap):
-        module = mlp(nn.Dropout(0.5), nn.Linear(2, 2))
-        x = tensor(5, 3, grad=True)
-        loss = wrap(lambda x: checkpoint(module, x, use_reentrant=reentrant).pow(2).sum())(x)
-        loss.backward()
-        return loss.detach(), x.grad, gradients(module)
+    def fn(module, x):
+        return checkpoint(module, x, use_reentrant=reentrant).pow(2).sum()
 
-    check_training(body, graphs=None if reentrant else 1, breaks=None if reentrant else 0)
+    module = mlp(nn.Dropout(0.5), seeded(nn.Linear(2, 2)))
+    graphs = None if reentrant else 1
+    check(fn, module, tensor(5, 3, grad=True), graphs=graphs, backward=True, backend="aot_eager", exact=False)
 
 
-@trained()
-def test_checkpoints_of_blocks_and_in_each_other(wrap):
-    blocks = nn.ModuleList([mlp(nn.Dropout(0.2), seeded(nn.Linear(2, 3))) for _ in range(3)])
-
-    def inner(x):
-        return checkpoint(lambda v: v.sin() * 2, x, use_reentrant=False)
-
-    def loss(x):
+def test_checkpoints_of_blocks_and_in_each_other():
+    def fn(blocks, x):
         for block in blocks:
-            x = checkpoint(block, inner(x), use_reentrant=False)
+            inner = checkpoint(lambda v: v.sin() * 2, x, use_reentrant=False)
+            x = checkpoint(block, inner, use_reentrant=False)
         return x.sum()
 
-    found = wrap(loss)(tensor(5, 3, grad=True))
-    found.backward()
-    return found.detach(), gradients(blocks)
+    blocks = nn.ModuleList([mlp(nn.Dropout(0.2), seeded(nn.Linear(2, 3))) for _ in range(3)])
+    check(fn, blocks, tensor(5, 3, grad=True), backward=True, backend="aot_eager", exact=False)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -223,15 +215,10 @@ def test_checkpoint_around_what_is_compiled(before, reentrant, backend):
 # -- random numbers and statistics -------------------------------------------------------------------------------------
 
 
-@trained()
-def test_dropout_draws_what_eager_draws(wrap):
-    module, losses = mlp(nn.Dropout(0.3), nn.Linear(2, 2), nn.AlphaDropout(0.2)), []
-    compiled = wrap(module)
-    for x, _ in batches():
-        loss = compiled(x).pow(2).mean()
-        loss.backward()
-        losses.append(loss.detach())
-    return losses, gradients(module), torch.rand(1)
+def test_dropout_draws_what_eager_draws():
+    module = mlp(nn.Dropout(0.3), seeded(nn.Linear(2, 2)), nn.AlphaDropout(0.2))
+    others = [(x,) for x, _ in batches()]
+    check(module, tensor(5, 3), others=others, all_graphs=1, backward=True, backend="aot_eager", exact=False)
 
 
 @trained(graphs=2, rtol=1e-4, atol=1e-5)
