@@ -7,6 +7,7 @@ import torch
 
 from programs import check, checked, ints, tensor
 
+FOUR, SIX = tensor(4), tensor(6)
 VIEWS = {
     "view": lambda x: x.view(6, 2),
     "reshape": lambda x: x.reshape(2, 6),
@@ -83,23 +84,17 @@ def test_write_after_break_into_a_view_made_before(x):
     return x + 1, y
 
 
-def test_memory_that_is_shared_but_only_read():
-    def fn(x, y, z):
-        x.add_(y.sum() - z.sum())
-        return y[0] * z
-
-    base, other = tensor(4), tensor(6)
-    check(fn, tensor(2), base, base[1:3], others=[(base[2:], base, tensor(2)), (other[:2], other[2:], tensor(2))])
+@checked(tensor(2), FOUR, FOUR[1:3], others=[(FOUR[2:], FOUR, tensor(2)), (SIX[:2], SIX[2:], tensor(2))])
+def test_memory_that_is_shared_but_only_read(x, y, z):
+    x.add_(y.sum() - z.sum())
+    return y[0] * z
 
 
-def test_overlapping_views_in_a_list():
-    def fn(parts):
-        for part in parts:
-            part.add_(1)
-        return parts[0] + parts[-1]
-
-    base = torch.arange(6.0)
-    check(fn, [base[:3], base[1:4], base[3:]], graphs=(0, 3), breaks=None)
+@checked([SIX[:3], SIX[1:4], SIX[3:]], graphs=(0, 3))
+def test_overlapping_views_in_a_list(parts):
+    for part in parts:
+        part.add_(1)
+    return parts[0] + parts[-1]
 
 
 @checked(tensor(3, 4), graphs=(0, 2), breaks=None)
@@ -119,17 +114,14 @@ def test_strides_change_between_calls(x):
     return x.is_contiguous(), x.stride(), x + 1, x.reshape(-1)
 
 
-def test_storage_offset_changes_between_calls():
-    base = tensor(8)
-    check(lambda x: (x.storage_offset(), x * 2), base[:3], others=[(base[2:5],), (base[:3],)], all_graphs=(1, 2))
+@checked(SIX[:3], others=[(SIX[2:5],), (SIX[:3],)], all_graphs=(1, 2))
+def test_storage_offset_changes_between_calls(x):
+    return x.storage_offset(), x * 2
 
 
-def test_as_strided_depends_on_the_offset():
-    def fn(x):
-        return x.as_strided((2,), (1,), 0) + x.as_strided((2,), (1,))
-
-    base = torch.arange(8.0)
-    check(fn, base[2:5], others=[(base[4:7],)], all_graphs=(1, 2))
+@checked(SIX[1:4], others=[(SIX[2:5],)], all_graphs=(1, 2))
+def test_as_strided_depends_on_the_offset(x):
+    return x.as_strided((2,), (1,), 0) + x.as_strided((2,), (1,))
 
 
 @checked(torch.zeros(4), graphs=(0, 1), breaks=None)
@@ -266,22 +258,16 @@ def test_data_of_a_parameter(p, g):
     return p.sum()
 
 
-def test_data_written_where_arguments_share_memory():
-    def fn(x, y):
-        x.data.add_(1)
-        return y * 2
-
-    base = tensor(4)
-    check(fn, tensor(4), tensor(2), others=[(base, base[1:3])], graphs=(1, 2), breaks=None)
+@checked(tensor(4), tensor(2), others=[(FOUR, FOUR[1:3])], graphs=(1, 2))
+def test_data_written_where_arguments_share_memory(x, y):
+    x.data.add_(1)
+    return y * 2
 
 
-def test_detached_written_where_arguments_share_memory():
-    def fn(x, y):
-        x.detach()[1:].add_(1)
-        return y * 2
-
-    base = tensor(4)
-    check(fn, tensor(4), tensor(2), others=[(base, base[1:3])])
+@checked(tensor(4), tensor(2), others=[(FOUR, FOUR[1:3])])
+def test_detached_written_where_arguments_share_memory(x, y):
+    x.detach()[1:].add_(1)
+    return y * 2
 
 
 @checked(tensor(3), graphs=(0, 2), breaks=None)
@@ -296,13 +282,10 @@ def test_identity_of_views(x):
     return x.view(3, 1) is x, x[:] is x, x.T is x.T, x._base is None, x[:] + 0
 
 
-def test_is_set_to_and_storage_sharing():
-    def fn(x, y):
-        z = x + 1
-        return x.is_set_to(y), x.is_same_size(y), z
-
-    one = tensor(3)
-    check(fn, one, one, graphs=(1, 2), breaks=None, others=[(one, tensor(3))])
+@checked(FOUR, FOUR, graphs=(1, 2), others=[(FOUR, tensor(4))])
+def test_is_set_to_and_storage_sharing(x, y):
+    z = x + 1
+    return x.is_set_to(y), x.is_same_size(y), z
 
 
 @checked(tensor(3), graphs=(0, 9), breaks=None, recompiles=True)

@@ -217,8 +217,7 @@ def test_parametrization_removed_between_calls():
     check_changes(symmetric, lambda m: parametrize.remove_parametrizations(m, "weight"))
 
 
-@pytest.mark.parametrize("train", [True, False])
-def test_weight_norm_by_hooks(train):
+def test_weight_norm_by_hooks():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         m = nn.utils.weight_norm(seeded(nn.Linear(3, 4)))

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from changing_modules import check_changes
-from programs import check, checked, tensor
+from programs import check, checked, decorator_for, tensor
 from weights import seeded
 
 
@@ -32,18 +32,24 @@ def hold(run, **parts):
     return seeded(Holder(run, **parts))
 
 
+def check_held(run, parts, x, **settings):
+    """``run`` is the forward of a module that has these parts."""
+    check(hold(run, **parts), x, **settings)
+
+
+held = decorator_for(check_held)
+
+
 @checked(seeded(nn.Sequential(nn.Linear(3, 3))), nn.Sequential(nn.ReLU()), tensor(2, 3), graphs=None)
 def test_sequential_arithmetic(a, b, x):
     return (a + b)(x), len(a * 2)
 
 
-def test_module_list_by_index_slice_and_zip():
-    def run(self, x):
-        for one, other in zip(self.layers[:2], self.layers[1:]):
-            x = one(x) + other(x)
-        return self.layers[-1](x)
-
-    check(hold(run, layers=nn.ModuleList(linears())), tensor(2, 3), operators=7)
+@held({"layers": nn.ModuleList(linears())}, tensor(2, 3), operators=7)
+def test_module_list_by_index_slice_and_zip(self, x):
+    for one, other in zip(self.layers[:2], self.layers[1:]):
+        x = one(x) + other(x)
+    return self.layers[-1](x)
 
 
 def test_module_list_edited_between_calls():
@@ -56,38 +62,32 @@ def test_module_list_edited_between_calls():
     check_changes(make, lambda m: m.layers.append(seeded(nn.Linear(3, 3), 0.1)), replace, lambda m: m.layers.pop(0))
 
 
-def test_module_list_appended_inside():
-    def run(self, x):
-        self.layers.append(nn.ReLU())
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-    check(hold(run, layers=nn.ModuleList(linears(1))), tensor(2, 3), graphs=None, calls=3, recompiles=True)
+@held({"layers": nn.ModuleList(linears(1))}, tensor(2, 3), graphs=None, calls=3, recompiles=True)
+def test_module_list_appended_inside(self, x):
+    self.layers.append(nn.ReLU())
+    for layer in self.layers:
+        x = layer(x)
+    return x
 
 
-def test_module_dictionary_methods():
-    def run(self, x):
-        total = x
-        for name, layer in self.table.items():
-            total = total + layer(x) * len(name)
-        for name in self.table:
-            total = total + self.table[name](x)
-        for layer in self.table.values():
-            total = layer(total)
-        return total, "b" in self.table, "z" in self.table, len(self.table), list(self.table.keys())
-
-    check(hold(run, table=nn.ModuleDict({"a": nn.Linear(3, 3), "bb": nn.ReLU()})), tensor(2, 3), operators=12)
+@held({"table": nn.ModuleDict({"a": nn.Linear(3, 3), "bb": nn.ReLU()})}, tensor(2, 3), operators=12)
+def test_module_dictionary_methods(self, x):
+    total = x
+    for name, layer in self.table.items():
+        total = total + layer(x) * len(name)
+    for name in self.table:
+        total = total + self.table[name](x)
+    for layer in self.table.values():
+        total = layer(total)
+    return total, "b" in self.table, "z" in self.table, len(self.table), list(self.table.keys())
 
 
-def test_module_dictionary_get_missing():
-    def run(self, x):
-        try:
-            return self.table["missing"](x)
-        except KeyError as error:
-            return self.table["a"](x), error.args
-
-    check(hold(run, table=nn.ModuleDict({"a": nn.Linear(3, 3)})), tensor(2, 3), operators=1)
+@held({"table": nn.ModuleDict({"a": nn.Linear(3, 3)})}, tensor(2, 3), operators=1)
+def test_module_dictionary_get_missing(self, x):
+    try:
+        return self.table["missing"](x)
+    except KeyError as error:
+        return self.table["a"](x), error.args
 
 
 def test_module_dictionary_edited_between_calls():
@@ -102,13 +102,11 @@ def test_module_dictionary_edited_between_calls():
     check_changes(make, add, lambda m: m.table.pop("a"), lambda m: m.table.update({"b": nn.ReLU(), "c": nn.Tanh()}))
 
 
-def test_parameter_list():
-    def run(self, x):
-        for weight in self.weights:
-            x = x * weight
-        return x + self.weights[-1] + len(self.weights), [w.shape for w in self.weights[1:]]
-
-    check(hold(run, weights=nn.ParameterList([torch.ones(3), torch.ones(1)])), tensor(2, 3), operators=4, backward=True)
+@held({"weights": nn.ParameterList([torch.ones(3), torch.ones(1)])}, tensor(2, 3), operators=4, backward=True)
+def test_parameter_list(self, x):
+    for weight in self.weights:
+        x = x * weight
+    return x + self.weights[-1] + len(self.weights), [w.shape for w in self.weights[1:]]
 
 
 def test_parameter_dictionary():
@@ -133,16 +131,14 @@ def test_modules_as_dictionary_keys():
     check(m, tensor(2, 3), operators=4)
 
 
-def test_modules_in_a_set():
-    def run(self, x):
-        seen = set()
-        for layer in [self.a, self.b, self.a]:
-            if layer not in seen:
-                seen.add(layer)
-                x = layer(x)
-        return x, len(seen)
-
-    check(hold(run, a=nn.Linear(3, 3), b=nn.Tanh()), tensor(2, 3), operators=2)
+@held({"a": nn.Linear(3, 3), "b": nn.Tanh()}, tensor(2, 3), operators=2)
+def test_modules_in_a_set(self, x):
+    seen = set()
+    for layer in [self.a, self.b, self.a]:
+        if layer not in seen:
+            seen.add(layer)
+            x = layer(x)
+    return x, len(seen)
 
 
 def test_weight_tied_to_an_embedding():

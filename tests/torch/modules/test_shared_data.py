@@ -10,6 +10,8 @@ import dynamo_lite as dl
 from programs import check, checked, leaf, tensor
 from weights import seeded
 
+THREE = tensor(3)
+
 
 @pytest.mark.parametrize("grads", [(False, False), (True, False), (False, True), (True, True)])
 def test_of_another(grads):
@@ -208,25 +210,16 @@ def test_viewed_otherwise(viewed):
     check(fn, tensor(3).to(torch.complex64), tensor(3, seed=1).to(torch.complex64) * 1j, graphs=None)
 
 
-def test_one_object_at_two_places():
-    def fn(p, q, other):
-        p.data = other
-        return p + q
-
-    others = []
-    for _ in range(2):
-        one = tensor(3)
-        others.append((one, one, tensor(3, seed=2)))
-    check(fn, tensor(3), tensor(3, seed=1), tensor(3, seed=2), others=others, graphs=1)
+@checked(tensor(3), tensor(3, seed=1), tensor(3, seed=2), others=[(THREE, THREE, tensor(3, seed=2))] * 2)
+def test_one_object_at_two_places(p, q, other):
+    p.data = other
+    return p + q
 
 
-def test_a_view_of_it_that_was_given():
-    def fn(p, view, other):
-        p.data = other
-        return p + view
-
-    one = tensor(3)
-    check(fn, tensor(3), tensor(3, seed=1), tensor(3, seed=2), others=[(one, one.view(3), tensor(3))], graphs=1)
+@checked(tensor(3), tensor(3, seed=1), tensor(3, seed=2), others=[(THREE, THREE.view(3), tensor(3))])
+def test_a_view_of_it_that_was_given(p, view, other):
+    p.data = other
+    return p + view
 
 
 def test_the_graph_fails():
