@@ -9,7 +9,7 @@ import pytest
 
 import dynamo_lite as dl
 from arrays import check_arrays
-from programs import check, tensor
+from programs import check, checked, tensor
 
 np = pytest.importorskip("numpy")
 
@@ -88,16 +88,14 @@ def test_reported_errors_break_by_name():
     assert "numpy.errstate" in reason
 
 
-def test_as_the_program_sets_it():
-    def fn(x, a):
-        with np.errstate(all="raise"):
-            try:
-                found = 1 / a
-            except FloatingPointError as error:
-                found = str(error)
-        with np.errstate(all="ignore"):
-            other = np.log(a) + x.sum().item()
-            return x + 1, found, other, 1 / a
-
-    check(fn, tensor(2), FINE, others=[(tensor(2), ZERO), (tensor(2), FINE)], graphs=None, recompiles=True, exact=False)
-    check(fn, tensor(2), ZERO, others=[(tensor(2), FINE)], graphs=None, recompiles=True, exact=False)
+@checked(tensor(2), ZERO, others=[(tensor(2), FINE)], graphs=None, recompiles=True, exact=False)
+@checked(tensor(2), FINE, others=[(tensor(2), ZERO), (tensor(2), FINE)], graphs=None, recompiles=True, exact=False)
+def test_as_the_program_sets_it(x, a):
+    with np.errstate(all="raise"):
+        try:
+            found = 1 / a
+        except FloatingPointError as error:
+            found = str(error)
+    with np.errstate(all="ignore"):
+        other = np.log(a) + x.sum().item()
+        return x + 1, found, other, 1 / a

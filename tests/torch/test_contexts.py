@@ -13,27 +13,25 @@ import dynamo_lite as dl
 from programs import check, checked, tensor
 
 
-def test_autocast_left_after_a_break():
-    def fn(x, stop):
-        with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
-            y = x @ x
-            dl.graph_break()
-            z = y @ x
-            with torch.autocast("cpu", enabled=False):
-                w = x @ x
-        after = x @ x, w, torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
-        if stop:
-            return z, after
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            dl.graph_break()
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            v = x @ x
-            dl.graph_break()
-            u = v @ x
-        return z, after, v, u, u.float() @ x
-
-    check(fn, tensor(2, 2), True, graphs=2, breaks=1, operators=4)
-    check(fn, tensor(2, 2), False, graphs=4, breaks=3)
+@checked(tensor(2, 2), False, graphs=4, breaks=3)
+@checked(tensor(2, 2), True, graphs=2, breaks=1, operators=4)
+def test_autocast_left_after_a_break(x, stop):
+    with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
+        y = x @ x
+        dl.graph_break()
+        z = y @ x
+        with torch.autocast("cpu", enabled=False):
+            w = x @ x
+    after = x @ x, w, torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+    if stop:
+        return z, after
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        dl.graph_break()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        v = x @ x
+        dl.graph_break()
+        u = v @ x
+    return z, after, v, u, u.float() @ x
 
 
 @checked(tensor(2, 2), tensor(2, 2, seed=1, grad=True), graphs=2, breaks=1)

@@ -103,14 +103,12 @@ def test_what_is_done_with_a_text(ask):
 # -- checks ------------------------------------------------------------------------------------------------------------
 
 
-def test_check_of_values():
-    def fn(x):
-        y = x + 1
-        torch._check_tensor_all(y > 0, lambda: f"bad: {y.sum()}")
-        return y * 2
-
-    check(fn, tensor(3).abs(), others=[(tensor(3).abs() - 2,)])
-    check(fn, tensor(3).abs() - 2, others=[(tensor(3).abs(),)])
+@checked(tensor(3).abs() - 2, others=[(tensor(3).abs(),)])
+@checked(tensor(3).abs(), others=[(tensor(3).abs() - 2,)])
+def test_check_of_values(x):
+    y = x + 1
+    torch._check_tensor_all(y > 0, lambda: f"bad: {y.sum()}")
+    return y * 2
 
 
 def test_check_beside_a_write():

@@ -10,38 +10,36 @@ import dynamo_lite as dl
 from programs import check, checked, ints, tensor
 
 
-def test_metadata_is_constant():
-    def fn(x):
-        facts = (
-            x.shape,
-            x.size(),
-            x.size(-1),
-            x.dim(),
-            x.ndim,
-            x.numel(),
-            x.nelement(),
-            x.dtype,
-            x.device,
-            x.layout,
-            x.requires_grad,
-            x.is_leaf,
-            x.stride(),
-            x.stride(0),
-            x.storage_offset(),
-            x.is_contiguous(),
-            x.element_size(),
-            x.itemsize,
-            x.is_floating_point(),
-            x.is_complex(),
-            x.is_cuda,
-            x.is_sparse,
-            x.is_quantized,
-            len(x),
-        )
-        return x + 1, facts
-
-    check(fn, tensor(2, 3), operators=1)
-    check(fn, ints(4, 1), operators=1)
+@checked(ints(4, 1), operators=1)
+@checked(tensor(2, 3), operators=1)
+def test_metadata_is_constant(x):
+    facts = (
+        x.shape,
+        x.size(),
+        x.size(-1),
+        x.dim(),
+        x.ndim,
+        x.numel(),
+        x.nelement(),
+        x.dtype,
+        x.device,
+        x.layout,
+        x.requires_grad,
+        x.is_leaf,
+        x.stride(),
+        x.stride(0),
+        x.storage_offset(),
+        x.is_contiguous(),
+        x.element_size(),
+        x.itemsize,
+        x.is_floating_point(),
+        x.is_complex(),
+        x.is_cuda,
+        x.is_sparse,
+        x.is_quantized,
+        len(x),
+    )
+    return x + 1, facts
 
 
 @checked(tensor(2, 3), operators=(4, 5))

@@ -123,13 +123,11 @@ def test_names_that_a_module_computes():
     return fn
 
 
-def test_as_tensor():
-    def fn(x, scale):
-        same = torch.as_tensor(x) is x
-        return same, torch.as_tensor(scale) * x, torch.as_tensor([1, 2.0]), torch.as_tensor(x, dtype=torch.float64)
-
-    check(fn, tensor(2), 3.0, others=[(tensor(2), 4.0), (tensor(2), 5.0)], all_graphs=2)
-    check(fn, tensor(2), 3, others=[(tensor(2), 4), (tensor(2), 5)], all_graphs=2)
+@checked(tensor(2), 3, others=[(tensor(2), 4), (tensor(2), 5)], all_graphs=2)
+@checked(tensor(2), 3.0, others=[(tensor(2), 4.0), (tensor(2), 5.0)], all_graphs=2)
+def test_as_tensor(x, scale):
+    same = torch.as_tensor(x) is x
+    return same, torch.as_tensor(scale) * x, torch.as_tensor([1, 2.0]), torch.as_tensor(x, dtype=torch.float64)
 
 
 @checked(np.ones(3), graphs=None)

@@ -150,14 +150,12 @@ class ReturnsSeveral(torch.autograd.Function):
         return b * ctx.n + c * 5, a * ctx.saved_tensors[0], None
 
 
-def test_function_that_returns_arguments():
-    def fn(x, y):
-        a, b, c = ReturnsSeveral.apply(x * 2, y, 3)
-        d, e, _ = ReturnsSeveral.apply(y, b, 2)
-        return a * b + c * d, a is y, e
-
-    check(fn, leaf(3), leaf(3, seed=1), backward=True)
-    check(fn, tensor(3), tensor(3, seed=1))
+@checked(tensor(3), tensor(3, seed=1))
+@checked(leaf(3), leaf(3, seed=1), backward=True)
+def test_function_that_returns_arguments(x, y):
+    a, b, c = ReturnsSeveral.apply(x * 2, y, 3)
+    d, e, _ = ReturnsSeveral.apply(y, b, 2)
+    return a * b + c * d, a is y, e
 
 
 @checked(tensor(3))

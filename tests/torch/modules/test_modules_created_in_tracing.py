@@ -159,13 +159,11 @@ def test_a_parameter_of_an_argument():
         assert m.weight.grad is None and q.grad is not None and type(q) is nn.Parameter
 
 
-def test_a_leaf_of_an_argument():
-    def fn(x):
-        given = x.detach().requires_grad_()
-        return (given * given).sum(), given
-
-    check(fn, tensor(2, 3), backward=True, fullgraph=True, others=[(tensor(4, 3),), (tensor(2, 5),)])
-    check(fn, tensor(2, 3, grad=True), backward=True, fullgraph=True)
+@checked(tensor(2, 3, grad=True), backward=True, fullgraph=True)
+@checked(tensor(2, 3), backward=True, fullgraph=True, others=[(tensor(4, 3),), (tensor(2, 5),)])
+def test_a_leaf_of_an_argument(x):
+    given = x.detach().requires_grad_()
+    return (given * given).sum(), given
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

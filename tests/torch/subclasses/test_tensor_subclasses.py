@@ -155,12 +155,10 @@ def test_subclass_given_to_a_function_beside_others(x, y):
     return torch.add(y, x), torch.cat([y, x]), torch.cat([x, x]), torch.where(y > 0, x, y), [y, x][1] @ y
 
 
-def test_subclass_now_and_plain_then():
-    def fn(x):
-        return x * 3
-
-    check(fn, tensor(3), others=[(made(Swapped, 3),), (tensor(3),)], all_graphs=2)
-    check(fn, made(Swapped, 3), others=[(tensor(3),)], all_graphs=2)
+@checked(made(Swapped, 3), others=[(tensor(3),)], all_graphs=2)
+@checked(tensor(3), others=[(made(Swapped, 3),), (tensor(3),)], all_graphs=2)
+def test_subclass_now_and_plain_then(x):
+    return x * 3
 
 
 @checked(made(Swapped, 3))
