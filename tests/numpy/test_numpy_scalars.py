@@ -53,7 +53,7 @@ def test_operators_with_tensors(scalar, x):
 WRITES = [operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv, operator.ipow]
 
 
-@pytest.mark.parametrize("scalar", KINDS[:6], ids=lambda scalar: scalar.dtype.name)
+@pytest.mark.parametrize("scalar", KINDS[:6:2], ids=lambda scalar: scalar.dtype.name)
 @pytest.mark.parametrize("x", [tensor(3), tensor(3).half(), torch.arange(1, 4)], ids=lambda x: str(x.dtype))
 @pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__)
 def test_writes_in_place(scalar, x, write):

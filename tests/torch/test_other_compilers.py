@@ -155,8 +155,7 @@ def check_whole(outer, program, expected, x, fullgraph, graphs=1):
     assert len(recorder.graphs) == graphs and recorder.runs == 2 * graphs
 
 
-@pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
-@pytest.mark.parametrize("where", ["outside", "inside"])
+@pytest.mark.parametrize("where, warm", [("outside", False), ("inside", False), ("inside", True)])
 @pytest.mark.parametrize("outer", COMPILERS)
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.__name__)
 def test_the_outer_one_captures_all(subject, outer, where, warm):
