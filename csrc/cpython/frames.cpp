@@ -1,5 +1,6 @@
 #define Py_BUILD_CORE 1
 #include "cpython/frames.h"
+#include "hit.h"
 
 #include <pthread.h>
 
@@ -25,40 +26,14 @@ constexpr int kFunctionFlags = CO_OPTIMIZED | CO_NEWLOCALS;
 
 constexpr bool kPython312 = PY_VERSION_HEX >= 0x030C0000;
 
-PyObject* function_of(Frame* frame) noexcept {
 #if PY_VERSION_HEX >= 0x030C0000
-  return frame->f_funcobj;
-#else
-  return reinterpret_cast<PyObject*>(frame->f_func);
-#endif
-}
+PyObject* function_of(Frame* frame) noexcept { return frame->f_funcobj; }
+int& recursion_remaining(PyThreadState* state) noexcept { return state->py_recursion_remaining; }
+int recursion_limit(PyThreadState* state) noexcept { return state->py_recursion_limit; }
 
 // Slots of a whole frame, in pointers.
-Py_ssize_t frame_size(const PyCodeObject* code) noexcept {
-#if PY_VERSION_HEX >= 0x030C0000
-  return code->co_framesize;
-#else
-  return code->co_nlocalsplus + code->co_stacksize + static_cast<Py_ssize_t>(FRAME_SPECIALS_SIZE);
-#endif
-}
+Py_ssize_t frame_size(const PyCodeObject* code) noexcept { return code->co_framesize; }
 
-int& recursion_remaining(PyThreadState* state) noexcept {
-#if PY_VERSION_HEX >= 0x030C0000
-  return state->py_recursion_remaining;
-#else
-  return state->recursion_remaining;
-#endif
-}
-
-int recursion_limit(PyThreadState* state) noexcept {
-#if PY_VERSION_HEX >= 0x030C0000
-  return state->py_recursion_limit;
-#else
-  return state->recursion_limit;
-#endif
-}
-
-#if PY_VERSION_HEX >= 0x030C0000
 // Tools of sys.monitoring other than the two that stand for sys.setprofile and sys.settrace: those two are set for
 // the whole interpreter though they concern the threads that have a function alone.
 struct Tools {
@@ -83,6 +58,13 @@ struct Tools {
            event == PY_MONITORING_EVENT_PY_THROW;
   }
 };
+#else
+PyObject* function_of(Frame* frame) noexcept { return reinterpret_cast<PyObject*>(frame->f_func); }
+int& recursion_remaining(PyThreadState* state) noexcept { return state->recursion_remaining; }
+int recursion_limit(PyThreadState* state) noexcept { return state->recursion_limit; }
+Py_ssize_t frame_size(const PyCodeObject* code) noexcept {
+  return code->co_nlocalsplus + code->co_stacksize + static_cast<Py_ssize_t>(FRAME_SPECIALS_SIZE);
+}
 #endif
 
 }  // namespace
@@ -182,14 +164,6 @@ DL_HIT bool swap_code(PyThreadState* state, Frame* frame, PyCodeObject* code) no
 }
 
 void set_slot(Frame* frame, int slot, Ref value) noexcept { put(frame->localsplus[slot], value.release()); }
-
-void add_code_prefetch(PyCodeObject* code, PrefetchList& prefetch) {
-  prefetch.add(code, sizeof(*code) + static_cast<std::size_t>(Py_SIZE(code)) * sizeof(_Py_CODEUNIT));
-  PyObject* constants = code->co_consts;
-  prefetch.add(constants, sizeof(PyTupleObject) + static_cast<std::size_t>(Py_SIZE(constants)) * sizeof(PyObject*));
-  for (Py_ssize_t i = 0; i < Py_SIZE(constants); ++i)
-    prefetch.add(PyTuple_GET_ITEM(constants, i), 3 * sizeof(PyObject));
-}
 
 int local_slot(PyCodeObject* code, const char* name) noexcept {
   for (int slot = 0; slot < code->co_nlocals; ++slot) {

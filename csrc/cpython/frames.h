@@ -8,7 +8,6 @@
 #include <Python.h>
 
 #include "cpython/version.h"
-#include "prefetch.h"
 #include "refs.h"
 
 struct _PyInterpreterFrame;
@@ -131,7 +130,6 @@ bool swap_code(PyThreadState* state, Frame* frame, PyCodeObject* code) noexcept;
 void set_slot(Frame* frame, int slot, Ref value) noexcept;
 
 // The slot of a local variable, -1 if the code has none of that name.
-void add_code_prefetch(PyCodeObject* code, PrefetchList& prefetch);
 int local_slot(PyCodeObject* code, const char* name) noexcept;
 
 // Ends a frame that was never evaluated, with an exception set. Returns null.

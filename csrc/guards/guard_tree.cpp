@@ -7,7 +7,7 @@
 
 #include "cpython/lookup.h"
 #include "guards/constants.h"
-#include "prefetch.h"
+#include "hit.h"
 
 namespace dynamo_lite {
 
@@ -103,7 +103,7 @@ void GuardTree::add_check(Py_ssize_t node, const char* kind, PyObject* arg, PyOb
   Check check(kind, arg, reason, steps_.size(), liveness_);
   const auto at = static_cast<std::uint32_t>(node);
   if (check.kind().subject == Subject::Symbolic) {
-    all_facts_.add(*check.details().program, check.details().nodes);
+    all_facts_.add(PyTuple_GET_ITEM(arg, 1), check.details().nodes);
     fact_values_.nodes = all_facts_.nodes();
     facts_.push_back(std::move(check));
     return;
@@ -212,7 +212,7 @@ DL_HIT bool GuardTree::walk_sealed(Ref* captured, Miss* miss) {
       if (!miss) note_failed();
       return false;
     }
-    if (seconds_) [[unlikely]]
+    if (measures_) [[unlikely]]
       measure();
   }
   if (!relations_hold(replayed, miss) || !facts_hold(replayed, miss)) {
@@ -436,19 +436,12 @@ bool GuardTree::are_distinct(Relation& relation, std::string* found) {
   std::size_t changed = 0;
   for (std::size_t i = 0; i < values.size(); ++i) changed += values[i] != before[i];
   if (changed == 0) return true;
-  bool apart = true;
-  if (changed * values.size() > kPairsBySorting) {
-    apart = !has_duplicate(values);
-    if (apart || !found) {
-      if (apart) before = values;
-      return apart;
-    }
-  }
-  for (std::size_t i = 0; i < values.size(); ++i) {
+  const bool by_sorting = changed * values.size() > kPairsBySorting;
+  if (by_sorting && !found && has_duplicate(values)) return false;
+  for (std::size_t i = 0; (!by_sorting || found) && i < values.size(); ++i) {
     if (!values[i] || values[i] == before[i]) continue;
-    const auto same = [&](std::size_t j) { return j != i && values[j] == values[i]; };
     for (std::size_t j = 0; j < values.size(); ++j) {
-      if (!same(j)) continue;
+      if (j == i || values[j] != values[i]) continue;
       if (found) {
         *found = "nodes " + std::to_string(numbers[std::min(i, j)]) + " and " +
                  std::to_string(numbers[std::max(i, j)]) + " are one object: " + in_words(values[i]);
@@ -478,34 +471,35 @@ DL_HIT bool GuardTree::capture(bool replayed, Ref& captured) {
   return true;
 }
 
-std::vector<const Check*> GuardTree::checks_in_order() {
-  seal();
-  std::vector<const Check*> ordered;
+std::vector<GuardTree::CheckOfNode> GuardTree::checks_of_nodes() const {
+  std::vector<CheckOfNode> ordered;
   if (nodes_.empty()) return ordered;  // the garbage collector was here
   std::vector<std::uint32_t> stack{0};
   while (!stack.empty()) {
-    const Node& node = nodes_[stack.back()];
+    const std::uint32_t at = stack.back();
+    const Node& node = nodes_[at];
     stack.pop_back();
-    for (std::uint32_t i = node.first_check; i < node.end_check; ++i) ordered.push_back(&checks_[i]);
+    for (std::uint32_t i = node.first_check; i < node.end_check; ++i) ordered.push_back({&checks_[i], at});
     for (std::uint32_t i = node.end_child; i > node.first_child; --i) stack.push_back(children_[i - 1]);
   }
+  return ordered;
+}
+
+std::vector<const Check*> GuardTree::checks_in_order() {
+  seal();
+  std::vector<const Check*> ordered;
+  for (const auto& [check, node] : checks_of_nodes()) ordered.push_back(check);
   for (const Relation& relation : relations_) ordered.push_back(&relation.check);
   for (const Check& fact : facts_) ordered.push_back(&fact);
   return ordered;
 }
 
 std::vector<double> GuardTree::seconds_of_checks(const FrameSlots& frame) {
-  std::vector<double> seconds;
-  seconds_ = &seconds;
+  const Flag measures(measures_);
+  seconds_.clear();
   Miss miss;
-  try {
-    walk(frame, nullptr, &miss);
-  } catch (...) {
-    seconds_ = nullptr;
-    throw;
-  }
-  seconds_ = nullptr;
-  return seconds;
+  walk(frame, nullptr, &miss);
+  return std::move(seconds_);
 }
 
 void GuardTree::measure() {
@@ -514,17 +508,11 @@ void GuardTree::measure() {
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < kRepeats; ++i) run();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    seconds_->insert(seconds_->end(), checks, took.count() / kRepeats / static_cast<double>(checks));
+    seconds_.insert(seconds_.end(), checks, took.count() / kRepeats / static_cast<double>(checks));
   };
-  std::vector<std::uint32_t> stack{0};
-  while (!stack.empty()) {
-    const Node& node = nodes_[stack.back()];
-    const bool has_value = node.value || stack.back() == 0;  // the frame is none
-    stack.pop_back();
-    for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
-      timed(1, [&] { return !has_value || checks_[i].holds(node.value, nullptr); });
-    }
-    for (std::uint32_t i = node.end_child; i > node.first_child; --i) stack.push_back(children_[i - 1]);
+  for (const auto& [check, at] : checks_of_nodes()) {
+    PyObject* const value = nodes_[at].value;
+    timed(1, [&] { return (!value && at != 0) || check->holds(value, nullptr); });  // the frame is no value
   }
   for (Relation& relation : relations_) timed(1, [&] { return relation_holds(relation, false, nullptr); });
   if (!facts_.empty()) timed(facts_.size(), [&] { return facts_hold(false, nullptr); });

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <string>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "cpython/dict_watchers.h"
@@ -16,7 +15,6 @@
 #include "guards/guarded_object.h"
 #include "guards/symbolic.h"
 #include "guards/tensors.h"
-#include "prefetch.h"
 #include "refs.h"
 
 namespace dynamo_lite {
@@ -73,11 +71,6 @@ class GuardTree {
   // What a miss is about: the check's reason, else that of the first check which needs the missing value; borrowed.
   PyObject* reason_of(const Miss& miss) const noexcept;
   const Accessor& accessor(std::uint32_t node) const noexcept { return steps_[node].accessor; }
-
-  // Whether the next walk will read much, and other memory than at the last call of this.
-  bool takes_new_prefetch() noexcept { return std::exchange(takes_new_prefetch_, false); }
-  // That memory, as far as it isn't contiguous; called where the above is true.
-  [[gnu::cold, gnu::noinline]] void add_prefetch(PrefetchList& prefetch) const;
 
   int traverse(visitproc visit, void* arg) const;
   void clear() noexcept;
@@ -176,6 +169,11 @@ class GuardTree {
   void expect_node(Py_ssize_t node) const;
   [[gnu::cold, gnu::noinline]] void seal();
   void move_to_instance_dict(Step& step);
+  struct CheckOfNode {
+    const Check* check;
+    std::uint32_t node;
+  };
+  std::vector<CheckOfNode> checks_of_nodes() const;
   void measure();
   bool walk_sealed(Ref* captured, Miss* miss);
   void end_walk() noexcept;
@@ -201,7 +199,6 @@ class GuardTree {
   void add_word(const void* at);
   void add_dict(PyObject* dict);
   void note_moving();
-  void add_prefetch(std::uint32_t at, PrefetchList& prefetch) const;
   bool read(Values& values, bool replayed) const;
   bool relations_hold(bool replayed, Miss* miss);
   bool facts_hold(bool replayed, Miss* miss);
@@ -231,14 +228,14 @@ class GuardTree {
   Replay replay_;
   WatchedDicts replayed_dicts_;            // whose words need not be read
   std::unordered_set<const void*> added_;  // the replay's words, while it is made
-  bool takes_new_prefetch_ = false;
-  std::uint32_t walks_ = 0;  // how many there were; none but the first has the number 1
+  std::uint32_t walks_ = 0;                // how many there were; none but the first has the number 1
   // Where the last walk failed, and while nothing has held since, the way there from the frame, which is left out:
   // calls that go to other trees mostly fail there again.
   std::uint32_t failing_ = 0;
   std::vector<std::uint32_t> failed_;
-  const FrameSlots* frame_ = nullptr;       // while a walk lasts
-  std::vector<double>* seconds_ = nullptr;  // borrowed, while checks are measured
+  const FrameSlots* frame_ = nullptr;  // while a walk lasts
+  bool measures_ = false;              // what checks cost, into `seconds_`
+  std::vector<double> seconds_;
 };
 
 }  // namespace dynamo_lite

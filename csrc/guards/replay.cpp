@@ -13,14 +13,13 @@
 #include "cpython/lookup.h"
 #include "cpython/objects.h"
 #include "guards/guard_tree.h"
-#include "prefetch.h"
+#include "hit.h"
 
 namespace dynamo_lite {
 
 namespace {
 
 constexpr std::uint32_t kMostPatience = 1024;
-constexpr std::size_t kMany = 256;  // words: fewer stay near the processor
 constexpr std::size_t kAhead =
     64;  // words fetched before they are compared: after a graph they lie far from the processor
 
@@ -78,32 +77,6 @@ void GuardTree::make_replay() {
   note_moving();
   replay_.ready = true;
   added_.clear();
-  takes_new_prefetch_ = replay_.words.size() >= kMany;
-}
-
-// A replay prefetches its words itself. The rest of a walk is read through pointers, one after the other.
-void GuardTree::add_prefetch(PrefetchList& prefetch) const {
-  prefetch.add(this, sizeof(*this));
-  prefetch.add_items(replay_.roots, 0, replay_.roots.size());
-  prefetch.add_items(replay_.words, 0, kAhead);
-  prefetch.add_items(replay_.visits, 0, replay_.visits.size());
-  prefetch.add_items(replay_.checks, 0, replay_.checks.size());
-  for (const auto& root : replay_.roots) prefetch.add(&steps_[root.child].accessor, sizeof(Accessor));
-  for (const auto& visit : replay_.visits) add_prefetch(visit.child.child, prefetch);
-  for (const auto& each : replay_.checks) each.check->add_prefetch(prefetch);
-  prefetch.add_items(relations_, 0, relations_.size());
-  prefetch.add_items(captures_.of, 0, captures_.of.size());
-}
-
-void GuardTree::add_prefetch(std::uint32_t at, PrefetchList& prefetch) const {
-  const Node& node = nodes_[at];
-  prefetch.add(&node, sizeof(node));
-  prefetch.add(&steps_[at], sizeof(Step));
-  prefetch.add_items(lasts_, node.first_check, node.end_check);
-  prefetch.add_items(children_, node.first_child, node.end_child);
-  prefetch.add_items(live_, node.first_child, node.end_live);
-  for (std::uint32_t i = node.first_check; i < node.end_check; ++i) checks_[i].add_prefetch(prefetch);
-  for (std::uint32_t i = node.first_child; i < node.end_child; ++i) add_prefetch(children_[i], prefetch);
 }
 
 // What is visited may be another object each time, and all below it.

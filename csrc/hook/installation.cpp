@@ -1,4 +1,5 @@
 #include "hook/installation.h"
+#include "hit.h"
 
 namespace dynamo_lite {
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cpython/frames.h"
+#include "hit.h"
 #include "hook/entries.h"
 #include "hook/installation.h"
 #include "refs.h"
