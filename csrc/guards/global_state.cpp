@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/SavedTensorHooks.h>
-#include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/DefaultDtype.h>
@@ -22,9 +21,8 @@
 #include <vector>
 
 #include "cpython/lookup.h"
-#include "guards/float32_precision.h"
 #include "guards/private_members.h"
-#include "prefetch.h"
+#include "hit.h"
 #include "refs.h"
 
 namespace dynamo_lite {
@@ -33,26 +31,29 @@ namespace {
 
 std::string show_bool(std::int64_t value) { return value ? "on" : "off"; }
 std::string show_number(std::int64_t value) { return std::to_string(value); }
-std::string show_dtype(std::int64_t value) { return c10::toString(static_cast<c10::ScalarType>(value)); }
 std::string show_torch_function(std::int64_t value) {
-  constexpr std::array<const char*, 3> kNames{"on", "off for subclasses", "off"};
-  return kNames.at(static_cast<std::size_t>(value));
+  return std::array{"on", "off for subclasses", "off"}.at(static_cast<std::size_t>(value));
 }
-std::string show_keys(std::int64_t value) {
-  return c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, static_cast<std::uint64_t>(value)));
+std::string show_matmul(std::int64_t value) {
+  return std::array{"highest", "high", "medium"}.at(static_cast<std::size_t>(value));
+}
+std::string show_precision(std::int64_t value) {
+  return std::array{"unset", "ieee", "tf32", "bf16", "default"}.at(static_cast<std::size_t>(value));
+}
+std::string show_keys(std::uint64_t value) {
+  return c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, value));
 }
 
-// Of _functorch, which torch's own headers do not let be used from C++; owned for the life of the process.
-PyObject*& interpreter_stack_getter() {
-  static PyObject* function = nullptr;
-  return function;
-}
+// Of Python, owned for the life of the process.
+PyTypeObject* device_context = nullptr;
+PyObject* device_name = nullptr;
+PyObject* interpreter_stack_getter = nullptr;  // of _functorch, which torch's headers do not let be used from C++
 
 // The kinds of functorch's transforms in force, outermost first, as one number: digits base 32. -1 if unknown.
 std::int64_t functorch_transforms() noexcept {
   NoCollection no_collection;
   std::int64_t code = 0;
-  const Ref stack = Ref::steal(PyObject_CallNoArgs(interpreter_stack_getter()));
+  const Ref stack = Ref::steal(PyObject_CallNoArgs(interpreter_stack_getter));
   for (Py_ssize_t i = 0; stack && PyList_Check(stack.get()) && i < PyList_GET_SIZE(stack.get()); ++i) {
     const Ref key = Ref::steal(PyObject_CallMethod(PyList_GET_ITEM(stack.get(), i), "key", nullptr));
     const Ref number = Ref::steal(key ? PyNumber_Long(key.get()) : nullptr);
@@ -69,6 +70,26 @@ constexpr std::array kAutocastDevices{
     c10::DeviceType::MTIA, c10::DeviceType::HPU,  c10::DeviceType::XLA, c10::DeviceType::PrivateUse1,
 };
 
+// How exact float32 kernels have to be.
+struct PrecisionSetting {
+  const char* name;
+  at::Float32Backend backend;
+  at::Float32Op op;
+};
+
+constexpr std::array kPrecisionSettings{
+    PrecisionSetting{"all", at::Float32Backend::GENERIC, at::Float32Op::ALL},
+    PrecisionSetting{"mkldnn", at::Float32Backend::MKLDNN, at::Float32Op::ALL},
+    PrecisionSetting{"mkldnn conv", at::Float32Backend::MKLDNN, at::Float32Op::CONV},
+    PrecisionSetting{"mkldnn rnn", at::Float32Backend::MKLDNN, at::Float32Op::RNN},
+    PrecisionSetting{"mkldnn matmul", at::Float32Backend::MKLDNN, at::Float32Op::MATMUL},
+    PrecisionSetting{"cuda", at::Float32Backend::CUDA, at::Float32Op::ALL},
+    PrecisionSetting{"cuda conv", at::Float32Backend::CUDA, at::Float32Op::CONV},
+    PrecisionSetting{"cuda rnn", at::Float32Backend::CUDA, at::Float32Op::RNN},
+    PrecisionSetting{"cuda matmul", at::Float32Backend::CUDA, at::Float32Op::MATMUL},
+};
+constexpr int kPrecisionBits = 4;  // of each setting
+
 // Facts of at::Context: field of `Facts`, its type, member of the context (a private one), in words, how to show it.
 // clang-format off
 #define DL_CONTEXT_FACTS(row) \
@@ -84,16 +105,18 @@ constexpr std::array kAutocastDevices{
   row(mkldnn_enabled, bool, enabled_mkldnn, "use of oneDNN", show_bool)                                                            \
   row(cudnn_enabled, bool, enabled_cudnn, "use of cuDNN", show_bool)                                                               \
   row(cudnn_benchmark, bool, benchmark_cudnn, "benchmarks of cuDNN", show_bool)                                                    \
-  row(cudnn_deterministic, bool, deterministic_cudnn, "deterministic algorithms of cuDNN", show_bool)
+  row(cudnn_deterministic, bool, deterministic_cudnn, "deterministic algorithms of cuDNN", show_bool)                               \
+  row(cudnn_tf32, bool, allow_tf32_cudnn, "tf32 in cuDNN", show_bool)                                                              \
+  row(matmul, std::int8_t, float32_matmul_precision, "float32 matmul precision", show_matmul)
 // clang-format on
 
 // What is read, remembered and compared. Which devices have autocast on is a matter of `excluded`.
 struct Facts {
-  std::uint64_t included = 0, excluded = 0;  // this thread's dispatch keys
-  std::uint64_t precisions = 0;
+  std::uint64_t included = 0, excluded = 0;             // this thread's dispatch keys
+  std::uint64_t precisions = 0;                         // of float32, kPrecisionBits each
   std::int64_t function_modes = 0, dispatch_modes = 0;  // depths of the stacks
   std::int64_t functorch = 0;
-  std::int32_t threads = 0;
+  std::int64_t threads = 0;
   std::array<c10::ScalarType, kAutocastDevices.size()> autocast_dtype{};
   c10::ScalarType default_dtype{};
   bool grad = false, inference = false, forward_grad = false;
@@ -102,7 +125,8 @@ struct Facts {
   DL_CONTEXT_FACTS(DL_FIELD)
 #undef DL_FIELD
   std::int8_t torch_function = 0;
-  bool saved_hooks = false;  // the last of them, which leaves no padding: the bytes are compared
+  bool saved_hooks = false;
+  std::array<std::uint8_t, 2> padding{};  // the bytes are compared
 
   bool operator==(const Facts& other) const noexcept { return std::memcmp(this, &other, sizeof(Facts)) == 0; }
 
@@ -113,6 +137,7 @@ static_assert(std::has_unique_object_representations_v<Facts>);
 #define DL_REVEAL_FACT(name, type, member, text, show) DL_REVEAL(context_##name, at::Context, member);
 DL_CONTEXT_FACTS(DL_REVEAL_FACT)
 #undef DL_REVEAL_FACT
+DL_REVEAL(Precisions, at::Context, fp32_precision);
 DL_REVEAL(FunctionState, at::impl::PythonTorchFunctionTLS, disabled_state_);
 DL_REVEAL(FunctionModes, at::impl::PythonTorchFunctionTLS, stack_);
 
@@ -132,9 +157,23 @@ const ThreadPlaces& thread_places() noexcept {
   return places;
 }
 
+// Where torch keeps each setting. The map has all of them from the start, and a map's values stay where they are.
+std::array<const at::Float32Precision*, kPrecisionSettings.size()> precision_places() {
+  const auto& settings = at::globalContext().*revealed(Precisions{});
+  std::array<const at::Float32Precision*, kPrecisionSettings.size()> found{};
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const auto at = settings.find({kPrecisionSettings[i].backend, kPrecisionSettings[i].op});
+    if (at != settings.end()) found[i] = &at->second;
+  }
+  return found;
+}
+
 void read_context(Facts& facts) noexcept {
   static const at::Context& context = at::globalContext();
-  facts.precisions = float32_precisions();
+  static const auto precisions = precision_places();
+  for (std::size_t i = 0; i < precisions.size(); ++i) {
+    if (precisions[i]) facts.precisions |= static_cast<std::uint64_t>(*precisions[i]) << (kPrecisionBits * i);
+  }
 #define DL_READ(name, type, member, text, show) facts.name = static_cast<type>(context.*revealed(context_##name{}));
   DL_CONTEXT_FACTS(DL_READ)
 #undef DL_READ
@@ -187,42 +226,39 @@ DL_HIT Facts Facts::read() noexcept {
   return facts;
 }
 
-// A fact for people: its name, its value as a number and that in words.
-struct Line {
-  const char* name;
-  std::int64_t (*value)(const Facts&);
-  std::string (*show)(std::int64_t);
-};
-
-#define DL_CONTEXT_FACT(name, type, member, text, show) DL_FACT(text, name, show),
-#define DL_FACT(name, field, show)                                                \
-  Line {                                                                          \
-    name, [](const Facts& f) { return static_cast<std::int64_t>(f.field); }, show \
+// Each fact by its name, in words. The last one, the dispatch keys, most of the others change too.
+std::vector<std::pair<std::string, std::string>> in_words(const Facts& facts) {
+#define DL_WORDS(name, type, member, text, show) {text, show(facts.name)},
+  std::vector<std::pair<std::string, std::string>> words{
+      {"grad mode", show_bool(facts.grad)},
+      {"inference mode", show_bool(facts.inference)},
+      {"forward grad mode", show_bool(facts.forward_grad)},
+      {"autocast cache", show_bool(facts.autocast_cache)},
+      {"default dtype", c10::toString(facts.default_dtype)},
+      DL_CONTEXT_FACTS(DL_WORDS)  //
+      {"number of threads", show_number(facts.threads)},
+      {"torch function", show_torch_function(facts.torch_function)},
+      {"depth of the torch function mode stack", show_number(facts.function_modes)},
+      {"depth of the torch dispatch mode stack", show_number(facts.dispatch_modes)},
+      {"the stack of functorch's transforms", show_number(facts.functorch)},
+      {"hooks on what autograd saves", show_bool(facts.saved_hooks)},
+  };
+#undef DL_WORDS
+  for (std::size_t i = 0; i < kPrecisionSettings.size(); ++i) {
+    const std::string name = std::string("float32 precision of ") + kPrecisionSettings[i].name;
+    words.emplace_back(name, show_precision(facts.precisions >> (kPrecisionBits * i) & 15));
   }
-
-const std::array kLines{
-    DL_FACT("grad mode", grad, show_bool),
-    DL_FACT("inference mode", inference, show_bool),
-    DL_FACT("forward grad mode", forward_grad, show_bool),
-    DL_FACT("autocast cache", autocast_cache, show_bool),
-    DL_FACT("default dtype", default_dtype, show_dtype),
-    DL_CONTEXT_FACTS(DL_CONTEXT_FACT)  //
-    DL_FACT("float32 precision", precisions, show_float32_precisions),
-    DL_FACT("number of threads", threads, show_number),
-    DL_FACT("torch function", torch_function, show_torch_function),
-    DL_FACT("depth of the torch function mode stack", function_modes, show_number),
-    DL_FACT("depth of the torch dispatch mode stack", dispatch_modes, show_number),
-    DL_FACT("the stack of functorch's transforms", functorch, show_number),
-    DL_FACT("hooks on what autograd saves", saved_hooks, show_bool),
-};
-
-// A difference in these is reported only where there is no other: most of the above change them too.
-const std::array kKeyLines{
-    DL_FACT("the set of included dispatch keys", included, show_keys),
-    DL_FACT("the set of excluded dispatch keys", excluded, show_keys),
-};
-#undef DL_FACT
-#undef DL_CONTEXT_FACT
+  const c10::DispatchKeySet excluded(c10::DispatchKeySet::RAW, facts.excluded);
+  for (std::size_t i = 0; i < kAutocastDevices.size(); ++i) {
+    const std::string name = "autocast on " + c10::DeviceTypeName(kAutocastDevices[i], /*lower_case=*/true);
+    const auto key = at::autocast::get_autocast_dispatch_key_from_device_type(kAutocastDevices[i]);
+    words.emplace_back(name, show_bool(!excluded.has(key)));
+    words.emplace_back("dtype of " + name, c10::toString(facts.autocast_dtype[i]));
+  }
+  const std::string keys = show_keys(facts.included) + " without " + show_keys(facts.excluded);
+  words.emplace_back("the set of dispatch keys", keys);
+  return words;
+}
 
 // A mode on one of the stacks: the same one is meant, or, for the mode that `torch.device` used as a context and
 // set_default_device put there, one of the same device. Held weakly: a mode that was deallocated is no mode.
@@ -241,20 +277,9 @@ struct StateObject {
   PyObject_HEAD Snapshot snapshot;
 };
 
-struct Types {
-  PyTypeObject* device_context = nullptr;  // owned for the life of the process
-  Ref device_name;
-};
-
-Types& types() {
-  static auto* made = new Types;  // outlives the interpreter: its references are never given back
-  return *made;
-}
-
 std::optional<c10::Device> default_device(PyObject* mode) noexcept {
-  if (Py_TYPE(mode) != types().device_context) return std::nullopt;
-  PyObject* name = types().device_name.get();
-  PyObject* device = instance_dict_find(mode, name, PyObject_Hash(name)).value;
+  if (Py_TYPE(mode) != device_context) return std::nullopt;
+  PyObject* device = instance_dict_find(mode, device_name, PyObject_Hash(device_name)).value;
   if (!device || !THPDevice_Check(device)) return std::nullopt;
   return reinterpret_cast<THPDevice*>(device)->device;
 }
@@ -301,74 +326,27 @@ bool same_modes(const Snapshot& a, const Snapshot& b) {
   return true;
 }
 
-// Collects sentences.
-class Differences {
- public:
-  void add(const std::string& name, const std::string& now, const std::string& before) {
-    add(name + " is " + now + ", was " + before);
-  }
-  void add(const std::string& sentence) { text_ += (text_.empty() ? "" : "; ") + sentence; }
-  bool empty() const noexcept { return text_.empty(); }
-  const std::string& text() const noexcept { return text_; }
-
- private:
-  std::string text_;
-};
-
-template <std::size_t size>
-void compare(Differences& differences, const std::array<Line, size>& lines, const Facts& facts, const Facts& other) {
-  for (const Line& line : lines) {
-    const std::int64_t before = line.value(facts);
-    const std::int64_t now = line.value(other);
-    if (now != before) differences.add(line.name, line.show(now), line.show(before));
-  }
-}
-
-bool has_autocast(const Facts& facts, c10::DeviceType device) {
-  const c10::DispatchKeySet excluded(c10::DispatchKeySet::RAW, facts.excluded);
-  return !excluded.has(at::autocast::get_autocast_dispatch_key_from_device_type(device));
-}
-
-void compare_autocast(Differences& differences, const Facts& facts, const Facts& other) {
-  for (std::size_t i = 0; i < kAutocastDevices.size(); ++i) {
-    const std::string name = "autocast on " + c10::DeviceTypeName(kAutocastDevices[i], /*lower_case=*/true);
-    const bool now = has_autocast(other, kAutocastDevices[i]);
-    const bool before = has_autocast(facts, kAutocastDevices[i]);
-    if (now != before) differences.add(name, show_bool(now), show_bool(before));
-    if (other.autocast_dtype[i] != facts.autocast_dtype[i]) {
-      differences.add("dtype of " + name, c10::toString(other.autocast_dtype[i]),
-                      c10::toString(facts.autocast_dtype[i]));
-    }
-  }
-}
-
 // What `other` has where that is not what `snapshot` has.
 std::string difference(const Snapshot& snapshot, const Snapshot& other) {
-  Differences differences;
-  compare(differences, kLines, snapshot.facts, other.facts);
-  compare_autocast(differences, snapshot.facts, other.facts);
-  if (differences.empty()) compare(differences, kKeyLines, snapshot.facts, other.facts);
-  if (differences.empty() && !same_modes(snapshot, other)) {
-    differences.add("other modes are on the torch function stack");
+  const auto before = in_words(snapshot.facts), now = in_words(other.facts);
+  std::string text;
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    const bool says_more = text.empty() || i + 1 < now.size();
+    if (now[i] == before[i] || !says_more) continue;
+    text += (text.empty() ? "" : "; ") + now[i].first + " is " + now[i].second + ", was " + before[i].second;
   }
-  return differences.text();
+  return text.empty() && !same_modes(snapshot, other) ? "other modes are on the torch function stack" : text;
 }
 
 Snapshot& snapshot_of(PyObject* state) noexcept { return HeapType<StateObject>::of(state).snapshot; }
-
-PyObject* state_compare(PyObject* self, PyObject* other, int operation) {
-  if (!is_global_state(other) || (operation != Py_EQ && operation != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
-  const bool equal = difference(snapshot_of(self), snapshot_of(other)).empty();
-  return PyBool_FromLong(equal == (operation == Py_EQ));
-}
 
 void prepare_types() {
   const auto find = [](const char* module, const char* name) {
     return py::object(py::module_::import(module).attr(name)).release().ptr();
   };
-  types().device_context = reinterpret_cast<PyTypeObject*>(find("torch.utils._device", "DeviceContext"));
-  interpreter_stack_getter() = find("torch._C._functorch", "get_interpreter_stack");
-  types().device_name = checked(Ref::steal(PyUnicode_InternFromString("device")));
+  device_context = reinterpret_cast<PyTypeObject*>(find("torch.utils._device", "DeviceContext"));
+  interpreter_stack_getter = find("torch._C._functorch", "get_interpreter_stack");
+  device_name = checked(Ref::steal(PyUnicode_InternFromString("device"))).release();
 }
 
 }  // namespace
@@ -386,67 +364,51 @@ DL_HIT bool matches_current_state(PyObject* state, std::string* found) {
   return false;
 }
 
-struct KeptState::Kept {
+namespace {
+
+struct Kept {
+  Facts facts = Facts::read();
   c10::AutogradState autograd = c10::AutogradState::get_tls_state();
   c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
-  std::array<c10::ScalarType, kAutocastDevices.size()> autocast_dtype{};
-  bool autocast_cache = at::autocast::is_autocast_cache_enabled();
-  int nesting = 0;
-  bool flash = at::globalContext().userEnabledFlashSDP();
-  bool memory_efficient = at::globalContext().userEnabledMemEfficientSDP();
-  bool math = at::globalContext().userEnabledMathSDP();
-  bool cudnn = at::globalContext().userEnabledCuDNNSDP();
-  std::vector<std::int64_t> attention_order = attention_order_now();
+  decltype(at::globalContext().sDPPriorityOrder()) attention_order = at::globalContext().sDPPriorityOrder();
+  int nesting = autocast_nesting();
 
-  static std::vector<std::int64_t> attention_order_now() {
-    std::vector<std::int64_t> order;
-    for (const auto backend : at::globalContext().sDPPriorityOrder())
-      order.push_back(static_cast<std::int64_t>(backend));
-    return order;
+  static int autocast_nesting() {
+    at::autocast::increment_nesting();  // there is no other way to read it
+    return at::autocast::decrement_nesting();
   }
 };
 
-KeptState::KeptState() : kept_(std::make_unique<Kept>()) {
-  for (std::size_t i = 0; i < kAutocastDevices.size(); ++i) {
-    kept_->autocast_dtype[i] = at::autocast::get_autocast_dtype(kAutocastDevices[i]);
-  }
-  at::autocast::increment_nesting();  // there is no other way to read it
-  kept_->nesting = at::autocast::decrement_nesting();
-}
+}  // namespace
 
-KeptState::~KeptState() = default;
+KeptState::KeptState() : kept_(std::make_shared<const Kept>()) {}
 
 void KeptState::restore() const {
-  c10::AutogradState::set_tls_state(kept_->autograd);
-  c10::impl::_force_tls_local_dispatch_key_set(kept_->keys);
+  const Kept& kept = *static_cast<const Kept*>(kept_.get());
+  const Facts& facts = kept.facts;
+  c10::AutogradState::set_tls_state(kept.autograd);
+  c10::impl::_force_tls_local_dispatch_key_set(kept.keys);
   for (std::size_t i = 0; i < kAutocastDevices.size(); ++i) {
-    at::autocast::set_autocast_dtype(kAutocastDevices[i], kept_->autocast_dtype[i]);
+    at::autocast::set_autocast_dtype(kAutocastDevices[i], facts.autocast_dtype[i]);
   }
-  at::autocast::set_autocast_cache_enabled(kept_->autocast_cache);
+  at::autocast::set_autocast_cache_enabled(facts.autocast_cache);
   at::Context& context = at::globalContext();
-  context.setSDPUseFlash(kept_->flash);
-  context.setSDPUseMemEfficient(kept_->memory_efficient);
-  context.setSDPUseMath(kept_->math);
-  context.setSDPUseCuDNN(kept_->cudnn);
-  context.setSDPPriorityOrder(kept_->attention_order);
-  at::autocast::increment_nesting();
-  int nesting = at::autocast::decrement_nesting();
-  if (nesting > kept_->nesting && kept_->nesting == 0) at::autocast::clear_cache();
-  while (nesting > kept_->nesting) nesting = at::autocast::decrement_nesting();
-  while (nesting < kept_->nesting) nesting = at::autocast::increment_nesting();
+  context.setSDPUseFlash(facts.flash);
+  context.setSDPUseMemEfficient(facts.memory_efficient);
+  context.setSDPUseMath(facts.math);
+  context.setSDPUseCuDNN(facts.cudnn);
+  std::vector<std::int64_t> order;
+  for (const auto backend : kept.attention_order) order.push_back(static_cast<std::int64_t>(backend));
+  context.setSDPPriorityOrder(order);
+  int nesting = Kept::autocast_nesting();
+  if (nesting > kept.nesting && kept.nesting == 0) at::autocast::clear_cache();
+  while (nesting > kept.nesting) nesting = at::autocast::decrement_nesting();
+  while (nesting < kept.nesting) nesting = at::autocast::increment_nesting();
 }
-
-KeptThread::KeptThread() : kept_(std::make_unique<at::ThreadLocalState>()) {}
-
-KeptThread::~KeptThread() = default;
-
-void KeptThread::restore() const { at::ThreadLocalState::setThreadLocalState(*kept_); }
 
 void register_global_state(py::module_& module) {
   prepare_types();
-  HeapType<StateObject>(module, "dynamo_lite._C.GlobalState", {},
-                        {{Py_tp_richcompare, reinterpret_cast<void*>(state_compare)},
-                         {Py_tp_hash, reinterpret_cast<void*>(PyObject_HashNotImplemented)}})
+  HeapType<StateObject>(module, "dynamo_lite._C.GlobalState")
       .def_new([](py::handle) {
         Snapshot snapshot;
         if (!take(snapshot)) throw py::error_already_set();

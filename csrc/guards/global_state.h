@@ -6,10 +6,6 @@
 #include <memory>
 #include <string>
 
-namespace at {
-class ThreadLocalState;
-}
-
 namespace dynamo_lite {
 
 // Whether `object` is a dynamo_lite._C.GlobalState.
@@ -24,22 +20,9 @@ class KeptState {
   [[gnu::noinline]] KeptState();
   // Puts this thread's state back to what it was.
   [[gnu::cold, gnu::noinline]] void restore() const;
-  [[gnu::noinline]] ~KeptState();
 
  private:
-  struct Kept;
-  std::unique_ptr<Kept> kept_;
-};
-
-// All that torch keeps for this thread: modes and hooks too.
-class KeptThread {
- public:
-  KeptThread();
-  void restore() const;
-  ~KeptThread();
-
- private:
-  std::unique_ptr<at::ThreadLocalState> kept_;
+  std::shared_ptr<const void> kept_;
 };
 
 void register_global_state(py::module_& module);
