@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "guards/tensors.h"
-#include "refs.h"
+#include "heap_type.h"
 
 namespace dynamo_lite {
 
@@ -36,16 +36,7 @@ bool float_bits(PyObject* object, std::int64_t& bits) noexcept {
   return true;
 }
 
-std::string float_text(std::int64_t bits) {
-  char* const text = PyOS_double_to_string(float_of(bits), 'r', 0, Py_DTSF_ADD_DOT_0, nullptr);
-  if (!text) {
-    PyErr_Clear();
-    return "a float";
-  }
-  std::string found(text);
-  PyMem_Free(text);
-  return found;
-}
+std::string float_text(std::int64_t bits) { return py::str(py::float_(float_of(bits))); }
 
 bool int_value(PyObject* object, std::int64_t& number) noexcept {
   if (!object || !PyLong_Check(object)) return false;
@@ -266,53 +257,8 @@ const SymbolicOperation kOperations[] = {
 
 }  // namespace
 
-std::unique_ptr<SymbolicProgram> SymbolicProgram::of(PyObject* instructions, std::size_t values) {
-  const Ref rows = Ref::steal(PySequence_Tuple(instructions));
-  if (!rows) return nullptr;
-  auto program = std::make_unique<SymbolicProgram>();
-  std::size_t depth = 0;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rows.get()); ++i) {
-    if (!program->add(PyTuple_GET_ITEM(rows.get(), i), values, depth)) return nullptr;
-  }
-  if (depth == 1) return program;
-  PyErr_Format(PyExc_ValueError, "a symbolic program leaves one number, not %zu", depth);
-  return nullptr;
-}
-
-bool SymbolicProgram::add(PyObject* tuple, std::size_t values, std::size_t& depth) {
-  const auto wrong = [tuple] {
-    if (!PyErr_Occurred())
-      PyErr_Format(PyExc_ValueError, "%R is no instruction that a symbolic program has here", tuple);
-    return false;
-  };
-  if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) == 0 || !PyUnicode_Check(PyTuple_GET_ITEM(tuple, 0)))
-    return wrong();
-  const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(tuple, 0));
-  if (!name) return false;
-  const auto row = std::find_if(std::begin(kOperations), std::end(kOperations),
-                                [name](const SymbolicOperation& each) { return std::strcmp(each.name, name) == 0; });
-  if (row == std::end(kOperations) || PyTuple_GET_SIZE(tuple) != row->in_tuple() + 1) return wrong();
-  if (depth < row->taken()) return wrong();
-  Instruction instruction{row};
-  for (Py_ssize_t i = 1; i <= row->in_tuple(); ++i) {
-    std::int64_t number = 0;
-    const auto read = row->operands == Operands::Constant ? row->load : load_int;
-    if (!read({}, PyTuple_GET_ITEM(tuple, i), 0, number)) return wrong();
-    const bool is_value = i == 1 && row->is_read();
-    if (is_value && (number < 0 || static_cast<std::size_t>(number) >= values)) return wrong();
-    if (is_value) {
-      instruction.value = static_cast<std::uint32_t>(number);
-    } else {
-      instruction.operand = number;
-    }
-  }
-  depth = depth - row->taken() + 1;
-  if (depth > kDeepest) return wrong();
-  instructions_.push_back(instruction);
-  return true;
-}
-
-void SymbolicFacts::add(const SymbolicProgram& program, const std::vector<std::uint32_t>& nodes) {
+void SymbolicFacts::add(PyObject* instructions, const std::vector<std::uint32_t>& nodes) {
+  const Ref rows = checked(Ref::steal(PySequence_Tuple(instructions)));
   std::vector<std::uint32_t> places;
   for (const std::uint32_t node : nodes) {
     const auto found = std::find(nodes_.begin(), nodes_.end(), node);
@@ -320,24 +266,11 @@ void SymbolicFacts::add(const SymbolicProgram& program, const std::vector<std::u
     if (found == nodes_.end()) nodes_.push_back(node);
   }
   std::vector<std::uint32_t> stack;
-  auto& reads = reads_.emplace_back();
-  for (const auto& [operation, value, number] : program.instructions_) {
-    if (operation->is_read()) {
-      const std::uint32_t place = places[value];
-      const bool is_new = std::find(shaped_.begin(), shaped_.end(), place) == shaped_.end();
-      if (operation->is_of_tensor() && is_new) shaped_.push_back(place);
-      stack.push_back(register_of(*operation, place, 0, number));
-      reads.push_back(stack.back());
-    } else if (operation->operands == Operands::Constant) {
-      stack.push_back(register_of(kPushConstant, 0, 0, number));
-    } else if (operation->operands == Operands::One) {
-      stack.back() = register_of(*operation, stack.back(), 0, 0);
-    } else {
-      const std::uint32_t right = stack.back();
-      stack.pop_back();
-      stack.back() = register_of(*operation, stack.back(), right, 0);
-    }
+  reads_.emplace_back();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rows.get()); ++i) {
+    add_instruction(PyTuple_GET_ITEM(rows.get(), i), places, stack);
   }
+  if (stack.size() != 1) raise(PyExc_ValueError, "a symbolic program leaves one number, not %zu", stack.size());
   // A fact of which something else is made, or a constant, is copied to be looked at.
   const bool is_own = !cells_.empty() && cells_.back().to == stack.back() && cells_.back().fact == facts_;
   if (!is_own) register_of(kOr, stack.back(), stack.back(), facts_);
@@ -346,6 +279,35 @@ void SymbolicFacts::add(const SymbolicProgram& program, const std::vector<std::u
   ++facts_;
   held_.resize(loads_.size());
   have_held_ = false;
+}
+
+// `stack`: the registers of the numbers that the program has computed and not used yet.
+void SymbolicFacts::add_instruction(PyObject* tuple, const std::vector<std::uint32_t>& places,
+                                    std::vector<std::uint32_t>& stack) {
+  PyObject* name = PyTuple_Check(tuple) && PyTuple_GET_SIZE(tuple) > 0 ? PyTuple_GET_ITEM(tuple, 0) : Py_None;
+  const auto has_name = [name](const SymbolicOperation& each) {
+    return PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, each.name) == 0;
+  };
+  const auto row = std::find_if(std::begin(kOperations), std::end(kOperations), has_name);
+  bool is_right =
+      row != std::end(kOperations) && PyTuple_GET_SIZE(tuple) == row->in_tuple() + 1 && stack.size() >= row->taken();
+  std::int64_t numbers[2] = {};  // after the name
+  for (Py_ssize_t i = 0; is_right && i < row->in_tuple(); ++i) {
+    const auto read = row->operands == Operands::Constant ? row->load : load_int;
+    is_right = read({}, PyTuple_GET_ITEM(tuple, i + 1), 0, numbers[i]);
+  }
+  is_right = is_right && (!row->is_read() || static_cast<std::uint64_t>(numbers[0]) < places.size());
+  if (!is_right) raise(PyExc_ValueError, "%R is no instruction that a symbolic program has here", tuple);
+  std::uint32_t operands[2] = {};
+  for (std::size_t left = row->taken(); left > 0; stack.pop_back()) operands[--left] = stack.back();
+  if (row->is_read()) {
+    operands[0] = places[static_cast<std::size_t>(numbers[0])];
+    const bool is_new = std::find(shaped_.begin(), shaped_.end(), operands[0]) == shaped_.end();
+    if (row->is_of_tensor() && is_new) shaped_.push_back(operands[0]);
+  }
+  const SymbolicOperation& operation = row->operands == Operands::Constant ? kPushConstant : *row;
+  stack.push_back(register_of(operation, operands[0], operands[1], numbers[row->is_read() ? 1 : 0]));
+  if (row->is_read()) reads_.back().push_back(stack.back());
 }
 
 std::uint32_t SymbolicFacts::register_of(const SymbolicOperation& operation, std::uint32_t left, std::uint32_t right,

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -16,39 +15,21 @@ namespace dynamo_lite {
 
 struct SymbolicOperation;
 
-// A program of a small stack machine on 64-bit words: integers, and floats by their bits. An instruction is a tuple of
-// its name and its operands; the table of operations in symbolic.cpp has a row for each name:
+// Programs of a small stack machine on 64-bit words: integers, and floats by their bits. Each must leave a number that
+// is not 0. An instruction is a tuple of its name and its operands; the table of operations in symbolic.cpp has a row
+// for each name:
 //   ("size", value, dim), ("stride", value, dim), ("offset", value), ("int", value), ("float", value)
 //       read from a value, given by its position
 //   ("const", number), ("float_const", number)
 //   ("add",), ("not",) and so on: compute with the one or two numbers on top of the stack
-class SymbolicProgram {
- public:
-  // Null with a ValueError or TypeError set where the sequence is no program that leaves one number. `values`: how many
-  // there will be.
-  static std::unique_ptr<SymbolicProgram> of(PyObject* instructions, std::size_t values);
-
- private:
-  friend class SymbolicFacts;
-  struct Instruction {
-    const SymbolicOperation* operation;
-    std::uint32_t value = 0;
-    std::int64_t operand = 0;  // a dimension, or the constant (of a float: its bits)
-  };
-  static constexpr std::size_t kDeepest = 64;
-
-  bool add(PyObject* tuple, std::size_t values, std::size_t& depth);
-
-  std::vector<Instruction> instructions_;
-};
-
-// Programs of which each must leave a number that is not 0, as one that reads and computes everything once.
 //
-// It has registers instead of a stack, one for each number. Where it reads what it read when all held last, all hold.
+// All are one that reads and computes everything once. It has registers instead of a stack, one for each number. Where
+// it reads what it read when all held last, all hold.
 class SymbolicFacts {
  public:
-  // `nodes`: those whose values the program takes.
-  void add(const SymbolicProgram& program, const std::vector<std::uint32_t>& nodes);
+  // `nodes`: those whose values the program takes. ValueError or TypeError where the sequence is no program that leaves
+  // one number.
+  void add(PyObject* instructions, const std::vector<std::uint32_t>& nodes);
   bool empty() const noexcept { return facts_ == 0; }
   // Those whose values are taken, each once.
   const std::vector<std::uint32_t>& nodes() const noexcept { return nodes_; }
@@ -70,6 +51,7 @@ class SymbolicFacts {
   };
   using Key = std::tuple<const SymbolicOperation*, std::uint32_t, std::uint32_t, std::int64_t>;
 
+  void add_instruction(PyObject* tuple, const std::vector<std::uint32_t>& places, std::vector<std::uint32_t>& stack);
   std::uint32_t register_of(const SymbolicOperation& operation, std::uint32_t left, std::uint32_t right,
                             std::int64_t number);
   std::string in_words(const Cell& wrong) const;
