@@ -7,28 +7,26 @@
 
 namespace dynamo_lite {
 
-// A borrowed object, or one that `owned` holds; null for nothing there. `readable`: false for iterators of other kinds,
-// and where next() would raise.
-struct Peeked {
-  PyObject* value = nullptr;
-  bool readable = true;
+struct Reached {
+  PyObject* value = nullptr;  // borrowed from where it was found, or from `owned`; null for nothing there
+  bool readable = true;       // false: it isn't kept that way, only Python could read it, or next() would raise
+
+  static constexpr Reached nothing() noexcept { return {}; }
+  static constexpr Reached unreadable() noexcept { return {nullptr, false}; }
 };
 
-// What next() of an iterator over a list (reversed too), tuple, string, bytes, set, range or dict gives after `ahead`
-// other items; of a dict's items the key.
-Peeked next_item(PyObject* iterator, Py_ssize_t ahead, Ref& owned) noexcept;
+// What next() of an iterator over a list (reversed too), tuple, set, range or dict gives after `ahead` other items; of
+// a dict's items the key.
+Reached next_item(PyObject* iterator, Py_ssize_t ahead, Ref& owned) noexcept;
 
 // The value of that item of a dict.
-Peeked next_value(PyObject* iterator, Py_ssize_t ahead) noexcept;
+Reached next_value(PyObject* iterator, Py_ssize_t ahead) noexcept;
 
 // The iterator that an enumerate takes from; of a zip, which is not strict, the tuple of them; what a dict's view or a
 // mapping proxy shows; the list, set or dict that an iterator goes over, null once it met the end.
-Peeked taken_from(PyObject* object) noexcept;
+Reached taken_from(PyObject* object) noexcept;
 
 // The number that an enumerate, or a count of itertools, gives next.
-Peeked next_number(PyObject* iterator, Ref& owned) noexcept;
-
-// To be called once, before the others. False with an exception set.
-bool prepare_iterators();
+Reached next_number(PyObject* iterator, Ref& owned) noexcept;
 
 }  // namespace dynamo_lite

@@ -32,7 +32,7 @@ from dynamo_lite.variables.python.containers.sequences import TupleVariable, wra
 from .user_object import instance_dict
 
 _DICT_ITEM_ITERATOR: type = type(iter({}.items()))
-_ITERATED: tuple[Any, ...] = ([], (), range(0), {}, {}.values(), set(), "", "\u20ac", b"", reversed([]))
+_ITERATED: tuple[Any, ...] = ([], (), range(0), {}, {}.values(), set(), reversed([]))
 _CONTAINER_ITERATORS: tuple[type, ...] = (*dict.fromkeys(map(type, map(iter, _ITERATED))), _DICT_ITEM_ITERATOR)
 _TYPES = frozenset({*_CONTAINER_ITERATORS, enumerate, zip, itertools.count})
 
@@ -80,7 +80,7 @@ def _advance(iterator: Iterator[Any], count: int) -> None:
 
 
 class ContainerIterator(ExistingIterator):
-    """An iterator over a container, string or range. ``copy``: a copy that tracing advances; ``read``: how many items
+    """An iterator over a container or range. ``copy``: a copy that tracing advances; ``read``: how many items
     it has returned."""
 
     __slots__ = ("attempt", "copy", "read", "is_exhausted")
