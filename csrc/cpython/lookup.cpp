@@ -2,8 +2,9 @@
 
 #include <cstddef>
 
+#include "cpython/objects.h"
 #include "cpython/version.h"
-#include "prefetch.h"
+#include "hit.h"
 #include "refs.h"
 
 namespace dynamo_lite {
@@ -109,11 +110,6 @@ DictLookup find_among_strings(PyObject* dict, PyObject* key, Py_hash_t hash, boo
   return {missing, nullptr};
 }
 
-bool is_plain(PyTypeObject* type) noexcept {
-  return type == &PyUnicode_Type || type == &PyLong_Type || type == &PyBool_Type || type == &PyFloat_Type ||
-         type == &PyBytes_Type || type == &PyComplex_Type || type == Py_TYPE(Py_None);
-}
-
 // The type's == is C code of these builtins, inherited or own.
 bool has_builtin_equality(PyTypeObject* type) noexcept {
   const richcmpfunc compare = type->tp_richcompare;
@@ -157,15 +153,8 @@ struct AbstractState {
   unsigned long long registrations;
 };
 
-struct StandardTypes {
-  PyTypeObject* deque = nullptr;            // owned for the life of the process
-  const AbstractState* abstract = nullptr;  // of a module that is kept for as long
-};
-
-StandardTypes& standard_types() noexcept {
-  static StandardTypes types;
-  return types;
-}
+// Of a module that is kept for the life of the process.
+const AbstractState* abstract_state = nullptr;
 
 bool is_deque(PyObject* object) noexcept {
   PyTypeObject* deque = standard_types().deque;
@@ -292,29 +281,17 @@ PyObject* deque_item(PyObject* object, Py_ssize_t index) noexcept {
   return item;
 }
 
-unsigned long long abc_registrations() noexcept { return standard_types().abstract->registrations; }
+unsigned long long abc_registrations() noexcept { return abstract_state->registrations; }
 
-// Finds the state of _abc, and that it lies as it is declared here.
-static bool prepare_abstract() {
+bool prepare_lookups() {
   PyObject* module = PyImport_ImportModule("_abc");  // kept
   if (!module) return false;
   const Ref token = Ref::steal(PyObject_CallMethod(module, "get_cache_token", nullptr));
   if (!token) return false;
-  const auto* state = static_cast<const AbstractState*>(PyModule_GetState(module));
-  const bool is_it = state && state->registrations == PyLong_AsUnsignedLongLong(token.get());
-  standard_types().abstract = state;
+  abstract_state = static_cast<const AbstractState*>(PyModule_GetState(module));
+  const bool is_it = abstract_state && abstract_state->registrations == PyLong_AsUnsignedLongLong(token.get());
   if (!is_it) PyErr_SetString(PyExc_ImportError, "dynamo_lite: the module _abc is not as it was known");
   return is_it;
-}
-
-bool prepare_lookups() {
-  if (standard_types().deque) return true;
-  if (!prepare_abstract()) return false;
-  PyObject* collections = PyImport_ImportModule("collections");
-  if (!collections) return false;
-  standard_types().deque = reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(collections, "deque"));
-  drop(collections);
-  return standard_types().deque != nullptr;
 }
 
 }  // namespace dynamo_lite

@@ -51,6 +51,12 @@ struct DictLookup {
   PyObject* value;  // borrowed
 };
 
+// Types whose objects hold nothing, can't be referenced weakly, have no finalizer, and run no Python to be compared.
+inline bool is_plain(const PyTypeObject* type) noexcept {
+  return type == &PyUnicode_Type || type == &PyLong_Type || type == &PyBool_Type || type == &PyFloat_Type ||
+         type == &PyBytes_Type || type == &PyComplex_Type || type == Py_TYPE(Py_None);
+}
+
 // Whether comparing this object for equality with another such one runs no Python.
 bool compares_quietly(PyObject* object) noexcept;
 
@@ -109,7 +115,7 @@ PyObject* deque_item(PyObject* object, Py_ssize_t index) noexcept;
 // How often any class was registered with an abstract one: abc.get_cache_token().
 unsigned long long abc_registrations() noexcept;
 
-// Looks up what the above need of the standard library. False with an exception set.
+// Finds the state of _abc, and that it lies as it was known. False with an exception set.
 bool prepare_lookups();
 
 // No garbage is collected (so that no finalizer runs) while one of these is alive.

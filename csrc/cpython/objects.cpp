@@ -43,33 +43,24 @@ struct LruCache {
   Py_ssize_t misses;
 };
 
-// The type _thread._local, kept for the life of the process.
-PyTypeObject*& local_type() noexcept {
-  static PyTypeObject* type = nullptr;
-  return type;
-}
+// Fields of functions and methods.
+struct FieldPlace {
+  const char* name;
+  PyTypeObject* type;
+  std::ptrdiff_t offset;
+};
+const std::array kFields{
+    FieldPlace{"__code__", &PyFunction_Type, offsetof(PyFunctionObject, func_code)},
+    FieldPlace{"__defaults__", &PyFunction_Type, offsetof(PyFunctionObject, func_defaults)},
+    FieldPlace{"__kwdefaults__", &PyFunction_Type, offsetof(PyFunctionObject, func_kwdefaults)},
+    FieldPlace{"__closure__", &PyFunction_Type, offsetof(PyFunctionObject, func_closure)},
+    FieldPlace{"__globals__", &PyFunction_Type, offsetof(PyFunctionObject, func_globals)},
+    FieldPlace{"__func__", &PyMethod_Type, offsetof(PyMethodObject, im_func)},
+    FieldPlace{"__self__", &PyMethod_Type, offsetof(PyMethodObject, im_self)},
+};
 
-PyObject* const* function_word(PyObject* object, Field field) noexcept {
-  const auto* function = reinterpret_cast<PyFunctionObject*>(object);
-  switch (field) {
-    case Field::Code:
-      return &function->func_code;
-    case Field::Defaults:
-      return &function->func_defaults;
-    case Field::KwDefaults:
-      return &function->func_kwdefaults;
-    case Field::Closure:
-      return &function->func_closure;
-    case Field::Globals:
-      return &function->func_globals;
-    default:
-      return nullptr;
-  }
-}
-
-PyObject* const* method_word(PyObject* object, Field field) noexcept {
-  const auto* method = reinterpret_cast<PyMethodObject*>(object);
-  return field == Field::Func ? &method->im_func : field == Field::Self ? &method->im_self : nullptr;
+PyObject* const* word_at(PyObject* object, std::ptrdiff_t offset) noexcept {
+  return reinterpret_cast<PyObject* const*>(reinterpret_cast<const char*>(object) + offset);
 }
 
 // Where an object of a type that nobody can change keeps a member.
@@ -79,34 +70,26 @@ PyObject* const* member_word(PyObject* object, PyObject* name) noexcept {
   if (!descriptor || !Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) return nullptr;
   const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member;
   if (member->type != T_OBJECT || (member->flags & READ_RESTRICTED)) return nullptr;
-  return reinterpret_cast<PyObject* const*>(reinterpret_cast<const char*>(object) + member->offset);
+  return word_at(object, member->offset);
 }
 
 }  // namespace
 
 Field field_named(PyObject* name) noexcept {
-  constexpr std::array kNames{"__code__",    "__defaults__", "__kwdefaults__", "__closure__",
-                              "__globals__", "__func__",     "__self__"};
-  std::size_t at = 0;
-  while (at < kNames.size() && PyUnicode_CompareWithASCIIString(name, kNames[at]) != 0) ++at;
-  return static_cast<Field>(at);
+  Field at = 0;
+  while (at < kFields.size() && PyUnicode_CompareWithASCIIString(name, kFields[at].name) != 0) ++at;
+  return at;
 }
 
 PyObject* const* field_word(PyObject* object, Field field, PyObject* name) noexcept {
-  PyObject* const* word = nullptr;
-  if (PyFunction_Check(object)) {
-    word = function_word(object, field);
-  } else if (PyMethod_Check(object)) {
-    word = method_word(object, field);
-  }
-  return word ? word : member_word(object, name);
+  const bool is_field = field < kFields.size() && Py_IS_TYPE(object, kFields[field].type);
+  return is_field ? word_at(object, kFields[field].offset) : member_word(object, name);
 }
 
 PyObject* const* slot_word(PyObject* object, PyObject* descriptor) noexcept {
   const auto* member = reinterpret_cast<PyMemberDescrObject*>(descriptor);
   const bool is_word = member->d_member->type == T_OBJECT_EX && PyObject_TypeCheck(object, member->d_common.d_type);
-  const char* at = reinterpret_cast<const char*>(object) + member->d_member->offset;
-  return is_word ? reinterpret_cast<PyObject* const*>(at) : nullptr;
+  return is_word ? word_at(object, member->d_member->offset) : nullptr;
 }
 
 PyObject* read_slot(PyObject* object, PyObject* descriptor, bool& applies) noexcept {
@@ -142,7 +125,7 @@ bool WeakCallbacks::next() noexcept {
 }
 
 PyObject* thread_dict(PyObject* object) noexcept {
-  PyObject* parts = PyObject_TypeCheck(object, local_type()) ? PyThreadState_GetDict() : nullptr;
+  PyObject* parts = PyObject_TypeCheck(object, standard_types().local) ? PyThreadState_GetDict() : nullptr;
   if (parts == nullptr) return nullptr;
   PyObject* part = PyDict_GetItemWithError(parts, reinterpret_cast<ThreadLocal*>(object)->key);
   if (part == nullptr) PyErr_Clear();
@@ -154,10 +137,20 @@ void take_miss_back(PyObject* cached) noexcept {
   if (cache->misses > 0) --cache->misses;  // none is left where the cache was cleared since
 }
 
-bool prepare_objects() {
-  const Ref threads = Ref::steal(PyImport_ImportModule("_thread"));
-  if (threads) local_type() = reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(threads.get(), "_local"));
-  return local_type() != nullptr;
+StandardTypes& standard_types() noexcept {
+  static StandardTypes types;
+  return types;
+}
+
+bool prepare_standard_types() {
+  const auto find = [](const char* module, const char* name) {
+    const Ref found = Ref::steal(PyImport_ImportModule(module));
+    return found ? reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(found.get(), name)) : nullptr;
+  };
+  StandardTypes& types = standard_types();
+  if (types.deque == nullptr)
+    types = {find("collections", "deque"), find("itertools", "count"), find("_thread", "_local")};
+  return types.deque != nullptr && types.count != nullptr && types.local != nullptr;
 }
 
 }  // namespace dynamo_lite

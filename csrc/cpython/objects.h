@@ -7,7 +7,7 @@
 
 #include <Python.h>
 
-#include <cstdint>
+#include <cstddef>
 
 #include "cpython/version.h"
 
@@ -18,8 +18,8 @@ inline const void* size_word(PyObject* object) noexcept { return &reinterpret_ca
 inline PyObject** tuple_items(PyObject* tuple) noexcept { return reinterpret_cast<PyTupleObject*>(tuple)->ob_item; }
 inline PyObject* const* cell_word(PyObject* cell) noexcept { return &reinterpret_cast<PyCellObject*>(cell)->ob_ref; }
 
-// Attributes of functions and methods that are read without their getters.
-enum class Field : std::uint8_t { Code, Defaults, KwDefaults, Closure, Globals, Func, Self, Other };
+// An attribute of functions or methods that is read without its getter: a place in a table.
+using Field = std::size_t;
 Field field_named(PyObject* name) noexcept;
 
 // Where a function or a method keeps a field, or an instance of an immutable type the member `name`; null if neither.
@@ -81,7 +81,14 @@ PyObject* thread_dict(PyObject* object) noexcept;
 // Makes a function of functools.lru_cache count one miss less.
 void take_miss_back(PyObject* cached) noexcept;
 
-// Looks up what the above need of the standard library. False with an exception set.
-bool prepare_objects();
+// Types of the standard library, found at import, for that may run Python. Owned for the life of the process.
+struct StandardTypes {
+  PyTypeObject* deque = nullptr;
+  PyTypeObject* count = nullptr;  // of itertools
+  PyTypeObject* local = nullptr;  // threading.local
+};
+StandardTypes& standard_types() noexcept;
+// False with an exception set.
+bool prepare_standard_types();
 
 }  // namespace dynamo_lite

@@ -12,7 +12,7 @@
 #include "cpython/objects.h"
 #include "guards/constants.h"
 #include "guards/tensors.h"
-#include "prefetch.h"
+#include "hit.h"
 
 namespace dynamo_lite {
 
@@ -32,14 +32,12 @@ class NoTorchFunction {
   at::impl::TorchFunctionDisabledState state_;
 };
 
-// Attributes of tensors that are read in a way of their own.
-enum TensorField : Py_ssize_t { kGrad, kIsLeaf, kHooks, kOther };
+// Attributes of tensors: the one that no getter is called for, those whose getters call no Python, others.
+enum TensorField : Py_ssize_t { kGrad, kInC, kOther };
 
 TensorField tensor_field_named(PyObject* name) noexcept {
-  constexpr std::array kNames{"grad", "is_leaf", "_backward_hooks"};
-  Py_ssize_t at = 0;
-  while (at < kOther && PyUnicode_CompareWithASCIIString(name, kNames[at]) != 0) ++at;
-  return static_cast<TensorField>(at);
+  const auto is = [name](const char* each) { return PyUnicode_CompareWithASCIIString(name, each) == 0; };
+  return is("grad") ? kGrad : is("is_leaf") || is("_backward_hooks") ? kInC : kOther;
 }
 
 // What a getter made. An AttributeError says that there is nothing, another one nothing at all. Steals.
@@ -75,9 +73,8 @@ Reached tensor_attr(PyObject* object, Py_ssize_t field, PyObject* name, Ref& own
   NoCollection no_collection;
   NoTorchFunction no_torch_function;
   if (field == kGrad) return own(tensor_grad(object), owned);
-  const bool in_c = field == kIsLeaf || field == kHooks;
   // Other getters may call a subclass's __torch_dispatch__, which is Python.
-  return !in_c && has_python_dispatch(object) ? Reached::unreadable() : run_getter(object, name, owned);
+  return field != kInC && has_python_dispatch(object) ? Reached::unreadable() : run_getter(object, name, owned);
 }
 
 Reached c_attr(PyObject* object, Field field, Py_ssize_t tensor_field, PyObject* name, Ref& owned) noexcept {
@@ -101,12 +98,6 @@ Reached dict_entry(PyObject* dict, Py_ssize_t position, bool value) noexcept {
   return {key && value ? dict_value_of(dict, key) : key};
 }
 
-Reached dict_item(PyObject* dict, const Key& key) noexcept {
-  if (!PyDict_Check(dict)) return Reached::unreadable();
-  const DictLookup found = dict_find(dict, key.object.get(), key.hash, key.quiet);
-  return {found.value, found.presence != Presence::Unclear};
-}
-
 // The result of a C function that is given nothing and runs no Python: a query of a device's state.
 Reached result_of(PyObject* function, Ref& owned) noexcept {
   if (!PyCFunction_Check(function)) return Reached::unreadable();
@@ -114,27 +105,10 @@ Reached result_of(PyObject* function, Ref& owned) noexcept {
   return own(PyObject_CallNoArgs(function), owned);
 }
 
-Reached closure_cell(const FrameSlots& frame, Py_ssize_t index) noexcept {
-  PyObject* cells = frame.func ? function_closure(frame.func) : nullptr;
-  return {cells && index < PyTuple_GET_SIZE(cells) ? PyTuple_GET_ITEM(cells, index) : nullptr};
-}
-
 Reached referent(PyObject* reference) noexcept {
   if (!PyWeakref_Check(reference)) return Reached::unreadable();
   PyObject* target = PyWeakref_GET_OBJECT(reference);
   return {target == Py_None ? nullptr : target};
-}
-
-Reached peeked(Peeked found) noexcept { return {found.value, found.readable}; }
-
-Reached list_item(PyObject* list, Py_ssize_t index) noexcept {
-  if (!PyList_Check(list)) return Reached::unreadable();
-  return {index < PyList_GET_SIZE(list) ? PyList_GET_ITEM(list, index) : nullptr};
-}
-
-Reached tuple_item(PyObject* tuple, Py_ssize_t index) noexcept {
-  if (!PyTuple_Check(tuple)) return Reached::unreadable();
-  return {index < PyTuple_GET_SIZE(tuple) ? PyTuple_GET_ITEM(tuple, index) : nullptr};
 }
 
 // -- arguments
@@ -190,7 +164,10 @@ void set_key(AccessorParts& parts, PyObject* arg, const FrameLayout&, const Live
   PyObject* const* name([[maybe_unused]] const AccessorParts& parts, [[maybe_unused]] PyObject* from) noexcept
 
 DL_REACH(reach_local) { return {frame.values[parts.index]}; }
-DL_REACH(reach_closure) { return closure_cell(frame, parts.index); }
+DL_REACH(reach_closure) {
+  PyObject* cells = frame.func ? function_closure(frame.func) : nullptr;
+  return {cells && parts.index < PyTuple_GET_SIZE(cells) ? PyTuple_GET_ITEM(cells, parts.index) : nullptr};
+}
 DL_REACH(reach_globals) { return {frame.globals}; }
 DL_REACH(reach_builtins) { return {frame.builtins}; }
 DL_REACH(reach_function) { return {frame.func}; }
@@ -202,16 +179,26 @@ DL_REACH(reach_type_attr) {
 }
 DL_REACH(reach_slot) { return slot_value(from, parts.object.get(), owned); }
 DL_REACH(reach_c_attr) { return c_attr(from, parts.field, parts.index, parts.key.object.get(), owned); }
-DL_REACH(reach_dict_item) { return dict_item(from, parts.key); }
+DL_REACH(reach_dict_item) {
+  if (!PyDict_Check(from)) return Reached::unreadable();
+  const DictLookup found = dict_find(from, parts.key.object.get(), parts.key.hash, parts.key.quiet);
+  return {found.value, found.presence != Presence::Unclear};
+}
 DL_REACH(reach_dict_key) { return dict_entry(from, parts.index, false); }
 DL_REACH(reach_dict_value) { return dict_entry(from, parts.index, true); }
-DL_REACH(reach_list_item) { return list_item(from, parts.index); }
-DL_REACH(reach_tuple_item) { return tuple_item(from, parts.index); }
+DL_REACH(reach_list_item) {
+  if (!PyList_Check(from)) return Reached::unreadable();
+  return {parts.index < PyList_GET_SIZE(from) ? PyList_GET_ITEM(from, parts.index) : nullptr};
+}
+DL_REACH(reach_tuple_item) {
+  if (!PyTuple_Check(from)) return Reached::unreadable();
+  return {parts.index < PyTuple_GET_SIZE(from) ? PyTuple_GET_ITEM(from, parts.index) : nullptr};
+}
 DL_REACH(reach_deque_item) { return own(deque_item(from, parts.index), owned); }
-DL_REACH(reach_next_item) { return peeked(next_item(from, parts.index, owned)); }
-DL_REACH(reach_next_value) { return peeked(next_value(from, parts.index)); }
-DL_REACH(reach_taken_from) { return peeked(taken_from(from)); }
-DL_REACH(reach_next_number) { return peeked(next_number(from, owned)); }
+DL_REACH(reach_next_item) { return next_item(from, parts.index, owned); }
+DL_REACH(reach_next_value) { return next_value(from, parts.index); }
+DL_REACH(reach_taken_from) { return taken_from(from); }
+DL_REACH(reach_next_number) { return next_number(from, owned); }
 DL_REACH(reach_cell_contents) { return PyCell_Check(from) ? Reached{PyCell_GET(from)} : Reached::unreadable(); }
 DL_REACH(reach_referent) { return referent(from); }
 DL_REACH(reach_result) { return result_of(from, owned); }

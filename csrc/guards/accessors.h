@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cpython/frames.h"
+#include "cpython/iterators.h"
 #include "cpython/objects.h"
 #include "guards/guarded_object.h"
 #include "refs.h"
@@ -38,19 +39,11 @@ struct FrameLayout {
   explicit FrameLayout(PyCodeObject* code);
 };
 
-struct Reached {
-  PyObject* value = nullptr;  // borrowed from where it was found, or from `owned`
-  bool readable = true;       // false: the accessor does not apply here, or only Python could read it
-
-  static Reached nothing() noexcept { return {}; }
-  static Reached unreadable() noexcept { return {nullptr, false}; }
-};
-
 struct AccessorParts {
-  Field field = Field::Other;  // c_attr
-  Py_ssize_t index = 0;        // a slot of the frame, a position; of c_attr the field of a tensor
-  Key key;                     // dict_item, type_attr, c_attr
-  GuardedObject object;        // const, slot
+  Field field = 0;       // c_attr
+  Py_ssize_t index = 0;  // a slot of the frame, a position; of c_attr the field of a tensor
+  Key key;               // dict_item, type_attr, c_attr
+  GuardedObject object;  // const, slot
 };
 
 enum class From : std::uint8_t { Frame, Nothing, Value };

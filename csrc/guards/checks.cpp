@@ -8,6 +8,7 @@
 #include "guards/constants.h"
 #include "guards/finalizers.h"
 #include "guards/global_state.h"
+#include "hit.h"
 
 namespace dynamo_lite {
 
@@ -31,19 +32,11 @@ bool set_object(CheckParts& parts, PyObject* arg, std::size_t, const Liveness& l
   return is_wanted(arg) && hold(parts, arg, liveness);
 }
 
-Ref get_object(const CheckParts& parts) { return parts.held.share(); }
-
-bool set_nothing(CheckParts&, PyObject*, std::size_t, const Liveness&) { return true; }
-
-Ref get_nothing(const CheckParts&) { return Ref::borrow(Py_None); }
-
-bool set_number(CheckParts& parts, PyObject* arg, std::size_t, const Liveness&) {
+bool set_number(CheckParts& parts, PyObject* arg, std::size_t, const Liveness& liveness) {
   parts.number = PyLong_Check(arg) ? PyLong_AsSsize_t(arg) : -1;
   PyErr_Clear();
-  return parts.number >= 0;
+  return parts.number >= 0 && hold(parts, arg, liveness);
 }
-
-Ref get_number(const CheckParts& parts) { return Ref::steal(PyLong_FromSsize_t(parts.number)); }
 
 bool set_key(CheckParts& parts, PyObject* arg, std::size_t, const Liveness& liveness) {
   parts.details = std::make_unique<CheckDetails>();
@@ -100,69 +93,55 @@ bool set_tensor(CheckParts& parts, PyObject* arg, std::size_t, const Liveness&) 
 Ref get_tensor(const CheckParts& parts) { return Ref::steal(PyUnicode_FromString(parts.tensor->in_words().c_str())); }
 
 // Appends numbers of nodes.
-bool add_nodes(CheckParts& parts, PyObject* sequence, std::size_t node_count) {
+void add_nodes(CheckParts& parts, PyObject* sequence, std::size_t node_count) {
   if (!parts.details) parts.details = std::make_unique<CheckDetails>();
-  const Ref numbers = Ref::steal(PySequence_Tuple(sequence));
-  for (Py_ssize_t i = 0; numbers && i < PyTuple_GET_SIZE(numbers.get()); ++i) {
-    const Py_ssize_t number = PyLong_AsSsize_t(PyTuple_GET_ITEM(numbers.get(), i));
-    if (number == -1 && PyErr_Occurred()) return false;
+  for (const py::handle each : py::tuple(py::reinterpret_borrow<py::object>(sequence))) {
+    const Py_ssize_t number = PyLong_AsSsize_t(each.ptr());
+    if (number == -1 && PyErr_Occurred()) throw py::error_already_set();
     if (number < 0 || number >= static_cast<Py_ssize_t>(node_count)) {
       raise(PyExc_ValueError, "the tree has %zd nodes, there is no number %zd", node_count, number);
     }
     parts.details->nodes.push_back(static_cast<std::uint32_t>(number));
   }
+}
+
+bool set_node(CheckParts& parts, PyObject* arg, std::size_t node_count, const Liveness& liveness) {
+  add_nodes(parts, py::make_tuple(py::handle(arg)).ptr(), node_count);
+  return hold(parts, arg, liveness);
+}
+
+bool set_nodes(CheckParts& parts, PyObject* arg, std::size_t node_count, const Liveness& liveness) {
+  add_nodes(parts, arg, node_count);
+  return hold(parts, arg, liveness);
+}
+
+// A pair: nodes that are written to, and others.
+bool set_storages(CheckParts& parts, PyObject* arg, std::size_t node_count, const Liveness& liveness) {
+  const bool is_pair = PyTuple_Check(arg) && PyTuple_GET_SIZE(arg) == 2;
+  add_nodes(parts, is_pair ? PyTuple_GET_ITEM(arg, 0) : arg, node_count);
   parts.details->written = parts.details->nodes.size();
-  return static_cast<bool>(numbers);
+  if (is_pair) add_nodes(parts, PyTuple_GET_ITEM(arg, 1), node_count);
+  return hold(parts, arg, liveness);
 }
 
-bool set_node(CheckParts& parts, PyObject* arg, std::size_t node_count, const Liveness&) {
-  const Ref one = Ref::steal(PyTuple_Pack(1, arg));
-  return one && add_nodes(parts, one.get(), node_count);
-}
-
-Ref get_node(const CheckParts& parts) { return Ref::steal(PyLong_FromUnsignedLong(parts.details->nodes.front())); }
-
-bool set_nodes(CheckParts& parts, PyObject* arg, std::size_t node_count, const Liveness&) {
-  return add_nodes(parts, arg, node_count);
-}
-
-bool set_storages(CheckParts& parts, PyObject* arg, std::size_t node_count, const Liveness&) {
-  if (!PyTuple_Check(arg) || PyTuple_GET_SIZE(arg) != 2) return add_nodes(parts, arg, node_count);
-  if (!add_nodes(parts, PyTuple_GET_ITEM(arg, 0), node_count)) return false;
-  const std::size_t written = parts.details->written;
-  const bool added = add_nodes(parts, PyTuple_GET_ITEM(arg, 1), node_count);
-  parts.details->written = written;
-  return added;
-}
-
-bool set_program(CheckParts& parts, PyObject* arg, std::size_t node_count, const Liveness&) {
+// A pair: nodes, and the instructions, of which the tree makes a fact.
+bool set_program(CheckParts& parts, PyObject* arg, std::size_t node_count, const Liveness& liveness) {
   if (!PyTuple_Check(arg) || PyTuple_GET_SIZE(arg) != 2) return false;
-  if (!add_nodes(parts, PyTuple_GET_ITEM(arg, 0), node_count)) return false;
-  parts.details->program = SymbolicProgram::of(PyTuple_GET_ITEM(arg, 1), parts.details->nodes.size());
-  return parts.details->program != nullptr;
-}
-
-Ref get_nodes(const CheckParts& parts) {
-  Ref list = Ref::steal(PyList_New(0));
-  for (const std::uint32_t node : parts.details->nodes) {
-    const Ref number = Ref::steal(PyLong_FromUnsignedLong(node));
-    if (!list || !number || PyList_Append(list.get(), number.get()) < 0) return {};
-  }
-  return list;
+  add_nodes(parts, PyTuple_GET_ITEM(arg, 0), node_count);
+  return hold(parts, arg, liveness);
 }
 
 bool is_type(PyObject* arg) noexcept { return PyType_Check(arg); }
 bool is_list(PyObject* arg) noexcept { return PyList_Check(arg); }
 bool is_anything(PyObject*) noexcept { return true; }
 
-constexpr CheckArgument kType{"a type", set_object<is_type>, get_object};
-constexpr CheckArgument kObject{"an object", set_object<is_anything>, get_object};
-constexpr CheckArgument kConstant{"a constant (use id for other objects)", set_object<is_constant>, get_object};
-constexpr CheckArgument kState{"a GlobalState", set_object<is_global_state>, get_object};
-constexpr CheckArgument kRegistrations{"a list that begins with abc.get_cache_token()", set_object<is_list>,
-                                       get_object};
-constexpr CheckArgument kNoArgument{"nothing", set_nothing, get_nothing};
-constexpr CheckArgument kNumber{"a number that is not negative", set_number, get_number};
+constexpr CheckArgument kType{"a type", set_object<is_type>};
+constexpr CheckArgument kObject{"an object", set_object<is_anything>};
+constexpr CheckArgument kConstant{"a constant (use id for other objects)", set_object<is_constant>};
+constexpr CheckArgument kState{"a GlobalState", set_object<is_global_state>};
+constexpr CheckArgument kRegistrations{"a list that begins with abc.get_cache_token()", set_object<is_list>};
+constexpr CheckArgument kNoArgument{"nothing", set_object<is_anything>};
+constexpr CheckArgument kNumber{"a number that is not negative", set_number};
 constexpr CheckArgument kKey{"a key", set_key, get_key};
 constexpr CheckArgument kName{"a name", set_name, get_key};
 constexpr CheckArgument kKeys{"a tuple of keys", set_keys, get_keys};
@@ -171,10 +150,10 @@ constexpr CheckArgument kTensor{"a tensor", set_tensor<TensorFacts::of>, get_ten
 constexpr CheckArgument kTensorAndDims{"a tuple of a tensor and the dims that are free",
                                        set_tensor<TensorFacts::with_free_dims>, get_tensor};
 constexpr CheckArgument kTensorWithoutSizes{"a tensor", set_tensor<TensorFacts::without_sizes>, get_tensor};
-constexpr CheckArgument kNode{"a node", set_node, get_node};
-constexpr CheckArgument kNodes{"nodes", set_nodes, get_nodes};
-constexpr CheckArgument kStorages{"nodes, or a pair of them", set_storages, get_nodes};
-constexpr CheckArgument kProgram{"a tuple of nodes and instructions", set_program, get_nodes};
+constexpr CheckArgument kNode{"a node", set_node};
+constexpr CheckArgument kNodes{"nodes", set_nodes};
+constexpr CheckArgument kStorages{"nodes, or a pair of them", set_storages};
+constexpr CheckArgument kProgram{"a tuple of nodes and instructions", set_program};
 
 // -- what the rows check
 
@@ -377,26 +356,16 @@ constexpr CheckKind kCheckKinds[] = {
 };
 // clang-format on
 
-// Constants by their values, other objects by how many of a type there are.
 std::string keys_in_words(PyObject* dict) {
   constexpr int kShown = 16;
   std::string text;
-  std::vector<std::pair<PyTypeObject*, int>> others;
-  const auto add = [&text](const std::string& part) { text += (text.empty() ? "the keys " : ", ") + part; };
   int shown = 0;
   DictOrder order(dict);
   while (PyObject* key = order.next()) {
-    if (is_constant(key)) {
-      if (++shown <= kShown) add(in_words(key));
-      continue;
-    }
-    const auto is_of_type = [key](const auto& each) { return each.first == Py_TYPE(key); };
-    const auto known = std::find_if(others.begin(), others.end(), is_of_type);
-    known == others.end() ? others.emplace_back(Py_TYPE(key), 1) : * known = {known->first, known->second + 1};
+    if (++shown > kShown) return text + " ...";
+    text += (text.empty() ? "the keys " : ", ") + in_words(key);
   }
-  for (const auto& [type, count] : others) add(std::to_string(count) + " of type " + type->tp_name);
-  if (text.empty()) return "no keys";
-  return shown > kShown ? text + " ..." : text;
+  return text.empty() ? "no keys" : text;
 }
 
 }  // namespace
@@ -431,13 +400,6 @@ DL_HIT bool Check::holds_of(PyObject* value, std::string* found) const {
   const bool held = kind_->holds(parts_, value, found);
   if (!held && found && found->empty()) *found = PyDict_Check(value) ? keys_in_words(value) : in_words(value);
   return held;
-}
-
-void Check::add_prefetch(PrefetchList& prefetch) const {
-  prefetch.add(this, sizeof(*this));
-  if (parts_.tensor) prefetch.add(parts_.tensor.get(), sizeof(TensorFacts));
-  if (parts_.details) prefetch.add(parts_.details.get(), sizeof(CheckDetails));
-  if (parts_.object != nullptr) prefetch.add(parts_.object, sizeof(PyObject));
 }
 
 int Check::traverse(visitproc visit, void* arg) const {

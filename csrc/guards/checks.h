@@ -12,9 +12,7 @@
 #include "cpython/lookup.h"
 #include "guards/accessors.h"
 #include "guards/guarded_object.h"
-#include "guards/symbolic.h"
 #include "guards/tensors.h"
-#include "prefetch.h"
 #include "refs.h"
 
 namespace dynamo_lite {
@@ -25,7 +23,6 @@ struct CheckDetails {
   std::vector<Key> keys;             // dict_keys and set_order in order, set_items
   std::vector<std::uint32_t> nodes;  // same_as, distinct, storages_distinct, symbolic: the other nodes' numbers
   std::size_t written = 0;           // storages_distinct: how many of the nodes, the first ones, are written to
-  std::shared_ptr<const SymbolicProgram> program;  // symbolic: what must be true of their values
 };
 
 // A check's argument, as its kind keeps it.
@@ -39,7 +36,7 @@ struct CheckParts {
   // What is there under the key; `of_instance`: in the __dict__ of an instance.
   DictLookup item_of(PyObject* container, bool of_instance) const noexcept;
 
-  PyObject* object = nullptr;           // type, id, equals, ...: borrowed from `held`
+  PyObject* object = nullptr;           // borrowed from `held`
   Py_ssize_t number = 0;                // length, storage_offset
   bool of_dict = false;                 // lacks_instance_dict_item: the value is the instance's __dict__ itself
   std::unique_ptr<TensorFacts> tensor;  // tensor, tensor_of_any_size, tensor_without_size
@@ -63,10 +60,10 @@ enum class Replayed : std::uint8_t {
 // What a kind takes as its argument.
 struct CheckArgument {
   const char* wanted;  // in words
-  // Makes the parts of it; false where it is not what is wanted, or with an exception set.
+  // Makes the parts of it, or throws; false where it is not what is wanted.
   bool (*set)(CheckParts&, PyObject* arg, std::size_t node_count, const Liveness&);
-  // The argument for a report, None for an object that was deallocated; new. Empty with an exception set.
-  Ref (*get)(const CheckParts&);
+  // The argument for a report, None for an object that was deallocated; new. Empty with an exception set. Null: `held`.
+  Ref (*get)(const CheckParts&) = nullptr;
 };
 
 struct CheckKind {
@@ -108,10 +105,8 @@ class Check {
   const CheckDetails& details() const noexcept { return *parts_.details; }
   bool relates() const noexcept { return kind_->subject >= Subject::Same; }
   PyObject* reason() const noexcept { return reason_.get(); }
-  Ref argument() const { return kind_->argument->get(parts_); }
+  Ref argument() const { return kind_->argument->get ? kind_->argument->get(parts_) : parts_.held.share(); }
   int traverse(visitproc visit, void* arg) const;
-  // The memory that `holds` reads of the check itself.
-  void add_prefetch(PrefetchList& prefetch) const;
 
  private:
   bool holds_of(PyObject* value, std::string* found) const;

@@ -10,8 +10,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cpython/lookup.h"
 #include "cpython/objects.h"
-#include "prefetch.h"
+#include "hit.h"
 #include "refs.h"
 
 namespace dynamo_lite {
@@ -63,10 +64,9 @@ bool same_members(PyObject* a, PyObject* b) noexcept {
 bool is_type_info(PyTypeObject* type) noexcept { return type == &THPFInfoType || type == &THPIInfoType; }
 
 bool is_atom(PyTypeObject* type) noexcept {
-  return type == &PyUnicode_Type || type == &PyLong_Type || type == &PyBool_Type || type == &PyFloat_Type ||
-         type == Py_TYPE(Py_None) || type == &PyBytes_Type || type == &PyComplex_Type || type == &PyRange_Type ||
-         type == &THPDtypeType || type == &THPDeviceType || type == &THPLayoutType || type == &THPMemoryFormatType ||
-         is_type_info(type) || type == Py_TYPE(Py_Ellipsis) || type == Py_TYPE(Py_NotImplemented);
+  return is_plain(type) || type == &PyRange_Type || type == &THPDtypeType || type == &THPDeviceType ||
+         type == &THPLayoutType || type == &THPMemoryFormatType || is_type_info(type) || type == Py_TYPE(Py_Ellipsis) ||
+         type == Py_TYPE(Py_NotImplemented);
 }
 
 bool is_constant_within(PyObject* object, int depth) noexcept {
@@ -119,11 +119,7 @@ DL_HIT bool same_constant(PyObject* expected, PyObject* found) noexcept {
   if (expected == found) return true;
   PyTypeObject* type = Py_TYPE(expected);
   if (type != Py_TYPE(found)) return false;
-  if (type == &PyUnicode_Type) return PyUnicode_Compare(expected, found) == 0;
-  if (type == &PyLong_Type) return same_int(expected, found);
-  if (type == &PyFloat_Type) return same_bits(PyFloat_AS_DOUBLE(expected), PyFloat_AS_DOUBLE(found));
-  if (type == &PyComplex_Type) return same_bits(PyComplex_AsCComplex(expected), PyComplex_AsCComplex(found));
-  if (type == &PyBytes_Type) return same_bytes(expected, found);
+  if (is_plain(type)) return same_payload(expected, found);
   if (type == &PyTuple_Type || type == &THPSizeType) return same_items(expected, found);
   if (type == &PyFrozenSet_Type) return same_members(expected, found);
   if (type == &PyRange_Type || type == &PySlice_Type) {
@@ -138,7 +134,7 @@ DL_HIT bool same_constant(PyObject* expected, PyObject* found) noexcept {
   return false;
 }
 
-bool same_payload(PyObject* expected, PyObject* found) noexcept {
+DL_HIT bool same_payload(PyObject* expected, PyObject* found) noexcept {
   PyTypeObject* type = Py_TYPE(expected);
   if (!PyObject_TypeCheck(found, type)) return false;
   if (type == &PyUnicode_Type) return PyUnicode_Compare(expected, found) == 0;

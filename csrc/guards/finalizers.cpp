@@ -5,20 +5,14 @@
 #include <cstring>
 
 #include "cpython/frames.h"
+#include "cpython/lookup.h"
 #include "cpython/objects.h"
-#include "prefetch.h"
+#include "hit.h"
 #include "refs.h"
 
 namespace dynamo_lite {
 
 namespace {
-
-// Of types that hold nothing, can't be weakly referenced and have no finalizer.
-bool is_atom(PyObject* value) noexcept {
-  const PyTypeObject* type = Py_TYPE(value);
-  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyUnicode_Type || type == &PyBool_Type ||
-         type == Py_TYPE(Py_None) || type == &PyBytes_Type || type == &PyComplex_Type;
-}
 
 // A generator that isn't suspended has nothing to finalize.
 bool is_finalized(PyObject* value) noexcept {
@@ -68,19 +62,10 @@ bool is_watched(PyObject* value) noexcept {
   return false;
 }
 
-PyObject* seen_to_die(PyObject*, PyObject* value) { return PyBool_FromLong(is_seen_to_die(value)); }
-
-PyMethodDef functions[] = {
-    {"is_seen_to_die", seen_to_die, METH_O, "Whether user code observes the deallocation of a value itself."},
-    {nullptr, nullptr, 0, nullptr},
-};
-
 }  // namespace
 
 DL_HIT bool is_seen_to_die(PyObject* value) noexcept {
-  return !is_atom(value) && (is_finalized(value) || is_watched(value));
+  return !is_plain(Py_TYPE(value)) && (is_finalized(value) || is_watched(value));
 }
-
-bool register_finalizers(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
 
 }  // namespace dynamo_lite

@@ -9,7 +9,4 @@ namespace dynamo_lite {
 // Python, leaves no exception set.
 bool is_seen_to_die(PyObject* value) noexcept;
 
-// Adds is_seen_to_die(value). False with an exception set.
-bool register_finalizers(PyObject* module);
-
 }  // namespace dynamo_lite

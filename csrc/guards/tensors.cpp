@@ -12,7 +12,8 @@
 
 #include "cpython/objects.h"
 #include "guards/private_members.h"
-#include "prefetch.h"
+#include "heap_type.h"
+#include "hit.h"
 
 namespace dynamo_lite {
 
@@ -126,24 +127,18 @@ TensorFacts TensorFacts::read(const c10::TensorImpl& impl) {
 }
 
 std::unique_ptr<TensorFacts> TensorFacts::of(PyObject* tensor) {
-  if (!is_tensor(tensor)) {
-    PyErr_Format(PyExc_TypeError, "a tensor check needs an example tensor, not a %.100s", Py_TYPE(tensor)->tp_name);
-    return nullptr;
+  auto facts = without_sizes(tensor);
+  if (impl_of(tensor).has_symbolic_sizes_strides() || impl_of(tensor).is_nested()) {
+    raise(PyExc_ValueError,
+          "a tensor check cannot be made of a nested tensor or one with symbolic sizes; guard what it is made of");
   }
-  const c10::TensorImpl& impl = impl_of(tensor);
-  if (impl.has_symbolic_sizes_strides() || impl.is_nested()) {
-    PyErr_SetString(PyExc_ValueError,
-                    "a tensor check cannot be made of a nested tensor or one with symbolic sizes; "
-                    "guard what it is made of");
-    return nullptr;
-  }
-  return std::make_unique<TensorFacts>(read(impl));
+  facts->sized_ = true;
+  return facts;
 }
 
 std::unique_ptr<TensorFacts> TensorFacts::without_sizes(PyObject* tensor) {
   if (!is_tensor(tensor)) {
-    PyErr_Format(PyExc_TypeError, "a tensor check needs an example tensor, not a %.100s", Py_TYPE(tensor)->tp_name);
-    return nullptr;
+    raise(PyExc_TypeError, "a tensor check needs an example tensor, not a %.100s", Py_TYPE(tensor)->tp_name);
   }
   auto facts = std::make_unique<TensorFacts>(read(impl_of(tensor)));
   facts->sized_ = false;
@@ -155,20 +150,21 @@ std::unique_ptr<TensorFacts> TensorFacts::with_free_dims(PyObject* tuple) {
   PyObject* sizes;
   PyObject* strides;
   if (!PyTuple_Check(tuple)) return nullptr;
-  if (!PyArg_ParseTuple(tuple, "OO!O!", &tensor, &PyTuple_Type, &sizes, &PyTuple_Type, &strides)) return nullptr;
+  if (!PyArg_ParseTuple(tuple, "OO!O!", &tensor, &PyTuple_Type, &sizes, &PyTuple_Type, &strides)) {
+    throw py::error_already_set();
+  }
   auto facts = of(tensor);
   const auto free = [](PyObject* dims, c10::DimVector& numbers) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(dims); ++i) {
-      const std::size_t dim = PyLong_AsSize_t(PyTuple_GET_ITEM(dims, i));
-      if (dim >= numbers.size()) {
-        if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "the tensor has no dimension %zu", dim);
-        return false;
-      }
+    for (const py::handle each : py::reinterpret_borrow<py::tuple>(dims)) {
+      const std::size_t dim = PyLong_AsSize_t(each.ptr());
+      if (PyErr_Occurred()) throw py::error_already_set();
+      if (dim >= numbers.size()) raise(PyExc_ValueError, "the tensor has no dimension %zu", dim);
       numbers[dim] = kFree;
     }
-    return true;
   };
-  return facts && free(sizes, facts->sizes_) && free(strides, facts->strides_) ? std::move(facts) : nullptr;
+  free(sizes, facts->sizes_);
+  free(strides, facts->strides_);
+  return facts;
 }
 
 DL_HIT bool TensorFacts::fits_shape(const c10::TensorImpl& impl) const noexcept {

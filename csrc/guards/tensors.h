@@ -51,14 +51,13 @@ TensorShape shape_of(PyObject* object) noexcept;
 // TensorImpl keeps them. What a subclass computes in Python (__torch_dispatch__ sizes) is not checked.
 class TensorFacts {
  public:
-  // Null with a ValueError set where the tensor is one whose facts cannot be guarded (symbolic sizes, nested), or a
-  // TypeError where it is none.
+  // ValueError where the tensor is one whose facts cannot be guarded (symbolic sizes, nested), TypeError where it is
+  // none.
   static std::unique_ptr<TensorFacts> of(PyObject* tensor);
   // Of (tensor, dims whose sizes are free, dims whose strides are): symbolic programs say what those may be.
   // Null where it is no tuple.
   static std::unique_ptr<TensorFacts> with_free_dims(PyObject* tuple);
-  // All but sizes and strides, of any tensor: what those follow from is guarded for itself. A TypeError where it is
-  // none.
+  // All but sizes and strides, of any tensor: what those follow from is guarded for itself. TypeError where it is none.
   static std::unique_ptr<TensorFacts> without_sizes(PyObject* tensor);
 
   // Whether a tensor has the same facts. Dispatch keys count as far as this thread's included and excluded sets let
