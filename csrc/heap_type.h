@@ -155,22 +155,41 @@ class HeapType {
 
 namespace pybind11::detail {
 
-// Arguments that are objects of a HeapType.
+// Arguments that are objects of a HeapType; None is a null pointer to one.
 template <typename T>
 class type_caster<T, std::enable_if_t<T::kIsHeapObject>> {
  public:
   static constexpr auto name = const_name("object");
   bool load(handle source, bool) {
     object_ = dynamo_lite::HeapType<T>::is(source.ptr()) ? &dynamo_lite::HeapType<T>::of(source.ptr()) : nullptr;
-    return object_ != nullptr;
+    return object_ != nullptr || source.is_none();
   }
-  operator T&() { return *object_; }
+  operator T&() {
+    if (object_ == nullptr) throw reference_cast_error();
+    return *object_;
+  }
   operator T*() { return object_; }
   template <typename Wanted>
   using cast_op_type = pybind11::detail::cast_op_type<Wanted>;
 
  private:
   T* object_ = nullptr;
+};
+
+template <>
+class type_caster<PyCodeObject> {
+ public:
+  static constexpr auto name = const_name("code");
+  bool load(handle source, bool) {
+    code_ = reinterpret_cast<PyCodeObject*>(source.ptr());
+    return PyCode_Check(source.ptr());
+  }
+  operator PyCodeObject*() { return code_; }
+  template <typename>
+  using cast_op_type = PyCodeObject*;
+
+ private:
+  PyCodeObject* code_ = nullptr;
 };
 
 // As a result an empty one stands for the exception that is set.

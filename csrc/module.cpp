@@ -13,14 +13,13 @@
 PYBIND11_MODULE(_C, module) {
   using namespace dynamo_lite;
   module.attr("TORCH_VERSION") = DL_TORCH_VERSION;
-  module.attr("PYTHON_VERSION") = std::to_string(PY_MAJOR_VERSION) + "." + std::to_string(PY_MINOR_VERSION);
   register_entries(module);
   register_callables(module);
   register_frame_view(module);
   register_eval_frame(module);
   register_guards(module, frame_slots);
   register_launch(module);
-  if (!register_finalizers(module.ptr())) throw py::error_already_set();
+  module.def("is_seen_to_die", [](py::handle value) { return is_seen_to_die(value.ptr()); });
   module.def("thread_dict", [](py::handle local) {
     PyObject* dict = thread_dict(local.ptr());
     return Ref::borrow(dict ? dict : Py_None);

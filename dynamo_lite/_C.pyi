@@ -10,8 +10,6 @@ from typing import Any, Final
 
 TORCH_VERSION: Final[str]
 """The torch this extension was built against."""
-PYTHON_VERSION: Final[str]
-"""The CPython this extension was built against, as ``3.11``."""
 
 # -- marks: process-wide words on a code object ----------------------------------------------------------------
 
@@ -199,12 +197,11 @@ class GlobalState:
     functorch's depth, torch function enabled."""
 
     def __init__(self) -> None: ...
-    def __eq__(self, other: object) -> bool: ...
     def difference(self, other: GlobalState) -> str:
         """What differs, in words; '' if nothing."""
 
-class Failure(tuple[Any, str, Any, str]):
-    """The first check of a tree that did not hold: its fields, in this order."""
+class Failure:
+    """The first check of a tree that did not hold."""
 
     reason: Any
     """The object that was passed to check()."""

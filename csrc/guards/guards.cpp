@@ -1,13 +1,10 @@
 // What Python sees of guard trees: GuardTree and Failure.
 #include "guards/guards.h"
 
-#include <structseq.h>
-
 #include <chrono>
 #include <memory>
 
 #include "cpython/dict_watchers.h"
-#include "cpython/iterators.h"
 #include "cpython/lookup.h"
 #include "cpython/objects.h"
 #include "guards/global_state.h"
@@ -28,32 +25,19 @@ struct TreeObject {
   void clear() { tree->clear(); }
 };
 
-PyTypeObject* failure_type = nullptr;  // owned for the life of the process
 FrameReader read_frame = nullptr;
 
-Ref text(const std::string& words) {
-  return Ref::steal(PyUnicode_DecodeUTF8(words.data(), static_cast<Py_ssize_t>(words.size()), "replace"));
-}
+// The first check of a tree that did not hold.
+struct Failure {
+  py::object reason;
+  const char* kind;
+  py::object expected;
+  py::object found;
+};
 
-// A new Failure.
-Ref new_failure(PyObject* reason, const char* kind, Ref expected, const std::string& found) {
-  Ref failure = checked(Ref::steal(PyStructSequence_New(failure_type)));
-  PyStructSequence_SetItem(failure.get(), 0, Py_NewRef(reason));
-  PyStructSequence_SetItem(failure.get(), 1, checked(text(kind)).release());
-  PyStructSequence_SetItem(failure.get(), 2, checked(std::move(expected)).release());
-  PyStructSequence_SetItem(failure.get(), 3, checked(text(found)).release());
-  return failure;
-}
-
-// For callers that are no functions of pybind11's: what `make` throws is the exception that is set.
-template <typename Make>
-Ref caught(Make make) noexcept {
-  try {
-    return make();
-  } catch (const std::exception&) {
-    set_python_error();
-    return {};
-  }
+py::object text(const std::string& words) {
+  PyObject* made = PyUnicode_DecodeUTF8(words.data(), static_cast<Py_ssize_t>(words.size()), "replace");
+  return py::cast(Ref::steal(made));
 }
 
 Ref new_tree(std::unique_ptr<GuardTree> tree) {
@@ -86,10 +70,9 @@ class TriedFrame {
   const FrameSlots* slots_ = &locals_;  // else borrowed from the FrameView
 };
 
-Ref test(TreeObject& self, py::handle frame) {
-  Ref failure = explain(*self.tree, *TriedFrame(*self.tree, frame));
-  if (PyErr_Occurred()) throw py::error_already_set();
-  return failure ? failure : Ref::borrow(Py_None);
+py::object test(TreeObject& self, py::handle frame) {
+  py::object failure = explain(*self.tree, *TriedFrame(*self.tree, frame));
+  return failure ? failure : py::none();
 }
 
 Ref lookup(TreeObject& self, py::handle frame) {
@@ -124,36 +107,24 @@ py::list checks(TreeObject& self) {
   return list;
 }
 
-void add_failure_type(py::module_& module) {
-  PyStructSequence_Field fields[] = {{"reason", "What was passed to check()."},
-                                     {"kind", "The kind of check."},
-                                     {"expected", "The check's argument."},
-                                     {"found", "What is there instead, in words."},
-                                     {nullptr, nullptr}};
-  PyStructSequence_Desc description = {"dynamo_lite._C.Failure", "The first check of a tree that did not hold.", fields,
-                                       4};
-  if (!failure_type) failure_type = PyStructSequence_NewType(&description);
-  if (!failure_type || PyModule_AddType(module.ptr(), failure_type) < 0) throw py::error_already_set();
-}
-
 }  // namespace
 
 void register_guards(py::module_& module, FrameReader reader) {
-  if (!prepare_lookups() || !prepare_objects() || !prepare_iterators()) throw py::error_already_set();
+  if (!prepare_standard_types() || !prepare_lookups()) throw py::error_already_set();
   prepare_watch();
   read_frame = reader;
   register_guarded_object(module);
   register_global_state(module);
   register_accessors(module);
   register_checks(module);
-  add_failure_type(module);
+  py::class_<Failure>(module, "Failure")
+      .def_readonly("reason", &Failure::reason)
+      .def_readonly("kind", &Failure::kind)
+      .def_readonly("expected", &Failure::expected)
+      .def_readonly("found", &Failure::found);
   HeapType<TreeObject>(module, "dynamo_lite._C.GuardTree")
-      .def_new(
-          [](py::handle, Ref code) {
-            if (!PyCode_Check(code.get())) raise(PyExc_TypeError, "a GuardTree is made for a code object");
-            return new_tree(std::make_unique<GuardTree>(reinterpret_cast<PyCodeObject*>(code.get())));
-          },
-          py::arg("code"))
+      .def_new([](py::handle, PyCodeObject* code) { return new_tree(std::make_unique<GuardTree>(code)); },
+               py::arg("code"))
       .def(
           "child",
           [](TreeObject& self, Py_ssize_t parent, const char* kind, py::handle arg) {
@@ -179,9 +150,7 @@ bool is_guard_tree(PyObject* object) noexcept { return HeapType<TreeObject>::is(
 
 GuardTree& guard_tree(PyObject* object) noexcept { return *HeapType<TreeObject>::of(object).tree; }
 
-Ref copied_tree(PyObject* object) {
-  return caught([object] { return new_tree(std::make_unique<GuardTree>(guard_tree(object))); });
-}
+Ref copied_tree(PyObject* object) { return new_tree(std::make_unique<GuardTree>(guard_tree(object))); }
 
 bool is_valid(const GuardTree& tree) noexcept { return tree.alive(); }
 
@@ -193,18 +162,18 @@ bool check(GuardTree& tree, const FrameSlots& frame, Ref& captured) noexcept {
   }
 }
 
-Ref explain(GuardTree& tree, const FrameSlots& frame) {
-  return caught([&] {
-    Miss miss;
-    if (tree.walk(frame, nullptr, &miss)) return Ref();
-    if (!miss.check && miss.node == 0) {  // it wasn't walked
-      const char* why = tree.alive() ? "the guards are at work" : "an object was deallocated, or memory was short";
-      return new_failure(Py_None, "present", Ref::borrow(Py_None), why);
-    }
-    Ref expected = miss.check ? miss.check->argument() : text(tree.accessor(miss.node).in_words());
-    const char* kind = miss.check ? miss.check->kind().name : "present";
-    return new_failure(tree.reason_of(miss), kind, std::move(expected), miss.found);
-  });
+py::object explain(GuardTree& tree, const FrameSlots& frame) {
+  Miss miss;
+  if (tree.walk(frame, nullptr, &miss)) return {};
+  if (!miss.check && miss.node == 0) {  // it wasn't walked
+    const char* why = tree.alive() ? "the guards are at work" : "an object was deallocated, or memory was short";
+    return py::cast(Failure{py::none(), "present", py::none(), text(why)});
+  }
+  const auto reason = py::reinterpret_borrow<py::object>(tree.reason_of(miss));
+  if (!miss.check) {
+    return py::cast(Failure{reason, "present", text(tree.accessor(miss.node).in_words()), text(miss.found)});
+  }
+  return py::cast(Failure{reason, miss.check->kind().name, py::cast(miss.check->argument()), text(miss.found)});
 }
 
 }  // namespace dynamo_lite

@@ -26,7 +26,7 @@ bool is_guard_tree(PyObject* object) noexcept;
 // The tree inside a GuardTree object; borrowed, lives as long as the object does.
 GuardTree& guard_tree(PyObject* object) noexcept;
 
-// A new GuardTree of the same assumptions, with nothing remembered. Empty with an exception set.
+// A new GuardTree of the same assumptions, with nothing remembered. Throws.
 Ref copied_tree(PyObject* object);
 
 // One load: false for good once an object that the tree holds weakly was deallocated. check() then fails.
@@ -37,8 +37,8 @@ bool is_valid(const GuardTree& tree) noexcept;
 // no memory it is a miss.
 bool check(GuardTree& tree, const FrameSlots& frame, Ref& captured) noexcept;
 
-// The same walk, which reports what failed: a new Failure; empty where everything holds; empty with an exception set
-// where the Failure cannot be made. Never runs the guarded program's Python.
-Ref explain(GuardTree& tree, const FrameSlots& frame);
+// The same walk, which reports what failed: a new Failure; empty where everything holds. Throws where the Failure can't
+// be made. Never runs the guarded program's Python.
+pybind11::object explain(GuardTree& tree, const FrameSlots& frame);
 
 }  // namespace dynamo_lite

@@ -7,10 +7,10 @@
 #include "cpython/objects.h"
 #include "guards/global_state.h"
 #include "heap_type.h"
+#include "hit.h"
 #include "hook/eval_frame.h"
 #include "hook/owners.h"
 #include "hook/torch_hook.h"
-#include "prefetch.h"
 
 namespace dynamo_lite {
 
@@ -98,30 +98,18 @@ PyObject* wrapped_get(PyObject* self, PyObject* object, PyObject* type) {
   return bound.get() == fn ? Py_NewRef(self) : make_wrapped(bound.get(), self_wrapped(self).owner.get()).release();
 }
 
-// The function's own attribute, unless the object was given another.
-PyObject* forwarded(PyObject* self, void* name) {
-  const auto* text = static_cast<const char*>(name);
-  PyObject* dict = self_wrapped(self).dict.get();
-  PyObject* own = dict == nullptr ? nullptr : PyDict_GetItemString(dict, text);
-  return own != nullptr ? Py_NewRef(own) : PyObject_GetAttrString(self_wrapped(self).fn.get(), text);
-}
-
-// Attributes that are not its own are the function's: __defaults__ and so on; and __module__, for which the class
-// can't have a descriptor, as that is where the class has its own.
+// Attributes that the object has not been given are the function's: __name__, __defaults__ and so on; and those for
+// which the class has a value of its own.
 PyObject* wrapped_getattro(PyObject* self, PyObject* name) {
-  if (PyUnicode_CompareWithASCIIString(name, "__module__") == 0)
-    return forwarded(self, const_cast<char*>("__module__"));
-  PyObject* found = PyObject_GenericGetAttr(self, name);
-  if (found != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
-  PyErr_Clear();
-  return PyObject_GetAttr(self_wrapped(self).fn.get(), name);
-}
-
-int set_forwarded(PyObject* self, PyObject* value, void* name) {
-  const auto* text = static_cast<const char*>(name);
-  const Ref dict = Ref::steal(PyObject_GenericGetDict(self, nullptr));
-  if (!dict) return -1;
-  return value == nullptr ? PyDict_DelItemString(dict.get(), text) : PyDict_SetItemString(dict.get(), text, value);
+  const Wrapped& wrapped = self_wrapped(self);
+  const bool is_of_class = PyUnicode_CompareWithASCIIString(name, "__module__") == 0 ||
+                           PyUnicode_CompareWithASCIIString(name, "__doc__") == 0;
+  if (!is_of_class || (wrapped.dict && PyDict_Contains(wrapped.dict.get(), name) == 1)) {
+    PyObject* found = PyObject_GenericGetAttr(self, name);
+    if (found != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+    PyErr_Clear();
+  }
+  return PyObject_GetAttr(wrapped.fn.get(), name);
 }
 
 // To isinstance(), and so to other compilers, it is a function, as what torch.compile and torch.compiler.disable return
@@ -138,9 +126,6 @@ PyObject* wrapped_repr(PyObject* self) {
 PyGetSetDef wrapped_getset[] = {
     {"__class__", wrapped_class, nullptr, nullptr, nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
-    {"__doc__", forwarded, set_forwarded, nullptr, const_cast<char*>("__doc__")},
-    {"__name__", forwarded, set_forwarded, nullptr, const_cast<char*>("__name__")},
-    {"__qualname__", forwarded, set_forwarded, nullptr, const_cast<char*>("__qualname__")},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -301,12 +286,9 @@ Ref new_instance_call(py::handle, Ref member, Ref function) {
   return HeapType<InstanceCall>::make(instance_call, std::move(member), std::move(function));
 }
 
-Ref new_wrapped(py::handle, Ref fn, Ref owner) {
+Ref new_wrapped(py::handle, Ref fn, Owner& owner) {
   if (!PyCallable_Check(fn.get())) raise(PyExc_TypeError, "%s can't be called", Py_TYPE(fn.get())->tp_name);
-  if (!HeapType<Owner>::is(owner.get())) {
-    raise(PyExc_TypeError, "owner must be an Owner, not %s", Py_TYPE(owner.get())->tp_name);
-  }
-  return make_wrapped(fn.get(), owner.get());
+  return make_wrapped(fn.get(), reinterpret_cast<PyObject*>(&owner));
 }
 
 }  // namespace
@@ -346,9 +328,8 @@ void register_callables(py::module_& module) {
                py::arg("outputs") = 0, py::arg("wrong") = py::none());
   HeapType<Resume>(module, "dynamo_lite._C.Resume", {{"code", T_OBJECT, offsetof(Resume, code), READONLY, nullptr}})
       .def_new(
-          [](py::handle, Ref code) {
-            if (!PyCode_Check(code.get())) raise(PyExc_TypeError, "a Resume is made of a code object");
-            return HeapType<Resume>::make(resume_call, std::move(code));
+          [](py::handle, PyCodeObject* code) {
+            return HeapType<Resume>::make(resume_call, Ref::borrow(reinterpret_cast<PyObject*>(code)));
           },
           py::arg("code"));
   HeapType<Continuation>(module, "dynamo_lite._C.Continuation");

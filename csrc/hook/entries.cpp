@@ -1,7 +1,7 @@
 #include "hook/entries.h"
 
 #include <algorithm>
-#include <new>
+#include <memory>
 #include <unordered_set>
 #include <utility>
 
@@ -37,10 +37,9 @@ void free_extra(void* pointer) {
 }
 
 // The valid entries of one owner, or of all.
-py::list valid_entries(const Ref& code, const Owner* owner) {
-  if (!PyCode_Check(code.get())) raise(PyExc_TypeError, "entries() takes a code object");
+py::list valid_entries(PyCodeObject* code, const Owner* owner) {
   py::list list;
-  const Extra* extra = extra_of(reinterpret_cast<PyCodeObject*>(code.get()));
+  const Extra* extra = extra_of(code);
   if (extra == nullptr) return list;
   for (const OwnerSlot* slot : extra->slots) {
     if (owner != nullptr && slot->owner != owner) continue;
@@ -51,52 +50,24 @@ py::list valid_entries(const Ref& code, const Owner* owner) {
   return list;
 }
 
-void mark_code(const Ref& code, int mark) {
-  if (!PyCode_Check(code.get())) raise(PyExc_TypeError, "mark_code() takes a code object");
-  if (mark < 0 || mark > 2) raise(PyExc_ValueError, "no mark %d: take one of the MARK_ constants", mark);
-  Extra* extra = make_extra(reinterpret_cast<PyCodeObject*>(code.get()));
-  if (extra == nullptr) throw py::error_already_set();
-  extra->mark = static_cast<Mark>(mark);
-}
-
-int mark_of(const Ref& code) {
-  if (!PyCode_Check(code.get())) raise(PyExc_TypeError, "get_mark() takes a code object");
-  const Extra* extra = extra_of(reinterpret_cast<PyCodeObject*>(code.get()));
-  return extra == nullptr ? 0 : static_cast<int>(extra->mark);
+Extra& make_extra(PyCodeObject* code) {
+  if (Extra* extra = extra_of(code)) return *extra;
+  auto made = std::make_unique<Extra>(Extra{code});
+  if (!set_extra(code, extra_index, made.get())) throw py::error_already_set();
+  return *made.release();
 }
 
 }  // namespace
 
 Extra* extra_of(PyCodeObject* code) noexcept { return static_cast<Extra*>(get_extra(code, extra_index)); }
 
-Extra* make_extra(PyCodeObject* code) {
-  Extra* extra = extra_of(code);
-  if (extra != nullptr) return extra;
-  extra = new (std::nothrow) Extra{code};
-  if (extra == nullptr) {
-    PyErr_NoMemory();
-    return nullptr;
-  }
-  if (!set_extra(code, extra_index, extra)) {
-    delete extra;
-    return nullptr;
-  }
-  return extra;
-}
-
-OwnerSlot* make_slot(PyCodeObject* code, Owner* owner) {
-  Extra* extra = make_extra(code);
-  if (extra == nullptr) return nullptr;
-  if (OwnerSlot* slot = extra->find(owner)) return slot;
-  try {
-    OwnerSlot& made = owner->slots.emplace(code, OwnerSlot{owner}).first->second;
-    extra->slots.push_back(&made);
-    return &made;
-  } catch (const std::bad_alloc&) {
-    owner->slots.erase(code);
-    PyErr_NoMemory();
-    return nullptr;
-  }
+OwnerSlot& make_slot(PyCodeObject* code, Owner* owner) {
+  Extra& extra = make_extra(code);
+  if (OwnerSlot* slot = extra.find(owner)) return *slot;
+  extra.slots.reserve(extra.slots.size() + 1);
+  OwnerSlot& made = owner->slots.emplace(code, OwnerSlot{owner}).first->second;
+  extra.slots.push_back(&made);
+  return made;
 }
 
 void move_to_front(OwnerSlot& slot, const Entry* wanted) noexcept {
@@ -107,34 +78,25 @@ void move_to_front(OwnerSlot& slot, const Entry* wanted) noexcept {
 }
 
 void drop_invalid(PyCodeObject* code, Owner* owner) noexcept {
-  Extra* extra = extra_of(code);
-  OwnerSlot* slot = extra == nullptr ? nullptr : extra->find(owner);
-  if (slot == nullptr) return;
-  std::vector<Ref> dropped;  // deallocated last, when the list is consistent again
-  auto& entries = slot->entries;
-  try {
-    dropped.reserve(entries.size());
-  } catch (const std::bad_alloc&) {
-    return;
-  }
-  for (auto at = entries.begin(); at != entries.end();) {
-    if (is_valid(guard_tree(as_entry(*at)->tree.get()))) {
-      ++at;
-    } else {
-      as_entry(*at)->owner = nullptr;
-      dropped.push_back(std::move(*at));
-      at = entries.erase(at);
-    }
+  const auto is_invalid = [](const Ref& entry) { return !is_valid(guard_tree(as_entry(entry)->tree.get())); };
+  while (Extra* extra = extra_of(code)) {
+    OwnerSlot* slot = extra->find(owner);
+    if (slot == nullptr) return;
+    const auto at = std::find_if(slot->entries.begin(), slot->entries.end(), is_invalid);
+    if (at == slot->entries.end()) return;
+    const Ref dropped = std::move(*at);  // deallocated when the list is consistent again
+    as_entry(dropped)->owner = nullptr;
+    slot->entries.erase(at);
   }
 }
 
-Ref add_entry(PyCodeObject* code, Owner* owner, PyObject* tree, PyObject* new_code, bool self_contained) {
+Ref add_entry(PyCodeObject* code, Owner* owner, Ref tree, PyObject* new_code, bool self_contained) {
   const int captured_slot = local_slot(reinterpret_cast<PyCodeObject*>(new_code), kCapturedName);
-  Ref made = HeapType<Entry>::make(Ref::borrow(tree), Ref::borrow(new_code), Ref(), reinterpret_cast<PyObject*>(owner),
-                                   std::uint64_t{0}, captured_slot, self_contained);
-  OwnerSlot* slot = made ? make_slot(code, owner) : nullptr;
-  if (slot == nullptr) return {};
-  slot->entries.insert(slot->entries.begin(), made);
+  Ref made =
+      checked(HeapType<Entry>::make(std::move(tree), Ref::borrow(new_code), Ref(), reinterpret_cast<PyObject*>(owner),
+                                    std::uint64_t{0}, captured_slot, self_contained));
+  auto& entries = make_slot(code, owner).entries;
+  entries.insert(entries.begin(), made);
   return made;
 }
 
@@ -156,8 +118,8 @@ bool adopt_entry(const FrameSlots& slots, Owner* owner) {
     const Entry* entry = as_entry(each);
     Ref captured;
     if (!check(guard_tree(entry->tree.get()), slots, captured)) continue;
-    const Ref tree = copied_tree(entry->tree.get());
-    return tree && add_entry(slots.code, owner, tree.get(), entry->code.get(), entry->self_contained);
+    add_entry(slots.code, owner, copied_tree(entry->tree.get()), entry->code.get(), entry->self_contained);
+    return true;
   }
   return false;
 }
@@ -202,7 +164,7 @@ void register_types(py::module_& module) {
             return HeapType<Owner>::make(std::move(callback), Ref::steal(name.release().ptr()), std::move(family));
           },
           py::arg("callback"), py::arg("name") = "", py::arg("family") = py::none())
-      .def("entries", [](Owner& self, Ref code) { return valid_entries(code, &self); })
+      .def("entries", [](Owner& self, PyCodeObject* code) { return valid_entries(code, &self); })
       .def("codes",
            [](Owner& self) {
              py::list list;
@@ -239,9 +201,15 @@ void register_entries(py::module_& module) {
   module.attr("MARK_NONE") = static_cast<int>(Mark::None);
   module.attr("MARK_SKIP") = static_cast<int>(Mark::Skip);
   module.attr("MARK_SKIP_RECURSIVE") = static_cast<int>(Mark::SkipRecursive);
-  module.def("entries", [](Ref code) { return valid_entries(code, nullptr); });
-  module.def("mark_code", mark_code);
-  module.def("get_mark", mark_of);
+  module.def("entries", [](PyCodeObject* code) { return valid_entries(code, nullptr); });
+  module.def("mark_code", [](PyCodeObject* code, int mark) {
+    if (mark < 0 || mark > 2) raise(PyExc_ValueError, "no mark %d: take one of the MARK_ constants", mark);
+    make_extra(code).mark = static_cast<Mark>(mark);
+  });
+  module.def("get_mark", [](PyCodeObject* code) {
+    const Extra* extra = extra_of(code);
+    return static_cast<int>(extra == nullptr ? Mark::None : extra->mark);
+  });
 }
 
 }  // namespace dynamo_lite

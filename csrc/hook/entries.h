@@ -11,7 +11,6 @@
 #include "cpython/frames.h"
 #include "heap_type.h"
 #include "hook/tensor_arguments.h"
-#include "prefetch.h"
 #include "refs.h"
 
 namespace dynamo_lite {
@@ -38,7 +37,6 @@ struct Owner {
   bool when_observed = false;  // its frames must be captured: where a tracer watches, too
   PyObject* weakrefs = nullptr;
   std::unordered_map<PyCodeObject*, OwnerSlot> slots = {};  // a code object, borrowed, leaves when it is deallocated
-  PrefetchList prefetch = {};                               // what a call will read, as far as it isn't contiguous
 
   ~Owner() { reset(); }
   auto references() { return std::tie(callback, family); }
@@ -90,19 +88,17 @@ inline Entry* as_entry(const Ref& ref) noexcept { return &HeapType<Entry>::of(re
 
 // Null where the code carries nothing.
 Extra* extra_of(PyCodeObject* code) noexcept;
-// Null with an exception set where there is no memory.
-Extra* make_extra(PyCodeObject* code);
-// The owner's slot on the code, made if needed. Null with an exception set.
-OwnerSlot* make_slot(PyCodeObject* code, Owner* owner);
+// The owner's slot on the code, made if needed. Throws.
+OwnerSlot& make_slot(PyCodeObject* code, Owner* owner);
 
-// Puts a new entry in front of the owner's others. Empty with an exception set.
-Ref add_entry(PyCodeObject* code, Owner* owner, PyObject* tree, PyObject* new_code, bool self_contained);
+// Puts a new entry in front of the owner's others. Throws.
+Ref add_entry(PyCodeObject* code, Owner* owner, Ref tree, PyObject* new_code, bool self_contained);
 // Gives the owner an entry of another one of its family that holds of a frame, with guards that remember by themselves.
-// False where there is none, or with an exception set.
+// False where there is none. Throws.
 [[gnu::cold, gnu::noinline]] bool adopt_entry(const FrameSlots& slots, Owner* owner);
 // Puts an entry in front of its owner's others, if it is still one of them.
 void move_to_front(OwnerSlot& slot, const Entry* entry) noexcept;
-// Drops the owner's invalid entries, those left for want of memory at the next time. May run Python.
+// Drops the owner's invalid entries. May run Python.
 [[gnu::cold, gnu::noinline]] void drop_invalid(PyCodeObject* code, Owner* owner) noexcept;
 
 // Whether nothing is to be looked up for a frame: its owner has said so of its code.

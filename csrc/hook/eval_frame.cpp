@@ -1,5 +1,7 @@
 #include "hook/eval_frame.h"
 
+#include <ATen/ThreadLocalState.h>
+
 #include <chrono>
 #include <exception>
 #include <new>
@@ -7,16 +9,15 @@
 #include <vector>
 
 #include "cpython/objects.h"
-#include "guards/global_state.h"
 #include "guards/guard_tree.h"
 #include "guards/guards.h"
+#include "hit.h"
 #include "hook/callables.h"
 #include "hook/frame_view.h"
 #include "hook/installation.h"
 #include "hook/owners.h"
 #include "hook/torch_hook.h"
 #include "hook/unwatched.h"
-#include "prefetch.h"
 
 namespace dynamo_lite {
 
@@ -27,12 +28,7 @@ struct Settings {
   bool when_observed = false;       // all compile where a tracer watches, too
   bool in_eager = false;            // dl.set_stance("force_eager"): nobody's frames run compiled code
   PyObject* tell_traced = nullptr;  // owned: called the first time that a tracer keeps a frame from being compiled
-};
-
-Settings& settings() noexcept {
-  static Settings found;
-  return found;
-}
+} settings;
 
 // Runs a frame as it is: by the hook that was there before ours, else by CPython.
 PyObject* pass_on(PyThreadState* state, Frame* frame, int throwflag) {
@@ -133,27 +129,6 @@ PyObject* continue_with(Ref result, PyObject* globals, PyObject* builtins, Threa
   return continue_with(std::move(result), globals.get(), builtins.get(), thread);
 }
 
-// Lists the memory that the owner's next call will read before it runs an entry's code.
-[[gnu::cold, gnu::noinline]] void note_prefetch(Owner* owner, const Extra& extra, const OwnerSlot& slot,
-                                                const Entry* entry, const GuardTree& tree) noexcept {
-  PrefetchList& prefetch = owner->prefetch;
-  prefetch.clear();
-  try {
-    prefetch.add(&extra, sizeof(extra));
-    prefetch.add_items(extra.slots, 0, 1);
-    prefetch.add(&slot, sizeof(slot));
-    prefetch.add_items(slot.entries, 0, 1);
-    prefetch.add(entry, sizeof(*entry));
-    prefetch.add(entry->tree.get(), sizeof(PyObject) + sizeof(void*));
-    tree.add_prefetch(prefetch);
-    prefetch.add_code();
-    add_code_prefetch(reinterpret_cast<PyCodeObject*>(entry->code.get()), prefetch);
-    prefetch.merge();
-  } catch (const std::bad_alloc&) {
-    prefetch.clear();
-  }
-}
-
 // The entry of a slot that holds, moved to the front; empty if none does. A check may allocate, and with that run the
 // garbage collector and, with it, any Python code: after a check the slot is looked up again.
 DL_HIT Ref find_entry(Extra& extra, Owner* owner, OwnerSlot* slot, const FrameSlots& slots, Ref& captured) {
@@ -162,10 +137,8 @@ DL_HIT Ref find_entry(Extra& extra, Owner* owner, OwnerSlot* slot, const FrameSl
     Ref entry = slot->entries[at];
     GuardTree& tree = guard_tree(as_entry(entry)->tree.get());
     if (check(tree, slots, captured)) {
-      const bool tells = tree.takes_new_prefetch();
-      slot = at == 0 && !tells ? nullptr : extra.find(owner);
+      slot = at == 0 ? nullptr : extra.find(owner);
       if (slot != nullptr) move_to_front(*slot, as_entry(entry));
-      if (slot != nullptr && tells) note_prefetch(owner, extra, *slot, as_entry(entry), tree);
       return entry;
     }
     stale = stale || !is_valid(tree);
@@ -205,18 +178,18 @@ Ref call_back(PyThreadState* state, Frame* frame, const FrameViewScope& view, Ow
   const HookOut out(thread.owner);
   const Unwatched unwatched(state, frame, thread);
   const FreshRecursion recursion(state);
-  const KeptThread torch;  // an error may come anywhere, that of a signal's handler too
+  const at::ThreadLocalState torch;  // an error may come anywhere, that of a signal's handler too
   ++thread.busy;
   const auto began = std::chrono::steady_clock::now();
   Ref result = Ref::steal(hang_at_exit([&] { return PyObject_CallOneArg(callback.get(), view.get()); }));
   thread.accounted += seconds_since(began);
   --thread.busy;
-  if (!result || holds_error(result.get())) torch.restore();
+  if (!result || holds_error(result.get())) at::ThreadLocalState::setThreadLocalState(torch);
   return result;
 }
 
 // A new entry of (GuardTree, code, self_contained, keeper), which must hold of the frame it was made from. The keeper,
-// an owner or None, has one like it. Empty with an exception set.
+// an owner or None, has one like it.
 Ref accept(PyObject* result, const FrameSlots& slots, Owner* owner) {
   PyObject* tree = nullptr;
   PyObject* code = nullptr;
@@ -225,30 +198,21 @@ Ref accept(PyObject* result, const FrameSlots& slots, Owner* owner) {
   if (!PyTuple_Check(result) ||
       !PyArg_ParseTuple(result, "OO!|pO", &tree, &PyCode_Type, &code, &self_contained, &keeper) ||
       !is_guard_tree(tree) || !(keeper == Py_None || HeapType<Owner>::is(keeper))) {
-    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_TypeError)) return {};
-    PyErr_Format(PyExc_TypeError, "a callback returns a verdict or (GuardTree, code), not %R", result);
-    return {};
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_TypeError)) throw py::error_already_set();
+    raise(PyExc_TypeError, "a callback returns a verdict or (GuardTree, code), not %R", result);
   }
   if (!can_become(slots.code, reinterpret_cast<PyCodeObject*>(code))) {
-    PyErr_Format(PyExc_ValueError,
-                 "%R can't take the place of %R: it must be a function's, with as many arguments and "
-                 "free variables, and no generator's",
-                 code, slots.code);
-    return {};
+    raise(PyExc_ValueError,
+          "%R can't take the place of %R: it must be a function's, with as many arguments and free variables, and no "
+          "generator's",
+          code, slots.code);
   }
-  const Ref failure = explain(guard_tree(tree), slots);
-  if (PyErr_Occurred()) return {};
-  if (failure) {
-    raise_internal_error(failure.get());
-    return {};
+  if (const py::object failure = explain(guard_tree(tree), slots)) raise_internal_error(failure);
+  auto* other = reinterpret_cast<Owner*>(keeper);
+  if (keeper != Py_None && !has_entry(slots, other)) {
+    add_entry(slots.code, other, copied_tree(tree), code, self_contained != 0);
   }
-  if (keeper != Py_None) {
-    const Ref copy = copied_tree(tree);
-    auto* other = reinterpret_cast<Owner*>(keeper);
-    const bool keeps = copy && !has_entry(slots, other);
-    if (!copy || (keeps && !add_entry(slots.code, other, copy.get(), code, self_contained != 0))) return {};
-  }
-  return add_entry(slots.code, owner, tree, code, self_contained != 0);
+  return add_entry(slots.code, owner, Ref::borrow(tree), code, self_contained != 0);
 }
 
 Decision raise_inside(PyObject* result, const FrameSlots& slots) {
@@ -257,17 +221,9 @@ Decision raise_inside(PyObject* result, const FrameSlots& slots) {
                     free_variable_count(reinterpret_cast<PyCodeObject*>(code)) == free_variable_count(slots.code);
   const int count = fits ? argument_count(reinterpret_cast<PyCodeObject*>(code)) : -1;
   if (count < 1 || count < argument_count(slots.code) || count > argument_count(slots.code) + 1) {
-    PyErr_Format(PyExc_ValueError, "%R can't raise in the place of %R", code, slots.code);
-    return {Decision::Error};
+    raise(PyExc_ValueError, "%R can't raise in the place of %R", code, slots.code);
   }
   return {Decision::RaiseInside, {}, Ref::borrow(code), Ref::borrow(PyTuple_GET_ITEM(result, 1))};
-}
-
-Decision wait(double seconds, PyCodeObject* code, Owner* owner) {
-  OwnerSlot* slot = make_slot(code, owner);
-  if (slot == nullptr) return {Decision::Error};
-  slot->waits = seconds;
-  return {Decision::Wait};
 }
 
 Decision decide(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread) {
@@ -282,19 +238,20 @@ Decision decide(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread
     return {Decision::Error};
   }
   if (holds_error(result.get())) return raise_inside(result.get(), slots);
-  if (PyFloat_CheckExact(result.get())) return wait(PyFloat_AS_DOUBLE(result.get()), slots.code, owner);
+  if (PyFloat_CheckExact(result.get())) {
+    make_slot(slots.code, owner).waits = PyFloat_AS_DOUBLE(result.get());
+    return {Decision::Wait};
+  }
   const Verdict verdict = verdict_of(result.get());
   if (verdict == Verdict::Pass) return {Decision::RunAsItIs};
   if (verdict == Verdict::Retry) return {Decision::Retry};
   if (verdict != Verdict::None) {
-    OwnerSlot* slot = make_slot(slots.code, owner);
-    if (slot == nullptr) return {Decision::Error};
-    slot->verdict = verdict == Verdict::SkipWithoutTensors && takes_tensors(slots) ? Verdict::Skip : verdict;
+    const bool has_tensors = verdict == Verdict::SkipWithoutTensors && takes_tensors(slots);
+    make_slot(slots.code, owner).verdict = has_tensors ? Verdict::Skip : verdict;
     return {verdict == Verdict::Freeze ? Decision::RunOff : Decision::RunAsItIs};
   }
   if (has_entry(slots, owner)) return {Decision::Retry};  // of another thread, meanwhile
-  Ref entry = accept(result.get(), slots, owner);
-  return entry ? Decision{Decision::RunEntry, std::move(entry)} : Decision{Decision::Error};
+  return {Decision::RunEntry, accept(result.get(), slots, owner)};
 }
 
 PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail);
@@ -354,12 +311,9 @@ PyObject* run_decision(PyThreadState* state, Frame* frame, Owner* owner, Thread&
   if (check(tree, slots_of(frame), captured)) {
     return run_entry(state, frame, decision.entry, std::move(captured), thread, tail);
   }
-  const Ref failure = explain(tree, slots_of(frame));
-  if (failure)
-    return hang_at_exit(
-        [&] { return pass_on(state, frame, 0); });  // what it guards has changed since: a finalizer, another thread
-  if (!PyErr_Occurred()) raise_internal_error(nullptr);
-  return abandon(state, frame);
+  if (!explain(tree, slots_of(frame))) raise_internal_error(py::none());
+  // What it guards has changed since: a finalizer, another thread.
+  return hang_at_exit([&] { return pass_on(state, frame, 0); });
 }
 
 [[gnu::noinline]] PyObject* run_as_decided(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread,
@@ -407,9 +361,8 @@ DL_HIT [[gnu::noinline]] PyObject* run_by_extra(PyThreadState* state, Frame* fra
   const bool is_callback = watcher == Watcher::InCallback && callback_depth(state) != thread.capture_depth;
   if (owner->when_observed && !is_callback) return evaluate_for(state, frame, owner, thread, tail);
   if (watcher == Watcher::Tracer) {
-    Settings& our = settings();
-    if (our.when_observed) return evaluate_for(state, frame, owner, thread, tail);
-    if (const Ref tell = Ref::steal(std::exchange(our.tell_traced, nullptr))) {
+    if (settings.when_observed) return evaluate_for(state, frame, owner, thread, tail);
+    if (const Ref tell = Ref::steal(std::exchange(settings.tell_traced, nullptr))) {
       const Unwatched unwatched(state, frame, thread);
       const OffScope off(thread);
       if (!Ref::steal(hang_at_exit([&] { return PyObject_CallNoArgs(tell.get()); }))) return abandon(state, frame);
@@ -443,7 +396,7 @@ DL_HIT [[gnu::noinline]] PyObject* evaluate_frame(PyThreadState* state, Frame* f
   if (tail) drop_arguments(thread.continuation);
   Owner* owner = thread.owner != nullptr ? thread.owner : process_owner();
   if (!counts(owner) || thread.busy != 0 || !is_plain(frame) || is_finalizing()) return pass_on(state, frame, 0);
-  if (settings().in_eager && !tail) [[unlikely]]
+  if (settings.in_eager && !tail) [[unlikely]]
     return run_deep(state, frame, thread, Depth::Shallow);
   if (thread.owner == nullptr && torch_compiles_here()) return pass_on(state, frame, 0);
   const Watcher watcher = watcher_of(state, frame);
@@ -459,16 +412,16 @@ PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
   return evaluate_frame(state, frame, throwflag, thread);
 }
 
-bool is_in_eager() noexcept { return settings().in_eager; }
+bool is_in_eager() noexcept { return settings.in_eager; }
 
 void register_eval_frame(py::module_& module) {
   installation().interpreter = PyInterpreterState_Get();
   register_owners(module);
   register_unwatched(module);
   module.def("hook_installed", is_installed);
-  module.def("compile_when_observed", [](bool on) { settings().when_observed = on; });
-  module.def("force_eager", [](bool on) { settings().in_eager = on; });
-  module.def("tell_when_traced", [](Ref tell) { put(settings().tell_traced, tell.release()); });
+  module.def("compile_when_observed", [](bool on) { settings.when_observed = on; });
+  module.def("force_eager", [](bool on) { settings.in_eager = on; });
+  module.def("tell_when_traced", [](Ref tell) { put(settings.tell_traced, tell.release()); });
   module.def("torch_compiles_here", torch_compiles_here);
 }
 

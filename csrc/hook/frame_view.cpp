@@ -70,17 +70,10 @@ py::list misses(FrameView& view) {
   const OwnerSlot* slot = view.slot();
   const std::vector<Ref> entries = slot == nullptr ? std::vector<Ref>() : slot->entries;
   for (const Ref& entry : entries) {
-    const Ref failure = explain(guard_tree(as_entry(entry)->tree.get()), view.slots());
-    if (PyErr_Occurred()) throw py::error_already_set();
-    if (failure) found.append(py::handle(failure.get()));
+    if (const py::object failure = explain(guard_tree(as_entry(entry)->tree.get()), view.slots()))
+      found.append(failure);
   }
   return found;
-}
-
-bool adopt(FrameView& view) {
-  const bool adopted = adopt_entry(view.slots(), &view.owner());
-  if (PyErr_Occurred()) throw py::error_already_set();
-  return adopted;
 }
 
 Ref closure(FrameView& view) {
@@ -102,19 +95,11 @@ const FrameSlots& frame_slots(py::handle view) {
   return HeapType<FrameView>::of(view.ptr()).slots();
 }
 
-void raise_internal_error(PyObject* failure) noexcept {
-  const Ref module = Ref::steal(PyImport_ImportModule("dynamo_lite.exc"));
-  const Ref error = module ? Ref::steal(PyObject_GetAttrString(module.get(), "InternalError")) : Ref();
-  if (!error) return;
-  if (failure == nullptr) {
-    PyErr_SetString(error.get(), "two walks of a guard tree over one frame disagree");
-    return;
-  }
-  const Ref reason = Ref::steal(PyObject_GetAttrString(failure, "reason"));
-  const Ref found = Ref::steal(PyObject_GetAttrString(failure, "found"));
-  if (!reason || !found) return;
-  PyErr_Format(error.get(), "a guard does not hold of the frame it was made from: %S (found: %S)", reason.get(),
-               found.get());
+void raise_internal_error(const py::object& failure) {
+  const py::object error = py::module_::import("dynamo_lite.exc").attr("InternalError");
+  if (failure.is_none()) raise(error.ptr(), "two walks of a guard tree over one frame disagree");
+  const py::object reason = failure.attr("reason"), found = failure.attr("found");
+  raise(error.ptr(), "a guard does not hold of the frame it was made from: %S (found: %S)", reason.ptr(), found.ptr());
 }
 
 void register_frame_view(py::module_& module) {
@@ -130,7 +115,7 @@ void register_frame_view(py::module_& module) {
       .def_property("entries", entry_count)
       .def("hold", &FrameView::hold, py::arg("lock"), py::arg("seconds"))
       .def("misses", misses)
-      .def("adopt", adopt);
+      .def("adopt", [](FrameView& view) { return adopt_entry(view.slots(), &view.owner()); });
 }
 
 }  // namespace dynamo_lite

@@ -24,9 +24,9 @@ class FrameViewScope {
 // The slots behind a FrameView; throws a RuntimeError once its callback has returned, or a TypeError.
 const FrameSlots& frame_slots(py::handle view);
 
-// Sets dynamo_lite.exc.InternalError for a guard that fails on the very frame it was made from. `failure` may be null:
-// a tree whose two walks disagree.
-void raise_internal_error(PyObject* failure) noexcept;
+// Raises dynamo_lite.exc.InternalError for a guard that fails on the very frame it was made from. `failure` may be
+// None: a tree whose two walks disagree.
+[[noreturn]] void raise_internal_error(const py::object& failure);
 
 void register_frame_view(py::module_& module);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cpython/objects.h"
+#include "hit.h"
 #include "hook/torch_hook.h"
 
 namespace dynamo_lite {
@@ -14,20 +15,7 @@ namespace {
 struct Process {
   Owner* owner = nullptr;                // owned
   std::vector<Block>* blocks = nullptr;  // owned; created for the first one
-};
-
-Process& process() noexcept {
-  static Process found;
-  return found;
-}
-
-Owner* owner_argument(const Ref& object) {
-  if (object.get() == Py_None) return nullptr;
-  if (!HeapType<Owner>::is(object.get())) {
-    raise(PyExc_TypeError, "expected an Owner or None, not %s", Py_TYPE(object.get())->tp_name);
-  }
-  return &HeapType<Owner>::of(object.get());
-}
+} process;
 
 Ref as_object(Owner* owner) { return Ref::borrow(owner == nullptr ? Py_None : reinterpret_cast<PyObject*>(owner)); }
 
@@ -50,7 +38,7 @@ struct Place {
 
 Place place_of(bool of_process) {
   Stacks& stacks = this_threads_stacks();
-  if (of_process) return {process().owner, process().blocks, installation().process_users};
+  if (of_process) return {process.owner, process.blocks, installation().process_users};
   Thread& thread = this_thread();
   return {thread.owner, thread.blocks, stacks.users};
 }
@@ -85,8 +73,7 @@ bool watch_thread_end(Stacks& stacks) {
   return capsule && PyDict_SetItemString(kept, kThreadKey, capsule.get()) == 0;
 }
 
-Ref set_thread_owner(Ref object) {
-  Owner* owner = owner_argument(object);
+Ref set_thread_owner(Owner* owner) {
   Stacks& stacks = this_threads_stacks();
   if (!watch_thread_end(stacks)) throw py::error_already_set();
   Thread& thread = this_thread();
@@ -94,14 +81,12 @@ Ref set_thread_owner(Ref object) {
   return replace_owner(thread.owner, owner, stacks.users);
 }
 
-Ref set_process_owner(Ref object) {
-  Owner* owner = owner_argument(object);
+Ref set_process_owner(Owner* owner) {
   ++this_threads_stacks().calls;
-  return replace_owner(process().owner, owner, installation().process_users);
+  return replace_owner(process.owner, owner, installation().process_users);
 }
 
-void enter_block(Ref object, bool of_process) {
-  Owner* owner = owner_argument(object);
+void enter_block(Owner* owner, bool of_process) {
   Stacks& stacks = this_threads_stacks();
   if (!watch_thread_end(stacks)) throw py::error_already_set();
   const Place place = place_of(of_process);
@@ -111,7 +96,7 @@ void enter_block(Ref object, bool of_process) {
   blocks.reserve(blocks.size() + 1);
   Owner* in_force = !of_process && torch_compiles_here() ? off_owner() : owner;
   Ref before = replace_owner(place.owner, in_force, place.users);
-  blocks.push_back({std::move(object), as_object(in_force), std::move(before)});
+  blocks.push_back({as_object(owner), as_object(in_force), std::move(before)});
 }
 
 // Blocks needn't end in the order in which they began: coroutines and threads interleave theirs. Each takes out its own
@@ -129,15 +114,16 @@ void leave_block(Ref owner, bool of_process) {
     Ref& before = blocks[at - 1].before;  // of the one that was entered next
     if (before.get() == left.in_force.get()) before = left.before;
   } else if (as_object(place.owner).get() == left.in_force.get()) {
-    replace_owner(place.owner, owner_argument(left.before), place.users);
+    PyObject* before = left.before.get();
+    replace_owner(place.owner, before == Py_None ? nullptr : &HeapType<Owner>::of(before), place.users);
   }
 }
 
 // A process that has its own beginning: the calls in which it was forked never end in it.
 void begin_process() {
   Thread& thread = this_thread();
-  replace_owner(process().owner, nullptr, installation().process_users);
-  delete std::exchange(process().blocks, nullptr);
+  replace_owner(process.owner, nullptr, installation().process_users);
+  delete std::exchange(process.blocks, nullptr);
   thread.busy = 0;
   this_threads_stacks().users = installation().users = 0;
   remove();
@@ -157,7 +143,7 @@ void after_fork() {
 
 }  // namespace
 
-Owner* process_owner() noexcept { return process().owner; }
+Owner* process_owner() noexcept { return process.owner; }
 
 Thread& switch_stacks(Stacks& stacks, PyThreadState* state) noexcept {
   if (data_stack(state) == nullptr) begin_data_stack();
@@ -184,7 +170,6 @@ Thread& switch_stacks(Stacks& stacks, PyThreadState* state) noexcept {
 OwnerScope::OwnerScope(Owner* owner) noexcept : thread_(this_thread()), before_(thread_.owner) {
   Stacks& stacks = this_threads_stacks();
   stacks.calls += before_ == nullptr;
-  owner->prefetch.fetch();
   Py_INCREF(owner);
   thread_.owner = owner;
   add_user(owner, stacks.users);

@@ -548,9 +548,9 @@ def test_a_thread_that_ends_lets_go_of_its_owner():
 
 def test_wrong_owners():
     for setter in (_C.set_thread_owner, _C.set_process_owner):
-        with pytest.raises(TypeError, match="expected an Owner or None, not int"):
+        with pytest.raises(TypeError, match="incompatible function arguments"):
             setter(3)
-    with pytest.raises(TypeError, match="owner must be an Owner"):
+    with pytest.raises(TypeError, match="incompatible function arguments"):
         _C.Wrapped(plain, None)
     with pytest.raises(TypeError, match="can't be called"):
         _C.Wrapped(3, _C.OFF)
