@@ -322,7 +322,7 @@ class Hashes:
 def test_dict_keys_in_order() -> None:
     check_holds({"a": 1, 2: 2}, "dict_keys", ("a", 2))
     check_fails({2: 2, "a": 1}, "dict_keys", ("a", 2), found="the keys int 2, str 'a'")
-    told = "the keys int 2, str 'a', 2 of type object"
+    told = "the keys int 2, str 'a', an object of type object, an object of type object"
     check_fails({2: 2, "a": 1, object(): 3, object(): 4}, "dict_keys", (2,), found=told)
     check_fails({"a": 1}, "dict_keys", ("a", 2))
     check_fails({"a": 1, 2: 2, 3: 3}, "dict_keys", ("a", 2))
