@@ -1,8 +1,10 @@
-# Two commands do everything: `make demo` and `make test`. PYTHON chooses the interpreter, TORCH the torch.
+# Two commands do everything: `make demo` and `make test`. PYTHON chooses the interpreter, TORCH the torch. UNITY=ON builds in
+# a third of the time an extension whose calls take a little longer.
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 VENV ?= .venv
 JOBS ?= 2
+UNITY ?= OFF
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -87,7 +89,7 @@ $(VENV)/.packages: pyproject.toml
 # The extension is built beside the sources against the torch it will run with; the tree itself is what is imported.
 $(STAMP): $(VENV)/.packages $(SOURCES)
 	$(BIN)/cmake -S . -B $(VENV)/build -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
-	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -DDL_IN_TREE=ON
+	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -DDL_IN_TREE=ON -DCMAKE_UNITY_BUILD=$(UNITY)
 	$(BIN)/cmake --build $(VENV)/build -j $(JOBS)
 	$(BIN)/python -c "import site, pathlib; pathlib.Path(site.getsitepackages()[0], 'dynamo_lite.pth').write_text('$(CURDIR)\n')"
 	touch $@
