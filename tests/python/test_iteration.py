@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from programs import tensor
+from programs import checked, tensor
 from table import Table
 
 programs = Table()
@@ -204,3 +204,13 @@ def iterators_of_objects_without_iter(x):
 @pytest.mark.parametrize("case", programs.parameters())
 def test_program(case):
     case.run()
+
+
+@checked(tensor(2), [1, 2, 3])
+def test_reversed_list_in_a_function_that_the_list_holds(x, items):
+    def rest():
+        return backwards
+
+    items.append(rest)
+    backwards = reversed(items)
+    return x + 1, items

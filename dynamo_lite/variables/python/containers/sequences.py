@@ -631,7 +631,7 @@ def _iterate_from(function: Callable[[Any], Any], sequence: Any, at: int) -> Ite
     code may fill the list later, so the list is extended for the call."""
     iterator = function(sequence)
     length = len(sequence)
-    missing = at - length
+    missing = at + (function is reversed) - length  # backwards, the position is that of the next item
     if missing > 0 and isinstance(sequence, list):
         list.extend(sequence, [None] * missing)
         iterator.__setstate__(at)
