@@ -42,7 +42,7 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.null import NULL, unbound_local
 from dynamo_lite.variables.core.protocols import Load, Translator
 from dynamo_lite.variables.polyfills.recreation import build_from_recipe
-from dynamo_lite.variables.python.functions.function import ResumeFunction
+from dynamo_lite.variables.python.functions.function import CellVariable, ResumeFunction
 from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
 from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable, ReenterContext, can_be_left
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
@@ -353,6 +353,8 @@ class BrokenFrame:
         self.instruction: Instruction = tx.current
         self.original, index = original_position(tx.code, self.instruction.index)
         why = why_not_breakable(self.original, tx.scope.namespace, index)
+        if any(isinstance(value, CellVariable) for value in tx.stack):
+            why = "it breaks in a comprehension whose variable closures share"
         if why is not None:
             raise SkipFrame(why, loses=index is not None)
         assert index is not None

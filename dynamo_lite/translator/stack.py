@@ -84,6 +84,8 @@ def store_fast(tx: InstructionTranslator, instruction: Instruction) -> None:
     value = tx.stack.pop()
     if value is NULL:
         tx.locals.pop(instruction.argval, None)
+    elif isinstance(value, CellVariable):  # the end of a comprehension: see `make_cell`
+        tx.cells[instruction.argval] = value
     else:
         tx.locals[instruction.argval] = value
 
@@ -96,7 +98,11 @@ def delete_fast(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 @opcode("MAKE_CELL")
 def make_cell(tx: InstructionTranslator, instruction: Instruction) -> None:
+    """Create the cell of a variable. That of a comprehension, which runs in the function's own frame (PEP 709), takes
+    the place of the function's cell of that name: LOAD_FAST_AND_CLEAR, just before, keeps it on the stack meanwhile."""
     name = instruction.argval
+    if name in tx.cells:
+        tx.stack[-1] = tx.cells[name]
     tx.cells[name] = CellVariable(tx.locals.pop(name, None), creator=(tx, name))
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+import dynamo_lite as dl
 from programs import check, checked, tensor
 
 evaluate = eval
@@ -164,3 +165,23 @@ def test_the_frame_by_vars_and_dir():
 
     for fn in (by_vars, by_dir, starred, passed_on, of_builtins):
         check(fn, tensor(3), graphs=None)
+
+
+@checked(tensor(2), [1, 2, 3], graphs=None)
+def test_in_a_comprehension_whose_variable_closures_share(x, items):
+    v, x = 7, x + 1
+    outer = lambda: v  # noqa: E731
+    inner = [((lambda: v), dl.graph_break()) for v in items]
+    v += 1
+    return [each() for each, _ in inner], x * outer()
+
+
+@checked(tensor(2), [1, 2, 3], graphs=None)
+def test_beside_a_comprehension_whose_variable_closures_share(x, items):
+    v, x = 7, x + 1
+    dl.graph_break()
+    inner = [(lambda: v) for v in items]
+    dl.graph_break()
+    for _ in items:
+        x = x + v
+    return [each() for each in inner], x

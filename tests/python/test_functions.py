@@ -160,3 +160,36 @@ def test_methods_of_none(x):
         return types.MethodType(torch.sin, None)(x)
     except TypeError as error:
         return x + 1, str(error)
+
+
+@checked(tensor(2), [1, 2, 3])
+def test_a_comprehension_and_a_variable_of_one_name_that_closures_share(x, items):
+    v = 7
+    outer = lambda: v  # noqa: E731
+    inner = [(lambda: v) for v in items]
+    v += 1
+    return [each() for each in inner], x * outer(), [v for v in items], outer()
+
+
+@checked(tensor(2), [1, 2, 3])
+def test_a_comprehension_leaves_no_variable_for_closures(x, items):
+    inner = [(lambda: v) for v in items]
+    try:
+        x = x + v  # noqa: F821
+    except NameError:
+        x = x * 2
+    for v in items[:2]:
+        x = x + v
+    return [each() for each in inner], x
+
+
+@checked(tensor(2), [1, 2, 3])
+def test_a_comprehension_that_raises_over_a_variable_that_closures_share(x, items):
+    v = 7
+    outer = lambda: v  # noqa: E731
+    try:
+        inner = [((lambda: v), 1 // (v - 3)) for v in items]
+    except ZeroDivisionError:
+        inner = []
+    v += 1
+    return inner, x * outer()
