@@ -106,3 +106,12 @@ def test_views_of_tensors():
         found[0].sum().backward()
         assert table["a"].grad.tolist() == [1.0] * size
     assert len(recorder.graphs) == 2
+
+
+@checked(tensor(2), [1, 2, 3], graphs=None, recompiles=True)
+def test_reversed_list_that_has_shrunk(x, items):
+    backwards = reversed(items)
+    items.pop()
+    if x.sum() > -9:
+        items += backwards
+    return x + 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import gc
 import itertools
+import operator
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -189,6 +190,8 @@ def _wrap_container_iterator(attempt: Attempt, value: Any, source: Source) -> Va
         copied = copy.copy(value)
     except RuntimeError:  # the dict has changed its size
         return _opaque(attempt, value, source)
+    if not operator.length_hint(value):  # behind the end of a list that has shrunk, where a copy would be at its end
+        copied = iter(())
     source.check("type", type(value))
     for container in gc.get_referents(value):
         attempt.guards.iterated_objects.append((container, source.child("taken_from")))
