@@ -353,8 +353,8 @@ class BrokenFrame:
         self.instruction: Instruction = tx.current
         self.original, index = original_position(tx.code, self.instruction.index)
         why = why_not_breakable(self.original, tx.scope.namespace, index)
-        if any(isinstance(value, CellVariable) for value in tx.stack):
-            why = "it breaks in a comprehension whose variable closures share"
+        if tx.locals.keys() & tx.cells.keys() or any(isinstance(value, CellVariable) for value in tx.stack):
+            why = "it breaks in a comprehension whose variable has the name of one that closures share"
         if why is not None:
             raise SkipFrame(why, loses=index is not None)
         assert index is not None

@@ -185,3 +185,11 @@ def test_beside_a_comprehension_whose_variable_closures_share(x, items):
     for _ in items:
         x = x + v
     return [each() for each in inner], x
+
+
+@checked(tensor(2), [1, 2, 3], graphs=None)
+def test_in_a_comprehension_beside_one_whose_variable_closures_share(x, items):
+    inner = [(lambda: v) for v in items]
+    v, x = 5, x + 1
+    count = len([v for v in items if x.sum() > 1])
+    return [each() for each in inner], count, x + v
