@@ -193,3 +193,23 @@ def test_a_comprehension_that_raises_over_a_variable_that_closures_share(x, item
         inner = []
     v += 1
     return inner, x * outer()
+
+
+def shares_a_free_variable(x, items):
+    v = 5
+
+    def inner(x):
+        functions = [(lambda: v) for v in items]
+        return [each() for each in functions], x + v  # 3.12.1 takes the comprehension's, which we follow
+
+    return inner(x), inner
+
+
+@checked(tensor(2), [1, 2, 3])
+def test_a_comprehension_and_a_free_variable_of_one_name(x, items):
+    return shares_a_free_variable(x, items)[0]
+
+
+@checked(tensor(2), [1, 2, 3])
+def test_a_function_with_a_comprehension_and_a_free_variable_of_one_name(x, items):
+    return shares_a_free_variable(x, items)[1](x * 2)
