@@ -200,8 +200,8 @@ class GlobalState:
     def difference(self, other: GlobalState) -> str:
         """What differs, in words; '' if nothing."""
 
-class Failure:
-    """The first check of a tree that did not hold."""
+class Failure(tuple[Any, str, Any, str]):
+    """The first check of a tree that did not hold: its fields, in this order."""
 
     reason: Any
     """The object that was passed to check()."""

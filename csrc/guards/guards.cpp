@@ -1,6 +1,8 @@
 // What Python sees of guard trees: GuardTree and Failure.
 #include "guards/guards.h"
 
+#include <structseq.h>
+
 #include <chrono>
 #include <memory>
 
@@ -25,19 +27,24 @@ struct TreeObject {
   void clear() { tree->clear(); }
 };
 
+PyTypeObject* failure_type = nullptr;  // owned for the life of the process
 FrameReader read_frame = nullptr;
-
-// The first check of a tree that did not hold.
-struct Failure {
-  py::object reason;
-  const char* kind;
-  py::object expected;
-  py::object found;
-};
 
 py::object text(const std::string& words) {
   PyObject* made = PyUnicode_DecodeUTF8(words.data(), static_cast<Py_ssize_t>(words.size()), "replace");
   return py::cast(Ref::steal(made));
+}
+
+// A new Failure. (An object of a class of pybind11's would let go of nothing that it holds if its registration fails.)
+py::object new_failure(py::object reason, const char* kind, py::object expected, py::object found) {
+  py::object words = text(kind);
+  const auto failure = py::reinterpret_steal<py::object>(PyStructSequence_New(failure_type));
+  if (!failure) throw py::error_already_set();
+  Py_ssize_t at = 0;
+  for (py::object* field : {&reason, &words, &expected, &found}) {
+    PyStructSequence_SetItem(failure.ptr(), at++, field->release().ptr());
+  }
+  return failure;
 }
 
 Ref new_tree(std::unique_ptr<GuardTree> tree) {
@@ -107,6 +114,18 @@ py::list checks(TreeObject& self) {
   return list;
 }
 
+void add_failure_type(py::module_& module) {
+  PyStructSequence_Field fields[] = {{"reason", "What was passed to check()."},
+                                     {"kind", "The kind of check."},
+                                     {"expected", "The check's argument."},
+                                     {"found", "What is there instead, in words."},
+                                     {nullptr, nullptr}};
+  PyStructSequence_Desc description = {"dynamo_lite._C.Failure", "The first check of a tree that did not hold.", fields,
+                                       4};
+  if (!failure_type) failure_type = PyStructSequence_NewType(&description);
+  if (!failure_type || PyModule_AddType(module.ptr(), failure_type) < 0) throw py::error_already_set();
+}
+
 }  // namespace
 
 void register_guards(py::module_& module, FrameReader reader) {
@@ -117,11 +136,7 @@ void register_guards(py::module_& module, FrameReader reader) {
   register_global_state(module);
   register_accessors(module);
   register_checks(module);
-  py::class_<Failure>(module, "Failure")
-      .def_readonly("reason", &Failure::reason)
-      .def_readonly("kind", &Failure::kind)
-      .def_readonly("expected", &Failure::expected)
-      .def_readonly("found", &Failure::found);
+  add_failure_type(module);
   HeapType<TreeObject>(module, "dynamo_lite._C.GuardTree")
       .def_new([](py::handle, PyCodeObject* code) { return new_tree(std::make_unique<GuardTree>(code)); },
                py::arg("code"))
@@ -167,13 +182,13 @@ py::object explain(GuardTree& tree, const FrameSlots& frame) {
   if (tree.walk(frame, nullptr, &miss)) return {};
   if (!miss.check && miss.node == 0) {  // it wasn't walked
     const char* why = tree.alive() ? "the guards are at work" : "an object was deallocated, or memory was short";
-    return py::cast(Failure{py::none(), "present", py::none(), text(why)});
+    return new_failure(py::none(), "present", py::none(), text(why));
   }
   const auto reason = py::reinterpret_borrow<py::object>(tree.reason_of(miss));
   if (!miss.check) {
-    return py::cast(Failure{reason, "present", text(tree.accessor(miss.node).in_words()), text(miss.found)});
+    return new_failure(reason, "present", text(tree.accessor(miss.node).in_words()), text(miss.found));
   }
-  return py::cast(Failure{reason, miss.check->kind().name, py::cast(miss.check->argument()), text(miss.found)});
+  return new_failure(reason, miss.check->kind().name, py::cast(miss.check->argument()), text(miss.found));
 }
 
 }  // namespace dynamo_lite
