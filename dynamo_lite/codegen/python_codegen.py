@@ -379,8 +379,8 @@ class PyCodegen:
         failed: list[Instruction],
         hook_is_off: bool = False,
     ) -> list[Instruction]:
-        """The new code: prologue, random numbers, created tensors, graph call, body. ``failed``: the handler around the
-        graph call; if empty, its errors leave the frame. ``hook_is_off``: while the code runs."""
+        """The new code: prologue, calls before the graph, created tensors, graph call, body. ``failed``: the handler
+        around the graph call; if empty, its errors leave the frame. ``hook_is_off``: while the code runs."""
         prologue = [*emit.prologue(len(self.code.co_freevars)), *self._calls_before_graph()]
         call: list[Instruction] = []
         wrong: list[Instruction] = []

@@ -101,8 +101,9 @@ def make_cell(tx: InstructionTranslator, instruction: Instruction) -> None:
     """Create the cell of a variable. That of a comprehension, which runs in the function's own frame (PEP 709), takes
     the place of the function's cell of that name: LOAD_FAST_AND_CLEAR, just before, keeps it on the stack meanwhile."""
     name = instruction.argval
-    if name in tx.cells and not (name in tx.code.co_cellvars and name in tx.code.co_freevars):
-        tx.stack[-1] = tx.cells[name]  # of two variables of one name 3.12 keeps the other one
+    is_free_too = name in tx.code.co_cellvars and name in tx.code.co_freevars  # 3.12 doesn't restore the free variable
+    if name in tx.cells and not is_free_too:
+        tx.stack[-1] = tx.cells[name]
     tx.cells[name] = CellVariable(tx.locals.pop(name, None), creator=(tx, name))
 
 
