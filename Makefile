@@ -6,6 +6,9 @@ VENV ?= .venv
 JOBS ?= 2
 UNITY ?= OFF
 
+# Each test that starts a process would compile torch's sources anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 STAMP := $(VENV)/.dynamo_lite
