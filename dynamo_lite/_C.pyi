@@ -123,15 +123,10 @@ def entries(code: CodeType) -> list[Entry]:
 OFF: Final[Owner]
 """The owner of threads that are left alone."""
 
-def set_thread_owner(owner: Owner | None) -> Owner | None:
-    """Set who compiles on this thread; returns who did. None: whoever set_process_owner names. OFF: nobody.
-
-    The hook is installed while any thread or the process has an owner other than OFF."""
-
-def set_process_owner(owner: Owner | None) -> Owner | None: ...
 def enter_block(owner: Owner, process: bool) -> None:
     """Begin a block in which an owner compiles what this thread runs, or the process. Where torch.compile is at work on
-    this thread, nobody does in a thread's block."""
+    this thread, nobody does in a thread's block. The hook is installed while any thread or the process has an owner
+    other than OFF."""
 
 def leave_block(owner: Owner, process: bool) -> None:
     """End the last block that the owner has entered and not left, in whatever order: those entered after it go on. Does
@@ -237,8 +232,8 @@ class GuardTree:
     example): dtype, device, dispatch keys, requires_grad, sizes, strides; not if it is a leaf. ``same_as``: another
     node's number; ``distinct``: a list of node numbers; ``storages_distinct``: likewise, or a pair of lists, of which
     none in the first shares memory with any. On node 0: ``global_state`` (a GlobalState) and ``registrations`` (a list
-    whose first item is what abc.get_cache_token() must be; it may be renewed in place). ``unbound``: the accessor of
-    this node found nothing."""
+    of what abc.get_cache_token() must return and that function; the first may be renewed in place). ``unbound``: the
+    accessor of this node found nothing."""
 
     def __init__(self, code: CodeType) -> None: ...
     def child(self, parent: int, kind: str, arg: Any = None) -> int:

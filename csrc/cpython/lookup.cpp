@@ -147,15 +147,6 @@ PyObject* own_type_dict(PyObject* type) noexcept {
 
 bool has_managed_dict(PyObject* object) noexcept { return PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_MANAGED_DICT); }
 
-// The state of the module _abc.
-struct AbstractState {
-  PyTypeObject* data_type;
-  unsigned long long registrations;
-};
-
-// Of a module that is kept for the life of the process.
-const AbstractState* abstract_state = nullptr;
-
 bool is_deque(PyObject* object) noexcept {
   PyTypeObject* deque = standard_types().deque;
   return Py_TYPE(object) == deque || PyType_IsSubtype(Py_TYPE(object), deque);
@@ -279,19 +270,6 @@ PyObject* deque_item(PyObject* object, Py_ssize_t index) noexcept {
   PyObject* item = standard_types().deque->tp_as_sequence->sq_item(object, index);
   if (!item) PyErr_Clear();
   return item;
-}
-
-unsigned long long abc_registrations() noexcept { return abstract_state->registrations; }
-
-bool prepare_lookups() {
-  PyObject* module = PyImport_ImportModule("_abc");  // kept
-  if (!module) return false;
-  const Ref token = Ref::steal(PyObject_CallMethod(module, "get_cache_token", nullptr));
-  if (!token) return false;
-  abstract_state = static_cast<const AbstractState*>(PyModule_GetState(module));
-  const bool is_it = abstract_state && abstract_state->registrations == PyLong_AsUnsignedLongLong(token.get());
-  if (!is_it) PyErr_SetString(PyExc_ImportError, "dynamo_lite: the module _abc is not as it was known");
-  return is_it;
 }
 
 }  // namespace dynamo_lite

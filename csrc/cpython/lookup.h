@@ -112,12 +112,6 @@ Py_ssize_t own_length(PyObject* object) noexcept;
 // A deque's item; a new reference, null where there is none or it is no deque. No exception is left set.
 PyObject* deque_item(PyObject* object, Py_ssize_t index) noexcept;
 
-// How often any class was registered with an abstract one: abc.get_cache_token().
-unsigned long long abc_registrations() noexcept;
-
-// Finds the state of _abc, and that it lies as it was known. False with an exception set.
-bool prepare_lookups();
-
 // No garbage is collected (so that no finalizer runs) while one of these is alive.
 class NoCollection {
  public:

@@ -132,14 +132,17 @@ bool set_program(CheckParts& parts, PyObject* arg, std::size_t node_count, const
 }
 
 bool is_type(PyObject* arg) noexcept { return PyType_Check(arg); }
-bool is_list(PyObject* arg) noexcept { return PyList_Check(arg); }
+bool is_token_and_function(PyObject* arg) noexcept {
+  return PyList_Check(arg) && PyList_GET_SIZE(arg) == 2 && PyCFunction_Check(PyList_GET_ITEM(arg, 1));
+}
 bool is_anything(PyObject*) noexcept { return true; }
 
 constexpr CheckArgument kType{"a type", set_object<is_type>};
 constexpr CheckArgument kObject{"an object", set_object<is_anything>};
 constexpr CheckArgument kConstant{"a constant (use id for other objects)", set_object<is_constant>};
 constexpr CheckArgument kState{"a GlobalState", set_object<is_global_state>};
-constexpr CheckArgument kRegistrations{"a list that begins with abc.get_cache_token()", set_object<is_list>};
+constexpr CheckArgument kRegistrations{"a list of a cache token and abc.get_cache_token",
+                                       set_object<is_token_and_function>};
 constexpr CheckArgument kNoArgument{"nothing", set_object<is_anything>};
 constexpr CheckArgument kNumber{"a number that is not negative", set_number};
 constexpr CheckArgument kKey{"a key", set_key, get_key};
@@ -258,14 +261,12 @@ DL_CHECK(begins_at) {
 }
 
 DL_CHECK(state_is) { return matches_current_state(parts.object, found); }
-// A list that begins with the count of classes registered with abstract ones. Python brings it up to date where the
-// registration turned out to make no difference.
+// Python brings the token up to date where the registration turned out to make no difference.
 DL_CHECK(nothing_was_registered) {
-  PyObject* list = parts.object;
-  const bool has_count = PyList_GET_SIZE(list) > 0 && PyLong_CheckExact(PyList_GET_ITEM(list, 0));
-  const unsigned long long count = has_count ? PyLong_AsUnsignedLongLong(PyList_GET_ITEM(list, 0)) : 0;
-  if (has_count && PyErr_Occurred()) PyErr_Clear();
-  return (has_count && count == abc_registrations()) || fails(found, [] { return "a class was registered since"; });
+  const Ref now = Ref::steal(PyObject_CallNoArgs(PyList_GET_ITEM(parts.object, 1)));
+  if (!now) PyErr_Clear();
+  return (now && same_constant(PyList_GET_ITEM(parts.object, 0), now.get())) ||
+         fails(found, [] { return "a class was registered since"; });
 }
 
 #undef DL_CHECK

@@ -129,7 +129,7 @@ void add_failure_type(py::module_& module) {
 }  // namespace
 
 void register_guards(py::module_& module, FrameReader reader) {
-  if (!prepare_standard_types() || !prepare_lookups()) throw py::error_already_set();
+  if (!prepare_standard_types()) throw py::error_already_set();
   prepare_watch();
   read_frame = reader;
   register_guarded_object(module);

@@ -406,7 +406,7 @@ DL_HIT [[gnu::noinline]] PyObject* evaluate_frame(PyThreadState* state, Frame* f
 
 }  // namespace
 
-PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
+DL_HIT PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
   Thread& thread = this_thread(state);
   if (throwflag == 0 && runs_as_it_is(state, frame, thread)) return evaluate_default(state, frame, 0);
   return evaluate_frame(state, frame, throwflag, thread);

@@ -73,19 +73,6 @@ bool watch_thread_end(Stacks& stacks) {
   return capsule && PyDict_SetItemString(kept, kThreadKey, capsule.get()) == 0;
 }
 
-Ref set_thread_owner(Owner* owner) {
-  Stacks& stacks = this_threads_stacks();
-  if (!watch_thread_end(stacks)) throw py::error_already_set();
-  Thread& thread = this_thread();
-  stacks.calls += thread.owner == nullptr;
-  return replace_owner(thread.owner, owner, stacks.users);
-}
-
-Ref set_process_owner(Owner* owner) {
-  ++this_threads_stacks().calls;
-  return replace_owner(process.owner, owner, installation().process_users);
-}
-
 void enter_block(Owner* owner, bool of_process) {
   Stacks& stacks = this_threads_stacks();
   if (!watch_thread_end(stacks)) throw py::error_already_set();
@@ -190,8 +177,6 @@ DL_HIT OffScope::~OffScope() {
 }
 
 void register_owners(py::module_& module) {
-  module.def("set_thread_owner", set_thread_owner);
-  module.def("set_process_owner", set_process_owner);
   module.def("enter_block", enter_block, py::arg("owner"), py::arg("process"));
   module.def("leave_block", leave_block, py::arg("owner"), py::arg("process"));
   module.def("current_owner", [] {

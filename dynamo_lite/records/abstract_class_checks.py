@@ -21,12 +21,13 @@ class AbstractClassChecks:
 
     def __init__(self) -> None:
         self.token: list[Any] = []
-        """`get_cache_token` when the results were last valid; empty if there are none. A guard reads this list."""
+        """What `get_cache_token` returned when the results were last valid, and that function; empty if there are no
+        results. A guard reads this list."""
         self._checks: list[tuple[Check, tuple[weakref.ref[Any], ...], Any]] = []
 
     def make(self, check: Check, *classes: Any) -> Any:
         """Make a check and record its result: a plain value, or one of the classes."""
-        self.token = self.token or [get_cache_token()]
+        self.token = self.token or [get_cache_token(), get_cache_token]
         result = check(*classes)
         self._checks.append((check, tuple(map(weakref.ref, classes)), self._without_reference(result)))
         return result

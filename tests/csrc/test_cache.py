@@ -312,9 +312,9 @@ kept = [_C.Wrapped(p.fn, owner)]
 kept.append(kept)
 kept[0].me = kept
 assert kept[0](1) == [1]
-_C.set_process_owner(owner)
+_C.enter_block(owner, process=True)
 def sleeps():
-    _C.set_thread_owner(owner)
+    _C.enter_block(owner, process=False)
     threading.Event().wait()
 threading.Thread(target=sleeps, daemon=True).start()
 class Late:

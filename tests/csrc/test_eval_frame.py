@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from dynamo_lite import _C, exc
-from frames import By, define, on_thread, owned, tree
+from frames import By, define, on_process, on_thread, owned, tree
 
 
 def plain(x=1):
@@ -475,8 +475,7 @@ def test_owners_do_not_share_entries():
 def test_the_thread_comes_before_the_process():
     (thread, _), (process, seen) = owned({plain: other}), owned()
     assert _C.current_owner() is None and not _C.hook_installed()
-    assert _C.set_process_owner(process) is None
-    try:
+    with on_process(process):
         assert _C.current_owner() is process and _C.hook_installed()
         with on_thread(thread):
             assert _C.current_owner() is thread
@@ -486,21 +485,16 @@ def test_the_thread_comes_before_the_process():
             assert plain(1) == 2
         assert "plain" not in seen.seen
         assert plain(1) == 2 and "plain" in seen.seen
-    finally:
-        assert _C.set_process_owner(None) is process
     assert not _C.hook_installed()
 
 
 def test_the_process_owner_is_every_threads():
     process, _ = owned({plain: other})
     found = []
-    before = _C.set_process_owner(process)
-    try:
+    with on_process(process):
         worker = threading.Thread(target=lambda: found.append(plain(1)))
         worker.start()
         worker.join()
-    finally:
-        _C.set_process_owner(before)
     assert found == [100]
 
 
@@ -524,9 +518,10 @@ def test_an_owner_that_is_set_inside_of_a_call_goes_with_it():
     owner, inner = owned()[0], owned()[0]
     held = weakref.ref(inner)
     references = sys.getrefcount(_C.OFF)
-    for call in (_C.GraphCall(_C.set_thread_owner), _C.Wrapped(_C.set_thread_owner, owner)):
-        call(inner)
+    for call in (_C.GraphCall(_C.enter_block), _C.Wrapped(_C.enter_block, owner)):
+        call(inner, False)
         assert _C.current_owner() is None and not _C.hook_installed()
+        _C.leave_block(inner, process=False)
     after = sys.getrefcount(_C.OFF)
     assert after == references
     del inner, call
@@ -537,7 +532,7 @@ def test_an_owner_that_is_set_inside_of_a_call_goes_with_it():
 def test_a_thread_that_ends_lets_go_of_its_owner():
     owner, _ = owned()
     held = weakref.ref(owner)
-    worker = threading.Thread(target=_C.set_thread_owner, args=(owner,))
+    worker = threading.Thread(target=_C.enter_block, args=(owner, False))
     worker.start()
     worker.join()
     assert not _C.hook_installed()
@@ -547,9 +542,8 @@ def test_a_thread_that_ends_lets_go_of_its_owner():
 
 
 def test_wrong_owners():
-    for setter in (_C.set_thread_owner, _C.set_process_owner):
-        with pytest.raises(TypeError, match="incompatible function arguments"):
-            setter(3)
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        _C.enter_block(3, process=True)
     with pytest.raises(TypeError, match="incompatible function arguments"):
         _C.Wrapped(plain, None)
     with pytest.raises(TypeError, match="can't be called"):

@@ -14,7 +14,7 @@ import torch
 import dynamo_lite as dl
 from dynamo_lite import _C
 from dynamo_lite.compiler import observers
-from frames import By, define, on_thread, owned, tree
+from frames import By, define, on_process, on_thread, owned, tree
 from processes import run_program
 
 LATER = sys.version_info >= (3, 12)
@@ -182,13 +182,10 @@ def small_stacks():
 def test_another_threads_reason_is_its_own(work, small_stacks):
     """The hook stays in for those who need it while another thread is traced, or deep in recursion."""
     owner, asked = owned({plain: other})
-    _C.set_process_owner(owner)
-    try:
+    with on_process(owner):
         with Busy(work):
             assert _C.hook_installed() and plain(1) == 100
         assert _C.hook_installed() and plain(1) == 100
-    finally:
-        _C.set_process_owner(None)
     assert not _C.hook_installed() and plain(1) == 2
 
 
@@ -197,14 +194,11 @@ def test_recursion_beyond_the_stack_while_another_thread_compiles(small_stacks):
     p = define(RECURSES)
     sys.setrecursionlimit(20_000)
     found, owner = [], owned()[0]
-    _C.set_process_owner(owner)
-    try:
+    with on_process(owner):
         worker = threading.Thread(target=lambda: found.append(p.count(15_000)))
         worker.start()
         worker.join()
         assert _C.hook_installed()
-    finally:
-        _C.set_process_owner(None)
     assert found == [15_000] and not _C.hook_installed()
 
 
@@ -332,27 +326,26 @@ def test_hooks_that_are_not_taken_off_in_turn():
         return torch._dynamo.types.ConvertFrameReturn()
 
     try:
-        _C.set_thread_owner(owner)
+        _C.enter_block(owner, process=False)
         before = set_eval_frame(callback)
         assert plain(1) == 100
-        _C.set_thread_owner(None)
+        _C.leave_block(owner, process=False)
         assert plain(1) == 2
         set_eval_frame(before)
         assert plain(1) == 2 and not _C.hook_installed()
 
         before = set_eval_frame(callback)
-        _C.set_thread_owner(owner)
-        assert plain(1) == 100 and _C.hook_installed()
-        set_eval_frame(before)
-        plain(1)
-        _C.set_thread_owner(None)
+        with on_process(owner):
+            assert plain(1) == 2 and _C.hook_installed()  # who compiles outermost compiles all
+            set_eval_frame(before)
+            plain(1)
         assert plain(1) == 2 and not _C.hook_installed()
 
         with on_thread(owner):
             assert plain(1) == 100
     finally:
         set_eval_frame(None)
-        _C.set_thread_owner(None)
+        _C.leave_block(owner, process=False)
     assert "plain" in seen
 
 
@@ -362,7 +355,7 @@ def test_a_hook_between_two_of_ours():
     owner, asked = owned({plain: other}, _C.PASS)
     try:
         before = set_eval_frame(None)
-        _C.set_thread_owner(owner)
+        _C.enter_block(owner, process=False)
         set_eval_frame(lambda frame, *rest: torch._dynamo.types.ConvertFrameReturn())
         assert calls_down(1) == 100
         assert _C.Wrapped(calls_down, owner)(1) == 100
@@ -370,7 +363,7 @@ def test_a_hook_between_two_of_ours():
         assert calls_down(1) == 100
     finally:
         set_eval_frame(None)
-        _C.set_thread_owner(None)
+        _C.leave_block(owner, process=False)
     assert calls_down(1) == 2 and not _C.hook_installed()
 
 
@@ -429,26 +422,25 @@ def hooks_in_a_ring():
     found = []
 
     def elsewhere():
-        set_eval_frame(callback)
-        try:
-            with on_thread(owner):
+        with on_thread(owner):
+            set_eval_frame(callback)
+            try:
                 found.append(calls_down(1))
-        finally:
-            set_eval_frame(None)
+            finally:
+                set_eval_frame(None)
 
     def callback(frame, *rest):
         return torch._dynamo.types.ConvertFrameReturn()
 
     try:
         set_eval_frame(callback)
-        _C.set_thread_owner(owner)
-        worker = threading.Thread(target=elsewhere)
-        worker.start()
-        worker.join()
-        assert calls_down(1) == 100
+        with on_process(owner):
+            worker = threading.Thread(target=elsewhere)
+            worker.start()
+            worker.join()
+            assert calls_down(1) == 2
     finally:
         set_eval_frame(None)
-        _C.set_thread_owner(None)
     assert found == [100] and calls_down(1) == 2 and not _C.hook_installed()
 
 
@@ -543,7 +535,7 @@ class Late:
         write(1, b"%d" % leaf(1))
 
 sys.late = Late()
-_C.set_process_owner(_C.Owner(ask))
+_C.enter_block(_C.Owner(ask), process=True)
 leaf(1)
 """
 

@@ -59,9 +59,13 @@ def owned(codes: dict[Any, Any] | None = None, otherwise: Any = _C.SKIP) -> tupl
 
 
 @contextlib.contextmanager
-def on_thread(owner: _C.Owner | None) -> Iterator[None]:
-    before = _C.set_thread_owner(owner)
+def on_thread(owner: _C.Owner, process: bool = False) -> Iterator[None]:
+    _C.enter_block(owner, process)
     try:
         yield
     finally:
-        _C.set_thread_owner(before)
+        _C.leave_block(owner, process)
+
+
+def on_process(owner: _C.Owner) -> contextlib.AbstractContextManager[None]:
+    return on_thread(owner, process=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynamo_lite import _C
+from frames import on_thread
 
 
 class Plain:
@@ -43,11 +44,8 @@ def on_frame(function: Callable[..., Any], look: Callable[[_C.FrameView], None],
                 raised.append(error)
         return _C.PASS
 
-    before = _C.set_thread_owner(_C.Owner(callback))
-    try:
+    with on_thread(_C.Owner(callback)):
         function(*args, **kwargs)
-    finally:
-        _C.set_thread_owner(before)
     if raised:
         raise raised[0]
     assert seen == 1

@@ -51,11 +51,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @contextlib.contextmanager
 def hooked() -> Iterator[None]:
     """The hook on, with the same owner each time: one `dl.enable` for all tests, as in a user's process."""
-    before = _C.set_process_owner(OWNER)
+    _C.enter_block(OWNER, process=True)
     try:
         yield
     finally:
-        _C.set_process_owner(before)
+        _C.leave_block(OWNER, process=True)
 
 
 @pytest.hookimpl(tryfirst=True)
