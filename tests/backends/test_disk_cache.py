@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 import torch
 
 import dynamo_lite as dl
+from processes import run_program
 
 PROGRAM = """
-import json, sys, time
+import json, os, time
+
+os.environ["TORCHINDUCTOR_CACHE_DIR"] = "{directory}"
 import torch
 import dynamo_lite as dl
 from dynamo_lite import _C
@@ -87,7 +87,7 @@ for fn in (checkpointed, mapped, differentiated):
 report("functions within")
 
 
-PLUS = int(sys.argv[1])
+PLUS = {number}
 
 
 def plus(x):
@@ -126,12 +126,7 @@ def reports(tmp_path_factory):
     """What two processes, one after the other, report that share a cache; each takes long to start."""
     directory, found = tmp_path_factory.mktemp("cache"), []
     for number in "12":
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, number],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(directory)},
-        )
+        done = run_program(PROGRAM.replace("{directory}", str(directory)).replace("{number}", number))
         assert done.returncode == 0, done.stderr
         found.append(json.loads(done.stdout.strip().splitlines()[-1]))
     return found

@@ -110,7 +110,7 @@ assert tree.lookup((itertools.count(3),)) == () and not asked, asked
 
 def test_the_first_guard_of_a_kind_imports_nothing() -> None:
     """What is looked up once and for all lets no other code in: a thread that came to it then would wait for it."""
-    done = run_program(FIRST_GUARD)
+    done = run_program(FIRST_GUARD, "torch")
     assert done.returncode == 0, done.stderr
 
 

@@ -740,10 +740,10 @@ def default_group_is_replaced(rank: int) -> None:
         dl.compile(reduced, backend="eager")(x)
     ranks.initialize(1 - rank, 2, Path(os.environ["FOLDER_OF_RANKS"], "second"))
     assert compiled(x).item() == 3 and reducing(x).item() == 3
-    assert dl.counters.recompiles == 3
+    assert dl.counters.graphs == 5
     for _ in range(2):
         compiled(x), reducing(x)
-    assert dl.counters.recompiles == 3
+    assert dl.counters.graphs == 5
 
 
 ON_ANY_DEVICE = (whole_graphs, broken_graphs, one_rank_in_eager, pairs_keep_their_order, sizes_may_change)

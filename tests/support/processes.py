@@ -1,4 +1,4 @@
-"""Programs in processes of their own: children of one that has imported torch, as importing it takes seconds."""
+"""Programs in processes of their own: children of one that has imported what takes seconds to import."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 SERVER = """
-import json, os, sys
-import torch
+import importlib, json, os, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
 for line in sys.stdin:
     given = json.loads(line)
     child = os.fork()
@@ -30,10 +31,14 @@ exec(compile(given["program"], "<string>", "exec"))
 """
 
 
+COMPILING = ("torch", "torch.fx.experimental.validator")
+"""What torch imports when anything is first compiled."""
+
+
 @cache
-def _server() -> subprocess.Popen[str]:
+def _server(*imported: str) -> subprocess.Popen[str]:
     started = subprocess.Popen(
-        [sys.executable, "-c", SERVER],
+        [sys.executable, "-c", SERVER, *imported],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -51,9 +56,10 @@ def _stop(server: subprocess.Popen[str]) -> None:
         server.wait()
 
 
-def run_program(program: str) -> subprocess.CompletedProcess[Any]:
-    """Run a program as ``__main__``: its exit status and what it printed. Torch is imported already."""
-    server = _server()
+def run_program(program: str, *imported: str) -> subprocess.CompletedProcess[Any]:
+    """Run a program as ``__main__``: its exit status and what it printed. Modules that are imported already: by default
+    `COMPILING`."""
+    server = _server(*(imported or COMPILING))
     assert server.stdin is not None and server.stdout is not None
     with tempfile.TemporaryDirectory() as folder:
         outputs = [Path(folder, name) for name in ("stdout", "stderr")]

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import sys
 import traceback
+import types
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
@@ -23,11 +24,12 @@ _START = """
 import os, sys
 sys.path[:0] = {path!r}
 import ranks
+module = ranks.imported({filename!r})
 for rank in range(1, {world}):
     if not os.fork():
-        ranks.run(rank, {world}, {filename!r}, {names!r}, {folder!r}, {on_gpus})
+        ranks.run(rank, {world}, module, {names!r}, {folder!r}, {on_gpus})
         os._exit(0)
-ranks.run(0, {world}, {filename!r}, {names!r}, {folder!r}, {on_gpus})
+ranks.run(0, {world}, module, {names!r}, {folder!r}, {on_gpus})
 for _ in range(1, {world}):
     os.wait()
 """
@@ -59,7 +61,17 @@ def device_type() -> str:
     return torch.get_default_device().type
 
 
-def run(rank: int, world: int, filename: str, names: list[str], folder: str, on_gpus: bool) -> None:
+def imported(filename: str) -> types.ModuleType:
+    """The file as a module: imported before the ranks are forked, as that takes seconds."""
+    spec = importlib.util.spec_from_file_location("programs_of_ranks", filename)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(rank: int, world: int, module: types.ModuleType, names: list[str], folder: str, on_gpus: bool) -> None:
     """Each function on this rank; what it raised goes into a file."""
     import dynamo_lite as dl
 
@@ -69,11 +81,6 @@ def run(rank: int, world: int, filename: str, names: list[str], folder: str, on_
         torch.set_default_device(torch.device("cuda", rank))
     torch.set_num_threads(1)  # as many processes as there are ranks compute at once
     initialize(rank, world, Path(folder, "store"))
-    spec = importlib.util.spec_from_file_location("programs_of_ranks", filename)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
     for name in names:
         dl.reset()
         dl.counters.reset()

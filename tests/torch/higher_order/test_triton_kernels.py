@@ -322,5 +322,5 @@ def test_kernels_that_triton_compiles():
     """In a process in which Python runs no kernel."""
     if torch.cuda.is_available():
         pytest.skip("the programs' kernels are for tensors on a CPU")
-    ran = run_program("import compiled_kernels\ncompiled_kernels.run()")
+    ran = run_program("import compiled_kernels\ncompiled_kernels.run()", "torch")
     assert ran.returncode == 0, ran.stderr
