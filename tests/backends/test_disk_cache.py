@@ -76,14 +76,15 @@ def differentiated(x, number):
     return torch.func.grad(lambda v: (v.sin() * number).sum())(x)
 
 
-x = torch.linspace(0, 1, 8).view(2, 4).requires_grad_()
 for fn in (checkpointed, mapped, differentiated):
+    x = torch.linspace(0, 1, 8).view(2, 4).requires_grad_(fn is checkpointed)
     for number in (2, 3):
         expected = fn(x, number)
-        (gradient,) = torch.autograd.grad(expected.sum(), x)
         found = dl.compile(fn, fullgraph=True)(x, number)
         torch.testing.assert_close(found, expected)
-        torch.testing.assert_close(torch.autograd.grad(found.sum(), x)[0], gradient)
+        if found.requires_grad:
+            gradients = [torch.autograd.grad(each.sum(), x)[0] for each in (found, expected)]
+            torch.testing.assert_close(*gradients)
 report("functions within")
 
 
@@ -143,9 +144,9 @@ def test_what_a_second_process_finds(reports):
     assert (first["misses"], first["hits"]) == (3, 0) and (second["misses"], second["hits"]) == (0, 3)
     # So are functions that operators run: the programs differ in a number inside of one.
     first, second = (each["functions within"] for each in reports)
-    assert first["hits"] + first["aot hit"] == 0 and first["misses"] == 12
+    assert first["hits"] + first["aot hit"] == 0 and first["misses"] == 8
     assert second["misses"] + second["aot miss"] + second["aot bypass"] == 0
-    assert second["aot hit"] == 6 and second["hits"] == 12
+    assert second["aot hit"] == 6 and second["hits"] == 8
     # What a program puts into graphs under its own name is known by that alone, so such a graph isn't kept.
     for found in (each["functions that may change"] for each in reports):
         assert found["aot hit"] == 0 and found["aot bypass"] == 1
