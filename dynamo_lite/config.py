@@ -49,7 +49,7 @@ sees no lines of compiled code, or a ``TorchDispatchMode``, which sees the opera
 they run in eager there, and a warning says so once. ``fullgraph=True``, `explain` and `export` compile under a tracer
 whatever the setting is."""
 
-DISABLED: Final = os.environ.get("DYNAMO_LITE_DISABLE", "0") not in ("", "0")
+DISABLED: Final = os.environ.get("DYNAMO_LITE_DISABLE", "").lower() not in ("", "0", "false", "no", "off")
 """Whether the process was started with ``DYNAMO_LITE_DISABLE=1``: what `compile` is given it returns, and blocks
 compile nothing; `explain` and `export` raise."""
 
