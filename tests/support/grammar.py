@@ -42,6 +42,9 @@ class Thing:
         self.value = value
         self.count = count
 
+    def __repr__(self):
+        return f"Thing({self.count})"
+
     def bump(self, by=1):
         self.count += by
         return self
