@@ -24,12 +24,13 @@ _START = """
 import os, sys
 sys.path[:0] = {path!r}
 import ranks
-module = ranks.imported({filename!r})
+if not {on_gpus}:  # there its tensors are made on a GPU, of which a process that forks can't have one
+    ranks.imported({filename!r})
 for rank in range(1, {world}):
     if not os.fork():
-        ranks.run(rank, {world}, module, {names!r}, {folder!r}, {on_gpus})
+        ranks.run(rank, {world}, {filename!r}, {names!r}, {folder!r}, {on_gpus})
         os._exit(0)
-ranks.run(0, {world}, module, {names!r}, {folder!r}, {on_gpus})
+ranks.run(0, {world}, {filename!r}, {names!r}, {folder!r}, {on_gpus})
 for _ in range(1, {world}):
     os.wait()
 """
@@ -62,7 +63,9 @@ def device_type() -> str:
 
 
 def imported(filename: str) -> types.ModuleType:
-    """The file as a module: imported before the ranks are forked, as that takes seconds."""
+    """The file as a module: imported before the ranks are forked where it can be, as that takes seconds."""
+    if "programs_of_ranks" in sys.modules:
+        return sys.modules["programs_of_ranks"]
     spec = importlib.util.spec_from_file_location("programs_of_ranks", filename)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -71,7 +74,7 @@ def imported(filename: str) -> types.ModuleType:
     return module
 
 
-def run(rank: int, world: int, module: types.ModuleType, names: list[str], folder: str, on_gpus: bool) -> None:
+def run(rank: int, world: int, filename: str, names: list[str], folder: str, on_gpus: bool) -> None:
     """Each function on this rank; what it raised goes into a file."""
     import dynamo_lite as dl
 
@@ -81,6 +84,7 @@ def run(rank: int, world: int, module: types.ModuleType, names: list[str], folde
         torch.set_default_device(torch.device("cuda", rank))
     torch.set_num_threads(1)  # as many processes as there are ranks compute at once
     initialize(rank, world, Path(folder, "store"))
+    module = imported(filename)
     for name in names:
         dl.reset()
         dl.counters.reset()
