@@ -185,6 +185,8 @@ def observe(fn: Callable[..., Any], args: Any, kwargs: Any, watch: Callable[[], 
         _backward(outcome.result)
     outcome.args = (args, kwargs)
     outcome.watched = watch()
+    for each in outcome.watched or ():
+        outcome.drained = {**drain_all(each), **outcome.drained}
     outcome.output = output.getvalue()
     own = [each for each in caught if of_tests(each.filename) and LIMIT not in str(each.message)]
     outcome.warned = [(each.category, str(each.message), each.lineno) for each in own]
