@@ -6,7 +6,7 @@ VENV ?= .venv
 JOBS ?= 2
 UNITY ?= OFF
 
-# Each test that starts a process would compile torch's sources anew.
+# Where the environment sets it, each process that a test starts would compile all Python sources that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
 BIN := $(VENV)/bin

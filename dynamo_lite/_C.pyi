@@ -196,7 +196,7 @@ class GlobalState:
         """What differs, in words; '' if nothing."""
 
 class Failure(tuple[Any, str, Any, str]):
-    """The first check of a tree that did not hold: its fields, in this order."""
+    """The first check of a tree that did not hold: a named tuple of these fields."""
 
     reason: Any
     """The object that was passed to check()."""
@@ -232,8 +232,8 @@ class GuardTree:
     example): dtype, device, dispatch keys, requires_grad, sizes, strides; not if it is a leaf. ``same_as``: another
     node's number; ``distinct``: a list of node numbers; ``storages_distinct``: likewise, or a pair of lists, of which
     none in the first shares memory with any. On node 0: ``global_state`` (a GlobalState) and ``registrations`` (a list
-    of what abc.get_cache_token() must return and that function; the first may be renewed in place). ``unbound``: the
-    accessor of this node found nothing."""
+    [token, abc.get_cache_token]: the function must return the token, which may be replaced in the list). ``unbound``:
+    the accessor of this node found nothing."""
 
     def __init__(self, code: CodeType) -> None: ...
     def child(self, parent: int, kind: str, arg: Any = None) -> int:

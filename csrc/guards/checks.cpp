@@ -261,7 +261,8 @@ DL_CHECK(begins_at) {
 }
 
 DL_CHECK(state_is) { return matches_current_state(parts.object, found); }
-// Python brings the token up to date where the registration turned out to make no difference.
+// The argument is [what abc.get_cache_token() returned, that function]. If a class was registered since and no recorded
+// isinstance() or issubclass() has another result, Python replaces the first item, so that the check holds again.
 DL_CHECK(nothing_was_registered) {
   const Ref now = Ref::steal(PyObject_CallNoArgs(PyList_GET_ITEM(parts.object, 1)));
   if (!now) PyErr_Clear();

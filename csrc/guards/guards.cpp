@@ -35,7 +35,7 @@ py::object text(const std::string& words) {
   return py::cast(Ref::steal(made));
 }
 
-// A new Failure. (An object of a class of pybind11's would let go of nothing that it holds if its registration fails.)
+// A new Failure: a struct sequence, as pybind11 leaks the members of an instance that it has no memory to register.
 py::object new_failure(py::object reason, const char* kind, py::object expected, py::object found) {
   py::object words = text(kind);
   const auto failure = py::reinterpret_steal<py::object>(PyStructSequence_New(failure_type));

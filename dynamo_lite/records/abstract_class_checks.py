@@ -21,8 +21,8 @@ class AbstractClassChecks:
 
     def __init__(self) -> None:
         self.token: list[Any] = []
-        """What `get_cache_token` returned when the results were last valid, and that function; empty if there are no
-        results. A guard reads this list."""
+        """The argument of the guard ``registrations``, which reads it at each call: [what `get_cache_token` returned
+        when the results were last valid, `get_cache_token`]. Empty before the first check."""
         self._checks: list[tuple[Check, tuple[weakref.ref[Any], ...], Any]] = []
 
     def make(self, check: Check, *classes: Any) -> Any:

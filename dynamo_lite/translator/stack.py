@@ -98,8 +98,9 @@ def delete_fast(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 @opcode("MAKE_CELL")
 def make_cell(tx: InstructionTranslator, instruction: Instruction) -> None:
-    """Create the cell of a variable. That of a comprehension, which runs in the function's own frame (PEP 709), takes
-    the place of the function's cell of that name: LOAD_FAST_AND_CLEAR, just before, keeps it on the stack meanwhile."""
+    """Create the cell of a variable. A comprehension runs in the function's own frame (PEP 709): where both have a
+    variable of this name, the comprehension's cell replaces the function's, which LOAD_FAST_AND_CLEAR has just pushed
+    on the stack. The STORE_FAST at the comprehension's end puts that back."""
     name = instruction.argval
     is_free_too = name in tx.code.co_cellvars and name in tx.code.co_freevars  # 3.12 doesn't restore the free variable
     if name in tx.cells and not is_free_too:

@@ -59,7 +59,7 @@ def owned(codes: dict[Any, Any] | None = None, otherwise: Any = _C.SKIP) -> tupl
 
 
 @contextlib.contextmanager
-def on_thread(owner: _C.Owner, process: bool = False) -> Iterator[None]:
+def _block(owner: _C.Owner, process: bool) -> Iterator[None]:
     _C.enter_block(owner, process)
     try:
         yield
@@ -67,5 +67,9 @@ def on_thread(owner: _C.Owner, process: bool = False) -> Iterator[None]:
         _C.leave_block(owner, process)
 
 
+def on_thread(owner: _C.Owner) -> contextlib.AbstractContextManager[None]:
+    return _block(owner, process=False)
+
+
 def on_process(owner: _C.Owner) -> contextlib.AbstractContextManager[None]:
-    return on_thread(owner, process=True)
+    return _block(owner, process=True)

@@ -10,6 +10,7 @@ import traceback
 import types
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ _START = """
 import os, sys
 sys.path[:0] = {path!r}
 import ranks
-if not {on_gpus}:  # there its tensors are made on a GPU, of which a process that forks can't have one
+if not {on_gpus}:  # on a GPU the file makes tensors, and CUDA can't be initialized before a fork
     ranks.imported({filename!r})
 for rank in range(1, {world}):
     if not os.fork():
@@ -62,10 +63,9 @@ def device_type() -> str:
     return torch.get_default_device().type
 
 
+@cache
 def imported(filename: str) -> types.ModuleType:
     """The file as a module: imported before the ranks are forked where it can be, as that takes seconds."""
-    if "programs_of_ranks" in sys.modules:
-        return sys.modules["programs_of_ranks"]
     spec = importlib.util.spec_from_file_location("programs_of_ranks", filename)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

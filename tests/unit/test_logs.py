@@ -279,8 +279,6 @@ except dl.exc.Unsupported as error:
     done = run_with({"DYNAMO_LITE_DISABLE": "1"}, program)
     assert done.returncode == 0, done.stderr
     assert "the environment has DYNAMO_LITE_DISABLE" in done.stdout
+    enabled = "import dynamo_lite as dl; assert not dl.config.DISABLED"
     for value in ("0", "False", "off", ""):
-        assert (
-            run_with({"DYNAMO_LITE_DISABLE": value}, "import dynamo_lite as dl; assert not dl.config.DISABLED").stderr
-            == ""
-        )
+        assert run_with({"DYNAMO_LITE_DISABLE": value}, enabled).stderr == ""
