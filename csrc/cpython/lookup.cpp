@@ -225,7 +225,10 @@ DL_HIT PyObject* instance_dict(PyObject* object) noexcept {
 }
 
 PyObject* const* instance_dict_slot(PyObject* object) noexcept {
-  if (PyType_Check(object)) return nullptr;
+  if (PyType_Check(object)) {
+    auto* type = reinterpret_cast<PyTypeObject*>(object);
+    return PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) ? &type->tp_dict : nullptr;
+  }
   if (has_managed_dict(object)) {
     return managed_dict(object) ? reinterpret_cast<PyObject* const*>(object) + kManagedDict : nullptr;
   }

@@ -43,13 +43,17 @@ struct LruCache {
   Py_ssize_t misses;
 };
 
-// Fields of functions and methods.
+// Fields of functions and methods, and of classes.
 struct FieldPlace {
   const char* name;
   PyTypeObject* type;
   std::ptrdiff_t offset;
+  std::ptrdiff_t in_class = 0;  // 0: a class has none
 };
 const std::array kFields{
+    FieldPlace{"__name__", &PyFunction_Type, offsetof(PyFunctionObject, func_name),
+               offsetof(PyHeapTypeObject, ht_name)},
+    FieldPlace{"__mro__", nullptr, 0, offsetof(PyTypeObject, tp_mro)},
     FieldPlace{"__code__", &PyFunction_Type, offsetof(PyFunctionObject, func_code)},
     FieldPlace{"__defaults__", &PyFunction_Type, offsetof(PyFunctionObject, func_defaults)},
     FieldPlace{"__kwdefaults__", &PyFunction_Type, offsetof(PyFunctionObject, func_kwdefaults)},
@@ -61,6 +65,16 @@ const std::array kFields{
 
 PyObject* const* word_at(PyObject* object, std::ptrdiff_t offset) noexcept {
   return reinterpret_cast<PyObject* const*>(reinterpret_cast<const char*>(object) + offset);
+}
+
+// Where a class that a class statement made keeps a field, if its metaclass leaves reading it to `type`.
+PyObject* const* class_word(PyObject* type, Field field, PyObject* name) noexcept {
+  const bool is_field = field < kFields.size() && kFields[field].in_class != 0;
+  if (!is_field || !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_HEAPTYPE)) return nullptr;
+  PyObject* descriptor = _PyType_Lookup(Py_TYPE(type), name);
+  const bool is_getter =
+      descriptor && (Py_IS_TYPE(descriptor, &PyGetSetDescr_Type) || Py_IS_TYPE(descriptor, &PyMemberDescr_Type));
+  return is_getter && PyDescr_TYPE(descriptor) == &PyType_Type ? word_at(type, kFields[field].in_class) : nullptr;
 }
 
 // Where an object of a type that nobody can change keeps a member.
@@ -82,6 +96,8 @@ Field field_named(PyObject* name) noexcept {
 }
 
 PyObject* const* field_word(PyObject* object, Field field, PyObject* name) noexcept {
+  PyObject* const* in_class = PyType_Check(object) ? class_word(object, field, name) : nullptr;
+  if (in_class) return in_class;
   const bool is_field = field < kFields.size() && Py_IS_TYPE(object, kFields[field].type);
   return is_field ? word_at(object, kFields[field].offset) : member_word(object, name);
 }

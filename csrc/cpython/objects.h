@@ -18,12 +18,13 @@ inline const void* size_word(PyObject* object) noexcept { return &reinterpret_ca
 inline PyObject** tuple_items(PyObject* tuple) noexcept { return reinterpret_cast<PyTupleObject*>(tuple)->ob_item; }
 inline PyObject* const* cell_word(PyObject* cell) noexcept { return &reinterpret_cast<PyCellObject*>(cell)->ob_ref; }
 
-// An attribute of functions or methods that is read without its getter: a place in a table.
+// An attribute of functions, methods or classes that is read without its getter: a place in a table.
 using Field = std::size_t;
 Field field_named(PyObject* name) noexcept;
 
-// Where a function or a method keeps a field, or an instance of an immutable type the member `name`; null if neither.
-// Null in the word stands for None.
+// Where a function, a method or a class keeps a field, or an instance of an immutable type the member `name`; null if
+// none of these. That it is a class's field depends on what the metaclass has under `name`. Null in the word stands for
+// None.
 PyObject* const* field_word(PyObject* object, Field field, PyObject* name) noexcept;
 
 // Where an object keeps what a member descriptor of its class reads; null if it is no single word.

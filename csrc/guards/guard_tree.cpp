@@ -262,8 +262,12 @@ DL_HIT bool GuardTree::read(Values& values, bool replayed) const {
 }
 
 DL_HIT bool GuardTree::relations_hold(bool replayed, Miss* miss) {
+  if (replayed) {
+    const auto holds = [this](Relation* relation) { return relation_holds(*relation, true, nullptr); };
+    return std::all_of(replay_.relations.begin(), replay_.relations.end(), holds);
+  }
   for (Relation& relation : relations_) {
-    if (relation_holds(relation, replayed, miss ? &miss->found : nullptr)) continue;
+    if (relation_holds(relation, false, miss ? &miss->found : nullptr)) continue;
     if (miss) *miss = {relation.node, &relation.check, std::move(miss->found)};
     return false;
   }

@@ -120,6 +120,22 @@ class GuardTree {
     std::uint32_t child = 0;
   };
 
+  // The values of some nodes, side by side.
+  struct Values {
+    std::vector<std::uint32_t> nodes;
+    std::vector<PyObject*> of;            // as the last walk found them; borrowed
+    std::vector<std::uint32_t> may_move;  // the places of those that a replay may find to be others
+  };
+
+  struct Relation {
+    std::uint32_t node = 0;
+    Check check;
+    Values values;
+    bool node_may_move = true;      // by a replay
+    std::vector<PyObject*> before;  // when `distinct` held last
+    StoragesDistinct storages;
+  };
+
   // What a walk reads where nothing has changed, parents before children. Values are borrowed: each is alive if all
   // that was read before is what it was.
   struct Replay {
@@ -140,29 +156,14 @@ class GuardTree {
       PyObject* value;
     };
     std::vector<Root> roots;
-    std::vector<Word> words;
+    std::vector<Word> words;  // the last one several times
     std::vector<Visit> visits;
     std::vector<CheckedValue> checks;
-    std::vector<Ref> kept;  // constants: while they are alive an address identifies a value
+    std::vector<Relation*> relations;  // that other values, or others in them, may break
+    std::vector<Ref> kept;             // constants: while they are alive an address identifies a value
     bool ready = false;
     std::uint32_t not_before = 2;  // the number of the walk that may make the next one
     std::uint32_t patience = 1;    // walks to wait after the next failure
-  };
-
-  // The values of some nodes, side by side.
-  struct Values {
-    std::vector<std::uint32_t> nodes;
-    std::vector<PyObject*> of;            // as the last walk found them; borrowed
-    std::vector<std::uint32_t> may_move;  // the places of those that a replay may find to be others
-  };
-
-  struct Relation {
-    std::uint32_t node = 0;
-    Check check;
-    Values values;
-    bool node_may_move = true;      // by a replay
-    std::vector<PyObject*> before;  // when `distinct` held last
-    StoragesDistinct storages;
   };
 
   // Throws where there is no such node, or nothing may be added any more.
@@ -189,6 +190,7 @@ class GuardTree {
   void remember(Node& node);
   static bool needs_no_visit(const Node& node, Memory memory) noexcept;
   bool replay();
+  bool words_hold() const noexcept;
   [[gnu::cold, gnu::noinline]] void make_replay();
   void add_root(std::uint32_t child);
   void add_anew(std::uint32_t at);
@@ -197,6 +199,7 @@ class GuardTree {
   void add_checks(const Node& node, bool all);
   void add_child_of(std::uint32_t parent, std::uint32_t child);
   void add_word(const void* at);
+  void add_type_version(PyObject* type);
   void add_dict(PyObject* dict);
   void note_moving();
   bool read(Values& values, bool replayed) const;

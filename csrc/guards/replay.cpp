@@ -20,8 +20,8 @@ namespace dynamo_lite {
 namespace {
 
 constexpr std::uint32_t kMostPatience = 1024;
-constexpr std::size_t kAhead =
-    64;  // words fetched before they are compared: after a graph they lie far from the processor
+// Words fetched before they are compared: after a graph they lie far from the processor.
+constexpr std::size_t kAhead = 64;
 
 std::uint64_t word_at(const void* at) noexcept {
   std::uint64_t word;
@@ -39,10 +39,7 @@ DL_HIT bool GuardTree::replay() {
       Step& step = steps_[child];
       if (step.accessor.reach(nullptr, *frame_, step.owned).value != value) return false;
     }
-    for (std::size_t i = 0, end = replay_.words.size(); i < end; ++i) {
-      __builtin_prefetch(replay_.words[std::min(i + kAhead, end - 1)].at);
-      if (word_at(replay_.words[i].at) != replay_.words[i].was) return false;
-    }
+    if (!words_hold()) return false;
     for (const auto& [parent, child] : replay_.visits) {
       const bool held =
           child.same ? visit(child.child, true, nullptr) : visit_child(nodes_[parent], child.child, nullptr);
@@ -63,17 +60,30 @@ DL_HIT bool GuardTree::replay() {
   return false;
 }
 
+DL_HIT bool GuardTree::words_hold() const noexcept {
+  const Replay::Word* word = replay_.words.data();
+  const Replay::Word* const end = word + replay_.words.size();
+  if (word == end) return true;
+  for (const Replay::Word* ahead = word + kAhead; ahead != end; ++word, ++ahead) {
+    __builtin_prefetch(ahead->at);
+    if (word_at(word->at) != word->was) return false;
+  }
+  return true;
+}
+
 void GuardTree::make_replay() {
   if (walks_ < replay_.not_before || walks_ == UINT32_MAX) return;
   replay_.roots.clear();
   replay_.words.clear();
   replay_.visits.clear();
   replay_.checks.clear();
+  replay_.relations.clear();
   replay_.kept.clear();
   replayed_dicts_.clear();
   const Node& frame = nodes_[0];
   add_checks(frame, true);
   for (std::uint32_t i = frame.first_child; i < frame.end_child; ++i) add_root(children_[i]);
+  if (!replay_.words.empty()) replay_.words.insert(replay_.words.end(), kAhead, Replay::Word(replay_.words.back()));
   note_moving();
   replay_.ready = true;
   added_.clear();
@@ -95,6 +105,11 @@ void GuardTree::note_moving() {
   for (Relation& relation : relations_) {
     note(relation.values);
     relation.node_may_move = moves[relation.node];
+    // Which objects they are is all that matters of other relations.
+    const bool by_contents = relation.check.kind().subject == Subject::StoragesDistinct;
+    if (by_contents || relation.node_may_move || !relation.values.may_move.empty()) {
+      replay_.relations.push_back(&relation);
+    }
   }
 }
 
@@ -127,9 +142,7 @@ bool GuardTree::add_remembered(std::uint32_t at, bool same) {
   if (!remembered(at, same)) return false;
   const Node& node = nodes_[at];
   if (node.memory == Memory::Dict) add_dict(node.value);
-  if (node.memory == Memory::Type) {
-    for (const void* word : type_version_at(node.value)) add_word(word);
-  }
+  if (node.memory == Memory::Type) add_type_version(node.value);
   add_checks(node, false);
   for (std::uint32_t i = node.first_child; i < node.end_dict; ++i) add_dict(dicts_[i].dict);
   for (std::uint32_t i = node.first_child; i < node.end_live; ++i) {
@@ -175,7 +188,11 @@ void GuardTree::add_checks(const Node& node, bool all) {
 void GuardTree::add_child_of(std::uint32_t parent, std::uint32_t child) {
   PyObject* const from = nodes_[parent].value;
   const Node& node = nodes_[child];
-  PyObject* const* word = node.value && node.moved != walks_ ? steps_[child].accessor.word(from) : nullptr;
+  PyObject* const type = reinterpret_cast<PyObject*>(Py_TYPE(from));
+  // Where a class keeps something also depends on what a lookup in its metaclass finds.
+  const bool by_lookup = PyType_Check(from) && !PyType_HasFeature(Py_TYPE(from), Py_TPFLAGS_IMMUTABLETYPE);
+  const bool stays = node.value && node.moved != walks_ && (!by_lookup || type_version(type) != 0);
+  PyObject* const* word = stays ? steps_[child].accessor.word(from) : nullptr;
   const bool may_be_remembered =
       node.value && node.memory != Memory::Object && (PyDict_Check(node.value) || PyType_Check(node.value));
   if (!word || (*word ? *word : Py_None) != node.value || (may_be_remembered && !remembered(child, false))) {
@@ -184,6 +201,7 @@ void GuardTree::add_child_of(std::uint32_t parent, std::uint32_t child) {
   }
   // Where the word is depends on the type, and on the number of items.
   add_word(type_word(from));
+  if (by_lookup) add_type_version(type);
   if (Py_TYPE(from)->tp_itemsize != 0) add_word(size_word(from));
   add_word(word);
   if (!add_remembered(child, false)) add_anew(child);
@@ -192,6 +210,10 @@ void GuardTree::add_child_of(std::uint32_t parent, std::uint32_t child) {
 // A word that the walk has just found to be as it should.
 void GuardTree::add_word(const void* at) {
   if (added_.insert(at).second) replay_.words.push_back({at, word_at(at)});
+}
+
+void GuardTree::add_type_version(PyObject* type) {
+  for (const void* word : type_version_at(type)) add_word(word);
 }
 
 void GuardTree::add_dict(PyObject* dict) {

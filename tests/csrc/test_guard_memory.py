@@ -278,6 +278,51 @@ def test_functions_that_change() -> None:
     probe(namespace, look)
 
 
+def test_classes_that_change() -> None:
+    class Leaving(type):
+        pass
+
+    class Reading(type):
+        __name__ = property(lambda cls: 1)  # type: ignore[assignment]
+
+    class Meta(Leaving):
+        pass
+
+    class Base:
+        pass
+
+    class Other:
+        pass
+
+    class Cls(Base, metaclass=Meta):
+        pass
+
+    def undone(change: Callable[[], Any], undo: Callable[[], Any]) -> Callable[[Probe], None]:
+        def look(p: Probe) -> None:
+            p.demand(p.at(("c_attr", "__name__")), "equals", "Cls")
+            p.demand(p.at(("c_attr", "__mro__"), ("tuple_item", 1)), "id", Base)
+            p.demand(p.at(("instance_dict",), ("dict_item", "__module__")), "equals", __name__)
+            for _ in range(3):  # remembered, replayed
+                assert p.holds()
+            change()
+            assert not p.holds()
+            undo()
+            assert p.holds()
+
+        return look
+
+    for name, other in (("__name__", "Another"), ("__bases__", (Other,)), ("__module__", "elsewhere")):
+        was = getattr(Cls, name)
+        probe(Cls, undone(lambda: setattr(Cls, name, other), lambda: setattr(Cls, name, was)))
+    probe(
+        Cls,
+        undone(
+            lambda: setattr(Meta, "__bases__", (Reading,)),
+            lambda: setattr(Meta, "__bases__", (Leaving,)),
+        ),
+    )
+
+
 # -- who keeps what alive -------------------------------------------------------------------------------------------
 
 

@@ -45,6 +45,17 @@ def change_tensor(tensor: torch.Tensor, other: Callable[[], torch.Tensor] | None
     return lambda: put(state, requires_grad)
 
 
+class Leaving(type):
+    """A metaclass that leaves everything to `type`."""
+
+
+class Reading(type):
+    """A metaclass that reads the names and the bases of its classes in its own way."""
+
+    __name__ = property(lambda cls: 1)  # type: ignore[assignment]
+    __mro__ = property(lambda cls: 1)  # type: ignore[assignment]
+
+
 class World:
     """A random program's data: nested instances, dicts, lists and tuples, with ways to change them at random."""
 
@@ -53,6 +64,8 @@ class World:
         self.containers: list[Any] = []
         self.classes = [type(f"C{i}", (), {"n": i, "f": takes}) for i in range(3)]
         self.classes.append(type("Derived", (self.classes[0],), {}))
+        self.meta = type("Meta", (Leaving,), {})
+        self.classes.append(self.meta("Made", (self.classes[1],), {}))
         self.root: Any = [self.value(4) for _ in range(4)]
         if seed % 2:
             self.root, items = self.classes[0](), self.root
@@ -111,6 +124,11 @@ class World:
             tree.check(kind, "type_lacks", "m", "type_lacks")
             self.guard(tree, tree.child(kind, "type_attr", "n"), cls.n)
             tree.check(tree.child(kind, "type_attr", "f"), "id", cls.f, "f")
+            tree.check(tree.child(kind, "c_attr", "__name__"), "equals", cls.__name__, "name")
+            bases = tree.child(kind, "c_attr", "__mro__")
+            tree.check(bases, "length", len(cls.__mro__), "length")
+            for index, base in enumerate(cls.__mro__):
+                tree.check(tree.child(bases, "tuple_item", index), "id", base, "base")
         elif cls is torch.Tensor:
             tree.check(node, "tensor", value, "tensor")
         elif cls is types.CellType:
@@ -120,6 +138,7 @@ class World:
         elif cls is types.FunctionType:
             self.guard(tree, tree.child(node, "c_attr", "__code__"), value.__code__)
             self.guard(tree, tree.child(node, "c_attr", "__defaults__"), value.__defaults__)
+            self.guard(tree, tree.child(node, "c_attr", "__name__"), value.__name__)
         elif cls is int or cls is str or cls is float:
             tree.check(node, "equals", value, "equals")
         else:
@@ -137,10 +156,12 @@ class World:
             setattr(target, name, new)
             return lambda: setattr(target, name, was)
         if isinstance(target, types.FunctionType):
-            code, defaults = target.__code__, target.__defaults__
+            code, defaults, name = target.__code__, target.__defaults__, target.__name__
+            target.__name__ = self.random.choice((name, "".join(("takes", " something"))))
             target.__code__ = self.random.choice((code, with_defaults.__code__))
             target.__defaults__ = self.random.choice((None, (new,), defaults))
-            return lambda: (setattr(target, "__code__", code), setattr(target, "__defaults__", defaults))  # type: ignore[func-returns-value]
+            was = {"__code__": code, "__defaults__": defaults, "__name__": name}
+            return lambda: [setattr(target, name, value) for name, value in was.items()] and None
         if isinstance(target, list):
             before, index = list(target), self.random.randrange(len(target))
             target[index] = new
@@ -154,6 +175,8 @@ class World:
                 target[key] = new
             return lambda: (target.clear(), target.update(items))  # type: ignore[func-returns-value]
         if isinstance(target, type):
+            if self.random.random() < 0.5:
+                return self.change_class(target)
             name = self.random.choice("nmf")
             own = target.__dict__.get(name)
             setattr(target, name, takes if name == "f" else self.random.randrange(4))
@@ -169,6 +192,21 @@ class World:
         state = dict(target.__dict__)
         setattr(target, self.random.choice("abcde"), new)
         return lambda: (target.__dict__.clear(), target.__dict__.update(state))  # type: ignore[func-returns-value]
+
+    def change_class(self, cls: type) -> Callable[[], None]:
+        """Change what only a class has: its name, its bases, or how its metaclass reads them."""
+        if type(cls) is self.meta and self.random.random() < 0.3:
+            bases = self.meta.__bases__
+            self.meta.__bases__ = (self.random.choice((Reading, Leaving)),)
+            return lambda: setattr(self.meta, "__bases__", bases)
+        name = self.random.choice(("__name__", "__bases__"))
+        was = getattr(cls, name)
+        if name == "__name__":
+            new: Any = self.random.choice((was, "".join(("Other", " name"))))
+        else:
+            new = (self.random.choice(self.classes[:3]),) if was != (object,) else was
+        setattr(cls, name, new)
+        return lambda: setattr(cls, name, was)
 
 
 @pytest.mark.parametrize("seed", range(24))
