@@ -100,9 +100,14 @@ Watcher watcher_of(PyThreadState* state, Frame* frame) noexcept {
   if (state->tracing != 0) return Watcher::InCallback;
 #if PY_VERSION_HEX >= 0x030C0000
   if (state->c_tracefunc != nullptr) return Watcher::Tracer;
-  Tools tools;
-  tools.add(state->interp->monitors.tools);
+  static constexpr _Py_GlobalMonitors none{};
+  const _Py_GlobalMonitors& global = state->interp->monitors;
   const _PyCoMonitoringData* local = frame->f_code->_co_monitoring;
+  if (local == nullptr && std::memcmp(&global, &none, sizeof(none)) == 0) {
+    return state->c_profilefunc != nullptr ? Watcher::Profiler : Watcher::Nobody;
+  }
+  Tools tools;
+  tools.add(global.tools);
   if (local != nullptr) tools.add(local->local_monitors.tools);
   if (tools.tracers != 0) return Watcher::Tracer;
   return tools.any != 0 || state->c_profilefunc != nullptr ? Watcher::Profiler : Watcher::Nobody;

@@ -61,13 +61,14 @@ DL_HIT [[gnu::noinline]] PyObject* call_to_capture(PyObject* fn, PyObject* const
   const bool is_torchs = torch_compiles_here();
   if (is_torchs && owner != off_owner()) return call(fn, args, count, names);
   const TorchOut out(is_torchs);
-  const OwnerScope scope(owner);
+  const OwnerScope scope(owner, PyThreadState_Get());
   if (owner->when_observed) return call_to_capture(fn, args, count, names);
   return call(fn, args, count, names);
 }
 
 DL_HIT PyObject* wrapped_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
-  if (is_exhausted(PyThreadState_Get())) {
+  PyThreadState* const state = PyThreadState_Get();
+  if (is_exhausted(state)) {
     PyErr_SetString(PyExc_RecursionError,
                     "maximum recursion depth exceeded: the C stack has no room for a compiled call");
     return nullptr;
@@ -76,7 +77,7 @@ DL_HIT PyObject* wrapped_call(PyObject* self, PyObject* const* args, std::size_t
   Owner* owner = &HeapType<Owner>::of(wrapped.owner.get());
   if (!is_unwatched()) [[unlikely]]
     return call_beside(wrapped.fn.get(), owner, args, count, names);
-  const OwnerScope scope(owner);
+  const OwnerScope scope(owner, state);
   if (owner->when_observed) return call_to_capture(wrapped.fn.get(), args, count, names);
   return call(wrapped.fn.get(), args, count, names);
 }

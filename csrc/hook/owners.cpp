@@ -154,7 +154,8 @@ Thread& switch_stacks(Stacks& stacks, PyThreadState* state) noexcept {
   return *found;
 }
 
-OwnerScope::OwnerScope(Owner* owner) noexcept : thread_(this_thread()), before_(thread_.owner) {
+OwnerScope::OwnerScope(Owner* owner, PyThreadState* state) noexcept
+    : thread_(this_thread(state)), before_(thread_.owner) {
   Stacks& stacks = this_threads_stacks();
   stacks.calls += before_ == nullptr;
   Py_INCREF(owner);

@@ -83,7 +83,7 @@ Owner* process_owner() noexcept;
 // Sets the thread's owner for the life of the object, with the hook installed as long as anybody needs it.
 class OwnerScope {
  public:
-  explicit OwnerScope(Owner* owner) noexcept;
+  OwnerScope(Owner* owner, PyThreadState* state) noexcept;
   ~OwnerScope();
   OwnerScope(const OwnerScope&) = delete;
   OwnerScope& operator=(const OwnerScope&) = delete;
