@@ -42,6 +42,8 @@ struct Tools {
 
   template <std::size_t count>
   void add(const uint8_t (&tools)[count]) noexcept {
+    static constexpr uint8_t none[count] = {};
+    if (std::memcmp(tools, none, count) == 0) return;
     uint8_t beside_calls = 0;
     for (std::size_t event = 0; event < count; ++event) {
       any |= tools[event];
@@ -100,14 +102,9 @@ Watcher watcher_of(PyThreadState* state, Frame* frame) noexcept {
   if (state->tracing != 0) return Watcher::InCallback;
 #if PY_VERSION_HEX >= 0x030C0000
   if (state->c_tracefunc != nullptr) return Watcher::Tracer;
-  static constexpr _Py_GlobalMonitors none{};
-  const _Py_GlobalMonitors& global = state->interp->monitors;
-  const _PyCoMonitoringData* local = frame->f_code->_co_monitoring;
-  if (local == nullptr && std::memcmp(&global, &none, sizeof(none)) == 0) {
-    return state->c_profilefunc != nullptr ? Watcher::Profiler : Watcher::Nobody;
-  }
   Tools tools;
-  tools.add(global.tools);
+  tools.add(state->interp->monitors.tools);
+  const _PyCoMonitoringData* local = frame->f_code->_co_monitoring;
   if (local != nullptr) tools.add(local->local_monitors.tools);
   if (tools.tracers != 0) return Watcher::Tracer;
   return tools.any != 0 || state->c_profilefunc != nullptr ? Watcher::Profiler : Watcher::Nobody;

@@ -43,12 +43,12 @@ struct LruCache {
   Py_ssize_t misses;
 };
 
-// Fields of functions and methods, and of classes.
+// Attributes whose getters return a pointer that the object's struct holds. Functions and types both have a `__name__`.
 struct FieldPlace {
   const char* name;
-  PyTypeObject* type;
+  PyTypeObject* type;  // whose instances have the field at `offset`; null if only types have it
   std::ptrdiff_t offset;
-  std::ptrdiff_t in_class = 0;  // 0: a class has none
+  std::ptrdiff_t heap_type_offset = 0;  // 0: heap types have no such field
 };
 const std::array kFields{
     FieldPlace{"__name__", &PyFunction_Type, offsetof(PyFunctionObject, func_name),
@@ -67,14 +67,12 @@ PyObject* const* word_at(PyObject* object, std::ptrdiff_t offset) noexcept {
   return reinterpret_cast<PyObject* const*>(reinterpret_cast<const char*>(object) + offset);
 }
 
-// Where a class that a class statement made keeps a field, if its metaclass leaves reading it to `type`.
-PyObject* const* class_word(PyObject* type, Field field, PyObject* name) noexcept {
-  const bool is_field = field < kFields.size() && kFields[field].in_class != 0;
+// The address of a heap type's field; null if it has none, or if its metaclass overrides the descriptor of `type`.
+PyObject* const* heap_type_word(PyObject* type, Field field, PyObject* name) noexcept {
+  const bool is_field = field < kFields.size() && kFields[field].heap_type_offset != 0;
   if (!is_field || !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_HEAPTYPE)) return nullptr;
-  PyObject* descriptor = _PyType_Lookup(Py_TYPE(type), name);
-  const bool is_getter =
-      descriptor && (Py_IS_TYPE(descriptor, &PyGetSetDescr_Type) || Py_IS_TYPE(descriptor, &PyMemberDescr_Type));
-  return is_getter && PyDescr_TYPE(descriptor) == &PyType_Type ? word_at(type, kFields[field].in_class) : nullptr;
+  const bool is_inherited = _PyType_Lookup(Py_TYPE(type), name) == _PyType_Lookup(&PyType_Type, name);
+  return is_inherited ? word_at(type, kFields[field].heap_type_offset) : nullptr;
 }
 
 // Where an object of a type that nobody can change keeps a member.
@@ -96,8 +94,8 @@ Field field_named(PyObject* name) noexcept {
 }
 
 PyObject* const* field_word(PyObject* object, Field field, PyObject* name) noexcept {
-  PyObject* const* in_class = PyType_Check(object) ? class_word(object, field, name) : nullptr;
-  if (in_class) return in_class;
+  PyObject* const* in_type = PyType_Check(object) ? heap_type_word(object, field, name) : nullptr;
+  if (in_type) return in_type;
   const bool is_field = field < kFields.size() && Py_IS_TYPE(object, kFields[field].type);
   return is_field ? word_at(object, kFields[field].offset) : member_word(object, name);
 }

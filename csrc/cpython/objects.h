@@ -18,13 +18,13 @@ inline const void* size_word(PyObject* object) noexcept { return &reinterpret_ca
 inline PyObject** tuple_items(PyObject* tuple) noexcept { return reinterpret_cast<PyTupleObject*>(tuple)->ob_item; }
 inline PyObject* const* cell_word(PyObject* cell) noexcept { return &reinterpret_cast<PyCellObject*>(cell)->ob_ref; }
 
-// An attribute of functions, methods or classes that is read without its getter: a place in a table.
+// An index into the table of attributes that are read from the object's struct, without calling their getters.
 using Field = std::size_t;
 Field field_named(PyObject* name) noexcept;
 
-// Where a function, a method or a class keeps a field, or an instance of an immutable type the member `name`; null if
-// none of these. That it is a class's field depends on what the metaclass has under `name`. Null in the word stands for
-// None.
+// The address of the pointer that the attribute `name` reads: a field of a function, a method or a heap type, or a
+// member of an instance of an immutable type. Null for any other attribute. Of a type, the address is valid while the
+// version of its metaclass is unchanged. A null pointer there stands for None.
 PyObject* const* field_word(PyObject* object, Field field, PyObject* name) noexcept;
 
 // Where an object keeps what a member descriptor of its class reads; null if it is no single word.

@@ -416,8 +416,8 @@ DL_HIT bool GuardTree::relation_holds(Relation& relation, bool replayed, std::st
   const bool moved = read(relation.values, replayed) || relation.node_may_move;
   const auto& values = relation.values.of;
   const Subject subject = relation.check.kind().subject;
-  // Which objects they are is all that matters, and of those which a replay vouches for it held.
-  if (!moved && subject != Subject::StoragesDistinct) return true;
+  // The relation held of these identities before.
+  if (!moved && !relation.reads_storages()) return true;
   if (subject == Subject::Same) {
     if (nodes_[relation.node].value == values.front()) return true;
     if (found) *found = "another object: " + in_words(nodes_[relation.node].value);

@@ -120,7 +120,7 @@ class GuardTree {
     std::uint32_t child = 0;
   };
 
-  // The values of some nodes, side by side.
+  // The values of a fixed list of nodes.
   struct Values {
     std::vector<std::uint32_t> nodes;
     std::vector<PyObject*> of;            // as the last walk found them; borrowed
@@ -134,6 +134,9 @@ class GuardTree {
     bool node_may_move = true;      // by a replay
     std::vector<PyObject*> before;  // when `distinct` held last
     StoragesDistinct storages;
+
+    // Other relations compare identities alone.
+    bool reads_storages() const noexcept { return check.kind().subject == Subject::StoragesDistinct; }
   };
 
   // What a walk reads where nothing has changed, parents before children. Values are borrowed: each is alive if all
@@ -156,10 +159,10 @@ class GuardTree {
       PyObject* value;
     };
     std::vector<Root> roots;
-    std::vector<Word> words;  // the last one several times
+    std::vector<Word> words;  // padded with copies of the last one, so that prefetching ahead needs no check of bounds
     std::vector<Visit> visits;
     std::vector<CheckedValue> checks;
-    std::vector<Relation*> relations;  // that other values, or others in them, may break
+    std::vector<Relation*> relations;  // those that may fail although all words are the same
     std::vector<Ref> kept;             // constants: while they are alive an address identifies a value
     bool ready = false;
     std::uint32_t not_before = 2;  // the number of the walk that may make the next one

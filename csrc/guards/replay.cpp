@@ -20,7 +20,7 @@ namespace dynamo_lite {
 namespace {
 
 constexpr std::uint32_t kMostPatience = 1024;
-// Words fetched before they are compared: after a graph they lie far from the processor.
+// How many words ahead to prefetch: running a graph evicts them from the caches.
 constexpr std::size_t kAhead = 64;
 
 std::uint64_t word_at(const void* at) noexcept {
@@ -89,7 +89,8 @@ void GuardTree::make_replay() {
   added_.clear();
 }
 
-// What is visited may be another object each time, and all below it.
+// Notes which values a replay may find to be other objects (those that it visits, and all below them), and the
+// relations that it must check again.
 void GuardTree::note_moving() {
   std::vector<bool> moves(nodes_.size());
   for (const auto& [parent, child] : replay_.visits) moves[child.child] = true;
@@ -105,9 +106,7 @@ void GuardTree::note_moving() {
   for (Relation& relation : relations_) {
     note(relation.values);
     relation.node_may_move = moves[relation.node];
-    // Which objects they are is all that matters of other relations.
-    const bool by_contents = relation.check.kind().subject == Subject::StoragesDistinct;
-    if (by_contents || relation.node_may_move || !relation.values.may_move.empty()) {
+    if (relation.reads_storages() || relation.node_may_move || !relation.values.may_move.empty()) {
       replay_.relations.push_back(&relation);
     }
   }
@@ -189,9 +188,9 @@ void GuardTree::add_child_of(std::uint32_t parent, std::uint32_t child) {
   PyObject* const from = nodes_[parent].value;
   const Node& node = nodes_[child];
   PyObject* const type = reinterpret_cast<PyObject*>(Py_TYPE(from));
-  // Where a class keeps something also depends on what a lookup in its metaclass finds.
-  const bool by_lookup = PyType_Check(from) && !PyType_HasFeature(Py_TYPE(from), Py_TPFLAGS_IMMUTABLETYPE);
-  const bool stays = node.value && node.moved != walks_ && (!by_lookup || type_version(type) != 0);
+  // The address of a type's field is valid only while a mutable metaclass has the same version.
+  const bool needs_version = PyType_Check(from) && !PyType_HasFeature(Py_TYPE(from), Py_TPFLAGS_IMMUTABLETYPE);
+  const bool stays = node.value && node.moved != walks_ && (!needs_version || type_version(type) != 0);
   PyObject* const* word = stays ? steps_[child].accessor.word(from) : nullptr;
   const bool may_be_remembered =
       node.value && node.memory != Memory::Object && (PyDict_Check(node.value) || PyType_Check(node.value));
@@ -201,7 +200,7 @@ void GuardTree::add_child_of(std::uint32_t parent, std::uint32_t child) {
   }
   // Where the word is depends on the type, and on the number of items.
   add_word(type_word(from));
-  if (by_lookup) add_type_version(type);
+  if (needs_version) add_type_version(type);
   if (Py_TYPE(from)->tp_itemsize != 0) add_word(size_word(from));
   add_word(word);
   if (!add_remembered(child, false)) add_anew(child);

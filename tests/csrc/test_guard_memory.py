@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from dynamo_lite import _C
-from guard_probe import Inline, Plain, Probe, on_frame, probe, takes, with_defaults
+from guard_probe import Inheriting, Inline, Overriding, Plain, Probe, on_frame, probe, takes, with_defaults
 
 
 def test_every_way_to_change_a_dict_is_seen() -> None:
@@ -279,13 +279,7 @@ def test_functions_that_change() -> None:
 
 
 def test_classes_that_change() -> None:
-    class Leaving(type):
-        pass
-
-    class Reading(type):
-        __name__ = property(lambda cls: 1)  # type: ignore[assignment]
-
-    class Meta(Leaving):
+    class Meta(Inheriting):
         pass
 
     class Base:
@@ -317,8 +311,8 @@ def test_classes_that_change() -> None:
     probe(
         Cls,
         undone(
-            lambda: setattr(Meta, "__bases__", (Reading,)),
-            lambda: setattr(Meta, "__bases__", (Leaving,)),
+            lambda: setattr(Meta, "__bases__", (Overriding,)),
+            lambda: setattr(Meta, "__bases__", (Inheriting,)),
         ),
     )
 

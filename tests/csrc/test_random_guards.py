@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import types
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from dynamo_lite import _C
-from guard_probe import on_frame, takes, with_defaults
+from guard_probe import Inheriting, Overriding, on_frame, takes, with_defaults
 
 
 class Slotted:
@@ -45,15 +46,14 @@ def change_tensor(tensor: torch.Tensor, other: Callable[[], torch.Tensor] | None
     return lambda: put(state, requires_grad)
 
 
-class Leaving(type):
-    """A metaclass that leaves everything to `type`."""
+def put_back(target: Any, attributes: dict[str, Any]) -> None:
+    for name, value in attributes.items():
+        setattr(target, name, value)
 
 
-class Reading(type):
-    """A metaclass that reads the names and the bases of its classes in its own way."""
-
-    __name__ = property(lambda cls: 1)  # type: ignore[assignment]
-    __mro__ = property(lambda cls: 1)  # type: ignore[assignment]
+def fresh(text: str) -> str:
+    """An equal string at another address."""
+    return "".join(list(text))
 
 
 class World:
@@ -64,7 +64,7 @@ class World:
         self.containers: list[Any] = []
         self.classes = [type(f"C{i}", (), {"n": i, "f": takes}) for i in range(3)]
         self.classes.append(type("Derived", (self.classes[0],), {}))
-        self.meta = type("Meta", (Leaving,), {})
+        self.meta = type("Meta", (Inheriting,), {})
         self.classes.append(self.meta("Made", (self.classes[1],), {}))
         self.root: Any = [self.value(4) for _ in range(4)]
         if seed % 2:
@@ -156,12 +156,11 @@ class World:
             setattr(target, name, new)
             return lambda: setattr(target, name, was)
         if isinstance(target, types.FunctionType):
-            code, defaults, name = target.__code__, target.__defaults__, target.__name__
-            target.__name__ = self.random.choice((name, "".join(("takes", " something"))))
-            target.__code__ = self.random.choice((code, with_defaults.__code__))
-            target.__defaults__ = self.random.choice((None, (new,), defaults))
-            was = {"__code__": code, "__defaults__": defaults, "__name__": name}
-            return lambda: [setattr(target, name, value) for name, value in was.items()] and None
+            attributes = {name: getattr(target, name) for name in ("__name__", "__code__", "__defaults__")}
+            target.__name__ = self.random.choice((attributes["__name__"], fresh("takes something")))
+            target.__code__ = self.random.choice((attributes["__code__"], with_defaults.__code__))
+            target.__defaults__ = self.random.choice((None, (new,), attributes["__defaults__"]))
+            return functools.partial(put_back, target, attributes)
         if isinstance(target, list):
             before, index = list(target), self.random.randrange(len(target))
             target[index] = new
@@ -197,12 +196,12 @@ class World:
         """Change what only a class has: its name, its bases, or how its metaclass reads them."""
         if type(cls) is self.meta and self.random.random() < 0.3:
             bases = self.meta.__bases__
-            self.meta.__bases__ = (self.random.choice((Reading, Leaving)),)
+            self.meta.__bases__ = (self.random.choice((Overriding, Inheriting)),)
             return lambda: setattr(self.meta, "__bases__", bases)
         name = self.random.choice(("__name__", "__bases__"))
         was = getattr(cls, name)
         if name == "__name__":
-            new: Any = self.random.choice((was, "".join(("Other", " name"))))
+            new: Any = self.random.choice((was, fresh("Other name")))
         else:
             new = (self.random.choice(self.classes[:3]),) if was != (object,) else was
         setattr(cls, name, new)

@@ -24,6 +24,17 @@ class Inline:
         self.a = a
 
 
+class Inheriting(type):
+    """A metaclass that inherits the descriptors of `type`."""
+
+
+class Overriding(type):
+    """A metaclass that overrides them."""
+
+    __name__ = property(lambda cls: 1)  # type: ignore[assignment]
+    __mro__ = property(lambda cls: 1)  # type: ignore[assignment]
+
+
 def with_defaults(a: int = 1, *, b: int = 2) -> None:
     pass
 
