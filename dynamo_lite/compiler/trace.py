@@ -5,7 +5,7 @@ from __future__ import annotations
 from dynamo_lite import config
 from dynamo_lite.records.restart import IsCompilingWithheld, Restart
 from dynamo_lite.records.restart_facts import RestartFacts
-from dynamo_lite.resume.graph_break import continues_in_block, original_position
+from dynamo_lite.resume.graph_break import continues_where_errors_may_be_swallowed, original_position
 from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.translator.core import BreakHere, Frame, RootTranslator
 from dynamo_lite.variables.core.base import LazyVariable, ObservedException, VariableTracker
@@ -23,7 +23,7 @@ def begin(request: Request, facts: RestartFacts) -> RootTranslator:
     attempt.takes_wrappers = traits.wrappers
     attempt.frees_at_once = traits.frees_at_once
     attempt.generates_kernels = traits.generates_kernels
-    attempt.begins_in_block = continues_in_block(view.code)
+    attempt.begins_handled = continues_where_errors_may_be_swallowed(view.code)
     attempt.errors_on_break = config.torch_errors_on_break()
     request.prepare(attempt)
     sources = attempt.guards.root

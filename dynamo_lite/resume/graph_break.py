@@ -210,6 +210,24 @@ def continues_in_block(code: types.CodeType) -> bool:
     return is_covered or point.callee is not None and continues_in_block(point.callee.code)
 
 
+def continues_where_errors_may_be_swallowed(code: types.CodeType) -> bool:
+    """Whether it is a resume function that continues inside a block which may swallow an error: a ``try``, or a
+    ``with`` other than of torch's contexts that it enters again."""
+    info = RESUME_CODES.info(code)
+    if info is None or info.point.generator:
+        return False
+    contexts = dict(info.point.contexts)
+    handler = decode(info.original)[info.point.index].handler
+    while handler is not None:
+        start = handler.target
+        is_with = decode(info.original)[start.index + 1].opname == "WITH_EXCEPT_START"
+        if start.opname == "PUSH_EXC_INFO" and not (is_with and handler.depth - 1 in contexts):
+            return True
+        handler = start.handler
+    callee = info.point.callee
+    return callee is not None and continues_where_errors_may_be_swallowed(callee.code)
+
+
 def raising_function(function: ResumeFunction) -> ResumeFunction | None:
     """`raising_code` for the resume function of an interrupted callee."""
     code = raising_code(function.code)

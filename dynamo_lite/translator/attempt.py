@@ -58,8 +58,8 @@ class Attempt:
     """Whether the backend accepts wrapper subclasses."""
     has_wrappers = False
     """Whether the graph has wrapper subclasses."""
-    begins_in_block = False
-    """Whether the frame resumes inside a ``try`` or ``with``, so that errors of the graph are raised in that block."""
+    begins_handled = False
+    """Whether the frame resumes inside a block that may swallow an error, and in which the graph's are raised."""
     frees_at_once = False
     """Whether one backward frees everything that the backend's graph saved for backwards."""
     generates_kernels = False

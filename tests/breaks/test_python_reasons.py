@@ -200,3 +200,34 @@ def test_an_iterator_over_a_mutated_list():
     with pytest.raises(dl.exc.Unsupported) as caught:
         call(dl.compile(fn, backend="eager", fullgraph=True))
     assert isinstance(caught.value.reason, reasons.MutatedWhileIterated)
+
+
+def test_a_loop_with_a_break_over_modules_that_write_an_attribute_of_a_tensor():
+    """The loop iterates over a dict, and the attributes of a tensor are another."""
+
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("zero", torch.zeros(()))
+
+        def forward(self, x):
+            x = x * 2
+            dl.graph_break()
+            return x + 1, self.zero.requires_grad_()
+
+    class Layers(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList(Layer() for _ in range(3))
+
+        def forward(self, x):
+            loss = 0
+            for layer in self.layers:
+                x, more = layer(x)
+                loss = loss + more
+            return x, loss
+
+    model, x = Layers(), tensor(2, 3)
+    explained = dl.explain(model)(x)
+    assert (explained.graph_count, len(explained.breaks)) == (4, 3)
+    torch.testing.assert_close(dl.compile(model, backend="eager")(x), model(x))

@@ -513,7 +513,15 @@ def after_a_block(a, i):
     return a * 2
 
 
-@pytest.mark.parametrize("fn", [after_a_try, after_a_handler, after_a_block])
+def after_a_context(a, i):
+    with torch.no_grad():
+        dl.graph_break()
+        a.add_(1)
+    a.index_add_(0, i + 10, a * 2)
+    return a * 2
+
+
+@pytest.mark.parametrize("fn", [after_a_try, after_a_handler, after_a_block, after_a_context])
 def test_failing_behind_the_block_that_a_break_was_in(fn):
     found = []
     for each in (fn, dl.compile(fn, backend="eager")):
@@ -522,5 +530,19 @@ def test_failing_behind_the_block_that_a_break_was_in(fn):
             a = tensor(3, 3)
             with pytest.raises((RuntimeError, IndexError)) as raised:
                 each(a, ints(2))
-            found.append((raised.type, str(raised.value).partition(" is out")[0], a.tolist(), [*Swallowing.log]))
+            error = raised.type, str(raised.value).partition(" is out")[0]
+            found.append((*error, a.tolist(), [*Swallowing.log], torch.is_grad_enabled()))
     assert found[:2] == found[2:]
+
+
+def test_a_write_behind_a_context_that_a_break_was_in():
+    """The buffer is too large to be copied before each call, which nothing demands: no block swallows an error."""
+
+    def fn(x, i, buffer):
+        with torch.autocast("cpu", enabled=False):
+            dl.graph_break()
+            y = x.gather(0, i[None])
+        buffer.add_(y.sum())
+        return y * 2
+
+    check(fn, tensor(3, 3), ints(3) % 3, torch.zeros(1 << 19), graphs=1, breaks=1)

@@ -254,7 +254,7 @@ class Attempt(Protocol):
     reprs: list[VariableTracker]
     takes_wrappers: bool
     has_wrappers: bool
-    begins_in_block: bool
+    begins_handled: bool
     frees_at_once: bool
     generates_kernels: bool
     errors_on_break: bool

@@ -125,8 +125,8 @@ def _is_mutated(tx: Translator, container: object) -> bool:
         if any(tracker is each for each in trackers):
             return True
         if type(container) is dict and not isinstance(tracker, ExistingIterator):
-            value = tracker.value
-            if tracker.is_tensor or (value is not None and instance_dict(value) is container):
+            value = tracker.value  # None of a tensor that was created during tracing
+            if value is not None and instance_dict(value) is container:
                 return True
     return type(container) is dict and tx.effects.wrote_global(container)
 

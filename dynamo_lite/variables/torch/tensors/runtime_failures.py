@@ -77,7 +77,7 @@ def _is_handled(tx: Translator) -> bool:
     """Whether a handler, in this frame or in a caller, may swallow an error of the current instruction."""
     frame: Translator | None = tx
     while frame is not None:
-        if _handles(frame) or (frame.parent is None and tx.attempt.begins_in_block):
+        if _handles(frame) or (frame.parent is None and tx.attempt.begins_handled):
             return True
         frame = frame.parent
     return False
