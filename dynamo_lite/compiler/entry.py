@@ -40,7 +40,7 @@ def make_entry(
     tree = guards_of(translation, view, name if compiled.call is not None else "", guard_filter)
     translation.shapes.keep()
     new_code = assemble(code, like=like, cellvars=())
-    keeper = None if _is_of_a_model(attempt) else family.keeper(like)
+    keeper = family.keeper(like, _part_of_model(attempt))
     attempt.close()
     return tree, new_code, self_contained, keeper
 
@@ -70,8 +70,9 @@ def guards_of(
     return attempt.guards.build(view.code, translation.state)
 
 
-def _is_of_a_model(attempt: Attempt) -> bool:
-    """Whether the trace has used a module or a parameter."""
-    trackers = (tracker for _, tracker in attempt.values.memo.values())
-    parameters = (each for each in attempt.graph.tensors if isinstance(each.value, torch.nn.Parameter))
-    return next(parameters, None) is not None or any(isinstance(each, NNModuleVariable) for each in trackers)
+def _part_of_model(attempt: Attempt) -> torch.nn.Module | torch.nn.Parameter | None:
+    """The first module or parameter that the trace has used."""
+    for _, tracker in attempt.values.memo.values():
+        if isinstance(tracker, NNModuleVariable):
+            return tracker.value
+    return next((each.value for each in attempt.graph.tensors if isinstance(each.value, torch.nn.Parameter)), None)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import weakref
 from types import CodeType
 
+import torch
+
 from dynamo_lite import _C, config
 from dynamo_lite.callables.frame_shim import is_global
+from dynamo_lite.records.identity import identity
 from dynamo_lite.shapes.policy import ShapePolicy
 
 from .one_at_a_time import TranslationLocks
@@ -15,8 +18,9 @@ from .one_at_a_time import TranslationLocks
 class Family:
     """The owners of the same settings. They share entries, and what is known of numbers that change between calls.
 
-    A layer that is compiled once for each of its instances is translated once. So is a function that a program calls
-    ``dl.compile`` on in each call: the entries of a ``lasting`` family that hold no part of a model stay with the code.
+    A layer that is compiled once for each of its instances is translated once. So is what a program calls
+    ``dl.compile`` on in each call: the entries of a ``lasting`` family stay with the code, and those that hold a part
+    of a model until that is deallocated.
     """
 
     def __init__(self, backend: object, dynamic: bool | None, lasting: bool = False) -> None:
@@ -25,20 +29,26 @@ class Family:
         self.shapes = ShapePolicy(dynamic)
         self.locks = TranslationLocks()
         self.lasting = lasting
-        self._keeper: _C.Owner | None = None
+        self._keepers: dict[int, _C.Owner] = {}
+        """By the identity of a part of a model; by that of None for all others."""
 
-    def keeper(self, code: CodeType) -> _C.Owner | None:
-        """The owner of entries that stay with the code; None if the family keeps none, or has reached the limit."""
+    def keeper(self, code: CodeType, part: torch.nn.Module | torch.nn.Parameter | None) -> _C.Owner | None:
+        """The owner of entries that stay with the code until this part of a model is deallocated, if it is given. None
+        if the family keeps none, or has reached the limit."""
         if not self.lasting:
             return None
-        if self._keeper is None:
-            self._keeper = _C.Owner(None, "kept", self)
-        return self._keeper if len(self._keeper.entries(code)) < config.recompile_limit else None
+        key = identity(part)
+        keeper = self._keepers.get(key)
+        if keeper is None:
+            keeper = self._keepers[key] = _C.Owner(None, "kept", self)
+            if part is not None:
+                weakref.finalize(part, self._keepers.pop, key, None).atexit = False
+        return keeper if len(keeper.entries(code)) < config.recompile_limit else None
 
     def forget(self) -> None:
         self.shapes.forget()
-        if self._keeper is not None:
-            self._keeper.reset()
+        for keeper in list(self._keepers.values()):
+            keeper.reset()
 
 
 _FAMILIES: weakref.WeakValueDictionary[tuple[object, ...], Family] = weakref.WeakValueDictionary()

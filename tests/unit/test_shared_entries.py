@@ -245,6 +245,31 @@ def test_a_function_that_is_compiled_in_each_call(backend):
     assert counters.graphs == 3
 
 
+def evaluated(model, x, backend):
+    return dl.compile(model, backend=backend)(x)
+
+
+def evaluated_in_a_function(model, x, backend):
+    return dl.compile(lambda x: model(x) + 1, backend=backend)(x) - 1
+
+
+@THERE_FOR_GOOD
+@pytest.mark.parametrize("evaluate", [evaluated, evaluated_in_a_function])
+def test_a_model_that_is_compiled_in_each_call(evaluate, backend):
+    models, x = [Layer(), Layer()], torch.randn(2, 4)
+    for model in models * 3:
+        torch.testing.assert_close(evaluate(model, x, backend), model(x))
+        gc.collect()
+    assert counters.graphs == 1 and counters.shared == 5
+    gone = weakref.ref(models.pop(0))
+    del model
+    gc.collect()
+    assert gone() is None
+    torch.testing.assert_close(evaluate(models[0], x, backend), models[0](x))
+    evaluate(models[0], x, backend)
+    assert counters.graphs == 2  # what was compiled of the first went with it
+
+
 def test_what_outlives_its_compiler_is_limited():
     x = torch.randn(3)
     with config.patch(recompile_limit=3):
