@@ -21,15 +21,15 @@ bool is_finalized(PyObject* value) noexcept {
   return type != &PyGen_Type || is_suspended(value);
 }
 
-// Whether a name of a module is of the standard library or torch's.
+// Whether a name of a module is of the standard library, torch's or ours.
 bool is_of_library(PyObject* name) noexcept {
   PyObject* library = PySys_GetObject("stdlib_module_names");
   if (!PyUnicode_Check(name) || library == nullptr || !PyAnySet_Check(library)) return false;
   const Py_ssize_t length = PyUnicode_GET_LENGTH(name);
   const Py_ssize_t dot = PyUnicode_FindChar(name, '.', 0, length, 1);
   const Ref root = Ref::steal(PyUnicode_Substring(name, 0, dot < 0 ? length : dot));
-  const bool trusted =
-      root && (PyUnicode_CompareWithASCIIString(root.get(), "torch") == 0 || PySet_Contains(library, root.get()) == 1);
+  const auto is = [&root](const char* each) { return PyUnicode_CompareWithASCIIString(root.get(), each) == 0; };
+  const bool trusted = root && (is("torch") || is("dynamo_lite") || PySet_Contains(library, root.get()) == 1);
   PyErr_Clear();
   return trusted;
 }

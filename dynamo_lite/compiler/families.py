@@ -29,8 +29,8 @@ class Family:
         self.shapes = ShapePolicy(dynamic)
         self.locks = TranslationLocks()
         self.lasting = lasting
-        self._keepers: dict[int, _C.Owner] = {}
-        """By the identity of a part of a model; by that of None for all others."""
+        self._keepers: dict[int, tuple[_C.Owner, object]] = {}
+        """By the identity of a part of a model, with the weak reference to it; by that of None for all others."""
 
     def keeper(self, code: CodeType, part: torch.nn.Module | torch.nn.Parameter | None) -> _C.Owner | None:
         """The owner of entries that stay with the code until this part of a model is deallocated, if it is given. None
@@ -38,16 +38,23 @@ class Family:
         if not self.lasting:
             return None
         key = identity(part)
-        keeper = self._keepers.get(key)
-        if keeper is None:
-            keeper = self._keepers[key] = _C.Owner(None, "kept", self)
-            if part is not None:
-                weakref.finalize(part, self._keepers.pop, key, None).atexit = False
+        if key not in self._keepers:
+            self._keepers[key] = _C.Owner(None, "kept", self), self._watch(part)
+        keeper, _ = self._keepers[key]
         return keeper if len(keeper.entries(code)) < config.recompile_limit else None
+
+    def _watch(self, part: torch.nn.Module | torch.nn.Parameter | None) -> object:
+        """A weak reference to the part, whose end drops its keeper. (`_C.is_seen_to_die` knows functions of ours.)"""
+        key, keepers = identity(part), self._keepers
+
+        def end(reference: object) -> None:
+            keepers.pop(key, None)
+
+        return None if part is None else weakref.ref(part, end)
 
     def forget(self) -> None:
         self.shapes.forget()
-        for keeper in list(self._keepers.values()):
+        for keeper, _ in list(self._keepers.values()):
             keeper.reset()
 
 
