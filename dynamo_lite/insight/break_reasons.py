@@ -122,6 +122,20 @@ class RandomStateUsed(BreakReason, code="DL0221", numbers_matter=False):
     why: str
 
 
+class NumpyCall(BreakReason, code="DL0222", numbers_matter=True):
+    happened = "{function} can't be in a graph: {why}"
+    mend = "call it outside of the compiled function, or convert the arrays and write it with torch's functions"
+    function: str
+    why: str
+
+
+class NotCreated(BreakReason, code="DL0223", numbers_matter=True):
+    happened = "an instance of {cls} can't be created while tracing: {why}"
+    mend = "create the object outside of the compiled function, and pass it as an argument"
+    cls: str
+    why: str
+
+
 class DefaultDeviceSet(BreakReason, code="DL0266", numbers_matter=False):
     happened = "torch.set_default_device() is called while tracing, which gives each new tensor in the graph its device"
     mend = "call it before the compiled function, pass device=, or use `with torch.device(...)`"
@@ -397,6 +411,39 @@ class UnknownValue(BreakReason, code="DL0516", numbers_matter=True):
     happened = "{value} is used where its value must be known while tracing, and it isn't"
     mend = "pass a constant (a number, a string, a tuple of them), or keep the call outside of the compiled function"
     value: str
+
+
+class OpaqueValue(BreakReason, code="DL0517", numbers_matter=True):
+    happened = "a {kind} ({why}) is used, which can only be passed on while tracing"
+    mend = (
+        "use it outside of the compiled function, or pass its parts as tensors and constants (of a jagged tensor "
+        "`.values()` and `.offsets()`)"
+    )
+    kind: str
+    why: str
+
+
+class AttributeChange(BreakReason, code="DL0518", numbers_matter=True):
+    happened = "attribute {name!r} of {owner} is {changed}, which can't be traced"
+    mend = "do it outside of the compiled function, or keep the value in an object of a class of your own"
+    owner: str
+    name: str
+    changed: str
+
+
+class FailsInPython(BreakReason, code="DL0519", numbers_matter=True):
+    happened = "{operation} fails ({why}), and CPython raises the error"
+    mend = "mend it, since eager raises as well; where that is meant, there is nothing to do"
+    operation: str
+    why: str
+
+
+class ComparisonNotTraced(BreakReason, code="DL0520", numbers_matter=True):
+    happened = "`{symbol}` compares {left} and {right}, which can't be traced"
+    mend = "compare by `is`, or compare what identifies them: a name, a number, a member of an enum"
+    symbol: str
+    left: str
+    right: str
 
 
 class FunctionChanged(BreakReason, code="DL0530", numbers_matter=False):

@@ -27,6 +27,7 @@ from dynamo_lite.bytecode.stack_depth import drop_unreachable, stack_depths
 _ASYNCHRONOUS = CO_COROUTINE | CO_ASYNC_GENERATOR
 
 DISABLED = "dl.disable or torch.compiler.disable marks it"
+FILES = "it reads or writes a file"
 
 FOLDED_ERRORS: tuple[type[Exception], ...] = (
     *(ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError),
@@ -195,6 +196,9 @@ def runs_uncompiled(code: types.CodeType) -> bool:
     return code.co_filename.startswith(_UNCOMPILED) and not is_wrapper
 
 
+_SERIALIZATION = os.path.join(_TORCH, "serialization.py")
+"""``torch.save`` and ``torch.load``."""
+
 _COMPILED_MODULES = os.path.join(_TORCH, "_dynamo", "eval_frame.py")
 
 
@@ -212,6 +216,8 @@ def why_not_inlined(code: types.CodeType, function: object) -> str | None:
     filename = code.co_filename
     if filename.startswith(OURS):
         return None if filename.startswith(_INLINED_OF_OURS) else "it belongs to dynamo_lite"
+    if filename == _SERIALIZATION:
+        return FILES
     if filename.startswith(_TORCH):
         is_inlined = filename.startswith(_TORCH_INLINED) or _is_compiled_modules(code)
         names = {code.co_qualname, code.co_qualname.partition(".<locals>")[0]}

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
-from dynamo_lite.insight.break_reasons import FirstImport, MissingNameInModule, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import FailsInPython, FirstImport, MissingNameInModule
 from dynamo_lite.variables.core.base import ObservedException, UnpackedKwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.python.classes.classes import ModuleVariable, loaded_module
@@ -54,7 +54,7 @@ def call_function_ex(tx: InstructionTranslator, instruction: Instruction) -> Non
             kwargs[key] = value.realize()
     unpacked, function = tx.pop(), tx.pop()
     if not tx.is_iterable(unpacked):
-        unsupported(UnsupportedOperation("`*`", f"{unpacked.describe()}, which is no iterable"))
+        unsupported(FailsInPython(f"`*` of {unpacked.describe()}", "it is no iterable"))
     args = list(unpacked.each_with_length_hint(tx))
     if tx.stack and tx.stack[-1] is NULL:
         tx.stack.pop()

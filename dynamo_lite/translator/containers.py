@@ -6,7 +6,7 @@ import collections.abc
 from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
-from dynamo_lite.insight.break_reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import FailsInPython
 from dynamo_lite.variables.core.base import ObservedException, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import key_of
@@ -117,12 +117,12 @@ def dict_merge(tx: InstructionTranslator, instruction: Instruction) -> None:
         mapping = other.mapping_items(tx)
     except ObservedException as observed:
         if issubclass(observed.error.python_type(), KeyError):  # CPython reports it as a repeated keyword
-            unsupported(UnsupportedOperation("`**`", f"{other.describe()}, whose items raise KeyError"))
+            unsupported(FailsInPython(f"`**` of {other.describe()}", "its items raise KeyError"))
         raise
     if mapping is None:
-        unsupported(UnsupportedOperation("`**`", f"{other.describe()}, which is no mapping"))
+        unsupported(FailsInPython(f"`**` of {other.describe()}", "it is no mapping"))
     if not mapping.items.keys().isdisjoint(target.items):
-        unsupported(UnsupportedOperation("`**`", "a keyword argument that is given already"))
+        unsupported(FailsInPython("`**`", "it has a keyword argument that is given already"))
     target.method_update(tx, mapping)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynamo_lite.insight.break_reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnsupportedKey
 from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker, unsupported, wrap
@@ -111,7 +111,7 @@ class KnownValues:
             key = variable.key()
             hash(key)
         except (NotConstant, TypeError):
-            unsupported(UnsupportedOperation("use as a key of a dict or set", variable.describe()))
+            unsupported(UnsupportedKey(variable.describe()))
         self.addresses.note(key)
         return key
 

@@ -12,10 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dynamo_lite.insight.break_reasons import (
+    ComparisonNotTraced,
     DisabledCall,
+    FailsInPython,
+    FileAccess,
     IdentityOfConstants,
     UnknownCall,
     UnsupportedAttribute,
+    UnsupportedContext,
     UnsupportedOperation,
 )
 from dynamo_lite.records import code_origin
@@ -47,7 +51,7 @@ from dynamo_lite.variables.python.containers.sets import SetVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable, PythonFunctionVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, SymbolicNumber
 from dynamo_lite.variables.python.objects.exception import ExceptionVariable, ExistingExceptionVariable
-from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
+from dynamo_lite.variables.python.objects.user_object import OpaqueVariable, UserObjectVariable
 
 if TYPE_CHECKING:
     _Base = Translator
@@ -91,7 +95,7 @@ class Operations(_Base):
         except _FOLDING_ERRORS as error:
             reraise_if_from_signal(error)
             if isinstance(error, Warning) or type(error).__module__ != "builtins":
-                unsupported(UnsupportedOperation("a call", f"constants, which raises {type(error).__name__}"))
+                unsupported(FailsInPython("a call with constants", f"it raises {type(error).__name__}"))
             self.raise_error(type(error), *error.args)
 
     def raise_error(self, cls: type[BaseException], *args: object) -> NoReturn:
@@ -254,7 +258,7 @@ class Operations(_Base):
             kind = left.python_type()
             is_known = left.implements_equality or left.is_constant() or class_lookup(kind, "__eq__") is object.__eq__
             if not is_known and not (class_compares_by_identity(kind) and kind in _COMPARED_BY_IDENTITY):
-                unsupported(UnsupportedOperation("`==`", f"{left.describe()} and {right.describe()}"))
+                unsupported(ComparisonNotTraced("==", left.describe(), right.describe()))
 
     def _reflected_comes_first(self, symbol: str, left: type, right: type) -> bool:
         """Whether the right operand's method comes first. Its class derives from the left's and overrides the reflected
@@ -274,6 +278,9 @@ class Operations(_Base):
             self.raise_error(TypeError, *refused.args)
         except _NO_SAMPLE:
             pass
+        for operand in operands:
+            if isinstance(operand, OpaqueVariable):
+                operand.refuse()
         unsupported(UnsupportedOperation(operation, " and ".join(operand.describe() for operand in operands)))
 
     # -- arithmetic ------------------------------------------------------------------------------------------------
@@ -462,6 +469,8 @@ class Operations(_Base):
         if raw is MISSING:
             self.raise_error(TypeError, f"'{cls.__name__}' object does not support the {protocol}")
         if not isinstance(variable, UserObjectVariable):
+            if name in ("__enter__", "__exit__"):
+                unsupported(UnsupportedContext(variable.describe()))
             unsupported(
                 UnsupportedAttribute(variable.describe(), name, f"the {protocol} of this class is not modelled")
             )
@@ -497,6 +506,8 @@ class Operations(_Base):
             why = "its builtins module is not the frame's"
         if why == code_origin.DISABLED:
             unsupported(DisabledCall(function.describe()))
+        if why == code_origin.FILES:
+            unsupported(FileAccess(f"{function.describe()}()"))
         if why is not None:
             unsupported(UnknownCall(function.describe(), why))
 

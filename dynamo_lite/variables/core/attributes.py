@@ -11,7 +11,13 @@ import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import (
+    AttributeChange,
+    ComparisonNotTraced,
+    FailsInPython,
+    UnsupportedAttribute,
+    UnsupportedOperation,
+)
 from dynamo_lite.records.source import Source
 
 from .base import (
@@ -275,7 +281,7 @@ def _bind_property(tx: Translator, raw: property, name: str, obj: _Object, cls: 
 
 def _refuse_property(name: str, cls: type, what: str) -> NoReturn:
     """Break the graph: CPython raises the AttributeError of a property without a getter or setter."""
-    unsupported(UnsupportedAttribute(f"an instance of {cls.__qualname__}", name, f"its property has no {what}"))
+    unsupported(FailsInPython(f"access to {cls.__qualname__}.{name}", f"the property has no {what}"))
 
 
 @binds(types.MemberDescriptorType)
@@ -375,9 +381,7 @@ def object_delattr(tx: Translator, obj: VariableTracker, name: str) -> None:
         if isinstance(deleter, types.FunctionType):
             _call_descriptor(tx, raw, name, cls, "__delete__", obj)
             return
-        unsupported(
-            UnsupportedAttribute(obj.describe(), name, f"deleting it by a {type(raw).__name__} is not modelled")
-        )
+        unsupported(AttributeChange(obj.describe(), name, "deleted"))
     present = obj.slot_get(tx, name, raw) if in_slot else obj.instance_get(tx, name)
     if present is None:
         tx.raise_error(AttributeError, name if in_slot else f"{type_name(cls)!r} object has no attribute {name!r}")
@@ -467,10 +471,10 @@ class BuiltinMethodVariable(VariableTracker):
         if symbol not in ("==", "!=") or other.python_type() is not self.python_type():
             return None
         if not isinstance(other, BuiltinMethodVariable):
-            unsupported(UnsupportedOperation("comparison", f"{self.describe()} and {other.describe()}"))
+            unsupported(ComparisonNotTraced(symbol, self.describe(), other.describe()))
         same = self.name == other.name and tx.identical(self.receiver, other.receiver)
         if same and self.raw is not other.raw:
-            unsupported(UnsupportedOperation("comparison", "methods in C bound by different descriptors"))
+            unsupported(ComparisonNotTraced(symbol, self.describe(), "one bound by another descriptor"))
         return ConstantVariable(same == (symbol == "=="))
 
     def reconstruct(self, cg: Codegen) -> None:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.insight.break_reasons import (
+    AttributeChange,
     UncacheableArgument,
     UnknownValue,
     UnsupportedArguments,
@@ -299,10 +300,10 @@ class VariableTracker:
         return tx.generic_getattr(self, name)
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
+        unsupported(AttributeChange(self.describe(), name, "written"))
 
     def delattr(self, tx: Translator, name: str) -> None:
-        unsupported(UnsupportedAttribute(self.describe(), name, "deleting it is not modelled"))
+        unsupported(AttributeChange(self.describe(), name, "deleted"))
 
     def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
         """What the instance's ``__dict__`` (not its class) has under ``name``."""
@@ -310,11 +311,11 @@ class VariableTracker:
 
     def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
         """Write to the instance's ``__dict__`` or slot."""
-        unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
+        unsupported(AttributeChange(self.describe(), name, "written"))
 
     def instance_delete(self, tx: Translator, name: str) -> None:
         """Delete from the instance's ``__dict__`` or slot, which has it."""
-        unsupported(UnsupportedAttribute(self.describe(), name, "deleting it is not modelled"))
+        unsupported(AttributeChange(self.describe(), name, "deleted"))
 
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         """The value in a slot, by its member descriptor ``raw``; None if the slot is empty."""
@@ -328,7 +329,7 @@ class VariableTracker:
 
     def set_c_attribute(self, tx: Translator, name: str, value: VariableTracker) -> None:
         """Write an attribute by its descriptor in C."""
-        unsupported(UnsupportedAttribute(self.describe(), name, "its setter in C is not modelled"))
+        unsupported(AttributeChange(self.describe(), name, "written"))
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from string import Formatter
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import FailsInPython, UnsupportedOperation
 from dynamo_lite.records.code_origin import is_library
 
 from .attributes import MISSING, bind
@@ -36,7 +36,7 @@ def call_text_method(tx: Translator, method: VariableTracker, name: str, *args: 
     """Call a special method that user code defines for a text; it must return a string."""
     result = tx.call(method, list(args), {}).realize()
     if not issubclass(result.python_type(), str):
-        unsupported(UnsupportedOperation(f"{name}()", "an object whose method returns no string"))
+        unsupported(FailsInPython(f"{name}() of an object", "its method returns no string"))
     return result
 
 

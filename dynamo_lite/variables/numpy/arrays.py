@@ -21,9 +21,9 @@ import torch._numpy
 from dynamo_lite.insight.break_reasons import (
     DataDependentValue,
     FailureAndWrite,
+    NumpyCall,
     NumpyResultDiffers,
     NumpyWrite,
-    UnsupportedOperation,
 )
 from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, class_lookup
@@ -110,7 +110,7 @@ class NdarrayVariable(ArrayVariable):
         if name in ("item", "tolist"):
             unsupported(DataDependentValue(f"numpy.ndarray.{name}()"))
         if name not in _METHODS:
-            unsupported(UnsupportedOperation(f"the method {name}()", "a numpy array"))
+            unsupported(NumpyCall(f"numpy.ndarray.{name}()", "torch has no version of it that does the same"))
         return call(tx, method(name), functools.partial(call_method, name), [self, *args], kwargs)
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
@@ -137,7 +137,7 @@ class NdarrayVariable(ArrayVariable):
         if self.scalar and isinstance(other, TensorVariable):
             return None
         if not isinstance(other, (NdarrayVariable, ConstantVariable, NumpyScalarVariable)):
-            unsupported(UnsupportedOperation(f"{function.__name__}()", f"an array and {other.describe()}"))
+            unsupported(NumpyCall(f"numpy's {function.__name__}", f"the other operand is {other.describe()}"))
         args: Args = [other, self] if reflected else [self, other]
         return call(tx, BY_OPERATOR[function.__name__], function, args, {})
 
@@ -209,9 +209,9 @@ def call(
 ) -> VariableTracker:
     """Record a call of ``target``, torch's version of numpy's ``real``, if its result in a trial is like numpy's."""
     if "out" in kwargs or "where" in kwargs:
-        unsupported(UnsupportedOperation("a numpy function with out= or where=", "arrays"))
+        unsupported(NumpyCall(f"numpy's {target.__name__}", "it is given out= or where="))
     if not {*numpy.geterr().values()} <= {"ignore", "warn"}:
-        unsupported(UnsupportedOperation("a numpy function", "arrays, under a numpy.errstate that raises or calls,"))
+        unsupported(NumpyCall(f"numpy's {target.__name__}", "numpy.errstate makes it raise or call"))
     expected, trial = try_call(tx, target, real, args, kwargs, 1)
     for each, ones in trial.arrays:
         if expected is ones and not isinstance(ones, numpy.bool_):  # the two numpy.bool_ objects are shared

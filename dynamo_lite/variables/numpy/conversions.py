@@ -8,7 +8,7 @@ import numpy
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from dynamo_lite.insight.break_reasons import TensorToNumpy, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import NumpyCall, TensorToNumpy
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import from_numpy_written
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_type
@@ -98,7 +98,7 @@ def tensor_of(tx: Translator, array: NdarrayVariable) -> VariableTracker:
 @models(torch.from_numpy)
 def _from_numpy(tx: Translator, array: VariableTracker) -> VariableTracker:
     if not isinstance(array, NdarrayVariable) or array.scalar:
-        unsupported(UnsupportedOperation("torch.from_numpy()", array.describe()))
+        unsupported(NumpyCall("torch.from_numpy()", f"it is given {array.describe()}"))
     return tensor_of(tx, array)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 import torch
 
-from dynamo_lite.insight.break_reasons import OperatorWarns, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import NumpyCall, OperatorWarns
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import (
     Args,
@@ -37,9 +37,7 @@ class NumpyScalarVariable(InvariantVariable):
     def as_fx(self) -> tuple[Any, Any]:
         if isinstance(self.value, (numpy.bool_, numpy.complex64)):
             kind = type(self.value).__name__
-            unsupported(
-                UnsupportedValue(self.describe(), f"torch takes a numpy.{kind} for another value than Python's")
-            )
+            unsupported(NumpyCall(f"an operator with a numpy.{kind}", "torch takes it for another value than Python's"))
         return self.value.item(), self.value.item()
 
     def describe(self) -> str:
@@ -84,7 +82,7 @@ def call_for_constant(
     """Call numpy on constants. Breaks the graph if the result is an array."""
     result = call_numpy(tx, function, args, named)
     if has_array(result):
-        unsupported(UnsupportedOperation("a numpy function that makes an array", "constants"))
+        unsupported(NumpyCall("a numpy function of constants", "it makes an array"))
     return tx.make(result)
 
 

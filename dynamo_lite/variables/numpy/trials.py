@@ -16,7 +16,12 @@ import numpy
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from dynamo_lite.insight.break_reasons import NumpyResultDiffers, OperatorFailed, OperatorWarns, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import (
+    NumpyCall,
+    NumpyResultDiffers,
+    OperatorFailed,
+    OperatorWarns,
+)
 from dynamo_lite.records.code_origin import FOLDED_ERRORS
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.interrupts import reraise_if_from_signal
@@ -130,7 +135,7 @@ def _ones_like(variable: ArrayVariable, size: Callable[[Any], int]) -> Any:
         return dtype.type(1)
     shape, steps = (tuple(map(size, numbers)) for numbers in (fake.shape, fake.stride()))
     if math.prod(shape) > _LARGEST:
-        unsupported(UnsupportedOperation("a numpy function", f"an array of more than {_LARGEST} items"))
+        unsupported(NumpyCall("a numpy function", f"an array has more than {_LARGEST} items"))
     extent = 1 + sum((size - 1) * stride for size, stride in zip(shape, steps)) if math.prod(shape) else 0
     strides = tuple(stride * dtype.itemsize for stride in steps)
     ones = numpy.ndarray(shape, dtype, numpy.ones(extent, dtype), 0, strides if extent else None)

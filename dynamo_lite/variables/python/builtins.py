@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from dynamo_lite.insight.break_reasons import ClassCreation, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import ClassCreation, UnsupportedKey, UnsupportedOperation
 from dynamo_lite.shapes.float_formulas import total_of
 from dynamo_lite.variables import polyfills
 from dynamo_lite.variables.core.attributes import MISSING, is_callable
@@ -175,7 +175,7 @@ def _hash(tx: Translator, of: VariableTracker) -> VariableTracker:
         return ConstantVariable(slot_hash(tx.index_value(result, "__hash__ method should return an integer")))
     key = key_of(tx, of)
     if not has_stable_hash(key):
-        unsupported(UnsupportedOperation("hash()", of.describe()))
+        unsupported(UnsupportedKey(of.describe()))
     return ConstantVariable(hash(key))
 
 

@@ -6,7 +6,7 @@ import functools
 import re
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import FailsInPython, UnsupportedAttribute
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import (
     Args,
@@ -103,4 +103,4 @@ def _compile(tx: Translator, pattern: VariableTracker, flags: VariableTracker) -
     try:
         return tx.make(re._compile(*values))  # type: ignore[attr-defined]
     except (re.error, TypeError, ValueError):
-        unsupported(UnsupportedOperation("re.compile()", "an invalid pattern"))
+        unsupported(FailsInPython("re.compile()", "the pattern is invalid"))

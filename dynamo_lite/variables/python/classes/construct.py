@@ -8,7 +8,13 @@ from collections import OrderedDict, defaultdict, deque
 
 import torch
 
-from dynamo_lite.insight.break_reasons import ClassCreation, EnumCall, ExceptionState, FinalizerOfCreated, UnknownCall
+from dynamo_lite.insight.break_reasons import (
+    ClassCreation,
+    EnumCall,
+    ExceptionState,
+    FinalizerOfCreated,
+    NotCreated,
+)
 from dynamo_lite.variables.core.attributes import MISSING, bind, is_callable, owner_of
 from dynamo_lite.variables.core.base import (
     Args,
@@ -56,7 +62,7 @@ def construct(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwargs) ->
     """``cls(...)``: the model of a known class, otherwise ``__call__`` of its metaclass."""
     value = cls.value
     if not class_compares_by_identity(value):
-        unsupported(UnknownCall(cls.describe(), "its metaclass overrides equality or hashing of classes"))
+        unsupported(NotCreated(cls.describe(), "its metaclass overrides equality or hashing of classes"))
     model = find_model(value)
     if model is not None:
         return model(tx, args, kwargs)
@@ -77,7 +83,7 @@ def _construct_by_metaclass(
         unsupported(EnumCall(cls.value.__qualname__))
     if isinstance(call, (types.FunctionType, staticmethod, classmethod, type)):
         return tx.call(bind(tx, call, "__call__", cls, type(cls.value)), args, kwargs)
-    unsupported(UnknownCall(f"{cls.describe()}()", f"{type(cls.value).__qualname__}.__call__ is implemented in C"))
+    unsupported(NotCreated(cls.describe(), f"{type(cls.value).__qualname__}.__call__ is implemented in C"))
 
 
 def _find_member(tx: Translator, cls: ClassVariable, value: object) -> VariableTracker:
@@ -88,7 +94,7 @@ def _find_member(tx: Translator, cls: ClassVariable, value: object) -> VariableT
         member = tx.fold(cls.value, [value])
         if tx.fold(cls.value, [value]) is member:
             return tx.make(member)
-        unsupported(UnknownCall(f"{cls.describe()}()", "it makes a new member for each call"))  # bits without a name
+        unsupported(NotCreated(cls.describe(), "each call makes a new member"))  # bits without a name
     unsupported(EnumCall(cls.value.__qualname__))
 
 
@@ -101,7 +107,7 @@ def construct_plain(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwar
     if issubclass(value, BaseException):
         return _construct_exception(tx, cls, args, kwargs)
     if is_struct_sequence(value):
-        unsupported(UnknownCall(f"class {value.__qualname__}()", "struct sequences are created by torch's operators"))
+        unsupported(NotCreated(f"class {value.__qualname__}", "struct sequences are created by torch's operators"))
     instance = _call_new(tx, cls, args, kwargs)
     kind = instance.python_type()  # `__new__` may return an instance of another class
     if value not in mro(kind):
@@ -168,7 +174,7 @@ def new_instance(tx: Translator, cls: type, args: Args, kwargs: Kwargs) -> Varia
     if c_base is property:
         return CreatedPropertyVariable(None, cls)
     if c_base is not None:
-        unsupported(UnknownCall(f"{cls.__qualname__}()", f"its base {c_base.__name__} is implemented in C"))
+        unsupported(NotCreated(f"class {cls.__qualname__}", f"its base {c_base.__name__} is implemented in C"))
     if tx.lookup(cls, "__del__") is not MISSING:
         unsupported(FinalizerOfCreated(cls.__qualname__))
     if getattr(cls, "__abstractmethods__", None):
@@ -231,7 +237,7 @@ def _object_new(
 ) -> VariableTracker:
     kind = cls.as_constant()
     if payload_base(kind) is not None:
-        unsupported(UnknownCall("object.__new__()", f"{cls.describe()} derives from a builtin type"))
+        unsupported(NotCreated(cls.describe(), "it derives from a builtin type, and object.__new__() is called"))
     if args or kwargs:
         if tx.lookup(kind, "__new__") is not object.__new__:
             tx.raise_error(TypeError, "object.__new__() takes exactly one argument (the type to instantiate)")
@@ -277,7 +283,7 @@ def _defaultdict(
 @models(types.MappingProxyType)
 def _mapping_proxy(tx: Translator, mapping: VariableTracker) -> VariableTracker:
     if not isinstance(mapping, DictVariable):
-        unsupported(UnknownCall("types.MappingProxyType()", f"it gets {mapping.describe()}, not a dict"))
+        unsupported(NotCreated("class types.MappingProxyType", f"it gets {mapping.describe()}, not a dict"))
     return MappingProxyVariable(mapping)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import FailsInPython
 from dynamo_lite.variables.core.base import (
     CreatingCall,
     Exhausted,
@@ -81,7 +81,7 @@ class ZipVariable(IteratorVariable):
     def _check_strict(self, tx: Translator, at: int) -> None:
         """``zip(strict=True)``: the iterator ``at`` is exhausted, so all must be. CPython raises the error."""
         if at or not all(next(remaining_items(tx, each), None) is None for each in self.of[1:]):
-            unsupported(UnsupportedOperation("zip(strict=True)", "iterables of different lengths"))
+            unsupported(FailsInPython("zip(strict=True)", "the iterables have different lengths"))
 
     def creating_call(self) -> CreatingCall | None:
         return None if self.started else CreatingCall(strict_zip if self.strict else zip, (), self.of)

@@ -11,8 +11,8 @@ from typing import Any
 
 from dynamo_lite.insight.break_reasons import (
     ChangedDuringIteration,
+    FailsInPython,
     UnsupportedMethod,
-    UnsupportedOperation,
     UnsupportedValue,
 )
 from dynamo_lite.records.source import Source
@@ -251,7 +251,7 @@ class DictVariable(ContainerVariable):
             for each in other.each(tx):
                 pair = each.realize()
                 if not isinstance(pair, SequenceVariable) or len(pair.items) != 2:
-                    unsupported(UnsupportedOperation("update() by items that aren't pairs", self.describe()))
+                    unsupported(FailsInPython(f"update() of {self.describe()}", "its argument's items aren't pairs"))
                 self.put(tx, *pair.elements(tx))
         for name, value in named.items():
             self.items[name] = value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import FailsInPython, UnsupportedAttribute, UnsupportedOperation
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     Args,
@@ -74,7 +74,7 @@ class PropertyVariable(UserObjectVariable):
             unsupported(UnsupportedAttribute(self.describe(), "fget", "its class overrides that attribute of property"))
         getter = self.slot_get(tx, "fget", raw)
         if getter is None or tx.is_none(getter):
-            unsupported(UnsupportedOperation("a property without fget", self.describe()))
+            unsupported(FailsInPython(f"access to {self.describe()}", "it has no fget"))
         return tx.call(getter.realize(), [obj], {})
 
 

@@ -11,16 +11,17 @@ import sys
 import types
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 from dynamo_lite.insight.break_reasons import (
+    FailsInPython,
+    OpaqueValue,
     TextWithAddress,
     UnknownValue,
     UnsupportedAttribute,
     UnsupportedOperation,
-    UnsupportedValue,
 )
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import (
@@ -470,7 +471,7 @@ class UserObjectVariable(VariableTracker):
             if length is None or isinstance(length, ConstantVariable) and length.value is NotImplemented:
                 continue
             if length.python_type() is not int or isinstance(length, ConstantVariable) and length.value < 0:
-                unsupported(UnsupportedOperation(name, f"{self.describe()}, whose result is no length,"))
+                unsupported(FailsInPython(f"{name}() of {self.describe()}", "its result is no length"))
             return
 
     def reverse(self, tx: Translator) -> VariableTracker:
@@ -708,6 +709,13 @@ class OpaqueVariable(VariableTracker):
             unsupported(UnknownValue(self.describe()))
         return super().index(tx, message)
 
+    def refuse(self) -> NoReturn:
+        """Break the graph where the value is operated on."""
+        unsupported(OpaqueValue(type(self.value).__qualname__, self.why))
+
+    def as_fx(self) -> tuple[Any, Any]:
+        self.refuse()
+
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         kind = type(self.value)
         if name == "__class__":
@@ -715,7 +723,7 @@ class OpaqueVariable(VariableTracker):
         is_method = is_immutable(kind) and type(class_lookup(kind, name)) is types.MethodDescriptorType
         if is_method and not name.startswith("_"):  # the graph breaks at its call, so reading it need not
             return BuiltinMethodVariable(self, name)
-        unsupported(UnsupportedValue(self.describe(), self.why))
+        self.refuse()
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.load_const(self.value)

@@ -6,7 +6,11 @@ import weakref
 from typing import Any, NoReturn
 
 from dynamo_lite import _C
-from dynamo_lite.insight.break_reasons import ReferentMayBeDead, UnknownCall, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import (
+    FailsInPython,
+    NotCreated,
+    ReferentMayBeDead,
+)
 from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
@@ -57,7 +61,7 @@ class WeakReferenceVariable(VariableTracker):
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if args or kwargs:
-            unsupported(UnsupportedOperation("a call with arguments", "a weak reference"))
+            unsupported(FailsInPython("the call of a weak reference", "it takes no arguments"))
         return self.referent(tx)
 
     def referent(self, tx: Translator) -> VariableTracker:
@@ -137,7 +141,7 @@ class WeakProxyVariable(OpaqueVariable):
     __slots__ = ()
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        unsupported(UnsupportedValue(self.describe(), self.why))
+        self.refuse()
 
 
 @wraps_type(*PROXIES)
@@ -153,7 +157,7 @@ def _wrap_container(attempt: Attempt, value: object, source: Source) -> Variable
 
 
 def _break_at_creation(tx: Translator, args: Args, kwargs: Kwargs) -> NoReturn:
-    unsupported(UnknownCall(f"{args[0].describe()}.__init__()", "weak containers aren't traced"))
+    unsupported(NotCreated(args[0].describe(), "weak containers aren't traced"))
 
 
 for _each in _CONTAINERS:

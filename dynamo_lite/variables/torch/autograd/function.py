@@ -15,7 +15,7 @@ import torch
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.break_reasons import AutogradFunction, UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import AttributeChange, AutogradFunction, UnsupportedAttribute
 from dynamo_lite.records.restart import FunctionsUntraced, Restart
 from dynamo_lite.records.subgraphs import Body
 from dynamo_lite.runtime import graph_functions
@@ -98,7 +98,7 @@ class FunctionContext(VariableTracker):
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if class_lookup(FunctionCtx, name) is not MISSING or hasattr(torch._C._FunctionBase, name):
-            unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
+            unsupported(AttributeChange(self.describe(), name, "written"))
         self.attrs[name] = value
 
     def reconstruct(self, cg: Codegen) -> None:

@@ -19,11 +19,7 @@ from torch.nn import attention
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._device import DeviceContext
 
-from dynamo_lite.insight.break_reasons import (
-    ContextByCall,
-    UnsupportedAttribute,
-    UnsupportedOperation,
-)
+from dynamo_lite.insight.break_reasons import ContextByCall, FailsInPython, UnsupportedAttribute
 from dynamo_lite.records.captured_warnings import CapturedWarnings
 from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.source import Source
@@ -385,7 +381,7 @@ class AutocastVariable(GraphContextVariable):
 
     def enter(self, tx: Translator) -> None:
         if [type(each) for each in self.nodes()[1]] != _AUTOCAST_TYPES:
-            unsupported(UnsupportedOperation("entering", "an autocast whose arguments torch refuses"))
+            unsupported(FailsInPython("entering autocast", "torch refuses its arguments"))
         super().enter(tx)
 
     def entered_value(self) -> VariableTracker:
@@ -547,7 +543,7 @@ def _construct(tx: Translator, cls: type, values: list[object], named: dict[str,
     with CapturedWarnings() as captured:
         created = tx.fold(cls, values, named)
     if not isinstance(created, cls):
-        unsupported(UnsupportedOperation(f"{cls.__name__}() as a decorator", "a value that is no function"))
+        unsupported(FailsInPython(f"{cls.__name__}() as a decorator", "it decorates what is no function"))
     for each in captured.warnings:
         warn_after_graph(tx, str(each.message), type(each.message))
     return created
@@ -560,7 +556,7 @@ def _sdpa_kernel(
     given, has_priority = tx.python_value(backends), set_priority is not None and tx.truth(set_priority)
     chosen = [given] if isinstance(given, SDPBackend) else list(dict.fromkeys(given))
     if not all(isinstance(each, SDPBackend) for each in chosen):
-        unsupported(UnsupportedOperation("sdpa_kernel()", "a value that is no SDPBackend"))
+        unsupported(FailsInPython("sdpa_kernel()", "an argument is no SDPBackend"))
     arguments = (tuple(each.value for each in chosen), has_priority)
     return AttentionVariable(tx.fold(sdpa_kernel, (given, has_priority)), arguments)
 

@@ -13,7 +13,12 @@ from typing import Any, NoReturn
 import torch
 from torch.overrides import get_default_nowrap_functions
 
-from dynamo_lite.insight.break_reasons import FunctionModeEntered, TorchFunctionOverride, UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import (
+    AttributeChange,
+    FunctionModeEntered,
+    TorchFunctionOverride,
+    UnsupportedAttribute,
+)
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import plain_tensor
 from dynamo_lite.runtime.inner_tensors import is_wrapper_class
@@ -134,7 +139,7 @@ class SubclassVariable(TensorVariable):
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if class_lookup(_TENSOR, name) is not MISSING:
-            unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
+            unsupported(AttributeChange(self.describe(), name, "written"))
         super().setattr(tx, name, value)
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:

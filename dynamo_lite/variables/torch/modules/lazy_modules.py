@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedValue
+from dynamo_lite.insight.break_reasons import AttributeChange, UnsupportedAttribute, UnsupportedValue
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import class_lookup
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, mro, unsupported, wraps_type
@@ -53,7 +53,7 @@ class LazyTensorVariable(TensorVariable):
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if self._is_uninitialized:
-            unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
+            unsupported(AttributeChange(self.describe(), name, "written"))
         super().setattr(tx, name, value)
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from torch.utils.hooks import RemovableHandle
 
-from dynamo_lite.insight.break_reasons import HookNotTraced, UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import AttributeChange, HookNotTraced, UnsupportedOperation
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
@@ -34,10 +34,10 @@ class CreatedHandleVariable(UserObjectVariable):
         self.attrs["extra_dict_ref"] = TupleVariable([WeakReferenceVariable(target=each) for each in extra_dicts])
 
     def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
+        unsupported(AttributeChange(self.describe(), name, "written"))
 
     def instance_delete(self, tx: Translator, name: str) -> None:
-        unsupported(UnsupportedAttribute(self.describe(), name, "deleting it is not modelled"))
+        unsupported(AttributeChange(self.describe(), name, "deleted"))
 
     def reconstruct(self, cg: Codegen) -> None:
         for each in (self.hooks, self.extra):

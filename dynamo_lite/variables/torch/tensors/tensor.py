@@ -20,7 +20,9 @@ from torch.utils._device import _device_constructors
 from dynamo_lite import config
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import (
+    AttributeChange,
     BackwardCall,
+    ComparisonNotTraced,
     DataDependentBranch,
     DataDependentValue,
     NumpyStorage,
@@ -274,7 +276,7 @@ class TensorVariable(VariableTracker):
             guard_class_lacks(tx, self.cls, name)
             self.write(tx, name, value)
         else:
-            unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
+            unsupported(AttributeChange(self.describe(), name, "written"))
 
     def delattr(self, tx: Translator, name: str) -> None:
         if name == "grad":
@@ -283,7 +285,7 @@ class TensorVariable(VariableTracker):
             self._real_attribute(tx, name)  # guards whether the attribute exists
             self.write(tx, name, None)
         else:
-            unsupported(UnsupportedAttribute(self.describe(), name, "deleting it is not modelled"))
+            unsupported(AttributeChange(self.describe(), name, "deleted"))
 
     def write(self, tx: Translator, name: str, value: VariableTracker | None) -> None:
         if self.value is not None and name not in self.attrs:
@@ -445,7 +447,7 @@ class TensorMethod(VariableTracker):
         if symbol not in ("==", "!=") or other.python_type() is not self.python_type():
             return None
         if not isinstance(other, TensorMethod):
-            unsupported(UnsupportedOperation(f"`{symbol}`", f"{self.describe()} and {other.describe()}"))
+            unsupported(ComparisonNotTraced(symbol, self.describe(), other.describe()))
         same = self.name == other.name and tx.identical(self.receiver, other.receiver)
         return ConstantVariable(same == (symbol == "=="))
 
