@@ -24,5 +24,4 @@ PYBIND11_MODULE(_C, module) {
     PyObject* dict = thread_dict(local.ptr());
     return Ref::borrow(dict ? dict : Py_None);
   });
-  module.def("take_miss_back", [](py::handle cached) { take_miss_back(cached.ptr()); });
 }

@@ -114,9 +114,6 @@ def computes_sizes(tensor: Any) -> bool:
 def weak_referent(reference: Any) -> Any:
     """What a weak reference or proxy refers to; None: it has died."""
 
-def take_miss_back(cached: Any) -> None:
-    """Let a function that functools.lru_cache made forget that it missed once."""
-
 def entries(code: CodeType) -> list[Entry]:
     """Every owner's valid entries on a code object."""
 

@@ -27,22 +27,6 @@ struct ThreadLocalPart {
   PyObject_HEAD PyObject* dict;
 };
 
-// The head of a function of functools.lru_cache (Modules/_functoolsmodule.c), which is a link of its own list.
-struct LruCache {
-  PyObject_HEAD void* previous;
-  void* next;
-  Py_hash_t hash;
-  PyObject* key;
-  PyObject* result;
-  void* wrapper;
-  int typed;
-  PyObject* cache;
-  Py_ssize_t hits;
-  PyObject* function;
-  Py_ssize_t maxsize;
-  Py_ssize_t misses;
-};
-
 // Attributes whose getters return a pointer that the object's struct holds. Functions and types both have a `__name__`.
 struct FieldPlace {
   const char* name;
@@ -144,11 +128,6 @@ PyObject* thread_dict(PyObject* object) noexcept {
   PyObject* part = PyDict_GetItemWithError(parts, reinterpret_cast<ThreadLocal*>(object)->key);
   if (part == nullptr) PyErr_Clear();
   return part == nullptr ? nullptr : reinterpret_cast<ThreadLocalPart*>(part)->dict;
-}
-
-void take_miss_back(PyObject* cached) noexcept {
-  auto* cache = reinterpret_cast<LruCache*>(cached);
-  if (cache->misses > 0) --cache->misses;  // none is left where the cache was cleared since
 }
 
 StandardTypes& standard_types() noexcept {

@@ -1,5 +1,5 @@
 // What CPython's own objects keep, and the words of memory they keep it in: functions, methods, cells, members of
-// slots, tuples, sets, ranges, slices, weak references, threading.local and functools.lru_cache.
+// slots, tuples, sets, ranges, slices, weak references and threading.local.
 //
 // A word is the address of a pointer inside an object: it stays good while the object is alive and, for an object of
 // variable size, keeps its size. All objects are borrowed unless a function says otherwise; nothing here runs Python.
@@ -78,9 +78,6 @@ class WeakCallbacks {
 // The dict of a `threading.local` on this thread; null for anything else, and where this thread hasn't touched it: its
 // class would have to initialize one.
 PyObject* thread_dict(PyObject* object) noexcept;
-
-// Makes a function of functools.lru_cache count one miss less.
-void take_miss_back(PyObject* cached) noexcept;
 
 // Types of the standard library, found at import, for that may run Python. Owned for the life of the process.
 struct StandardTypes {

@@ -15,7 +15,6 @@ from typing import Any
 
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import CacheCreated, UncachedCall, UnknownCall, UnsupportedOperation
 from dynamo_lite.records.guards import Assumed
 from dynamo_lite.records.source import Source
@@ -123,13 +122,11 @@ class CachedFunctionVariable(UserObjectVariable):
             with unset_fake_temporarily(), without_collectives():
                 self.value(*args, **named)
         except Communicates:
-            _C.take_miss_back(self.value)
             unsupported(UncachedCall(self.describe(), "it communicates with other processes"))
         except Exception as error:  # the program's own: it is raised once more where CPython makes the call
             reraise_if_from_signal(error)
             if in_python:
                 ahead.raised(function, args, named, error)
-            _C.take_miss_back(self.value)
             unsupported(UncachedCall(self.describe(), f"it raises {type(error).__name__}"))
 
     def describe(self) -> str:
