@@ -105,6 +105,17 @@ Reached result_of(PyObject* function, Ref& owned) noexcept {
   return own(PyObject_CallNoArgs(function), owned);
 }
 
+// What a context variable was set to in this thread's context; nothing where it has only a default.
+Reached context_value(PyObject* variable, Ref& owned) noexcept {
+  PyObject* value = nullptr;
+  if (!PyContextVar_CheckExact(variable) || PyContextVar_Get(variable, variable, &value) < 0) {
+    PyErr_Clear();
+    return Reached::unreadable();
+  }
+  owned = Ref::steal(value);
+  return {value == variable ? nullptr : value};
+}
+
 Reached referent(PyObject* reference) noexcept {
   if (!PyWeakref_Check(reference)) return Reached::unreadable();
   PyObject* target = PyWeakref_GET_OBJECT(reference);
@@ -203,6 +214,7 @@ DL_REACH(reach_cell_contents) { return PyCell_Check(from) ? Reached{PyCell_GET(f
 DL_REACH(reach_referent) { return referent(from); }
 DL_REACH(reach_result) { return result_of(from, owned); }
 DL_REACH(reach_thread_dict) { return {thread_dict(from)}; }
+DL_REACH(reach_context_value) { return context_value(from, owned); }
 
 DL_WORD(instance_dict_word) { return instance_dict_slot(from); }
 DL_WORD(word_of_slot) { return slot_word(from, parts.object.get()); }
@@ -251,6 +263,7 @@ constexpr AccessorKind kAccessorKinds[] = {
     {.name = "weakref_target", .reach = reach_referent, .text = "{parent}()"},
     {.name = "result", .reach = reach_result, .text = "{parent}()"},
     {.name = "thread_dict", .reach = reach_thread_dict, .text = "{parent}.__dict__"},
+    {.name = "context_value", .reach = reach_context_value, .text = "{parent}.get()"},
 };
 // clang-format on
 

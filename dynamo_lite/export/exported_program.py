@@ -14,6 +14,7 @@ import itertools
 import operator
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +41,7 @@ ACCESSORS: dict[str, Callable[[Any, Any], Any]] = {
     "cell_contents": lambda value, _: value.cell_contents,
     "weakref_target": lambda value, _: _C.weak_referent(value),
     "thread_dict": lambda value, _: _C.thread_dict(value),
+    "context_value": lambda value, _: ContextVar.get(value),
 }
 """Accessor of the guard tree, by name -> its function of a value and the accessor's argument."""
 

@@ -446,6 +446,12 @@ class ComparisonNotTraced(BreakReason, code="DL0520", numbers_matter=True):
     right: str
 
 
+class ContextReset(BreakReason, code="DL0521", numbers_matter=False):
+    happened = "the context variable {name} is reset by a token that was created before this graph, or out of order"
+    mend = "set and reset it around the call of the compiled function, or remove the graph break between the two"
+    name: str
+
+
 class FunctionChanged(BreakReason, code="DL0530", numbers_matter=False):
     happened = "the program writes {name} of {function}, which changes what calls of it do"
     mend = "change the function before the compiled call, or write another function"

@@ -87,6 +87,7 @@ _TORCH_INLINED_FUNCTIONS = {
             device.__exit__ device_of.__init__""",
         "cuda/_utils.py": "_get_device_index",
         "cuda/graphs.py": "is_current_stream_capturing",
+        "xpu/graphs.py": "is_current_stream_capturing",
         "cuda/nvtx.py": "range",
         "cuda/amp/autocast_mode.py": "autocast.__call__",
         "cpu/amp/autocast_mode.py": "autocast.__call__",

@@ -5,6 +5,7 @@ May import: `core`, `python`, `torch`, `polyfills`.
 
 from . import (  # noqa: F401
     collections,
+    contextvars,
     copy,
     functools,
     importlib,
