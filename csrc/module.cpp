@@ -19,7 +19,7 @@ PYBIND11_MODULE(_C, module) {
   register_eval_frame(module);
   register_guards(module, frame_slots);
   register_launch(module);
-  module.def("is_seen_to_die", [](py::handle value) { return is_seen_to_die(value.ptr()); });
+  module.def("is_lifetime_observed", [](py::handle value) { return is_lifetime_observed(value.ptr()); });
   module.def("thread_dict", [](py::handle local) {
     PyObject* dict = thread_dict(local.ptr());
     return Ref::borrow(dict ? dict : Py_None);

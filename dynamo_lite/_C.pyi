@@ -101,7 +101,7 @@ class Entry:
     code: CodeType
     tree: GuardTree
 
-def is_seen_to_die(value: Any) -> bool:
+def is_lifetime_observed(value: Any) -> bool:
     """Whether user code observes the deallocation of a value: by its own finalizer or the callback of a weak reference
     to it. What it alone may hold is not looked at."""
 

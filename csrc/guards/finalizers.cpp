@@ -64,7 +64,7 @@ bool is_watched(PyObject* value) noexcept {
 
 }  // namespace
 
-DL_HIT bool is_seen_to_die(PyObject* value) noexcept {
+DL_HIT bool is_lifetime_observed(PyObject* value) noexcept {
   return !is_plain(Py_TYPE(value)) && (is_finalized(value) || is_watched(value));
 }
 

@@ -7,6 +7,6 @@ namespace dynamo_lite {
 
 // By its own finalizer or the callback of a weak reference to it. What it alone may hold is not looked at. Runs no
 // Python, leaves no exception set.
-bool is_seen_to_die(PyObject* value) noexcept;
+bool is_lifetime_observed(PyObject* value) noexcept;
 
 }  // namespace dynamo_lite

@@ -87,7 +87,7 @@ class SideEffects:
         """Break the graph if overwriting one of these objects may deallocate it observably: a finalizer must run among
         the program's other effects, but the recorded ones are replayed after the graph."""
         for value in values:
-            if _C.is_seen_to_die(value):
+            if _C.is_lifetime_observed(value):
                 raise Unsupported(ObservableDeallocation(type(value).__name__))
 
     def _checked_state(self, tracker: VariableTracker) -> ObjectState:
@@ -102,7 +102,7 @@ class SideEffects:
         for tracker, before in self._mutated.items():
             tracker.guard_deallocations()
             for source in () if before is None else before.dropped():
-                source.check("dies_unseen")
+                source.check("unobserved")
 
     def last(self, tracker: VariableTracker) -> int:
         """The count at the last effect on a tracker; 0 if there was none."""
@@ -170,7 +170,7 @@ class SideEffects:
         if self._bodies:
             self._refuse(f"it writes the global {name!r}")
         if name not in scope.writes:
-            scope.source.check("dict_item_dies_unseen", name)
+            scope.source.check("dict_item_unobserved", name)
             self.check_deallocation([scope.namespace[name]] if name in scope.namespace else [])
         scope.writes[name] = value
         self._last[scope, name] = self.count

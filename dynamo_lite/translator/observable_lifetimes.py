@@ -26,7 +26,9 @@ class ObservableLifetimes:
     def watch(self, arguments: Iterable[VariableTracker]) -> None:
         """Watch those of the frame's arguments whose deallocation is observable."""
         lazy = [each for each in arguments if isinstance(each, LazyVariable)]
-        self._watched = [each for each in lazy if id(type(each.value)) not in _PLAIN and _C.is_seen_to_die(each.value)]
+        self._watched = [
+            each for each in lazy if id(type(each.value)) not in _PLAIN and _C.is_lifetime_observed(each.value)
+        ]
 
     @property
     def is_watching(self) -> bool:

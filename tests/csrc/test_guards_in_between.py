@@ -123,7 +123,7 @@ def test_names_of_modules_are_kept_once() -> None:
             token = Token()
             callback = types.FunctionType((lambda _: None).__code__, {"__name__": name})
             reference = weakref.ref(token, callback)
-            assert not _C.is_seen_to_die(token)
+            assert not _C.is_lifetime_observed(token)
             del reference
         gc.collect()
         return sum(map(sys.getrefcount, names))

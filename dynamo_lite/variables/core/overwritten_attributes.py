@@ -39,10 +39,10 @@ def overwritten_attribute(obj: Any, name: str) -> OverwrittenAttribute:
     if issubclass(type(raw), types.MemberDescriptorType):
         place, bound = source.child("slot", raw), slot_is_bound(raw, obj.value)
         values = [raw.__get__(obj.value)] if bound else []
-        return OverwrittenAttribute(values, place, place, ("dies_unseen" if bound else "unbound", None))
+        return OverwrittenAttribute(values, place, place, ("unobserved" if bound else "unbound", None))
     values = [namespace[name]] if namespace is not None and name in namespace else []
     place = source.child("instance_dict").child("dict_item", name)
-    return OverwrittenAttribute(values, place, source, ("instance_item_dies_unseen", name))
+    return OverwrittenAttribute(values, place, source, ("instance_item_unobserved", name))
 
 
 def record_dropped_item(tx: Translator, namespace: Mapping[str, Any], name: str) -> None:

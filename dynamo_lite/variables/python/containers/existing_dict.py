@@ -98,7 +98,7 @@ class ExistingDictVariable(DictVariable):
         for raw, (_, value) in self.stored.items():
             before = self.looked_up.get(raw)
             if before is not None and before.source is not None and before.source is not value.source:
-                before.source.check("dies_unseen")
+                before.source.check("unobserved")
 
     def replay(self, cg: Codegen) -> None:
         if self.is_whole:

@@ -324,7 +324,7 @@ class FunctionVariable(PythonFunctionVariable):
     def guard_deallocations(self) -> None:
         assert self.source is not None
         for name in self.attrs:
-            self.source.check("instance_item_dies_unseen", name)
+            self.source.check("instance_item_unobserved", name)
 
     def namespace(self, tx: Translator) -> DictVariable:
         """A copy of its ``__dict__``, whose keys are guarded."""
