@@ -87,6 +87,11 @@ class Source:
         if key not in self.checks:
             self.checks[key] = (kind, arg)
 
+    def check_type(self, value: object) -> None:
+        """Guard the exact type of the value. A constant of the trace is known to have it."""
+        if self.kind != "const":
+            self.check("type", type(value))
+
     def instance_item(self, name: str) -> Source:
         """The item of the object's ``__dict__``; guards that it exists."""
         return self.child("instance_dict").child("dict_item", name).expect()

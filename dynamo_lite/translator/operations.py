@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dynamo_lite.insight.break_reasons import (
@@ -97,6 +97,14 @@ class Operations(_Base):
             if isinstance(error, Warning) or type(error).__module__ != "builtins":
                 unsupported(FailsInPython("a call with constants", f"it raises {type(error).__name__}"))
             self.raise_error(type(error), *error.args)
+
+    def python_values(self, args: Sequence[VariableTracker], kwargs: Kwargs) -> tuple[list[Any], dict[str, Any]]:
+        return [self.python_value(arg) for arg in args], {name: self.python_value(kwargs[name]) for name in kwargs}
+
+    def fold_call(
+        self, function: Callable[..., Any], args: Sequence[VariableTracker], kwargs: Kwargs
+    ) -> VariableTracker:
+        return self.make(self.fold(function, *self.python_values(args, kwargs)))
 
     def raise_error(self, cls: type[BaseException], *args: object) -> NoReturn:
         """Raise in the traced program."""
@@ -522,9 +530,7 @@ class Operations(_Base):
         if raw is not MISSING and args and not isinstance(raw, types.ClassMethodDescriptorType):
             return args[0].call_method(self, name, args[1:], kwargs)
         if cls.value in _NUMBERS_AND_TEXT:
-            values = [self.python_value(arg) for arg in args]
-            named = {key: self.python_value(value) for key, value in kwargs.items()}
-            return self.make(self.fold(getattr(cls.value, name), values, named))
+            return self.fold_call(getattr(cls.value, name), args, kwargs)
         unsupported(UnsupportedAttribute(cls.describe(), name, "the class method is not modelled"))
 
 

@@ -94,6 +94,14 @@ class Translator(Protocol):
     ) -> Any:
         """Call a real function with constants. The traced program raises its exceptions."""
 
+    def python_values(self, args: Sequence[VariableTracker], kwargs: Kwargs) -> tuple[list[Any], dict[str, Any]]:
+        """`python_value` of all arguments of a call."""
+
+    def fold_call(
+        self, function: Callable[..., Any], args: Sequence[VariableTracker], kwargs: Kwargs
+    ) -> VariableTracker:
+        """Call a real function while tracing. Its arguments must be constants."""
+
     def raise_error(self, cls: type[BaseException], *args: Any) -> NoReturn:
         """Raise in the traced program."""
 

@@ -77,7 +77,7 @@ class NdarrayVariable(ArrayVariable):
         other = tensor.fake.dtype
         if not self.scalar or not is_cast(numpy_dtype(self.fake.dtype), other, symbol, reflected):
             return self
-        return record(tx, "call_method", "to", [self.memory, ConstantVariable(other)], {})
+        return record(tx, "to", [self.memory, ConstantVariable(other)], {})
 
     def truth(self, tx: Translator) -> bool:
         unsupported(DataDependentValue("the truth of a numpy array"))
@@ -220,7 +220,7 @@ def call(
         _check_indices_at_run_time(tx)
     given = [_for_graph(tx, arg) for arg in args]
     named = {name: _for_graph(tx, value) for name, value in kwargs.items()}
-    recorded = record(tx, "call_function", target, given, named)
+    recorded = record(tx, target, given, named)
     result = _checked(tx, expected, recorded, trial)
     if tx.graph.symbols.has_symbols:  # numpy must do the same at other sizes
         other, trial = try_call(tx, target, real, args, kwargs, 2)
@@ -294,7 +294,7 @@ def _checked_array(tx: Translator, expected: Any, recorded: TensorVariable, tria
     if not expected_aliased <= aliased:
         trial.differs("a copy instead of a view")
     if aliased and not expected_aliased:
-        cloned = record(tx, "call_method", "clone", [recorded], {})
+        cloned = record(tx, "clone", [recorded], {})
         assert isinstance(cloned, TensorVariable)
         recorded = cloned
     if isinstance(expected, SCALARS):
@@ -331,8 +331,7 @@ def call_function(tx: Translator, function: Callable[..., Any], args: Args, kwar
     has_arrays = any(map(_has_array, everything))
     creates = function in _CREATORS
     if not has_arrays and not creates and all(map(tx.is_plain, everything)):
-        named = {name: tx.python_value(value) for name, value in kwargs.items()}
-        result = call_numpy(tx, function, [tx.python_value(arg) for arg in args], named)
+        result = call_numpy(tx, function, *tx.python_values(args, kwargs))
         if not has_array(result):
             return tx.make(result)
         creates = True

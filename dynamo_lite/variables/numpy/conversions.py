@@ -84,8 +84,8 @@ def _layout(fake: torch.Tensor) -> Any:
 
 def tensor_of(tx: Translator, array: NdarrayVariable) -> VariableTracker:
     if not array.fake.numel():  # torch.from_numpy drops the strides of an empty array
-        return record(tx, "call_method", "detach", [array.memory], {})
-    data = record(tx, "call_function", getattr, [array.memory, ConstantVariable("data")], {})
+        return record(tx, "detach", [array.memory], {})
+    data = record(tx, getattr, [array.memory, ConstantVariable("data")], {})
     assert isinstance(data, TensorVariable)
     tensor = TensorOfArray(data.node, data.fake, torch.Tensor)
     tensor.array = array
@@ -115,8 +115,8 @@ def _model_conversion(function: Any, copies: bool) -> None:
             return otherwise(tx, args, kwargs)
         named = {name: value for name, value in kwargs.items() if not tx.is_none(value)}
         if copies or array.scalar:
-            return record(tx, "call_method", "to", [array.memory], {**named, "copy": ConstantVariable(True)})
-        tensor = record(tx, "call_method", "to", [array.memory], named) if named else array.memory
+            return record(tx, "to", [array.memory], {**named, "copy": ConstantVariable(True)})
+        tensor = record(tx, "to", [array.memory], named) if named else array.memory
         return tensor_of(tx, array) if tensor is array.memory else tensor
 
     models_raw(function, model)

@@ -44,7 +44,7 @@ class _Input:
     def cast(self, tx: Translator, to: VariableTracker) -> VariableTracker:
         """The number as a scalar tensor of the dtype of another tensor."""
         assert isinstance(to, TensorVariable)
-        return record(tx, "call_method", "to", [self.tensor(tx), ConstantVariable(to.fake.dtype)], {})
+        return record(tx, "to", [self.tensor(tx), ConstantVariable(to.fake.dtype)], {})
 
 
 class ExistingScalar(NumpyScalarVariable):

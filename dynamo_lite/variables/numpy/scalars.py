@@ -51,14 +51,13 @@ class NumpyScalarVariable(InvariantVariable):
         return BuiltinMethodVariable(self, name) if callable(value) else tx.make(value)
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        named = {key: tx.python_value(value) for key, value in kwargs.items()}
-        return call_for_constant(tx, getattr(self.value, name), [tx.python_value(arg) for arg in args], named)
+        return call_for_constant(tx, getattr(self.value, name), *tx.python_values(args, kwargs))
 
     def _call_operator(
         self, tx: Translator, function: Callable[..., Any], other: VariableTracker, reflected: bool
     ) -> VariableTracker | None:
         if isinstance(other, TensorVariable):
-            return record(tx, "call_function", function, [other, self] if reflected else [self, other], {})
+            return record(tx, function, [other, self] if reflected else [self, other], {})
         if not isinstance(other, (ConstantVariable, NumpyScalarVariable)):
             return None
         pair = [self.value, other.as_constant()]

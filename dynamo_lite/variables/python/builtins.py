@@ -61,7 +61,7 @@ def _model_extremum(builtin: Callable[..., Any], symbolic: Callable[..., Any]) -
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         items = args[0].items if len(args) == 1 and isinstance(args[0], SequenceVariable) else args
         if not kwargs and all(isinstance(each.realize(), ConstantVariable) for each in items):
-            return tx.make(tx.fold(builtin, [tx.python_value(arg) for arg in args]))
+            return tx.fold_call(builtin, args, {})
         if not kwargs and len(items) > 1 and all(_is_int(each.realize()) for each in items):
             return tx.make(functools.reduce(symbolic, [each.realize().operand for each in items]))
         return inline(tx, args, kwargs)
@@ -146,8 +146,7 @@ def _number(kind: type) -> None:
     def convert(tx: Translator, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
         if len(args) == 1 and not kwargs:
             return args[0].converted(tx, kind, methods)
-        named = {name: tx.python_value(value) for name, value in kwargs.items()}
-        return tx.make(tx.fold(kind, [tx.python_value(arg) for arg in args], named))
+        return tx.fold_call(kind, args, kwargs)
 
 
 for _kind in (int, float, complex):
@@ -158,7 +157,7 @@ for _kind in (int, float, complex):
 def _str(tx: Translator, *args: VariableTracker) -> VariableTracker:
     if len(args) == 1:
         return args[0].realize().text(tx, "__str__")
-    return tx.make(tx.fold(str, [tx.python_value(arg) for arg in args]))
+    return tx.fold_call(str, args, {})
 
 
 @models(format)

@@ -131,8 +131,7 @@ def _model_on_constants(function: Any) -> None:
         if not all(map(tx.is_plain, given)) or any(isinstance(each.realize(), ClassVariable) for each in given):
             name = f"{function.__module__}.{function.__name__}()"
             unsupported(UnsupportedOperation(name, "values other than constants and containers of constants"))
-        named = {name: tx.python_value(value) for name, value in kwargs.items()}
-        return tx.make(tx.fold(function, [tx.python_value(arg) for arg in args], named))
+        return tx.fold_call(function, args, kwargs)
 
     models_raw(function, model)
 

@@ -44,8 +44,7 @@ class PatternVariable(InvariantVariable):
         is_copy = args != given
         if name in ("scanner", "finditer") or not all(map(tx.is_plain, [*args, *kwargs.values()])):
             unsupported(UnsupportedAttribute(self.describe(), name, "its arguments are not constant"))
-        values = [tx.python_value(arg) for arg in args]
-        named = {key: tx.python_value(value) for key, value in kwargs.items()}
+        values, named = tx.python_values(args, kwargs)
         result = tx.fold(getattr(self.value, name), values, named)
         if isinstance(result, re.Match):
             return MatchVariable(result, None if is_copy else (self.value, name, tuple(values), named))
@@ -77,8 +76,7 @@ class MatchVariable(VariableTracker):
         return BuiltinMethodVariable(self, name) if callable(value) else tx.make(value)
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        named = {key: tx.python_value(value) for key, value in kwargs.items()}
-        return tx.make(tx.fold(getattr(self.value, name), [tx.python_value(arg) for arg in args], named))
+        return tx.fold_call(getattr(self.value, name), args, kwargs)
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         return tx.make(tx.fold(self.value.__getitem__, (tx.python_value(key),)))

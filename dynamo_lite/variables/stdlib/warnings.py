@@ -92,8 +92,7 @@ def _models_filter(function: Any) -> None:
     def model(tx: Translator, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
         if not tx.attempt.torch_state.catch_warnings_blocks:
             unsupported(UnknownCall(name, "it sets a filter of the process: no catch_warnings() is open in this graph"))
-        values = [tx.python_value(each) for each in args]
-        named = {key: tx.python_value(each) for key, each in kwargs.items()}
+        values, named = tx.python_values(args, kwargs)
         try:
             given = signature.bind(*values, **named).arguments
             if given["action"] != "ignore":

@@ -180,8 +180,7 @@ def new_instance(tx: Translator, cls: type, args: Args, kwargs: Kwargs) -> Varia
     if getattr(cls, "__abstractmethods__", None):
         tx.fold(object.__new__, (cls,))  # raises the TypeError for abstract classes
     if base in SCALAR_CONVERSIONS:
-        named = {name: tx.python_value(value) for name, value in kwargs.items()}
-        payload: VariableTracker | None = ConstantVariable(tx.fold(base, [tx.python_value(a) for a in args], named))
+        payload: VariableTracker | None = ConstantVariable(tx.fold(base, *tx.python_values(args, kwargs)))
     else:
         payload = _empty_payload(tx, base, args)
     tx.attempt.torch_state.note_class(cls)

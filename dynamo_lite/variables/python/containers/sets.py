@@ -431,8 +431,7 @@ def set_of_constants(attempt: Attempt, value: set[Any] | frozenset[Any]) -> SetV
 def _wrap_set(attempt: Attempt, value: set[Any] | frozenset[Any], source: Source) -> VariableTracker:
     if source.kind == "const" and type(value) is frozenset:
         return set_of_constants(attempt, value)
-    if source.kind != "const":
-        source.check("type", type(value))
+    source.check_type(value)
     if not all(map(has_stable_hash, value)):
         return attempt.values.opaque(
             value, source, "it has items other than numbers, strings, classes and enum members"

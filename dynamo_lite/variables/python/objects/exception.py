@@ -217,8 +217,7 @@ class ExistingExceptionVariable(UserObjectVariable):
 
 @wraps_if(lambda value: issubclass(type(value), BaseException), order=6)
 def _wrap_exception(attempt: Attempt, value: BaseException, source: Source) -> VariableTracker:
-    if source.kind != "const":
-        source.check("type", type(value))
+    source.check_type(value)
     return ExistingExceptionVariable(value, type(value), source)
 
 

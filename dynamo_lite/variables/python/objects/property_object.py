@@ -80,6 +80,5 @@ class PropertyVariable(UserObjectVariable):
 
 @wraps_if(lambda value: issubclass(type(value), property) and type(value) is not property, order=8)
 def _wrap_property_object(attempt: Attempt, value: property, source: Source) -> VariableTracker:
-    if source.kind != "const":
-        source.check("type", type(value))
+    source.check_type(value)
     return PropertyVariable(value, type(value), source)

@@ -71,6 +71,5 @@ def _wrap_thread_local(attempt: Attempt, value: threading.local, source: Source)
     cls = type(value)
     if _C.thread_dict(value) is None:
         return attempt.values.opaque(value, source, "a threading.local that this thread hasn't accessed before")
-    if source.kind != "const":
-        source.check("type", cls)
+    source.check_type(value)
     return ThreadLocalVariable(value, cls, source)

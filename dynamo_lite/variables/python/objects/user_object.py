@@ -731,8 +731,7 @@ class OpaqueVariable(VariableTracker):
 
 def wrap_opaque(attempt: Attempt, value: object, source: Source, why: str) -> VariableTracker:
     """Wrap a value that is passed along, guarded by its type."""
-    if source.kind != "const":
-        source.check("type", type(value))
+    source.check_type(value)
     return OpaqueVariable(value, source, why)
 
 
@@ -759,8 +758,7 @@ def _wrap_payload(attempt: Attempt, value: Any, source: Source) -> VariableTrack
 @wraps_if(lambda value: is_heap_type(type(value)), order=90)
 def _wrap_user_object(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     cls = type(value)
-    if source.kind != "const":
-        source.check("type", cls)
+    source.check_type(value)
     c_base, builtin = unmodeled_c_base(cls), payload_base(cls)
     if c_base is not None:
         return OpaqueVariable(value, source, f"its state is that of {c_base.__name__}, which is implemented in C")

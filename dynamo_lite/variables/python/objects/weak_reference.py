@@ -146,8 +146,7 @@ class WeakProxyVariable(OpaqueVariable):
 
 @wraps_type(*PROXIES)
 def _wrap_proxy(attempt: Attempt, value: object, source: Source) -> VariableTracker:
-    if source.kind != "const":
-        source.check("type", type(value))
+    source.check_type(value)
     return WeakProxyVariable(value, source, "a weak proxy")
 
 

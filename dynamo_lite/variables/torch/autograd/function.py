@@ -275,7 +275,7 @@ class _Application:
         """The result of `apply` for a result of the forward: a view, if it is an argument."""
         if output not in self.tensors:
             return output
-        view = record(self.tx, "call_method", "view_as", [output, output], {})
+        view = record(self.tx, "view_as", [output, output], {})
         assert isinstance(view, TensorVariable)
         return view
 
@@ -398,7 +398,7 @@ class _Application:
         bodies = TupleVariable([forward, *(placeholder if each.raises else each.body for each in backwards.values())])
         name = ConstantVariable(self.cls.__name__)
         arguments: Args = [name, bodies, NodesVariable(extras), facts, ConstantVariable(once), *self.tensors]
-        applied = tensor_leaves(record(tx, "call_function", graph_functions.autograd_function, arguments, {}))
+        applied = tensor_leaves(record(tx, graph_functions.autograd_function, arguments, {}))
         return self._result(applied)
 
     def _result(self, outputs: Sequence[VariableTracker]) -> VariableTracker:

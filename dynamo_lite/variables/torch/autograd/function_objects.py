@@ -43,8 +43,7 @@ class FunctionObjectVariable(OpaqueVariable):
 
 @wraps_if(lambda value: issubclass(type(value), torch.autograd.Function), order=85)
 def _wrap_function_object(attempt: Attempt, value: torch.autograd.Function, source: Source) -> VariableTracker:
-    if source.kind != "const":
-        source.check("type", type(value))
+    source.check_type(value)
     return FunctionObjectVariable(value, source, "it is a node of autograd")
 
 

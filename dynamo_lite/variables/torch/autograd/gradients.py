@@ -57,7 +57,7 @@ def _grad(
     options = {name: tx.python_value(each) for name, each in named.items() if each is not None}
     path = _check_path(tx, *operands)
     arguments = [*(TupleVariable(list(each)) for each in operands), TupleVariable(tangents), LiteralVariable(options)]
-    gradients = record(tx, "call_function", graph_functions.gradients, arguments, {})
+    gradients = record(tx, graph_functions.gradients, arguments, {})
     tx.graph.differentiates = True
     retains = options.get("retain_graph")
     if not (options.get("create_graph") if retains is None else retains):

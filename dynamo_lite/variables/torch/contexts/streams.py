@@ -338,8 +338,7 @@ class EventVariable(_DeviceObject):
 
 @wraps_type(torch.Event, torch.cuda.Event)
 def _wrap_event(attempt: Attempt, value: torch.Event, source: Source) -> VariableTracker:
-    if source.kind != "const":
-        source.check("type", type(value))
+    source.check_type(value)
     return EventVariable(type(value), None, source)
 
 

@@ -520,8 +520,7 @@ def _model_class(cls: Any) -> None:
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if len(args) == 1 and not kwargs and not isinstance(args[0], ConstantVariable) and cls in _DECORATORS:
             return tx.call(model(tx, [], {}), args, {})
-        values = [tx.python_value(arg) for arg in args]
-        named = {name: tx.python_value(value) for name, value in kwargs.items()}
+        values, named = tx.python_values(args, kwargs)
         if cls is torch.set_grad_enabled:
             mode = tx.fold(_mode, values, named)
             created = GradModeVariable(torch.set_grad_enabled.__new__(torch.set_grad_enabled), (mode,))

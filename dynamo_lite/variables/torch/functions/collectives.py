@@ -44,8 +44,6 @@ from dynamo_lite.variables.python.objects.user_object import OpaqueVariable
 from dynamo_lite.variables.torch.tensors.fake_computation import operator_name
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
-from .torch_functions import call_on_constants
-
 
 def _inline(tx: Translator, function: Any, *args: VariableTracker) -> VariableTracker:
     return tx.call(FunctionVariable(function, None), list(args), {})
@@ -77,7 +75,7 @@ class _GroupVariable(InvariantVariable):
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name not in self.methods:
             unsupported(UnsupportedAttribute(self.describe(), name))
-        return call_on_constants(tx, getattr(self.value, name), args, kwargs)
+        return tx.fold_call(getattr(self.value, name), args, kwargs)
 
     def truth(self, tx: Translator) -> bool:
         return True
@@ -272,8 +270,7 @@ class ExistingWorkVariable(OpaqueVariable):
 
 @wraps_type(dist.Work)
 def _wrap_work(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
-    if source.kind != "const":
-        source.check("type", type(value))
+    source.check_type(value)
     return ExistingWorkVariable(value, source, "a collective that began outside of the graph")
 
 
@@ -312,7 +309,7 @@ class AsyncResultVariable(TensorVariable):
 
     def _waited(self, tx: Translator) -> VariableTracker:
         """The tensor without its wrapper."""
-        return record(tx, "call_function", torch.ops.aten.alias.default, [self], {})
+        return record(tx, torch.ops.aten.alias.default, [self], {})
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name in ("wait", "trigger_wait") and not args and not kwargs:
@@ -347,7 +344,7 @@ for _name, _polyfill in (
 
 @models(functional._maybe_wrap_tensor)
 def _wait_at_once(tx: Translator, tensor: VariableTracker) -> VariableTracker:
-    waited = record(tx, "call_function", torch.ops._c10d_functional.wait_tensor.default, [tensor], {})
+    waited = record(tx, torch.ops._c10d_functional.wait_tensor.default, [tensor], {})
     assert isinstance(waited, TensorVariable)
     result = AsyncResultVariable(waited.node, waited.fake, functional.AsyncCollectiveTensor)
     tx.attempt.values.fakes[id(result.fake)] = result

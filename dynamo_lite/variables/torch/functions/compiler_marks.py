@@ -211,8 +211,7 @@ def _constant_result(function: Callable[..., object]) -> Model:
     """The model of a function marked by ``assume_constant_result``: it is called once, while tracing."""
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        named = {name: tx.python_value(item) for name, item in kwargs.items()}
-        values = [tx.python_value(arg) for arg in args]
+        values, named = tx.python_values(args, kwargs)
         with unset_fake_temporarily():
             result = tx.fold(function, values, named)
         return tx.make(result)

@@ -18,7 +18,7 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models, models_raw
 
-from .torch_functions import InvariantObjectVariable, call_on_constants
+from .torch_functions import InvariantObjectVariable
 
 
 def _model_query(function: Callable[[], object]) -> None:
@@ -36,7 +36,7 @@ def _model_query(function: Callable[[], object]) -> None:
 def _model_constant(function: Callable[..., object]) -> None:
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         try:
-            return call_on_constants(tx, function, args, kwargs)
+            return tx.fold_call(function, args, kwargs)
         except AssertionError as error:  # the build has no CUDA
             tx.raise_error(AssertionError, *error.args)
 

@@ -32,7 +32,7 @@ def _construct(cls: Any, tx: Translator, args: Args, kwargs: Kwargs) -> Variable
     if kwargs or (is_base and torch._C._get_default_device() != "cpu"):
         unsupported(LegacyConstructor(cls.__name__, "it may create a tensor on another device"))
     if is_base and len(given) == 1 and _is_plain(given[0]):
-        return record(tx, "call_function", torch.ops.aten.alias.default, given, {})
+        return record(tx, torch.ops.aten.alias.default, given, {})
     named: Kwargs = {
         "dtype": ConstantVariable(torch.get_default_dtype() if is_base else cls.dtype),
         "device": ConstantVariable(torch.device("cpu")),
@@ -41,11 +41,11 @@ def _construct(cls: Any, tx: Translator, args: Args, kwargs: Kwargs) -> Variable
         given = [ConstantVariable(0)]
     if len(given) == 1 and isinstance(given[0], (ListVariable, TupleVariable)):
         if isinstance(given[0], SizeVariable):
-            return record(tx, "call_function", torch.empty, given, named)
+            return record(tx, torch.empty, given, named)
         if _is_data(given[0]):
             return tx.call(tx.make(torch.tensor), given, named)
     elif all(_is_number(each, int) for each in given):
-        return record(tx, "call_function", torch.empty, [TupleVariable(given)], named)
+        return record(tx, torch.empty, [TupleVariable(given)], named)
     unsupported(LegacyConstructor(cls.__name__, "its arguments are neither sizes nor a sequence of numbers"))
 
 
@@ -76,7 +76,7 @@ def _of_type(
             unsupported(UnknownCall("Tensor.type()", "it may create a tensor on another device"))
         dtype = ConstantVariable(kind.value.dtype)
         args, kwargs = ((dtype, *args[1:]), kwargs) if args else ((), {**kwargs, "dtype": dtype})
-    return record(tx, "call_method", "type", [tensor, *args], kwargs)
+    return record(tx, "type", [tensor, *args], kwargs)
 
 
 METHODS["type"] = _of_type

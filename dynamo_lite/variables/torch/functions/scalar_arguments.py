@@ -42,7 +42,7 @@ _NUMBERS = (torch.float32, torch.float64, torch.int64, torch.int32)
 
 def _scaled(tx: Translator, value: VariableTracker, number: VariableTracker) -> VariableTracker:
     """The product in the dtype of ``value``: a number doesn't promote it."""
-    product = record(tx, "call_function", torch.mul, [value, number], {})
+    product = record(tx, torch.mul, [value, number], {})
     assert isinstance(value, TensorVariable)
     return converted(tx, product, value.fake.dtype)
 
@@ -58,9 +58,9 @@ def _scaled_product(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> Va
     """``self + value * combine(one, other)``."""
     if len(args) != 3 or set(kwargs) != {"value"} or not _is_number_tensor(kwargs["value"], args):
         return None
-    combined = record(tx, "call_function", _COMBINE[name.removesuffix("_")], args[1:], {})
+    combined = record(tx, _COMBINE[name.removesuffix("_")], args[1:], {})
     scaled = _scaled(tx, combined, kwargs["value"])
-    return record(tx, "call_method", "add_" if name.endswith("_") else "add", [args[0], scaled], {})
+    return record(tx, "add_" if name.endswith("_") else "add", [args[0], scaled], {})
 
 
 def _number_list(tx: Translator, numbers: VariableTracker, args: Args) -> ListVariable | None:
@@ -70,7 +70,7 @@ def _number_list(tx: Translator, numbers: VariableTracker, args: Args) -> ListVa
         return ListVariable(items) if all(_is_number_tensor(each, args) for each in items) else None
     if not _is_number_tensor(numbers, args, ndim=1):
         return None
-    return ListVariable(record(tx, "call_method", "unbind", [numbers], {}).elements(tx))
+    return ListVariable(record(tx, "unbind", [numbers], {}).elements(tx))
 
 
 @rewrites("_foreach_addcdiv", "_foreach_addcdiv_", "_foreach_addcmul", "_foreach_addcmul_")
@@ -80,10 +80,10 @@ def _scaled_products(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> V
     number_list = None if numbers is None else _number_list(tx, numbers.realize(), args[0].elements(tx))
     if number_list is None:
         return None
-    combined = record(tx, "call_function", _COMBINE[name.removesuffix("_")], args[1:3], {})
-    scaled = record(tx, "call_function", torch._foreach_mul, [combined, number_list], {})
+    combined = record(tx, _COMBINE[name.removesuffix("_")], args[1:3], {})
+    scaled = record(tx, torch._foreach_mul, [combined, number_list], {})
     add = torch._foreach_add_ if name.endswith("_") else torch._foreach_add
-    return record(tx, "call_function", add, [args[0], scaled], {})
+    return record(tx, add, [args[0], scaled], {})
 
 
 @rewrites("add", "add_", "sub", "sub_")
@@ -91,7 +91,7 @@ def _scaled_sum(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> Variab
     """``self + alpha * other``."""
     if len(args) != 2 or set(kwargs) != {"alpha"} or not _is_number_tensor(kwargs["alpha"], args):
         return None
-    return record(tx, "call_method", name, [args[0], _scaled(tx, args[1], kwargs["alpha"])], {})
+    return record(tx, name, [args[0], _scaled(tx, args[1], kwargs["alpha"])], {})
 
 
 def is_differentiated(tensors: Args) -> bool:
@@ -114,7 +114,7 @@ def _power(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTra
     is_negative = isinstance(base, ConstantVariable) and repr(base.value).startswith("-")
     if not is_negative and not isinstance(base, SymbolicFloat):
         return None
-    return record(tx, "call_method", "__rpow__", [args[1], base], {})
+    return record(tx, "__rpow__", [args[1], base], {})
 
 
 # -- floats ------------------------------------------------------------------------------------------------------------
@@ -148,15 +148,11 @@ def converted(tx: Translator, tensor: VariableTracker, dtype: torch.dtype) -> Va
     assert isinstance(tensor, TensorVariable)
     if tensor.fake.dtype is dtype:
         return tensor
-    return record(tx, "call_method", "to", [tensor, ConstantVariable(dtype)], {})
+    return record(tx, "to", [tensor, ConstantVariable(dtype)], {})
 
 
 Target = str | Callable[..., object]
 """An operator: a function, or the name of a method."""
-
-
-def record_operator(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker:
-    return record(tx, "call_method" if isinstance(target, str) else "call_function", target, args, kwargs)
 
 
 _ELEMENTWISE: list[Target] = [
@@ -172,7 +168,7 @@ def _elementwise(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> 
     if len(args) != 2 or kwargs or not isinstance(args[1], SymbolicFloat):
         return None
     number = float_beside(tx, args[1], args[0])
-    return None if number is None else record_operator(tx, target, [args[0], number], {})
+    return None if number is None else record(tx, target, [args[0], number], {})
 
 
 _EXCHANGED = {
@@ -191,13 +187,13 @@ def _operator(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> Variab
     if replacement is None:
         return None
     if number is right:
-        return record(tx, "call_function", target, [tensor, replacement], {})
+        return record(tx, target, [tensor, replacement], {})
     if target is operator.sub:
-        return record(tx, "call_function", target, [replacement, tensor], {})
+        return record(tx, target, [replacement, tensor], {})
     if target is operator.truediv:  # as `Tensor.__rtruediv__` computes it
-        reciprocal = record(tx, "call_method", "reciprocal", [tensor], {})
-        return record(tx, "call_function", operator.mul, [reciprocal, replacement], {})
-    return record(tx, "call_function", _EXCHANGED[target], [tensor, replacement], {})
+        reciprocal = record(tx, "reciprocal", [tensor], {})
+        return record(tx, operator.mul, [reciprocal, replacement], {})
+    return record(tx, _EXCHANGED[target], [tensor, replacement], {})
 
 
 def fits_float32(number: VariableTracker, tx: Translator, dtype: torch.dtype) -> TypeGuard[SymbolicFloat]:
@@ -215,7 +211,7 @@ def _lerp(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> Variabl
     dtype = args[0].fake.dtype
     if not fits_float32(args[2], tx, dtype):
         return None
-    return record_operator(tx, target, [*args[:2], converted(tx, float_as_tensor(tx, args[2]), dtype)], {})
+    return record(tx, target, [*args[:2], converted(tx, float_as_tensor(tx, args[2]), dtype)], {})
 
 
 @takes_floats(torch.clamp, torch.clip, "clamp", "clamp_", "clip", "clip_")
@@ -232,10 +228,10 @@ def _clamp(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> Variab
         elif fits_float32(bound, tx, args[0].fake.dtype):
             tensors[name] = float_as_tensor(tx, bound)
             if device != _CPU:
-                tensors[name] = record(tx, "call_method", "to", [tensors[name], ConstantVariable(device)], {})
+                tensors[name] = record(tx, "to", [tensors[name], ConstantVariable(device)], {})
         elif not tx.is_none(bound):
             return None
-    return record_operator(tx, target, args[:1], tensors)
+    return record(tx, target, args[:1], tensors)
 
 
 @takes_floats(torch.where, "where")
@@ -250,7 +246,7 @@ def _where(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> Variab
             if not isinstance(tensor, TensorVariable) or not fits_float32(number, tx, tensor.fake.dtype):
                 return None
             given[position] = converted(tx, float_as_tensor(tx, number), tensor.fake.dtype)
-    return record_operator(tx, target, given, {})
+    return record(tx, target, given, {})
 
 
 @takes_floats(torch.full, torch.full_like, "new_full")
@@ -262,8 +258,8 @@ def _full(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> Variabl
     *given, number = args
     if not fits_float32(number, tx, default if dtype is None else dtype):
         return None
-    empty = record_operator(tx, target, [*given, ConstantVariable(0.0)], kwargs)
-    return record(tx, "call_function", torch.fill, [empty, float_as_tensor(tx, number)], {})
+    empty = record(tx, target, [*given, ConstantVariable(0.0)], kwargs)
+    return record(tx, torch.fill, [empty, float_as_tensor(tx, number)], {})
 
 
 # -- tensors created from numbers --------------------------------------------------------------------------------------
@@ -275,7 +271,7 @@ def _scalar_tensor(
     tx: Translator, number: VariableTracker, dtype: torch.dtype, device: torch.device = _CPU
 ) -> VariableTracker:
     named: Kwargs = {"dtype": ConstantVariable(dtype), "device": ConstantVariable(device)}
-    return record(tx, "call_function", torch.scalar_tensor, [number], named)
+    return record(tx, torch.scalar_tensor, [number], named)
 
 
 def _tensor(function: Callable[..., object], tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -347,11 +343,11 @@ def _dtype_of(item: VariableTracker) -> torch.dtype:
 def _stacked(tx: Translator, data: VariableTracker, dtype: torch.dtype, device: torch.device) -> VariableTracker:
     if isinstance(data, (ListVariable, TupleVariable)):
         items = ListVariable([_stacked(tx, each.realize(), dtype, device) for each in data.items])
-        return record(tx, "call_function", torch.stack, [items], {})
+        return record(tx, torch.stack, [items], {})
     if isinstance(data, SymbolicFloat):
         named: Kwargs = {"copy": ConstantVariable(True)}
         target = [] if device == _CPU else [ConstantVariable(device)]
-        return record(tx, "call_method", "to", [float_as_tensor(tx, data), *target, ConstantVariable(dtype)], named)
+        return record(tx, "to", [float_as_tensor(tx, data), *target, ConstantVariable(dtype)], named)
     if isinstance(data, TensorVariable):
         if dtype.is_floating_point:  # eager reads a Python float
             data = converted(tx, data, dtype if data.fake.dtype is dtype else torch.float64)

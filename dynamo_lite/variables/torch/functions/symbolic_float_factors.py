@@ -14,7 +14,7 @@ from dynamo_lite.variables.python.containers.sequences import ListVariable, Tupl
 from dynamo_lite.variables.torch.tensors.equivalent_operators import takes_floats
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
-from .scalar_arguments import Target, converted, fits_float32, float_as_tensor, is_differentiated, record_operator
+from .scalar_arguments import Target, converted, fits_float32, float_as_tensor, is_differentiated
 
 
 def _factor(tx: Translator, number: VariableTracker, tensors: Args) -> VariableTracker | None:
@@ -58,7 +58,7 @@ def _beside(factor: VariableTracker, arg: VariableTracker) -> VariableTracker:
 
 def _multiply(tx: Translator, arg: VariableTracker, factor: VariableTracker) -> VariableTracker:
     is_list = isinstance(arg, (ListVariable, TupleVariable))
-    return record(tx, "call_function", torch._foreach_mul if is_list else torch.mul, [arg, factor], {})
+    return record(tx, torch._foreach_mul if is_list else torch.mul, [arg, factor], {})
 
 
 # -- sums --------------------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def _sum(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> Variable
     if factor is None or not all(map(_are_alike, one, other)):
         return None
     product, more = _SUMS[target]
-    return record_operator(tx, product, [*args, _beside(factor, args[0])], more)
+    return record(tx, product, [*args, _beside(factor, args[0])], more)
 
 
 # -- products ----------------------------------------------------------------------------------------------------------
@@ -104,11 +104,11 @@ def _products(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> Var
     factor = None if value is None or is_differentiated(tensors) else _factor(tx, value, tensors)
     if factor is None:
         return None
-    return record_operator(tx, target, [args[0], _multiply(tx, args[1], factor), args[2]], {})
+    return record(tx, target, [args[0], _multiply(tx, args[1], factor), args[2]], {})
 
 
 @takes_floats(*(getattr(torch, f"_foreach_{name}{write}") for name in ("add", "mul", "div") for write in ("", "_")))
 def _lists_and_float(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """``target(tensors, float)``."""
     factor = _factor(tx, args[1], _tensors(args[0])) if len(args) == 2 and not kwargs else None
-    return None if factor is None else record_operator(tx, target, [args[0], _beside(factor, args[0])], {})
+    return None if factor is None else record(tx, target, [args[0], _beside(factor, args[0])], {})

@@ -335,7 +335,7 @@ def _default(
 
 def _alias(tx: Translator, tensor: TensorVariable) -> TensorVariable:
     tx.attempt.torch_state.torch_function_disabled += 1
-    plain = record(tx, "call_function", torch.ops.aten.alias.default, [tensor], {})
+    plain = record(tx, torch.ops.aten.alias.default, [tensor], {})
     tx.attempt.torch_state.torch_function_disabled -= 1
     assert isinstance(plain, TensorVariable)
     return plain

@@ -125,7 +125,7 @@ def call_operator(target: Callable[..., object]) -> Model:
     """The model that records ``target``."""
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        out = record(tx, "call_function", target, args, kwargs)
+        out = record(tx, target, args, kwargs)
         if not holds_tensor([*args, *kwargs.values()]) and isinstance(out, ConstantVariable):
             if target not in _DTYPE_QUERIES:
                 unsupported(UnknownCall(operator_name(target), "it neither takes nor returns a tensor"))
@@ -339,17 +339,11 @@ _AUTOCAST_QUERIES = (
 """The same, except in code that runs in the backward, which may be called under another state."""
 
 
-def call_on_constants(tx: Translator, function: Callable[..., object], args: Args, kwargs: Kwargs) -> VariableTracker:
-    """Call a function while tracing. Its arguments must be constants."""
-    named = {name: tx.python_value(value) for name, value in kwargs.items()}
-    return tx.make(tx.fold(function, [tx.python_value(arg) for arg in args], named))
-
-
 def _model_query(function: Any) -> None:
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if function in _AUTOCAST_QUERIES and any(body.runs_later for body in tx.graph.bodies):
             unsupported(UnknownCall(operator_name(function), "it is called in code that runs in the backward"))
-        return call_on_constants(tx, function, args, kwargs)
+        return tx.fold_call(function, args, kwargs)
 
     models_raw(function, model)
 
@@ -458,7 +452,7 @@ def _is_wrapper(tx: Translator, of: VariableTracker) -> VariableTracker:
 @models(torch.numel)
 def _numel(tx: Translator, of: VariableTracker) -> VariableTracker:
     if not isinstance(of, TensorVariable):
-        return record(tx, "call_function", torch.numel, [of], {})
+        return record(tx, torch.numel, [of], {})
     return tx.call(of.getattr(tx, "numel"), [], {})
 
 

@@ -124,7 +124,7 @@ def _cond(
         _check_body("torch.cond()", body, torch.is_grad_enabled())
     shared, picks = _shared_operands(bodies)
     arguments = [pred, *bodies, *picks, shared]
-    return with_results(tx, bodies[0].output, record(tx, "call_function", graph_functions.cond, arguments, {}))
+    return with_results(tx, bodies[0].output, record(tx, graph_functions.cond, arguments, {}))
 
 
 @models(type(while_loop_op).__call__)
@@ -159,7 +159,7 @@ def _while_loop(
     tx.graph.reads_inside = True
     shared, picks = _shared_operands([condition, body])
     arguments = [condition, body, *picks, TupleVariable(carried), shared]
-    return with_results(tx, body.output, record(tx, "call_function", graph_functions.while_loop, arguments, {}))
+    return with_results(tx, body.output, record(tx, graph_functions.while_loop, arguments, {}))
 
 
 @models(type(scan_op).__call__)
@@ -192,4 +192,4 @@ def _scan(
     _check_body(name, body)
     tx.graph.reads_inside = True
     arguments = [body, init, xs, NodesVariable(body.lifted)]
-    return with_results(tx, output, record(tx, "call_function", scan_op, arguments, {}))
+    return with_results(tx, output, record(tx, scan_op, arguments, {}))

@@ -90,7 +90,7 @@ def _flex_attention(
     bodies = [_trace_mod(tx, score_mod, query_fake, [score]), _trace_mod(tx, mask_mod, query_fake, [])]
     extras = [NodesVariable(body.lifted) for body in bodies]
     settings = [TupleVariable(sizes), scale, LiteralVariable(tuple(tx.python_value(options).items()))]
-    return record(tx, "call_function", graph_functions.flex_attention, [*bodies, *extras, *settings, *inputs], {})
+    return record(tx, graph_functions.flex_attention, [*bodies, *extras, *settings, *inputs], {})
 
 
 def _trace_mod(

@@ -97,7 +97,7 @@ def _is_new_result(result: VariableTracker, taken: set[int]) -> bool:
 def _call_on_lifted(tx: Translator, target: Any, body: BodyVariable, settings: Args) -> VariableTracker:
     """Record ``target(body, *settings, *lifted)``. Returns the structure that the program's function returned."""
     inputs: Args = [NodeVariable(node) for node in body.lifted]
-    return with_results(tx, body.output, record(tx, "call_function", target, [body, *settings, *inputs], {}))
+    return with_results(tx, body.output, record(tx, target, [body, *settings, *inputs], {}))
 
 
 # -- torch.func --------------------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def _vmap(tx: Translator, transform: TransformVariable, args: Args, kwargs: Kwar
     dims = tuple(dim for _, dim in mapped)
     settings = LiteralVariable((dims, options["out_dims"], options["randomness"], options["chunk_size"]))
     arguments: Args = [body, NodesVariable(body.lifted), settings, *(leaf for leaf, _ in mapped)]
-    return with_results(tx, body.output, record(tx, "call_function", graph_functions.vmap, arguments, {}))
+    return with_results(tx, body.output, record(tx, graph_functions.vmap, arguments, {}))
 
 
 def _dims_of_leaves(
@@ -300,7 +300,7 @@ def _gradient(tx: Translator, transform: TransformVariable, args: Args, kwargs: 
         transform.refuse("its function must return a tensor (with has_aux, a pair of a tensor and tensors)")
     settings = LiteralVariable(tuple(range(len(inputs))))
     arguments = [body, NodesVariable(body.lifted), settings, *inputs]
-    results = tensor_leaves(record(tx, "call_function", graph_functions.grad, arguments, {}))
+    results = tensor_leaves(record(tx, graph_functions.grad, arguments, {}))
     gradients = replace_tensors(tx, structure, iter(results[: len(inputs)]))
     values = replace_tensors(tx, output, iter(results[len(inputs) :]))
     if transform.transform is torch.func.grad_and_value:
@@ -320,7 +320,7 @@ def _jacobian(tx: Translator, transform: TransformVariable, args: Args, kwargs: 
     name, count = transform.transform.__name__, len(tensor_leaves(value))
     settings = [ConstantVariable(name), ConstantVariable(count), ConstantVariable(has_aux)]
     arguments = [body, NodesVariable(body.lifted), *settings, *inputs]
-    results = iter(tensor_leaves(record(tx, "call_function", graph_functions.jacobian, arguments, {})))
+    results = iter(tensor_leaves(record(tx, graph_functions.jacobian, arguments, {})))
 
     def by_inputs(tensors: Iterator[VariableTracker]) -> VariableTracker:
         return replace_tensors(tx, structure, tensors)
@@ -353,7 +353,7 @@ def _jvp(
         transform.refuse("its function returns a value that is no tensor")
     settings = ConstantVariable(len(inputs))
     arguments = [body, NodesVariable(body.lifted), settings, *inputs, *directions]
-    results = tensor_leaves(record(tx, "call_function", graph_functions.jvp, arguments, {}))
+    results = tensor_leaves(record(tx, graph_functions.jvp, arguments, {}))
     half = len(results) // 2  # outputs, then their tangents
     return TupleVariable([replace_tensors(tx, body.output, iter(each)) for each in (results[:half], results[half:])])
 
@@ -380,7 +380,7 @@ class PullBackVariable(VariableTracker):
         if kwargs or len(args) != 1 or not same_structure(args[0].realize(), self.output):
             unsupported(FunctionTransform(self.describe(), "it must be called with one cotangent for each result"))
         operands: Args = [NodeVariable(self.node), *tensor_leaves(args[0])]
-        gradients = record(tx, "call_function", graph_functions.pull_back, operands, {})
+        gradients = record(tx, graph_functions.pull_back, operands, {})
         return with_results(tx, self.primals, gradients)
 
     def reconstruct(self, cg: Codegen) -> None:

@@ -141,7 +141,7 @@ def _materialize(
         name: tx.make(getattr(empty.fake, name)) if value is None or tx.is_none(value) else value
         for name, value in {"device": device, "dtype": dtype}.items()
     }
-    data = record(tx, "call_function", torch.empty, [shape], options)
+    data = record(tx, torch.empty, [shape], options)
     if not isinstance(data, TensorVariable) or not try_replace_data(tx, empty, data, _MATERIALIZED[empty.cls]):
         unsupported(UnsupportedAttribute(empty.describe(), "materialize", "its data can't be replaced in the graph"))
     return ConstantVariable(None)

@@ -60,9 +60,7 @@ class PlacementVariable(InvariantVariable):
         unsupported(UnsupportedAttribute(self.describe(), name))
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        values = [tx.python_value(each) for each in args]
-        named = {key: tx.python_value(each) for key, each in kwargs.items()}
-        return tx.make(tx.fold(getattr(self.value, name), values, named))
+        return tx.fold_call(getattr(self.value, name), args, kwargs)
 
     def truth(self, tx: Translator) -> bool:
         return True
@@ -89,8 +87,7 @@ def _placement(value: type) -> Model | None:
         return None
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        named = {name: tx.python_value(each) for name, each in kwargs.items()}
-        return PlacementVariable(tx.fold(value, [tx.python_value(each) for each in args], named))
+        return PlacementVariable(tx.fold(value, *tx.python_values(args, kwargs)))
 
     return model
 
@@ -165,9 +162,8 @@ def _guard_placements(source: Source, placements: tuple[object, ...]) -> None:
 
 def _record(tx: Translator, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> VariableTracker:
     """Record a function of a tensor, with its other arguments as constants."""
-    named = {name: tx.python_value(each) for name, each in kwargs.items()}
-    target = with_constants(function, [tx.python_value(each) for each in args[1:]], named)
-    return record(tx, "call_function", target, args[:1], {})
+    target = with_constants(function, *tx.python_values(args[1:], kwargs))
+    return record(tx, target, args[:1], {})
 
 
 @models_if(types.FunctionType)

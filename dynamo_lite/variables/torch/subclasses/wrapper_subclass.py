@@ -98,7 +98,7 @@ class WrapperVariable(SubclassVariable):
             return known[1]
         if isinstance(value, torch.Tensor):
             tx.attempt.torch_state.torch_function_disabled += 1
-            inner = record(tx, "call_function", getattr, [self, ConstantVariable(name)], {})
+            inner = record(tx, getattr, [self, ConstantVariable(name)], {})
             tx.attempt.torch_state.torch_function_disabled -= 1
             return inner
         if type(value) in _CONSTANTS:

@@ -72,10 +72,10 @@ def _select(tx: Translator, tensor: VariableTracker, key: VariableTracker) -> Va
     if len(selections) < len(indices):
         everything = SliceVariable([ConstantVariable(None)] * 3)
         others = TupleVariable([everything if _is_symbolic(index) else index for index in indices])
-        view = record(tx, "call_function", operator.getitem, [tensor, others], {})
+        view = record(tx, operator.getitem, [tensor, others], {})
     for dim, symbolic in reversed(selections):
         _check_range(tx, view.as_fx()[1].shape[dim], symbolic)
-        view = record(tx, "call_method", "select", [view, ConstantVariable(dim), symbolic], {})
+        view = record(tx, "select", [view, ConstantVariable(dim), symbolic], {})
     return view
 
 
@@ -116,4 +116,4 @@ def _setitem(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableT
     view = _select(tx, tensor, key)
     if view is None:
         return None
-    return record(tx, "call_function", operator.setitem, [view, ConstantVariable(...), value], {})
+    return record(tx, operator.setitem, [view, ConstantVariable(...), value], {})

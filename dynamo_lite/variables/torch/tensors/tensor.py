@@ -182,7 +182,7 @@ class TensorVariable(VariableTracker):
         if name in _GUARDED_ATTRIBUTES:
             return tx.make(getattr(self.fake, name))
         if name in OPERATOR_ATTRIBUTES:
-            return record(tx, "call_function", getattr, [self, ConstantVariable(name)], {})
+            return record(tx, getattr, [self, ConstantVariable(name)], {})
         special = ATTRIBUTES.get(name)
         if special is not None:
             return special(tx, self)
@@ -219,7 +219,7 @@ class TensorVariable(VariableTracker):
         handler = METHODS.get(name)
         if handler is not None:
             return call_handler(handler, (tx, self, *args), kwargs, f"Tensor.{name}")
-        return record(tx, "call_method", name, [self, *args], kwargs)
+        return record(tx, name, [self, *args], kwargs)
 
     def _read_data(self, tx: Translator, name: str, args: Args) -> VariableTracker:
         if args or name in ("__array__", "__repr__", "__str__", "__format__"):
@@ -241,9 +241,9 @@ class TensorVariable(VariableTracker):
 
     def _item(self, tx: Translator) -> VariableTracker:
         if self.fake.dtype is not torch.bool:
-            return record(tx, "call_method", "item", [self], {})
-        number = record(tx, "call_method", "to", [self, ConstantVariable(torch.int64)], {})
-        return tx.compare("!=", record(tx, "call_method", "item", [number], {}), ConstantVariable(0))
+            return record(tx, "item", [self], {})
+        number = record(tx, "to", [self, ConstantVariable(torch.int64)], {})
+        return tx.compare("!=", record(tx, "item", [number], {}), ConstantVariable(0))
 
     def _to_list(self, tx: Translator) -> VariableTracker:
         if not self.fake.ndim:
@@ -259,13 +259,13 @@ class TensorVariable(VariableTracker):
         if tx.graph.indexing:
             indices = key.items if type(key) is TupleVariable else [key]
             if all(isinstance(each.realize(), TensorVariable) or each.is_constant() for each in indices):
-                return record(tx, "call_function", indexed, [self, TupleVariable(indices)], {})
-        return record(tx, "call_function", operator.getitem, [self, key], {})
+                return record(tx, indexed, [self, TupleVariable(indices)], {})
+        return record(tx, operator.getitem, [self, key], {})
 
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         key = key.as_index(tx)
         check_index(key.as_fx()[1])
-        record(tx, "call_function", operator.setitem, [self, key, value], {})
+        record(tx, operator.setitem, [self, key, value], {})
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         value = value.realize()
@@ -296,7 +296,7 @@ class TensorVariable(VariableTracker):
     def guard_deallocations(self) -> None:
         if self.source is not None:
             for name in self.attrs:
-                self.source.check("instance_item_dies_unseen", name)
+                self.source.check("instance_item_unobserved", name)
 
     def replay(self, cg: Codegen) -> None:
         for name, value in self.attrs.items():
@@ -317,7 +317,7 @@ class TensorVariable(VariableTracker):
         if self.fake.ndim == 0:
             tx.raise_error(TypeError, "iteration over a 0-d tensor")
         tx.graph.symbols.specialize_symbols(self.fake.shape[0])
-        return record(tx, "call_method", "unbind", [self, ConstantVariable(0)], {}).iterate(tx)
+        return record(tx, "unbind", [self, ConstantVariable(0)], {}).iterate(tx)
 
     def reverse(self, tx: Translator) -> VariableTracker:
         return tx.call(self.getattr(tx, "flip"), [ConstantVariable(0)], {}) if self.fake.ndim else self
@@ -349,7 +349,7 @@ class TensorVariable(VariableTracker):
             unsupported(UnmetCondition())
         check_failure(tx, "a runtime assertion")
         graph.fails_handled = True
-        kept = record(tx, "call_method", "clone", [self], {})  # it may be mutated before the graph returns it
+        kept = record(tx, "clone", [self], {})  # it may be mutated before the graph returns it
         tx.attempt.runtime_assertions.append(RuntimeAssertion(kept, truth, site))
         return True
 
@@ -363,16 +363,16 @@ class TensorVariable(VariableTracker):
         if not _is_operand(tx, other):
             return None
         args = [other, self] if reflected else [self, other]
-        return record(tx, "call_function", BINARY[symbol], args, {})
+        return record(tx, BINARY[symbol], args, {})
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         other = other.as_tensor_operand(tx, self, symbol)
         if not _is_operand(tx, other):
             return None
-        return record(tx, "call_function", INPLACE[symbol], [self, other], {})
+        return record(tx, INPLACE[symbol], [self, other], {})
 
     def unary(self, tx: Translator, function: Callable[..., object]) -> VariableTracker | None:
-        return record(tx, "call_function", function, [self], {})
+        return record(tx, function, [self], {})
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if isinstance(other, ConstantVariable) and not isinstance(other.value, (int, float, complex)):
@@ -380,7 +380,7 @@ class TensorVariable(VariableTracker):
         other = other.as_tensor_operand(tx, self, symbol)
         if not _is_operand(tx, other):
             return None
-        return record(tx, "call_function", COMPARE[symbol], [self, other], {})
+        return record(tx, COMPARE[symbol], [self, other], {})
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
         return text_of_tensor(tx, self, TEXTS[name]) or super().text(tx, name)
@@ -494,7 +494,7 @@ def _storage_offset(tx: Translator, tensor: TensorVariable) -> VariableTracker:
 def _new(tx: Translator, tensor: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     """``Tensor.new``. It takes a `torch.Size` as sizes, another tuple as data; in a graph both are tuples."""
     takes_size = any(isinstance(each.realize(), SizeVariable) for each in (*args, *kwargs.values()))
-    return record(tx, "call_method", "new_empty" if takes_size else "new", [tensor, *args], kwargs)
+    return record(tx, "new_empty" if takes_size else "new", [tensor, *args], kwargs)
 
 
 def _to_numpy(
@@ -595,8 +595,10 @@ def _item(tx: Translator, node: torch.fx.Node, index: int, fake: object) -> Vari
     return tx.make(fake)
 
 
-def record(tx: Translator, kind: str, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-    """Compute an operator on fake tensors and record it in the graph. One that only reads metadata leaves no node."""
+def record(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """Compute an operator on fake tensors and record it in the graph. One that only reads metadata leaves no node.
+    ``target``: a function, or the name of a method of the first argument."""
+    kind = "call_method" if isinstance(target, str) else "call_function"
     if tx.attempt.before_graph.restores_random_state and not draws_nothing(kind, target):
         unsupported(RandomStateUsed(operator_name(target), "the generator's state was restored before it"))
     if is_collective(target):
@@ -626,8 +628,8 @@ def _of_unknown_data(tx: Translator, value: VariableTracker) -> VariableTracker:
     if not isinstance(value, TensorVariable) or getattr(value.fake, "constant", None) is None:
         return value
     like = {"dtype": tx.make(value.fake.dtype), "device": tx.make(value.fake.device)}
-    copy = record(tx, "call_function", torch.empty, [tx.make(value.fake.shape)], like)
-    record(tx, "call_method", "copy_", [copy, value], {})
+    copy = record(tx, torch.empty, [tx.make(value.fake.shape)], like)
+    record(tx, "copy_", [copy, value], {})
     return copy
 
 
