@@ -134,6 +134,9 @@ def default_device(x):
     "code, fn, make_args",
     [
         ("DL0266", default_device, lambda: (tensor(3),)),
+        ("DL0302", lambda x: x * torch.equal(x, x + 1), lambda: (tensor(3),)),
+        ("DL0302", lambda x: x * torch.allclose(x, x + 1), lambda: (tensor(3),)),
+        ("DL0302", lambda x: x * torch.is_nonzero(x.sum()), lambda: (tensor(3),)),
         ("DL0466", sparse_result, lambda: (tensor(3),)),
         ("DL0467", quotient_under_another_default, lambda: (tensor(3),)),
         ("DL0410", resized_argument, lambda: (tensor(4),)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import types
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed
@@ -15,7 +15,7 @@ from torch._library.custom_ops import CustomOpDef
 from torch.distributed import _functional_collectives
 from torch.fx._symbolic_trace import is_fx_tracing
 
-from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import DataDependentValue, UnknownCall, UnsupportedOperation, UnsupportedValue
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.attributes import MethodVariable
@@ -268,6 +268,17 @@ def _check_tensor(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker
 
 
 models_raw(torch._check_tensor_all_with, _check_tensor)
+
+
+def _model_data_read(function: Callable[..., Any]) -> None:
+    def read(tx: Translator, args: Args, kwargs: Kwargs) -> NoReturn:
+        unsupported(DataDependentValue(f"torch.{function.__name__}"))
+
+    models_raw(function, read)
+
+
+for _reader in (torch.equal, torch.allclose, torch.is_nonzero):
+    _model_data_read(_reader)
 
 
 # -- queries that depend on where the call is --------------------------------------------------------------------------
