@@ -105,7 +105,7 @@ Reached result_of(PyObject* function, Ref& owned) noexcept {
   return own(PyObject_CallNoArgs(function), owned);
 }
 
-// What a context variable was set to in this thread's context; nothing where it has only a default.
+// The value of a context variable in the current context; nothing if it was never set there, whatever its default.
 Reached context_value(PyObject* variable, Ref& owned) noexcept {
   PyObject* value = nullptr;
   if (!PyContextVar_CheckExact(variable) || PyContextVar_Get(variable, variable, &value) < 0) {

@@ -21,7 +21,7 @@ bool is_finalized(PyObject* value) noexcept {
   return type != &PyGen_Type || is_suspended(value);
 }
 
-// Whether a name of a module is of the standard library, torch's or ours.
+// Whether a module of this name belongs to the standard library, torch or dynamo_lite.
 bool is_of_library(PyObject* name) noexcept {
   PyObject* library = PySys_GetObject("stdlib_module_names");
   if (!PyUnicode_Check(name) || library == nullptr || !PyAnySet_Check(library)) return false;

@@ -216,11 +216,11 @@ def continues_where_errors_may_be_swallowed(code: types.CodeType) -> bool:
     info = RESUME_CODES.info(code)
     if info is None or info.point.generator:
         return False
-    contexts = dict(info.point.contexts)
-    handler = decode(info.original)[info.point.index].handler
+    contexts, instructions = dict(info.point.contexts), decode(info.original)
+    handler = instructions[info.point.index].handler
     while handler is not None:
         start = handler.target
-        is_with = decode(info.original)[start.index + 1].opname == "WITH_EXCEPT_START"
+        is_with = instructions[start.index + 1].opname == "WITH_EXCEPT_START"
         if start.opname == "PUSH_EXC_INFO" and not (is_with and handler.depth - 1 in contexts):
             return True
         handler = start.handler

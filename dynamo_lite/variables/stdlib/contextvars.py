@@ -54,7 +54,7 @@ class ContextVarVariable(OpaqueVariable):
         return token
 
     def _check_overwritten(self, tx: Translator) -> None:
-        """The token keeps what was set before, and may be the last to do so."""
+        """The token holds the value that was set before, and may hold the last reference to it."""
         place, before = self.source.child("context_value"), self.value.get(_UNSET)
         if before is _UNSET:
             place.check("unbound")
@@ -71,13 +71,13 @@ class ContextVarVariable(OpaqueVariable):
         return ConstantVariable(None)
 
     def replay(self, cg: Codegen) -> None:
-        for token in self.tokens:
-            cg.load(token)
+        if self.tokens:  # creating the last one creates those before it
+            cg.load(self.tokens[-1])
             cg.pop_top()
 
 
 class CreatedToken(VariableTracker):
-    """What ``set`` returned. Creating it is what sets the variable."""
+    """A token that ``set`` returned during tracing. Generated code creates it by calling ``set``."""
 
     __slots__ = ("variable", "content")
 
@@ -94,10 +94,10 @@ class CreatedToken(VariableTracker):
         tokens = self.variable.tokens
         if self not in tokens:
             raise NotConstant("a token that was used")
-        for earlier in tokens[: tokens.index(self)]:
-            if not cg.has_made(earlier):
-                cg.load(earlier)
-                cg.pop_top()
+        at = tokens.index(self)
+        if at and not cg.has_made(tokens[at - 1]):
+            cg.load(tokens[at - 1])
+            cg.pop_top()
         cg.call(ContextVar.set, [functools.partial(cg.load, each) for each in (self.variable, self.content)])
 
 
