@@ -69,11 +69,8 @@ struct Extra {
 
   // Good until Python runs next: that may reset owners. As fast for one of thousands: all modules share the code of
   // `Module.__call__`.
-  OwnerSlot* find(Owner* owner) noexcept {
-    if (slots.size() > kFew) {
-      const auto found = owner->slots.find(code);
-      return found == owner->slots.end() ? nullptr : &found->second;
-    }
+  [[gnu::always_inline]] OwnerSlot* find(Owner* owner) noexcept {
+    if (slots.size() > kFew) return find_of_many(owner);
     for (OwnerSlot* slot : slots) {
       if (slot->owner == owner) return slot;
     }
@@ -82,6 +79,11 @@ struct Extra {
 
  private:
   static constexpr std::size_t kFew = 4;
+
+  [[gnu::noinline]] OwnerSlot* find_of_many(Owner* owner) noexcept {
+    const auto found = owner->slots.find(code);
+    return found == owner->slots.end() ? nullptr : &found->second;
+  }
 };
 
 inline Entry* as_entry(const Ref& ref) noexcept { return &HeapType<Entry>::of(ref.get()); }
@@ -102,7 +104,7 @@ void move_to_front(OwnerSlot& slot, const Entry* entry) noexcept;
 [[gnu::cold, gnu::noinline]] void drop_invalid(PyCodeObject* code, Owner* owner) noexcept;
 
 // Whether nothing is to be looked up for a frame: its owner has said so of its code.
-inline bool is_skipped(const OwnerSlot& slot, Frame* frame) noexcept {
+[[gnu::always_inline]] inline bool is_skipped(const OwnerSlot& slot, Frame* frame) noexcept {
   if (slot.verdict == Verdict::None) return false;
   if (slot.verdict == Verdict::SkipWithoutTensors) return !takes_tensors(slots_of(frame));
   return slot.verdict == Verdict::Skip && slot.entries.empty();

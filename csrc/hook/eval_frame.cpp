@@ -326,16 +326,32 @@ PyObject* run_decision(PyThreadState* state, Frame* frame, Owner* owner, Thread&
   }
 }
 
-// Runs a frame whose code carries entries or verdicts: the entry that holds, else by the verdict.
-DL_HIT [[gnu::noinline]] PyObject* run_by_extra(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread,
-                                                bool tail, Extra* extra, OwnerSlot* slot) {
-  if (extra->mark == Mark::SkipRecursive) return run_off(state, frame, thread);
+// What a frame's code carries, and its owner's slot on it, which has entries to check. Both null where there is no
+// slot, or nobody has looked.
+struct Carried {
+  Extra* extra = nullptr;
+  OwnerSlot* slot = nullptr;
+};
+
+// Runs a plain function's frame on a thread whose owner is `owner`: the entry that holds, else by the verdict. In line
+// where a hit is, as run_entry().
+[[gnu::always_inline]] inline PyObject* evaluate_with(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread,
+                                                      bool tail, Carried carried) {
+  if (carried.slot == nullptr) {
+    carried.extra = extra_of(code_of(frame));
+    if (carried.extra == nullptr) return run_as_decided(state, frame, owner, thread, tail);
+    if (carried.extra->mark == Mark::Skip) return pass_on(state, frame, 0);
+    carried.slot = carried.extra->find(owner);
+    if (carried.slot != nullptr && is_skipped(*carried.slot, frame)) return pass_on(state, frame, 0);
+  }
+  const OwnerSlot* slot = carried.slot;
+  if (carried.extra->mark == Mark::SkipRecursive) return run_off(state, frame, thread);
   const FrameSlots slots = slots_of(frame);
   const Ref kept = Ref::borrow(reinterpret_cast<PyObject*>(owner));
   const Verdict verdict = slot == nullptr ? Verdict::None : slot->verdict;
   const bool waits = slot != nullptr && slot->waits > 0;
   Ref captured;
-  if (const Ref entry = find_entry(*extra, owner, slot, slots, captured)) {
+  if (const Ref entry = find_entry(*carried.extra, owner, carried.slot, slots, captured)) {
     return run_entry(state, frame, entry, std::move(captured), thread, tail);
   }
   if (verdict == Verdict::Freeze) return run_off(state, frame, thread);
@@ -344,14 +360,8 @@ DL_HIT [[gnu::noinline]] PyObject* run_by_extra(PyThreadState* state, Frame* fra
   return run_as_decided(state, frame, owner, thread, tail);
 }
 
-// Runs a plain function's frame on a thread whose owner is `owner`.
 [[gnu::noinline]] PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail) {
-  Extra* extra = extra_of(slots_of(frame).code);
-  if (extra == nullptr) return run_as_decided(state, frame, owner, thread, tail);
-  if (extra->mark == Mark::Skip) return pass_on(state, frame, 0);
-  OwnerSlot* slot = extra->find(owner);
-  if (slot != nullptr && is_skipped(*slot, frame)) return pass_on(state, frame, 0);
-  return run_by_extra(state, frame, owner, thread, tail, extra, slot);
+  return evaluate_with(state, frame, owner, thread, tail, {});
 }
 
 // Runs a plain function's frame that a tracer watches, or that is a tracer's own callback. By default as CPython does:
@@ -372,20 +382,27 @@ DL_HIT [[gnu::noinline]] PyObject* run_by_extra(PyThreadState* state, Frame* fra
 }
 
 // Whether a call on this thread runs as CPython runs it, for its code says so: nearly all calls of a program. Whatever
-// else may hold of the frame, nothing but the depth of the stack would lead to anything else.
-inline bool runs_as_it_is(PyThreadState* state, Frame* frame, const Thread& thread) {
+// else may hold of the frame, nothing but the depth of the stack would lead to anything else. If not, `carried` may
+// receive what was found on the way.
+inline bool runs_as_it_is(PyThreadState* state, Frame* frame, const Thread& thread, Carried& carried) {
   if (is_in_transit(thread) || installation().previous != nullptr) return false;
   Owner* owner = thread.owner != nullptr ? thread.owner : process_owner();
   Extra* extra = owner == nullptr ? nullptr : extra_of(code_of(frame));
   if (extra == nullptr) return false;
   if (extra->mark == Mark::None) {
-    const OwnerSlot* slot = extra->find(owner);
-    if (slot == nullptr || !is_skipped(*slot, frame)) return false;
+    OwnerSlot* slot = extra->find(owner);
+    if (slot == nullptr) return false;
+    if (!is_skipped(*slot, frame)) {
+      carried = {extra, slot};
+      return false;
+    }
   }
   return extra->mark != Mark::SkipRecursive && depth_of(state) == Depth::Shallow;
 }
 
-DL_HIT [[gnu::noinline]] PyObject* evaluate_frame(PyThreadState* state, Frame* frame, int throwflag, Thread& thread) {
+// `carried`: of the thread's owner; nothing that may run Python comes before it is used.
+DL_HIT [[gnu::noinline]] PyObject* evaluate_frame(PyThreadState* state, Frame* frame, int throwflag, Thread& thread,
+                                                  Carried carried) {
   if (throwflag != 0 || thread.passing == frame) return pass_on(state, frame, throwflag);
   const auto* code = reinterpret_cast<PyObject*>(code_of(frame));
   if (thread.direct.code == code) return run_direct(state, frame, thread);
@@ -401,15 +418,16 @@ DL_HIT [[gnu::noinline]] PyObject* evaluate_frame(PyThreadState* state, Frame* f
   if (thread.owner == nullptr && torch_compiles_here()) return pass_on(state, frame, 0);
   const Watcher watcher = watcher_of(state, frame);
   if (watcher >= Watcher::Tracer) return run_watched(state, frame, owner, thread, tail, watcher);
-  return evaluate_for(state, frame, owner, thread, tail);
+  return evaluate_with(state, frame, owner, thread, tail, carried);
 }
 
 }  // namespace
 
 DL_HIT PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
   Thread& thread = this_thread(state);
-  if (throwflag == 0 && runs_as_it_is(state, frame, thread)) return evaluate_default(state, frame, 0);
-  return evaluate_frame(state, frame, throwflag, thread);
+  Carried carried;
+  if (throwflag == 0 && runs_as_it_is(state, frame, thread, carried)) return evaluate_default(state, frame, 0);
+  return evaluate_frame(state, frame, throwflag, thread, carried);
 }
 
 bool is_in_eager() noexcept { return settings.in_eager; }
