@@ -61,7 +61,7 @@ class Ref {
     std::swap(object_, other.object_);
     return *this;
   }
-  [[gnu::always_inline]] ~Ref() { drop(object_); }
+  [[gnu::always_inline]] ~Ref() { drop(object_); }  // a hit destroys six; most are empty or not the last reference
 
   PyObject* get() const noexcept { return object_; }
   // Gives the reference to the caller.

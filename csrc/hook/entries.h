@@ -67,8 +67,7 @@ struct Extra {
   Mark mark = Mark::None;
   std::vector<OwnerSlot*> slots = {};  // borrowed of their owners
 
-  // Good until Python runs next: that may reset owners. As fast for one of thousands: all modules share the code of
-  // `Module.__call__`.
+  // Null if the owner has none. Good until Python runs next: that may reset owners.
   [[gnu::always_inline]] OwnerSlot* find(Owner* owner) noexcept {
     if (slots.size() > kFew) return find_of_many(owner);
     for (OwnerSlot* slot : slots) {
@@ -80,6 +79,7 @@ struct Extra {
  private:
   static constexpr std::size_t kFew = 4;
 
+  // All modules share the code of `Module.__call__`, so that one code object may have thousands of slots.
   [[gnu::noinline]] OwnerSlot* find_of_many(Owner* owner) noexcept {
     const auto found = owner->slots.find(code);
     return found == owner->slots.end() ? nullptr : &found->second;

@@ -326,32 +326,25 @@ PyObject* run_decision(PyThreadState* state, Frame* frame, Owner* owner, Thread&
   }
 }
 
-// What a frame's code carries, and its owner's slot on it, which has entries to check. Both null where there is no
-// slot, or nobody has looked.
-struct Carried {
-  Extra* extra = nullptr;
-  OwnerSlot* slot = nullptr;
-};
-
-// Runs a plain function's frame on a thread whose owner is `owner`: the entry that holds, else by the verdict. In line
-// where a hit is, as run_entry().
-[[gnu::always_inline]] inline PyObject* evaluate_with(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread,
-                                                      bool tail, Carried carried) {
-  if (carried.slot == nullptr) {
-    carried.extra = extra_of(code_of(frame));
-    if (carried.extra == nullptr) return run_as_decided(state, frame, owner, thread, tail);
-    if (carried.extra->mark == Mark::Skip) return pass_on(state, frame, 0);
-    carried.slot = carried.extra->find(owner);
-    if (carried.slot != nullptr && is_skipped(*carried.slot, frame)) return pass_on(state, frame, 0);
+// Runs a plain function's frame: by the owner's first entry whose guards hold, otherwise by its verdict on the code.
+// `slot`: the owner's on this code, where the caller has found it and it is not skipped; null: it is looked up here.
+// In line for the reason that run_entry() gives.
+[[gnu::always_inline]] inline PyObject* evaluate_with_slot(PyThreadState* state, Frame* frame, Owner* owner,
+                                                           Thread& thread, bool tail, OwnerSlot* slot) {
+  Extra* extra = extra_of(code_of(frame));
+  if (slot == nullptr) {
+    if (extra == nullptr) return run_as_decided(state, frame, owner, thread, tail);
+    if (extra->mark == Mark::Skip) return pass_on(state, frame, 0);
+    slot = extra->find(owner);
+    if (slot != nullptr && is_skipped(*slot, frame)) return pass_on(state, frame, 0);
+    if (extra->mark == Mark::SkipRecursive) return run_off(state, frame, thread);
   }
-  const OwnerSlot* slot = carried.slot;
-  if (carried.extra->mark == Mark::SkipRecursive) return run_off(state, frame, thread);
   const FrameSlots slots = slots_of(frame);
   const Ref kept = Ref::borrow(reinterpret_cast<PyObject*>(owner));
   const Verdict verdict = slot == nullptr ? Verdict::None : slot->verdict;
   const bool waits = slot != nullptr && slot->waits > 0;
   Ref captured;
-  if (const Ref entry = find_entry(*carried.extra, owner, carried.slot, slots, captured)) {
+  if (const Ref entry = find_entry(*extra, owner, slot, slots, captured)) {
     return run_entry(state, frame, entry, std::move(captured), thread, tail);
   }
   if (verdict == Verdict::Freeze) return run_off(state, frame, thread);
@@ -360,8 +353,9 @@ struct Carried {
   return run_as_decided(state, frame, owner, thread, tail);
 }
 
+// The same where nobody has looked for the slot.
 [[gnu::noinline]] PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail) {
-  return evaluate_with(state, frame, owner, thread, tail, {});
+  return evaluate_with_slot(state, frame, owner, thread, tail, nullptr);
 }
 
 // Runs a plain function's frame that a tracer watches, or that is a tracer's own callback. By default as CPython does:
@@ -381,28 +375,28 @@ struct Carried {
   return pass_on(state, frame, 0);
 }
 
-// Whether a call on this thread runs as CPython runs it, for its code says so: nearly all calls of a program. Whatever
-// else may hold of the frame, nothing but the depth of the stack would lead to anything else. If not, `carried` may
-// receive what was found on the way.
-inline bool runs_as_it_is(PyThreadState* state, Frame* frame, const Thread& thread, Carried& carried) {
+// Whether the frame is one of code that is skipped, so that CPython runs it: most calls of a program are. No other
+// condition of evaluate_frame() but the depth of the stack could change that. Where the owner's slot is found and is
+// not skipped, `slot` receives it.
+inline bool runs_as_it_is(PyThreadState* state, Frame* frame, const Thread& thread, OwnerSlot*& slot) {
   if (is_in_transit(thread) || installation().previous != nullptr) return false;
   Owner* owner = thread.owner != nullptr ? thread.owner : process_owner();
   Extra* extra = owner == nullptr ? nullptr : extra_of(code_of(frame));
   if (extra == nullptr) return false;
   if (extra->mark == Mark::None) {
-    OwnerSlot* slot = extra->find(owner);
-    if (slot == nullptr) return false;
-    if (!is_skipped(*slot, frame)) {
-      carried = {extra, slot};
+    OwnerSlot* found = extra->find(owner);
+    if (found == nullptr) return false;
+    if (!is_skipped(*found, frame)) {
+      slot = found;
       return false;
     }
   }
   return extra->mark != Mark::SkipRecursive && depth_of(state) == Depth::Shallow;
 }
 
-// `carried`: of the thread's owner; nothing that may run Python comes before it is used.
+// `slot`: what runs_as_it_is() found, or null.
 DL_HIT [[gnu::noinline]] PyObject* evaluate_frame(PyThreadState* state, Frame* frame, int throwflag, Thread& thread,
-                                                  Carried carried) {
+                                                  OwnerSlot* slot) {
   if (throwflag != 0 || thread.passing == frame) return pass_on(state, frame, throwflag);
   const auto* code = reinterpret_cast<PyObject*>(code_of(frame));
   if (thread.direct.code == code) return run_direct(state, frame, thread);
@@ -415,19 +409,22 @@ DL_HIT [[gnu::noinline]] PyObject* evaluate_frame(PyThreadState* state, Frame* f
   if (!counts(owner) || thread.busy != 0 || !is_plain(frame) || is_finalizing()) return pass_on(state, frame, 0);
   if (settings.in_eager && !tail) [[unlikely]]
     return run_deep(state, frame, thread, Depth::Shallow);
-  if (thread.owner == nullptr && torch_compiles_here()) return pass_on(state, frame, 0);
+  if (thread.owner == nullptr && !is_unwatched()) [[unlikely]] {
+    if (torch_compiles_here()) return pass_on(state, frame, 0);
+    slot = nullptr;  // the lookup in torch may have run Python, and that may have reset the owner
+  }
   const Watcher watcher = watcher_of(state, frame);
   if (watcher >= Watcher::Tracer) return run_watched(state, frame, owner, thread, tail, watcher);
-  return evaluate_with(state, frame, owner, thread, tail, carried);
+  return evaluate_with_slot(state, frame, owner, thread, tail, slot);
 }
 
 }  // namespace
 
 DL_HIT PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
   Thread& thread = this_thread(state);
-  Carried carried;
-  if (throwflag == 0 && runs_as_it_is(state, frame, thread, carried)) return evaluate_default(state, frame, 0);
-  return evaluate_frame(state, frame, throwflag, thread, carried);
+  OwnerSlot* slot = nullptr;
+  if (throwflag == 0 && runs_as_it_is(state, frame, thread, slot)) return evaluate_default(state, frame, 0);
+  return evaluate_frame(state, frame, throwflag, thread, slot);
 }
 
 bool is_in_eager() noexcept { return settings.in_eager; }
