@@ -64,28 +64,26 @@ def _decode(code: CodeType) -> tuple[Instruction, ...]:
     missing = len(raw) // 2 - len(positions)  # code.replace() may have given it another's table
     positions += [(None, None, None, None)] * missing
     found: list[Instruction] = []
-    starts: list[int] = []
-    """Code unit -> index of the instruction (with its EXTENDED_ARGs) that begins there, or -1."""
+    starts: dict[int, Instruction] = {}
+    """Code unit -> the instruction (with its EXTENDED_ARGs) that begins there."""
     operands = _Operands(code)
-    unit, units, extended, continued = 0, len(raw) // 2, 0, False
-    while unit < units:
+    unit = start = extended = 0
+    while unit < len(raw) // 2:
         op, arg = raw[2 * unit], raw[2 * unit + 1] | extended
-        starts.append(-1 if continued else len(found))
-        continued = op == dis.EXTENDED_ARG
-        if continued:
+        unit += 1
+        if op == dis.EXTENDED_ARG:
             extended = arg << 8
-            unit += 1
             continue
-        extended = 0
-        made = Instruction(op, opnames[op], 0, None, None, False, len(found), 2 * unit, positions[unit])
+        made = Instruction(op, opnames[op], 0, None, None, False, len(found), 2 * unit - 2, positions[unit - 1])
         found.append(made)
-        unit += 1 + CACHES[op]
-        starts.extend([-1] * CACHES[op])
+        starts[start] = made
+        unit += CACHES[op]
+        start, extended = unit, 0
         if KIND[op] != NOTHING:
             made.arg = arg
             operands.resolve(made, arg, unit)
     for jump, target in operands.jumps:
-        jump.target = _at(found, starts, target)
+        jump.target = _at(starts, target)
     _cover(code, found, starts)
     return tuple(found)
 
@@ -132,19 +130,17 @@ class _Operands:
             made.argval = arg
 
 
-def _at(found: list[Instruction], starts: list[int], unit: int) -> Instruction:
-    index = starts[unit] if 0 <= unit < len(starts) else -1
-    if index < 0:
+def _at(starts: dict[int, Instruction], unit: int) -> Instruction:
+    if unit not in starts:
         raise BytecodeError(f"no instruction begins at {2 * unit}")
-    return found[index]
+    return starts[unit]
 
 
-def _cover(code: CodeType, found: list[Instruction], starts: list[int]) -> None:
+def _cover(code: CodeType, found: list[Instruction], starts: dict[int, Instruction]) -> None:
     """Set the handlers. As in the interpreter, the first row that covers an instruction counts."""
     for start, end, target, depth, lasti in exception_table.parse(code):
-        row = Handler(_at(found, starts, target), depth, lasti)
-        for index in range(_at(found, starts, start).index, len(found)):
-            made = found[index]
+        row = Handler(_at(starts, target), depth, lasti)
+        for made in found[_at(starts, start).index :]:
             if made.offset >= 2 * end:
                 break
             if made.handler is None:

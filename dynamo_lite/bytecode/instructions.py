@@ -11,7 +11,7 @@ import opcode as _opcode
 import operator
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 PY312 = sys.version_info >= (3, 12)
@@ -68,25 +68,15 @@ class Instruction:
 
     def copy(self) -> Instruction:
         """A copy with the same target and handler. (`dataclasses.replace` takes ten times as long.)"""
-        return Instruction(
-            self.opcode,
-            self.opname,
-            self.arg,
-            self.argval,
-            self.target,
-            self.flag,
-            self.index,
-            self.offset,
-            self.positions,
-            self.handler,
-            self.flag2,
-        )
+        return Instruction(*_FIELDS(self))
 
     def __repr__(self) -> str:
         if self.target is not None:
             return f"<{self.opname} to {self.target.opname} {self.target.index}>"
         return f"<{self.opname} {self.argval!r}>" if self.opcode in HAS_ARG else f"<{self.opname}>"
 
+
+_FIELDS = operator.attrgetter(*(field.name for field in fields(Instruction)))
 
 # -- operands --------------------------------------------------------------------------------------------------
 

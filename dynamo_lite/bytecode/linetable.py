@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from .instructions import Positions
 
-_NO_COLUMNS, _LONG, _NONE = 13, 14, 15
+_LONG, _NONE = 14, 15
 _MOST = 8
 """The most code units that one entry covers."""
 
@@ -35,24 +35,14 @@ def _run(out: bytearray, length: int, positions: Positions | None, line: int) ->
 def _entry(out: bytearray, length: int, positions: Positions | None, line: int) -> int:
     """Append one entry. Returns the line that the next entry is relative to."""
     start, end, column, end_column = positions or (None, None, None, None)
+    out.append(0x80 | (_NONE if start is None else _LONG) << 3 | length - 1)
     if start is None:
-        _head(out, _NONE, length)
         return line
-    delta = start - line
-    if column is None or end_column is None or end is None or end < start:
-        _head(out, _NO_COLUMNS, length)
-        _signed(out, delta)
-    else:
-        _head(out, _LONG, length)
-        _signed(out, delta)
-        _unsigned(out, end - start)
-        _unsigned(out, column + 1)
-        _unsigned(out, end_column + 1)
+    _signed(out, start - line)
+    _unsigned(out, 0 if end is None else max(end - start, 0))
+    for each in (column, end_column):  # 0: it isn't known
+        _unsigned(out, 0 if each is None else each + 1)
     return start
-
-
-def _head(out: bytearray, form: int, length: int) -> None:
-    out.append(0x80 | form << 3 | length - 1)
 
 
 def _unsigned(out: bytearray, value: int) -> None:
