@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -67,28 +68,9 @@ def load_attr(name: str) -> Instruction:
     return make("LOAD_ATTR", name)
 
 
-def store_attr(name: str) -> Instruction:
-    return make("STORE_ATTR", name)
-
-
 def load_closure(name: str) -> Instruction:
     """Push a cell itself."""
     return make("LOAD_CLOSURE", name)
-
-
-def store_subscr() -> Instruction:
-    """value, container, key ->."""
-    return make("STORE_SUBSCR")
-
-
-def build(kind: str, count: int) -> Instruction:
-    """``kind``: TUPLE, LIST, SET or MAP (``count`` pairs)."""
-    return make(f"BUILD_{kind}", count)
-
-
-def unpack(count: int) -> Instruction:
-    """Push the items of a sequence, the first on top."""
-    return make("UNPACK_SEQUENCE", count)
 
 
 # -- operators -------------------------------------------------------------------------------------------------
@@ -99,21 +81,11 @@ def binary_op(symbol: str) -> Instruction:
     return make("BINARY_OP", _OPERATORS[symbol])
 
 
-def compare_op(symbol: str) -> Instruction:
-    """``symbol``: < <= == != > >=."""
-    return make("COMPARE_OP", symbol)
-
-
 # -- the stack -------------------------------------------------------------------------------------------------
 
 
 def pop_top() -> Instruction:
     return make("POP_TOP")
-
-
-def copy_top(depth: int = 1) -> Instruction:
-    """Push the value at ``depth``, where 1 is the top."""
-    return make("COPY", depth)
 
 
 def swap(depth: int = 2) -> Instruction:
@@ -137,10 +109,9 @@ def call(count: int, kwnames: Sequence[str] = ()) -> list[Instruction]:
     return [*before, make("CALL", count)]
 
 
-def call_function(function: Sequence[Instruction], args: Sequence[Sequence[Instruction]]) -> list[Instruction]:
-    """A whole call. ``function`` and each of ``args`` push one value."""
-    loads = [each for arg in args for each in arg]
-    return [push_null(), *function, *loads, *call(len(args))]
+def call_function(function: object, args: Sequence[Sequence[Instruction]] = ()) -> list[Instruction]:
+    """Call a constant. Each of ``args`` pushes one value."""
+    return [push_null(), load_const(function), *itertools.chain.from_iterable(args), *call(len(args))]
 
 
 # -- control ---------------------------------------------------------------------------------------------------

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import itertools
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import torch
@@ -17,7 +17,6 @@ from dynamo_lite.bytecode.instructions import Positions
 from dynamo_lite.exc import InternalError
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.insight.break_reasons import UnreconstructableValue
-from dynamo_lite.records.calls_around_graph import CallBeforeGraph
 from dynamo_lite.records.graph import GraphInput
 from dynamo_lite.records.restart import MadeByCPython, Restart
 from dynamo_lite.records.source import Source
@@ -109,10 +108,10 @@ class PyCodegen:
         self.add(*emit.take_fast(name))
 
     def load_attr(self, name: str) -> None:
-        self.add(emit.load_attr(name))
+        self.op("LOAD_ATTR", name)
 
     def store_attr(self, name: str) -> None:
-        self.add(emit.store_attr(name))
+        self.op("STORE_ATTR", name)
 
     def set_on_top(self, name: str, value: VariableTracker) -> None:
         """Set an attribute of the object on top of the stack, which stays there."""
@@ -125,25 +124,25 @@ class PyCodegen:
         self.op("DELETE_ATTR", name)
 
     def store_subscr(self) -> None:
-        self.add(emit.store_subscr())
+        self.op("STORE_SUBSCR")
 
     def binary_op(self, symbol: str) -> None:
         self.add(emit.binary_op(symbol))
 
     def push_null(self) -> None:
-        self.add(emit.push_null())
+        self.op("PUSH_NULL")
 
     def pop_top(self) -> None:
-        self.add(emit.pop_top())
+        self.op("POP_TOP")
 
     def copy_top(self) -> None:
-        self.add(emit.copy_top(1))
+        self.op("COPY", 1)
 
     def swap(self) -> None:
-        self.add(emit.swap(2))
+        self.op("SWAP", 2)
 
     def build(self, kind: str, count: int) -> None:
-        self.add(emit.build(kind, count))
+        self.op(f"BUILD_{kind}", count)
 
     def _call(self, count: int, names: tuple[str, ...] = ()) -> None:
         self.add(*emit.call(count, names))
@@ -324,7 +323,7 @@ class PyCodegen:
             let_cpython_create(self.attempt, value)
         unused = self.attempt.graph.unused_input(value.node)
         if unused is not None:
-            self.add(*self._load_input(unused))
+            self._load_input(unused)
             return
         name = self.outputs.get(value)
         if name is None:
@@ -381,122 +380,120 @@ class PyCodegen:
     ) -> list[Instruction]:
         """The new code: prologue, calls before the graph, created tensors, graph call, body. ``failed``: the handler
         around the graph call; if empty, its errors leave the frame. ``hook_is_off``: while the code runs."""
-        prologue = [*emit.prologue(len(self.code.co_freevars)), *self._calls_before_graph()]
-        call: list[Instruction] = []
+        if graph_call is None and self.outputs:
+            raise InternalError("the new code uses results of a graph that is empty")
         wrong: list[Instruction] = []
-        if graph_call is None:
-            failed = []
-            if self.outputs:
-                raise InternalError("the new code uses results of a graph that is empty")
-        elif hook_is_off and self.outputs and not (graph_call.captured or graph_call.keeps_state):
-            call, wrong = self._direct_call(graph_call, tensors)
-        else:
-            call = self._graph_call(graph_call, tensors)
+        with self._apart() as before:
+            self.add(*emit.prologue(len(self.code.co_freevars)))
+            self._call_before_graph()
+            self._create_tensors()
+        with self._apart() as call:
+            if graph_call is None:
+                failed = []
+            elif hook_is_off and self.outputs and not (graph_call.captured or graph_call.keeps_state):
+                wrong = self._call_directly(graph_call, tensors)
+            else:
+                self._call_graph(graph_call, tensors)
         if failed:
             handler = Handler(failed[0], 0, False)
             for instruction in call:
                 instruction.handler = handler
-        released = self._release_streams([*self.outputs.values()])
-        code = [*prologue, *self._create_tensors(), *call, *released, *self.body, *failed, *wrong]
+        with self._apart() as released:
+            self._release_streams([*self.outputs.values()])
+        code = [*before, *call, *released, *self.body, *failed, *wrong]
         for instruction in code:
             if instruction.positions is None:
                 instruction.positions = positions
         return code
 
-    def random_state_restores(self) -> list[Instruction]:
-        """Restore the states of torch's random number generators from before the frame's calls."""
-        undone = [self._emitted(functools.partial(each.emit_undo, self)) for each in self.attempt.before_graph.calls]
-        return [*itertools.chain.from_iterable(reversed(undone))]
-
-    def _calls_before_graph(self) -> list[Instruction]:
-        """Calls before the graph. The caller's stream waits for those that the program uses inside of it."""
-        calls = [CallBeforeGraph(wait_for, source) for source in self.attempt.streams.streams]
-        calls += self.attempt.before_graph.calls
-        return [*itertools.chain.from_iterable(self._emitted(functools.partial(each.emit, self)) for each in calls)]
-
-    def _release_streams(self, results: Sequence[str]) -> list[Instruction]:
-        """After the graph: those streams wait for the caller's. ``results``: the local variables with the graph's."""
-        code: list[Instruction] = []
-        for source in self.attempt.streams.streams:
-            loads = [functools.partial(self.load_source, source)]
-            loads += [functools.partial(self.load_fast, name) for name in results]
-            code += self._emitted(functools.partial(self.call_for_effect, release, loads))
-        return code
-
-    def _create_tensors(self) -> list[Instruction]:
-        """Create the tensors that the graph takes or the body loads; first those with the data of an existing tensor,
-        since creating the others may replace that tensor's data."""
-        code: list[Instruction] = []
-        for node, each in sorted(self.attempt.graph.made.items(), key=lambda pair: not pair[1].is_of_before):
-            if node in self._created:
-                args = [] if each.given is None else [self._emitted(functools.partial(self.load_source, each.given))]
-                args += [] if each.of is None else [self._load_input(each.of)]
-                code += [*emit.call_function([emit.load_const(each.make)], args), emit.store_fast(self._created[node])]
-        return code
-
-    def put_back(self) -> list[Instruction]:
-        """Undo the changes to existing tensors that were made before the graph."""
-        code: list[Instruction] = []
-        for node, each in self.attempt.graph.made.items():
-            if node in self._created and each.is_thawed:
-                call = emit.call_function([emit.load_const(frozen)], [[emit.load_fast(self._created[node])]])
-                code += [*call, emit.pop_top()]
-        for source, (before, cls) in self.attempt.graph.replaced.items():
-            tensor = self._emitted(functools.partial(self.load_source, source))
-            args = [[emit.load_fast(self._created[before])], [emit.load_const(cls)], tensor]
-            code += [*emit.call_function([emit.load_const(with_data)], args), emit.pop_top()]
-        return [*code, *self._release_streams([])]
-
-    def _emitted(self, load: Load) -> list[Instruction]:
-        """The instructions that a load emits, instead of adding them to the body."""
+    @contextlib.contextmanager
+    def _apart(self) -> Iterator[list[Instruction]]:
+        """Collect the instructions that are emitted inside, instead of adding them to the body."""
         body, self.body = self.body, []
         try:
-            load()
-            return self.body
+            yield self.body
         finally:
             self.body = body
 
-    def _load_input(self, given: GraphInput) -> list[Instruction]:
-        formula = given.formula
+    def random_state_restores(self) -> list[Instruction]:
+        """Restore the states of torch's random number generators from before the frame's calls."""
+        with self._apart() as code:
+            for each in reversed(self.attempt.before_graph.calls):
+                each.emit_undo(self)
+        return code
+
+    def _call_before_graph(self) -> None:
+        """Make the calls before the graph. The caller's stream waits for those that the program uses inside of it."""
+        for source in self.attempt.streams.streams:
+            self.call_for_effect(wait_for, [functools.partial(self.load_source, source)])
+        for each in self.attempt.before_graph.calls:
+            each.emit(self)
+
+    def _release_streams(self, results: Sequence[str]) -> None:
+        """After the graph: those streams wait for the caller's. ``results``: the local variables with the graph's."""
+        loads = [functools.partial(self.load_fast, name) for name in results]
+        for source in self.attempt.streams.streams:
+            self.call_for_effect(release, [functools.partial(self.load_source, source), *loads])
+
+    def _create_tensors(self) -> None:
+        """Create the tensors that the graph takes or the body loads; first those with the data of an existing tensor,
+        since creating the others may replace that tensor's data."""
+        for node, each in sorted(self.attempt.graph.made.items(), key=lambda pair: not pair[1].is_of_before):
+            if node in self._created:
+                loads: list[Load] = []
+                if each.given is not None:
+                    loads.append(functools.partial(self.load_source, each.given))
+                if each.of is not None:
+                    loads.append(functools.partial(self._load_input, each.of))
+                self.call(each.make, loads)
+                self.store_fast(self._created[node])
+
+    def put_back(self) -> list[Instruction]:
+        """Undo the changes to existing tensors that were made before the graph."""
+        with self._apart() as code:
+            for node, each in self.attempt.graph.made.items():
+                if node in self._created and each.is_thawed:
+                    self.call_for_effect(frozen, [functools.partial(self.load_fast, self._created[node])])
+            for source, (before, cls) in self.attempt.graph.replaced.items():
+                data = functools.partial(self.load_fast, self._created[before])
+                loads = [data, functools.partial(self.load_const, cls), functools.partial(self.load_source, source)]
+                self.call_for_effect(with_data, loads)
+            self._release_streams([])
+        return code
+
+    def _load_input(self, given: GraphInput) -> None:
+        load = functools.partial(self.load_source, given.source)
+        if given.formula is not None:
+            load = functools.partial(load_formula, self, given.formula)
         if given.make is not None:
-            return [emit.load_fast(self._created[given.node])]
-        if formula is not None:
-            load = self._emitted(lambda: load_formula(self, formula))
+            self.load_fast(self._created[given.node])
+        elif given.convert is not None:
+            self.call(given.convert, [load])
         else:
-            load = self._emitted(functools.partial(self.load_source, given.source))
-        if given.convert is None:
-            return load
-        return emit.call_function([emit.load_const(given.convert)], [load])
+            load()
 
-    def _graph_call(self, graph_call: _C.GraphCall, tensors: list[GraphInput]) -> list[Instruction]:
-        captured = sum(each.captured for each in tensors)
-        found = [emit.push_null(), emit.load_const(graph_call)]
-        if graph_call.captured:
-            found.append(emit.load_fast(_C.CAPTURED_NAME))
-        for each in tensors[captured:]:
-            found.extend(self._load_input(each))
-        found.extend(emit.call(len(tensors) - captured + bool(graph_call.captured)))
-        if not self.outputs:
-            return [*found, emit.pop_top()]
-        return [*found, *self._store_outputs()]
+    def _call_graph(self, graph_call: _C.GraphCall, tensors: list[GraphInput]) -> None:
+        loads: list[Load] = [functools.partial(self.load_fast, _C.CAPTURED_NAME)] if graph_call.captured else []
+        loads += [functools.partial(self._load_input, each) for each in tensors if not each.captured]
+        self.call(graph_call, loads)
+        if self.outputs:
+            self.add(*self._unpack_outputs())
+        else:
+            self.pop_top()
 
-    def _direct_call(
-        self, graph_call: _C.GraphCall, tensors: list[GraphInput]
-    ) -> tuple[list[Instruction], list[Instruction]]:
-        """The call of the backend's callable without `GraphCall`, and the branch for a result of another length."""
-        found = [emit.push_null(), emit.load_const(graph_call.fn)]
-        for each in tensors:
-            found.extend(self._load_input(each))
-        found.extend(emit.call(len(tensors)))
-        unpack = self._store_outputs()
-        report = emit.call_function([emit.load_const(graph_call.wrong)], [[emit.load_fast(_RESULTS)]])
+    def _call_directly(self, graph_call: _C.GraphCall, tensors: list[GraphInput]) -> list[Instruction]:
+        """Call the backend's callable without `GraphCall`. Returns the branch for a result of another length."""
+        self.call(graph_call.fn, [functools.partial(self._load_input, each) for each in tensors])
+        unpack = self._unpack_outputs()
+        report = emit.call_function(graph_call.wrong, [[emit.load_fast(_RESULTS)]])
         wrong = [emit.store_fast(_RESULTS), *report, emit.jump(unpack[0])]
-        found += [emit.make("MATCH_SEQUENCE"), emit.jump_if_false(wrong[0]), emit.make("GET_LEN")]
-        found += [emit.load_const(len(self.outputs)), emit.compare_op("=="), emit.jump_if_false(wrong[0])]
-        return [*found, *unpack], wrong
+        self.add(emit.make("MATCH_SEQUENCE"), emit.jump_if_false(wrong[0]), emit.make("GET_LEN"))
+        self.add(emit.load_const(len(self.outputs)), emit.make("COMPARE_OP", "=="), emit.jump_if_false(wrong[0]))
+        self.add(*unpack)
+        return wrong
 
-    def _store_outputs(self) -> list[Instruction]:
-        return [emit.unpack(len(self.outputs)), *map(emit.store_fast, self.outputs.values())]
+    def _unpack_outputs(self) -> list[Instruction]:
+        return [emit.make("UNPACK_SEQUENCE", len(self.outputs)), *map(emit.store_fast, self.outputs.values())]
 
 
 def _is_one_object(value: object) -> bool:

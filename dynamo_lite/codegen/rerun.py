@@ -135,7 +135,7 @@ def graph_failure_handler(
         raises = _continue(raiser, [*raiser.co_varnames[: raiser.co_argcount - 1], _ERROR])
     if reruns:
         args = [[emit.load_fast(_ERROR)], [emit.load_const(code.co_qualname)]]
-        block += emit.call_function([emit.load_const(_ERROR_TO_RAISE)], args)
+        block += emit.call_function(_ERROR_TO_RAISE, args)
         block += [emit.store_fast(_ERROR), emit.load_fast(_ERROR), emit.jump_if_not_none(raises[0])]
         count = code.co_argcount + code.co_kwonlyargcount + (code.co_flags & _VARIADIC).bit_count()
         block += [*restores, *_continue(_eager_code(code, count), code.co_varnames[:count])]

@@ -293,13 +293,13 @@ def _restored(point: ResumePoint) -> list[Instruction]:
     code: list[Instruction] = []
     for name, recipe in point.recipes:
         args = [[emit.load_const(recipe)], [emit.load_fast(name)]]
-        code += [*emit.call_function([emit.load_const(build_from_recipe)], args), emit.store_fast(name)]
+        code += [*emit.call_function(build_from_recipe, args), emit.store_fast(name)]
     contexts = dict(point.contexts)
     for at in range(point.depth):
         if at in point.nulls:
             code.append(emit.push_null())
         elif at in contexts:
-            code += emit.call_function([emit.load_const(contexts[at])], [])
+            code += emit.call_function(contexts[at])
         else:
             code += emit.take_fast(STACK.format(at))
         if at in point.handled:
@@ -326,14 +326,14 @@ _LOOKS_INTO_CELL = ("LOAD_DEREF", "DELETE_DEREF")
 
 def _raise_unbound(name: str) -> list[Instruction]:
     """Raise the UnboundLocalError that CPython raises for an unbound local variable."""
-    error = emit.call_function([emit.load_const(UnboundLocalError)], [[emit.load_const(unbound_local(name))]])
+    error = emit.call_function(UnboundLocalError, [[emit.load_const(unbound_local(name))]])
     return [*error, emit.make("RAISE_VARARGS", 1)]
 
 
 def _callee_call(callee: ResumeFunction, raising: bool, raises_anyway: bool) -> list[Instruction]:
     """Call the callee's resume function in place of the interrupted call. ``raises_anyway``: the last of the arguments
     is an error already, which ``raising`` replaces."""
-    function = emit.call_function([emit.load_const(callee)], [[emit.load_fast(CLOSURE)]])
+    function = emit.call_function(callee, [[emit.load_fast(CLOSURE)]])
     code = [emit.push_null(), *function, emit.load_fast(ARGUMENTS)]
     if raising and raises_anyway:
         code += [emit.load_const(slice(None, -1)), emit.make("BINARY_SUBSCR")]

@@ -54,7 +54,7 @@ def test_constants_are_told_apart_by_type_and_bits():
     values += [(0,), (0.0,), (-0.0,), (False,), ((0,), 0), ((0.0,), 0), ...]
     unhashable = [[], {}, [], bytearray(), int, len, template]
     body = [emit.make("RESUME", 0), *map(emit.load_const, values + unhashable)]
-    body += [emit.build("TUPLE", len(values + unhashable)), emit.return_value()]
+    body += [emit.make("BUILD_TUPLE", len(values + unhashable)), emit.return_value()]
     result = run(body, 1)
     for wanted, got in zip(values + unhashable, result, strict=True):
         assert type(got) is type(wanted) and repr(got) == repr(wanted)
@@ -68,7 +68,7 @@ def test_equal_constants_share_a_place_and_the_first_is_kept():
         return x
 
     body = [emit.make("RESUME", 0), *(emit.load_const(k) for k in (7, 7, (7, "a"), (7, "a")))]
-    code = assemble([*body, emit.build("TUPLE", 4), emit.return_value()], like=documented.__code__)
+    code = assemble([*body, emit.make("BUILD_TUPLE", 4), emit.return_value()], like=documented.__code__)
     assert code.co_consts == ("The docstring.", 7, (7, "a"))
     assert types.FunctionType(code, {}).__doc__ == "The docstring."
 
@@ -84,7 +84,7 @@ def test_parameters_of_every_kind():
         return a, b, c, d, rest, more
 
     names = ["a", "b", "c", "d", "rest", "more"]
-    body = [emit.make("RESUME", 0), *map(emit.load_fast, names), emit.build("TUPLE", 6), emit.return_value()]
+    body = [emit.make("RESUME", 0), *map(emit.load_fast, names), emit.make("BUILD_TUPLE", 6), emit.return_value()]
     code = assemble(body, like=every.__code__)
     assert (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_name) == (2, 1, 2, "every")
     function = types.FunctionType(code, {})
@@ -106,7 +106,7 @@ def test_an_argument_may_be_a_cell_and_a_cell_become_free():
 
     step = again(counter)(3)
     assert (step(), step()) == (4, 5)
-    body = [*emit.prologue(1), emit.make("LOAD_DEREF", "n"), emit.load_closure("n"), emit.build("TUPLE", 2)]
+    body = [*emit.prologue(1), emit.make("LOAD_DEREF", "n"), emit.load_closure("n"), emit.make("BUILD_TUPLE", 2)]
     code = assemble([*body, emit.return_value()], like=counter.__code__, argnames=("k",), cellvars=(), freevars=("n",))
     verify_code(code)
     value, cell = types.FunctionType(code, {}, closure=step.__closure__)(0)
@@ -121,7 +121,7 @@ def test_own_cells_beside_free_ones():
         emit.make("LOAD_DEREF", "own"),
         emit.make("LOAD_DEREF", "n"),
         emit.make("LOAD_DEREF", "free"),
-        emit.build("TUPLE", 3),
+        emit.make("BUILD_TUPLE", 3),
     ]
     code = assemble(
         [*body, emit.return_value()],
@@ -184,7 +184,7 @@ def test_comparisons_keep_what_specialised_forms_look_at():
     compiled = eval(source).__code__
     wanted = {each.argval: each.arg for each in decode(compiled) if each.opname == "COMPARE_OP"}
     for symbol, arg in wanted.items():
-        body = [emit.make("RESUME", 0), emit.load_fast("n"), emit.load_fast("m"), emit.compare_op(symbol)]
+        body = [emit.make("RESUME", 0), emit.load_fast("n"), emit.load_fast("m"), emit.make("COMPARE_OP", symbol)]
         code = assemble([*body, emit.return_value()], like=template.__code__)
         assert [each.arg for each in decode(code) if each.opname == "COMPARE_OP"] == [arg]
         function, reference = types.FunctionType(code, {}), eval(f"lambda n, m: n {symbol} m")
