@@ -1,10 +1,15 @@
-"""Compiles sympy expressions of torch's ``ShapeEnv`` to postfix programs, for guards in C++ and for graphs."""
+"""Compiles sympy expressions of torch's ``ShapeEnv`` to postfix programs, for guards in C++ and for graphs.
+
+sympy, and torch's modules that import it, are imported on first use: they are slow to import.
+"""
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
@@ -59,6 +64,14 @@ _OPERATIONS = {
 }
 """By the name of sympy's class."""
 _REVERSED = frozenset({"StrictGreaterThan", "GreaterThan"})
+
+
+@functools.cache
+def symbolic_shapes() -> ModuleType:
+    """The module ``torch.fx.experimental.symbolic_shapes``."""
+    import torch.fx.experimental.symbolic_shapes as module
+
+    return module
 
 
 class NoProgram(Exception):
@@ -120,6 +133,17 @@ def is_checkable(expression: Expression, hints: dict[Symbol, int]) -> bool:
         if abs(stack[-1]) > _INT64_MAX:
             return False
     return True
+
+
+def checkable_parts(condition: Expression, hints: dict[Symbol, int]) -> list[Expression]:
+    """The condition if a guard program can compute it; otherwise conditions that its symbols equal their hints."""
+    import sympy
+
+    if condition == True:  # noqa: E712 - sympy's true is another object than True
+        return []
+    if is_checkable(condition, hints):
+        return [condition]
+    return [sympy.Eq(symbol, hints[symbol], evaluate=False) for symbol in condition.free_symbols]
 
 
 _BITS = 64

@@ -15,7 +15,6 @@ from .float_formulas import Formula
 
 if TYPE_CHECKING:
     from dynamo_lite.records.source import Source
-    from dynamo_lite.variables.core.protocols import Codegen
 
 
 LARGE = 1 << 62
@@ -69,10 +68,6 @@ class NumberSource:
 
     def __str__(self) -> str:
         return _TEXTS[self.kind].format(self.source, self.dim)
-
-    def load(self, cg: Codegen) -> None:
-        """Emit code that pushes the int or float."""
-        cg.load_source(self.source)
 
     def instruction(self, value: int) -> Step:
         """The instruction of a guard program that reads it. ``value``: the index of the source in the program's."""

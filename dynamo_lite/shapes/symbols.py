@@ -20,8 +20,7 @@ from dynamo_lite.exc import ConstraintViolation, Unsupported
 from dynamo_lite.insight.break_reasons import DataDependentValue
 from dynamo_lite.runtime.inner_tensors import is_wrapper, parts
 
-from .conditions import checkable_parts, integer_infinity, printer, symbolic_shapes, sympy_module
-from .expressions import Expression, Step, Symbol
+from .expressions import Expression, Step, Symbol, checkable_parts, symbolic_shapes
 from .float_formulas import Formula, equals_traced_value, of_integer
 from .number_guards import ComputedInt, NumberSource, SymbolicGuard, marked_ranges
 from .policy import SymbolicDims
@@ -150,10 +149,15 @@ class Symbols:
         """The symbolic int at a source."""
         found = self._by_source.get(source)
         if found is None:
-            dynamic = symbolic_shapes().DimDynamic.DYNAMIC
-            found = self.env.create_unspecified_symint_and_symbol(value, self._named(str(source)), dynamic)
-            self._by_source[source] = found
-            self._add(found, NumberSource(source, "int"), value)
+            found = self._by_source[source] = self._created(NumberSource(source, "int"), value)
+        return found
+
+    def _created(self, place: NumberSource | ComputedInt, value: int) -> torch.SymInt:
+        dynamic = symbolic_shapes().DimDynamic.DYNAMIC
+        found: torch.SymInt = self.env.create_unspecified_symint_and_symbol(
+            value, self._named(self._name(place)), dynamic
+        )
+        self._add(found, place, value)
         return found
 
     def _add(self, number: torch.SymInt | int, place: NumberSource | ComputedInt, value: int) -> None:
@@ -181,12 +185,7 @@ class Symbols:
 
     def computed(self, formula: Formula) -> torch.SymInt:
         """A symbolic int that is computed from floats."""
-        place = ComputedInt(formula)
-        dynamic = symbolic_shapes().DimDynamic.DYNAMIC
-        name = self._named(self._name(place))
-        found = self.env.create_unspecified_symint_and_symbol(formula.value, name, dynamic)
-        self._add(found, place, formula.value)
-        return found
+        return self._created(ComputedInt(formula), formula.value)
 
     def formula_text(self, formula: Formula) -> str:
         """A formula in the user's terms."""
@@ -257,10 +256,6 @@ class Symbols:
         """Whether a number isn't known before the graph runs."""
         return not self.of_data.isdisjoint(number.node.expr.free_symbols)
 
-    def has_places(self, number: Symbolic) -> bool:
-        """Whether a call can read all symbols of a number before the graph runs."""
-        return self.places.keys() >= number.node.expr.free_symbols
-
     def note_guards(self, translator: Translator | None) -> None:
         """Attribute the guards that the ``ShapeEnv`` has added since the last call to the current frames of a
         translator; None: to no place in the program."""
@@ -328,7 +323,8 @@ class Symbols:
     def _conditions(self) -> Iterator[Expression]:
         """Numbers equal the expressions that fake tensors have for them, symbols are in their ranges, and the
         ``ShapeEnv``'s guards hold."""
-        sympy = sympy_module()
+        import sympy
+
         for number, place, value in self._numbers:
             expression = number.node.expr
             if self.places.get(expression) != place:
@@ -347,9 +343,11 @@ class Symbols:
 
     def _symbol(self, place: NumberSource | ComputedInt, value: int) -> Symbol:
         """A symbol, for guards only, of the number that is read at a place."""
+        import sympy
+
         symbol = self._symbols.get(place)
         if symbol is None:
-            symbol = self._symbols[place] = sympy_module().Dummy(self._name(place), integer=True)
+            symbol = self._symbols[place] = sympy.Dummy(self._name(place), integer=True)
             self.places[symbol] = place
             self._hints[symbol] = value
         return symbol
@@ -377,8 +375,11 @@ class Symbols:
 
     def text(self, expression: Expression) -> str:
         """An expression in the user's terms: ``x.size(0) == y.size(1)``."""
-        named = {symbol: sympy_module().Symbol(self._name(self.places[symbol])) for symbol in expression.free_symbols}
-        return printer().doprint(expression.xreplace(named))
+        import sympy
+        from torch.utils._sympy.printers import PythonPrinter
+
+        named = {symbol: sympy.Symbol(self._name(self.places[symbol])) for symbol in expression.free_symbols}
+        return str(PythonPrinter().doprint(expression.xreplace(named)))
 
 
 def _context(tensor: torch.Tensor, dims: list[int], strides: Iterable[int] = ()) -> Any:
@@ -387,7 +388,7 @@ def _context(tensor: torch.Tensor, dims: list[int], strides: Iterable[int] = ())
     constraints: list[Any] = [None] * tensor.dim()
     for each in marked_ranges(tensor):
         if each.dim in dims and (each.min is not None or each.max is not None):
-            upper = integer_infinity() if each.max is None else each.max
+            upper = shapes.int_oo if each.max is None else each.max
             constraints[each.dim] = shapes.StrictMinMaxConstraint(
                 vr=shapes.ValueRanges(lower=each.low, upper=upper), warn_only=False
             )

@@ -19,8 +19,7 @@ import torch
 from dynamo_lite.exc import InternalError
 from dynamo_lite.insight.break_reasons import DataDependentBranch, DataDependentValue
 from dynamo_lite.records.source import Source
-from dynamo_lite.shapes.conditions import symbolic_shapes
-from dynamo_lite.shapes.expressions import Expression, NoProgram, Operation, compile_expression
+from dynamo_lite.shapes.expressions import Expression, NoProgram, Operation, compile_expression, symbolic_shapes
 from dynamo_lite.shapes.float_formulas import (
     BINARY_OPERATORS,
     MAY_RAISE,
@@ -462,7 +461,7 @@ def _decide_formula(attempt: Attempt, function: Callable[..., bool], *operands: 
 def load_formula(cg: Codegen, formula: Formula) -> None:
     """Emit code that pushes the value of a formula."""
     if formula.place is not None:
-        formula.place.load(cg)
+        cg.load_source(formula.place.source)
     elif formula.expression is not None:
         _load_expression(cg, formula.expression)
     elif formula.operation is None:

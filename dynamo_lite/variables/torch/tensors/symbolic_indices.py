@@ -8,7 +8,7 @@ from typing import TypeGuard
 import torch
 
 from dynamo_lite.insight.break_reasons import DataDependentValue, FailureAndWrite, OperatorFailed
-from dynamo_lite.shapes.conditions import symbolic_shapes
+from dynamo_lite.shapes.expressions import symbolic_shapes
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
