@@ -78,7 +78,9 @@ def _order_inputs(attempt: Attempt) -> None:
         return
     attempt.graph.drop_unused_inputs()
     attempt.graph.order_inputs(lambda each: not each.captured)
-    attempt.guards.capture_all(each.source for each in attempt.graph.inputs if each.captured)
+    for each in attempt.graph.inputs:
+        if each.captured:
+            attempt.guards.capture(each.source)
 
 
 def _guard_current_device(attempt: Attempt) -> None:

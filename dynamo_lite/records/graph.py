@@ -630,13 +630,8 @@ class GraphBuilder:
         return any(node.target in _STATE_CHANGERS for node in self.graph.nodes if node.op == "call_function")
 
     @property
-    def mutates_inputs(self) -> bool:
-        """Whether an operator wrote, or may have written, into an input."""
-        return bool(self._written)
-
-    @property
     def written(self) -> Set[Source]:
-        """The sources of inputs whose memory was written to."""
+        """The sources of inputs whose memory was written to, or may have been."""
         return self._written.keys()
 
     def can_restore_inputs(self, fakes: Iterable[torch.Tensor] = ()) -> bool:

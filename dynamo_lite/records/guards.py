@@ -116,9 +116,9 @@ class Guards:
 
     def __init__(self) -> None:
         self.root = Source()
-        self._distinct: dict[Source, None] = {}
-        self._same: dict[tuple[Source, Source], None] = {}
-        self._captures: dict[Source, int] = {}
+        self.distinct_places: dict[Source, None] = {}
+        self.same_places: dict[tuple[Source, Source], None] = {}
+        self.captured: dict[Source, int] = {}
         """Source -> its index in the tuple of captured values."""
         self.abstract_class_checks = AbstractClassChecks()
         self.written: Set[Source] = frozenset()
@@ -139,10 +139,10 @@ class Guards:
         for source in list(self.root.walk()):
             source.children = {}
             source.checks = {}
-        self._distinct.clear()
-        self._same.clear()
+        self.distinct_places.clear()
+        self.same_places.clear()
         self._tensors.clear()
-        self._captures.clear()
+        self.captured.clear()
         self.constants.close()
         self.iterated_objects.clear()
         self.missing_key_dicts.clear()
@@ -215,38 +215,20 @@ class Guards:
             for source in fact.sources:
                 source.related = True
 
-    @property
-    def captured(self) -> list[Source]:
-        """The captured sources, in order."""
-        return list(self._captures)
-
-    @property
-    def same_places(self) -> list[tuple[Source, Source]]:
-        return list(self._same)
-
-    @property
-    def distinct_places(self) -> list[Source]:
-        return list(self._distinct)
-
     def same(self, one: Source, other: Source) -> None:
         """Guard that two sources reach one object."""
         one.related = other.related = True
-        self._same[one, other] = None
+        self.same_places[one, other] = None
 
     def distinct(self, source: Source) -> None:
         """Guard that the object here is none of the other distinct ones."""
         source.related = True
-        self._distinct[source] = None
+        self.distinct_places[source] = None
 
     def capture(self, source: Source) -> int:
         """Let the guard check capture the value. Returns its index in the tuple of captured values."""
         source.captured = True
-        return self._captures.setdefault(source, len(self._captures))
-
-    def capture_all(self, sources: Iterable[Source]) -> None:
-        """Capture these first, in this order."""
-        for source in sources:
-            self.capture(source)
+        return self.captured.setdefault(source, len(self.captured))
 
     def each(self) -> list[Guard]:
         """The guards, but for those that compare several places at once (see `drop`)."""
@@ -258,8 +240,8 @@ class Guards:
             is_held = source.kind == "const" and isinstance(source.arg, Held)
             if source.expected and not source.checks and not is_held:
                 found.append(Guard(source, "present", _describe("present"), lambda: None))
-        for pair in self._same:
-            found.append(Guard(pair[0], "same_as", _describe("same_as", pair[1]), partial(self._same.pop, pair)))
+        for pair in self.same_places:
+            found.append(Guard(pair[0], "same_as", _describe("same_as", pair[1]), partial(self.same_places.pop, pair)))
         found += [Guard(None, "symbolic", fact.text, partial(self._facts.remove, fact)) for fact in self._facts]
         return found
 
@@ -269,9 +251,9 @@ class Guards:
             guard.drop()
             if guard.source is not None and not guard.source.checks:
                 guard.source.expected = False
-        self._distinct = {source: None for source in self._distinct if source.checks}
+        self.distinct_places = {source: None for source in self.distinct_places if source.checks}
         self._tensors = {source: None for source in self._tensors if source.checks}
-        related = {*self._distinct, *self._tensors, *itertools.chain(*self._same)}
+        related = {*self.distinct_places, *self._tensors, *itertools.chain(*self.same_places)}
         related.update(source for fact in self._facts for source in fact.sources)
         for source in self.root.walk():
             source.related = source in related
@@ -307,7 +289,7 @@ class Guards:
             tree.check(0, "registrations", self.abstract_class_checks.token, reason)
         for source in self._needed():
             self._build(tree, source)
-        for source in self._captures:
+        for source in self.captured:
             tree.capture(source.number)
         self._build_relations(tree)
         return tree
@@ -332,12 +314,12 @@ class Guards:
             tree.check(source.number, kind, arg, _reason(source, kind, arg))
 
     def _build_relations(self, tree: _C.GuardTree) -> None:
-        for one, other in self._same:
+        for one, other in self.same_places:
             tree.check(one.number, "same_as", other.number, _reason(one, "same_as", other))
         for fact in self._facts:
             nodes = [source.number for source in fact.sources]
             tree.check(0, "symbolic", (nodes, fact.program), GuardReason("", "symbolic", fact.text))
-        distinct = [source.number for source in self._distinct]
+        distinct = [source.number for source in self.distinct_places]
         if len(distinct) > 1:
             tree.check(0, "distinct", distinct, _reason("the inputs", "distinct"))
         written = [source.number for source in self._tensors if source in self.written]

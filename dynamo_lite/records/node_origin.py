@@ -115,13 +115,11 @@ class NodeMeta(dict[str, Any]):
         return self[key]
 
     def get(self, key: str, default: Any = None) -> Any:
-        if key not in _MADE:
-            return dict.get(self, key, default)
-        self._fill()
+        if key in _MADE:
+            self._fill()
         return dict.get(self, key, default)
 
     def copy(self) -> dict[str, Any]:
-        self._fill()
         return dict(self.items())
 
     __copy__ = copy

@@ -28,7 +28,7 @@ class Provenance:
     def __init__(self) -> None:
         self.step = 0
         self._created: dict[VariableTracker, int] = {}
-        self._generators: dict[GeneratorVariable, int] = {}
+        self.generators: dict[GeneratorVariable, int] = {}
         self._leaves: dict[TensorVariable, int] = {}
         self._raised: dict[VariableTracker, int] = {}
         self._recorded: dict[Node, int] = {}
@@ -37,13 +37,13 @@ class Provenance:
         """Mutable objects, created during tracing, that a traced backward reads through ``ctx``."""
 
     def close(self) -> None:
-        for each in (self._created, self._generators, self._leaves, self._raised, self._recorded, self._freed):
+        for each in (self._created, self.generators, self._leaves, self._raised, self._recorded, self._freed):
             each.clear()
         self.kept_on_ctx.clear()
 
     def step_of(self, value: VariableTracker) -> int:
         """The step at which CPython must create a value; 0 if none is recorded."""
-        ledgers: tuple[dict[Any, int], ...] = (self._generators, self._leaves, self._created, self._raised)
+        ledgers: tuple[dict[Any, int], ...] = (self.generators, self._leaves, self._created, self._raised)
         return next((steps[value] for steps in ledgers if value in steps), 0)
 
     # -- values --------------------------------------------------------------------------------------------------------
@@ -74,12 +74,7 @@ class Provenance:
     # -- generators ----------------------------------------------------------------------------------------------------
 
     def created_generator(self, generator: GeneratorVariable) -> None:
-        self._generators[generator] = self.step
-
-    @property
-    def generators(self) -> Iterable[GeneratorVariable]:
-        """The generators that were created during tracing."""
-        return self._generators
+        self.generators[generator] = self.step
 
     # -- leaves --------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ no user code (user code is inlined), so only the last state of each place matter
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dynamo_lite import _C
@@ -38,10 +38,12 @@ class SideEffects:
     def __init__(self, guards: Guards, state_of: Callable[[VariableTracker], ObjectState]) -> None:
         self._guards = guards
         self._state_of = state_of
-        self._mutated: dict[VariableTracker, ObjectState | None] = {}
+        self.written: dict[VariableTracker, ObjectState | None] = {}
         """Mutated trackers in the order of their first mutation -> their state before it; None: replay in any case."""
-        self._globals: dict[tuple[GlobalScope, str], VariableTracker | None] = {}
-        self._notes: list[Any] = []
+        self.written_globals: dict[tuple[GlobalScope, str], VariableTracker | None] = {}
+        """Scope and name -> the value that was stored last; None: the global was deleted."""
+        self.noted: list[Any] = []
+        """The other events to replay."""
         self.count = 0
         """How many effects there were so far, on objects created during tracing too."""
         self._last: dict[VariableTracker | tuple[GlobalScope, str], int] = {}
@@ -51,15 +53,15 @@ class SideEffects:
         self._bodies: list[_OperatorFunction] = []
 
     def close(self) -> None:
-        self._notes.clear()
-        self._mutated.clear()
-        self._globals.clear()
+        self.noted.clear()
+        self.written.clear()
+        self.written_globals.clear()
         self._last.clear()
         self._fixed.clear()
 
     @property
     def empty(self) -> bool:
-        return not self._mutated and not self._globals
+        return not self.written and not self.written_globals
 
     def mutate(self, tracker: VariableTracker) -> None:
         """Record that the program is about to mutate an object. Guard that no other source in use reaches it."""
@@ -70,14 +72,14 @@ class SideEffects:
         for body in self._bodies:
             if tracker not in body.mutated and (tracker.source is not None or tracker in body.outside):
                 body.mutated[tracker] = self._state_of(tracker)
-        if tracker.source is not None and tracker not in self._mutated:
-            self._mutated[tracker] = self._checked_state(tracker)
+        if tracker.source is not None and tracker not in self.written:
+            self.written[tracker] = self._checked_state(tracker)
             self._guards.distinct(tracker.source)
 
     def fix(self, trackers: Iterable[VariableTracker]) -> None:
         """Forbid effects on objects that the graph reads, since those are replayed after it."""
         self._fixed.update(trackers)
-        if not self._fixed.isdisjoint(self._mutated):
+        if not self._fixed.isdisjoint(self.written):
             self._refuse_fixed()
 
     def _refuse_fixed(self) -> NoReturn:
@@ -99,7 +101,7 @@ class SideEffects:
 
     def guard_deallocations(self) -> None:
         """Guard that the deallocation of overwritten values, and of items dropped from containers, is unobservable."""
-        for tracker, before in self._mutated.items():
+        for tracker, before in self.written.items():
             tracker.guard_deallocations()
             for source in () if before is None else before.dropped():
                 source.check("unobserved")
@@ -110,26 +112,21 @@ class SideEffects:
 
     def restate(self, tracker: VariableTracker) -> None:
         """Renew the state before the mutation: reading the object has shown more of it since."""
-        if self._mutated.get(tracker) is not None:
-            self._mutated[tracker] = self._checked_state(tracker)
+        if self.written.get(tracker) is not None:
+            self.written[tracker] = self._checked_state(tracker)
 
     @property
     def in_body(self) -> bool:
         """Whether the traced code is a function that an operator runs, perhaps several times."""
         return bool(self._bodies)
 
-    @property
-    def written(self) -> Iterable[VariableTracker]:
-        """The trackers that were mutated."""
-        return self._mutated
-
     def wrote_global(self, namespace: dict[str, Any]) -> bool:
         """Whether a dict of globals was written to."""
-        return any(scope.namespace is namespace for scope, _ in self._globals)
+        return any(scope.namespace is namespace for scope, _ in self.written_globals)
 
     def changed(self, source: Source) -> bool:
         """Whether the object at a source was mutated."""
-        return any(tracker.source is source for tracker in self._mutated)
+        return any(tracker.source is source for tracker in self.written)
 
     @contextlib.contextmanager
     def forbidden(self, outside: set[VariableTracker]) -> Iterator[None]:
@@ -151,18 +148,13 @@ class SideEffects:
         """Record that attributes are set on an object. If the graph creates it, it must be a result of the graph."""
         if self._bodies:
             self._refuse("it sets attributes of a tensor")
-        self._mutated.setdefault(tracker)
+        self.written.setdefault(tracker)
 
     def note(self, event: Any) -> None:
         """Record an event to replay that changes nothing that tracing reads, so it needs no order among the effects."""
         if self._bodies:
             self._refuse("it has an effect outside the program's data")
-        self._notes.append(event)
-
-    @property
-    def noted(self) -> Iterable[Any]:
-        """The other events to replay."""
-        return self._notes
+        self.noted.append(event)
 
     def write_global(self, scope: GlobalScope, name: str, value: VariableTracker | None) -> None:
         """Record the store of a global; None deletes it."""
@@ -174,15 +166,10 @@ class SideEffects:
             self.check_deallocation([scope.namespace[name]] if name in scope.namespace else [])
         scope.writes[name] = value
         self._last[scope, name] = self.count
-        self._globals[scope, name] = value
+        self.written_globals[scope, name] = value
 
     @property
     def changed_trackers(self) -> list[VariableTracker]:
         """The trackers whose state differs from before, in the order in which they are replayed."""
-        rows = sorted(self._mutated.items(), key=lambda pair: not pair[0].is_replayed_first)
+        rows = sorted(self.written.items(), key=lambda pair: not pair[0].is_replayed_first)
         return [tracker for tracker, before in rows if before is None or not before.is_current()]
-
-    @property
-    def written_globals(self) -> Mapping[tuple[GlobalScope, str], VariableTracker | None]:
-        """Scope and name -> the value that was stored last; None: the global was deleted."""
-        return self._globals

@@ -120,7 +120,7 @@ class Attempt:
         graph = self.graph
         if graph.communicates:
             return False
-        if graph.mutates_inputs:
+        if graph.written:
             return graph.fails_handled
         return self.has_handlers or not self.effects.empty or graph.may_fail or bool(graph.replaced)
 
