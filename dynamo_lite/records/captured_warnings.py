@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import torch
@@ -43,7 +42,7 @@ class _InCapturingThread(type):
     """Filters belong to the process: for a thread that doesn't capture, no warning is of this category."""
 
     def __subclasscheck__(cls, kind: type) -> bool:
-        return threading.get_ident() in _CAPTURE.threads
+        return threading.get_ident() in CAPTURED_WARNINGS.threads
 
 
 class _AnyWarning(metaclass=_InCapturingThread):
@@ -54,8 +53,9 @@ _FILTER: Any = ("always", None, _AnyWarning, None, 0)
 """Lets all warnings through in a capturing thread, without noting them as shown."""
 
 
-class _Capture:
-    """Replaces ``warnings.filters`` and ``warnings.showwarning`` while some thread captures."""
+class _CapturedWarnings:
+    """Context manager that captures the warnings of this thread. Replaces ``warnings.filters`` and
+    ``warnings.showwarning`` while some thread captures."""
 
     def __init__(self) -> None:
         self.threads: dict[int, list[CapturedWarning]] = {}
@@ -65,7 +65,7 @@ class _Capture:
         self._ours: Any = []
         self._show: Any = None
 
-    def open(self) -> list[CapturedWarning]:
+    def __enter__(self) -> list[CapturedWarning]:
         with self._lock:
             if not self.threads:
                 self._theirs = warnings.filters
@@ -75,7 +75,7 @@ class _Capture:
                     self._show, warnings.showwarning = warnings.showwarning, self._note  # type: ignore[assignment]
             return self.threads.setdefault(threading.get_ident(), [])
 
-    def close(self) -> None:
+    def __exit__(self, *error: object) -> None:
         with self._lock:
             self.threads.pop(threading.get_ident(), None)
             self._restore()
@@ -110,36 +110,5 @@ def _without_ours(filters: Any) -> list[Any]:
     return [each for each in filters if each is not _FILTER]
 
 
-_CAPTURE = _Capture()
-os.register_at_fork(after_in_child=_CAPTURE.forget_other_threads)
-
-
-class CapturedWarnings:
-    """Context manager that captures the warnings of this thread."""
-
-    __slots__ = ("warnings",)
-
-    def __enter__(self) -> CapturedWarnings:
-        self.warnings = _CAPTURE.open()
-        return self
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        _CAPTURE.close()
-
-
-def _matches(pattern: Any, text: str) -> bool:
-    """Whether a filter's pattern matches, as in CPython's C code: the initial filters are plain text."""
-    return pattern is None or (pattern == text if isinstance(pattern, str) else pattern.match(text) is not None)
-
-
-def action_for(warning: CapturedWarning, filters: Any, module: str, lineno: int) -> str:
-    """The action of ``filters`` on a warning at a line of a module."""
-    for action, message, category, of_module, line in filters:
-        if (
-            _matches(message, str(warning.message))
-            and issubclass(warning.category, category)
-            and _matches(of_module, module)
-            and line in (0, lineno)
-        ):
-            return action
-    return warnings.defaultaction  # type: ignore[attr-defined]
+CAPTURED_WARNINGS = _CapturedWarnings()
+os.register_at_fork(after_in_child=CAPTURED_WARNINGS.forget_other_threads)

@@ -40,7 +40,7 @@ from dynamo_lite.shapes.number_guards import ComputedInt
 from dynamo_lite.shapes.policy import SymbolicDims
 from dynamo_lite.shapes.symbols import Symbols
 
-from .captured_warnings import CapturedWarnings
+from .captured_warnings import CAPTURED_WARNINGS
 from .fakes import fake_mode
 from .node_origin import NodeMeta, NodeOrigin
 from .source import Source
@@ -480,7 +480,7 @@ class GraphBuilder:
             )
         with contextlib.ExitStack() as stack:
             if value.requires_grad and not value.is_leaf:  # the converter reads .grad, and torch warns about that
-                stack.enter_context(CapturedWarnings())
+                stack.enter_context(CAPTURED_WARNINGS)
             if free is not None and any(free):
                 return self.symbols.fake(self.fake_mode, source, value, free)
             return self.fake_mode.from_tensor(value, static_shapes=True)

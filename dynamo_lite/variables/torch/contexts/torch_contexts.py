@@ -20,7 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._device import DeviceContext
 
 from dynamo_lite.insight.break_reasons import ContextByCall, FailsInPython, UnsupportedAttribute
-from dynamo_lite.records.captured_warnings import CapturedWarnings
+from dynamo_lite.records.captured_warnings import CAPTURED_WARNINGS
 from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime import graph_functions
@@ -539,11 +539,11 @@ for _context in (*_GRAD_CLASSES, torch.inference_mode, torch.autocast, torch.cpu
 
 def _construct(tx: Translator, cls: type, values: list[object], named: dict[str, object]) -> Any:
     """An instance of the class. (Some classes decorate a function that they get, and return a function.)"""
-    with CapturedWarnings() as captured:
+    with CAPTURED_WARNINGS as captured:
         created = tx.fold(cls, values, named)
     if not isinstance(created, cls):
         unsupported(FailsInPython(f"{cls.__name__}() as a decorator", "it decorates what is no function"))
-    for each in captured.warnings:
+    for each in captured:
         warn_after_graph(tx, str(each.message), type(each.message))
     return created
 

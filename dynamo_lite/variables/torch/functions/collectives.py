@@ -21,7 +21,6 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from dynamo_lite.bytecode import decode
 from dynamo_lite.insight.break_reasons import CollectiveNotCaptured, OperatorWarns, UnsupportedAttribute
-from dynamo_lite.records.captured_warnings import CapturedWarning, action_for
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.collectives import not_waited, waited
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
@@ -38,6 +37,7 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models, models_raw
 from dynamo_lite.variables.polyfills import distributed as polyfills
+from dynamo_lite.variables.polyfills.warnings import action_of
 from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 from dynamo_lite.variables.python.objects.user_object import OpaqueVariable
@@ -211,12 +211,12 @@ def _warn_of_deprecation(tx: Translator, function: Callable[..., object]) -> Non
     code, namespace = function.__code__, function.__globals__
     call = next(each for each in decode(code) if each.opname == "CALL_FUNCTION_EX")
     line = (call.positions and call.positions[0]) or 0
-    warning = CapturedWarning(FutureWarning(text), code.co_filename, line)
-    action = action_for(warning, tx.attempt.torch_state.filters_at_graph_call, namespace["__name__"], line)
+    module, filters = namespace["__name__"], tx.attempt.torch_state.filters_at_graph_call
+    action = action_of(text, FutureWarning, module, line, filters)
     if action in ("always", "all", "error"):
         unsupported(OperatorWarns(operator_name(function), text))
     shown = namespace.setdefault("__warningregistry__", {})
-    warnings.warn_explicit(warning.message, FutureWarning, code.co_filename, line, namespace["__name__"], shown)
+    warnings.warn_explicit(text, FutureWarning, code.co_filename, line, module, shown)
 
 
 class WorkVariable(VariableTracker):

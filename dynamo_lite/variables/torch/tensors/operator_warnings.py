@@ -16,9 +16,10 @@ import torch
 
 from dynamo_lite.insight.break_reasons import OperatorWarns
 from dynamo_lite.records import code_origin
-from dynamo_lite.records.captured_warnings import CapturedWarning, CapturedWarnings, action_for
+from dynamo_lite.records.captured_warnings import CAPTURED_WARNINGS, CapturedWarning
 from dynamo_lite.variables.core.base import unsupported
 from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.polyfills.warnings import action_of
 
 from .fake_computation import operator_name
 from .mutated_arguments import version
@@ -35,15 +36,16 @@ def run_capturing_warnings(
     at a line of the graph's code or although the program ignores the warning in a ``with`` block.
     """
     versions = [version(each) for each in operands]
-    with CapturedWarnings() as captured:
+    with CAPTURED_WARNINGS as given:
         result = run()
-    if not captured.warnings:
+    if not given:
         return result
-    given, place = captured.warnings, _place(tx)
+    place = _place(tx)
     outer_filters = tx.attempt.torch_state.filters_at_graph_call
     shown = [each for each in given if _action(each, outer_filters, *place) != "ignore"]
+    at_caller = [each for each in given if each.is_shown_at_caller]
     shown = shown or [
-        each for each in given if each.is_shown_at_caller and action_for(each, outer_filters, "", 0) != "ignore"
+        each for each in at_caller if action_of(str(each.message), each.category, "", 0, outer_filters) != "ignore"
     ]
     actions = [(_action(each, warnings.filters, *place), each) for each in given]
     raises = any(action == "error" for action, _ in actions)
@@ -60,9 +62,9 @@ def _first_line(warning: CapturedWarning) -> str:
 
 
 def _warns(run: Callable[[], object]) -> bool:
-    with CapturedWarnings() as captured:
+    with CAPTURED_WARNINGS as captured:
         run()
-    return bool(captured.warnings)
+    return bool(captured)
 
 
 def _place(tx: Translator) -> tuple[str, int, dict[str, Any]]:
@@ -74,9 +76,10 @@ def _place(tx: Translator) -> tuple[str, int, dict[str, Any]]:
 
 
 def _action(warning: CapturedWarning, filters: Any, filename: str, lineno: int, namespace: dict[str, Any]) -> str:
-    if warning.is_shown_at_caller:
-        return action_for(warning, filters, str(namespace.get("__name__")), lineno)
-    return action_for(warning, filters, _module_of(warning.filename), warning.lineno)
+    module = str(namespace.get("__name__"))
+    if not warning.is_shown_at_caller:
+        module, lineno = _module_of(warning.filename), warning.lineno
+    return action_of(str(warning.message), warning.category, module, lineno, filters)
 
 
 def _module_of(filename: str) -> str:
