@@ -20,7 +20,6 @@ from dynamo_lite import _C, logs
 from dynamo_lite.bytecode import emit
 from dynamo_lite.bytecode.instructions import Instruction
 from dynamo_lite.exc import WrongBackendResult
-from dynamo_lite.records.runtime_assertions import AssertionFailures
 from dynamo_lite.runtime.interrupts import is_from_signal_handler
 
 _ERROR = "___failure"
@@ -32,25 +31,18 @@ class AssertionFailed(Exception):
     """A runtime assertion on tensor data failed."""
 
 
-def checking_assertions(
-    compiled: Callable[..., Any], expected: list[bool], failures: AssertionFailures | None
-) -> Callable[..., Any]:
-    """A compiled graph whose last results must have these truth values; it returns the results before them.
-    ``failures`` counts failed assertions."""
+def checking_assertions(compiled: Callable[..., Any], expected: list[bool]) -> Callable[..., Any]:
+    """A compiled graph whose last results must have these truth values; it returns the results before them."""
     count = len(expected)
 
     def call(*inputs: torch.Tensor) -> Any:
         before = [(each, each.get_state()) for each in _generators()]
         results = compiled(*inputs)
-        for at, (condition, truth) in enumerate(zip(results[-count:], expected, strict=True)):
+        for condition, truth in zip(results[-count:], expected, strict=True):
             if bool(condition) is not truth:
                 for generator, state in before:
                     generator.set_state(state)
-                if failures is not None:
-                    failures.add(at)
                 raise AssertionFailed
-        if failures is not None:
-            failures.count = 0
         return results[:-count]
 
     return call

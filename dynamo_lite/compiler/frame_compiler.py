@@ -161,9 +161,7 @@ class FrameCompiler:
             translation.attempt.close()
             return _has_waited_too_long(view, "compiles a graph")
         try:
-            compiled = compile_graph(
-                translation, view, self.backend, self.name, fullgraph=self.fullgraph, observer=self.observer
-            )
+            compiled = compile_graph(translation, view, self.backend, self.name, self.observer)
         except BackendCompilerFailed:
             fewer = None if self.fullgraph else traits_without(translation, self.traits)
             if fewer is None:

@@ -21,7 +21,6 @@ from dynamo_lite.exc import BackendCompilerFailed, WrongBackendResult
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import Observer
 from dynamo_lite.insight.recorder import RECORDING, GraphRecord
-from dynamo_lite.records.runtime_assertions import AssertionFailures
 from dynamo_lite.runtime.interrupts import reraise_if_from_signal
 from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.variables.torch.tensors.runtime_failures import is_kept
@@ -50,8 +49,6 @@ def compile_graph(
     view: _C.FrameView,
     backend: Backend,
     name: str,
-    *,
-    fullgraph: bool,
     observer: Observer | None,
 ) -> CompiledGraph:
     """Hand the graph to the backend.
@@ -92,7 +89,7 @@ def compile_graph(
         raise WrongBackendResult(name, f"returned {described(compiled)}, which can't be called")
     if recorder is not None and record is not None:
         compiled = recorder.timed(record, compiled)
-    call = _call_of(compiled, translation, name, len(unused), counts_failures=not fullgraph)
+    call = _call_of(compiled, translation, name, len(unused))
     return CompiledGraph(call, gm, time.perf_counter() - started, record)
 
 
@@ -134,9 +131,7 @@ def _computes_nothing(translation: Translation) -> bool:
     return not has_results and all(node.target is getattr for node in operators)
 
 
-def _call_of(
-    compiled: Callable[..., Any], translation: Translation, name: str, unused: int, counts_failures: bool
-) -> _C.GraphCall:
+def _call_of(compiled: Callable[..., Any], translation: Translation, name: str, unused: int) -> _C.GraphCall:
     """The call of what the backend returned. Around it: runtime assertions are checked, inputs that it mutates are
     restored where the frame is run again, the number of results is checked."""
     attempt, outputs = translation.attempt, len(translation.cg.outputs)
@@ -145,22 +140,12 @@ def _call_of(
     if unused:
         compiled = _without_last(_C.GraphCall(compiled, outputs=outputs + len(truths) + unused, wrong=wrong), unused)
     if truths:
-        unmet = _failures_of(translation) if counts_failures else None
-        compiled = checking_assertions(
-            _C.GraphCall(compiled, outputs=outputs + len(truths), wrong=wrong), truths, unmet
-        )
+        compiled = checking_assertions(_C.GraphCall(compiled, outputs=outputs + len(truths), wrong=wrong), truths)
     written = [at for at, each in enumerate(graph.inputs) if each.source in graph.written]
     if graph.fails_handled and written:
         compiled = restoring_inputs(compiled, written)
     captured = sum(each.captured for each in graph.inputs)
     return _C.GraphCall(compiled, captured, graph.changes_state, outputs, wrong)
-
-
-def _failures_of(translation: Translation) -> AssertionFailures:
-    """Counts failures of the graph's runtime assertions, and ends the entry after too many."""
-    attempt = translation.attempt
-    sites = [each.site for each in attempt.runtime_assertions]
-    return AssertionFailures(translation.cg.code.co_qualname, translation.shapes.history, attempt.guards.held(), sites)
 
 
 def traits_without(translation: Translation, traits: BackendTraits) -> BackendTraits | None:

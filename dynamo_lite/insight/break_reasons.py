@@ -155,11 +155,6 @@ class DataDependentValue(BreakReason, code="DL0302", numbers_matter=False):
     operation: str
 
 
-class UnmetCondition(BreakReason, code="DL0303", numbers_matter=False):
-    happened = "a runtime assertion on tensor data failed several times in a row"
-    mend = "keep exceptional values (those for which an operator raises or warns) out of the data"
-
-
 class PackedSequences(BreakReason, code="DL0305", numbers_matter=False):
     happened = "{call} depends on the lengths of the sequences, which are data that is not known while tracing"
     mend = "run the layer on the padded batch and mask what it gives, or keep the packed part outside"

@@ -102,10 +102,6 @@ class Guard(NamedTuple):
     drop: Callable[[], object]
 
 
-class Held:
-    """A token that an entry's guards refer to weakly. Dropping it invalidates the entry."""
-
-
 def _reason(place: object, kind: str, arg: object = None) -> GuardReason:
     """The text of a check. ``place``: what is checked."""
     return GuardReason(str(place), kind, _describe(kind, arg))
@@ -157,14 +153,6 @@ class Guards:
         result = function()
         self.const(function).child("result").check("equals", result)
         return result
-
-    def held(self) -> Held:
-        """A new token: the entry is valid as long as its holder keeps it."""
-        token = Held()
-        source = self.const(token)
-        source.name = "the compiled code"
-        source.expect()
-        return token
 
     def tensor(
         self,
@@ -237,8 +225,7 @@ class Guards:
         for source in self._needed():
             for key, (kind, arg) in source.checks.items():
                 found.append(Guard(source, kind, _describe(kind, arg), partial(source.checks.pop, key)))
-            is_held = source.kind == "const" and isinstance(source.arg, Held)
-            if source.expected and not source.checks and not is_held:
+            if source.expected and not source.checks:
                 found.append(Guard(source, "present", _describe("present"), lambda: None))
         for pair in self.same_places:
             found.append(Guard(pair[0], "same_as", _describe("same_as", pair[1]), partial(self.same_places.pop, pair)))

@@ -35,8 +35,6 @@ class SpecializationHistory:
     """Ids of functions that can't be traced -> whether they could be recorded as one operator."""
     to_fill: set[Any] = field(default_factory=set)
     """Dicts and caches that lacked an entry when a translation broke. The code after the break may have added it."""
-    failing_assertions: set[Any] = field(default_factory=set)
-    """Places of runtime assertions on tensor data that failed several times in a row."""
     numbers_read: set[Any] = field(default_factory=set)
     """Places of ``item()`` whose number the program needs."""
 

@@ -1,9 +1,8 @@
-"""Runtime assertions on data that keep failing: the frame is recompiled with a break at the assertion."""
+"""Runtime assertions on data that keep failing: each time the frame runs again in eager."""
 
 from __future__ import annotations
 
 import copy
-import logging
 
 import torch
 
@@ -35,12 +34,11 @@ def _checked(a):
     return 0.5 / a + c, b.amax(1)
 
 
-def test_breaks_where_the_data_fail():
+def test_data_that_fail_call_after_call():
     before = dl.counters.graph_breaks
     recorder, ran = _called(_checked, [(FINE,)] * 2 + [(ZERO,)] * 26)
-    assert ran[:2] == [1, 1] and dl.counters.graph_breaks == before + 1
-    assert [len(gm.graph.find_nodes(op="placeholder")) for gm in recorder.graphs[:2]] == [1, 1]
-    assert ran[-1] == 1, "the graph before the condition"
+    assert ran == [1] * 28 and len(recorder.graphs) == 1 and dl.counters.graph_breaks == before
+    assert len(recorder.graphs[0].graph.find_nodes(op="placeholder")) == 1
 
 
 def test_data_that_fail_now_and_then_leave_the_graph_as_it_is():
@@ -63,7 +61,7 @@ def test_a_place_in_a_function_and_one_after_the_other():
     assert max(ran) < 6 and len(recorder.graphs) < 40
 
 
-def test_writes_are_put_back_and_then_broken_at():
+def test_writes_are_put_back():
     def program(a, b):
         a += b
         if (b == 0).any():
@@ -78,13 +76,6 @@ def test_writes_are_put_back_and_then_broken_at():
 def test_a_full_graph_stays_one():
     recorder, ran = _called(_checked, [(FINE,)] + [(ZERO,)] * 20, fullgraph=True)
     assert len(recorder.graphs) == 1 and ran == [1] * 21
-
-
-def test_it_is_said_aloud(caplog):
-    caplog.set_level(logging.INFO, "dynamo_lite.recompiles")
-    dl.reset()
-    _called(_checked, [(FINE,)] + [(ZERO,)] * 20)
-    assert "a runtime assertion on its data keeps failing" in caplog.text
 
 
 def test_layers_that_share_what_is_compiled():

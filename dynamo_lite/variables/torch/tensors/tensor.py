@@ -29,7 +29,6 @@ from dynamo_lite.insight.break_reasons import (
     RandomStateUsed,
     ResultNotDense,
     TensorObjectMethod,
-    UnmetCondition,
     UnsupportedAttribute,
     UnsupportedOperation,
     UnsupportedValue,
@@ -344,13 +343,10 @@ class TensorVariable(VariableTracker):
         graph = tx.graph
         if graph.bodies or not graph.can_restore_inputs() or self.has_torch_function or self.fake.numel() != 1:
             return False
-        site = tx.site()
-        if site in tx.attempt.restart_facts.remembered.failing_assertions:
-            unsupported(UnmetCondition())
         check_failure(tx, "a runtime assertion")
         graph.fails_handled = True
         kept = record(tx, "clone", [self], {})  # it may be mutated before the graph returns it
-        tx.attempt.runtime_assertions.append(RuntimeAssertion(kept, truth, site))
+        tx.attempt.runtime_assertions.append(RuntimeAssertion(kept, truth))
         return True
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
