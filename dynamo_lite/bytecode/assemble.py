@@ -65,8 +65,9 @@ def assemble(
     freevars = tuple(like.co_freevars if freevars is None else freevars)
     depths = verify(instructions)
     names = _Names(like, argnames, cellvars, freevars, instructions)
-    pools = _Pools(like, names, instructions)
-    layout = _Layout(instructions, pools.args)
+    consts = _Pool(like.co_consts, CONST, instructions, keep=1)  # the first is the function's docstring
+    attributes = _Pool(like.co_names, NAME, instructions)
+    layout = _Layout(instructions, [_argument(each, consts, attributes, names) for each in instructions])
     return CodeType(
         count,
         posonly,
@@ -75,8 +76,8 @@ def assemble(
         stack_size(depths),
         flags,
         layout.code(),
-        tuple(pools.consts.values),
-        tuple(pools.names.values),
+        tuple(consts.values),
+        tuple(attributes.values),
         tuple(names.local),
         like.co_filename,
         like.co_name,
@@ -107,9 +108,11 @@ def _key(value: Any) -> Hashable:
 
 
 class _Pool:
-    """A table of values: used ones of the old table in their order, then new ones in the order of first use."""
+    """A table of the values of one kind of operand: used ones of the old table in their order, then new ones in the
+    order of first use. The first ``keep`` old ones stay."""
 
-    def __init__(self, old: Sequence[object], used: Sequence[object], keep: int = 0) -> None:
+    def __init__(self, old: Sequence[object], kind: int, instructions: Sequence[Instruction], keep: int = 0) -> None:
+        used = [each.argval for each in instructions if KIND[each.opcode] == kind]
         self.values: list[Any] = []
         self._index: dict[Hashable, int] = {}
         keys = set(map(_key, used))
@@ -167,36 +170,25 @@ class _Names:
         raise BytecodeError(f"{each}: that name is neither a cell nor a free variable of the code")
 
 
-class _Pools:
-    """The tables of constants and names, and the arguments of all instructions but jumps."""
-
-    def __init__(self, like: CodeType, names: _Names, instructions: Sequence[Instruction]) -> None:
-        consts = [each.argval for each in instructions if KIND[each.opcode] == CONST]
-        # The first constant is the function's docstring.
-        self.consts = _Pool(like.co_consts, consts, keep=1)
-        used = [each.argval for each in instructions if KIND[each.opcode] == NAME]
-        self.names = _Pool(like.co_names, used)
-        self._slots = names
-        self.args = [self._argument(each) for each in instructions]
-
-    def _argument(self, each: Instruction) -> int:
-        op = each.opcode
-        kind = KIND[op]
-        if kind in (NOTHING, JUMP):
-            return 0
-        if kind == CONST:
-            return self.consts.index(each.argval)
-        if kind == NAME:
-            bits = FLAG_BITS.get(op, 0)
-            flags = each.flag | each.flag2 << 1 if bits else 0
-            return self.names.index(each.argval) << bits | flags
-        if kind in (LOCAL, FREE):
-            return self._slots.slot(each)
-        if kind == COMPARE:
-            return dis.cmp_op.index(each.argval) << COMPARE_SHIFT | COMPARE_MASKS[each.argval]
-        if kind == FREE_COUNT:
-            return self._slots.free_count
-        return each.arg
+def _argument(each: Instruction, consts: _Pool, attributes: _Pool, names: _Names) -> int:
+    """The argument of an instruction. `_Layout` computes those of jumps."""
+    op = each.opcode
+    kind = KIND[op]
+    if kind in (NOTHING, JUMP):
+        return 0
+    if kind == CONST:
+        return consts.index(each.argval)
+    if kind == NAME:
+        bits = FLAG_BITS.get(op, 0)
+        flags = each.flag | each.flag2 << 1 if bits else 0
+        return attributes.index(each.argval) << bits | flags
+    if kind in (LOCAL, FREE):
+        return names.slot(each)
+    if kind == COMPARE:
+        return dis.cmp_op.index(each.argval) << COMPARE_SHIFT | COMPARE_MASKS[each.argval]
+    if kind == FREE_COUNT:
+        return names.free_count
+    return each.arg
 
 
 # -- layout ----------------------------------------------------------------------------------------------------

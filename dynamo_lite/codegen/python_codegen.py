@@ -239,10 +239,6 @@ class PyCodegen:
         self._computed[id(value)] = value, name
         self.store_copy(name)
 
-    def keep(self, tracker: VariableTracker, name: str) -> None:
-        """Note that the object is in a local before the body begins."""
-        self._temps[tracker] = name
-
     def has_made(self, tracker: VariableTracker) -> bool:
         """Whether the code so far creates the object and keeps it."""
         return tracker in self._temps

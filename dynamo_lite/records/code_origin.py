@@ -21,8 +21,7 @@ from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_NEWLOCALS
 import torch
 
 from dynamo_lite import config
-from dynamo_lite.bytecode import Instruction, decode
-from dynamo_lite.bytecode.stack_depth import drop_unreachable, stack_depths
+from dynamo_lite.bytecode import Instruction, decode, drop_unreachable, stack_depths
 
 _ASYNCHRONOUS = CO_COROUTINE | CO_ASYNC_GENERATOR
 

@@ -389,7 +389,8 @@ class GraphBuilder:
     def _add_input(
         self, source: Source, value: Any, fake: Any, convert: Any = None, formula: Formula | None = None
     ) -> GraphInput:
-        node = self._placeholder(f"arg{len(self.inputs)}")
+        with self.graph.inserting_after(self._last_placeholder):
+            node = self._last_placeholder = self.graph.placeholder(f"arg{len(self.inputs)}")
         node.meta["example_value"] = fake
         found = GraphInput(source, value, node, fake, convert, formula, step=self.step)
         if found.is_tensor:
@@ -484,11 +485,6 @@ class GraphBuilder:
             if free is not None and any(free):
                 return self.symbols.fake(self.fake_mode, source, value, free)
             return self.fake_mode.from_tensor(value, static_shapes=True)
-
-    def _placeholder(self, name: str) -> torch.fx.Node:
-        with self.graph.inserting_after(self._last_placeholder):
-            self._last_placeholder = self.graph.placeholder(name)
-        return self._last_placeholder
 
     def call(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any) -> torch.fx.Node:
         """Record an operator, whose result on fakes was ``fake``, in the thread's grad mode."""
@@ -604,7 +600,7 @@ class GraphBuilder:
         """Record that an operator wrote, or may have written, into tensors. ``hidden``: autograd doesn't know of it."""
         self.writes += 1
         for body in self.bodies:
-            memory = body.existing_memory()
+            memory = set().union(*map(all_memory_of, body.existing()))
             outside = [fake for fake in fakes if not (memory.isdisjoint(all_memory_of(fake)) or body.maps_over(fake))]
             if hidden and (body.overwritten is not None or body.is_backward and self._may_be_lost(outside)):
                 continue

@@ -54,10 +54,6 @@ class NodeOrigin(NamedTuple):
         is_outermost = self.caller is None or self.caller.only_calls_module()
         return is_outermost and self.filename == torch.nn.modules.module.__file__
 
-    def is_in_library(self) -> bool:
-        """Whether users don't think of it: the inside of torch's modules, and what replaces functions in C."""
-        return self.filename.startswith(_LEFT_OUT)
-
     def summary(self) -> FrameSummary:
         line, end_line, column, end_column = self.positions or (None,) * 4
         ends: dict[str, Any] = {"end_lineno": end_line, "colno": column, "end_colno": end_column}
@@ -65,6 +61,7 @@ class NodeOrigin(NamedTuple):
 
 
 _LEFT_OUT = (os.path.dirname(torch.nn.modules.__file__) + os.sep, OURS)
+"""Files that users don't think of: the inside of torch's modules, and what replaces functions in C."""
 
 
 def module_path(source: Source) -> str:
@@ -134,7 +131,7 @@ def frames_of(meta: dict[str, Any]) -> list[NodeOrigin]:
     if not isinstance(meta, NodeMeta):
         return []
     chain = list(meta.origin.chain())
-    return [frame for frame in chain if not frame.is_in_library()] or chain
+    return [frame for frame in chain if not frame.filename.startswith(_LEFT_OUT)] or chain
 
 
 _MADE = frozenset({"stack_trace", "nn_module_stack", "source_fn_stack"})

@@ -64,10 +64,6 @@ class Specializations:
         is_possible = error.reason.numbers_matter and has_numbers and len(self.steps) < _MOST
         return NumbersSpecialized(step) if is_possible and step not in self.given_up | self.steps.keys() else None
 
-    def with_step(self, step: int) -> Specializations:
-        """These, and one more step before which numbers are specialized."""
-        return replace(self, steps={**self.steps, step: None})
-
     def give_up(self, step: int) -> Specializations:
         """Specializing numbers before this step didn't help."""
         left = {each: site for each, site in self.steps.items() if each != step}
@@ -140,7 +136,7 @@ class RestartFacts:
             case ModulesInitialized():  # what was learned is of the modules before
                 return RestartFacts.first(self.remembered, self.fullgraph, self.differentiates)
             case NumbersSpecialized(step):
-                return replace(self, numbers=self.numbers.with_step(step))
+                return replace(self, numbers=replace(self.numbers, steps={**self.numbers.steps, step: None}))
         return self
 
     def _break_at(self, fact: BreakAt) -> RestartFacts:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from dynamo_lite.runtime.shared_memory import all_memory_of, share_memory
+from dynamo_lite.runtime.shared_memory import share_memory
 
 
 class Body:
@@ -58,7 +58,3 @@ class Body:
         """The tensors that exist when it runs."""
         fakes = [*self._given, *(node.meta["example_value"] for node in (*self.lifted, *self.lifted.values()))]
         return [fake for fake in fakes if isinstance(fake, torch.Tensor)]
-
-    def existing_memory(self) -> set[int]:
-        """The memory of the tensors that exist when it runs."""
-        return set().union(*map(all_memory_of, self.existing()))

@@ -173,10 +173,7 @@ class Symbols:
     def float(self, source: Source, value: float) -> Formula:
         """The formula of the float at a source."""
         self.has_floats = True
-        found = self._floats.get(source)
-        if found is None:
-            found = self._floats[source] = Formula(value, place=NumberSource(source, "float"))
-        return found
+        return self._floats.setdefault(source, Formula(value, place=NumberSource(source, "float")))
 
     def of_integer(self, number: torch.SymInt) -> Formula | None:
         """The formula of a symbolic int; None if guards can't compute it."""
@@ -309,16 +306,10 @@ class Symbols:
 
     def guards(self) -> list[SymbolicGuard]:
         """The guards on a call's numbers, without duplicates."""
-        guards = [self._guard(Formula(True, expression=condition), True) for condition in self._all_parts()]
+        found = {part: None for each in self._conditions() for part in checkable_parts(each, self._hints)}
+        guards = [self._guard(Formula(True, expression=part), True) for part in found]
         guards += [self._guard(condition, truth) for condition, truth in self._required]
         return list({(tuple(each.sources), tuple(each.program)): each for each in guards}.values())
-
-    def _all_parts(self) -> dict[Expression, None]:
-        """All conditions on ints that guard programs can compute."""
-        found: dict[Expression, None] = {}
-        for condition in self._conditions():
-            found.update(dict.fromkeys(checkable_parts(condition, self._hints)))
-        return found
 
     def _conditions(self) -> Iterator[Expression]:
         """Numbers equal the expressions that fake tensors have for them, symbols are in their ranges, and the
