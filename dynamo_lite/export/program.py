@@ -293,7 +293,7 @@ class _Exporter(FrameCompiler):
         attempt.guards.written = attempt.graph.written | attempt.graph.alone
         attempt.graph.symbols.check_marks()
         number_guards = attempt.graph.symbols.guards()
-        attempt.guards.facts(number_guards)
+        attempt.guards.facts = number_guards
         tree = attempt.guards.build(view.code, translation.state)
         captured = tree.lookup(view)
         if captured is None:

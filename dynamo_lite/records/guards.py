@@ -120,7 +120,8 @@ class Guards:
         self.written: Set[Source] = frozenset()
         """Sources of tensors that the graph writes into: no other tensor may share their memory."""
         self._tensors: dict[Source, None] = {}
-        self._facts: list[SymbolicGuard] = []
+        self.facts: list[SymbolicGuard] = []
+        """On symbolic sizes and numbers."""
         self._of_process = {"global_state", "registrations"}
         self.constants = Constants()
         self.iterated_objects: list[tuple[Any, Source]] = []
@@ -196,26 +197,16 @@ class Guards:
                 for kind, arg in checks:
                     source.check(kind, arg)
 
-    def facts(self, facts: list[SymbolicGuard]) -> None:
-        """Set the guards on symbolic sizes and numbers."""
-        self._facts = facts
-        for fact in facts:
-            for source in fact.sources:
-                source.related = True
-
     def same(self, one: Source, other: Source) -> None:
         """Guard that two sources reach one object."""
-        one.related = other.related = True
         self.same_places[one, other] = None
 
     def distinct(self, source: Source) -> None:
         """Guard that the object here is none of the other distinct ones."""
-        source.related = True
         self.distinct_places[source] = None
 
     def capture(self, source: Source) -> int:
         """Let the guard check capture the value. Returns its index in the tuple of captured values."""
-        source.captured = True
         return self.captured.setdefault(source, len(self.captured))
 
     def each(self) -> list[Guard]:
@@ -229,7 +220,7 @@ class Guards:
                 found.append(Guard(source, "present", _describe("present"), lambda: None))
         for pair in self.same_places:
             found.append(Guard(pair[0], "same_as", _describe("same_as", pair[1]), partial(self.same_places.pop, pair)))
-        found += [Guard(None, "symbolic", fact.text, partial(self._facts.remove, fact)) for fact in self._facts]
+        found += [Guard(None, "symbolic", fact.text, partial(self.facts.remove, fact)) for fact in self.facts]
         return found
 
     def drop(self, guards: Iterable[Guard]) -> None:
@@ -240,10 +231,6 @@ class Guards:
                 guard.source.expected = False
         self.distinct_places = {source: None for source in self.distinct_places if source.checks}
         self._tensors = {source: None for source in self._tensors if source.checks}
-        related = {*self.distinct_places, *self._tensors, *itertools.chain(*self.same_places)}
-        related.update(source for fact in self._facts for source in fact.sources)
-        for source in self.root.walk():
-            source.related = source in related
 
     def is_tensor(self, source: Source | None) -> bool:
         """Whether a tensor or array was found there."""
@@ -282,11 +269,12 @@ class Guards:
         return tree
 
     def _needed(self) -> list[Source]:
-        """The sources with checks and those on the path to them, parents first."""
+        """The sources that are checked or captured and those on the path to them, parents first."""
         sources = list(self.root.walk())[1:]
-        needed: set[Source] = set()
+        needed = {*self.captured, *self.distinct_places, *self._tensors, *itertools.chain(*self.same_places)}
+        needed.update(source for fact in self.facts for source in fact.sources)
         for source in reversed(sources):
-            if source in needed or source.needed:
+            if source in needed or source.checks or source.expected:
                 assert source.parent is not None
                 needed.update((source, source.parent))
         return [source for source in sources if source in needed]
@@ -303,7 +291,7 @@ class Guards:
     def _build_relations(self, tree: _C.GuardTree) -> None:
         for one, other in self.same_places:
             tree.check(one.number, "same_as", other.number, _reason(one, "same_as", other))
-        for fact in self._facts:
+        for fact in self.facts:
             nodes = [source.number for source in fact.sources]
             tree.check(0, "symbolic", (nodes, fact.program), GuardReason("", "symbolic", fact.text))
         distinct = [source.number for source in self.distinct_places]

@@ -36,9 +36,7 @@ class Source:
         "depth",
         "children",
         "checks",
-        "captured",
         "expected",
-        "related",
         "number",
         "name",
         "local_rooted",
@@ -53,11 +51,8 @@ class Source:
         self.children: dict[Any, Source] = {}
         self.checks: dict[tuple[str, Any], tuple[str, Any]] = {}
         """Key of equal checks -> kind and argument."""
-        self.captured = False
         self.expected = False
         """Whether the program observed that a value exists here."""
-        self.related = False
-        """Whether a check of several places involves this one."""
         self.number = -1
         """The node in the guard tree, once that is built."""
         self.name: str | None = None
@@ -100,10 +95,6 @@ class Source:
         """Guard that a value exists here. Returns the place."""
         self.expected = True
         return self
-
-    @property
-    def needed(self) -> bool:
-        return bool(self.checks) or self.captured or self.related or self.expected
 
     def walk(self) -> Iterator[Source]:
         """This place and all below it, parents first."""
