@@ -18,8 +18,6 @@ from .instructions import (
     Instruction,
 )
 
-_OPERATORS = {symbol: arg for arg, (symbol, _, _) in BINARY_OPS.items()}
-
 
 def make(opname: str, argval: Any = None, *, target: Instruction | None = None) -> Instruction:
     """Create an instruction. ``argval``: its constant, name, comparison symbol or number.
@@ -78,7 +76,7 @@ def load_closure(name: str) -> Instruction:
 
 def binary_op(symbol: str) -> Instruction:
     """``symbol``: as in source code, such as ``+`` or ``+=``."""
-    return make("BINARY_OP", _OPERATORS[symbol])
+    return make("BINARY_OP", BINARY_OPS.index(symbol))
 
 
 # -- the stack -------------------------------------------------------------------------------------------------

@@ -162,27 +162,8 @@ if HAS_PRECALL:  # dis has PRECALL pop the arguments
 
 # -- operators -------------------------------------------------------------------------------------------------
 
-BINARY_OPS: dict[int, tuple[str, Callable[[Any, Any], Any], bool]] = {}
-"""BINARY_OP's argument -> (symbol, function, whether in place)."""
-_FUNCTIONS = {
-    "+": "add",
-    "&": "and_",
-    "//": "floordiv",
-    "<<": "lshift",
-    "@": "matmul",
-    "*": "mul",
-    "%": "mod",
-    "|": "or_",
-    "**": "pow",
-    ">>": "rshift",
-    "-": "sub",
-    "/": "truediv",
-    "^": "xor",
-}
-for _arg, (_name, _symbol) in enumerate(_opcode._nb_ops):  # type: ignore[attr-defined]
-    _function = _FUNCTIONS[_symbol.rstrip("=")]
-    _inplace = _symbol.endswith("=")
-    BINARY_OPS[_arg] = (_symbol, getattr(operator, "i" + _function.rstrip("_") if _inplace else _function), _inplace)
+BINARY_OPS: list[str] = [symbol for _, symbol in _opcode._nb_ops]  # type: ignore[attr-defined]
+"""BINARY_OP's argument -> its symbol in source code, such as ``+`` or ``+=``."""
 
 EXCEPT_STAR = ("CHECK_EG_MATCH", "PREP_RERAISE_STAR")
 """Opcodes that only ``except*`` has."""

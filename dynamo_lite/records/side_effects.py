@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from dynamo_lite import _C
 from dynamo_lite.exc import Unsupported
@@ -24,12 +24,11 @@ if TYPE_CHECKING:
     from dynamo_lite.variables.python.functions.function import GlobalScope
 
 
-class _OperatorFunction:
+class _OperatorFunction(NamedTuple):
     """A function that an operator runs, and the state that objects from outside had before it mutated them."""
 
-    def __init__(self, outside: set[VariableTracker]) -> None:
-        self.outside = outside
-        self.mutated: dict[VariableTracker, ObjectState] = {}
+    outside: set[VariableTracker]
+    mutated: dict[VariableTracker, ObjectState]
 
 
 class SideEffects:
@@ -132,7 +131,7 @@ class SideEffects:
     def forbidden(self, outside: set[VariableTracker]) -> Iterator[None]:
         """While a function that an operator runs is traced: break the graph if it mutates objects that have a source or
         are ``outside``, unless it restores them."""
-        body = _OperatorFunction(outside)
+        body = _OperatorFunction(outside, {})
         self._bodies.append(body)
         try:
             yield

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 @opcode("BINARY_OP")
 def binary_op(tx: InstructionTranslator, instruction: Instruction) -> None:
     right, left = tx.pop(), tx.pop()
-    symbol, _, inplace = BINARY_OPS[instruction.arg]
-    if inplace:
+    symbol = BINARY_OPS[instruction.arg]
+    if symbol.endswith("="):
         tx.stack.append(tx.inplace(symbol.rstrip("="), left, right))
     else:
         tx.stack.append(tx.binary(symbol, left, right))

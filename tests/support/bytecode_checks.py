@@ -38,7 +38,7 @@ def _operand(each: Instruction, order: dict[Instruction, int]) -> str:
     if each.opcode not in HAS_ARG:
         return ""
     if each.opname == "BINARY_OP":
-        return BINARY_OPS[each.arg][0]
+        return BINARY_OPS[each.arg]
     value = each.argval if KIND[each.opcode] in (NAME, LOCAL, FREE, COMPARE) else show(each.argval)
     bits = FLAG_BITS.get(each.opcode, 0)
     if bits and each.flag:
