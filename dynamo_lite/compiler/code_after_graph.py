@@ -118,7 +118,7 @@ def _check_generators_live_on(attempt: Attempt, cg: PyCodegen) -> None:
 def _check_history(attempt: Attempt, outputs: list[torch.Tensor]) -> None:
     """The graph's results have the autograd history that they have in eager."""
     has_gradients = any(each.value.requires_grad for each in attempt.graph.tensors)
-    leaf = attempt.provenance.first_leaf
+    leaf = next(iter(attempt.provenance.leaves), None)
     if leaf is not None and not has_gradients and any(each.requires_grad for each in outputs):
         let_cpython_create(attempt, leaf)  # a backend would take the graph for inference
 

@@ -32,11 +32,10 @@ _PLAIN = frozenset(
 )
 """Types of arguments that are part of the key, with their type."""
 
-_TAKE_OTHER_TENSORS = frozenset({*_DISPATCH_HANDLE_DIRECTLY, *FakeTensorMode.lift_fns})
-"""Operators that take real or sparse tensors."""
-
-_READ_STORAGE_SIZE = frozenset({_aten.as_strided.default, _aten._reshape_alias.default})
-"""Operators that depend on the size of the storage."""
+_SPECIAL = frozenset(
+    {*_DISPATCH_HANDLE_DIRECTLY, *FakeTensorMode.lift_fns, _aten.as_strided.default, _aten._reshape_alias.default}
+)
+"""Operators that take real or sparse tensors, or that depend on the size of the storage."""
 
 
 class _Result(NamedTuple):
@@ -65,8 +64,7 @@ def _is_cacheable(func: Any) -> bool:
     """Whether the result of an operator follows from the metadata of its arguments."""
     if not isinstance(func, torch._ops.OpOverload) or func.namespace != "aten" or func._schema.is_mutable:
         return False
-    special = _TAKE_OTHER_TENSORS | _READ_STORAGE_SIZE
-    return func not in special and torch.Tag.data_dependent_output not in func.tags
+    return func not in _SPECIAL and torch.Tag.data_dependent_output not in func.tags
 
 
 def fake_mode(shape_env: Any) -> FakeTensorMode:

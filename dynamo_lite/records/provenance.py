@@ -29,7 +29,7 @@ class Provenance:
         self.step = 0
         self._created: dict[VariableTracker, int] = {}
         self.generators: dict[GeneratorVariable, int] = {}
-        self._leaves: dict[TensorVariable, int] = {}
+        self.leaves: dict[TensorVariable, int] = {}
         self._raised: dict[VariableTracker, int] = {}
         self._recorded: dict[Node, int] = {}
         self._freed: dict[Node, int] = {}
@@ -37,13 +37,13 @@ class Provenance:
         """Mutable objects, created during tracing, that a traced backward reads through ``ctx``."""
 
     def close(self) -> None:
-        for each in (self._created, self.generators, self._leaves, self._raised, self._recorded, self._freed):
+        for each in (self._created, self.generators, self.leaves, self._raised, self._recorded, self._freed):
             each.clear()
         self.kept_on_ctx.clear()
 
     def step_of(self, value: VariableTracker) -> int:
         """The step at which CPython must create a value; 0 if none is recorded."""
-        ledgers: tuple[dict[Any, int], ...] = (self.generators, self._leaves, self._created, self._raised)
+        ledgers: tuple[dict[Any, int], ...] = (self.generators, self.leaves, self._created, self._raised)
         return next((steps[value] for steps in ledgers if value in steps), 0)
 
     # -- values --------------------------------------------------------------------------------------------------------
@@ -80,15 +80,10 @@ class Provenance:
 
     def created_leaf(self, tensor: TensorVariable) -> None:
         """Record that a tensor which was created during tracing starts to require gradients."""
-        self._leaves[tensor] = self.step
+        self.leaves[tensor] = self.step
 
     def is_created_leaf(self, tensor: object) -> bool:
-        return tensor in self._leaves
-
-    @property
-    def first_leaf(self) -> TensorVariable | None:
-        """The first leaf created during tracing; None if there is none."""
-        return next(iter(self._leaves), None)
+        return tensor in self.leaves
 
     # -- exceptions ----------------------------------------------------------------------------------------------------
 

@@ -31,14 +31,14 @@ class Body:
         """The outside tensors that it wrote into; None if it may not write into any."""
         self._given: list[Any] = []
 
-    def lift(self, outer: torch.fx.Node, fake: Any = None) -> torch.fx.Node:
-        """The placeholder for a value from outside. ``fake``: what stands for it inside, if that differs."""
+    def lift(self, outer: torch.fx.Node) -> torch.fx.Node:
+        """The placeholder for a value from outside."""
         found = self.lifted.get(outer)
         if found is None:
             first = next((node for node in self.graph.nodes if node.op != "placeholder"), self.graph._root)
             with self.graph.inserting_before(first):
                 found = self.lifted[outer] = self.graph.placeholder(f"arg{len(self.lifted)}")
-            found.meta["example_value"] = outer.meta["example_value"] if fake is None else fake
+            found.meta["example_value"] = outer.meta["example_value"]
         return found
 
     def placeholder(self, fake: Any) -> torch.fx.Node:
@@ -56,5 +56,5 @@ class Body:
 
     def existing(self) -> list[torch.Tensor]:
         """The tensors that exist when it runs."""
-        fakes = [*self._given, *(node.meta["example_value"] for node in (*self.lifted, *self.lifted.values()))]
+        fakes = [*self._given, *(node.meta["example_value"] for node in self.lifted)]
         return [fake for fake in fakes if isinstance(fake, torch.Tensor)]
