@@ -76,8 +76,7 @@ def _order_inputs(attempt: Attempt) -> None:
     """Inputs that the guard check captures come first, in order; then those that are arguments of the frame."""
     if not attempt.graph.operators:
         return
-    attempt.graph.drop_unused_inputs()
-    attempt.graph.order_inputs(lambda each: not each.captured)
+    attempt.graph.arrange_inputs()
     for each in attempt.graph.inputs:
         if each.captured:
             attempt.guards.capture(each.source)

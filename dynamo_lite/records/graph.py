@@ -659,25 +659,23 @@ class GraphBuilder:
         ]
         return min(steps, default=None)
 
-    def drop_unused_inputs(self) -> None:
-        """Remove the inputs that no operator uses: only their metadata was read."""
+    def arrange_inputs(self) -> None:
+        """Remove the inputs that no operator uses: only their metadata was read. Of the others, those that the guard
+        check captures come first, among the placeholders too."""
         for each in self.inputs:
             if not each.node.users:
                 self.graph.erase_node(each.node)
                 self._unused[each.node] = each
-        self.inputs = [each for each in self.inputs if each.node.users]
+        used = [each for each in self.inputs if each.node.users]
+        self.inputs = sorted(used, key=lambda each: not each.captured)
+        for each in reversed(self.inputs):
+            self.graph._root.append(each.node)
 
     def unused_input(self, node: torch.fx.Node) -> GraphInput | None:
         """The input of a node that was removed because no operator uses it."""
         if self.operators:
             return self._unused.get(node)
         return next((each for each in self.inputs if each.node is node), None)
-
-    def order_inputs(self, key: Callable[[GraphInput], Any]) -> None:
-        """Sort the placeholders (and the list of inputs) by ``key``, stably."""
-        self.inputs.sort(key=key)
-        for each in reversed(self.inputs):
-            self.graph._root.append(each.node)
 
     def finish(self, outputs: list[torch.fx.Node]) -> torch.fx.GraphModule:
         """Close the graph. It returns a tuple of ``outputs`` and restores the grad mode."""
