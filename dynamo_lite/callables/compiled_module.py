@@ -62,7 +62,7 @@ class _CompiledForward:
         return compiled_function(module._dl_original.forward, module._dl_call.owner, module._dl_recompile)
 
 
-@binds(_CompiledForward)
+@binds(_CompiledForward, classes=True)
 def _bind_forward(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
     """Traces the original's ``forward``."""
     if obj is None:

@@ -112,6 +112,11 @@ _PROCESS_MODULES = frozenset(
 )
 """Standard modules whose functions act on the process or the outside world."""
 
+_LOGGING = frozenset(
+    f"Logger.{name}" for name in "critical debug error exception getEffectiveLevel info log warning".split()
+)
+"""Methods of ``logging`` that emit nothing themselves."""
+
 
 def _stdlib_module(filename: str) -> str | None:
     if not filename.startswith(_STDLIB) or filename.startswith(_SITE):
@@ -226,7 +231,7 @@ def why_not_inlined(code: types.CodeType, function: object) -> str | None:
     module = _stdlib_module(filename)
     if module is None and filename.startswith("<frozen"):
         module = filename[len("<frozen ") : -1].partition(".")[0]
-    if module in _PROCESS_MODULES:
+    if module in _PROCESS_MODULES and not (module == "logging" and code.co_qualname in _LOGGING):
         return f"functions of the module {module} act on the process"
     return None
 

@@ -15,7 +15,7 @@ from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.records.code_origin import reads_frame_by_name
 from dynamo_lite.variables.core.base import CreatingCall, NotConstant, VariableTracker
 from dynamo_lite.variables.core.null import NULL
-from dynamo_lite.variables.polyfills.recreation import create_generator, create_started_generator
+from dynamo_lite.variables.polyfills.recreation import create_generator
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.functions.function import ResumeFunction
 from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
@@ -64,8 +64,7 @@ def generator_call(frame: InstructionTranslator) -> CreatingCall:
     values += [frame.locals[name] for name in names if name != first]
     cells: list[VariableTracker] = [frame.cells[name] for name in (*code.co_cellvars, *code.co_freevars)]
     function = ResumeFunction(RESUME_CODES.get(code, point), frame.scope.namespace)
-    create = create_started_generator if frame.started else create_generator
-    return CreatingCall(create, (function,), [TupleVariable(cells), *values])
+    return CreatingCall(create_generator, (function, frame.started), [TupleVariable(cells), *values])
 
 
 def _position(frame: InstructionTranslator) -> tuple[types.CodeType, int]:

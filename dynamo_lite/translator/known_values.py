@@ -20,7 +20,7 @@ from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, SliceVariable, TupleVariable
 from dynamo_lite.variables.python.containers.sets import set_of_constants
 from dynamo_lite.variables.python.functions.function import GlobalScope
-from dynamo_lite.variables.python.numbers.symbolic import make_number
+from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable
 from dynamo_lite.variables.python.objects.ordered_dict import OrderedDictVariable
 from dynamo_lite.variables.python.objects.user_object import wrap_opaque
 
@@ -177,6 +177,6 @@ _MAKERS: dict[type, Callable[[KnownValues, Any], VariableTracker]] = {
     OrderedDict: _make_ordered_dict,
     set: lambda values, value: set_of_constants(values.attempt, value),
     frozenset: lambda values, value: set_of_constants(values.attempt, value),
-    torch.SymInt: lambda values, value: make_number(values.attempt, value),
-    torch.SymFloat: lambda values, value: make_number(values.attempt, value),
+    torch.SymInt: lambda values, value: SymNodeVariable(values.attempt, value).realize(),
+    torch.SymFloat: lambda values, value: SymNodeVariable(values.attempt, value).realize(),
 }

@@ -72,9 +72,7 @@ class Operations(_Base):
     """The part of the translator that is the same in every frame."""
 
     generic_getattr = attributes.generic_getattr
-    plain_truth = attributes.plain_truth
     lookup = attributes.guarded_lookup
-    plain_format = formatting.plain_format
     percent = formatting.percent
     format_text = formatting.format_text
     join_texts = formatting.join_texts
@@ -122,10 +120,6 @@ class Operations(_Base):
     def make_set(self, items: list[VariableTracker]) -> SetVariable:
         return SetVariable.of(self, items)
 
-    def raise_attribute_error(self, owner: VariableTracker, name: str, message: str) -> NoReturn:
-        """Raise an AttributeError with its ``name`` and ``obj`` set, as attribute access does."""
-        self.raise_with(AttributeError, [ConstantVariable(message)], {"name": ConstantVariable(name), "obj": owner})
-
     def raise_name_error(self, name: str, message: str) -> NoReturn:
         """Raise a NameError with its ``name`` set, as the interpreter does."""
         self.raise_with(NameError, [ConstantVariable(message)], {"name": ConstantVariable(name)})
@@ -133,15 +127,13 @@ class Operations(_Base):
     def raise_stop_iteration(self, value: VariableTracker | None) -> NoReturn:
         self.raise_with(StopIteration, [] if value is None or self.is_none(value) else [value])
 
-    def python_value(self, variable: VariableTracker, drain: bool = False) -> Any:
-        """The Python value of a constant, or of a container of constants (a copy). ``drain``: the caller iterates over
-        an iterator once and does nothing else with it.
+    def python_value(self, variable: VariableTracker) -> Any:
+        """The Python value of a constant, or of a container of constants (a copy).
 
         Raises:
             Unsupported: something in it is not constant.
         """
-        variable = variable.realize()
-        return variable.drained_value(self) if drain else variable.python_value(self)
+        return variable.realize().python_value(self)
 
     def is_plain(self, variable: VariableTracker) -> bool:
         """Whether it is a constant whose ``repr`` runs no user code, or a builtin container of only such values."""
@@ -458,17 +450,6 @@ class Operations(_Base):
             if issubclass(observed.error.python_type(), AttributeError):
                 return None
             raise
-
-    def getattr_by_hook(self, variable: VariableTracker, hook: VariableTracker, name: str) -> VariableTracker:
-        """The attribute by a user-defined ``__getattribute__`` (``hook``, bound), then by ``__getattr__``."""
-        try:
-            return self.call(hook, [ConstantVariable(name)], {})
-        except ObservedException as observed:
-            fallback = self.lookup(variable.python_type(), "__getattr__")
-            if fallback is MISSING or not issubclass(observed.error.python_type(), AttributeError):
-                raise
-            method = attributes.bind(self, fallback, "__getattr__", variable, variable.python_type())
-            return self.call(method, [ConstantVariable(name)], {})
 
     def special_method(self, variable: VariableTracker, name: str, protocol: str) -> VariableTracker:
         """A bound special method, looked up on the class."""

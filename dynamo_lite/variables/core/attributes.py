@@ -16,7 +16,6 @@ from dynamo_lite.insight.break_reasons import (
     ComparisonNotTraced,
     FailsInPython,
     UnsupportedAttribute,
-    UnsupportedOperation,
 )
 from dynamo_lite.records.source import Source
 
@@ -29,26 +28,12 @@ from .base import (
     VariableTracker,
     class_compares_by_identity,
     mro,
-    own_namespace,
     unsupported,
 )
-from .class_lookup import MISSING, class_lookup, is_heap_type, type_name
+from .class_lookup import MISSING, class_lookup, is_heap_type, owner_of, type_name
 from .constant import ConstantVariable
 from .invariant_reads import check_class_attribute, is_read_later
 from .protocols import Codegen, Translator
-
-C_METHODS = (
-    types.MethodDescriptorType,
-    types.WrapperDescriptorType,
-    types.ClassMethodDescriptorType,
-    types.BuiltinFunctionType,
-    types.MethodWrapperType,
-)
-
-
-def owner_of(cls: type, name: str) -> type:
-    """The class of the MRO that defines the name."""
-    return next((base for base in mro(cls) if name in own_namespace(base)), cls)
 
 
 def class_attribute(tx: Translator, cls: type, name: str, raw: Any) -> VariableTracker:
@@ -64,17 +49,12 @@ def guard_class_lacks(tx: Translator, cls: type, name: str) -> None:
         tx.guards.const(cls).check("type_lacks", name)
 
 
-def _guard_class_has(tx: Translator, cls: type, name: str, raw: Any) -> None:
-    if is_heap_type(cls):
-        tx.guards.const(cls).child("type_attr", name).check("id", raw)
-
-
 def guard_class_attribute(tx: Translator, cls: type, name: str, raw: Any) -> None:
     """Guard the result of `class_lookup`, `MISSING` included."""
     if raw is MISSING:
         guard_class_lacks(tx, cls, name)
-    else:
-        _guard_class_has(tx, cls, name, raw)
+    elif is_heap_type(cls):
+        tx.guards.const(cls).child("type_attr", name).check("id", raw)
 
 
 def guarded_lookup(tx: Translator, cls: type, name: str) -> Any:
@@ -101,15 +81,20 @@ def _guard_descriptor(tx: Translator, kind: type) -> None:
             guarded_lookup(tx, kind, name)
 
 
-def generic_getattr(tx: Translator, obj: VariableTracker, name: str, hook: bool = True) -> VariableTracker:
-    """``object.__getattribute__`` and, with ``hook``, ``__getattr__`` after it. Raises the program's AttributeError."""
+def generic_getattr(
+    tx: Translator, obj: VariableTracker, name: str, hook: bool = True, getter: VariableTracker | None = None
+) -> VariableTracker:
+    """``object.__getattribute__`` (or ``getter``, a bound method of the user's) and, with ``hook``, ``__getattr__``
+    after it. Raises the program's AttributeError."""
     cls = obj.python_type()
     raised: ObservedException | None = None
     try:
+        if getter is not None:
+            return tx.call(getter, [ConstantVariable(name)], {})
         found = _attribute_without_hook(tx, obj, name, cls)
         if found is not None:
             return found
-    except ObservedException as observed:  # of a property: `__getattr__` is called after an AttributeError
+    except ObservedException as observed:  # of a property or getter: `__getattr__` is called after an AttributeError
         if not hook or not issubclass(observed.error.python_type(), AttributeError):
             raise
         raised = observed
@@ -120,7 +105,8 @@ def generic_getattr(tx: Translator, obj: VariableTracker, name: str, hook: bool 
         guard_class_lacks(tx, cls, "__getattr__")
     if raised is not None:
         raise raised
-    tx.raise_attribute_error(obj, name, f"{type_name(cls)!r} object has no attribute {name!r}")
+    message = ConstantVariable(f"{type_name(cls)!r} object has no attribute {name!r}")
+    tx.raise_with(AttributeError, [message], {"name": ConstantVariable(name), "obj": obj})
 
 
 def _attribute_without_hook(tx: Translator, obj: VariableTracker, name: str, cls: type) -> VariableTracker | None:
@@ -137,15 +123,6 @@ def _attribute_without_hook(tx: Translator, obj: VariableTracker, name: str, cls
         return bind(tx, raw, name, obj, cls)
     guard_class_lacks(tx, cls, name)
     return None
-
-
-def plain_truth(tx: Translator, obj: VariableTracker) -> bool:
-    """``bool(obj)`` of a class that has neither ``__bool__`` nor ``__len__``; other classes model it themselves."""
-    cls = obj.python_type()
-    for name in ("__bool__", "__len__"):
-        if guarded_lookup(tx, cls, name) is not MISSING:
-            unsupported(UnsupportedOperation("truth", obj.describe()))
-    return True
 
 
 def is_callable(tx: Translator, value: VariableTracker) -> bool:
@@ -180,10 +157,12 @@ def bind(
         unsupported(
             UnsupportedAttribute(f"class {cls.__name__}", name, "the metaclass of its type defines equality of classes")
         )
-    binder = _BINDERS.get(type(raw)) or _inherited_binder(type(raw))
     owner = start or cls
-    if binder is not None:
-        return binder(tx, raw, name, obj, cls, owner)
+    found = _BINDERS.get(type(raw)) or _inherited_binder(type(raw))
+    if found is not None:
+        binder, binds_classes = found
+        is_bound = obj is not None or binds_classes
+        return binder(tx, raw, name, obj, cls, owner) if is_bound else class_attribute(tx, owner, name, raw)
     getter = class_lookup(type(raw), "__get__")
     if getter is MISSING:
         guard_class_lacks(tx, type(raw), "__get__")
@@ -210,11 +189,12 @@ def _call_descriptor(
 
 _Object = VariableTracker | None
 """The object that an attribute is read from; None if it is read from the class."""
-Binder = Callable[[Any, Any, str, _Object, type, type], VariableTracker]
-_BINDERS: dict[type, Binder] = {}
+Binder = Callable[[Any, Any, str, Any, type, type], VariableTracker]
+_BINDERS: dict[type, tuple[Binder, bool]] = {}
+"""How descriptors of a type bind, and whether they do if they are read from the class."""
 
 
-def _inherited_binder(kind: type) -> Binder | None:
+def _inherited_binder(kind: type) -> tuple[Binder, bool] | None:
     """The binder of a base class whose ``__get__`` the descriptor's class inherits."""
     base = next((base for base in mro(kind) if base in _BINDERS), None)
     if base is None or class_lookup(kind, "__get__") is not class_lookup(base, "__get__"):
@@ -222,24 +202,26 @@ def _inherited_binder(kind: type) -> Binder | None:
     return _BINDERS[base]
 
 
-def binds(*kinds: type) -> Callable[[Binder], Binder]:
-    """Register how class attributes of these types bind."""
+def binds(*kinds: type, classes: bool = False) -> Callable[[Binder], Binder]:
+    """Register how class attributes of these types bind to an instance. ``classes``: to classes as well. Others return
+    themselves if they are read from the class."""
 
     def register(fn: Binder) -> Binder:
         for kind in kinds:
-            _BINDERS[kind] = fn
+            _BINDERS[kind] = fn, classes
         return fn
 
     return register
 
 
 @binds(types.FunctionType)
-def _bind_function(tx: Translator, raw: Any, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
-    function = class_attribute(tx, owner, name, raw)
-    return function if obj is None else MethodVariable(function, obj)
+def _bind_function(
+    tx: Translator, raw: Any, name: str, obj: VariableTracker, cls: type, owner: type
+) -> VariableTracker:
+    return MethodVariable(class_attribute(tx, owner, name, raw), obj)
 
 
-@binds(classmethod)
+@binds(classmethod, classes=True)
 def _bind_classmethod(tx: Translator, raw: Any, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
     function = _inner(tx, raw, name, owner, "__func__")
     kind = function.python_type()
@@ -250,12 +232,7 @@ def _bind_classmethod(tx: Translator, raw: Any, name: str, obj: _Object, cls: ty
     return MethodVariable(function, tx.make(cls))
 
 
-def bind_classmethod(tx: Translator, raw: Any, name: str, receiver: VariableTracker, owner: type) -> VariableTracker:
-    """A classmethod of ``owner``, bound to another class, as ``super()`` binds it."""
-    return MethodVariable(_inner(tx, raw, name, owner, "__func__"), receiver)
-
-
-@binds(staticmethod)
+@binds(staticmethod, classes=True)
 def _bind_staticmethod(tx: Translator, raw: Any, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
     return _inner(tx, raw, name, owner, "__func__")
 
@@ -265,15 +242,15 @@ def _inner(tx: Translator, raw: Any, name: str, owner: type, inner: str) -> Vari
     value = getattr(raw, inner)
     if not is_heap_type(owner):
         return tx.make(value)
-    _guard_class_has(tx, owner, name, raw)
+    guard_class_attribute(tx, owner, name, raw)
     source = tx.guards.const(owner).child("type_attr", name).child("c_attr", inner)
     return LazyVariable(tx.attempt, value, source).realize()
 
 
 @binds(property)
-def _bind_property(tx: Translator, raw: property, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
-    if obj is None:
-        return class_attribute(tx, owner, name, raw)
+def _bind_property(
+    tx: Translator, raw: property, name: str, obj: VariableTracker, cls: type, owner: type
+) -> VariableTracker:
     if raw.fget is None:
         _refuse_property(name, cls, "getter")
     return tx.call(_inner(tx, raw, name, owner, "fget"), [obj], {})
@@ -285,10 +262,8 @@ def _refuse_property(name: str, cls: type, what: str) -> NoReturn:
 
 
 @binds(types.MemberDescriptorType)
-def _bind_slot(tx: Translator, raw: Any, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
-    if obj is None:
-        return class_attribute(tx, owner, name, raw)
-    _guard_class_has(tx, owner, name, raw)
+def _bind_slot(tx: Translator, raw: Any, name: str, obj: VariableTracker, cls: type, owner: type) -> VariableTracker:
+    guard_class_attribute(tx, owner, name, raw)
     return _in_slot(tx, raw, name, obj, cls)
 
 
@@ -300,18 +275,16 @@ def _in_slot(tx: Translator, raw: Any, name: str, obj: VariableTracker, cls: typ
 
 
 @binds(types.GetSetDescriptorType)
-def _bind_getset(tx: Translator, raw: Any, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
-    if obj is None:
-        return class_attribute(tx, owner, name, raw)
-    _guard_class_has(tx, owner, name, raw)
+def _bind_getset(tx: Translator, raw: Any, name: str, obj: VariableTracker, cls: type, owner: type) -> VariableTracker:
+    guard_class_attribute(tx, owner, name, raw)
     return obj.c_attribute(tx, name)
 
 
 @binds(functools.cached_property)
-def _bind_cached_property(tx: Translator, raw: Any, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
-    if obj is None:
-        return class_attribute(tx, owner, name, raw)
-    _guard_class_has(tx, owner, name, raw)
+def _bind_cached_property(
+    tx: Translator, raw: Any, name: str, obj: VariableTracker, cls: type, owner: type
+) -> VariableTracker:
+    guard_class_attribute(tx, owner, name, raw)
     source = tx.guards.const(owner).child("type_attr", name).child("instance_dict").child("dict_item", "func")
     function = LazyVariable(tx.attempt, raw.func, source).realize()
     value = tx.call(function, [obj], {})
@@ -319,16 +292,17 @@ def _bind_cached_property(tx: Translator, raw: Any, name: str, obj: _Object, cls
     return value
 
 
-@binds(*C_METHODS)
-def _bind_c_method(tx: Translator, raw: Any, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
-    if issubclass(type(raw), types.BuiltinFunctionType):
-        return class_attribute(tx, owner, name, raw)
-    if issubclass(type(raw), types.ClassMethodDescriptorType):
-        return BuiltinMethodVariable(tx.make(cls), name)
-    if obj is None:
-        return class_attribute(tx, owner, name, raw)
-    _guard_class_has(tx, owner, name, raw)
+@binds(types.MethodDescriptorType, types.WrapperDescriptorType)
+def _bind_c_method(
+    tx: Translator, raw: Any, name: str, obj: VariableTracker, cls: type, owner: type
+) -> VariableTracker:
+    guard_class_attribute(tx, owner, name, raw)
     return BuiltinMethodVariable(obj, name)
+
+
+@binds(types.ClassMethodDescriptorType, classes=True)
+def _bind_c_classmethod(tx: Translator, raw: Any, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
+    return BuiltinMethodVariable(tx.make(cls), name)
 
 
 def bind_c_descriptor(tx: Translator, raw: Any, name: str, obj: VariableTracker) -> VariableTracker:
@@ -354,7 +328,7 @@ def object_setattr(tx: Translator, obj: VariableTracker, name: str, value: Varia
                 _refuse_property(name, cls, "setter")
             tx.call(_inner(tx, raw, name, cls, "fset"), [obj, value], {})
         elif issubclass(type(raw), types.MemberDescriptorType):
-            _guard_class_has(tx, cls, name, raw)
+            guard_class_attribute(tx, cls, name, raw)
             obj.instance_set(tx, name, value)
         elif isinstance(setter, types.FunctionType):
             _call_descriptor(tx, raw, name, cls, "__set__", obj, value)
@@ -467,15 +441,10 @@ class BuiltinMethodVariable(VariableTracker):
         return self.receiver.call_method(tx, self.name, args, kwargs)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        """Equal if the functions are, and the receivers are identical (their ``__eq__`` isn't called)."""
+        """CPython compares the functions and the receivers; two methods are compared too rarely to be modelled."""
         if symbol not in ("==", "!=") or other.python_type() is not self.python_type():
             return None
-        if not isinstance(other, BuiltinMethodVariable):
-            unsupported(ComparisonNotTraced(symbol, self.describe(), other.describe()))
-        same = self.name == other.name and tx.identical(self.receiver, other.receiver)
-        if same and self.raw is not other.raw:
-            unsupported(ComparisonNotTraced(symbol, self.describe(), "one bound by another descriptor"))
-        return ConstantVariable(same == (symbol == "=="))
+        unsupported(ComparisonNotTraced(symbol, self.describe(), other.describe()))
 
     def reconstruct(self, cg: Codegen) -> None:
         if self.raw is not None:

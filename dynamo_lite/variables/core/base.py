@@ -30,12 +30,13 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedArguments,
     UnsupportedAttribute,
     UnsupportedMethod,
+    UnsupportedOperation,
     UnsupportedValue,
 )
 from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 
-from .class_lookup import class_lookup, is_heap_type, is_user_defined, mro, own_namespace
+from .class_lookup import MISSING, class_lookup, is_heap_type, is_user_defined, mro, own_namespace, owner_of
 from .protocols import Attempt, Codegen, Translator
 
 if TYPE_CHECKING:
@@ -186,10 +187,6 @@ class VariableTracker:
         except NotConstant:
             unsupported(UnknownValue(self.describe()))
 
-    def drained_value(self, tx: Translator) -> Any:
-        """`python_value` for a consumer that only iterates: an iterator is drained, and its items are known."""
-        return self.python_value(tx)
-
     def is_plain(self, tx: Translator) -> bool:
         """Whether it is a constant whose ``str`` and ``repr`` run no user code."""
         return self.is_constant()
@@ -214,17 +211,14 @@ class VariableTracker:
 
     # -- numbers -------------------------------------------------------------------------------------------------------
 
-    def constant_number(self, tx: Translator, methods: Iterable[str], drain: bool = False) -> Any:
-        """The number that a C function converts it to.
-
-        ``methods``: the special methods (``__float__``, ``__index__``) that the function tries, in order; the first one
-        that user code defines is called. ``drain``: fall back on `drained_value` instead of `python_value`.
-        """
+    def constant_number(self, tx: Translator, methods: Iterable[str]) -> Any:
+        """The number that a C function converts it to. ``methods``: the special methods (``__float__``, ``__index__``)
+        that the function tries, in order; the first one that user code defines is called."""
         for name in methods:
             found = self.call_special(tx, name)
             if found is not None:
                 return tx.python_value(found)
-        return self.drained_value(tx) if drain else self.python_value(tx)
+        return self.python_value(tx)
 
     def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
         """``function(self)``, which converts a number. ``methods``: as in `constant_number`."""
@@ -344,7 +338,7 @@ class VariableTracker:
                 return self.text(tx, name)
             unsupported(UnsupportedMethod(self.describe(), name))
         if kwargs:
-            owner = next((base for base in mro(self.python_type()) if name in own_namespace(base)), object)
+            owner = owner_of(self.python_type(), name)
             if not takes_arguments(own_namespace(owner).get(name), 1 + len(args), kwargs):
                 refuse_arguments(f"{owner.__name__}.{name}")
         return call_handler(handler, (tx, *args), kwargs, f"{self.python_type().__name__}.{name}")
@@ -419,8 +413,10 @@ class VariableTracker:
     # -- operators -----------------------------------------------------------------------------------------------------
 
     def truth(self, tx: Translator) -> bool:
-        """``bool(self)``, known while tracing."""
-        return tx.plain_truth(self)
+        """``bool(self)``, known while tracing: True for a class that has neither ``__bool__`` nor ``__len__``."""
+        if any(tx.lookup(self.python_type(), name) is not MISSING for name in ("__bool__", "__len__")):
+            unsupported(UnsupportedOperation("truth", self.describe()))
+        return True
 
     def deferred_truth(self, tx: Translator) -> VariableTracker | None:
         """``bool(self)`` as a symbolic bool, if it depends on tensor data; None if `truth` knows it."""
@@ -454,7 +450,13 @@ class VariableTracker:
         """``format(self, spec)``."""
         if self.is_constant():
             return tx.make(tx.fold(format, (self.python_value(tx), tx.python_value(spec))))
-        return tx.plain_format(self, spec)
+        return self.plain_format(tx, spec)
+
+    def plain_format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
+        """``object.__format__``."""
+        if tx.truth(spec):
+            unsupported(UnsupportedOperation("format() with a specification", self.describe()))
+        return self.text(tx, "__str__")
 
     # -- code generation -----------------------------------------------------------------------------------------------
 
@@ -518,9 +520,6 @@ class IteratorVariable(VariableTracker):
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
         return any(tx.same_or_equal(each, item) for each in remaining_items(tx, self))
-
-    def drained_value(self, tx: Translator) -> Any:
-        return iter([tx.python_value(item) for item in self.elements(tx)])
 
 
 class ContainerVariable(VariableTracker):

@@ -9,13 +9,8 @@ from typing import Any
 from dynamo_lite.records.identity import identity
 
 _DESCRIPTORS_IN_C = frozenset(
-    map(
-        identity,  # a metaclass may define equality of its classes
-        (
-            *(types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType),
-            *(types.GetSetDescriptorType, types.MemberDescriptorType),
-        ),
-    )
+    identity(getattr(types, f"{kind}DescriptorType"))  # a metaclass may define equality of its classes
+    for kind in ("Wrapper", "Method", "ClassMethod", "GetSet", "Member")
 )
 _MRO = type.__dict__["__mro__"].__get__
 _NAMESPACE = type.__dict__["__dict__"].__get__
@@ -60,6 +55,11 @@ def class_lookup(cls: type, name: str) -> Any:
         if found is not MISSING:
             return found
     return MISSING
+
+
+def owner_of(cls: type, name: str) -> type:
+    """The class of the MRO that defines the name; ``cls`` if none does."""
+    return next((base for base in mro(cls) if name in own_namespace(base)), cls)
 
 
 def is_user_defined(raw: Any) -> bool:

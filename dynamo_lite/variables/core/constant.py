@@ -28,26 +28,10 @@ from .base import (
 from .class_lookup import class_lookup
 from .protocols import Attempt, Codegen, Translator
 
-CONSTANT_TYPES: tuple[type, ...] = (
-    int,
-    float,
-    bool,
-    str,
-    bytes,
-    complex,
-    type(None),
-    type(Ellipsis),
-    type(NotImplemented),
-    torch.dtype,
-    torch.device,
-    torch.layout,
-    torch.memory_format,
-    torch.finfo,
-    torch.iinfo,
-    range,
-)
 _NUMBERS = (int, float, bool)
 _SINGLETONS = (type(None), type(Ellipsis), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format)
+_OTHERS = (str, bytes, complex, range, torch.device, torch.finfo, torch.iinfo)
+CONSTANT_TYPES: tuple[type, ...] = (*_NUMBERS, *_SINGLETONS, *_OTHERS)
 
 
 class ConstantVariable(InvariantVariable):
@@ -89,20 +73,16 @@ class ConstantVariable(InvariantVariable):
         if name == "__iter__":
             return super().call_method(tx, name, args, kwargs)
         if name == "join" and type(self.value) is str and len(args) == 1 and not kwargs:
-            items = args[0].realize()
-            if isinstance(items, IteratorVariable) or items.python_type() in (list, tuple):
-                return tx.join_texts(self.value, items)
+            tx.check_iterable(args[0], "can only join an iterable")
+            return tx.join_texts(self.value, args[0].realize())
         if name not in _IMPURE:
-            values = [tx.python_value(arg, drain=name == "join") for arg in args]
+            values = [tx.python_value(arg) for arg in args]
             named = {key: tx.python_value(arg) for key, arg in kwargs.items()}
             raw = class_lookup(type(self.value), name)
             if isinstance(raw, types.MethodDescriptorType):  # as CPython calls a method, with the same errors
                 return tx.make(tx.fold(raw, [self.value, *values], named))
             return tx.make(tx.fold(tx.fold(getattr, (self.value, name)), values, named))
         unsupported(UnsupportedOperation(f"{name}()", self.describe()))
-
-    def cache_key(self, tx: Translator) -> Any:
-        return self.value
 
     @property
     def operand(self) -> Any:
@@ -199,7 +179,8 @@ class ConstantIterator(IteratorVariable):
         cg.call(advance_iterator, [make, lambda: cg.load_const(self.count)])
 
 
-@wraps_type(*(each for each in CONSTANT_TYPES if each not in (int, float)))
-def _wrap_constant(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+@wraps_type(bool, *_SINGLETONS, *_OTHERS)
+def wrap_constant(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+    """A constant, guarded by identity if its type has few objects, otherwise by value."""
     source.check("id" if type(value) in _SINGLETONS else "equals", value)
     return attempt.values.existing_constant(value, source)

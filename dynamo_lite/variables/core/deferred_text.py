@@ -96,9 +96,7 @@ class DeferredTextVariable(VariableTracker):
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
         if symbol == "+" and other.python_type() is str:
-            found = joined(tx, [other, self] if reflected else [self, other])
-            if found is not None:
-                return found
+            return concatenated(tx, [other, self] if reflected else [self, other])
         known = self._constant(f"`{symbol}`")
         return tx.binary(symbol, other, known) if reflected else tx.binary(symbol, known, other)
 
@@ -187,8 +185,8 @@ def text_by_percent(tx: Translator, spec: str, value: VariableTracker) -> Variab
     return tx.make(tx.fold(str.__mod__, (spec, (tx.python_value(value),))))
 
 
-def joined(tx: Translator, parts: Iterable[str | VariableTracker]) -> VariableTracker | None:
-    """Texts concatenated; None if one is neither a constant nor deferred."""
+def concatenated(tx: Translator, parts: Iterable[str | VariableTracker]) -> VariableTracker:
+    """Texts concatenated. The graph breaks where one isn't known."""
     found: list[str | _Call] = []
     writes: int | None = None
     for part in parts:
@@ -196,18 +194,7 @@ def joined(tx: Translator, parts: Iterable[str | VariableTracker]) -> VariableTr
         if isinstance(text, DeferredTextVariable) and text.writes in (None, tx.graph.writes):
             found.extend(text.parts)
             writes = text.writes if writes is None else writes
-        elif isinstance(text, str):
-            found.append(text)
-        elif text.is_constant():
-            found.append(text.as_constant())
         else:
-            return None
+            found.append(text if isinstance(text, str) else tx.python_value(text))
     known = [each for each in found if isinstance(each, str)]
     return ConstantVariable("".join(known)) if len(known) == len(found) else DeferredTextVariable(tx, found, writes)
-
-
-def concatenated(tx: Translator, parts: Iterable[str | VariableTracker]) -> VariableTracker:
-    """`joined`, which breaks the graph where a text isn't known."""
-    parts = list(parts)
-    text = joined(tx, parts)
-    return text or ConstantVariable("".join(each if isinstance(each, str) else tx.python_value(each) for each in parts))

@@ -25,13 +25,6 @@ Texts = Iterable[str | VariableTracker]
 """Parts of a text, in order."""
 
 
-def plain_format(tx: Translator, value: VariableTracker, spec: VariableTracker) -> VariableTracker:
-    """``object.__format__``."""
-    if tx.truth(spec):
-        unsupported(UnsupportedOperation("format() with a specification", value.describe()))
-    return value.text(tx, "__str__")
-
-
 def call_text_method(tx: Translator, method: VariableTracker, name: str, *args: VariableTracker) -> VariableTracker:
     """Call a special method that user code defines for a text; it must return a string."""
     result = tx.call(method, list(args), {}).realize()
@@ -120,7 +113,7 @@ def _converted(tx: Translator, spec: str, item: VariableTracker) -> VariableTrac
 
 def join_texts(tx: Translator, separator: str, items: VariableTracker) -> VariableTracker:
     """``separator.join(items)``."""
-    texts = [each.realize() for each in items.elements(tx)]
+    texts = [each.realize() for each in items.each_with_length_hint(tx)]
     if any(isinstance(each, DeferredTextVariable) for each in texts) and all(
         each.python_type() is str for each in texts
     ):

@@ -21,13 +21,14 @@ import enum
 import functools
 import sys
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 import torch.distributed as dist
 
-from dynamo_lite.bytecode import Instruction, decode, targets_and_handler
+from dynamo_lite.bytecode import Instruction, decode, reachable_from
+from dynamo_lite.bytecode.stack_depth import reachable_after
 from dynamo_lite.insight.break_reasons import BackwardReads
 from dynamo_lite.records.code_origin import is_library, is_polyfill
 from dynamo_lite.runtime import triton_kernels
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
 _INVARIANT = (
     *CONSTANT_TYPES,
-    range,
     enum.Enum,
     type,
     types.FunctionType,
@@ -139,13 +139,13 @@ def is_of_library(module: Any) -> bool:
 
 def _assigns_global(namespace: Mapping[str, Any], name: str) -> bool:
     return any(
-        "globals" in code.co_names or name in code.co_names and _stores(code, _STORES_GLOBAL, name)
+        "globals" in code.co_names or name in code.co_names and _stores(decode(code), _STORES_GLOBAL, name)
         for *_, code in _codes(namespace)
     )
 
 
-def _stores(code: types.CodeType, opcodes: frozenset[str], name: str) -> bool:
-    return any(each.opname in opcodes and each.argval == name for each in decode(code))
+def _stores(instructions: Iterable[Instruction], opcodes: frozenset[str], name: str) -> list[Instruction]:
+    return [each for each in instructions if each.opname in opcodes and each.argval == name]
 
 
 def _codes(namespace: Mapping[str, Any]) -> Iterator[tuple[types.CodeType, ...]]:
@@ -182,9 +182,8 @@ def is_assigned_once(tx: Translator, cell: CellVariable, name: str) -> bool:
     """Whether no code that may yet run assigns to a cell, which the running function knows by this name."""
     frame, own_name = cell.creator or find_in_root(tx, cell)
     if frame is not None:
-        remaining = _reachable(frame.instructions, frame.current)
-        stores = any(each.opname in _STORES_CELL and each.argval == own_name for each in remaining)
-        return not stores and not _inner_stores(frame.original, own_name)
+        remaining = reachable_from(frame.instructions, [frame.current])
+        return not _stores(remaining, _STORES_CELL, own_name) and not _inner_stores(frame.original, own_name)
     owner = _owner(tx.scope.namespace, tx.original, name)
     return owner is not None and not _inner_stores(owner, name) and not _assigns_again(owner, name)
 
@@ -206,30 +205,13 @@ def _owner(namespace: Mapping[str, Any], code: types.CodeType, name: str) -> typ
 def _inner_stores(owner: types.CodeType, name: str) -> bool:
     """Whether a function inside of ``owner`` assigns to a variable of it."""
     inner = [const for const in owner.co_consts if type(const) is types.CodeType and name in const.co_freevars]
-    return any(_stores(each, _STORES_CELL, name) or _inner_stores(each, name) for each in inner)
+    return any(_stores(decode(each), _STORES_CELL, name) or _inner_stores(each, name) for each in inner)
 
 
 def _assigns_again(owner: types.CodeType, name: str) -> bool:
     """Whether a function may assign to its own variable twice."""
-    stores = [each for each in decode(owner) if each.opname in _STORES_CELL and each.argval == name]
+    stores = _stores(decode(owner), _STORES_CELL, name)
     arguments = owner.co_argcount + owner.co_kwonlyargcount + bool(owner.co_flags & 4) + bool(owner.co_flags & 8)
     if len(stores) + (name in owner.co_varnames[:arguments]) > 1:
         return True
-    return any(each is stores[0] for each in _reachable(decode(owner), stores[0], past=True)) if stores else False
-
-
-def _reachable(instructions: Sequence[Instruction], start: Instruction, past: bool = False) -> Iterator[Instruction]:
-    """The instructions that are reachable from ``start``. ``past``: without ``start`` itself, unless it is in a
-    loop."""
-    seen: set[int] = set()
-    waiting = [start]
-    while waiting:
-        each = waiting.pop()
-        if each.index in seen:
-            continue
-        if past:
-            past = False
-        else:
-            seen.add(each.index)
-            yield each
-        waiting += targets_and_handler(instructions, each.index)
+    return any(each in reachable_after(decode(owner), each.index) for each in stores)

@@ -9,17 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import (
-    builtins,
-    collections,
-    copy,
-    distributed,
-    functools,
-    inspect,
-    itertools,
-    logging,
-    operator,
-)
+from . import builtins, collections, copy, distributed, functools, inspect, itertools, logging, operator
 
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {
     **builtins.TABLE,

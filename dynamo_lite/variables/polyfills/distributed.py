@@ -26,12 +26,13 @@ def check_collective(name: str, op: Any, group: Group, *tensors: torch.Tensor) -
     Returns the name of the reduction ``op``, None for None."""
 
 
-def _group(group: Group | None) -> Group:
-    """The group; the default group for None. A collective in a block that coalesces collectives breaks the graph."""
+def _checked(name: str, op: Any, group: Group | None, *tensors: torch.Tensor) -> tuple[Group, Any]:
+    """The group (the default group for None) and the name of the reduction, after the checks. A collective in a block
+    that coalesces collectives breaks the graph."""
     group = distributed_c10d._group_or_default_group(group)
     if group in distributed_c10d._world.pg_coalesce_state:
         refuse("a collective", "it is coalesced with others")
-    return group
+    return group, check_collective(name, op, group, *tensors)
 
 
 def refuse(name: str, why: str) -> None:
@@ -69,8 +70,7 @@ def _gathered(tensor: torch.Tensor, group: Group) -> torch.Tensor:
 def all_reduce(
     tensor: torch.Tensor, op: Any = dist.ReduceOp.SUM, group: Group | None = None, async_op: bool = False
 ) -> Work | None:
-    group = _group(group)
-    reduction = check_collective("all_reduce", op, group, tensor)
+    group, reduction = _checked("all_reduce", op, group, tensor)
     result = torch.ops._c10d_functional.all_reduce(tensor, reduction, group.group_name)
     return _finish(result, (tensor,), async_op)
 
@@ -78,8 +78,7 @@ def all_reduce(
 def all_gather_single(
     output_tensor: torch.Tensor, input_tensor: torch.Tensor, group: Group | None = None, async_op: bool = False
 ) -> Work | None:
-    group = _group(group)
-    check_collective("all_gather_into_tensor", None, group, input_tensor, output_tensor)
+    group, _ = _checked("all_gather_into_tensor", None, group, input_tensor, output_tensor)
     result = _gathered(input_tensor, group)
     return _finish(result, (output_tensor,), async_op)
 
@@ -87,8 +86,7 @@ def all_gather_single(
 def all_gather(
     tensor_list: list[torch.Tensor], tensor: torch.Tensor, group: Group | None = None, async_op: bool = False
 ) -> Work | None:
-    group = _group(group)
-    check_collective("all_gather", None, group, tensor, *tensor_list)
+    group, _ = _checked("all_gather", None, group, tensor, *tensor_list)
     if len(tensor_list) != group.size() or any([each.shape != tensor.shape for each in tensor_list]):
         refuse("all_gather", "the ranks' tensors are of different shapes")
     result = _gathered(tensor, group)
@@ -102,10 +100,8 @@ def reduce_scatter_single(
     group: Group | None = None,
     async_op: bool = False,
 ) -> Work | None:
-    group = _group(group)
-    reduction = check_collective("reduce_scatter_tensor", op, group, input, output)
-    size = group.size()
-    result = torch.ops._c10d_functional.reduce_scatter_tensor(input, reduction, size, group.group_name)
+    group, reduction = _checked("reduce_scatter_tensor", op, group, input, output)
+    result = torch.ops._c10d_functional.reduce_scatter_tensor(input, reduction, group.size(), group.group_name)
     return _finish(result, (output,), async_op)
 
 
@@ -117,8 +113,7 @@ def all_to_all_single(
     group: Group | None = None,
     async_op: bool = False,
 ) -> Work | None:
-    group = _group(group)
-    check_collective("all_to_all_single", None, group, input, output)
+    group, _ = _checked("all_to_all_single", None, group, input, output)
     size = group.size()
     received = list(output_split_sizes) if output_split_sizes else [output.shape[0] // size] * size
     sent = list(input_split_sizes) if input_split_sizes else [input.shape[0] // size] * size
@@ -133,9 +128,8 @@ def broadcast(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    group = _group(group)
+    group, _ = _checked("broadcast", None, group, tensor)
     root = distributed_c10d._canonicalize_group_rank(group, src, group_src, return_global=False)
-    check_collective("broadcast", None, group, tensor)
     result = torch.ops._c10d_functional.broadcast(tensor, root, group.group_name)
     return _finish(result, (tensor,), async_op)
 

@@ -8,17 +8,13 @@ from typing import Any, TypeVar
 It = TypeVar("It", bound=Iterator[Any])
 
 
-def create_generator(function: Callable[..., Any], cells: tuple[Any, ...], *values: Any) -> Generator[Any, Any, Any]:
-    """A generator that hasn't started. ``function`` returns the generator function with these cells as its closure."""
-    generator: Generator[Any, Any, Any] = function(cells)(*values)
-    return generator
-
-
-def create_started_generator(
-    function: Callable[..., Any], cells: tuple[Any, ...], *values: Any
+def create_generator(
+    function: Callable[..., Any], starts: bool, cells: tuple[Any, ...], *values: Any
 ) -> Generator[Any, Any, Any]:
-    """A generator that is suspended at its first ``yield``."""
-    return advance_iterator(create_generator(function, cells, *values), 1)
+    """A generator; if it ``starts``, it is suspended at its first ``yield``. ``function`` returns the generator
+    function with these cells as its closure."""
+    generator: Generator[Any, Any, Any] = function(cells)(*values)
+    return advance_iterator(generator, int(starts))
 
 
 def create_object(cls: type, names: Iterable[str], *values: Any) -> Any:

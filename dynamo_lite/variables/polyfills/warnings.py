@@ -1,4 +1,4 @@
-"""Polyfill of the search of ``warnings.filters`` for the action of a warning."""
+"""What the filters of ``warnings`` do with a warning."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ from collections.abc import Iterable
 from typing import Any
 
 
-def action_of(text: str, category: type, module: str, line: int, filters: Iterable[Any] | None = None) -> str:
-    """The action of ``filters``, by default the process's. The initial ones have plain text instead of patterns."""
-    for action, message, kind, name, at in warnings.filters if filters is None else filters:
+def may_raise() -> bool:
+    """Whether a filter turns warnings into exceptions. A trace inlines this."""
+    return any([action == "error" for action, *_ in warnings.filters])
+
+
+def action_of(text: str, category: type, module: str, line: int, filters: Iterable[Any]) -> str:
+    """The action of ``filters`` on a warning at a line of a module. The initial ones have plain text instead of
+    patterns."""
+    for action, message, kind, name, at in filters:
         if (
             (message is None or (message == text if isinstance(message, str) else message.match(text)))
             and issubclass(category, kind)

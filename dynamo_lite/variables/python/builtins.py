@@ -276,9 +276,7 @@ def _next(tx: Translator, iterator: VariableTracker, default: VariableTracker | 
 
 @models(enumerate)
 def _enumerate(tx: Translator, iterable: VariableTracker, start: VariableTracker | None = None) -> VariableTracker:
-    first = 0 if start is None else start.as_constant()
-    if not isinstance(first, int):
-        refuse_arguments("enumerate")
+    first = 0 if start is None else tx.index_value(start)
     return EnumerateVariable(tx.iterate(iterable), first)
 
 

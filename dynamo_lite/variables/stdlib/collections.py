@@ -27,7 +27,7 @@ wraps_type(_FIELD)(NamedTupleFieldVariable.by_identity)
 def _bind_field(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
     """The descriptor reads the item in C: it calls no ``__getitem__`` of the class."""
     index = raw.__reduce__()[1][0]
-    items = None if obj is None else obj.builtin_part()
+    items = obj.builtin_part()
     if not isinstance(items, TupleVariable) or index >= len(items.items):
         return class_attribute(tx, owner, name, raw)
     guard_class_attribute(tx, owner, name, raw)

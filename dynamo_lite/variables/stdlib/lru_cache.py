@@ -175,8 +175,7 @@ def _wrap_cached(attempt: Attempt, value: Any, source: Source) -> VariableTracke
 
 @binds(WRAPPER)
 def _bind_cached(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
-    function = class_attribute(tx, owner, name, raw)
-    return function if obj is None else MethodVariable(function, obj)
+    return MethodVariable(class_attribute(tx, owner, name, raw), obj)
 
 
 @models(WRAPPER)

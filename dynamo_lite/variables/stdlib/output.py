@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+from typing import Any
+
 from dynamo_lite.insight.break_reasons import OutputCall
-from dynamo_lite.variables import polyfills
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
+
+_LEVELS = {getattr(logging, name.upper()): name for name in ("debug", "info", "warning", "error", "critical")}
 
 
 @models(print)
@@ -19,6 +23,7 @@ def _input(tx: Translator, *args: VariableTracker) -> VariableTracker:
     unsupported(OutputCall("input"))
 
 
-@models(polyfills.logging.emit_record)
-def _log(tx: Translator, name: VariableTracker) -> VariableTracker:
-    unsupported(OutputCall(tx.python_value(name)))
+@models(logging.Logger._log)
+def _log(tx: Translator, logger: VariableTracker, level: VariableTracker, *args: Any, **kwargs: Any) -> VariableTracker:
+    """What ``Logger.warning`` and the like call if the logger is enabled for the level."""
+    unsupported(OutputCall(f"Logger.{_LEVELS.get(tx.python_value(level), 'log')}"))

@@ -40,8 +40,6 @@ _SPECIAL_METHOD: dict[Any, str] = {
 _OF_INTEGERS = frozenset(
     {chr, bin, hex, oct, bytes, math.factorial, math.gcd, math.lcm, math.comb, math.perm, math.isqrt}
 )
-_OVER_ITEMS = frozenset({bytes, math.prod, math.fsum})
-"""Functions that take an iterable."""
 
 
 def _model_pure(value: Any) -> None:
@@ -55,15 +53,14 @@ def _model_pure(value: Any) -> None:
         method = args[0].find_special(tx, special) if special is not None and args else None
         if method is not None:
             return tx.call(method, args[1:], kwargs)
-        if len(args) == 1 and not kwargs and value not in _OVER_ITEMS:
+        if len(args) == 1 and not kwargs:
             is_in_c = special is not None and tx.lookup(args[0].python_type(), special) is not MISSING
             return args[0].converted(tx, value, () if is_in_c else methods)
         symbolic = None if kwargs else call_on_numbers(tx, value, args)
         if symbolic is not None:
             return symbolic
         named = {name: tx.python_value(item) for name, item in kwargs.items()}
-        drain = value in _OVER_ITEMS
-        return tx.make(tx.fold(value, [arg.constant_number(tx, methods, drain) for arg in args], named))
+        return tx.make(tx.fold(value, [arg.constant_number(tx, methods) for arg in args], named))
 
     models_raw(value, model)
 
@@ -81,6 +78,12 @@ def _prod(tx: Translator, iterable: VariableTracker, /, *, start: VariableTracke
         values = {name: tx.python_value(value) for name, value in named.items()}
         return tx.make(tx.fold(math.prod, (tx.python_value(items),), values))
     return tx.call(tx.make(polyfills.operator.prod), [items], named)
+
+
+@models(math.fsum)
+def _fsum(tx: Translator, seq: VariableTracker) -> VariableTracker:
+    numbers = [each.constant_number(tx, ("__float__", "__index__")) for each in seq.elements(tx)]
+    return tx.make(tx.fold(math.fsum, (numbers,)))
 
 
 @models(ascii)

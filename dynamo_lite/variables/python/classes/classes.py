@@ -193,7 +193,7 @@ class ClassVariable(InvariantVariable):
 
     def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
         method = self.find_special(tx, "__format__")
-        return tx.plain_format(self, spec) if method is None else call_text_method(tx, method, "__format__", spec)
+        return self.plain_format(tx, spec) if method is None else call_text_method(tx, method, "__format__", spec)
 
     def describe(self) -> str:
         return f"class {self.value.__qualname__}"
@@ -208,7 +208,7 @@ class ClassVariable(InvariantVariable):
             tx.guards.const(self.value).check("type", meta)
             hook = tx.lookup(meta, "__getattribute__")
         if is_user_defined(hook):
-            return tx.getattr_by_hook(self, bind(tx, hook, "__getattribute__", self, meta), name)
+            return tx.generic_getattr(self, name, getter=bind(tx, hook, "__getattribute__", self, meta))
         return self.plain_getattr(tx, name)
 
     def plain_getattr(self, tx: Translator, name: str) -> VariableTracker:

@@ -6,7 +6,7 @@ import types
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation
-from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, bind, bind_classmethod
+from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, bind
 from dynamo_lite.variables.core.base import VariableTracker, mro, own_namespace, unsupported
 from dynamo_lite.variables.core.class_lookup import is_heap_type
 from dynamo_lite.variables.core.protocols import Codegen, Translator
@@ -52,9 +52,6 @@ class SuperVariable(VariableTracker):
     def _bind(self, tx: Translator, raw: Any, name: str, base: type, kind: type, by_class: bool) -> VariableTracker:
         if issubclass(type(raw), staticmethod) and name == "__new__" or raw is object.__new__:
             return tx.make(raw.__func__ if issubclass(type(raw), staticmethod) else raw)
-        if issubclass(type(raw), classmethod):
-            receiver = self.receiver if by_class else tx.make(kind)
-            return bind_classmethod(tx, raw, name, receiver, base)
         if type(raw) is types.ClassMethodDescriptorType:
             return BuiltinMethodVariable(self.receiver if by_class else tx.make(kind), name, raw)
         if by_class:

@@ -381,9 +381,6 @@ class DictViewVariable(VariableTracker):
     def python_type(self) -> type:
         return type(getattr(self.of.cls(), self.kind)())
 
-    def drained_value(self, tx: Translator) -> Any:
-        return iter([tx.python_value(item) for item in self.elements(tx)])
-
     def item(self, raw: object) -> VariableTracker:
         """The view's item for a key of `DictVariable.items`."""
         if self.kind == "keys":

@@ -32,9 +32,8 @@ from dynamo_lite.shapes.float_formulas import (
     is_finite,
 )
 from dynamo_lite.shapes.number_guards import ComputedInt, NumberSource
-from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import TEXTS, Args, Kwargs, VariableTracker, unsupported, wraps_type
-from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.constant import ConstantVariable, wrap_constant
 from dynamo_lite.variables.core.deferred_text import text_of_number
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
@@ -61,18 +60,12 @@ class SymbolicNumber(VariableTracker):
     def identity(self) -> Any:
         return ConstantVariable(self.as_constant())
 
-    def guard_key(self, tx: Translator) -> None:
-        """`key` has specialized the number: there is no identity to guard."""
-
     def cache_key(self, tx: Translator) -> Any:
         return self.as_constant()
 
-    def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        kind = self.python_type()
-        if name == "__class__" or not hasattr(kind, name):
-            return ConstantVariable(kind()).getattr(tx, name)
-        if callable(getattr(kind, name)):
-            return BuiltinMethodVariable(self, name)
+    def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
+        if name == "__class__":
+            return super().c_attribute(tx, name)
         return ConstantVariable(self.as_constant()).getattr(tx, name)
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
@@ -141,6 +134,7 @@ class SymNodeVariable(SymbolicNumber):
         self.number: Any = number
 
     def realize(self) -> VariableTracker:
+        """The number, or a constant if a SymInt has only one possible value."""
         value = self.number.node.maybe_as_int() if isinstance(self.number, torch.SymInt) else None
         return self if value is None else ConstantVariable(value, self.source)
 
@@ -158,8 +152,7 @@ class SymNodeVariable(SymbolicNumber):
         if self.number.node.expr.free_symbols:  # not specialized so far
             with contextlib.suppress(NoProgram):
                 return self.attempt.graph.number(self.number), self.number
-        value = self.as_constant()
-        return value, value
+        return super().as_fx()
 
     @property
     def operand(self) -> Any:
@@ -192,9 +185,7 @@ class SymNodeVariable(SymbolicNumber):
 
     def as_formula(self) -> Formula | None:
         symbols = self.attempt.graph.symbols
-        if not isinstance(self.number, torch.SymInt) or not self.attempt.shapes.floats:
-            return None
-        if self.is_data_dependent:
+        if not isinstance(self.number, torch.SymInt) or not self.attempt.shapes.floats or self.is_data_dependent:
             return None
         if not self.number.node.expr.free_symbols:  # already specialized
             return Formula(int(self.number))
@@ -374,10 +365,6 @@ class SymbolicFloat(SymbolicNumber):
         result = self._compare_formulas(symbol, other)
         return tx.compare(symbol, ConstantVariable(self.as_constant()), other) if result is None else result
 
-    def as_fx(self) -> tuple[Any, Any]:
-        value = self.as_constant()
-        return value, value
-
     def reconstruct(self, cg: Codegen) -> None:
         load_formula(cg, self.formula)
 
@@ -539,19 +526,12 @@ def _load_place(cg: Codegen, place: NumberSource) -> None:
 _PYTHON_TYPES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 
 
-def make_number(attempt: Attempt, number: torch.SymInt | torch.SymFloat | torch.SymBool) -> VariableTracker:
-    """The tracker of a SymInt, SymFloat or SymBool; a constant if a SymInt has only one possible value."""
-    value = number.node.maybe_as_int() if isinstance(number, torch.SymInt) else None
-    return SymNodeVariable(attempt, number) if value is None else ConstantVariable(value)
-
-
 @wraps_type(int)
 def _wrap_int(attempt: Attempt, value: int, source: Source) -> VariableTracker:
     if attempt.shapes.is_symbol(source, value):
         source.check("type", int)
         return SymNodeVariable(attempt, attempt.graph.symbols.number(source, value), source)
-    source.check("equals", value)
-    return attempt.values.existing_constant(value, source)
+    return wrap_constant(attempt, value, source)
 
 
 @wraps_type(float)
@@ -559,5 +539,4 @@ def _wrap_float(attempt: Attempt, value: float, source: Source) -> VariableTrack
     if attempt.shapes.is_formula(source, value):
         source.check("type", float)
         return SymbolicFloat(attempt, attempt.graph.symbols.float(source, value), source)
-    source.check("equals", value)
-    return attempt.values.existing_constant(value, source)
+    return wrap_constant(attempt, value, source)

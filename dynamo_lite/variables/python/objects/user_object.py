@@ -175,11 +175,11 @@ class UserObjectVariable(VariableTracker):
         """Its number or string, ignoring methods of its class; None if it doesn't derive from a scalar type."""
         return self.payload.value if isinstance(self.payload, ConstantVariable) else None
 
-    def constant_number(self, tx: Translator, methods: Iterable[str], drain: bool = False) -> Any:
+    def constant_number(self, tx: Translator, methods: Iterable[str]) -> Any:
         """C functions call ``__index__`` only on what isn't an int, and ``__float__`` on what isn't a float."""
         value = self.scalar()
         if not isinstance(value, (int, float, complex)):
-            return super().constant_number(tx, methods, drain)
+            return super().constant_number(tx, methods)
         own = "__index__" if isinstance(value, int) else "__float__"
         for name in methods:
             result = None if name == own else self.call_special(tx, name)
@@ -336,7 +336,7 @@ class UserObjectVariable(VariableTracker):
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         hook = tx.lookup(self.cls, "__getattribute__")
         if is_user_defined(hook):
-            return tx.getattr_by_hook(self, bind(tx, hook, "__getattribute__", self, self.cls), name)
+            return generic_getattr(tx, self, name, getter=bind(tx, hook, "__getattribute__", self, self.cls))
         return generic_getattr(tx, self, name)
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
@@ -588,7 +588,7 @@ class UserObjectVariable(VariableTracker):
             return call_text_method(tx, method, "__format__", spec)
         if isinstance(self.payload, ConstantVariable) and tx.truth(spec):
             return tx.make(tx.fold(format, (self.payload.value, tx.python_value(spec))))
-        return tx.plain_format(self, spec)
+        return self.plain_format(tx, spec)
 
     # -- generated code --------------------------------------------------------------------------------------------
 
