@@ -35,7 +35,6 @@ from dynamo_lite.variables.core.object_state import ObjectState
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.functions.function import GlobalScope
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, instance_dict
-from dynamo_lite.variables.torch.tensors.defaults import DefaultDtype
 
 from .outer_graph import OuterGraph
 
@@ -333,8 +332,6 @@ def _refuse_lasting_effects(attempt: Attempt) -> None:
         raise Unsupported(EffectOfExport(f"the global {name}"), effects.places[scope, name])
     if attempt.torch_state.final_grad_mode != attempt.torch_state.initial_grad_mode:
         raise Unsupported(EffectOfExport("torch's grad mode"))
-    if any(isinstance(each, DefaultDtype) and each.is_left for each in attempt.torch_state.contexts):
-        raise Unsupported(EffectOfExport("torch's default dtype or device"))
     if attempt.before_graph.calls or any(isinstance(each, CallAfterGraph) for each in effects.noted):
         raise Unsupported(EffectOfExport("the state of random number generators, or of a device"))
     if attempt.streams.streams or attempt.streams.current is not None:

@@ -136,9 +136,10 @@ class NotCreated(BreakReason, code="DL0223", numbers_matter=True):
     why: str
 
 
-class DefaultDeviceSet(BreakReason, code="DL0266", numbers_matter=False):
-    happened = "torch.set_default_device() is called while tracing, which gives each new tensor in the graph its device"
-    mend = "call it before the compiled function, pass device=, or use `with torch.device(...)`"
+class DefaultSet(BreakReason, code="DL0266", numbers_matter=False):
+    happened = "torch.set_default_{name}() is called while tracing, which gives each new tensor in the graph its {name}"
+    mend = "call it before the compiled function, or pass {name}= where tensors are created"
+    name: str
 
 
 # -- 03: data of tensors ---------------------------------------------------------------------------------------------
@@ -292,12 +293,6 @@ class ResultNotDense(BreakReason, code="DL0466", numbers_matter=False):
         "{operator} returns a tensor that isn't dense (a sparse, quantized or nested one), or of another subclass"
     )
     mend = "compute with dense tensors, or keep the operators on such a tensor outside of the compiled function"
-    operator: str
-
-
-class DefaultDtypeMatters(BreakReason, code="DL0467", numbers_matter=True):
-    happened = "the result of {operator} depends on the default dtype, which the compiled function has set"
-    mend = "convert the operands to the dtype, or call torch.set_default_dtype() before the compiled function"
     operator: str
 
 

@@ -240,8 +240,6 @@ class GraphBuilder:
         self.differentiates = False  # whether it has `torch.autograd.grad`
         self.handled_failure = ""
         """The first operator that may fail and that an exception handler covers; empty: none."""
-        self.default_dtype = torch.get_default_dtype()
-        """The default dtype while the graph runs: changes are replayed after it."""
         self.indexing = 0
         """How many contexts are active in which tensors without dimensions are used as indices."""
         self.bodies: list[Body] = []  # nested graphs being recorded, innermost last

@@ -39,7 +39,7 @@ from .torch.functions import (
 from .torch.higher_order import control_flow, flex_attention, transforms, triton_kernels
 from .torch.modules import backward_hooks, lazy_modules, nn_module, packed_sequences
 from .torch.subclasses import created_wrappers, distributed_tensors, wrapper_subclass
-from .torch.tensors import defaults, hook_handles, symbolic_indices, tensor
+from .torch.tensors import hook_handles, symbolic_indices, tensor
 
 if find_spec("numpy") is not None:
     from .numpy import arrays, conversions, existing_scalars

@@ -134,11 +134,11 @@ def default_device(x):
     "code, fn, make_args",
     [
         ("DL0266", default_device, lambda: (tensor(3),)),
+        ("DL0266", quotient_under_another_default, lambda: (tensor(3),)),
         ("DL0302", lambda x: x * torch.equal(x, x + 1), lambda: (tensor(3),)),
         ("DL0302", lambda x: x * torch.allclose(x, x + 1), lambda: (tensor(3),)),
         ("DL0302", lambda x: x * torch.is_nonzero(x.sum()), lambda: (tensor(3),)),
         ("DL0466", sparse_result, lambda: (tensor(3),)),
-        ("DL0467", quotient_under_another_default, lambda: (tensor(3),)),
         ("DL0410", resized_argument, lambda: (tensor(4),)),
         ("DL0411", strided_array, lambda: (tensor(3),)),
         ("DL0413", reentrant_checkpoint_of_a_view, lambda: (leaf(3, 2),)),

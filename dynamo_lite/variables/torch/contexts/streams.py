@@ -16,10 +16,10 @@ from dynamo_lite.insight.break_reasons import DeviceNotCaptured
 from dynamo_lite.records.calls_around_graph import CallAfterGraph, CallBeforeGraph
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime import streams as at_run_time
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.base import Kwargs, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.core.registry import models, models_raw
+from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.functions.builtin_callable import BuiltinMethodVariable
 
 from .torch_contexts import ContextVariable
@@ -33,7 +33,6 @@ class _DeviceObject(VariableTracker):
     """A stream or an event. ``device``: None for an event that has none yet."""
 
     __slots__ = ("kind", "device")
-    methods: frozenset[str]
 
     def __init__(self, kind: type, device: torch.device | None, source: Source | None = None) -> None:
         self.source = source
@@ -44,7 +43,7 @@ class _DeviceObject(VariableTracker):
         return self.kind
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if name in self.methods:
+        if hasattr(self, f"method_{name}"):
             return BuiltinMethodVariable(self, name)
         if name == "__class__":
             return tx.make(self.kind)
@@ -72,7 +71,6 @@ class StreamVariable(_DeviceObject):
 
     __slots__ = ("arguments",)
     device: torch.device
-    methods = frozenset({"wait_stream", "wait_event", "record_event", "synchronize", "__enter__", "__exit__"})
 
     def __init__(
         self,
@@ -283,14 +281,9 @@ def stream_context(manager: VariableTracker) -> VariableTracker:
     return StreamContextVariable(found, found) if isinstance(found, StreamVariable) else manager
 
 
-def _new_context(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-    given = [*args, *kwargs.values()]
-    if len(given) != 1:
-        tx.raise_error(TypeError, "StreamContext() takes one argument, the stream")
-    return StreamContextVariable(None if tx.is_none(given[0]) else _as_stream(given[0]))
-
-
-models_raw(torch.cuda.StreamContext, _new_context)
+@models(torch.cuda.StreamContext)
+def _new_context(tx: Translator, stream: VariableTracker) -> VariableTracker:
+    return StreamContextVariable(None if tx.is_none(stream) else _as_stream(stream))
 
 
 # -- events ------------------------------------------------------------------------------------------------------------
@@ -300,7 +293,6 @@ class EventVariable(_DeviceObject):
     """An event. ``is_recorded``: whether it was created and recorded during tracing."""
 
     __slots__ = ("is_recorded",)
-    methods = frozenset({"record", "wait", "synchronize"})
 
     def __init__(self, kind: type, device: torch.device | None, source: Source | None = None) -> None:
         super().__init__(kind, device, source)

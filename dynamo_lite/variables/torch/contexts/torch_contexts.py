@@ -6,6 +6,7 @@ Entering one records nodes in the graph, and really enters it while tracing, so 
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -44,8 +45,6 @@ from dynamo_lite.variables.python.functions.function import FunctionVariable
 
 Nodes = tuple[Callable[..., Any], tuple[Any, ...], Callable[..., object]]
 """The function that enters a context, its arguments, and the function that exits, given the result of the first."""
-
-_GRAD_CLASSES = (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)
 
 
 class ContextVariable(VariableTracker):
@@ -88,14 +87,6 @@ class ContextVariable(VariableTracker):
         """The result of ``__exit__``."""
         return ConstantVariable(None)
 
-    def enter_by_call(self, tx: Translator) -> VariableTracker:
-        """Trace an explicit call of ``__enter__``, as `contextlib.ExitStack` does."""
-        unsupported(ContextByCall(self.describe(), "entered"))
-
-    def exit_by_call(self, tx: Translator) -> VariableTracker:
-        """Trace an explicit call of ``__exit__``."""
-        unsupported(ContextByCall(self.describe(), "left"))
-
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         """Decorate a function."""
         return tx.call(tx.generic_getattr(self, "__call__"), args, kwargs)
@@ -116,88 +107,69 @@ class ContextVariable(VariableTracker):
 class GradModeVariable(ContextVariable):
     """``no_grad``, ``enable_grad``, ``set_grad_enabled``. The graph builder follows the thread's grad mode.
 
-    An explicit ``__exit__`` of a pre-existing one restores the mode in its ``prev`` attribute.
+    ``value`` is an object of tracing's own, with the attributes ``prev`` and ``mode`` of the program's.
     """
 
-    __slots__ = ("previous",)
+    __slots__ = ()
 
     @property
     def mode(self) -> bool:
-        kind = type(self.value)
-        return self.arguments[0] if kind is torch.set_grad_enabled else kind is torch.enable_grad
+        cls = type(self.value)
+        return self.value.mode if cls is torch.set_grad_enabled else cls is torch.enable_grad
 
     def enter(self, tx: Translator) -> None:
-        if not (type(self.value) is torch.set_grad_enabled and hasattr(self, "previous")):
-            self.previous = torch.is_grad_enabled()
+        if type(self.value) is not torch.set_grad_enabled:  # its constructor has saved the mode
+            self.value.prev = torch.is_grad_enabled()
         _set_grad_mode(tx, self.mode)
 
     def exit(self, tx: Translator) -> None:
-        _set_grad_mode(tx, self.previous)
+        _set_grad_mode(tx, self.value.prev)
 
     def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
-        if self.source is None and name in self._attributes():
-            return ConstantVariable(self._attributes()[name])
+        if name in ("prev", "mode") and name in vars(self.value):
+            return ConstantVariable(vars(self.value)[name])
         return super().instance_get(tx, name)
-
-    def _attributes(self) -> dict[str, bool]:
-        """The current instance attributes of one created during tracing."""
-        attributes = dict(vars(self.value))
-        if type(self.value) is torch.set_grad_enabled:
-            attributes["mode"] = self.mode
-        if hasattr(self, "previous"):
-            attributes["prev"] = self.previous
-        return attributes
 
     def enter_by_call(self, tx: Translator) -> VariableTracker:
         if self.source is not None:
-            return super().enter_by_call(tx)
+            unsupported(ContextByCall(self.describe(), "entered"))
         self.enter(tx)
         return ConstantVariable(None)
 
     def exit_by_call(self, tx: Translator) -> VariableTracker:
-        if self.source is not None:
-            _set_grad_mode(tx, tx.python_value(self.getattr(tx, "prev")))
-        elif hasattr(self, "previous"):
-            self.exit(tx)
-        else:
-            return super().exit_by_call(tx)
+        if "prev" not in vars(self.value):
+            unsupported(ContextByCall(self.describe(), "left"))
+        self.exit(tx)
         return ConstantVariable(None)
 
     def load_exit(self, cg: Codegen) -> None:
-        cg.expect_grad_mode(self.previous, self.mode)
+        cg.expect_grad_mode(self.value.prev, self.mode)
         super().load_exit(cg)
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.call(object.__new__, [lambda: cg.load_const(type(self.value))])  # its constructor may set the mode
-        for name, value in self._attributes().items():
-            cg.copy_top()
-            cg.load_const(value)
-            cg.swap()
-            cg.store_attr(name)
+        for name, value in vars(self.value).items():
+            cg.set_on_top(name, ConstantVariable(value))
 
 
 def _set_grad_mode(tx: Translator, mode: bool) -> None:
     tx.call(tx.make(torch._C._set_grad_enabled), [ConstantVariable(mode)], {})
 
 
-def _model_methods(cls: type) -> None:
-    """Model explicit calls of ``__enter__`` and ``__exit__``, which other kinds of contexts may inherit."""
-
-    def model(method: Any, by_call: Callable[[ContextVariable, Translator], VariableTracker]) -> None:
-        def call(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-            manager = args[0].realize() if args else None
-            if isinstance(manager, ContextVariable):
-                return by_call(manager, tx)
-            return tx.inline(FunctionVariable(method, None), args, kwargs)
-
-        models_raw(method, call)
-
-    model(cls.__enter__, lambda manager, tx: manager.enter_by_call(tx))  # type: ignore[attr-defined]
-    model(cls.__exit__, lambda manager, tx: manager.exit_by_call(tx))  # type: ignore[attr-defined]
+def _call_method(method: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """An explicit call of ``__enter__`` or ``__exit__``, which other kinds of contexts may inherit."""
+    manager = args[0].realize() if args else None
+    if isinstance(manager, (GradModeVariable, GraphContextVariable)):
+        return manager.enter_by_call(tx) if method.__name__ == "__enter__" else manager.exit_by_call(tx)
+    return tx.inline(FunctionVariable(method, None), args, kwargs)
 
 
-for _cls in (*_GRAD_CLASSES, torch.inference_mode, torch.autocast, record_function, type(sdpa_kernel([]))):
-    _model_methods(_cls)
+_GRAD_CLASSES = (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)
+_OTHERS = (torch.inference_mode, torch.autocast, record_function, contextlib._GeneratorContextManager)
+
+for _cls in (*_GRAD_CLASSES, *_OTHERS):
+    for _method in (_cls.__enter__, _cls.__exit__):
+        models_raw(_method, partial(_call_method, _method))
 
 
 class GraphContextVariable(ContextVariable):
@@ -242,15 +214,16 @@ class GraphContextVariable(ContextVariable):
         graph.call("call_function", self.nodes()[2], (self.node,), {}, None)
 
     def enter_by_call(self, tx: Translator) -> VariableTracker:
+        """Trace an explicit call of ``__enter__``, as `contextlib.ExitStack` does."""
         if self.source is not None or tx.graph.bodies or self in tx.attempt.torch_state.contexts:
-            return super().enter_by_call(tx)
+            unsupported(ContextByCall(self.describe(), "entered"))
         tx.attempt.provenance.created(self)
         self.enter(tx)
         return self.entered_value()
 
     def exit_by_call(self, tx: Translator) -> VariableTracker:
         if tx.attempt.torch_state.contexts[-1:] != [self] or not tx.attempt.provenance.discard(self):
-            return super().exit_by_call(tx)
+            unsupported(ContextByCall(self.describe(), "left"))
         self.exit(tx)
         return self.exit_value()
 
@@ -375,12 +348,10 @@ class AutocastVariable(GraphContextVariable):
         return torch.is_autocast_cache_enabled(), *devices
 
     def nodes(self) -> Nodes:
-        value = self.value
-        arguments = (value.device, value.fast_dtype, value._enabled, value._cache_enabled)
-        return autocast_mode._enter_autocast, arguments, autocast_mode._exit_autocast
+        return autocast_mode._enter_autocast, self.arguments, autocast_mode._exit_autocast
 
     def enter(self, tx: Translator) -> None:
-        if [type(each) for each in self.nodes()[1]] != _AUTOCAST_TYPES:
+        if [type(each) for each in self.arguments] != _AUTOCAST_TYPES:
             unsupported(FailsInPython("entering autocast", "torch refuses its arguments"))
         super().enter(tx)
 
@@ -390,9 +361,9 @@ class AutocastVariable(GraphContextVariable):
     def exit_value(self) -> VariableTracker:
         return ConstantVariable(False)
 
-    @property
-    def reenter(self) -> ReenterContext:
-        return ReenterContext(AutocastVariable, self.nodes()[1], self.before)
+    def reconstruct(self, cg: Codegen) -> None:
+        """A copy of the real one, since classes derived from ``torch.autocast`` take other arguments."""
+        cg.call(copy.copy, [partial(cg.load_const, self.value)])
 
 
 _AUTOCAST_TYPES = [str, torch.dtype, bool, bool]
@@ -512,40 +483,28 @@ class ExitVariable(VariableTracker):
             self.context.load_exit(cg)
 
 
-_DECORATORS = (torch.no_grad, torch.enable_grad, torch.inference_mode)
-"""Context managers that may be called with the function that they decorate."""
+_CLASSES: tuple[Any, ...] = (torch.inference_mode, torch.autocast, torch.cpu.amp.autocast, torch.cuda.amp.autocast)
 
 
-def _model_class(cls: Any) -> None:
-    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if len(args) == 1 and not kwargs and not isinstance(args[0], ConstantVariable) and cls in _DECORATORS:
-            return tx.call(model(tx, [], {}), args, {})
-        values, named = tx.python_values(args, kwargs)
-        if cls is torch.set_grad_enabled:
-            mode = tx.fold(_mode, values, named)
-            created = GradModeVariable(torch.set_grad_enabled.__new__(torch.set_grad_enabled), (mode,))
-            created.previous = torch.is_grad_enabled()
-            _set_grad_mode(tx, mode)
-            return created
-        value = _construct(tx, cls, values, named)
-        return GradModeVariable(value, ()) if cls in _GRAD_CLASSES else _graph_context(value)
-
-    models_raw(cls, model)
-
-
-for _context in (*_GRAD_CLASSES, torch.inference_mode, torch.autocast, torch.cpu.amp.autocast, torch.cuda.amp.autocast):
-    _model_class(_context)
-
-
-def _construct(tx: Translator, cls: type, values: list[object], named: dict[str, object]) -> Any:
-    """An instance of the class. (Some classes decorate a function that they get, and return a function.)"""
+def _create(cls: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+    if cls in _DECORATORS and len(args) == 1 and not isinstance(args[0], ConstantVariable) and not kwargs:
+        return tx.call(_create(cls, tx, [], {}), args, {})
     with CAPTURED_WARNINGS as captured:
-        created = tx.fold(cls, values, named)
+        created = tx.fold(cls, *tx.python_values(args, kwargs))
     if not isinstance(created, cls):
         unsupported(FailsInPython(f"{cls.__name__}() as a decorator", "it decorates what is no function"))
     for each in captured:
         warn_after_graph(tx, str(each.message), type(each.message))
-    return created
+    if cls is torch.set_grad_enabled:
+        _set_grad_mode(tx, created.mode)
+    return GradModeVariable(created, ()) if cls in _GRAD_CLASSES else _graph_context(created)
+
+
+_DECORATORS = (torch.no_grad, torch.enable_grad, torch.inference_mode)
+"""Context managers that may be called with the function that they decorate."""
+
+for _cls in (*_GRAD_CLASSES, *_CLASSES):
+    models_raw(_cls, partial(_create, _cls))
 
 
 @models(sdpa_kernel)
@@ -578,48 +537,27 @@ def _wrap_record_function(attempt: Attempt, value: record_function, source: Sour
 
 
 def _graph_context(value: torch.inference_mode | torch.autocast, source: Source | None = None) -> GraphContextVariable:
-    kind = InferenceVariable if isinstance(value, torch.inference_mode) else AutocastVariable
-    return kind(value, _arguments(value), source)
-
-
-def _mode(mode: bool) -> bool:
-    """The argument of ``set_grad_enabled``: a call with other arguments raises TypeError."""
-    return mode
-
-
-def _arguments(value: torch.inference_mode | torch.autocast) -> tuple[Any, ...]:
     if isinstance(value, torch.inference_mode):
-        return (value.mode,)
-    if type(value) is torch.autocast:
-        return (value.device, value.fast_dtype, value._enabled, value._cache_enabled)
-    return (value._enabled, value.fast_dtype, value._cache_enabled)
+        return InferenceVariable(value, (value.mode,), source)
+    arguments = (value.device, value.fast_dtype, value._enabled, value._cache_enabled)
+    return AutocastVariable(value, arguments, source)
 
 
-@wraps_type(torch.no_grad, torch.enable_grad)
-def _wrap_grad(attempt: Attempt, value: torch.no_grad | torch.enable_grad, source: Source) -> VariableTracker:
+@wraps_type(*_GRAD_CLASSES)
+def _wrap_grad_mode(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     source.check("type", type(value))
-    return GradModeVariable(value, (), source)
+    for name in ("prev", "mode"):
+        if name in vars(value):
+            source.instance_item(name).check("equals", vars(value)[name])
+    return GradModeVariable(copy.copy(value), (), source)
 
 
-@wraps_type(torch.set_grad_enabled)
-def _wrap_set_grad(attempt: Attempt, value: torch.set_grad_enabled, source: Source) -> VariableTracker:
-    source.check("type", type(value))
-    own = source.child("instance_dict")
-    own.child("dict_item", "mode").check("equals", value.mode)
-    own.child("dict_item", "prev").check("equals", value.prev)
-    existing = GradModeVariable(value, (value.mode,), source)
-    existing.previous = value.prev
-    return existing
-
-
-@wraps_type(torch.inference_mode, torch.autocast, torch.cpu.amp.autocast, torch.cuda.amp.autocast)
+@wraps_type(*_CLASSES)
 def _wrap_graph_context(
     attempt: Attempt, value: torch.inference_mode | torch.autocast, source: Source
 ) -> VariableTracker:
     source.check("type", type(value))
-    own = source.child("instance_dict")
-    for name in ("mode",) if isinstance(value, torch.inference_mode) else ("device", "_enabled", "_cache_enabled"):
-        own.child("dict_item", name).check("equals", getattr(value, name))
-    if not isinstance(value, torch.inference_mode):
-        own.child("dict_item", "fast_dtype").check("id", value.fast_dtype)
+    is_autocast = not isinstance(value, torch.inference_mode)
+    for name in ("device", "fast_dtype", "_enabled", "_cache_enabled") if is_autocast else ("mode",):
+        source.instance_item(name).check("equals", getattr(value, name))
     return _graph_context(value, source)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import types
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn
 
 import torch
@@ -19,8 +20,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.distributed import distributed_c10d
 from torch.distributed.device_mesh import DeviceMesh
 
-from dynamo_lite.bytecode import decode
-from dynamo_lite.insight.break_reasons import CollectiveNotCaptured, OperatorWarns, UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import CollectiveNotCaptured, UnsupportedAttribute
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.collectives import not_waited, waited
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
@@ -34,14 +34,13 @@ from dynamo_lite.variables.core.base import (
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models, models_raw
 from dynamo_lite.variables.polyfills import distributed as polyfills
-from dynamo_lite.variables.polyfills.warnings import action_of
 from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 from dynamo_lite.variables.python.objects.user_object import OpaqueVariable
-from dynamo_lite.variables.torch.tensors.fake_computation import operator_name
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 
@@ -68,8 +67,6 @@ class _GroupVariable(InvariantVariable):
             return tx.make(tx.fold(getattr, (self.value, name)))
         if name in self.methods:
             return BuiltinMethodVariable(self, name)
-        if name == "__class__":
-            return tx.make(type(self.value))
         unsupported(UnsupportedAttribute(self.describe(), name))
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -77,15 +74,10 @@ class _GroupVariable(InvariantVariable):
             unsupported(UnsupportedAttribute(self.describe(), name))
         return tx.fold_call(getattr(self.value, name), args, kwargs)
 
-    def truth(self, tx: Translator) -> bool:
-        return True
-
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if symbol not in ("==", "!="):
+        if symbol not in ("==", "!=") or type(other) is not type(self):
             return None
-        other = other.realize()
-        is_same = type(other) is type(self) and bool(self.value == other.value)
-        return ConstantVariable(is_same == (symbol == "=="))
+        return tx.make(tx.fold(COMPARE[symbol], (self.value, other.value)))
 
 
 class ProcessGroupVariable(_GroupVariable):
@@ -138,14 +130,8 @@ wraps_type(dist.ReduceOp.RedOpType)(BuiltinVariable.by_identity)
 # -- collectives -------------------------------------------------------------------------------------------------------
 
 _REDUCTIONS = {
-    dist.ReduceOp.SUM: "sum",
-    dist.ReduceOp.AVG: "avg",
-    dist.ReduceOp.PRODUCT: "product",
-    dist.ReduceOp.MIN: "min",
-    dist.ReduceOp.MAX: "max",
-    dist.ReduceOp.BAND: "band",
-    dist.ReduceOp.BOR: "bor",
-    dist.ReduceOp.BXOR: "bxor",
+    getattr(dist.ReduceOp, name.upper()): name
+    for name in ("sum", "avg", "product", "min", "max", "band", "bor", "bxor")
 }
 
 
@@ -191,32 +177,21 @@ def _refuse(tx: Translator, name: VariableTracker, why: VariableTracker) -> NoRe
     unsupported(CollectiveNotCaptured(tx.python_value(name), tx.python_value(why)))
 
 
-def _model_by_polyfill(function: Callable[..., object], polyfill: Any) -> None:
-    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        _warn_of_deprecation(tx, function)
-        return tx.call(FunctionVariable(polyfill, None), args, kwargs)
-
-    models_raw(function, model)
+def _call_polyfill(
+    function: Callable[..., object], polyfill: Any, tx: Translator, args: Args, kwargs: Kwargs
+) -> VariableTracker:
+    """torch warns of a deprecated collective at a line of its own, so usually once in a process: here while tracing."""
+    text = getattr(function, "__deprecated__", None)
+    if text is not None and isinstance(function, types.FunctionType):
+        code, namespace = function.__code__, function.__globals__
+        registry = namespace.setdefault("__warningregistry__", {})
+        place = code.co_filename, code.co_firstlineno, namespace["__name__"], registry
+        tx.fold(warnings.warn_explicit, (text, FutureWarning, *place))
+    return tx.call(FunctionVariable(polyfill, None), args, kwargs)
 
 
 for _function, _polyfill in polyfills.COLLECTIVES.items():
-    _model_by_polyfill(_function, _polyfill)
-
-
-def _warn_of_deprecation(tx: Translator, function: Callable[..., object]) -> None:
-    """Warn of a deprecated collective while tracing. torch warns at a line of its own, so usually once in a process."""
-    text = getattr(function, "__deprecated__", None)
-    if text is None or not isinstance(function, types.FunctionType):
-        return
-    code, namespace = function.__code__, function.__globals__
-    call = next(each for each in decode(code) if each.opname == "CALL_FUNCTION_EX")
-    line = (call.positions and call.positions[0]) or 0
-    module, filters = namespace["__name__"], tx.attempt.torch_state.filters_at_graph_call
-    action = action_of(text, FutureWarning, module, line, filters)
-    if action in ("always", "all", "error"):
-        unsupported(OperatorWarns(operator_name(function), text))
-    shown = namespace.setdefault("__warningregistry__", {})
-    warnings.warn_explicit(text, FutureWarning, code.co_filename, line, module, shown)
+    models_raw(_function, partial(_call_polyfill, _function, _polyfill))
 
 
 class WorkVariable(VariableTracker):
@@ -307,13 +282,9 @@ class AsyncResultVariable(TensorVariable):
             unsupported(UnsupportedAttribute(self.describe(), name))
         return super().getattr(tx, name)
 
-    def _waited(self, tx: Translator) -> VariableTracker:
-        """The tensor without its wrapper."""
-        return record(tx, torch.ops.aten.alias.default, [self], {})
-
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name in ("wait", "trigger_wait") and not args and not kwargs:
-            return self._waited(tx)
+            return record(tx, torch.ops.aten.alias.default, [self], {})  # without its wrapper
         return super().call_method(tx, name, args, kwargs)
 
     def reconstruct(self, cg: Codegen) -> None:
@@ -339,7 +310,8 @@ for _name, _polyfill in (
     ("_group_or_group_name", polyfills.name_of_group),
 ):
     if hasattr(functional, _name):  # before torch 2.13 there are others, which are inlined
-        _model_by_polyfill(getattr(functional, _name), _polyfill)
+        _function = getattr(functional, _name)
+        models_raw(_function, partial(_call_polyfill, _function, _polyfill))
 
 
 @models(functional._maybe_wrap_tensor)
@@ -359,13 +331,10 @@ _NOT_CAPTURED = """all_gather_coalesced all_gather_object all_reduce_coalesced a
     scatter_object_list send send_object_list split_group init_device_mesh""".split()
 
 
-def _model_refusal(name: str) -> None:
-    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        unsupported(CollectiveNotCaptured(name, "it has no functional counterpart"))
-
-    if hasattr(dist, name):
-        models_raw(getattr(dist, name), model)
+def _break(name: str, tx: Translator, args: Args, kwargs: Kwargs) -> NoReturn:
+    unsupported(CollectiveNotCaptured(name, "it has no functional counterpart"))
 
 
 for _name in _NOT_CAPTURED:
-    _model_refusal(_name)
+    if hasattr(dist, _name):
+        models_raw(getattr(dist, _name), partial(_break, _name))

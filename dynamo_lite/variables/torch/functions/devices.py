@@ -7,6 +7,7 @@ current device, whether a stream is being captured) the guard calls the query ag
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from inspect import isbuiltin
 
 import torch
@@ -21,26 +22,20 @@ from dynamo_lite.variables.core.registry import models, models_raw
 from .torch_functions import InvariantObjectVariable
 
 
-def _model_query(function: Callable[[], object]) -> None:
-    def query(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        try:
-            return tx.make(tx.guards.query(function))
-        except RuntimeError as error:  # a build with CUDA, on a machine without
-            if torch.cuda.is_available():
-                unsupported(DeviceNotCaptured(f"{function.__name__}()", f"it raises {type(error).__name__}"))
-            tx.raise_error(type(error), *error.args)
-
-    models_raw(function, query)
+def _query(function: Callable[[], object], tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+    try:
+        return tx.make(tx.guards.query(function))
+    except RuntimeError as error:  # a build with CUDA, on a machine without
+        if torch.cuda.is_available():
+            unsupported(DeviceNotCaptured(f"{function.__name__}()", f"it raises {type(error).__name__}"))
+        tx.raise_error(type(error), *error.args)
 
 
-def _model_constant(function: Callable[..., object]) -> None:
-    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        try:
-            return tx.fold_call(function, args, kwargs)
-        except AssertionError as error:  # the build has no CUDA
-            tx.raise_error(AssertionError, *error.args)
-
-    models_raw(function, model)
+def _constant(function: Callable[..., object], tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+    try:
+        return tx.fold_call(function, args, kwargs)
+    except AssertionError as error:  # the build has no CUDA
+        tx.raise_error(AssertionError, *error.args)
 
 
 def _in_c(*names: str) -> list[Callable[..., object]]:
@@ -54,13 +49,13 @@ for _function in _in_c(
     *("_cuda_getDevice", "_cuda_isCurrentStreamCapturing", "_cuda_isInBadFork", "_accelerator_getDeviceIndex"),
     *("_get_cublas_allow_fp16_accumulation",),
 ):
-    _model_query(_function)
+    models_raw(_function, partial(_query, _function))
 for _function in (
     *_in_c("_cuda_getArchFlags", "_cuda_getDeviceCount", "_accelerator_getAccelerator", "_accelerator_deviceCount"),
     *(torch.cuda._lazy_init, torch.backends.cudnn.version, torch.backends.cudnn.is_available),
     torch.cpu.device_count,
 ):
-    _model_constant(_function)
+    models_raw(_function, partial(_constant, _function))
 
 
 @models(torch.cuda.get_device_properties)
@@ -92,13 +87,7 @@ def _model_exchange(function: Callable[[int], int], current: Callable[[], int]) 
     models(function)(exchange)
 
 
-for _exchange, _current in (
-    ("_cuda_exchangeDevice", "_cuda_getDevice"),
-    ("_cuda_maybeExchangeDevice", "_cuda_getDevice"),
-    ("_cuda_setDevice", "_cuda_getDevice"),
-    ("_accelerator_exchangeDevice", "_accelerator_getDeviceIndex"),
-    ("_accelerator_maybeExchangeDevice", "_accelerator_getDeviceIndex"),
-    ("_accelerator_setDeviceIndex", "_accelerator_getDeviceIndex"),
-):
-    if hasattr(torch._C, _exchange):
-        _model_exchange(getattr(torch._C, _exchange), getattr(torch._C, _current))
+for _kind, _current in (("_cuda_", "_cuda_getDevice"), ("_accelerator_", "_accelerator_getDeviceIndex")):
+    for _name in ("exchangeDevice", "maybeExchangeDevice", "setDevice", "setDeviceIndex"):
+        if hasattr(torch._C, _kind + _name):
+            _model_exchange(getattr(torch._C, _kind + _name), getattr(torch._C, _current))

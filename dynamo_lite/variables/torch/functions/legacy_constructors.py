@@ -15,6 +15,7 @@ from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsup
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models_raw
+from dynamo_lite.variables.core.structures import structure_leaves
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, TupleVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
@@ -42,7 +43,7 @@ def _construct(cls: Any, tx: Translator, args: Args, kwargs: Kwargs) -> Variable
     if len(given) == 1 and isinstance(given[0], (ListVariable, TupleVariable)):
         if isinstance(given[0], SizeVariable):
             return record(tx, torch.empty, given, named)
-        if _is_data(given[0]):
+        if all(map(_is_datum, structure_leaves(given[0]))):
             return tx.call(tx.make(torch.tensor), given, named)
     elif all(_is_number(each, int) for each in given):
         return record(tx, torch.empty, [TupleVariable(given)], named)
@@ -57,13 +58,8 @@ def _is_number(value: VariableTracker, *kinds: type) -> bool:
     return isinstance(value, (ConstantVariable, SymbolicNumber)) and value.python_type() in kinds
 
 
-def _is_data(value: VariableTracker) -> bool:
-    value = value.realize()
-    if type(value) in (ListVariable, TupleVariable) and value.python_type() in (list, tuple):
-        return all(map(_is_data, value.structure_items() or ()))
-    if isinstance(value, TensorVariable):
-        return not value.fake.ndim
-    return _is_number(value, int, float, bool)
+def _is_datum(value: VariableTracker) -> bool:
+    return not value.fake.ndim if isinstance(value, TensorVariable) else _is_number(value, int, float, bool)
 
 
 def _of_type(

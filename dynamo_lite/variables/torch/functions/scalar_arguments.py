@@ -18,6 +18,7 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, SWAPPED
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models_raw
+from dynamo_lite.variables.core.structures import structure_leaves
 from dynamo_lite.variables.python.containers.sequences import ListVariable, TupleVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, SymbolicNumber, SymNodeVariable
 from dynamo_lite.variables.torch.tensors.equivalent_operators import rewrites, takes_floats
@@ -103,7 +104,7 @@ def is_differentiated(tensors: Args) -> bool:
 def _power(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """The derivative formulas branch on the exponent, so symbolic ints are specialized. A negative base is recorded by
     ``__rpow__``: the code of a graph module would print ``(-2) ** x`` as ``-2 ** x``."""
-    values = [item.realize() for each in args for item in (each, *(each.realize().structure_items() or ()))]
+    values = [leaf for each in args for leaf in structure_leaves(each)]
     if is_differentiated(values):
         for each in values:
             if isinstance(each, SymNodeVariable) and not each.is_data_dependent:
@@ -162,7 +163,15 @@ _ELEMENTWISE: list[Target] = [
 ]
 
 
-@takes_floats(*_ELEMENTWISE, *(INPLACE[sign] for sign in "+-*/"))
+_EXCHANGED = {
+    **{BINARY[sign]: BINARY[sign] for sign in "+*"},
+    **{COMPARE[sign]: COMPARE[SWAPPED[sign]] for sign in ("<", "<=", ">", ">=")},
+}
+"""Python's operators, and those that give the same with the operands exchanged."""
+_OPERATORS = (*_EXCHANGED, operator.sub, operator.truediv)
+
+
+@takes_floats(*_ELEMENTWISE, *(INPLACE[sign] for sign in "+-*/"), *_OPERATORS)
 def _elementwise(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """``target(tensor, float)``."""
     if len(args) != 2 or kwargs or not isinstance(args[1], SymbolicFloat):
@@ -171,29 +180,19 @@ def _elementwise(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> 
     return None if number is None else record(tx, target, [args[0], number], {})
 
 
-_EXCHANGED = {
-    **{BINARY[sign]: BINARY[sign] for sign in "+*"},
-    **{COMPARE[sign]: COMPARE[SWAPPED[sign]] for sign in ("<", "<=", ">", ">=")},
-}
-"""Operators, and those that give the same with the operands exchanged."""
-
-
-@takes_floats(*_EXCHANGED, operator.sub, operator.truediv)
-def _operator(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-    """Python's operator with the float left or right."""
-    left, right = args
-    number, tensor = (left, right) if isinstance(left, SymbolicFloat) else (right, left)
-    replacement = float_beside(tx, number, tensor) if isinstance(number, SymbolicFloat) else None
-    if replacement is None:
+@takes_floats(*_OPERATORS)
+def _reflected(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    """Python's operator with the float on the left."""
+    left, tensor = args
+    number = float_beside(tx, left, tensor) if isinstance(left, SymbolicFloat) else None
+    if number is None:
         return None
-    if number is right:
-        return record(tx, target, [tensor, replacement], {})
     if target is operator.sub:
-        return record(tx, target, [replacement, tensor], {})
+        return record(tx, target, [number, tensor], {})
     if target is operator.truediv:  # as `Tensor.__rtruediv__` computes it
         reciprocal = record(tx, "reciprocal", [tensor], {})
-        return record(tx, operator.mul, [reciprocal, replacement], {})
-    return record(tx, _EXCHANGED[target], [tensor, replacement], {})
+        return record(tx, operator.mul, [reciprocal, number], {})
+    return record(tx, _EXCHANGED[target], [tensor, number], {})
 
 
 def fits_float32(number: VariableTracker, tx: Translator, dtype: torch.dtype) -> TypeGuard[SymbolicFloat]:
@@ -282,8 +281,9 @@ def _tensor(function: Callable[..., object], tx: Translator, args: Args, kwargs:
     if data is not None and can_stack and not (tx.graph.bodies or isinstance(data, TensorVariable)):
         given = {name: each.as_constant() for name, each in kwargs.items()}
         device = torch.get_default_device() if given.get("device") is None else torch.device(given["device"])
-        items = _numbers_in(data, device)
-        if items is not None and any(isinstance(each, (SymbolicNumber, TensorVariable)) for each in items):
+        items = [*structure_leaves(data)]
+        is_known = not any(isinstance(each, (SymbolicNumber, TensorVariable)) for each in items)
+        if not is_known and all(_is_number(each, device) for each in items):
             dtypes = {_dtype_of(each) for each in items}
             wanted = given.get("dtype") or functools.reduce(torch.promote_types, dtypes)
             is_exact = wanted in (torch.float32, torch.float64) or dtypes == {torch.bool} == {wanted}
@@ -300,28 +300,17 @@ for _each in (torch.tensor, torch.as_tensor):
 def _new_tensor(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """``new_tensor`` of symbolic numbers: `torch.tensor`, whose defaults are those of the tensor."""
     tensor = args[0].realize()
-    numbers = [args[1], *(args[1].structure_items() or ())] if len(args) == 2 else []
-    has_symbols = any(each.realize().is_symbolic for each in numbers)
+    has_symbols = len(args) == 2 and any(each.is_symbolic for each in structure_leaves(args[1]))
     if not has_symbols or not isinstance(tensor, TensorVariable) or not set(kwargs) <= {"dtype", "device"}:
         return None
     given = {"dtype": ConstantVariable(tensor.fake.dtype), "device": ConstantVariable(tensor.fake.device), **kwargs}
     return _tensor(torch.tensor, tx, [args[1]], given)
 
 
-def _numbers_in(data: VariableTracker, device: torch.device) -> list[VariableTracker] | None:
-    """The numbers in nested lists, or a number by itself; None if there is anything else, or no number."""
-    if isinstance(data, (ListVariable, TupleVariable)):
-        numbers: list[VariableTracker] = []
-        for each in data.items:
-            inner = _numbers_in(each.realize(), device)
-            if inner is None:
-                return None
-            numbers += inner
-        return numbers or None
-    if isinstance(data, TensorVariable):
-        return [data] if _is_silently_read(data, device) else None
-    is_number = isinstance(data, (SymbolicNumber, ConstantVariable)) and data.python_type() in (int, float, bool)
-    return [data] if is_number else None
+def _is_number(item: VariableTracker, device: torch.device) -> bool:
+    if isinstance(item, TensorVariable):
+        return _is_silently_read(item, device)
+    return isinstance(item, (SymbolicNumber, ConstantVariable)) and item.python_type() in (int, float, bool)
 
 
 def _is_silently_read(tensor: TensorVariable, device: torch.device) -> bool:

@@ -56,11 +56,6 @@ def _beside(factor: VariableTracker, arg: VariableTracker) -> VariableTracker:
     return ListVariable([factor] * len(_tensors(arg))) if is_list else factor
 
 
-def _multiply(tx: Translator, arg: VariableTracker, factor: VariableTracker) -> VariableTracker:
-    is_list = isinstance(arg, (ListVariable, TupleVariable))
-    return record(tx, torch._foreach_mul if is_list else torch.mul, [arg, factor], {})
-
-
 # -- sums --------------------------------------------------------------------------------------------------------------
 
 
@@ -104,7 +99,8 @@ def _products(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> Var
     factor = None if value is None or is_differentiated(tensors) else _factor(tx, value, tensors)
     if factor is None:
         return None
-    return record(tx, target, [args[0], _multiply(tx, args[1], factor), args[2]], {})
+    multiply = torch._foreach_mul if isinstance(args[1], (ListVariable, TupleVariable)) else torch.mul
+    return record(tx, target, [args[0], record(tx, multiply, [args[1], factor], {}), args[2]], {})
 
 
 @takes_floats(*(getattr(torch, f"_foreach_{name}{write}") for name in ("add", "mul", "div") for write in ("", "_")))

@@ -42,7 +42,7 @@ from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, TupleVariable
 from dynamo_lite.variables.torch.contexts.torch_contexts import ContextVariable
 from dynamo_lite.variables.torch.tensors.services import dispatch_torch_function
-from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorMethod, TensorVariable, record, wrap_as_input
+from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable, record, wrap_as_input
 
 Target = str | Callable[..., object]
 """A function of torch's, or the name of a method of Tensor."""
@@ -131,11 +131,9 @@ class SubclassVariable(TensorVariable):
             if isinstance(raw, (types.FunctionType, classmethod, staticmethod, property)):
                 return bind(tx, raw, name, self, self.cls)
             return tx.generic_getattr(self, name)
-        if raw is MISSING or name == "__class__":
-            return super().getattr(tx, name)
-        if isinstance(raw, (types.GetSetDescriptorType, property)):
+        if isinstance(raw, (types.GetSetDescriptorType, property)) and name != "__class__":
             return call_torch_function(tx, getattr, [self, ConstantVariable(name)], {})
-        return TensorMethod(self, name)
+        return super().getattr(tx, name)
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if class_lookup(_TENSOR, name) is not MISSING:
@@ -386,17 +384,6 @@ def _disable_all(tx: Translator) -> VariableTracker:
 def _act_on_modes(tx: Translator, *args: VariableTracker) -> VariableTracker:
     """CPython enters a mode, and no frame is traced until it exits."""
     unsupported(FunctionModeEntered(f"{args[0].describe()} (a function mode)" if args else "a function mode"))
-
-
-@models(torch._C._len_torch_function_stack)
-def _count_of_modes(tx: Translator) -> VariableTracker:
-    return ConstantVariable(torch._C._len_torch_function_stack())
-
-
-@models(torch._C._is_torch_function_mode_enabled)
-def _has_modes(tx: Translator) -> VariableTracker:
-    """No frame is traced under a mode of the program, and the mode of a default device is treated as none."""
-    return ConstantVariable(False)
 
 
 @models(torch._C._is_torch_function_enabled)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import types
 from collections.abc import Callable, Iterable
@@ -15,7 +16,13 @@ from torch._library.custom_ops import CustomOpDef
 from torch.distributed import _functional_collectives
 from torch.fx._symbolic_trace import is_fx_tracing
 
-from dynamo_lite.insight.break_reasons import DataDependentValue, UnknownCall, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import (
+    DataDependentValue,
+    DefaultSet,
+    UnknownCall,
+    UnsupportedOperation,
+    UnsupportedValue,
+)
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.attributes import MethodVariable
@@ -51,23 +58,9 @@ _RECORDED_MODULES = frozenset(
 _INLINED = frozenset({torch.nn.functional.multi_head_attention_forward})
 """Functions of these modules that are inlined nevertheless."""
 
-_EXCLUDED_PREFIXES = (
-    "set_",
-    "_set",
-    "_get",
-    "manual_seed",
-    "seed",
-    "initial_seed",
-    "get_",
-    "init_",
-    "_c_",
-    "_add",
-    "_log",
-    "quantize",
-    "dequantize",
-    "_make_per_",
-    "_empty_affine_quantized",
-    "_empty_per_channel_affine_quantized",
+_EXCLUDED_PREFIXES = tuple(
+    """set_ _set _get manual_seed seed initial_seed get_ init_ _c_ _add _log quantize dequantize _make_per_
+    _empty_affine_quantized _empty_per_channel_affine_quantized""".split()
 )
 _EXCLUDED_NAMES = frozenset(
     {"from_numpy", "frombuffer", "from_file", "save", "load", "compile", "from_dlpack", "tensor_split_", "vmap"}
@@ -270,15 +263,12 @@ def _check_tensor(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker
 models_raw(torch._check_tensor_all_with, _check_tensor)
 
 
-def _model_data_read(function: Callable[..., Any]) -> None:
-    def read(tx: Translator, args: Args, kwargs: Kwargs) -> NoReturn:
-        unsupported(DataDependentValue(f"torch.{function.__name__}"))
-
-    models_raw(function, read)
+def _read_data(name: str, tx: Translator, args: Args, kwargs: Kwargs) -> NoReturn:
+    unsupported(DataDependentValue(f"torch.{name}"))
 
 
-for _reader in (torch.equal, torch.allclose, torch.is_nonzero):
-    _model_data_read(_reader)
+for _name in ("equal", "allclose", "is_nonzero"):
+    models_raw(getattr(torch, _name), functools.partial(_read_data, _name))
 
 
 # -- queries that depend on where the call is --------------------------------------------------------------------------
@@ -337,6 +327,7 @@ _STATE_QUERIES: tuple[Callable[..., Any], ...] = (
     torch.amp.is_autocast_available,
     torch.get_device_module,
     torch._C._get_privateuse1_backend_name,
+    torch._C._len_torch_function_stack,
 )
 """Functions of constants whose result is in the guard on torch's global state, or invariant."""
 _AUTOCAST_QUERIES = (
@@ -350,17 +341,14 @@ _AUTOCAST_QUERIES = (
 """The same, except in code that runs in the backward, which may be called under another state."""
 
 
-def _model_query(function: Any) -> None:
-    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if function in _AUTOCAST_QUERIES and any(body.runs_later for body in tx.graph.bodies):
-            unsupported(UnknownCall(operator_name(function), "it is called in code that runs in the backward"))
-        return tx.fold_call(function, args, kwargs)
-
-    models_raw(function, model)
+def _query(function: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+    if function in _AUTOCAST_QUERIES and any(body.runs_later for body in tx.graph.bodies):
+        unsupported(UnknownCall(operator_name(function), "it is called in code that runs in the backward"))
+    return tx.fold_call(function, args, kwargs)
 
 
 for _value in (*_STATE_QUERIES, *_AUTOCAST_QUERIES, torch.device, torch.finfo, torch.iinfo):
-    _model_query(_value)
+    models_raw(_value, functools.partial(_query, _value))
 
 
 @models(torch.Size)
@@ -413,16 +401,9 @@ _model_constant(
 _model_constant(None, torch._C._log_api_usage_once, torch._C._get_tracing_state)
 
 
-@models(torch.jit.annotate)
-def _annotate(tx: Translator, the_type: VariableTracker, the_value: VariableTracker) -> VariableTracker:
-    """It declares a type to TorchScript."""
-    return the_value
-
-
-@models(torch.utils._python_dispatch._get_current_dispatch_mode_stack)
-def _dispatch_modes(tx: Translator) -> VariableTracker:
-    """The stack is empty: no frame is traced under a mode of the program."""
-    return ListVariable([])
+# No frame is traced under a mode of the program, and the mode of a default device is treated as none.
+_model_constant([], torch.utils._python_dispatch._get_current_dispatch_mode_stack)
+_model_constant(False, torch._C._is_torch_function_mode_enabled)
 
 
 def _has_torch_function(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -460,33 +441,19 @@ def _is_wrapper(tx: Translator, of: VariableTracker) -> VariableTracker:
     return ConstantVariable(issubclass(cls, torch.Tensor) and is_wrapper)
 
 
-@models(torch.numel)
-def _numel(tx: Translator, of: VariableTracker) -> VariableTracker:
-    if not isinstance(of, TensorVariable):
-        return record(tx, torch.numel, [of], {})
-    return tx.call(of.getattr(tx, "numel"), [], {})
-
-
-@models(torch._check)
-def _check(tx: Translator, condition: VariableTracker, message: VariableTracker | None = None) -> VariableTracker:
-    return _check_with(tx, ConstantVariable(RuntimeError), condition, message)
-
-
 @models(torch._check_with)
 def _check_with(
-    tx: Translator, error: VariableTracker, condition: VariableTracker, message: VariableTracker | None = None
+    tx: Translator, error: VariableTracker, condition: VariableTracker, message: VariableTracker
 ) -> VariableTracker:
+    condition = condition.realize()
     if isinstance(condition, SymNodeVariable):  # it depends on data: the graph checks it
         node = condition.node  # read before the assumption, which may specialize its symbols
         torch._check(condition.number)
         tx.graph.call("call_function", torch._check, (node,), {}, None)
         return ConstantVariable(None)
-    if not tx.truth(condition):
-        text = tx.call(message, [], {}) if message is not None and not tx.is_none(message) else None
-        tx.raise_error(
-            error.as_constant(), "RuntimeAssertion cond to be True" if text is None else tx.python_value(text)
-        )
-    return ConstantVariable(None)
+    if condition.python_type() is bool and tx.truth(condition):
+        return ConstantVariable(None)
+    return tx.inline(tx.make(torch._check_with), [error, condition, message], {})
 
 
 # -- groups of tensors -------------------------------------------------------------------------------------------------
@@ -526,6 +493,14 @@ def _set_grad_enabled(tx: Translator, mode: VariableTracker) -> VariableTracker:
     tx.graph.read_grad_mode()
     torch._C._set_grad_enabled(tx.python_value(mode))
     return ConstantVariable(None)
+
+
+def _set_default(name: str, tx: Translator, args: Args, kwargs: Kwargs) -> NoReturn:
+    unsupported(DefaultSet(name))
+
+
+models_raw(torch.set_default_dtype, functools.partial(_set_default, "dtype"))
+models_raw(torch.set_default_device, functools.partial(_set_default, "device"))
 
 
 @wraps_type(torch.Generator)

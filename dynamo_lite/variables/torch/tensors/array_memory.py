@@ -71,11 +71,7 @@ def _detached_view(owner: torch.Tensor, like: torch.Tensor, offset: int) -> torc
 def _refuse_storage_operators(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """Operators that address a tensor's whole storage fall back to eager."""
     for each in (*args, *kwargs.values()):
-        refuse_array_storage(tx, each.realize(), name)
+        value = each.realize()
+        if value.is_tensor and array_owner(tx.attempt, value) is not None:  # type: ignore[arg-type]
+            unsupported(NumpyStorage(name))  # its storage in the graph isn't the one that it has in eager
     return None
-
-
-def refuse_array_storage(tx: Translator, value: VariableTracker, name: str) -> None:
-    """Break the graph for a tensor whose storage in the graph isn't the one that it has in eager."""
-    if value.is_tensor and array_owner(tx.attempt, value) is not None:  # type: ignore[arg-type]
-        unsupported(NumpyStorage(name))

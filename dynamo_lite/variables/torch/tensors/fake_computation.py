@@ -20,6 +20,7 @@ from dynamo_lite.insight.break_reasons import (
     OperatorReadsData,
     TensorAsIndex,
 )
+from dynamo_lite.records.code_origin import FOLDED_ERRORS
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.interrupts import reraise_if_from_signal
 from dynamo_lite.variables.core.base import unsupported
@@ -40,19 +41,8 @@ def bare_name(target: object) -> str:
     return target if isinstance(target, str) else getattr(target, "__name__", "")
 
 
-_OPERATOR_ERRORS = (
-    Warning,  # raised when a warnings filter says "error"
-    RuntimeError,
-    TypeError,
-    ValueError,
-    IndexError,
-    AttributeError,
-    NotImplementedError,
-    AssertionError,
-    KeyError,
-    OverflowError,
-    ZeroDivisionError,
-)
+_OPERATOR_ERRORS: tuple[type[Exception], ...] = (Warning, AssertionError, *FOLDED_ERRORS)
+"""Warnings are raised where the program's filters say so."""
 
 _NO_DATA = "its data is not allocated yet"
 """In the message of a kernel that reads the data of a fake tensor."""

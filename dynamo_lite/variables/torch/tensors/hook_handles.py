@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from torch.utils.hooks import RemovableHandle
 
-from dynamo_lite.insight.break_reasons import AttributeChange, HookNotTraced, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import AttributeChange, HookNotTraced
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
@@ -67,17 +67,6 @@ class HandleIdVariable(VariableTracker):
 
     def key(self) -> HandleIdVariable:
         return self
-
-    def truth(self, tx: Translator) -> bool:
-        unsupported(UnsupportedOperation("truth", self.describe()))
-
-    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        unsupported(UnsupportedOperation(f"`{symbol}`", self.describe()))
-
-    def binary(
-        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
-    ) -> VariableTracker | None:
-        unsupported(UnsupportedOperation(f"`{symbol}`", self.describe()))
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.load(self.handle)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
@@ -36,29 +36,26 @@ def run_capturing_warnings(
     at a line of the graph's code or although the program ignores the warning in a ``with`` block.
     """
     versions = [version(each) for each in operands]
-    with CAPTURED_WARNINGS as given:
+    with CAPTURED_WARNINGS as captured:
         result = run()
-    if not given:
+    if not captured:
         return result
-    place = _place(tx)
+    given = [(each, _place(tx, each)) for each in captured]
     outer_filters = tx.attempt.torch_state.filters_at_graph_call
-    shown = [each for each in given if _action(each, outer_filters, *place) != "ignore"]
-    at_caller = [each for each in given if each.is_shown_at_caller]
+    shown = [each for each, place in given if _action(each, outer_filters, place) != "ignore"]
     shown = shown or [
-        each for each in at_caller if action_of(str(each.message), each.category, "", 0, outer_filters) != "ignore"
+        each for each, _ in given if each.is_shown_at_caller and _action(each, outer_filters, _NOWHERE) != "ignore"
     ]
-    actions = [(_action(each, warnings.filters, *place), each) for each in given]
-    raises = any(action == "error" for action, _ in actions)
-    if shown and (raises or versions != [version(each) for each in operands] or _warns(run)):
-        unsupported(OperatorWarns(operator_name(target), _first_line(shown[0])))
-    for action, each in actions:
+    actions = [_action(each, warnings.filters, place) for each, place in given]
+    mutated = versions != [version(each) for each in operands]
+    if shown and ("error" in actions or mutated or _warns(run)):
+        first_line = str(shown[0].message).strip().partition("\n")[0]
+        unsupported(OperatorWarns(operator_name(target), first_line))
+    for (each, place), action in zip(given, actions):
         if action != "ignore":
-            _show(each, *place)
+            registry = None if place.namespace is None else place.namespace.setdefault("__warningregistry__", {})
+            warnings.warn_explicit(each.message, each.category, place.filename, place.lineno, place.module, registry)
     return result
-
-
-def _first_line(warning: CapturedWarning) -> str:
-    return str(warning.message).strip().partition("\n")[0]
 
 
 def _warns(run: Callable[[], object]) -> bool:
@@ -67,30 +64,30 @@ def _warns(run: Callable[[], object]) -> bool:
     return bool(captured)
 
 
-def _place(tx: Translator) -> tuple[str, int, dict[str, Any]]:
-    """File, line and globals of the user code that calls the operator."""
+class _Place(NamedTuple):
+    """Where eager shows a warning. ``namespace``: the globals that note it as shown; None for a line of torch's."""
+
+    filename: str
+    lineno: int
+    module: str
+    namespace: dict[str, Any] | None
+
+
+_NOWHERE = _Place("", 0, "", None)
+"""A line of the graph's code."""
+
+
+def _place(tx: Translator, warning: CapturedWarning) -> _Place:
+    filename = warning.filename
+    if not warning.is_shown_at_caller:
+        loaded = list(sys.modules.items())
+        names = (name for name, each in loaded if getattr(each, "__dict__", {}).get("__file__") == filename)
+        return _Place(filename, warning.lineno, next(names, filename), None)
     while code_origin.is_polyfill(tx.code) and tx.parent is not None:
         tx = tx.parent
-    place = tx.place()
-    return place.filename, place.lineno or 0, tx.scope.namespace
+    place, namespace = tx.place(), tx.scope.namespace
+    return _Place(place.filename, place.lineno or 0, str(namespace.get("__name__")), namespace)
 
 
-def _action(warning: CapturedWarning, filters: Any, filename: str, lineno: int, namespace: dict[str, Any]) -> str:
-    module = str(namespace.get("__name__"))
-    if not warning.is_shown_at_caller:
-        module, lineno = _module_of(warning.filename), warning.lineno
-    return action_of(str(warning.message), warning.category, module, lineno, filters)
-
-
-def _module_of(filename: str) -> str:
-    loaded = list(sys.modules.items())
-    return next((name for name, each in loaded if getattr(each, "__dict__", {}).get("__file__") == filename), filename)
-
-
-def _show(warning: CapturedWarning, filename: str, lineno: int, namespace: dict[str, Any]) -> None:
-    if not warning.is_shown_at_caller:
-        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-        return
-    shown = namespace.setdefault("__warningregistry__", {})
-    name = str(namespace.get("__name__"))
-    warnings.warn_explicit(warning.message, warning.category, filename, lineno, name, shown)
+def _action(warning: CapturedWarning, filters: Any, place: _Place) -> str:
+    return action_of(str(warning.message), warning.category, place.module, place.lineno, filters)

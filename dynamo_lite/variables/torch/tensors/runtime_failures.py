@@ -24,11 +24,11 @@ from dynamo_lite.runtime.shared_memory import memory_of, share_memory
 from dynamo_lite.variables.core.attributes import MethodVariable
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable
 
+from .fake_computation import bare_name
 from .mutated_arguments import OPERATORS
 
 _NAMES = frozenset(
@@ -93,11 +93,6 @@ def is_collective(target: object) -> TypeGuard[torch._ops.OpOverload | torch._op
     return isinstance(target, torch._ops.OpOverload) and target.namespace in _COLLECTIVES
 
 
-def is_wait(target: object) -> bool:
-    """Whether an operator waits for a collective's result."""
-    return is_collective(target) and target.__name__.partition(".")[0] == "wait_tensor"
-
-
 def keep_if_unused(node: torch.fx.Node, result: object) -> None:
     """Mark an operator that may communicate: the graph returns its result even if the program doesn't use it. The
     result is a tensor, or its first item is."""
@@ -106,8 +101,9 @@ def keep_if_unused(node: torch.fx.Node, result: object) -> None:
 
 
 def is_kept(node: torch.fx.Node) -> bool:
-    """Whether compilers must not drop a node without users, as other processes take part in it."""
-    return is_wait(node.target) or bool(node.meta.get(_KEPT))
+    """Whether compilers must not drop a node without users: it waits for a collective, or takes part in one."""
+    is_wait = is_collective(node.target) and bare_name(node.target).startswith("wait_tensor")
+    return is_wait or bool(node.meta.get(_KEPT))
 
 
 _KEPT = "kept_if_unused"
@@ -161,31 +157,13 @@ def _only_raises_again(frame: Translator) -> bool:
 
 
 _GLOBAL_HOOKS = "_global_forward_hooks_always_called"
-_ERRORS = (RuntimeError, IndexError, ValueError, torch.linalg.LinAlgError)
-"""The errors that kernels raise because of data."""
-_EXPRESSION = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_DEREF", "LOAD_ATTR", "BUILD_TUPLE"})
+_HANDLER_OPS = frozenset({"CHECK_EXC_MATCH", "CHECK_EG_MATCH", "POP_EXCEPT", "RERAISE"})
 
 
 def _catches(frame: Translator, at: int) -> bool:
-    """Whether the handler that begins at this instruction has an ``except`` clause for `_ERRORS`."""
-    instructions = frame.instructions
-    if instructions[at].opname == "POP_TOP":
-        return True
-    while True:
-        first = instructions[at]
-        while instructions[at].opname in _EXPRESSION:
-            at += 1
-        if instructions[at].opname not in ("CHECK_EXC_MATCH", "CHECK_EG_MATCH"):
-            return instructions[at].opname == "POP_TOP"
-        if first.opname != "LOAD_GLOBAL" or instructions[at - 1] is not first:
-            return True
-        cls = frame.scope.load(first.argval) or frame.attempt.values.builtin(first.argval)
-        cls = None if cls is None else cls.realize()
-        if not isinstance(cls, ClassVariable) or any(issubclass(error, cls.value) for error in _ERRORS):
-            return True
-        after = instructions[at + 1].target
-        assert after is not None
-        at = after.index
+    """Whether the handler that begins at this instruction does more than run a ``finally`` block and raise again."""
+    handler = itertools.islice(frame.instructions, at, None)
+    return next(each.opname for each in handler if each.opname in _HANDLER_OPS) != "RERAISE"
 
 
 def _swallows(leave: VariableTracker) -> bool:

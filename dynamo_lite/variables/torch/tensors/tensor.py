@@ -22,7 +22,6 @@ from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import (
     AttributeChange,
     BackwardCall,
-    ComparisonNotTraced,
     DataDependentBranch,
     DataDependentValue,
     NumpyStorage,
@@ -40,7 +39,13 @@ from dynamo_lite.runtime.distributed_tensors import is_distributed
 from dynamo_lite.runtime.graph_functions import indexed, plain_tensor, without_torch_function
 from dynamo_lite.runtime.inner_tensors import is_wrapper, overrides_torch_function
 from dynamo_lite.shapes.symbols import SYMBOLIC
-from dynamo_lite.variables.core.attributes import MISSING, class_lookup, guard_class_lacks
+from dynamo_lite.variables.core.attributes import (
+    MISSING,
+    BuiltinMethodVariable,
+    bind,
+    class_lookup,
+    guard_class_lacks,
+)
 from dynamo_lite.variables.core.base import (
     TEXTS,
     Args,
@@ -69,7 +74,6 @@ from dynamo_lite.variables.python.containers.sequences import (
 from dynamo_lite.variables.torch.contexts.streams import record_stream
 
 from .array_memory import array_owner, load_view
-from .defaults import explicit_dtype
 from .equivalent_operators import apply_rewrites
 from .fake_computation import bare_name, compute_with_symbols, operator_name
 from .mutated_arguments import OPERATORS, check_mutated, mutated_by_schema, tensors_in, version
@@ -191,8 +195,10 @@ class TensorVariable(VariableTracker):
         raw = class_lookup(self.cls, name)
         if raw is MISSING:
             tx.raise_error(AttributeError, f"'{self.cls.__name__}' object has no attribute {name!r}")
+        if type(raw) is types.FunctionType:
+            return bind(tx, raw, name, self, self.cls)
         if callable(raw):
-            return TensorMethod(self, name)
+            return BuiltinMethodVariable(self, name)
         unsupported(UnsupportedAttribute(self.describe(), name))
 
     def _instance_attribute(self, tx: Translator, name: str) -> VariableTracker | None:
@@ -406,59 +412,6 @@ def _is_operand(tx: Translator, other: VariableTracker) -> bool:
     return is_number or isinstance(other, TensorVariable)
 
 
-class TensorMethod(VariableTracker):
-    """A bound method of a tensor."""
-
-    __slots__ = ("receiver", "name")
-    receiver: VariableTracker
-
-    def __init__(self, receiver: TensorVariable, name: str) -> None:
-        self.source = None
-        self.receiver = receiver
-        self.name = name
-
-    def python_type(self) -> type:
-        kind = type(getattr(torch.Tensor, self.name))
-        return _BOUND.get(kind, kind)
-
-    def describe(self) -> str:
-        return f"Tensor.{self.name}"
-
-    def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        """Attributes of the bound method, or of the function that it binds."""
-        raw = getattr(torch.Tensor, self.name)
-        if name == "__self__":
-            return self.receiver
-        if name == "__name__" or type(raw) is types.FunctionType and name == "__func__":
-            return tx.make(raw.__name__ if name == "__name__" else raw)
-        if type(raw) is types.FunctionType and (class_lookup(types.MethodType, name) is MISSING or name == "__doc__"):
-            return tx.make(raw).getattr(tx, name)
-        return super().getattr(tx, name)
-
-    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        return self.receiver.call_method(tx, self.name, args, kwargs)
-
-    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        """Bound methods are equal if their functions are and their receivers are the same object."""
-        if symbol not in ("==", "!=") or other.python_type() is not self.python_type():
-            return None
-        if not isinstance(other, TensorMethod):
-            unsupported(ComparisonNotTraced(symbol, self.describe(), other.describe()))
-        same = self.name == other.name and tx.identical(self.receiver, other.receiver)
-        return ConstantVariable(same == (symbol == "=="))
-
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.load(self.receiver)
-        cg.load_attr(self.name)
-
-
-_BOUND: dict[type, type] = {
-    types.FunctionType: types.MethodType,
-    types.MethodDescriptorType: types.BuiltinMethodType,
-    types.WrapperDescriptorType: types.MethodWrapperType,
-}
-"""The type of a bound method by the type of its function."""
-
 ATTRIBUTES: dict[str, Callable[[Translator, TensorVariable], VariableTracker]] = {
     "nbytes": lambda tx, tensor: tx.make(tensor.fake.numel() * tensor.fake.itemsize),
     "__class__": lambda tx, tensor: tx.make(tensor.cls),
@@ -493,15 +446,7 @@ def _new(tx: Translator, tensor: TensorVariable, *args: VariableTracker, **kwarg
     return record(tx, "new_empty" if takes_size else "new", [tensor, *args], kwargs)
 
 
-def _to_numpy(
-    tx: Translator, tensor: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker
-) -> VariableTracker:
-    """``Tensor.numpy`` where numpy isn't installed. Otherwise `variables/numpy` replaces this row."""
-    unsupported(DataDependentValue("Tensor.numpy()"))
-
-
 METHODS: dict[str, Callable[..., VariableTracker]] = {
-    "numpy": _to_numpy,
     "record_stream": record_stream,
     "new": _new,
     "storage_offset": _storage_offset,
@@ -651,10 +596,6 @@ def _record_plain(
     known = tx.attempt.values.fakes.get(id(fake))
     if not mutated and (known is not None or (isinstance(fake, _LITERAL) and fake is not None)):
         return known if known is not None else tx.make(fake)
-    if torch.get_default_dtype() is not tx.graph.default_dtype:
-        dtype = explicit_dtype(tx, target, fake_kwargs, fake, None if mutated else run)
-        if dtype is not None:
-            named["dtype"] = dtype, dtype
     may_mutate = fake is None or isinstance(target, OPERATORS) or (name.endswith("_") and not name.endswith("__"))
     if may_mutate and not mutated:
         mutated = mutated_by_schema(target, fakes, fake_kwargs)
@@ -719,11 +660,6 @@ def _is_metadata(tx: Translator, fake: object) -> bool:
     return not any(isinstance(each, SYMBOLIC) and tx.graph.symbols.is_new(each) for each in fake)
 
 
-def _fits(tensor: torch.Tensor, grad: torch.Tensor) -> bool:
-    """Whether a tensor may be given this gradient."""
-    return (grad.shape, grad.dtype, grad.device) == (tensor.shape, tensor.dtype, tensor.device)
-
-
 def wrap_as_input(attempt: Attempt, value: torch.Tensor, source: Source, cls: type | None = None) -> VariableTracker:
     """Make a tensor an input of the graph. ``cls``: its class if it is an instance of a subclass."""
     if not _is_dense(value):
@@ -736,7 +672,8 @@ def wrap_as_input(attempt: Attempt, value: torch.Tensor, source: Source, cls: ty
     if base is not None and not _is_dense(base):  # the fake converter describes the base too
         return attempt.values.opaque(value, source, "a view of a tensor that is not dense")
     try:
-        if value.is_leaf and value.grad is not None and not _fits(value, value.grad):  # its ``.data`` was replaced
+        grad = value.grad if value.is_leaf else None  # it doesn't fit if ``.data`` was replaced
+        if grad is not None and (grad.shape, grad.dtype, grad.device) != (value.shape, value.dtype, value.device):
             return attempt.values.opaque(value, source, "a tensor whose gradient has another shape, type or device")
     except RuntimeError:
         return attempt.values.opaque(value, source, "a view whose gradient torch doesn't report")
