@@ -65,9 +65,6 @@ class PyCodegen:
         graph = attempt.graph
         created = [each.node for each in graph.inputs if each.make]
         created += [before for before, _ in graph.replaced.values()]
-        for each in graph.made.values():
-            if each.of is not None:  # creating it changes another tensor
-                created += [node for node in (each.of.node, each.node) if node in graph.made]
         self._created: dict[torch.fx.Node, str] = {node: self.temp("created") for node in created}
         """Placeholders of tensors that are created before the graph -> the local that each is kept in."""
         self.grad_mode: bool | None = None
@@ -436,11 +433,7 @@ class PyCodegen:
         since creating the others may replace that tensor's data."""
         for node, each in sorted(self.attempt.graph.made.items(), key=lambda pair: not pair[1].is_of_before):
             if node in self._created:
-                loads: list[Load] = []
-                if each.given is not None:
-                    loads.append(functools.partial(self.load_source, each.given))
-                if each.of is not None:
-                    loads.append(functools.partial(self._load_input, each.of))
+                loads = [] if each.given is None else [functools.partial(self.load_source, each.given)]
                 self.call(each.make, loads)
                 self.store_fast(self._created[node])
 

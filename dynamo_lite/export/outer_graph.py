@@ -239,7 +239,7 @@ class OuterGraph:
         for each in graph.inputs:
             if each.convert is not None:
                 each.convert = partial(self._convert, each.convert)
-            if each.given is not None or each.of is not None:
+            if each.given is not None:
                 raise Unsupported(NotExportable(str(each.given), "its data is replaced, or another input aliases it"))
             if each.make is not None:
                 each.make = partial(self._make, each.make)

@@ -630,11 +630,12 @@ class ParameterCreated(BreakReason, code="DL0771", numbers_matter=True):
 
 
 class HookReads(BreakReason, code="DL0713", numbers_matter=False):
-    happened = "{hook} may read something that changes before the backward runs"
+    happened = "{hook} reads {place}: that may change before the backward runs"
     mend = (
         "let the hook depend on nothing but its arguments, constants and torch functions, or register it in eager code"
     )
     hook: str
+    place: str
 
 
 class AutogradFunction(BreakReason, code="DL0714", numbers_matter=False):

@@ -27,10 +27,8 @@ from dynamo_lite.runtime.graph_functions import (
     empty_leaf,
     enter_sdpa_kernel,
     leaf_of,
-    parameter_of,
     plain_tensor,
     thawed,
-    with_data_of,
 )
 from dynamo_lite.runtime.inner_tensors import is_wrapper
 from dynamo_lite.runtime.shared_memory import all_memory_of, memory_of, memory_ranges, overlap, overlaps_itself
@@ -63,7 +61,7 @@ def tensor_of_scalar(value: Any) -> torch.Tensor:
     return torch.from_numpy(value.reshape(1).reshape(()))
 
 
-_SHARE_MEMORY = (data_of, leaf_of, parameter_of, thawed, with_data_of)
+_SHARE_MEMORY = (data_of, leaf_of, thawed)
 """Functions that create an input with the memory of an existing tensor."""
 
 
@@ -85,8 +83,6 @@ class GraphInput:
     """Creates it before each call of the graph; None: it is the value at the source."""
     given: Source | None = None
     """The source of the argument of ``make``."""
-    of: GraphInput | None = None
-    """The input whose data it takes over, a further argument of ``make``."""
     step: int = 0
     """The root's step at which it was added."""
     is_part: bool = False
@@ -101,14 +97,12 @@ class GraphInput:
     @property
     def is_fresh(self) -> bool:
         """Whether its memory is newly allocated in each call."""
-        if self.of is not None:
-            return self.of.is_fresh
         return self.make is not None and self.make.func not in _SHARE_MEMORY
 
     @property
     def is_of_before(self) -> bool:
         """Whether it is the data that an existing tensor had when the frame was called."""
-        return self.make is not None and self.make.func is data_of and self.of is None
+        return self.make is not None and self.make.func is data_of
 
     @property
     def is_thawed(self) -> bool:
@@ -301,11 +295,9 @@ class GraphBuilder:
             return False
         if given.make is None:
             given.make, given.given = functools.partial(data_of), given.source
-        elif given.of is not None:
-            given.make, given.given = functools.partial(data_of), None
         else:
-            of_data: Any = *given.make.args[:4], False
-            given.make, given.given = functools.partial(empty_leaf, *of_data), None
+            size, stride, dtype, device = given.make.args[1:5]
+            given.make, given.given = functools.partial(empty_leaf, False, size, stride, dtype, device, False), None
         self.made[given.node] = given
         self.retired.append(given.fake)
         given.fake = given.node.meta["example_value"] = given.fake.detach()
@@ -353,15 +345,11 @@ class GraphBuilder:
 
     def share(self, given: GraphInput, make: functools.partial[Any], by: VariableTracker) -> GraphInput:
         """Add an input that is another object (``by``) with the memory of an input. Neither may be written to."""
-        self.note_shared(given, by)
+        self.shared_by = by
+        self._shared.add(memory_of(given.fake))
         with unset_fake_temporarily():
             value = make(given.value)
         return self.create_input(make, value, given.source)
-
-    def note_shared(self, owner: GraphInput, by: VariableTracker) -> None:
-        """The existing tensor ``by`` shares an input's memory from here on. Neither may be written to."""
-        self.shared_by = by
-        self._shared.add(memory_of(owner.fake))
 
     def note_copy(self, fake: torch.Tensor, leaf: torch.Tensor) -> None:
         """In the graph a result and the leaf created from it have different memory; in eager it is the same."""

@@ -22,9 +22,9 @@ class Body:
         """The transform of torch.func that runs it, if one does."""
         self.differentiates = False
         """Whether it differentiates: by a transform, or by a Function without inputs that have a history."""
-        self.runs_later = False  # in the backward
         self.is_backward = False
-        """Whether it is the backward of a Function."""
+        """Whether it runs in a backward: it is that of a Function, or a tensor's hook."""
+        self.is_hook = False
         self.reads_grad_mode = False
         """Whether its operators depend on the grad mode that it is called in, apart from recording history."""
         self.overwritten: list[torch.Tensor] | None = None

@@ -36,29 +36,21 @@ def plain_tensor(value: torch.Tensor) -> torch.Tensor:
 Numbers = tuple[int, ...]
 
 
+def _leaf(data: torch.Tensor, is_parameter: bool, requires_grad: bool) -> torch.Tensor:
+    """Data without history as a leaf of autograd's graph."""
+    return torch.nn.Parameter(data, requires_grad) if is_parameter else data.requires_grad_(requires_grad)
+
+
 def empty_leaf(
-    size: Numbers, stride: Numbers, dtype: torch.dtype, device: torch.device, requires_grad: bool
+    is_parameter: bool, size: Numbers, stride: Numbers, dtype: torch.dtype, device: torch.device, requires_grad: bool
 ) -> torch.Tensor:
-    """An uninitialized tensor that is a leaf of autograd's graph."""
-    return torch.empty_strided(size, stride, dtype=dtype, device=device).requires_grad_(requires_grad)
+    """An uninitialized tensor, or ``nn.Parameter``, that is a leaf of autograd's graph."""
+    return _leaf(torch.empty_strided(size, stride, dtype=dtype, device=device), is_parameter, requires_grad)
 
 
-def empty_parameter(
-    size: Numbers, stride: Numbers, dtype: torch.dtype, device: torch.device, requires_grad: bool
-) -> torch.Tensor:
-    """An uninitialized ``nn.Parameter``."""
-    made = empty_leaf(size, stride, dtype, device, requires_grad)
-    return torch.nn.Parameter(made.detach(), made.requires_grad)
-
-
-def leaf_of(requires_grad: bool, tensor: torch.Tensor) -> torch.Tensor:
-    """A leaf that shares a tensor's memory."""
-    return tensor.detach().requires_grad_(requires_grad)
-
-
-def parameter_of(requires_grad: bool, tensor: torch.Tensor) -> torch.Tensor:
-    """An ``nn.Parameter`` that shares a tensor's memory."""
-    return torch.nn.Parameter(tensor.detach(), requires_grad)
+def leaf_of(is_parameter: bool, requires_grad: bool, tensor: torch.Tensor) -> torch.Tensor:
+    """A leaf, perhaps an ``nn.Parameter``, that shares a tensor's memory."""
+    return _leaf(tensor.detach(), is_parameter, requires_grad)
 
 
 def data_of(tensor: torch.Tensor) -> torch.Tensor:
@@ -81,15 +73,10 @@ def frozen(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def with_new_data(
-    size: Numbers, stride: Numbers, dtype: torch.dtype, device: torch.device, cls: type, tensor: torch.Tensor
+    cls: type, size: Numbers, stride: Numbers, dtype: torch.dtype, device: torch.device, tensor: torch.Tensor
 ) -> torch.Tensor:
     """Replace the ``.data`` of a tensor by an uninitialized one, and its class; return it."""
-    return with_data(empty_leaf(size, stride, dtype, device, False), cls, tensor)
-
-
-def with_data_of(cls: type, tensor: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Replace the ``.data`` of a tensor by another tensor, and its class; return it."""
-    return with_data(other, cls, tensor)
+    return with_data(torch.empty_strided(size, stride, dtype=dtype, device=device), cls, tensor)
 
 
 def from_numpy_written(array: Any, writes: int) -> torch.Tensor:
@@ -212,12 +199,11 @@ def _prepare(ctx: Any, backwards: Sequence[Body], count: int, materializes: bool
 def _pull(ctx: Any, gradients: Sequence[torch.Tensor | None], values: Sequence[Any]) -> list[torch.Tensor | None]:
     """Compute the gradients of the inputs with the backward that was traced for the gradients that are there."""
     pattern = ctx.all_there or tuple(each is not None for each in gradients)
-    body, wanted, slots, raises = ctx.ways.get((torch.is_grad_enabled(), pattern)) or ctx.ways[False, pattern]
+    body, wanted, raises = ctx.ways.get((torch.is_grad_enabled(), pattern)) or ctx.ways[False, pattern]
     if raises:
         raise getattr(builtins, raises[0])(*raises[1:])
     there = [each for each in gradients if each is not None]
-    found = body(*there, *(values[index] for index in wanted))
-    return [None if slot < 0 else found[slot] for slot in slots]
+    return list(body(*there, *(values[index] for index in wanted)))
 
 
 class TracedFunction(torch.autograd.Function):
@@ -229,9 +215,8 @@ class TracedFunction(torch.autograd.Function):
         results = bodies[0](*inputs, *extras)
         outputs = results[:count]
         _prepare(ctx, bodies[1:], count, materializes, ways)
-        sources = {"inputs": inputs, "extras": extras, "results": results}
-        ctx.kept = [None if saved else sources[place][index] for place, index, saved in kept]
-        ctx.save_for_backward(*(sources[place][index] for place, index, saved in kept if saved))
+        ctx.kept = [None if saved else results[index] for index, saved in kept]
+        ctx.save_for_backward(*(results[index] for index, saved in kept if saved))
         ctx.mark_non_differentiable(*(outputs[index] for index in non_differentiable))
         return outputs
 
@@ -263,12 +248,12 @@ def autograd_function(
     Args:
         name: of the class.
         bodies: the forward, then backwards.
-        facts: (number of outputs; indices of non-differentiable outputs; values of the forward that the
-            backwards read, as ("inputs", "extras" or "results", index, whether it was saved with
-            ``save_for_backward``); whether missing gradients are materialized as zeros; a tuple for each backward).
+        facts: (number of outputs, which are the first results of the forward; indices of non-differentiable outputs;
+            the results that the backwards read, as (index, whether it was saved with ``save_for_backward``); whether
+            missing gradients are materialized as zeros; a tuple for each backward).
             That tuple: ((whether grad mode is on, for each output whether it has a gradient), indices into the values
-            that it reads, for each input the index of its gradient among the body's results or -1, an exception that
-            it raises instead as (name, *arguments)).
+            that it reads, an exception that it raises instead as (name, *arguments)). A backward's results are the
+            gradients of the inputs, or None.
         once: whether the backward is ``once_differentiable``.
     """
     kind = OnceTracedFunction if once else TracedFunction

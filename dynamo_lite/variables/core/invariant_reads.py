@@ -2,7 +2,8 @@
 
 A traced backward has the values of the time at which the forward is called. In eager it reads them when it runs. So it
 may read its arguments, ``ctx``, and variables that no code assigns to again and that hold immutable objects. Any other
-read breaks the graph, and the autograd Function runs in eager.
+read breaks the graph, and the autograd Function runs in eager. A tensor's hook, which is created in the call, may also
+read tensors from its closure: it gets the tensors themselves, with the data of the time when it runs.
 
 These variables are invariant:
 
@@ -91,7 +92,7 @@ def check_cell(tx: Translator, cell: CellVariable, name: str, value: VariableTra
     """Break the graph if a variable of an enclosing function that a backward reads isn't invariant."""
     if not is_assigned_once(tx, cell, name):
         refuse_read(f"the variable {name} of an enclosing function, which may be assigned to")
-    check_value(value, f"the variable {name} of an enclosing function")
+    check_value(value, f"the variable {name} of an enclosing function", is_in_hook(tx))
 
 
 def check_class_attribute(cls: type, name: str, value: Any) -> None:
@@ -100,11 +101,22 @@ def check_class_attribute(cls: type, name: str, value: Any) -> None:
         refuse_read(f"the class attribute {cls.__qualname__}.{name}")
 
 
-def check_value(value: VariableTracker, what: str) -> None:
-    """Break the graph if the value that a backward reads from an invariant variable is mutable or symbolic."""
+def check_value(value: VariableTracker, what: str, in_hook: bool = False) -> None:
+    """Break the graph if the value that a backward reads from an invariant variable is mutable or symbolic. A hook
+    (``in_hook``) may read plain tensors, whose attributes are checked separately, and numbers."""
     value = value.realize()
-    if value.is_symbolic and value.source is not None or next(mutable_objects(value), None) is not None:
+    mutable = [each for each in mutable_objects(value) if not in_hook or not _is_plain_tensor(each)]
+    if mutable or value.is_symbolic and value.source is not None and not in_hook:
         refuse_read(what)
+
+
+def _is_plain_tensor(value: VariableTracker) -> bool:
+    return value.is_tensor and not value.overloaded_arguments()
+
+
+def is_in_hook(tx: Translator) -> bool:
+    """Whether the frame is a tensor's hook, or is called by one."""
+    return any(each.is_hook for each in tx.graph.bodies)
 
 
 def refuse_read(what: str) -> NoReturn:

@@ -12,7 +12,7 @@ import math
 import operator
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy
 import torch
@@ -29,34 +29,29 @@ from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, class_lookup
 from dynamo_lite.variables.core.base import (
     Args,
-    Exhausted,
-    IteratorVariable,
     Kwargs,
     VariableTracker,
     refuse_arguments,
     unsupported,
-    wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
 from dynamo_lite.variables.core.protocols import Codegen, Translator
-from dynamo_lite.variables.core.registry import Model, models_raw
+from dynamo_lite.variables.core.registry import Model, models_if, models_raw
 from dynamo_lite.variables.core.structures import structure_leaves
+from dynamo_lite.variables.polyfills.builtins import iterate_by_getitem
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SliceVariable, TupleVariable
-from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 from .node_targets import (
     BY_OPERATOR,
     ITEM_TYPES,
-    STACK,
     attribute,
     call_method,
     function_of_torch,
     method,
     numpy_dtype,
-    read,
 )
 from .scalars import SCALARS, NumpyScalarVariable, call_numpy, has_array, is_cast
 from .trials import ArrayVariable, Trial, try_call
@@ -82,14 +77,16 @@ class NdarrayVariable(ArrayVariable):
     def truth(self, tx: Translator) -> bool:
         unsupported(DataDependentValue("the truth of a numpy array"))
 
+    def index(self, tx: Translator, message: str) -> NoReturn:
+        unsupported(DataDependentValue("a numpy array as an integer"))
+
     def length(self, tx: Translator) -> int:
         if not self.fake.ndim:
             tx.raise_error(TypeError, "len() of unsized object")
         return self.fake.shape[0]
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        self.length(tx)
-        return ArrayIterator(self)
+        return tx.call(tx.make(iterate_by_getitem), [self], {}) if self.fake.ndim else super().iterate(tx)
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         fake = self.fake
@@ -101,7 +98,7 @@ class NdarrayVariable(ArrayVariable):
         if name == "strides" and min(fake.shape, default=2) > 1:  # the stride of a dimension of size 1 may be any
             return tx.make(tuple(stride * fake.itemsize for stride in fake.stride()))
         if name in ("T", "real", "imag"):
-            return call(tx, attribute(name), functools.partial(read, name), [self], {})
+            return call(tx, attribute(name), operator.attrgetter(name), [self], {})
         if callable(class_lookup(numpy.ndarray, name)) and not name.startswith("__"):
             return BuiltinMethodVariable(self, name)
         return super().getattr(tx, name)
@@ -114,6 +111,10 @@ class NdarrayVariable(ArrayVariable):
         return call(tx, method(name), functools.partial(call_method, name), [self, *args], kwargs)
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
+        if type(key) is ConstantVariable and type(key.value) is int and self.fake.ndim:
+            size = self.fake.shape[0]
+            if not -size <= key.value < size:
+                tx.raise_error(IndexError, f"index {key.value} is out of bounds for axis 0 with size {int(size)}")
         indices = _indices(key)
         if any(isinstance(each, SliceVariable) and _has_negative_step(each) for each in indices):
             unsupported(NumpyResultDiffers("indexing", "no views with negative steps"))
@@ -153,40 +154,7 @@ class NdarrayVariable(ArrayVariable):
         unsupported(NumpyWrite("an assignment to items"))
 
     def reconstruct(self, cg: Codegen) -> None:
-        cg.call(_scalar_of if self.scalar else _array_of, [lambda: cg.load(self.memory)])
-
-
-class ArrayIterator(IteratorVariable):
-    """Iterates over an array. Each item is read by its own ``next``, which sees writes between them."""
-
-    __slots__ = ("of", "at")
-
-    def __init__(self, of: VariableTracker) -> None:
-        self.source = None
-        self.of = of
-        self.at = 0
-
-    def python_type(self) -> type:
-        return type(iter(numpy.empty(0)))
-
-    def next(self, tx: Translator) -> VariableTracker:
-        if self.at >= self.of.length(tx):
-            raise Exhausted
-        self.at += 1
-        return self.of.getitem(tx, ConstantVariable(self.at - 1)).realize()
-
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.call(_iterator_from, [functools.partial(cg.load, self.of), lambda: cg.load_const(self.at)])
-
-
-def _iterator_from(array: Any, at: int) -> Any:
-    iterator = iter(array)
-    iterator.__setstate__(at)
-    return iterator
-
-
-def _array_of(tensor: torch.Tensor) -> Any:
-    return tensor.numpy()
+        cg.call(_scalar_of if self.scalar else torch.Tensor.numpy, [lambda: cg.load(self.memory)])
 
 
 def _scalar_of(tensor: torch.Tensor) -> Any:
@@ -316,16 +284,7 @@ def _has_strides(expected: Any, recorded: TensorVariable, trial: Trial) -> bool:
 # -- functions ---------------------------------------------------------------------------------------------------------
 
 
-class NumpyFunctionVariable(BuiltinVariable):
-    """A numpy function or ufunc."""
-
-    __slots__ = ()
-
-    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        return call_function(tx, self.value, args, kwargs)
-
-
-def call_function(tx: Translator, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> VariableTracker:
+def _call_function(tx: Translator, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> VariableTracker:
     """Call numpy on constants, and torch's version of the function on arrays."""
     everything = [*args, *kwargs.values()]
     has_arrays = any(map(_has_array, everything))
@@ -336,8 +295,8 @@ def call_function(tx: Translator, function: Callable[..., Any], args: Args, kwar
             return tx.make(result)
         creates = True
     target = function_of_torch(function)
-    if function in (numpy.array, numpy.asarray) and len(everything) == 1 and _is_row_of_arrays(args[0]):
-        target = STACK
+    if function in (numpy.array, numpy.asarray) and len(everything) == 1 and _is_row_of_arrays(everything[0]):
+        target = function_of_torch(numpy.stack)
     if target is None or not (has_arrays or creates):
         refuse_arguments(f"numpy.{function.__name__}")
     return call(tx, target, function, args, kwargs)
@@ -357,13 +316,11 @@ def _is_row_of_arrays(variable: VariableTracker) -> bool:
     return bool(items) and all(isinstance(item, NdarrayVariable) for item in items)
 
 
-wraps_type(numpy.ufunc, type(numpy.sum))(NumpyFunctionVariable.by_identity)
-
-
 def _model(function: Any) -> Model:
-    return lambda tx, args, kwargs: call_function(tx, function, args, kwargs)
+    return lambda tx, args, kwargs: _call_function(tx, function, args, kwargs)
 
 
+models_if(numpy.ufunc, type(numpy.sum))(_model)
 _IN_PYTHON = (
     getattr(numpy, name)
     for name, theirs in vars(torch._numpy).items()

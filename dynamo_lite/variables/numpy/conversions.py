@@ -26,13 +26,12 @@ from .scalars import NumpyScalarVariable
 @wraps_type(numpy.ndarray)
 def _wrap_array(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     """An input of the graph: the tensor that shares the array's memory."""
-    if source.kind == "const" or not _is_convertible(value):
+    shared = None if source.kind == "const" else _tensor_on(value)
+    if shared is None:
         return attempt.values.opaque(value, source, "a numpy array that torch.from_numpy() doesn't take")
     source.check("type", numpy.ndarray)
     source.child("c_attr", "dtype").check("id", value.dtype)
     source.child("c_attr", "flags").child("c_attr", "writeable").check("equals", True)
-    with unset_fake_temporarily():
-        shared = torch.from_numpy(value)
     free = attempt.shapes.free(source, shared)
     if free.sizes:
         source.child("c_attr", "ndim").check("equals", value.ndim)
@@ -47,15 +46,15 @@ def _wrap_array(attempt: Attempt, value: Any, source: Source) -> VariableTracker
     return NdarrayVariable(tensor, False, source)
 
 
-def _is_convertible(value: Any) -> bool:
-    if not value.flags.writeable or not value.flags.aligned:
-        return False
+def _tensor_on(array: Any) -> torch.Tensor | None:
+    """A tensor on an array's memory, None if torch doesn't make one."""
+    if not array.flags.writeable or not array.flags.aligned:
+        return None
     try:
         with unset_fake_temporarily():
-            torch.from_numpy(value)
+            return torch.from_numpy(array)
     except (TypeError, ValueError):
-        return False
-    return True
+        return None
 
 
 # -- conversions -------------------------------------------------------------------------------------------------------

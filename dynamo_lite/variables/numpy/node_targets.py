@@ -107,7 +107,7 @@ def method(name: str) -> Callable[..., Any]:
 
 @functools.cache
 def attribute(name: str) -> Callable[..., Any]:
-    return operator_of(name, functools.partial(read, name))
+    return operator_of(name, operator.attrgetter(name))
 
 
 @functools.cache
@@ -137,14 +137,9 @@ def call_method(name: str, array: Any, *args: Any, **named: Any) -> Any:
     return getattr(array, name)(*args, **named)
 
 
-def read(name: str, array: Any) -> Any:
-    return getattr(array, name)
-
-
 _PYTHON_OPERATORS: tuple[Any, ...] = (*BINARY.values(), *COMPARE.values(), *UNARY.values(), operator.getitem)
 BY_OPERATOR = {each.__name__: operator_of(each.__name__, _REPLACED.get(each, each)) for each in _PYTHON_OPERATORS}
 """Python's operators on arrays, by their names in the module operator."""
-STACK = operator_of("stack", _torch_numpy.stack)
 
 
 def for_torch(values: Any) -> Any:

@@ -22,7 +22,6 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 SCALARS: tuple[Any, ...] = tuple({numpy.dtype(code).type for code in "?bBhHiIlLqQefdFD"})
 
@@ -48,7 +47,8 @@ class NumpyScalarVariable(InvariantVariable):
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         value = tx.fold(getattr, (self.value, name))
-        return BuiltinMethodVariable(self, name) if callable(value) else tx.make(value)
+        is_method = callable(value) and name != "__class__"
+        return BuiltinMethodVariable(self, name) if is_method else tx.make(value)
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         return call_for_constant(tx, getattr(self.value, name), *tx.python_values(args, kwargs))
@@ -56,8 +56,6 @@ class NumpyScalarVariable(InvariantVariable):
     def _call_operator(
         self, tx: Translator, function: Callable[..., Any], other: VariableTracker, reflected: bool
     ) -> VariableTracker | None:
-        if isinstance(other, TensorVariable):
-            return record(tx, function, [other, self] if reflected else [self, other], {})
         if not isinstance(other, (ConstantVariable, NumpyScalarVariable)):
             return None
         pair = [self.value, other.as_constant()]

@@ -33,7 +33,6 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 from .node_targets import for_torch, numpy_dtype
 from .scalars import SCALARS
 
-_ERRORS_AND_WARNINGS: tuple[type[Exception], ...] = (*FOLDED_ERRORS, Warning)
 _LARGEST = 1 << 24
 """How many items an array of a trial may have."""
 

@@ -24,7 +24,7 @@ from dynamo_lite.variables.core.base import (
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.invariant_reads import check_value, is_read_later, refuse_read
+from dynamo_lite.variables.core.invariant_reads import check_value, is_in_hook, is_read_later, refuse_read
 from dynamo_lite.variables.core.overwritten_attributes import record_dropped_item
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable, globals_of
@@ -160,6 +160,12 @@ class PythonFunctionVariable(VariableTracker):
     @abstractmethod
     def scope(self, tx: Translator) -> GlobalScope: ...
 
+    def _check_backward_reads(self, tx: Translator, defaults: Iterable[VariableTracker]) -> None:
+        """A backward runs after the call: break the graph if it reads defaults that may have changed by then."""
+        if tx.graph.bodies and is_read_later(tx):
+            for each in defaults:
+                check_value(each, f"a default of {self.describe()}", is_in_hook(tx))
+
     def python_type(self) -> type:
         return types.FunctionType
 
@@ -241,12 +247,6 @@ class FunctionVariable(PythonFunctionVariable):
         defaults = self._load_defaults(tx, self.value.__defaults__ or ())
         self._check_backward_reads(tx, defaults)
         return defaults
-
-    def _check_backward_reads(self, tx: Translator, defaults: Iterable[VariableTracker]) -> None:
-        """A backward runs after the call: break the graph if it reads defaults that may have changed by then."""
-        if tx.graph.bodies and is_read_later(tx):
-            for each in defaults:
-                check_value(each, f"a default of {self.describe()}")
 
     def _load_defaults(self, tx: Translator, values: tuple[Any, ...]) -> Args:
         source = self._member_source("__defaults__")
@@ -381,10 +381,14 @@ class NestedFunctionVariable(PythonFunctionVariable):
         return self.code.co_qualname if name is None else str(name.realize().as_constant())
 
     def defaults(self, tx: Translator) -> Args:
-        return [] if self._defaults is None else self._defaults.items
+        defaults = [] if self._defaults is None else self._defaults.items
+        self._check_backward_reads(tx, defaults)
+        return defaults
 
     def keyword_defaults(self, tx: Translator) -> Kwargs:
-        return {} if self._keyword_defaults is None else self._keyword_defaults.items
+        defaults = {} if self._keyword_defaults is None else self._keyword_defaults.items
+        self._check_backward_reads(tx, defaults.values())
+        return defaults
 
     def cells(self, tx: Translator) -> Sequence[CellVariable]:
         return self._cells

@@ -7,14 +7,15 @@ it as an input. The graph fills it where the program creates it. Aliases of the 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.nn import Parameter
 
 from dynamo_lite.insight.break_reasons import DataReplaced, ParameterCreated, UnknownCall
 from dynamo_lite.records.graph import DENSE, GraphInput
-from dynamo_lite.runtime import graph_functions
+from dynamo_lite.runtime.graph_functions import empty_leaf, fill, leaf_of, with_new_data
 from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
@@ -23,85 +24,52 @@ from dynamo_lite.variables.torch.tensors.fake_computation import compute
 from dynamo_lite.variables.torch.tensors.services import become_created_leaf
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
-_EMPTY: dict[type, Callable[..., torch.Tensor]] = {
-    torch.Tensor: graph_functions.empty_leaf,
-    torch.nn.Parameter: graph_functions.empty_parameter,
-}
-"""Creates an empty leaf of a class."""
 
-_SHARING: dict[type, Callable[..., torch.Tensor]] = {
-    torch.Tensor: graph_functions.leaf_of,
-    torch.nn.Parameter: graph_functions.parameter_of,
-}
-"""Creates a leaf of a class that shares a tensor's memory."""
-
-
-def _create_leaf(
-    tx: Translator, data: TensorVariable, cls: type, requires_grad: bool, in_place: bool = False
-) -> GraphInput | None:
+def _create_leaf(tx: Translator, data: TensorVariable, is_parameter: bool, requires_grad: bool) -> GraphInput | None:
     """Create a graph input that is a leaf with this data. Returns None if that isn't possible.
 
-    ``in_place``: the tensor itself becomes the leaf (``requires_grad_``).
+    ``is_parameter``: it is a new ``nn.Parameter``. Otherwise the tensor itself becomes the leaf (``requires_grad_``).
     """
     owner = _owner(tx, data)
     if owner is not None:
         tx.attempt.provenance.shared(data)
-        return tx.graph.share(owner, functools.partial(_SHARING[cls], requires_grad), data)
-    aliases = [each for each in created_aliases(tx, data.fake) if not (in_place and each is data)]
+        return tx.graph.share(owner, functools.partial(leaf_of, is_parameter, requires_grad), data)
+    aliases = [each for each in created_aliases(tx, data.fake) if is_parameter or each is not data]
     if not _can_move(tx, data, aliases):
         return None
-    leaf = tx.graph.create_input(functools.partial(_EMPTY[cls], *_layout(data.fake), requires_grad))
+    leaf = tx.graph.create_input(functools.partial(empty_leaf, is_parameter, *_layout(data.fake), requires_grad))
     _fill(tx, leaf, data, aliases)
     return leaf
 
 
 def try_replace_data(tx: Translator, tensor: TensorVariable, data: TensorVariable, cls: type) -> bool:
-    """Trace ``tensor.data = data`` for a leaf, whose class becomes ``cls``. Returns False if that isn't possible."""
+    """Trace ``tensor.data = data`` for a leaf, whose class becomes ``cls``. Returns False if that isn't possible: the
+    data must have been created during tracing."""
     aliases = created_aliases(tx, data.fake)
     before = next((each for each in tx.graph.tensors if each.node is tensor.node), None)
-    owner = _owner_of_data(tx, data)
-    if not spans_storage(tx, data.fake) if owner is None else _is_view(owner, data):
+    if not spans_storage(tx, data.fake):
         unsupported(DataReplaced(tensor.describe(), "its new data are a part of another tensor"))
-    if (owner is None and not _can_move(tx, data, aliases)) or not _fits(tensor.fake, data.fake):
+    if not _can_move(tx, data, aliases) or not _fits(tensor.fake, data.fake) or cls not in (torch.Tensor, Parameter):
         return False
-    if before is None or before.convert is not None or (before.make and not before.is_fresh and before.of is None):
-        return False
-    if cls not in _EMPTY or (owner is not None and tensor.source is None):
+    if before is None or before.convert is not None or (before.make and not before.is_fresh):
         return False
     if not tx.graph.retire_input(before):
         return False
-    if owner is not None:
-        _share_data(tx, tensor, before, owner, cls)
-        return True
-    requires_grad = tensor.fake.requires_grad
     layout = _layout(data.fake)
+    empty = functools.partial(empty_leaf, cls is Parameter, *layout, tensor.fake.requires_grad)
     if tensor.source is None:
-        leaf = tx.graph.create_input(functools.partial(_EMPTY[cls], *layout, requires_grad))
+        leaf = tx.graph.create_input(empty)
         tx.attempt.before_graph.created[tensor] = leaf.node
     else:
-        make = functools.partial(graph_functions.with_new_data, *layout, cls)
+        make = functools.partial(with_new_data, cls, *layout)
         with unset_fake_temporarily():
-            value = _EMPTY[cls](*layout, requires_grad)
+            value = empty()
         leaf = tx.graph.create_input(make, value, tensor.source)
         tx.graph.replaced.setdefault(tensor.source, (before.node, tensor.cls))
     tensor.cls = cls
     _bind(tx, leaf, tensor)
     _fill(tx, leaf, data, aliases)
     return True
-
-
-def _share_data(tx: Translator, tensor: TensorVariable, before: GraphInput, owner: GraphInput, cls: type) -> None:
-    """Give a pre-existing tensor the data of an input, before the graph. From here on the graph may not mutate them."""
-    tx.graph.note_shared(owner, tensor)
-    tx.attempt.provenance.shared(tensor)
-    assert tensor.source is not None
-    with unset_fake_temporarily():
-        value = _SHARING[cls](tensor.fake.requires_grad, owner.value)
-    leaf = tx.graph.create_input(functools.partial(graph_functions.with_data_of, cls), value, tensor.source)
-    leaf.of = owner
-    tx.graph.replaced.setdefault(tensor.source, (before.node, tensor.cls))
-    tensor.cls = cls
-    _bind(tx, leaf, tensor)
 
 
 def _fits(fake: torch.Tensor, data: torch.Tensor) -> bool:
@@ -113,36 +81,17 @@ def _fits(fake: torch.Tensor, data: torch.Tensor) -> bool:
 
 def _owner(tx: Translator, data: TensorVariable) -> GraphInput | None:
     """The pre-existing input whose whole data this tensor is, if the graph doesn't mutate it."""
-    owner = _sole_owner(tx, data, tx.graph.inputs_in_storage(data.fake))
-    if owner is None or owner.make is not None or _is_view(owner, data):
-        return None
-    return owner
-
-
-def _owner_of_data(tx: Translator, data: TensorVariable) -> GraphInput | None:
-    """The input that has this data or is a base of it. It may hold what a tensor had before its data was replaced."""
-    owner = _sole_owner(tx, data, [each for each in tx.graph.inputs_in_storage(data.fake) if each.of is None])
-    if owner is None or not (owner.make is None or owner.is_of_before):
-        return None
-    return owner if torch._debug_has_internal_overlap(data.fake) == DENSE else None
-
-
-def _sole_owner(tx: Translator, data: TensorVariable, owners: Sequence[GraphInput]) -> GraphInput | None:
+    owners = tx.graph.inputs_in_storage(data.fake)
     if tx.graph.bodies or data.has_torch_function or len(owners) != 1 or data.fake.is_inference():
         return None
     (owner,) = owners
     fakes = owner.fake, data.fake
-    is_plain = owner.convert is owner.formula is None and owner.source not in tx.graph.written
+    is_plain = owner.convert is owner.formula is owner.make is None and owner.source not in tx.graph.written
     if not is_plain or fakes[0].dtype is not fakes[1].dtype or any(each.is_conj() or each.is_neg() for each in fakes):
         return None
     _layout(data.fake)  # specializes its sizes
-    return owner
-
-
-def _is_view(owner: GraphInput, data: TensorVariable) -> bool:
-    """Whether the data differ in sizes, strides or offset from the input that owns them."""
-    one, other = ((each.size(), each.stride(), each.storage_offset()) for each in (owner.fake, data.fake))
-    return bool(one != other)
+    one, other = ((each.size(), each.stride(), each.storage_offset()) for each in fakes)
+    return owner if one == other else None
 
 
 Layout = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, torch.device]
@@ -162,7 +111,7 @@ def _bind(tx: Translator, leaf: GraphInput, tensor: TensorVariable) -> None:
 def _fill(tx: Translator, leaf: GraphInput, data: TensorVariable, aliases: Sequence[TensorVariable]) -> None:
     """Copy the data into an empty leaf in the graph. Aliases of the data become views of the leaf."""
     detached = compute("call_method", "detach", [leaf.fake], {})
-    filled = tx.graph.call("call_function", graph_functions.fill, (leaf.node, data.node), {}, detached)
+    filled = tx.graph.call("call_function", fill, (leaf.node, data.node), {}, detached)
     for each in aliases:
         if each.fake.requires_grad:  # it has a grad_fn, so it keeps its own memory in the graph
             tx.graph.note_copy(each.fake, leaf.fake)
@@ -205,7 +154,7 @@ def _become_created_leaf(tx: Translator, tensor: TensorVariable) -> bool:
     """Make a tensor that was created during tracing a leaf, in place. Returns False if that isn't possible."""
     if not tx.attempt.restart_facts.leaves_before:
         return False
-    leaf = _create_leaf(tx, tensor, torch.Tensor, True, in_place=True)
+    leaf = _create_leaf(tx, tensor, False, True)
     if leaf is None:
         return False
     _bind(tx, leaf, tensor)
@@ -220,14 +169,14 @@ def _make_subclass(
     """``Tensor._make_subclass``, which ``nn.Parameter`` calls."""
     kind = tx.python_value(cls)
     requires_grad = require_grad is not None and tx.truth(require_grad)
-    if kind is not torch.nn.Parameter or not isinstance(data, TensorVariable):
+    if kind is not Parameter or not isinstance(data, TensorVariable):
         unsupported(UnknownCall("Tensor._make_subclass()", "only plain parameters can be created while tracing"))
     if requires_grad and not (data.fake.is_floating_point() or data.fake.is_complex()):
         unsupported(ParameterCreated(data.describe(), "a tensor of integers can't require gradients"))
-    leaf = _create_leaf(tx, data, kind, requires_grad)
+    leaf = _create_leaf(tx, data, True, requires_grad)
     if leaf is None:
         unsupported(ParameterCreated(data.describe(), "it would share memory with other tensors"))
-    created = TensorVariable(leaf.node, leaf.fake, kind)
+    created = TensorVariable(leaf.node, leaf.fake, Parameter)
     _bind(tx, leaf, created)
     tx.attempt.before_graph.created[created] = leaf.node
     return created

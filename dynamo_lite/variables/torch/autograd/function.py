@@ -22,6 +22,7 @@ from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, bind, class_lookup
 from dynamo_lite.variables.core.base import (
     Args,
+    InvariantVariable,
     Kwargs,
     LazyVariable,
     NotConstant,
@@ -38,11 +39,10 @@ from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 from dynamo_lite.variables.torch.higher_order.bodies import (
     BodyVariable,
-    LiteralVariable,
-    NodesVariable,
     body_parameters,
     tensor_leaves,
     trace_body,
+    tuple_of_nodes,
 )
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
@@ -189,10 +189,9 @@ _MAX_OPTIONAL_GRADIENTS = 3
 
 
 class Backward(NamedTuple):
-    """A traced backward. ``slots``: for each input, the index of its gradient among the body's results, or -1."""
+    """A traced backward. The body's results are the gradients of the tensors among the arguments, or None."""
 
     body: BodyVariable
-    slots: list[int]
     raises: tuple[str, ...] = ()
     """The type's name and the arguments of the error that the backward raises instead."""
 
@@ -308,11 +307,8 @@ class _Application:
         self, function: VariableTracker, outputs: list[TensorVariable], pattern: Pattern, grad_mode: bool
     ) -> Backward:
         tx = self.tx
-        gradients: list[VariableTracker] = []
-        slots: list[int] = []
 
         def run() -> VariableTracker:
-            tx.graph.bodies[-1].is_backward = True
             # Expanded, so that no gradient is taken for contiguous.
             fakes = [each.fake.detach().new_empty(()).expand(each.fake.shape) for each in outputs]
             for fake in fakes:
@@ -325,19 +321,12 @@ class _Application:
         def results(output: VariableTracker) -> list[VariableTracker]:
             returned = [item.realize() for item in output.items] if isinstance(output, TupleVariable) else [output]
             self._check_gradients(returned)
-            for at, arg in enumerate(self.args):
-                if isinstance(arg, TensorVariable) and arg not in self.args[:at]:
-                    if isinstance(returned[at], TensorVariable):
-                        slots.append(len(gradients))
-                        gradients.append(returned[at])
-                    else:
-                        slots.append(-1)
-            return gradients
+            return [returned[self.args.index(tensor)] for tensor in self.tensors]
 
         outside = [function, *self.args, *self.ctx.attrs.values()]
         depth = len(tx.graph.bodies)
         try:
-            return Backward(trace_body(tx, run, outside, results, grad_mode, later=True), slots)
+            return Backward(trace_body(tx, run, outside, results, grad_mode, later=True))
         except ObservedException as observed:  # raised when the backward runs, not here
             args = [each.as_constant() if each.is_constant() else None for each in observed.error.args]
             name = observed.error.cls.__name__
@@ -352,7 +341,7 @@ class _Application:
         texts = tuple(each for each in raised if type(each) is str)
         if reads_grad_mode or len(texts) < len(raised):
             self.refuse("backward raises")
-        return Backward(BodyVariable(tx.graph, ""), [], texts)
+        return Backward(BodyVariable(tx.graph, ""), texts)
 
     def _check_gradients(self, gradients: list[VariableTracker]) -> None:
         count = len(self.args)
@@ -373,31 +362,21 @@ class _Application:
         inputs = [body.lifted[tensor.node] for tensor in self.tensors]
         extras = [node for node in body.lifted if body.lifted[node] not in inputs]
         results = [body.lifted.get(each.node, each.node) for each in outputs]
-        places = {body.lifted[node]: ("extras", at) for at, node in enumerate(extras)}
-        places.update((node, ("inputs", at)) for at, node in enumerate(inputs))
         wanted = list(dict.fromkeys(node for each in backwards.values() for node in each.body.lifted))
-        for node in wanted:
-            if node not in places:
-                if node not in results:
-                    results.append(node)
-                places[node] = ("results", results.index(node))
+        results += [node for node in wanted if node not in results]
         saved = {body.lifted.get(each.node, each.node) for each in tensor_leaves(TupleVariable(self.ctx.saved))}
         if any(each not in outputs for each in self.ctx.non_differentiable):
             self.refuse("it passes another tensor than a result to ctx.mark_non_differentiable")
         marked = tuple(at for at, each in enumerate(outputs) if each in self.ctx.non_differentiable)
         forward = BodyVariable(tx.graph, tx.graph.close(body, results))
-        cases = [
-            (case, tuple(map(wanted.index, each.body.lifted)), tuple(each.slots), each.raises)
-            for case, each in backwards.items()
-        ]
-        kept = tuple((*places[node], node in saved) for node in wanted)
-        facts = LiteralVariable((len(outputs), marked, kept, self.ctx.materializes, tuple(cases)))
+        cases = [(case, tuple(map(wanted.index, each.body.lifted)), each.raises) for case, each in backwards.items()]
+        kept = tuple((results.index(node), node in saved) for node in wanted)
+        facts = InvariantVariable((len(outputs), marked, kept, self.ctx.materializes, tuple(cases)))
         if all(each.raises for each in backwards.values()):
             self.refuse("backward raises")
-        placeholder = next(each.body for each in backwards.values() if not each.raises)
-        bodies = TupleVariable([forward, *(placeholder if each.raises else each.body for each in backwards.values())])
+        bodies = TupleVariable([forward, *(forward if each.raises else each.body for each in backwards.values())])
         name = ConstantVariable(self.cls.__name__)
-        arguments: Args = [name, bodies, NodesVariable(extras), facts, ConstantVariable(once), *self.tensors]
+        arguments: Args = [name, bodies, tuple_of_nodes(extras), facts, ConstantVariable(once), *self.tensors]
         applied = tensor_leaves(record(tx, graph_functions.autograd_function, arguments, {}))
         return self._result(applied)
 

@@ -14,11 +14,10 @@ from torch.autograd.graph import Node
 from dynamo_lite.insight.break_reasons import GradientBeyondGraph
 from dynamo_lite.records.provenance import history
 from dynamo_lite.runtime import graph_functions
-from dynamo_lite.variables.core.base import VariableTracker, unsupported
+from dynamo_lite.variables.core.base import InvariantVariable, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
-from dynamo_lite.variables.torch.higher_order.bodies import LiteralVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 from .tensor_hooks import has_pending_hooks
@@ -56,7 +55,7 @@ def _grad(
     }
     options = {name: tx.python_value(each) for name, each in named.items() if each is not None}
     path = _check_path(tx, *operands)
-    arguments = [*(TupleVariable(list(each)) for each in operands), TupleVariable(tangents), LiteralVariable(options)]
+    arguments = [*(TupleVariable(list(each)) for each in operands), TupleVariable(tangents), InvariantVariable(options)]
     gradients = record(tx, graph_functions.gradients, arguments, {})
     tx.graph.differentiates = True
     retains = options.get("retain_graph")

@@ -1,36 +1,25 @@
 """Hooks on tensors (``register_hook``).
 
 A hook on a pre-existing tensor is registered after the graph, since no backward runs before. A hook on a tensor created
-during tracing is traced into the graph. That needs a hook that reads nothing but its gradient and invariant values:
-anything else may have changed when the backward runs.
+during tracing is traced into the graph, as the backward of a Function is: it may read nothing that changes before the
+backward runs (`invariant_reads`).
 """
 
 from __future__ import annotations
 
-import builtins
 import functools
-import types
-from collections.abc import Iterator
 
 import torch
 from torch.utils.hooks import RemovableHandle
 
-from dynamo_lite.bytecode import Instruction, decode
-from dynamo_lite.insight.break_reasons import HookNotTraced, HookReads
+from dynamo_lite.exc import Unsupported
+from dynamo_lite.insight.break_reasons import BackwardReads, HookNotTraced, HookReads
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.invariant_reads import find_in_root, is_assigned_once
+from dynamo_lite.variables.core.invariant_reads import check_value
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.python.containers.sequences import TupleVariable
-from dynamo_lite.variables.python.functions.function import (
-    CellVariable,
-    FunctionVariable,
-    GlobalScope,
-    PythonFunctionVariable,
-)
-from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
 from dynamo_lite.variables.torch.higher_order.bodies import body_parameters, trace_body
 from dynamo_lite.variables.torch.tensors.hook_handles import remove_hook
 from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable
@@ -107,17 +96,26 @@ def _register(method: str, tx: Translator, tensor: TensorVariable, hook: Variabl
 
 
 def _register_in_graph(method: str, tx: Translator, tensor: TensorVariable, hook: VariableTracker) -> VariableTracker:
-    if method != _HOOK or tensor.fake.is_leaf or tensor.fake._is_view() or not depends_on_gradient_only(tx, hook):
-        unsupported(HookReads(f"a hook of {tensor.describe()}"))
+    described = f"a hook of {tensor.describe()}"
+    if method != _HOOK or tensor.fake.is_leaf or tensor.fake._is_view():
+        unsupported(HookNotTraced(described, "it isn't register_hook() of a tensor that is neither a leaf nor a view"))
 
     def run() -> VariableTracker:
+        tx.graph.bodies[-1].is_hook = True
+        for each in _parts(tx, hook):
+            check_value(each, "an object that it is a method or a partial of", in_hook=True)
         fake = tensor.fake.detach().new_empty(()).expand(tensor.fake.shape)
         return tx.call(hook, list(body_parameters(tx, [fake], GradientVariable)), {}).realize()
 
     def results(output: VariableTracker) -> list[VariableTracker]:
         return [] if tx.is_none(output) else [output]
 
-    body = trace_body(tx, run, [hook], results, grad_mode=False, later=True)
+    try:
+        body = trace_body(tx, run, [hook], results, grad_mode=False, later=True)
+    except Unsupported as error:
+        if isinstance(error.reason, BackwardReads):
+            unsupported(HookReads(described, error.reason.place))
+        raise
     if body.reads_grad_mode:  # double backward runs it in another grad mode
         unsupported(HookNotTraced("Tensor.register_hook()", "the hook depends on the grad mode"))
     if not tx.is_none(body.output) and not _is_like(body.output, tensor.fake):
@@ -131,54 +129,12 @@ def _is_like(value: VariableTracker, fake: torch.Tensor) -> bool:
     return isinstance(value, TensorVariable) and value.fake.shape == fake.shape and value.fake.dtype is fake.dtype
 
 
-def depends_on_gradient_only(tx: Translator, hook: VariableTracker) -> bool:
-    """Whether a hook reads nothing but its arguments, torch, builtins and invariant values."""
-    if hook.python_type() is functools.partial and hook.source is None:
-        function, args, keywords = (hook.getattr(tx, name).realize() for name in ("func", "args", "keywords"))
-        bound = (*(args.structure_items() or ()), *(keywords.structure_items() or ()))
-        return depends_on_gradient_only(tx, function) and all(_is_invariant(tx, each) for each in bound)
-    if not isinstance(hook, PythonFunctionVariable):
-        return False
-    names = {each.argval for each in _instructions(hook.code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    if not all(_is_torch_or_builtin(hook.scope(tx), name) for name in names):
-        return False
-    defaults = [*hook.defaults(tx), *hook.keyword_defaults(tx).values()]
-    if defaults and isinstance(hook, FunctionVariable):  # `__defaults__` may be assigned before the backward
-        return False
-    return all(_is_invariant(tx, each) for each in defaults) and all(_is_final(tx, each) for each in hook.cells(tx))
-
-
-def _instructions(code: types.CodeType) -> Iterator[Instruction]:
-    """The instructions of a function and of its nested functions."""
-    yield from decode(code)
-    for const in code.co_consts:
-        if isinstance(const, types.CodeType):
-            yield from _instructions(const)
-
-
-def _is_torch_or_builtin(scope: GlobalScope, name: str) -> bool:
-    variable = scope.load(name)
-    if variable is None:
-        return hasattr(builtins, name)
-    value = variable.value
-    return type(value) is types.ModuleType and value.__name__.partition(".")[0] == torch.__name__
-
-
-def _is_invariant(tx: Translator, value: VariableTracker) -> bool:
-    """Whether a value is the same object when the backward runs, and unchanged. A tensor's data may change."""
-    value = value.realize()
-    if isinstance(value, TupleVariable):
-        return all(_is_invariant(tx, item) for item in value.items)
-    if isinstance(value, TensorVariable):
-        return not value.has_torch_function and not value.attrs
-    return isinstance(value, (ConstantVariable, SymbolicNumber)) or depends_on_gradient_only(tx, value)
-
-
-def _is_final(tx: Translator, cell: CellVariable) -> bool:
-    """Whether no code that may still run assigns to a cell, and its value is invariant."""
-    if cell.creator is None and find_in_root(tx, cell)[0] is None or cell.content is None:
-        return False
-    return _is_invariant(tx, cell.content) and is_assigned_once(tx, cell, "")
+def _parts(tx: Translator, hook: VariableTracker) -> list[VariableTracker]:
+    """The function and the arguments of a ``functools.partial`` created during tracing; else the hook itself."""
+    if hook.python_type() is not functools.partial or hook.source is not None:
+        return [hook]
+    function, args, keywords = (hook.getattr(tx, name).realize() for name in ("func", "args", "keywords"))
+    return [function, *(args.structure_items() or ()), *(keywords.structure_items() or ())]
 
 
 def has_pending_hooks(tx: Translator) -> bool:

@@ -51,7 +51,7 @@ def _inline(tx: Translator, function: Any, *args: VariableTracker) -> VariableTr
 # -- groups and meshes -------------------------------------------------------------------------------------------------
 
 
-class _GroupVariable(InvariantVariable):
+class ImmutableVariable(InvariantVariable):
     """A value whose attributes and methods, of those named here, are the same as long as it is the same object."""
 
     __slots__ = ()
@@ -80,7 +80,7 @@ class _GroupVariable(InvariantVariable):
         return tx.make(tx.fold(COMPARE[symbol], (self.value, other.value)))
 
 
-class ProcessGroupVariable(_GroupVariable):
+class ProcessGroupVariable(ImmutableVariable):
     """A ``ProcessGroup``."""
 
     __slots__ = ()
@@ -88,7 +88,7 @@ class ProcessGroupVariable(_GroupVariable):
     methods = frozenset({"rank", "size", "name"})
 
 
-class DeviceMeshVariable(_GroupVariable):
+class DeviceMeshVariable(ImmutableVariable):
     """A ``DeviceMesh``."""
 
     __slots__ = ()

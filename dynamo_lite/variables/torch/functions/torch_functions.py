@@ -342,7 +342,7 @@ _AUTOCAST_QUERIES = (
 
 
 def _query(function: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-    if function in _AUTOCAST_QUERIES and any(body.runs_later for body in tx.graph.bodies):
+    if function in _AUTOCAST_QUERIES and any(body.is_backward for body in tx.graph.bodies):
         unsupported(UnknownCall(operator_name(function), "it is called in code that runs in the backward"))
     return tx.fold_call(function, args, kwargs)
 

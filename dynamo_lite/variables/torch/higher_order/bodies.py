@@ -14,12 +14,13 @@ import torch
 
 from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, UnsupportedValue
 from dynamo_lite.records.graph import GraphBuilder
-from dynamo_lite.variables.core.base import InvariantVariable, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.reachable import reachable
 from dynamo_lite.variables.core.structures import map_structure, structure_leaves
 from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.torch.contexts.torch_contexts import AUTOCAST_DEVICES
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
@@ -70,26 +71,9 @@ class NodeVariable(VariableTracker):
         return self.node, self.node.meta["example_value"]
 
 
-class NodesVariable(VariableTracker):
+def tuple_of_nodes(nodes: Iterable[torch.fx.Node]) -> TupleVariable:
     """Nodes of the graph as a tuple argument."""
-
-    __slots__ = ("nodes",)
-
-    def __init__(self, nodes: Sequence[torch.fx.Node]) -> None:
-        self.source = None
-        self.nodes = nodes
-
-    def python_type(self) -> type:
-        return tuple
-
-    def as_fx(self) -> tuple[Any, Any]:
-        return tuple(self.nodes), tuple(node.meta["example_value"] for node in self.nodes)
-
-
-class LiteralVariable(InvariantVariable):
-    """A constant, or a nested tuple of constants, as an argument."""
-
-    __slots__ = ()
+    return TupleVariable([NodeVariable(node) for node in nodes])
 
 
 def body_parameters(
@@ -126,7 +110,7 @@ def trace_body(
     """
     before = torch.is_grad_enabled()
     body = tx.graph.open(before if grad_mode is None else grad_mode)
-    body.transform, body.runs_later = transform, later
+    body.transform, body.is_backward = transform, later
     torch._C._set_grad_enabled(body.initial_grad_mode)
     with (
         tx.effects.forbidden(set(reachable(outside))),
@@ -197,13 +181,3 @@ def same_structure(one: VariableTracker, other: VariableTracker) -> bool:
         return len(items) == len(others) and all(map(same_structure, items, others))
     values = [each.as_constant() if each.is_constant() else None for each in (one, other)]
     return type(values[0]) is int and values[0] == values[1]  # torch's operators take no other constants
-
-
-def mapped_element(fake: torch.Tensor, dim: int) -> torch.Tensor:
-    """An element of a tensor along the dimension that a function is mapped over, which may have size 0."""
-    if fake.shape[dim]:
-        return fake.select(dim, 0)
-    shape, strides = list(fake.shape), list(fake.stride())
-    del shape[dim], strides[dim]
-    created = torch.empty_strided(shape, strides, dtype=fake.dtype, device=fake.device)
-    return created.requires_grad_(fake.requires_grad).view_as(created)

@@ -19,7 +19,7 @@ from torch._higher_order_ops.while_loop import while_loop_op
 from dynamo_lite.insight.break_reasons import ControlFlowOperator
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.shared_memory import memory_of
-from dynamo_lite.variables.core.base import Args, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Args, InvariantVariable, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequences import SequenceVariable, TupleVariable
@@ -27,13 +27,12 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 from .bodies import (
     BodyVariable,
-    LiteralVariable,
-    NodesVariable,
     all_tensors,
     body_parameters,
     same_structure,
     tensor_leaves,
     trace_body,
+    tuple_of_nodes,
     with_results,
 )
 
@@ -76,10 +75,10 @@ def _memory(node: object) -> int | None:
     return memory_of(node.meta["example_value"] if isinstance(node, torch.fx.Node) else node)
 
 
-def _shared_operands(bodies: Sequence[BodyVariable]) -> tuple[NodesVariable, Args]:
+def _shared_operands(bodies: Sequence[BodyVariable]) -> tuple[TupleVariable, Args]:
     """The nodes that the bodies use, each once; and for each body the indices of those that it takes."""
     union = list(dict.fromkeys(node for body in bodies for node in body.lifted))
-    return NodesVariable(union), [LiteralVariable(tuple(union.index(node) for node in body.lifted)) for body in bodies]
+    return tuple_of_nodes(union), [InvariantVariable(tuple(map(union.index, body.lifted))) for body in bodies]
 
 
 def _inline_whole(function: Callable[..., Any]) -> None:
@@ -191,5 +190,5 @@ def _scan(
         _refuse(name, "its function does not return new values of what it carries")
     _check_body(name, body)
     tx.graph.reads_inside = True
-    arguments = [body, init, xs, NodesVariable(body.lifted)]
+    arguments = [body, init, xs, tuple_of_nodes(body.lifted)]
     return with_results(tx, output, record(tx, scan_op, arguments, {}))

@@ -10,7 +10,7 @@ from torch.fx import traceback as fx_traceback
 
 from dynamo_lite.insight.break_reasons import ControlFlowOperator, UnknownCall
 from dynamo_lite.runtime import graph_functions
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Args, InvariantVariable, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import Model, models, models_if
@@ -19,7 +19,7 @@ from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.torch.contexts.torch_contexts import ContextVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
-from .bodies import BodyVariable, LiteralVariable, NodesVariable, body_parameters, trace_body
+from .bodies import BodyVariable, body_parameters, trace_body, tuple_of_nodes
 
 
 class IndexingVariable(ContextVariable):
@@ -88,8 +88,8 @@ def _flex_attention(
     query_fake = inputs[0].as_fx()[1]
     score = torch.empty((), dtype=query_fake.dtype, device=query_fake.device, requires_grad=query_fake.requires_grad)
     bodies = [_trace_mod(tx, score_mod, query_fake, [score]), _trace_mod(tx, mask_mod, query_fake, [])]
-    extras = [NodesVariable(body.lifted) for body in bodies]
-    settings = [TupleVariable(sizes), scale, LiteralVariable(tuple(tx.python_value(options).items()))]
+    extras = [tuple_of_nodes(body.lifted) for body in bodies]
+    settings = [TupleVariable(sizes), scale, InvariantVariable(tuple(tx.python_value(options).items()))]
     return record(tx, graph_functions.flex_attention, [*bodies, *extras, *settings, *inputs], {})
 
 

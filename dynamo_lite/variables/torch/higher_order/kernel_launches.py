@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -20,18 +20,8 @@ from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.torch.tensors.mutated_arguments import check_mutated
 from dynamo_lite.variables.torch.tensors.runtime_failures import check_failure, check_write
 
-
-class LaunchArgument(NamedTuple):
-    """An argument: a tensor or a number of the graph, or a constant."""
-
-    tracker: VariableTracker | None = None
-    constant: object = None
-    block_shape: Sequence[int] | None = None
-    """Of a tensor descriptor, whose tensor is ``tracker``."""
-
-
-_LITERALS = (int, float, bool, str)
-"""Types of constants that a graph has."""
+_IN_GRAPH = (torch.fx.Node, int, float, bool, str)
+"""Types of arguments that nodes of a graph take. Other constants are kept with the launch."""
 
 
 def record_launch(
@@ -39,7 +29,8 @@ def record_launch(
     name: str,
     kernel: triton_kernels.Kernel,
     grids: Sequence[Sequence[VariableTracker]],
-    arguments: dict[str, LaunchArgument],
+    arguments: dict[str, VariableTracker],
+    block_shapes: dict[str, Sequence[int]],
 ) -> None:
     """Record torch's operator that launches a kernel.
 
@@ -47,15 +38,17 @@ def record_launch(
         kernel: a function under ``triton.jit``, or an autotuner of one.
         grids: three integers, for each of the autotuner's configurations.
         arguments: by parameter, but for those that a configuration gives.
+        block_shapes: of the tensors that tensor descriptors describe, by parameter.
     """
-    pairs = {key: _as_fx(each) for key, each in arguments.items() if _is_in_graph(each)}
+    all_pairs = {key: each.as_fx() for key, each in arguments.items()}
+    pairs = {key: pair for key, pair in all_pairs.items() if type(pair[0]) in _IN_GRAPH}
     sizes = [[each.as_fx() for each in grid] for grid in grids]
     launch = triton_kernels.Launch(
         kernel,
         [(x[1], y[1], z[1]) for x, y, z in sizes],
         {key: pair[1] for key, pair in pairs.items()},
-        {key: each.constant for key, each in arguments.items() if key not in pairs},
-        {key: each.block_shape for key, each in arguments.items() if each.block_shape is not None},
+        {key: pair[1] for key, pair in all_pairs.items() if key not in pairs},
+        block_shapes,
     )
     operands = launch.arguments()
     mutated = launch.mutated(operands)
@@ -67,14 +60,6 @@ def record_launch(
     tx.graph.note_writes(fakes, hidden=True)
     for fake in fakes:
         _forget_constant(tx, fake)
-
-
-def _is_in_graph(argument: LaunchArgument) -> bool:
-    return argument.tracker is not None or type(argument.constant) in _LITERALS
-
-
-def _as_fx(argument: LaunchArgument) -> tuple[Any, Any]:
-    return (argument.constant, argument.constant) if argument.tracker is None else argument.tracker.as_fx()
 
 
 def _check(tx: Translator, name: str, values: dict[str, Any], mutated: Iterable[str]) -> None:

@@ -15,27 +15,24 @@ from torch.utils import checkpoint as torch_checkpoint
 from dynamo_lite.insight.break_reasons import CheckpointCall, FunctionTransform
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.shared_memory import memory_of
-from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Args, InvariantVariable, Kwargs, NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Load, Translator
 from dynamo_lite.variables.core.registry import models, models_closures_of, models_raw
-from dynamo_lite.variables.python.containers.mappings import DictVariable
-from dynamo_lite.variables.python.containers.sequences import SequenceVariable, TupleVariable
+from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.torch.tensors.fake_computation import compute
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record, result
 
 from .bodies import (
     BodyVariable,
-    LiteralVariable,
-    NodesVariable,
     NodeVariable,
     all_tensors,
     body_parameters,
-    mapped_element,
     replace_tensors,
     same_structure,
     tensor_leaves,
     trace_body,
+    tuple_of_nodes,
     with_results,
 )
 
@@ -69,7 +66,8 @@ def _checkpoint(
         ConstantVariable(options.get("preserve_rng_state", True)),
         ConstantVariable(options.get("determinism_check", "default")),
     ]
-    return _call_on_lifted(tx, graph_functions.checkpoint, body, settings)
+    lifted: Args = [NodeVariable(node) for node in body.lifted]
+    return with_results(tx, body.output, record(tx, graph_functions.checkpoint, [body, *settings, *lifted], {}))
 
 
 def _check_reentrant(output: VariableTracker, args: Sequence[VariableTracker]) -> VariableTracker:
@@ -92,12 +90,6 @@ def _is_new_result(result: VariableTracker, taken: set[int]) -> bool:
     fake = result.fake
     can_require_grad = torch.is_grad_enabled() and (fake.is_floating_point() or fake.is_complex())
     return memory_of(fake) not in taken and fake.requires_grad >= can_require_grad
-
-
-def _call_on_lifted(tx: Translator, target: Any, body: BodyVariable, settings: Args) -> VariableTracker:
-    """Record ``target(body, *settings, *lifted)``. Returns the structure that the program's function returned."""
-    inputs: Args = [NodeVariable(node) for node in body.lifted]
-    return with_results(tx, body.output, record(tx, target, [body, *settings, *inputs], {}))
 
 
 # -- torch.func --------------------------------------------------------------------------------------------------------
@@ -175,54 +167,26 @@ def _model_transform(transform: Callable[..., Any], model: TransformModel) -> No
 def _vmap(tx: Translator, transform: TransformVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     options = transform.options
     in_dims = options["in_dims"]
-    per_argument = [in_dims] * len(args) if isinstance(in_dims, int) else in_dims
-    if not isinstance(in_dims, (int, tuple)) or len(per_argument) != len(args):
-        transform.refuse("in_dims must be an int, or a tuple with an item for each argument")
-    dims_by_arg = [
-        [] if dims is None else _dims_of_leaves(transform, arg, dims) for arg, dims in zip(args, per_argument)
-    ]
-    mapped = [(leaf, dim) for pairs in dims_by_arg for leaf, dim in pairs if dim is not None]
+    dims = (in_dims,) * len(args) if isinstance(in_dims, int) else in_dims
+    if not isinstance(dims, tuple) or len(dims) != len(args) or not {*map(type, dims)} <= {int, type(None)}:
+        transform.refuse("in_dims must be an int, or a tuple with an int or None for each argument")
+    if not all(dim is None or all_tensors(arg) for arg, dim in zip(args, dims)):
+        transform.refuse("in_dims has a dimension for an argument that is no tensor")
+    mapped = [(leaf, dim) for arg, dim in zip(args, dims) if dim is not None for leaf in tensor_leaves(arg)]
     _check_dims(transform, mapped)
 
     def run() -> VariableTracker:
-        elements = iter(body_parameters(tx, [mapped_element(leaf.fake, dim) for leaf, dim in mapped]))
-        new_args = []
-        for arg, pairs in zip(args, dims_by_arg):
-            tensors = [leaf if dim is None else next(elements) for leaf, dim in pairs]
-            new_args.append(replace_tensors(tx, arg, iter(tensors)) if pairs else arg)
+        elements = iter(body_parameters(tx, [leaf.fake.select(dim, 0) for leaf, dim in mapped]))
+        new_args = [arg if dim is None else replace_tensors(tx, arg, elements) for arg, dim in zip(args, dims)]
         return tx.call(transform.function, new_args, kwargs)  # keyword arguments are not mapped over
 
     body = trace_body(tx, run, [transform.function, *args, *kwargs.values()], transform="vmap")
     if not all_tensors(body.output) or not _out_dims_fit(options["out_dims"], body.output):
         transform.refuse("its function returns a value that is no tensor, or out_dims does not fit")
-    dims = tuple(dim for _, dim in mapped)
-    settings = LiteralVariable((dims, options["out_dims"], options["randomness"], options["chunk_size"]))
-    arguments: Args = [body, NodesVariable(body.lifted), settings, *(leaf for leaf, _ in mapped)]
+    mapped_dims = tuple(dim for _, dim in mapped)
+    settings = InvariantVariable((mapped_dims, options["out_dims"], options["randomness"], options["chunk_size"]))
+    arguments: Args = [body, tuple_of_nodes(body.lifted), settings, *(leaf for leaf, _ in mapped)]
     return with_results(tx, body.output, record(tx, graph_functions.vmap, arguments, {}))
-
-
-def _dims_of_leaves(
-    transform: TransformVariable, arg: VariableTracker, dims: Any
-) -> list[tuple[TensorVariable, int | None]]:
-    """The tensors of an argument in order, each with its mapped dimension.
-
-    ``dims`` is one dimension for all of them, or a structure like the argument's.
-    """
-    arg = arg.realize()
-    if dims is None or isinstance(dims, int):
-        if dims is not None and not all_tensors(arg):
-            transform.refuse("in_dims has a dimension for an argument that is no tensor")
-        return [(leaf, dims) for leaf in tensor_leaves(arg)]
-    pairs: list[tuple[VariableTracker, Any]] | None = None
-    has_same_type = arg.python_type() is type(dims)
-    if has_same_type:
-        if isinstance(arg, SequenceVariable) and len(arg.items) == len(dims):
-            pairs = list(zip(arg.items, dims))
-        elif isinstance(arg, DictVariable) and list(arg.items) == list(dims):
-            pairs = list(zip(arg.items.values(), dims.values()))
-    if pairs is None:
-        transform.refuse("in_dims has another structure than the arguments")
-    return [pair for item, each in pairs for pair in _dims_of_leaves(transform, item, each)]
 
 
 def _check_dims(transform: TransformVariable, mapped: Sequence[tuple[TensorVariable, int]]) -> None:
@@ -231,8 +195,8 @@ def _check_dims(transform: TransformVariable, mapped: Sequence[tuple[TensorVaria
         if not -tensor.fake.ndim <= dim < tensor.fake.ndim:
             transform.refuse("an in_dim is out of range")
         sizes.append(tensor.fake.shape[dim])
-    if not sizes or any(size != sizes[0] for size in sizes):
-        transform.refuse("it maps over no tensor, or over dimensions of different sizes")
+    if not sizes or not sizes[0] or any(size != sizes[0] for size in sizes):
+        transform.refuse("it maps over no tensor, or over dimensions of size 0 or of different sizes")
 
 
 def _out_dims_fit(out_dims: Any, output: VariableTracker) -> bool:
@@ -298,8 +262,8 @@ def _gradient(tx: Translator, transform: TransformVariable, args: Args, kwargs: 
     output = body.output
     if not isinstance(_value_and_aux(transform, output, has_aux)[0], TensorVariable):
         transform.refuse("its function must return a tensor (with has_aux, a pair of a tensor and tensors)")
-    settings = LiteralVariable(tuple(range(len(inputs))))
-    arguments = [body, NodesVariable(body.lifted), settings, *inputs]
+    settings = InvariantVariable(tuple(range(len(inputs))))
+    arguments = [body, tuple_of_nodes(body.lifted), settings, *inputs]
     results = tensor_leaves(record(tx, graph_functions.grad, arguments, {}))
     gradients = replace_tensors(tx, structure, iter(results[: len(inputs)]))
     values = replace_tensors(tx, output, iter(results[len(inputs) :]))
@@ -319,7 +283,7 @@ def _jacobian(tx: Translator, transform: TransformVariable, args: Args, kwargs: 
         transform.refuse("its function returns a value that is no tensor")
     name, count = transform.transform.__name__, len(tensor_leaves(value))
     settings = [ConstantVariable(name), ConstantVariable(count), ConstantVariable(has_aux)]
-    arguments = [body, NodesVariable(body.lifted), *settings, *inputs]
+    arguments = [body, tuple_of_nodes(body.lifted), *settings, *inputs]
     results = iter(tensor_leaves(record(tx, graph_functions.jacobian, arguments, {})))
 
     def by_inputs(tensors: Iterator[VariableTracker]) -> VariableTracker:
@@ -352,7 +316,7 @@ def _jvp(
     if not all_tensors(body.output):
         transform.refuse("its function returns a value that is no tensor")
     settings = ConstantVariable(len(inputs))
-    arguments = [body, NodesVariable(body.lifted), settings, *inputs, *directions]
+    arguments = [body, tuple_of_nodes(body.lifted), settings, *inputs, *directions]
     results = tensor_leaves(record(tx, graph_functions.jvp, arguments, {}))
     half = len(results) // 2  # outputs, then their tangents
     return TupleVariable([replace_tensors(tx, body.output, iter(each)) for each in (results[:half], results[half:])])
@@ -401,7 +365,7 @@ def _vjp(
     value, _ = _value_and_aux(transform, output, with_aux)
     if not all_tensors(output) or not tensor_leaves(value):
         transform.refuse("its function returns a value that is no tensor")
-    operands = [body, NodesVariable(body.lifted), ConstantVariable(len(tensor_leaves(value))), *inputs]
+    operands = [body, tuple_of_nodes(body.lifted), ConstantVariable(len(tensor_leaves(value))), *inputs]
     nodes, fakes = zip(*(each.as_fx() for each in operands), strict=True)
     fake = compute("call_function", graph_functions.vjp, list(fakes), {})
     node = tx.graph.call("call_function", graph_functions.vjp, nodes, {}, fake)

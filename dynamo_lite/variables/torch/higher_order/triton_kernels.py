@@ -19,7 +19,15 @@ from dynamo_lite.insight.break_reasons import KernelLaunch
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime import triton_kernels
 from dynamo_lite.variables.core.attributes import MISSING
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, refuse_arguments, unsupported, wraps_if
+from dynamo_lite.variables.core.base import (
+    Args,
+    InvariantVariable,
+    Kwargs,
+    VariableTracker,
+    refuse_arguments,
+    unsupported,
+    wraps_if,
+)
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import Model, models, models_if
@@ -30,7 +38,7 @@ from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, is_plain_dense
 
-from .kernel_launches import LaunchArgument, record_launch
+from .kernel_launches import record_launch
 
 
 class KernelVariable(UserObjectVariable):
@@ -154,6 +162,8 @@ class _Launch:
         self.kernel = kernel
         self.args = [each.realize() for each in args]
         self.kwargs = {name: value.realize() for name, value in kwargs.items()}
+        self.block_shapes: dict[str, Sequence[int]] = {}
+        """Parameter -> the block shape of the tensor descriptor that is its argument."""
 
     def record(self) -> VariableTracker:
         """Record the launch. Returns its result."""
@@ -194,7 +204,7 @@ class _Launch:
         grids = [self._grid(grid, meta) for meta in metas]
         constexprs = {each.name for each in triton_kernels.parameters(function.value) if each.is_constexpr}
         values = {name: self._argument(name, value, name in constexprs) for name, value in arguments.items()}
-        record_launch(self.tx, self.kernel.name, launched, grids, values)
+        record_launch(self.tx, self.kernel.name, launched, grids, values, self.block_shapes)
         if triton_kernels.is_interpreted(function.value):
             return ConstantVariable(None)
         return CompiledKernelVariable(self.kernel)
@@ -250,31 +260,16 @@ class _Launch:
         return triton_kernels.with_values(config, found)
 
     def _pruned(self, kernel: KernelVariable, grid: VariableTracker) -> Sequence[triton_kernels.Config]:
-        """The configurations that are left after ``prune_configs_by``, whose functions are the program's."""
+        """The configurations that ``early_config_prune``, a function of the program, leaves."""
         tuner, tx = kernel.value, self.tx
+        if tuner.perf_model is not None:
+            self.kernel.refuse("its autotuner chooses configurations by a perf_model")
+        if tuner.early_config_prune is None:
+            return tuner.configs
+        arguments: Args = [kernel.getattr(tx, "configs"), DictVariable(self._positional())]
         given = {**self.kwargs, "grid": grid, "warmup": ConstantVariable(False)}
-        chosen: Sequence[triton_kernels.Config] = tuner.configs
-        if tuner.early_config_prune is not None:
-            arguments: Args = [kernel.getattr(tx, "configs"), DictVariable(self._positional())]
-            chosen = self._existing(tx.call(kernel.getattr(tx, "early_config_prune"), arguments, given))
-        if tuner.perf_model is None:
-            return chosen
-        top = tuner.configs_top_k
-        count = int(len(tuner.configs) * top) if isinstance(top, float) and top <= 1.0 else top
-        if not isinstance(count, int):
-            self.kernel.refuse("its autotuner's top_k is no number of configurations")
-        if len(chosen) <= count:
-            return chosen
-        times = []
-        for each in chosen:
-            fields = {name: tx.make(value) for name, value in triton_kernels.config_fields(each).items()}
-            time = tx.call(kernel.getattr(tx, "perf_model"), [], {**self._positional(), **given, **fields})
-            times.append(tx.python_value(time.realize()))
-        return [chosen[at] for at in sorted(range(len(chosen)), key=times.__getitem__)[:count]]
-
-    def _existing(self, configs: VariableTracker) -> Sequence[triton_kernels.Config]:
-        """The configurations that the program's function selects. Empty: Triton raises."""
-        found = [each.realize() for each in configs.elements(self.tx)]
+        configs = tx.call(kernel.getattr(tx, "early_config_prune"), arguments, given)
+        found = [each.realize() for each in configs.elements(tx)]
         if not found or any(not isinstance(each, UserObjectVariable) or each.is_new or each.attrs for each in found):
             self.kernel.refuse("its autotuner's early_config_prune doesn't select some of its configurations")
         for each in found:
@@ -348,25 +343,24 @@ class _Launch:
             self.kernel.refuse("its grid isn't one to three integers")
         return [*sizes, *[ConstantVariable(1)] * (3 - len(sizes))]
 
-    def _argument(self, name: str, value: VariableTracker, is_constexpr: bool) -> LaunchArgument:
+    def _argument(self, name: str, value: VariableTracker, is_constexpr: bool) -> VariableTracker:
         value = value.realize()
-        if is_constexpr:
-            return LaunchArgument(constant=self._constant(name, value))
-        if isinstance(value, TensorVariable):
-            return LaunchArgument(self._plain_tensor(name, value))
-        if isinstance(value, SymbolicNumber):
-            return LaunchArgument(value)
-        if triton_kernels.is_descriptor_class(value.python_type()):
-            return self._descriptor(name, value)
-        return LaunchArgument(constant=self._constant(name, value))
+        if not is_constexpr:
+            if isinstance(value, TensorVariable):
+                return self._plain_tensor(name, value)
+            if isinstance(value, SymbolicNumber):
+                return value
+            if triton_kernels.is_descriptor_class(value.python_type()):
+                return self._described_tensor(name, value)
+        return InvariantVariable(self._constant(name, value))
 
     def _plain_tensor(self, name: str, value: VariableTracker) -> TensorVariable:
         if not isinstance(value, TensorVariable) or value.has_torch_function or not is_plain_dense(value.fake):
             self.kernel.refuse(f"its argument {name} is no plain tensor")
         return value
 
-    def _descriptor(self, name: str, value: VariableTracker) -> LaunchArgument:
-        """A host's tensor descriptor. Torch takes those that describe the whole of a tensor."""
+    def _described_tensor(self, name: str, value: VariableTracker) -> TensorVariable:
+        """The tensor of a host's tensor descriptor. Torch takes those that describe the whole of a tensor."""
         tx = self.tx
         parts = {each: value.getattr(tx, each).realize() for each in inspect.signature(value.python_type()).parameters}
         base = self._plain_tensor(name, parts["base"])
@@ -375,7 +369,8 @@ class _Launch:
         settings = [tx.python_value(parts[each]) for each in ("padding", "round_f32_to_tf32") if each in parts]
         if any(each not in ("zero", False) for each in settings) or not all(map(tx.same_or_equal, given, sizes)):
             self.kernel.refuse(f"the tensor descriptor {name} describes a part of its tensor, or changes what it loads")
-        return LaunchArgument(base, block_shape=[*tx.python_value(parts["block_shape"])])
+        self.block_shapes[name] = [*tx.python_value(parts["block_shape"])]
+        return base
 
     def _constant(self, name: str, value: VariableTracker) -> Any:
         """The value of a ``tl.constexpr``, guarded: a symbolic number is specialized."""

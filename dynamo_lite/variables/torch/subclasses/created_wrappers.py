@@ -106,23 +106,22 @@ class CreatedWrapperVariable(WrapperVariable):
 
 def _make_wrapper(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
     """``Tensor._make_wrapper_subclass(cls, …)``."""
-    given = [arg.realize() for arg in args]
-    named = {name: value.realize() for name, value in kwargs.items()}
-    values = [tx.python_value(each) for each in given], {name: tx.python_value(each) for name, each in named.items()}
-    cls = values[0][0] if given else None
+    values, named = tx.python_values(args, kwargs)
+    cls = values[0] if values else None
+    described = args[0].realize().describe() if args else "nothing"
     if not isinstance(cls, type) or not is_wrapper_class(cls):
-        unsupported(WrapperSubclass(given[0].describe() if given else "nothing", "the class has no __tensor_flatten__"))
+        unsupported(WrapperSubclass(described, "the class has no __tensor_flatten__"))
     if any(class_lookup(cls, name) is not class_lookup(torch.Tensor, name) for name in _HOOKS):
-        unsupported(WrapperSubclass(given[0].describe(), "the class customizes attribute access"))
-    shell = compute("call_function", _MAKE, *values)
+        unsupported(WrapperSubclass(described, "the class customizes attribute access"))
+    shell = compute("call_function", _MAKE, values, named)
     tx.attempt.has_wrappers = True
     is_plain = shell.layout is torch.strided and not shell.requires_grad and not _C.computes_sizes(shell)
     if not is_plain:
-        unsupported(WrapperSubclass(given[0].describe(), "it isn't strided, requires grad or computes its sizes"))
+        unsupported(WrapperSubclass(described, "it isn't strided, requires grad or computes its sizes"))
     if tx.graph.bodies or not tx.attempt.takes_wrappers:
-        unsupported(WrapperSubclass(given[0].describe(), "an operator's function, or the backend, can't take it"))
+        unsupported(WrapperSubclass(described, "an operator's function, or the backend, can't take it"))
     tx.attempt.torch_state.has_subclasses |= overrides_torch_function(cls)
-    return CreatedWrapperVariable(tx.attempt, cls, shell, given, named)
+    return CreatedWrapperVariable(tx.attempt, cls, shell, args, kwargs)
 
 
 models_raw(_MAKE, _make_wrapper)
@@ -132,22 +131,20 @@ def _create_in_graph(tx: Translator, of: CreatedWrapperVariable) -> tuple[torch.
     names, inner, context = flattened(tx, of)
     if any(tensor.fake.requires_grad for tensor in inner):
         unsupported(WrapperSubclass(of.describe(), "an inner tensor requires gradients"))
-    create = _unflattener(of.cls, names, _context_maker(tx, context))
+    make_context = _context_maker(tx, context)
+    cls: Any = of.cls
+
+    def unflatten(size: tuple[int, ...], stride: tuple[int, ...], *parts: torch.Tensor) -> torch.Tensor:
+        return cls.__tensor_unflatten__(dict(zip(names, parts)), make_context(), torch.Size(size), stride)
+
     shell = of.shell
     geometry = tuple(map(int, shell.shape)), tuple(map(int, shell.stride()))
-    fake: torch.Tensor = compute("call_function", create, [*geometry, *(tensor.fake for tensor in inner)], {})
+    fake: torch.Tensor = compute("call_function", unflatten, [*geometry, *(tensor.fake for tensor in inner)], {})
     if type(fake) is not of.cls or not is_complete_fake(fake) or fake.stride() != shell.stride():
         unsupported(WrapperSubclass(of.describe(), "its __tensor_unflatten__ doesn't restore it"))
     if any(getattr(fake, name) != getattr(shell, name) for name in _METADATA):
         unsupported(WrapperSubclass(of.describe(), "its __tensor_unflatten__ doesn't restore it"))
-    return tx.graph.call("call_function", create, (*geometry, *(tensor.node for tensor in inner)), {}, fake), fake
-
-
-def _unflattener(cls: Any, names: list[str], context: Callable[[], object]) -> Callable[..., torch.Tensor]:
-    def unflatten(size: tuple[int, ...], stride: tuple[int, ...], *inner: torch.Tensor) -> torch.Tensor:
-        return cls.__tensor_unflatten__(dict(zip(names, inner)), context(), torch.Size(size), stride)
-
-    return unflatten
+    return tx.graph.call("call_function", unflatten, (*geometry, *(tensor.node for tensor in inner)), {}, fake), fake
 
 
 def _context_maker(tx: Translator, value: VariableTracker) -> Callable[[], object]:

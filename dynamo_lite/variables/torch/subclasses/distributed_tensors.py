@@ -7,18 +7,18 @@ the mesh by identity and the placements by value.
 
 from __future__ import annotations
 
+import itertools
 import types
 from collections.abc import Callable
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import CollectiveNotCaptured, UnsupportedAttribute, WrapperSubclass
+from dynamo_lite.insight.break_reasons import CollectiveNotCaptured, WrapperSubclass
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.distributed_tensors import is_distributed_class, with_constants
 from dynamo_lite.runtime.shared_memory import all_memory_of
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import (
     Args,
-    InvariantVariable,
     Kwargs,
     LazyVariable,
     NotConstant,
@@ -27,10 +27,9 @@ from dynamo_lite.variables.core.base import (
     wraps_if,
 )
 from dynamo_lite.variables.core.class_lookup import own_namespace
-from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import Model, models_if
-from dynamo_lite.variables.torch.functions.collectives import guard_default_group
+from dynamo_lite.variables.torch.functions.collectives import ImmutableVariable, guard_default_group
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 from .wrapper_subclass import WrapperVariable, guard_whole, wrapper_classes
@@ -41,36 +40,12 @@ _FIELDS = {"Shard": ("dim",), "Replicate": (), "Partial": ("reduce_op",), "_Stri
 """The attributes of each kind of placement, which are immutable."""
 
 
-class PlacementVariable(InvariantVariable):
+class PlacementVariable(ImmutableVariable):
     """A ``Shard``, ``Replicate`` or ``Partial``."""
 
     __slots__ = ()
-    implements_equality = True
-
-    def describe(self) -> str:
-        return f"the placement {self.value}"
-
-    def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if name in _FIELDS[type(self.value).__name__]:
-            return ConstantVariable(getattr(self.value, name))
-        if name in ("is_shard", "is_replicate", "is_partial"):
-            return BuiltinMethodVariable(self, name)
-        if name == "__class__":
-            return tx.make(type(self.value))
-        unsupported(UnsupportedAttribute(self.describe(), name))
-
-    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        return tx.fold_call(getattr(self.value, name), args, kwargs)
-
-    def truth(self, tx: Translator) -> bool:
-        return True
-
-    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if symbol not in ("==", "!="):
-            return None
-        other = other.realize()
-        is_same = isinstance(other, PlacementVariable) and bool(self.value == other.value)
-        return ConstantVariable(is_same == (symbol == "=="))
+    attributes = frozenset(itertools.chain(*_FIELDS.values()))
+    methods = frozenset({"is_shard", "is_replicate", "is_partial"})
 
 
 def _is_placement_class(cls: type) -> bool:
@@ -148,6 +123,7 @@ wrapper_classes.append((is_distributed_class, DistributedTensorVariable))
 
 
 def _guard_placements(source: Source, placements: tuple[object, ...]) -> None:
+    """Guard their values. Tensors share placements, or have equal ones: which it is doesn't matter."""
     source.check("type", tuple)
     source.check("length", len(placements))
     for at, each in enumerate(placements):

@@ -25,7 +25,6 @@ from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.inner_tensors import is_wrapper_class, leaves, overrides_torch_function, rebuilt
 from dynamo_lite.runtime.inner_tensors import parts as parts_of
 from dynamo_lite.runtime.shared_memory import share_memory
-from dynamo_lite.shapes.policy import SymbolicDims
 from dynamo_lite.variables.core.attributes import bind, class_lookup
 from dynamo_lite.variables.core.base import (
     Args,
@@ -340,7 +339,7 @@ def _wrap_wrapper(attempt: Attempt, value: torch.Tensor, source: Source) -> Vari
 
 
 def _graph_input(attempt: Attempt, source: Source, wrapper: WrapperVariable) -> Any:
-    symbolic = _symbolic_dims(attempt, source, wrapper)
+    symbolic = None if wrapper.has_read_size else attempt.shapes.free(source, wrapper.value)
     return attempt.graph.input_like(source, wrapper.value, _without_base(wrapper), symbolic)
 
 
@@ -360,11 +359,6 @@ def _without_base(wrapper: WrapperVariable) -> torch.Tensor:
     if type(copy) is not wrapper.cls or copy.shape != value.shape or copy.stride() != value.stride():
         unsupported(WrapperSubclass(wrapper.describe(), "its __tensor_unflatten__ doesn't restore it"))
     return copy
-
-
-def _symbolic_dims(attempt: Attempt, source: Source, wrapper: WrapperVariable) -> SymbolicDims | None:
-    """The dimensions with symbolic sizes."""
-    return None if wrapper.has_read_size else attempt.shapes.free(source, wrapper.value)
 
 
 # -- what operators return ---------------------------------------------------------------------------------------------

@@ -61,6 +61,7 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
 from dynamo_lite.variables.core.deferred_number import deferred_read
 from dynamo_lite.variables.core.deferred_text import text_of_tensor
+from dynamo_lite.variables.core.invariant_reads import is_read_later, refuse_read
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE
 from dynamo_lite.variables.core.overwritten_attributes import record_dropped_item
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
@@ -191,6 +192,8 @@ class TensorVariable(VariableTracker):
             return special(tx, self)
         own = self._instance_attribute(tx, name)
         if own is not None:
+            if tx.graph.bodies and is_read_later(tx):
+                refuse_read(f"the attribute {name} of {self.describe()}")
             return own
         raw = class_lookup(self.cls, name)
         if raw is MISSING:
