@@ -46,7 +46,7 @@ class IteratorRecipes:
         call = None if isinstance(value, LazyVariable) or self._cg.has_made(value) else value.creating_call()
         if call is None or self._references[id(value)] != 1:
             return None
-        if isinstance(value, GeneratorVariable) and value.has_begun and not waiting:
+        if isinstance(value, GeneratorVariable) and value.frame.started and not waiting:
             return None
         return (call.make, call.constants, *(self._recipe(each, waiting) for each in call.operands))
 

@@ -66,7 +66,7 @@ def make_function(tx: InstructionTranslator, instruction: Instruction) -> None:
     code = tx.pop().as_constant()
     flags = instruction.arg
     cells = [_as_cell(each) for each in pop_tuple(tx).items] if flags & 8 else []
-    annotations = tx.pop() if flags & 4 else None
+    annotations = pop_tuple(tx) if flags & 4 else None
     keyword_defaults = tx.pop() if flags & 2 else None
     assert keyword_defaults is None or isinstance(keyword_defaults, DictVariable)
     defaults = pop_tuple(tx) if flags & 1 else None

@@ -159,7 +159,7 @@ def lists_and_tuples_ask_for_the_length(x):
     return x + first, found, rest
 
 
-@programs(tensor(3))
+@programs(tensor(3), breaks=2)
 def lengths_that_raise(x):
     return (
         x + 1,
@@ -169,7 +169,7 @@ def lengths_that_raise(x):
     )
 
 
-@programs(tensor(3))
+@programs(tensor(3), breaks=1)
 def hints_of_lengths(x):
     hinted = Hinted(0)
     return x + 1, caught(lambda: list(hinted)), hinted.asked

@@ -18,7 +18,7 @@ import inspect
 import operator
 import types
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 from dynamo_lite.exc import Unsupported
@@ -103,6 +103,8 @@ class VariableTracker:
 
     # -- facts about a kind: a class overrides these by another constant, or by a property ----------------------------
 
+    exact_type: type
+    """The type of all its values; a kind whose values differ in type overrides `python_type`."""
     value: Any = None
     """The real object that it stands for, if tracing has it: a constant, or an object that existed before the call."""
     payload: VariableTracker | None = None
@@ -155,7 +157,7 @@ class VariableTracker:
 
     def python_type(self) -> type:
         """The value's exact type."""
-        raise NotImplementedError(type(self).__name__)
+        return self.exact_type
 
     def describe(self) -> str:
         """The value as a noun phrase, for messages."""
@@ -413,10 +415,11 @@ class VariableTracker:
     # -- operators -----------------------------------------------------------------------------------------------------
 
     def truth(self, tx: Translator) -> bool:
-        """``bool(self)``, known while tracing: True for a class that has neither ``__bool__`` nor ``__len__``."""
-        if any(tx.lookup(self.python_type(), name) is not MISSING for name in ("__bool__", "__len__")):
+        """``bool(self)``, known while tracing, of a class without ``__bool__``: by its length, True if it has none."""
+        cls = self.python_type()
+        if tx.lookup(cls, "__bool__") is not MISSING:
             unsupported(UnsupportedOperation("truth", self.describe()))
-        return True
+        return tx.lookup(cls, "__len__") is MISSING or tx.truth(tx.length(self))
 
     def deferred_truth(self, tx: Translator) -> VariableTracker | None:
         """``bool(self)`` as a symbolic bool, if it depends on tensor data; None if `truth` knows it."""
@@ -426,9 +429,7 @@ class VariableTracker:
         """One of ``== != < <= > >=``; None (``NotImplemented``) leaves it to the other operand."""
         return None
 
-    def binary(
-        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
-    ) -> VariableTracker | None:
+    def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         """``self symbol other`` (``reflected``: ``other symbol self``); None leaves it to the other operand."""
         return None
 
@@ -474,7 +475,7 @@ class VariableTracker:
         payload: its value, if ``base`` is immutable, or its items."""
         cg.call(base.__new__, [load_class])
 
-    def fill_instance(self, cg: Codegen, base: type) -> None:
+    def fill_instance(self, cg: Codegen) -> None:
         """Emit code that adds the items which `new_instance` didn't. The instance is on the stack, and stays there."""
 
     def replay(self, cg: Codegen) -> None:
@@ -527,6 +528,14 @@ class ContainerVariable(VariableTracker):
 
     __slots__ = ()
     implements_equality = True
+    items: Sized
+    """A list of the items' trackers, or a dict of them by key."""
+
+    def describe(self) -> str:
+        return f"a {self.python_type().__name__} of {len(self.items)}"
+
+    def length(self, tx: Translator) -> Any:
+        return len(self.items)
 
     def method___len__(self, tx: Translator) -> VariableTracker:
         return tx.make(self.length(tx))

@@ -34,9 +34,11 @@ def call_text_method(tx: Translator, method: VariableTracker, name: str, *args: 
 
 
 def call_class_text_method(tx: Translator, value: VariableTracker, name: str) -> VariableTracker | None:
-    """The result of the class's method ``name``; None if that is in C."""
+    """The result of the class's method ``name``; None if that is in C. ``object.__str__`` calls ``__repr__``."""
     cls = value.python_type()
     raw = tx.lookup(cls, name)
+    if raw is object.__str__:
+        name, raw = "__repr__", tx.lookup(cls, "__repr__")
     return call_text_method(tx, bind(tx, raw, name, value, cls), name) if is_user_defined(raw) else None
 
 

@@ -25,6 +25,7 @@ from dynamo_lite.variables.python.containers.sequences import (
     NamedTupleVariable,
     SizeVariable,
     TupleVariable,
+    is_struct_sequence,
 )
 from dynamo_lite.variables.python.containers.sets import SetVariable
 from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
@@ -50,7 +51,7 @@ def _copy_by_method(tx: Translator, of: Any) -> VariableTracker:
 
 
 def _named_tuple_like(tx: Translator, of: NamedTupleVariable, items: list[VariableTracker]) -> VariableTracker:
-    if not of.is_struct_sequence and any(
+    if not is_struct_sequence(of.cls) and any(
         tx.lookup(of.cls, name) is not class_lookup(tuple, name) for name in _COPY_METHODS
     ):
         unsupported(CopyOfValue("copy.copy", f"{of.describe()}, whose class defines how it is copied,"))
@@ -75,7 +76,7 @@ _COPIERS: dict[type, Copier] = {
     TupleVariable: _itself,
     SizeVariable: lambda tx, of: of.make(list(of.items)),
     NamedTupleVariable: lambda tx, of: _named_tuple_like(tx, of, list(of.items)),
-    InstanceDictVariable: lambda tx, of: of.copied(tx),
+    InstanceDictVariable: lambda tx, of: of.mapping_items(tx),
     UserObjectVariable: _copy_object,
     NNModuleVariable: _copy_object,
 }
@@ -183,7 +184,7 @@ class _DeepCopy:
         return copied.with_attributes({name: self.copy(each) for name, each in of.namespace(self._tx).items.items()})
 
     def _instance_dict(self, of: InstanceDictVariable) -> VariableTracker:
-        return self._dict(of.copied(self._tx))
+        return self._dict(of.mapping_items(self._tx))
 
     def _set(self, of: SetVariable) -> VariableTracker:
         return SetVariable.of(self._tx, [self.copy(item) for item in of.elements(self._tx)], of.cls)

@@ -102,7 +102,7 @@ class Chain:
         return 2
 
 
-@program()
+@program(breaks=1)
 def iteration_protocols(x, n):
     chain = Chain(n)
     first = next(chain)
@@ -119,7 +119,7 @@ class NoItems:
         return 2
 
 
-@program()
+@program(breaks=1)
 def iteration_is_refused(x, n):
     log = []
     for value in (NoIter(), NoItems(), n, None):

@@ -33,7 +33,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.class_lookup import is_heap_type, is_user_defined
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
-from dynamo_lite.variables.core.formatting import call_text_method, has_user_text
+from dynamo_lite.variables.core.formatting import call_class_text_method, call_text_method, has_user_text
 from dynamo_lite.variables.core.invariant_reads import check_global, is_read_later, refuse_read
 from dynamo_lite.variables.core.operator_symbols import method_of
 from dynamo_lite.variables.core.protocols import Translator
@@ -83,9 +83,6 @@ class ModuleVariable(InvariantVariable):
         if tx.graph.bodies and is_read_later(tx):
             refuse_read(f"the __dict__ of {self.describe()}")
         return globals_of(tx, tx.attempt.values.scope(self.value.__dict__))
-
-    def method___getattribute__(self, tx: Translator, name: VariableTracker) -> VariableTracker:
-        return self.getattr(tx, tx.python_value(name))
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if type(self.value) is not types.ModuleType:
@@ -140,9 +137,7 @@ class ClassVariable(InvariantVariable):
 
     def truth(self, tx: Translator) -> bool:
         result = self.call_special(tx, "__bool__")
-        if result is not None:
-            return tx.truth(result)
-        return tx.lookup(type(self.value), "__len__") is MISSING or self.length(tx) != 0
+        return super().truth(tx) if result is None else tx.truth(result)
 
     def length(self, tx: Translator) -> int:
         result = self.call_special(tx, "__len__")
@@ -152,9 +147,7 @@ class ClassVariable(InvariantVariable):
         result = self.call_special(tx, "__contains__", item)
         return tx.contains_by_iteration(self, item) if result is None else tx.truth(result)
 
-    def binary(
-        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
-    ) -> VariableTracker | None:
+    def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         result = unless_refused(self.call_special(tx, method_of(symbol, "r" if reflected else ""), other))
         if result is None and symbol == "|" and isinstance(other, (ClassVariable, ConstantVariable)):
             operands = (other.value, self.value) if reflected else (self.value, other.value)
@@ -186,10 +179,7 @@ class ClassVariable(InvariantVariable):
         return not has_user_text(tx, type(self.value))
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
-        method = self.find_special(tx, name)
-        if method is None and name == "__str__":
-            method = self.find_special(tx, "__repr__")
-        return super().text(tx, name) if method is None else call_text_method(tx, method, name)
+        return call_class_text_method(tx, self, name) or super().text(tx, name)
 
     def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
         method = self.find_special(tx, "__format__")

@@ -8,13 +8,7 @@ from collections import OrderedDict, defaultdict, deque
 
 import torch
 
-from dynamo_lite.insight.break_reasons import (
-    ClassCreation,
-    EnumCall,
-    ExceptionState,
-    FinalizerOfCreated,
-    NotCreated,
-)
+from dynamo_lite.insight.break_reasons import ClassCreation, EnumCall, ExceptionState, FinalizerOfCreated, NotCreated
 from dynamo_lite.variables.core.attributes import MISSING, bind, is_callable, owner_of
 from dynamo_lite.variables.core.base import (
     Args,
@@ -40,11 +34,7 @@ from dynamo_lite.variables.python.containers.sequences import (
 )
 from dynamo_lite.variables.python.containers.sets import SetVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
-from dynamo_lite.variables.python.objects.exception import (
-    WITH_FIELDS,
-    ExceptionVariable,
-    overrides_creation,
-)
+from dynamo_lite.variables.python.objects.exception import WITH_FIELDS, ExceptionVariable, overrides_creation
 from dynamo_lite.variables.python.objects.ordered_dict import OrderedDictVariable
 from dynamo_lite.variables.python.objects.property_object import CreatedPropertyVariable
 from dynamo_lite.variables.python.objects.user_object import (
@@ -143,8 +133,6 @@ def _construct_exception(tx: Translator, cls: ClassVariable, args: Args, kwargs:
         _initialize(tx, bind(tx, init, "__init__", error, value), args, kwargs)
     elif is_heap_type(owner_of(value, "__init__")):
         unsupported(ExceptionState(f"{cls.describe()}()", "its __init__ is implemented in C"))
-    elif kwargs and not issubclass(value, WITH_FIELDS):
-        tx.raise_error(TypeError, f"{value.__name__}() takes no keyword arguments")
     elif kwargs:
         refuse_arguments(value.__name__)
     return error
@@ -221,13 +209,11 @@ def _tuple(tx: Translator, items: VariableTracker | None = None) -> VariableTrac
 
 @models(tuple.__new__)
 def _tuple_new(tx: Translator, cls: VariableTracker, items: VariableTracker | None = None) -> VariableTracker:
-    elements = [] if items is None else list(items.each_with_length_hint(tx))
+    made = TupleVariable([] if items is None else list(items.each_with_length_hint(tx)))
     kind = cls.as_constant()
     if kind is tuple:
-        return TupleVariable(elements)
-    if is_namedtuple_class(kind):
-        return NamedTupleVariable(elements, kind)
-    return UserObjectVariable(None, kind, None, TupleVariable(elements))
+        return made
+    return NamedTupleVariable(made.items, kind) if is_namedtuple_class(kind) else new_instance(tx, kind, [made], {})
 
 
 @models(object.__new__)
@@ -255,16 +241,14 @@ def _builtin_new(
 @models(dict)
 def _dict(tx: Translator, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     items = DictVariable({})
-    items.method_update(tx, *args, **kwargs)
+    items.call_method(tx, "update", [*args], kwargs)
     return items
 
 
 @models(OrderedDict)
 def _ordered_dict(tx: Translator, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    if len(args) > 1:
-        refuse_arguments("OrderedDict")
     items = OrderedDictVariable({})
-    items.method_update(tx, *args, **kwargs)
+    items.call_method(tx, "update", [*args], kwargs)
     return items
 
 
@@ -272,10 +256,10 @@ def _ordered_dict(tx: Translator, /, *args: VariableTracker, **kwargs: VariableT
 def _defaultdict(
     tx: Translator, factory: VariableTracker | None = None, /, *args: VariableTracker, **kwargs: VariableTracker
 ) -> VariableTracker:
-    if len(args) > 1 or factory is not None and not (tx.is_none(factory) or is_callable(tx, factory)):
+    if factory is not None and not (tx.is_none(factory) or is_callable(tx, factory)):
         refuse_arguments("defaultdict")
     items = DictVariable({}, None, None, defaultdict, factory or ConstantVariable(None))
-    items.method_update(tx, *args, **kwargs)
+    items.call_method(tx, "update", [*args], kwargs)
     return items
 
 

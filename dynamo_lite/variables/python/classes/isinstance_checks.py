@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import types
+import weakref
 from typing import Any
 
 import torch
@@ -11,13 +12,12 @@ from torch._library.fake_class_registry import FakeScriptObject
 from torch._opaque_base import OpaqueBase, OpaqueBaseMeta
 
 from dynamo_lite.insight.break_reasons import LegacyTensorType, ProtocolCheck, UnsupportedOperation
-from dynamo_lite.records import code_origin
 from dynamo_lite.variables.core.attributes import bind, class_lookup
 from dynamo_lite.variables.core.base import VariableTracker, mro, unsupported
-from dynamo_lite.variables.core.class_lookup import is_heap_type, is_user_defined
+from dynamo_lite.variables.core.class_lookup import is_heap_type
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
-from dynamo_lite.variables.python.objects.weak_reference import PROXIES
+from dynamo_lite.variables.python.objects.enumeration import is_user_code
 
 from .classes import ClassVariable
 
@@ -66,7 +66,7 @@ def _class_list(tx: Translator, classinfo: VariableTracker) -> list[Any]:
 def _kinds(tx: Translator, variable: VariableTracker) -> list[type]:
     """The type of a value, and its ``__class__`` if that may be another class."""
     kind = variable.python_type()
-    if any(kind is each for each in PROXIES):
+    if issubclass(kind, weakref.ProxyTypes):
         unsupported(UnsupportedOperation("isinstance()", variable.describe()))
     if class_lookup(kind, "__class__") is _CLASS:
         return [kind]
@@ -79,10 +79,10 @@ def _is_instance(tx: Translator, variable: VariableTracker, cls: Any) -> bool:
         return True
     if type(cls) is type(torch.FloatTensor):
         unsupported(LegacyTensorType(variable.describe(), str(cls)))
-    if not isinstance(cls, type) and not _is_classinfo(cls):
-        tx.fold(isinstance, (None, cls))
-    if isinstance(cls, type) and class_lookup(cls, "_is_protocol") is True:
-        tx.fold(isinstance, (None, cls))  # raises unless the protocol is @runtime_checkable
+    is_protocol = isinstance(cls, type) and class_lookup(cls, "_is_protocol") is True
+    if is_protocol or not isinstance(cls, type):
+        tx.fold(isinstance, (None, cls))  # raises unless the protocol is @runtime_checkable, and for no class
+    if is_protocol:
         if not guarded_derives(tx, variable.python_type(), cls):
             unsupported(ProtocolCheck(variable.describe(), cls.__qualname__))
         return True
@@ -96,9 +96,7 @@ def _check(tx: Translator, hook: str, variable: VariableTracker, kind: type, cls
         return guarded_derives(tx, kind, cls)
     if check is OpaqueBaseMeta.__instancecheck__ and _is_never_opaque(kind, cls):
         return derives(kind, cls)
-    if is_user_defined(check) and not (
-        isinstance(check, types.FunctionType) and code_origin.is_standard(check.__code__)
-    ):
+    if is_user_code(check):
         method = bind(tx, check, hook, tx.make(cls), type(cls))
         return bool(tx.truth(tx.call(method, [variable], {}).realize()))
     return _call_issubclass(tx, kind, cls)  # hooks of abstract classes look at the type alone
@@ -122,12 +120,3 @@ def _call_issubclass(tx: Translator, kind: type, cls: Any) -> bool:
     if not isinstance(cls, type) or issubclass(type(cls), abc.ABCMeta):
         tx.guards.abstract_class_checks.make(issubclass, kind, cls)
     return False
-
-
-def _is_classinfo(value: Any) -> bool:
-    """Whether ``isinstance`` accepts it as its second argument."""
-    try:
-        isinstance(None, value)
-    except TypeError:
-        return False
-    return True

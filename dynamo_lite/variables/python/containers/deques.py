@@ -9,7 +9,7 @@ from dynamo_lite.insight.break_reasons import UnsupportedMethod, UnsupportedValu
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
 from .sequences import MutableSequence, SequenceVariable, UnmutatedIterator, wrap_items
 
@@ -46,9 +46,7 @@ class DequeVariable(MutableSequence):
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         return ConstantVariable(self.maxlen) if name == "maxlen" else super().getattr(tx, name)
 
-    def binary(
-        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
-    ) -> VariableTracker | None:
+    def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         return None
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
@@ -102,19 +100,13 @@ class DequeVariable(MutableSequence):
         def new() -> None:
             cg.call(deque, [lambda: cg.build("TUPLE", 0), lambda: cg.load_const(self.maxlen)])
 
-        cg.make_then_fill(self, new, lambda cg: cg.call_with_top(deque.extend, [self._load_items(cg)]))
-
-    def _load_items(self, cg: Codegen) -> Load:
-        return lambda: cg.load_tuple(self.items)
+        cg.make_then_fill(self, new, self.fill_instance)
 
     def replay(self, cg: Codegen) -> None:
-        cg.call(_refill_deque, [lambda: cg.load_source(self.source), self._load_items(cg)])
+        cg.load_source(self.source)
+        cg.call_with_top(deque.clear, [])
+        self.fill_instance(cg)
         cg.pop_top()
-
-
-def _refill_deque(target: deque[object], items: tuple[object, ...]) -> None:
-    target.clear()
-    target.extend(items)
 
 
 @wraps_type(deque)

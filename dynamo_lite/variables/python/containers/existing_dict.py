@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker, class_compares_by_identity, wraps_type
-from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import LEAST_ADDRESS, PLAIN_KEYS, key_of
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
@@ -55,9 +55,7 @@ class ExistingDictVariable(DictVariable):
         self.looked_up = {}
         self.real.attempt.effects.restate(self)
         for raw, (key, value) in stored.items():
-            if raw not in self.items and not _represents_itself(raw, key):
-                self.keys[raw] = key
-            self.items[raw] = value
+            self.store(raw, key, value)
 
     def describe(self) -> str:
         return super().describe() if self.is_whole else "a dict"
@@ -72,15 +70,15 @@ class ExistingDictVariable(DictVariable):
             if not _can_guard(raw):
                 self.wrap_whole()
                 return super().find(tx, key)
-            is_there = raw in self.real.value
-            self.source.check("dict_has" if is_there else "dict_lacks", raw)
-            self.looked_up[raw] = self._item(raw) if is_there else None
-            if not is_there:
+            attempt, value = self.real
+            if raw in value:
+                self.source.check("dict_has", raw)
+                self.looked_up[raw] = LazyVariable(attempt, value[raw], self.source.child("dict_item", raw))
+            else:
+                self.source.check("dict_lacks", raw)
+                self.looked_up[raw] = None
                 tx.guards.missing_key_dicts[self.source] = None
         return self.looked_up[raw]
-
-    def _item(self, raw: object) -> VariableTracker:
-        return LazyVariable(self.real.attempt, self.real.value[raw], self.source.child("dict_item", raw))
 
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         if not self.is_whole and tx.effects.in_body:
@@ -103,15 +101,10 @@ class ExistingDictVariable(DictVariable):
     def replay(self, cg: Codegen) -> None:
         if self.is_whole:
             return super().replay(cg)
-        for key, value in self.stored.values():
-            loads = [lambda: cg.load_source(self.source), *(lambda each=each: cg.load(each) for each in (key, value))]
-            cg.call(dict.__setitem__, loads)
-            cg.pop_top()
-
-
-def _represents_itself(raw: object, key: VariableTracker) -> bool:
-    """Whether `DictVariable.key_variable` creates the key's tracker from the key."""
-    return type(raw) in PLAIN_KEYS and isinstance(key.realize(), ConstantVariable)
+        cg.load_source(self.source)
+        for pair in self.stored.values():
+            cg.call_with_top(dict.__setitem__, [partial(cg.load, each) for each in pair])
+        cg.pop_top()
 
 
 def _can_guard(key: object) -> bool:

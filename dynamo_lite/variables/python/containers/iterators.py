@@ -6,6 +6,7 @@ exception, and generated code can create it in the middle of an iteration.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -32,14 +33,12 @@ class EnumerateVariable(IteratorVariable):
     """``enumerate``. ``of``: the iterator; ``count``: the next number."""
 
     __slots__ = ("of", "count")
+    exact_type = enumerate
 
     def __init__(self, of: VariableTracker, count: int) -> None:
         self.source = None
         self.of = of
         self.count = count
-
-    def python_type(self) -> type:
-        return enumerate
 
     def next(self, tx: Translator) -> VariableTracker:
         item = self.of.next(tx)
@@ -54,15 +53,13 @@ class ZipVariable(IteratorVariable):
     """``zip``. ``of``: the iterators."""
 
     __slots__ = ("of", "strict", "started")
+    exact_type = zip
 
     def __init__(self, of: list[VariableTracker], strict: bool) -> None:
         self.source = None
         self.of = of
         self.strict = strict
         self.started = False
-
-    def python_type(self) -> type:
-        return zip
 
     def next(self, tx: Translator) -> VariableTracker:
         if not self.of:
@@ -94,14 +91,12 @@ class MapVariable(IteratorVariable):
     """``map``. ``of``: the iterators."""
 
     __slots__ = ("function", "of")
+    exact_type = map
 
     def __init__(self, function: VariableTracker, of: list[VariableTracker]) -> None:
         self.source = None
         self.function = function
         self.of = of
-
-    def python_type(self) -> type:
-        return map
 
     def next(self, tx: Translator) -> VariableTracker:
         return tx.call(self.function, [each.next(tx) for each in self.of], {}).realize()
@@ -114,21 +109,17 @@ class FilterVariable(IteratorVariable):
     """``filter``. ``of``: the iterator."""
 
     __slots__ = ("function", "of")
+    exact_type = filter
 
     def __init__(self, function: VariableTracker, of: VariableTracker) -> None:
         self.source = None
         self.function = function
         self.of = of
 
-    def python_type(self) -> type:
-        return filter
-
     def next(self, tx: Translator) -> VariableTracker:
         while True:
             item = self.of.next(tx)
-            kept = item
-            if not tx.is_none(self.function):
-                kept = tx.call(self.function, [item], {}).realize()
+            kept = item if tx.is_none(self.function) else tx.call(self.function, [item], {})
             if tx.truth(kept):
                 return item
 
@@ -140,6 +131,7 @@ class GeneratorVariable(IteratorVariable):
     """A generator created during tracing. ``frame``: the translator of its frame, suspended between two items."""
 
     __slots__ = ("frame", "finished", "running")
+    exact_type = types.GeneratorType
 
     def __init__(self, frame: Any) -> None:
         self.source = None
@@ -147,10 +139,6 @@ class GeneratorVariable(IteratorVariable):
         self.finished = False
         self.running = False
         frame.attempt.provenance.created_generator(self)
-
-    @property
-    def has_begun(self) -> bool:
-        return bool(self.frame.started)
 
     @property
     def is_in_block(self) -> bool:
@@ -179,9 +167,6 @@ class GeneratorVariable(IteratorVariable):
                 return False
             at = jump.target.index
         return instructions[at].opname == "RERAISE"
-
-    def python_type(self) -> type:
-        return type(_ for _ in ())
 
     def describe(self) -> str:
         return f"a generator of {self.frame.code.co_qualname}"
@@ -220,10 +205,6 @@ class GeneratorVariable(IteratorVariable):
         return self._resume(tx, ConstantVariable(None), error)
 
     def close(self, tx: Translator) -> None:
-        self._check_not_running(tx)
-        if self.finished or not self.frame.started:
-            self.finished = True
-            return
         try:
             self.throw(tx, tx.call(tx.make(GeneratorExit), [], {}).realize())
         except Exhausted:

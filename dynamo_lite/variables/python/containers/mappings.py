@@ -5,16 +5,11 @@ from __future__ import annotations
 import gc
 import operator
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dynamo_lite.insight.break_reasons import (
-    ChangedDuringIteration,
-    FailsInPython,
-    UnsupportedMethod,
-    UnsupportedValue,
-)
+from dynamo_lite.insight.break_reasons import ChangedDuringIteration, FailsInPython, UnsupportedMethod, UnsupportedValue
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     Args,
@@ -38,6 +33,11 @@ from dynamo_lite.variables.polyfills.recreation import advance_iterator
 
 from .sequences import SequenceVariable, TupleVariable
 
+if TYPE_CHECKING:
+    from dynamo_lite.records.side_effects import SideEffects
+
+    from .instance_dict import InstanceDictVariable
+
 
 class DictVariable(ContainerVariable):
     """A dict, defaultdict or OrderedDict. ``items``: the values by their keys, as `key_of` represents them; ``keys``:
@@ -54,7 +54,7 @@ class DictVariable(ContainerVariable):
         factory: VariableTracker | None = None,
     ) -> None:
         self.source = source
-        self.items = items
+        self.items: dict[Any, VariableTracker] = items
         self.keys = keys if keys is not None else {}
         self.cls = cls
         self.factory = factory
@@ -66,17 +66,17 @@ class DictVariable(ContainerVariable):
     def python_type(self) -> type:
         return self.cls
 
-    def describe(self) -> str:
-        return f"a {self.cls.__name__} of {len(self.items)}"
-
     def key_variable(self, key: object) -> VariableTracker:
         found = self.keys.get(key)
         return found if found is not None else ConstantVariable(key)
 
     def put(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         """Set an item without recording a mutation, in a dict that is being created."""
-        raw = key_of(tx, key)
-        if raw not in self.items and not (type(raw) in PLAIN_KEYS and isinstance(key, ConstantVariable)):
+        self.store(key_of(tx, key), key, value)
+
+    def store(self, raw: object, key: VariableTracker, value: VariableTracker) -> None:
+        """`put` with the key's representation."""
+        if raw not in self.items and not (type(raw) in PLAIN_KEYS and isinstance(key.realize(), ConstantVariable)):
             self.keys[raw] = key
         self.items[raw] = value
 
@@ -105,12 +105,6 @@ class DictVariable(ContainerVariable):
         keys = reprs(tx, map(self.key_variable, self.items))
         return listed([key, ": ", value] for key, value in zip(keys, reprs(tx, self.items.values())))
 
-    def length(self, tx: Translator) -> int:
-        return len(self.items)
-
-    def truth(self, tx: Translator) -> bool:
-        return bool(self.items)
-
     def find(self, tx: Translator, key: VariableTracker) -> VariableTracker | None:
         """The value of a key; None if the dict lacks it."""
         found = self.items.get(key_of(tx, key))
@@ -122,10 +116,10 @@ class DictVariable(ContainerVariable):
         return self.find(tx, item) is not None
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        return DictIterator(self, "keys")
+        return DictIterator(tx, self, "keys")
 
     def reverse(self, tx: Translator) -> VariableTracker:
-        return DictIterator(self, "keys", is_reversed=True)
+        return DictIterator(tx, self, "keys", is_reversed=True)
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         found = self.find(tx, key)
@@ -163,9 +157,7 @@ class DictVariable(ContainerVariable):
             equal = list(self.items) == list(other.items)
         return ConstantVariable(equal == (symbol == "=="))
 
-    def binary(
-        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
-    ) -> VariableTracker | None:
+    def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if symbol != "|" or not issubclass(other.python_type(), dict) or (reflected and self.cls is dict):
             return None
         theirs = other.realize().mapping_items(tx)
@@ -183,24 +175,21 @@ class DictVariable(ContainerVariable):
 
     def _merge(self, other: DictVariable) -> None:
         for raw, value in other.items.items():
-            if raw not in self.items and raw in other.keys:
-                self.keys[raw] = other.keys[raw]
-            self.items[raw] = value
+            self.store(raw, other.key_variable(raw), value)
 
     # -- methods ---------------------------------------------------------------------------------------------------
 
     def method_get(
         self, tx: Translator, key: VariableTracker, default: VariableTracker | None = None
     ) -> VariableTracker:
-        found = self.find(tx, key)
-        return found if found is not None else (default if default is not None else ConstantVariable(None))
+        return self.find(tx, key) or default or ConstantVariable(None)
 
     def method_setdefault(
         self, tx: Translator, key: VariableTracker, default: VariableTracker | None = None
     ) -> VariableTracker:
         found = self.find(tx, key)
         if found is None:
-            found = default if default is not None else ConstantVariable(None)
+            found = default or ConstantVariable(None)
             self.setitem(tx, key, found)
         return found
 
@@ -287,18 +276,20 @@ class DictVariable(ContainerVariable):
 
     # -- code ------------------------------------------------------------------------------------------------------
 
-    def mapping_items(self, tx: Translator) -> DictVariable | None:
+    def mapping_items(self, tx: Translator) -> DictVariable:
         return self
 
-    def fill_instance(self, cg: Codegen, base: type) -> None:
-        cg.call_with_top(refill_ordered if base is OrderedDict else dict.update, [lambda: self.load_items(cg)])
+    def fill_instance(self, cg: Codegen) -> None:
+        """By the builtin's own methods: the class of the object on the stack may override them."""
 
-    def load_items(self, cg: Codegen) -> None:
-        """Emit code that leaves a plain dict of the items on the stack."""
-        for raw, value in self.items.items():
-            cg.load(self.key_variable(raw))
-            cg.load(value)
-        cg.build("MAP", len(self.items))
+        def load_items() -> None:
+            for raw, value in self.items.items():
+                cg.load(self.key_variable(raw))
+                cg.load(value)
+            cg.build("MAP", len(self.items))
+
+        if self.items:
+            cg.call_with_top(_update_ordered if self.cls is OrderedDict else dict.update, [load_items])
 
     def reconstruct(self, cg: Codegen) -> None:
         def new() -> None:
@@ -313,23 +304,16 @@ class DictVariable(ContainerVariable):
 
     def fill(self, cg: Codegen) -> None:
         """Emit code that adds the items to the new, empty dict on top of the stack."""
-        if self.items:
-            cg.call_with_top(self.cls.update, [lambda: self.load_items(cg)])
+        self.fill_instance(cg)
 
     def replay(self, cg: Codegen) -> None:
-        refill = refill_ordered if self.cls is OrderedDict else _refill_dict
-        cg.call(refill, [lambda: cg.load_source(self.source), lambda: self.load_items(cg)])
+        cg.load_source(self.source)
+        cg.call_with_top(self.cls.clear, [])
+        self.fill_instance(cg)
         cg.pop_top()
 
 
-def _refill_dict(target: dict[Any, Any], items: dict[Any, Any]) -> None:
-    """By dict's own methods: the target may be an instance of a subclass that overrides them."""
-    dict.clear(target)
-    dict.update(target, items)
-
-
-def refill_ordered(target: OrderedDict[Any, Any], items: dict[Any, Any]) -> None:
-    OrderedDict.clear(target)
+def _update_ordered(target: OrderedDict[Any, Any], items: dict[Any, Any]) -> None:
     for key, value in items.items():
         OrderedDict.__setitem__(target, key, value)
 
@@ -338,16 +322,11 @@ class MappingProxyVariable(VariableTracker):
     """A ``types.MappingProxyType``: a read-only view of a dict."""
 
     __slots__ = ("of",)
+    exact_type = MappingProxyType
 
     def __init__(self, of: DictVariable, source: Source | None = None) -> None:
         self.source = source
         self.of = of
-
-    def python_type(self) -> type:
-        return MappingProxyType
-
-    def truth(self, tx: Translator) -> bool:
-        return self.of.truth(tx)
 
     def length(self, tx: Translator) -> int:
         return self.of.length(tx)
@@ -369,37 +348,26 @@ class MappingProxyVariable(VariableTracker):
 
 
 class DictViewVariable(VariableTracker):
-    """``keys()``, ``values()`` or ``items()`` of a dict. ``kind``: the method's name."""
+    """``keys()``, ``values()`` or ``items()`` of a dict or an object's ``__dict__``. ``kind``: the method's name."""
 
     __slots__ = ("of", "kind")
 
-    def __init__(self, of: DictVariable, kind: str, source: Source | None = None) -> None:
+    def __init__(self, of: DictVariable | InstanceDictVariable, kind: str, source: Source | None = None) -> None:
         self.source = source
         self.of = of
         self.kind = kind
 
     def python_type(self) -> type:
-        return type(getattr(self.of.cls(), self.kind)())
-
-    def item(self, raw: object) -> VariableTracker:
-        """The view's item for a key of `DictVariable.items`."""
-        if self.kind == "keys":
-            return self.of.key_variable(raw)
-        if self.kind == "values":
-            return self.of.items[raw].realize()
-        return TupleVariable([self.of.key_variable(raw), self.of.items[raw]])
+        return type(getattr(self.of.python_type()(), self.kind)())
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        return DictIterator(self.of, self.kind)
+        return DictIterator(tx, self.of, self.kind)
 
     def reverse(self, tx: Translator) -> VariableTracker:
-        return DictIterator(self.of, self.kind, is_reversed=True)
+        return DictIterator(tx, self.of, self.kind, is_reversed=True)
 
     def length(self, tx: Translator) -> int:
-        return len(self.of.items)
-
-    def truth(self, tx: Translator) -> bool:
-        return bool(self.of.items)
+        return self.of.length(tx)
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
         if self.kind == "keys":
@@ -409,12 +377,10 @@ class DictViewVariable(VariableTracker):
         pair = item.builtin_part()
         if not isinstance(pair, TupleVariable) or len(pair.items) != 2:
             return False
-        found = self.of.items.get(key_of(tx, pair.items[0]))
+        found = self.of.mapping_items(tx).items.get(key_of(tx, pair.items[0]))
         return found is not None and tx.same_or_equal(found, pair.items[1])
 
-    def binary(
-        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
-    ) -> VariableTracker | None:
+    def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if self.kind != "keys" or symbol not in "&|-^":
             return None
         pair = (other, self) if reflected else (self, other)
@@ -428,44 +394,56 @@ class DictViewVariable(VariableTracker):
         return tx.make_set(self.elements(tx)).compare(tx, symbol, other)
 
     def reconstruct(self, cg: Codegen) -> None:
-        cg.call(getattr(self.of.cls, self.kind), [lambda: cg.load(self.of)])
+        cg.call(getattr(self.of.python_type(), self.kind), [lambda: cg.load(self.of)])
 
 
 class DictIterator(IteratorVariable):
-    """An iterator over a dict or view. It raises RuntimeError, as CPython's does, if the dict's size has changed."""
+    """An iterator over a dict or view. It raises RuntimeError, as CPython's does, if the dict's size has changed.
+    ``items``: the dict, or a copy of an object's ``__dict__``, renewed after each side effect."""
 
-    __slots__ = ("of", "kind", "at", "order", "is_reversed", "checked_at")
+    __slots__ = ("of", "items", "kind", "at", "order", "is_reversed", "checked_at")
 
-    def __init__(self, of: DictVariable, kind: str, is_reversed: bool = False) -> None:
+    def __init__(
+        self, tx: Translator, of: DictVariable | InstanceDictVariable, kind: str, is_reversed: bool = False
+    ) -> None:
         self.source = None
         self.of = of
+        self.items = of.mapping_items(tx)
         self.is_reversed = is_reversed
         self.kind = kind
         self.order = self._live_order()
         self.at = 0
-        self.checked_at = -1
-        """The dict's last mutation when its keys were last compared with `order`, as a count of side effects."""
+        self.checked_at = self._changed_at(tx.effects)
+        """`_changed_at` when the keys were last compared with `order`."""
 
     def _live_order(self) -> list[Any]:
-        return list(reversed(self.of.items) if self.is_reversed else self.of.items)
+        return list(reversed(self.items.items) if self.is_reversed else self.items.items)
+
+    def _changed_at(self, effects: SideEffects) -> int:
+        """The last side effect that may have changed the keys, as a count of side effects."""
+        return effects.last(self.of) if self.items is self.of else effects.count
 
     def python_type(self) -> type:
-        view = getattr(self.of.cls(), self.kind)()
+        view = getattr(self.of.python_type()(), self.kind)()
         return type(reversed(view) if self.is_reversed else iter(view))
 
     def next(self, tx: Translator) -> VariableTracker:
-        mutated_at = tx.effects.last(self.of)
-        if self.checked_at != mutated_at:
+        changed_at = self._changed_at(tx.effects)
+        if self.checked_at != changed_at:
+            self.items = self.of.mapping_items(tx)
             if self._has_changed:
-                if len(self.of.items) == len(self.order) or issubclass(self.of.cls, OrderedDict):
+                if len(self.items.items) == len(self.order) or issubclass(self.of.python_type(), OrderedDict):
                     unsupported(ChangedDuringIteration(self.of.describe()))
                 tx.raise_error(RuntimeError, "dictionary changed size during iteration")
-            self.checked_at = mutated_at
+            self.checked_at = changed_at
         if self.at >= len(self.order):
             raise Exhausted
         raw = self.order[self.at]
         self.at += 1
-        return DictViewVariable(self.of, self.kind).item(raw)
+        if self.kind == "keys":
+            return self.items.key_variable(raw)
+        value = self.items.items[raw]
+        return value.realize() if self.kind == "values" else TupleVariable([self.items.key_variable(raw), value])
 
     @property
     def _has_changed(self) -> bool:
@@ -473,18 +451,13 @@ class DictIterator(IteratorVariable):
         return len(live) != len(self.order) or not all(map(operator.is_, live, self.order))
 
     def reconstruct(self, cg: Codegen) -> None:
-        if self._has_changed:
-            raise NotConstant("an iterator over a dict whose keys have changed")
-        self.load_advanced(cg, lambda: cg.load(self.of))
-
-    def load_advanced(self, cg: Codegen, load_dict: Callable[[], None]) -> None:
-        """Emit code that creates the iterator, over the dict that ``load_dict`` loads, and advances it to `at`."""
-
-        def load() -> None:
-            cg.call(getattr(self.of.cls, self.kind), [load_dict])
+        is_outdated = self.items is not self.of and self.checked_at != cg.attempt.effects.count
+        if is_outdated or self._has_changed:
+            raise NotConstant("an iterator over a dict that may have changed")
 
         def make() -> None:
-            cg.call(reversed if self.is_reversed else iter, [load])
+            view = DictViewVariable(self.of, self.kind)
+            cg.call(reversed if self.is_reversed else iter, [lambda: view.reconstruct(cg)])
 
         cg.call(advance_iterator, [make, lambda: cg.load_const(self.at)])
 
@@ -524,33 +497,19 @@ def _order_of(value: OrderedDict[Any, Any]) -> tuple[Any, ...]:
     return order
 
 
-def _viewed_dict(attempt: Attempt, value: object, source: Source) -> DictVariable | None:
-    """The dict behind a proxy or view; None if it is an instance of a subclass."""
-    (mapping,) = gc.get_referents(value)
-    if type(mapping) not in (dict, OrderedDict):
-        return None
-    source.check("type", type(value))
-    found = attempt.values.wrap(mapping, source.child("taken_from"))
-    return found if isinstance(found, DictVariable) else None
-
-
-@wraps_type(MappingProxyType)
-def _wrap_proxy(attempt: Attempt, value: object, source: Source) -> VariableTracker:
-    of = _viewed_dict(attempt, value, source)
-    if of is None:
-        return attempt.values.opaque(value, source, "a view of a mapping other than a dict")
-    return MappingProxyVariable(of, source)
-
-
 _VIEWS = {type(getattr(cls(), kind)()): kind for cls in (dict, OrderedDict) for kind in ("keys", "values", "items")}
 
 
-@wraps_type(*_VIEWS)
+@wraps_type(MappingProxyType, *_VIEWS)
 def _wrap_view(attempt: Attempt, value: object, source: Source) -> VariableTracker:
-    of = _viewed_dict(attempt, value, source)
-    if of is None:
-        return attempt.values.opaque(value, source, "a view of an instance of a subclass of dict")
-    return DictViewVariable(of, _VIEWS[type(value)], source)
+    """A proxy or view, by the dict behind it."""
+    source.check("type", type(value))
+    (mapping,) = gc.get_referents(value)
+    of = attempt.values.wrap(mapping, source.child("taken_from")) if type(mapping) in (dict, OrderedDict) else None
+    if not isinstance(of, DictVariable):
+        return attempt.values.opaque(value, source, "a view of a mapping other than a dict")
+    kind = _VIEWS.get(type(value))
+    return MappingProxyVariable(of, source) if kind is None else DictViewVariable(of, kind, source)
 
 
 @wraps_type(defaultdict)

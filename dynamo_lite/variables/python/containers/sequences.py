@@ -44,13 +44,10 @@ class SequenceVariable(ContainerVariable):
 
     def __init__(self, items: list[VariableTracker], source: Source | None = None) -> None:
         self.source = source
-        self.items = items
+        self.items: list[VariableTracker] = items
 
     def python_type(self) -> type:
         return self.kind
-
-    def describe(self) -> str:
-        return f"a {self.python_type().__name__} of {len(self.items)}"
 
     def as_fx(self) -> tuple[Any, Any]:
         pairs = [item.realize().as_fx() for item in self.items]
@@ -89,12 +86,6 @@ class SequenceVariable(ContainerVariable):
     def reverse(self, tx: Translator) -> VariableTracker:
         return SequenceIterator(self, reversed)
 
-    def length(self, tx: Translator) -> int:
-        return len(self.items)
-
-    def truth(self, tx: Translator) -> bool:
-        return bool(self.items)
-
     def make(self, items: list[VariableTracker]) -> SequenceVariable:
         """A new sequence of the class that slicing and ``+`` return."""
         return type(self)(items)
@@ -119,9 +110,7 @@ class SequenceVariable(ContainerVariable):
         comparison = ItemComparison(tx, self)
         return any(comparison.equal(each, item) for each in self.items)
 
-    def binary(
-        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
-    ) -> VariableTracker | None:
+    def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if symbol == "+" and isinstance(other, SequenceVariable) and not reflected and self._is_compatible(other):
             return self.make(self.items + other.items)
         if symbol == "*" and tx.is_index(other):
@@ -178,9 +167,7 @@ class TupleVariable(SequenceVariable):
     __slots__ = ()
     kind: type = tuple
 
-    def binary(
-        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
-    ) -> VariableTracker | None:
+    def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if symbol == "+" and isinstance(other, SizeVariable) and not reflected and _SIZES_ADD_REFLECTED:
             return None  # Size.__radd__ comes before the tuple's own concatenation
         return super().binary(tx, symbol, other, reflected)
@@ -234,9 +221,7 @@ class SizeVariable(TupleVariable):
     __slots__ = ()
     kind: type = torch.Size
 
-    def binary(
-        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
-    ) -> VariableTracker | None:
+    def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if symbol != "+" or not isinstance(other, TupleVariable):
             return super().binary(tx, symbol, other, reflected)
         if not all(issubclass(item.realize().python_type(), int) for item in other.items):
@@ -250,9 +235,6 @@ class SizeVariable(TupleVariable):
         arguments = tuple(pair[0] for pair in pairs)
         has_node = any(isinstance(argument, torch.fx.Node) for argument in arguments)  # a Size can't hold one
         return arguments if has_node else torch.Size(arguments), torch.Size([pair[1] for pair in pairs])
-
-    def cache_key(self, tx: Translator) -> Any:
-        return self.as_constant()
 
     def _is_compatible(self, other: SequenceVariable) -> bool:
         return isinstance(other, TupleVariable)
@@ -282,15 +264,6 @@ class NamedTupleVariable(TupleVariable):
     def python_type(self) -> type:
         return self.cls
 
-    @property
-    def is_struct_sequence(self) -> bool:
-        return is_struct_sequence(self.cls)
-
-    def fields(self) -> tuple[str, ...]:
-        if self.is_struct_sequence:
-            return self.cls.__match_args__  # type: ignore[attr-defined]
-        return self.cls._fields  # type: ignore[attr-defined]
-
     def make(self, items: list[VariableTracker]) -> SequenceVariable:
         return TupleVariable(items)
 
@@ -298,7 +271,7 @@ class NamedTupleVariable(TupleVariable):
         return NamedTupleVariable(items, self.cls)
 
     def _build(self, values: list[Any]) -> Any:
-        return self.cls(values) if self.is_struct_sequence else self.cls(*values)
+        return self.cls(values) if is_struct_sequence(self.cls) else self.cls(*values)
 
     def as_constant(self) -> Any:
         return self._build([item.realize().as_constant() for item in self.items])
@@ -307,34 +280,26 @@ class NamedTupleVariable(TupleVariable):
         return VariableTracker.cache_key(self, tx)
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if self.is_struct_sequence and name in self.fields():
-            return self.items[self.fields().index(name)]
+        fields: tuple[str, ...] = self.cls.__match_args__ if is_struct_sequence(self.cls) else ()  # type: ignore[attr-defined]
+        if name in fields:
+            return self.items[fields.index(name)]
         return tx.generic_getattr(self, name)
 
     def is_plain(self, tx: Translator) -> bool:
         return super().is_plain(tx) and not has_user_text(tx, self.cls)
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
-        found = call_class_text_method(tx, self, name)
-        if found is None and name == "__str__":
-            found = call_class_text_method(tx, self, "__repr__")
-        return VariableTracker.text(self, tx, name) if found is None else found
+        return call_class_text_method(tx, self, name) or VariableTracker.text(self, tx, name)
 
     def method___repr__(self, tx: Translator) -> VariableTracker:
         """``tuple.__repr__``."""
         return super().text(tx, "__repr__")
 
-    def method__replace(self, tx: Translator, **changes: VariableTracker) -> VariableTracker:
-        fields = self.fields()
-        if any(name not in fields for name in changes):
-            tx.raise_error(ValueError, "Got unexpected field names")
-        return NamedTupleVariable([changes.get(n, i) for n, i in zip(fields, self.items)], self.cls)
-
     def reconstruct(self, cg: Codegen) -> None:
         def load() -> None:
             cg.load_tuple(self.items)
 
-        if self.is_struct_sequence:
+        if is_struct_sequence(self.cls):
             cg.call(self.cls, [load])
         else:
             cg.call(tuple.__new__, [lambda: cg.load_const(self.cls), load])
@@ -346,7 +311,7 @@ class MutableSequence(SequenceVariable):
     __slots__ = ()
     out_of_range = "list assignment index out of range"
 
-    def fill_instance(self, cg: Codegen, base: type) -> None:
+    def fill_instance(self, cg: Codegen) -> None:
         cg.call_with_top(self.kind.extend, [lambda: cg.load_tuple(self.items)])  # type: ignore[attr-defined]
 
     def _record_mutation(self, tx: Translator) -> None:
@@ -510,6 +475,7 @@ class SliceVariable(VariableTracker):
 
     __slots__ = ("parts",)
     implements_equality = True
+    exact_type = slice
 
     def __init__(self, parts: list[VariableTracker], source: Source | None = None) -> None:
         self.source = source
@@ -517,9 +483,6 @@ class SliceVariable(VariableTracker):
 
     def is_plain(self, tx: Translator) -> bool:
         return all(map(tx.is_plain, self.parts))
-
-    def python_type(self) -> type:
-        return slice
 
     def as_constant(self) -> Any:
         return slice(*(part.realize().as_constant() for part in self.parts))
@@ -577,7 +540,7 @@ class SequenceIterator(IteratorVariable):
     def reconstruct(self, cg: Codegen) -> None:
         sequence = self.of
         if sequence is None:
-            cg.call(_exhausted, [lambda: cg.load_const(self.function), lambda: cg.load_const(self.kind)])
+            cg.call(self.function, [lambda: cg.call(self.kind, [])])
             return
         loads = [lambda: cg.load_const(self.function), lambda: cg.load(sequence), lambda: cg.load_const(self.at)]
         cg.call(_iterate_from, loads)
@@ -618,12 +581,6 @@ class UnmutatedIterator(IteratorVariable):
             cg.call(self.function, [lambda: cg.load(self.of)])
 
         cg.call(advance_iterator, [make, lambda: cg.load_const(self.at)])
-
-
-def _exhausted(function: Callable[[Any], Iterator[Any]], kind: type) -> Iterator[Any]:
-    iterator = function(kind())
-    next(iterator, None)
-    return iterator
 
 
 def _iterate_from(function: Callable[[Any], Any], sequence: Any, at: int) -> Iterator[Any]:
@@ -697,16 +654,11 @@ def _wrap_list(attempt: Attempt, value: list[object], source: Source) -> Variabl
     return ExistingListVariable(attempt, value, source)
 
 
-@wraps_type(tuple)
+@wraps_type(tuple, torch.Size)
 def _wrap_tuple(attempt: Attempt, value: tuple[object, ...], source: Source) -> VariableTracker:
-    source.check("type", tuple)
-    return TupleVariable(wrap_items(attempt, value, source, "tuple_item"), source)
-
-
-@wraps_type(torch.Size)
-def _wrap_size(attempt: Attempt, value: torch.Size, source: Source) -> VariableTracker:
-    source.check("type", torch.Size)
-    return SizeVariable(wrap_items(attempt, value, source, "tuple_item"), source)
+    source.check("type", type(value))
+    kind = TupleVariable if type(value) is tuple else SizeVariable
+    return kind(wrap_items(attempt, value, source, "tuple_item"), source)
 
 
 _COUNTS = ("n_fields", "n_sequence_fields", "n_unnamed_fields")

@@ -94,6 +94,15 @@ def _combining(name: str) -> Callable[..., VariableTracker]:
     return combine
 
 
+def _testing(name: str) -> Callable[..., VariableTracker]:
+    """The model of a method that returns a bool."""
+
+    def test(self: Any, tx: Translator, other: VariableTracker) -> VariableTracker:
+        return ConstantVariable(getattr(set(self.items), name)(operand_of(tx, other).real))
+
+    return test
+
+
 class SetVariable(ContainerVariable):
     """A set or frozenset. ``items``: the items' trackers by their keys; ``table``: a real set with the traced set's
     order, None if the order isn't known."""
@@ -110,7 +119,7 @@ class SetVariable(ContainerVariable):
         real: Any = None,
     ) -> None:
         self.source = source
-        self.items = items
+        self.items: dict[Any, VariableTracker] = items
         self.cls = cls
         self.table = table
         self.recipe = recipe
@@ -139,9 +148,6 @@ class SetVariable(ContainerVariable):
 
     def python_type(self) -> type:
         return self.cls
-
-    def describe(self) -> str:
-        return f"a {self.cls.__name__} of {len(self.items)}"
 
     def as_constant(self) -> Any:
         if self.cls is not frozenset:
@@ -195,9 +201,7 @@ class SetVariable(ContainerVariable):
     def _combine(self, tx: Translator, operation: Callable[..., Any], *others: VariableTracker) -> VariableTracker:
         return result_of(operation, (self.as_operand(), *(operand_of(tx, other) for other in others)), self.cls)
 
-    def binary(
-        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
-    ) -> VariableTracker | None:
+    def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if symbol not in SET_OPERATORS or reflected or not isinstance(other, SetVariable):
             return None
         return self._combine(tx, SET_OPERATORS[symbol], other)
@@ -214,12 +218,6 @@ class SetVariable(ContainerVariable):
         return ConstantVariable(COMPARE[symbol](set(self.items), set(other.items)))
 
     # -- protocols -------------------------------------------------------------------------------------------------
-
-    def length(self, tx: Translator) -> int:
-        return len(self.items)
-
-    def truth(self, tx: Translator) -> bool:
-        return bool(self.items)
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
         return self._lookup(tx, item) in self.items
@@ -301,17 +299,7 @@ class SetVariable(ContainerVariable):
     def method_copy(self, tx: Translator) -> VariableTracker:
         return self if self.cls is frozenset else self._combine(tx, self.cls.copy)  # type: ignore[attr-defined]
 
-    def method_isdisjoint(self, tx: Translator, other: VariableTracker) -> VariableTracker:
-        return ConstantVariable(set(self.items).isdisjoint(self._keys(tx, other)))
-
-    def method_issubset(self, tx: Translator, other: VariableTracker) -> VariableTracker:
-        return ConstantVariable(set(self.items).issubset(self._keys(tx, other)))
-
-    def method_issuperset(self, tx: Translator, other: VariableTracker) -> VariableTracker:
-        return ConstantVariable(set(self.items).issuperset(self._keys(tx, other)))
-
-    def _keys(self, tx: Translator, other: VariableTracker) -> list[Any]:
-        return list(operand_of(tx, other).real)
+    method_isdisjoint, method_issubset, method_issuperset = map(_testing, ("isdisjoint", "issubset", "issuperset"))
 
     def method___init__(self, tx: Translator, items: VariableTracker | None = None) -> VariableTracker:
         if issubclass(self.cls, frozenset):  # object.__init__: `__new__` took the arguments
@@ -328,7 +316,7 @@ class SetVariable(ContainerVariable):
         else:
             _emit(cg, self.recipe)
 
-    def fill_instance(self, cg: Codegen, base: type) -> None:
+    def fill_instance(self, cg: Codegen) -> None:
         """Emit code that repeats the operations on the empty set on top of the stack, an instance of a subclass."""
         _replay_on_top(cg, _unrolled(self.recipe)[1])
 

@@ -25,9 +25,11 @@ from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.registry import class_method, find_model
 
+_CONSTANT_ATTRIBUTES = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__objclass__", "__get__"})
+
 
 class BuiltinVariable(InvariantVariable):
-    """A callable implemented in C."""
+    """A callable implemented in C, or the descriptor of such an attribute, read from its class: `Tensor.ndim`."""
 
     __slots__ = ()
     is_loaded_as_constant = True
@@ -38,10 +40,8 @@ class BuiltinVariable(InvariantVariable):
         return f"{module}.{name}" if isinstance(module, str) and module != "builtins" else str(name)
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
-            return tx.make(getattr(self.value, name, None))
-        if name == "__class__":
-            return tx.make(type(self.value))
+        if name in _CONSTANT_ATTRIBUTES and hasattr(self.value, name):
+            return tx.make(getattr(self.value, name))
         return super().getattr(tx, name)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
@@ -80,15 +80,11 @@ class UnboundMethodVariable(BuiltinVariable):
 def _is_method_of(method: Any, receiver: VariableTracker) -> bool:
     """Whether the receiver's class inherits this method, so that `call_method` models it."""
     kind, name = receiver.python_type(), method.__name__
-    inherits = c_lookup(kind, name) is method or name in _EQUIVALENT_OVERRIDES.get(method.__objclass__, ())
+    inherits = c_lookup(kind, name) is method or method in _OVERRIDDEN_ALIKE
     return inherits and (not issubclass(kind, type) or class_method(receiver.as_constant(), name) is not None)
 
 
-_EQUIVALENT_OVERRIDES: dict[type, tuple[str, ...]] = {
-    object: ("__getattribute__",),
-    BaseException: ("__init__",),
-    Exception: ("__init__",),
-}
+_OVERRIDDEN_ALIKE = (object.__getattribute__, BaseException.__init__, Exception.__init__)
 """Methods whose overrides in derived builtin classes have the same effect."""
 
 
@@ -101,30 +97,17 @@ class DescriptorGetVariable(BuiltinVariable):
     __slots__ = ()
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        raw, kind = self.value.__self__, args[0].python_type() if args else None
-        if kwargs or len(args) > 2 or kind is None or kind is type(None):
+        raw, kind = self.value.__self__, args[0].python_type() if args else type(None)
+        if kwargs or len(args) > 2 or kind is type(None) or not issubclass(kind, raw.__objclass__):
             unsupported(UnknownCall(f"{self.describe()}()", "it doesn't get an object and its class"))
-        if not issubclass(kind, raw.__objclass__):
-            tx.refuse_operands(f"{self.describe()}()", self.value, args[0])
         return bind_c_descriptor(tx, raw, raw.__name__, args[0])
-
-
-class AttributeDescriptorVariable(BuiltinVariable):
-    """The descriptor of an attribute implemented in C, read from its class: ``torch.Tensor.ndim``."""
-
-    __slots__ = ()
-
-    def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if name in ("__get__", "__objclass__"):
-            return tx.make(getattr(self.value, name))
-        return super().getattr(tx, name)
 
 
 _ATTRIBUTE_DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
 wraps_if(lambda value: type(value) in _ATTRIBUTE_DESCRIPTORS and not is_heap_type(value.__objclass__), order=59)(
-    AttributeDescriptorVariable.by_identity
+    BuiltinVariable.by_identity
 )
 
 

@@ -13,9 +13,7 @@ from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, MethodVariable
 from dynamo_lite.variables.core.base import (
-    TEXTS,
     Args,
-    InvariantVariable,
     Kwargs,
     LazyVariable,
     NotConstant,
@@ -36,6 +34,7 @@ class CellVariable(VariableTracker):
     """A closure cell. ``content``: None for an empty cell. ``cell``: the pre-existing one, if it has a source."""
 
     __slots__ = ("content", "cell", "creator")
+    exact_type = types.CellType
 
     def __init__(
         self,
@@ -49,9 +48,6 @@ class CellVariable(VariableTracker):
         self.cell = cell
         self.creator = creator
         """For a cell created during tracing: the translator of the variable's frame, and the variable's name."""
-
-    def python_type(self) -> type:
-        return types.CellType
 
     def children(self) -> Iterable[object]:
         return (self.content,)  # not `creator`, whose frame may have ended
@@ -141,6 +137,7 @@ class PythonFunctionVariable(VariableTracker):
 
     __slots__ = ("code",)
     code: types.CodeType
+    exact_type = types.FunctionType
 
     @property
     @abstractmethod
@@ -165,9 +162,6 @@ class PythonFunctionVariable(VariableTracker):
         if tx.graph.bodies and is_read_later(tx):
             for each in defaults:
                 check_value(each, f"a default of {self.describe()}", is_in_hook(tx))
-
-    def python_type(self) -> type:
-        return types.FunctionType
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         return tx.call_function(self, args, kwargs)
@@ -232,12 +226,9 @@ class FunctionVariable(PythonFunctionVariable):
         return f"{self.value.__module__}.{self.value.__qualname__}"
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
-        """The text contains the function's address, so the function is guarded by identity."""
         if "__qualname__" in self.attrs:
             unsupported(UnsupportedAttribute(self.describe(), name, "the function has been renamed"))
-        if self.source is not None:
-            self.source.check("id", self.value)
-        return tx.make(tx.fold(TEXTS[name], (self.value,)))
+        return super().text(tx, name)
 
     @property
     def name(self) -> str:
@@ -355,7 +346,7 @@ class NestedFunctionVariable(PythonFunctionVariable):
         cells: Sequence[CellVariable],
         defaults: TupleVariable | None = None,
         keyword_defaults: DictVariable | None = None,
-        annotations: VariableTracker | None = None,
+        annotations: TupleVariable | None = None,
     ) -> None:
         self.source = None
         self.code = code
@@ -363,7 +354,8 @@ class NestedFunctionVariable(PythonFunctionVariable):
         self._defaults = defaults
         self._keyword_defaults = keyword_defaults
         self._cells = cells
-        self.annotations = annotations
+        self.annotations = annotations or TupleVariable([])
+        """Names and values in turn."""
         self.attrs: dict[str, VariableTracker] = {}
         """Its ``__dict__``."""
         self.members: dict[str, VariableTracker] = {}
@@ -421,11 +413,8 @@ class NestedFunctionVariable(PythonFunctionVariable):
         return ConstantVariable(doc if isinstance(doc, str) else None)
 
     def _annotations(self, tx: Translator) -> VariableTracker:
-        """CPython 3.11 and later pass annotations to ``MAKE_FUNCTION`` as a tuple of names and values in turn."""
-        if self.annotations is not None and not isinstance(self.annotations, TupleVariable):
-            return self.annotations
         annotations = DictVariable({})
-        pairs = [] if self.annotations is None else [each.realize() for each in self.annotations.items]
+        pairs = self.annotations.elements(tx)
         for name, value in zip(pairs[::2], pairs[1::2]):
             annotations.put(tx, name, value)
         return annotations
@@ -459,7 +448,7 @@ class NestedFunctionVariable(PythonFunctionVariable):
                     lambda: cg.load(self._defaults or ConstantVariable(None)),
                     lambda: cg.load(self._keyword_defaults or ConstantVariable(None)),
                     lambda: cg.load_tuple(self._cells),
-                    lambda: cg.load(self.annotations if self.annotations is not None else TupleVariable([])),
+                    lambda: cg.load(self.annotations),
                 ],
             )
 
@@ -476,15 +465,12 @@ def make_function(
     defaults: tuple[object, ...] | None,
     keyword_defaults: dict[str, object] | None,
     cells: tuple[types.CellType, ...],
-    annotations: dict[str, object] | tuple[Any, ...] | None,
+    annotations: tuple[Any, ...],
 ) -> types.FunctionType:
     """``MAKE_FUNCTION`` as a function, called by generated code."""
     function = types.FunctionType(code, namespace, code.co_name, defaults, cells or None)
-    if keyword_defaults is not None:
-        function.__kwdefaults__ = keyword_defaults
-    if annotations:
-        pairs = annotations if isinstance(annotations, dict) else dict(zip(annotations[::2], annotations[1::2]))
-        function.__annotations__ = pairs
+    function.__kwdefaults__ = keyword_defaults
+    function.__annotations__ = dict(zip(annotations[::2], annotations[1::2]))
     return function
 
 
@@ -498,7 +484,7 @@ class ResumeFunction:
         self.namespace = namespace
 
     def __call__(self, cells: tuple[types.CellType, ...]) -> types.FunctionType:
-        return make_function(self.code, self.namespace, None, None, cells, None)
+        return types.FunctionType(self.code, self.namespace, self.code.co_name, None, cells or None)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ResumeFunction) and self.code is other.code and self.namespace is other.namespace
@@ -511,13 +497,11 @@ class ResumeFunctionVariable(VariableTracker):
     """A `ResumeFunction` in the frame of generated code that is traced itself."""
 
     __slots__ = ("value",)
+    exact_type = ResumeFunction
 
     def __init__(self, value: ResumeFunction, source: Source) -> None:
         self.source = source
         self.value = value
-
-    def python_type(self) -> type:
-        return ResumeFunction
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         scope = tx.attempt.values.scope(self.value.namespace)
@@ -527,15 +511,6 @@ class ResumeFunctionVariable(VariableTracker):
 @wraps_type(ResumeFunction)
 def _wrap_resume_function(attempt: Attempt, value: ResumeFunction, source: Source) -> VariableTracker:
     return ResumeFunctionVariable(value, source)
-
-
-class CodeVariable(InvariantVariable):
-    """A code object."""
-
-    __slots__ = ()
-
-    def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        return tx.make(tx.fold(getattr, (self.value, name)))
 
 
 def is_trusted_module(name: str | None) -> bool:
@@ -572,7 +547,7 @@ def _wrap_cell(attempt: Attempt, value: types.CellType, source: Source) -> Varia
     return CellVariable(LazyVariable(attempt, content, content_source), value, source)
 
 
-wraps_type(types.CodeType)(CodeVariable.by_identity)
+wraps_type(types.CodeType)(ConstantVariable.by_identity)
 
 
 @wraps_type(types.MethodType)

@@ -46,7 +46,7 @@ class EnumVariable(UserObjectVariable):
 
     def python_value(self, tx: Translator) -> Any:
         """C functions call the member's methods, so none of those may be user code, which has to be traced."""
-        if any(_is_user_code(tx.lookup(self.cls, name)) for name in OPERATIONS_OF_C):
+        if any(is_user_code(tx.lookup(self.cls, name)) for name in OPERATIONS_OF_C):
             unsupported(UnsupportedValue(self.describe(), "its class overrides methods that C functions call"))
         return self.value
 
@@ -69,9 +69,7 @@ class EnumVariable(UserObjectVariable):
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         return self._fold_method(tx, method_of(symbol), other) or super().compare(tx, symbol, other)
 
-    def binary(
-        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
-    ) -> VariableTracker | None:
+    def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if isinstance(self.value, str) and _overrides(tx, other, method_of(symbol, "r")):
             return None  # str concatenation is a sequence slot, which CPython tries after the number methods
         result = self._fold_method(tx, method_of(symbol, "r" if reflected else ""), other)
@@ -104,7 +102,8 @@ def _overrides(tx: Translator, operand: VariableTracker, name: str) -> bool:
     return isinstance(operand, EnumVariable) and is_user_defined(tx.lookup(operand.cls, name))
 
 
-def _is_user_code(raw: object) -> bool:
+def is_user_code(raw: object) -> bool:
+    """Whether a special method is in Python, outside of the standard library."""
     return is_user_defined(raw) and not (isinstance(raw, types.FunctionType) and code_origin.is_standard(raw.__code__))
 
 

@@ -75,7 +75,7 @@ class ExceptionVariable(VariableTracker):
             self.attrs.update(name=ConstantVariable(name), obj=owner)
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        if name in _CHAIN and not is_heap_type(owner_of(self.cls, name)):
+        if name in ("__cause__", "__context__") and not is_heap_type(owner_of(self.cls, name)):
             self._link(tx, name, value)
             return
         if name == "__traceback__" and isinstance(value.realize(), TracebackVariable):
@@ -86,18 +86,14 @@ class ExceptionVariable(VariableTracker):
         object_setattr(tx, self, name, value)
 
     def _link(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        """Set ``__cause__``, ``__context__`` or ``__suppress_context__``."""
-        value = value.realize()
-        none = tx.is_none(value)
-        if not none and not issubclass(value.python_type(), BaseException):
-            what = name.strip("_")
-            tx.raise_error(TypeError, f"exception {what} must be None or derive from BaseException")
+        """Set ``__cause__`` or ``__context__``."""
+        error = None if tx.is_none(value) else value.realize()
+        if error is not None and not issubclass(error.python_type(), BaseException):
+            tx.raise_error(TypeError, f"exception {name.strip('_')} must be None or derive from BaseException")
         if name == "__cause__":
-            self.cause, self.suppress = (None if none else value), True
-        elif name == "__context__":
-            self.context = None if none else value
+            self.cause, self.suppress = error, True
         else:
-            self.suppress = tx.truth(value)
+            self.context = error
 
     def method___init__(self, tx: Translator, /, *args: VariableTracker) -> VariableTracker:
         self.args, self.args_tuple = list(args), None
@@ -118,8 +114,7 @@ class ExceptionVariable(VariableTracker):
         self.attrs[name] = value
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
-        text = call_class_text_method(tx, self, name)
-        return self._builtin_text(tx, name) if text is None else text
+        return call_class_text_method(tx, self, name) or self._builtin_text(tx, name)
 
     def method___str__(self, tx: Translator) -> VariableTracker:
         return self._builtin_text(tx, "__str__")
@@ -137,7 +132,8 @@ class ExceptionVariable(VariableTracker):
             if len(args) != 1:
                 return concatenated(tx, ["(", *items_texts(tx, args), ")"] if args else [])
             return args[0].text(tx, "__repr__" if raw is KeyError.__str__ else "__str__")
-        error = tx.fold(_c_base(self.cls), [tx.python_value(arg) for arg in args])  # runs no user code
+        base = next(base for base in mro(self.cls) if not is_heap_type(base))
+        error = tx.fold(base, [tx.python_value(arg) for arg in args])  # runs no user code
         return tx.make(tx.fold(TEXTS[name], (error,)))
 
     def reconstruct(self, cg: Codegen) -> None:
@@ -153,25 +149,17 @@ class ExceptionVariable(VariableTracker):
                 cg.set_on_top("__context__", self.context)
 
         def create() -> None:
+            loads = [partial(cg.load, arg) for arg in self.args]
             if inherits_construction(self.cls):
-                cg.push_null()
-                cg.load_const(self.cls)
-                cg.finish_call([partial(cg.load, arg) for arg in self.args])
-                return
-            cg.call(self.cls.__new__, [partial(cg.load_const, self.cls), *(partial(cg.load, arg) for arg in self.args)])
+                cg.call(self.cls, loads)
+            else:
+                cg.call(self.cls.__new__, [partial(cg.load_const, self.cls), *loads])
 
         cg.make_then_fill(self, create, fill)
 
 
-def _c_base(cls: type[BaseException]) -> type[BaseException]:
-    return next(base for base in mro(cls) if not is_heap_type(base))
-
-
 WITH_FIELDS = (OSError, UnicodeError, SyntaxError, SystemExit, StopIteration, ImportError, AttributeError, NameError)
 """Exceptions that store more of their arguments than ``args`` (``OSError.errno``)."""
-
-
-_CHAIN = ("__cause__", "__context__", "__suppress_context__")
 
 
 class ExistingExceptionVariable(UserObjectVariable):
@@ -225,9 +213,7 @@ class TracebackVariable(VariableTracker):
     """The traceback of an exception raised during tracing. It can be passed on, but not read."""
 
     __slots__ = ()
-
-    def python_type(self) -> type:
-        return types.TracebackType
+    exact_type = types.TracebackType
 
     def describe(self) -> str:
         return "the traceback of an exception raised in the compiled function"
@@ -252,15 +238,13 @@ class ExceptionInfoVariable(VariableTracker):
 
     __slots__ = ("previous", "error", "is_left")
     is_created_per_load = True
+    exact_type = BaseException
 
     def __init__(self, previous: VariableTracker | None, error: VariableTracker) -> None:
         self.source = None
         self.previous = previous
         self.error = error
         self.is_left = False
-
-    def python_type(self) -> type:
-        return BaseException
 
     def describe(self) -> str:
         return "the state of an exception handler"

@@ -54,9 +54,6 @@ class ExistingIterator(IteratorVariable):
     def python_type(self) -> type:
         return type(self.value)
 
-    def describe(self) -> str:
-        return f"a {type(self.value).__name__}"
-
     def next(self, tx: Translator) -> VariableTracker:
         return self.next_lazily(tx).realize()
 
@@ -131,27 +128,8 @@ def _is_mutated(tx: Translator, container: object) -> bool:
     return type(container) is dict and tx.effects.wrote_global(container)
 
 
-class ExistingEnumerate(ExistingIterator):
-    __slots__ = ("inner", "attempt", "count")
-
-    def __init__(self, attempt: Attempt, value: Any, source: Source, inner: ExistingIterator, count: int) -> None:
-        super().__init__(value, source)
-        self.attempt = attempt
-        self.inner = inner
-        self.count = count
-
-    def _take(self, tx: Translator) -> VariableTracker:
-        at = self.taken - 1
-        self.inner.taken_by_outer += 1
-        item = self.inner.next_lazily(tx)
-        number: VariableTracker = LazyVariable(self.attempt, self.count, self.source.child("next_number"))
-        if at:
-            number = ConstantVariable(number.realize().as_constant() + at)
-        return TupleVariable([number, item])
-
-
 class ExistingCount(ExistingIterator):
-    """An ``itertools.count`` of integers."""
+    """An ``itertools.count`` of integers, or the numbers of an ``enumerate``."""
 
     __slots__ = ("first",)
 
@@ -164,6 +142,8 @@ class ExistingCount(ExistingIterator):
 
 
 class ExistingZip(ExistingIterator):
+    """A ``zip``, or an ``enumerate``, which is a zip of its numbers and its iterator."""
+
     __slots__ = ("inner",)
 
     def __init__(self, value: Any, source: Source, inner: Sequence[ExistingIterator]) -> None:
@@ -200,14 +180,14 @@ def _wrap_container_iterator(attempt: Attempt, value: Any, source: Source) -> Va
 
 @wraps_type(enumerate)
 def _wrap_enumerate(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
-    iterator, count = value.__reduce__()[1]
+    iterator, number = value.__reduce__()[1]
     if type(iterator) not in _TYPES:
         return _opaque(attempt, value, source)
     source.check("type", enumerate)
     inner = attempt.values.wrap(iterator, source.child("taken_from"))
     if not isinstance(inner, ExistingIterator):
         return _opaque(attempt, value, source)
-    return ExistingEnumerate(attempt, value, source, inner, count)
+    return ExistingZip(value, source, [ExistingCount(attempt, value, source, number), inner])
 
 
 @wraps_type(zip)

@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 import types
-from typing import Any
 
-from dynamo_lite.insight.break_reasons import FailsInPython, UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.base import (
-    Args,
-    Kwargs,
-    LazyVariable,
-    NotConstant,
-    VariableTracker,
-    call_handler,
-    unsupported,
-    wraps_if,
-)
+from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_if
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
@@ -52,30 +42,12 @@ class PropertyVariable(UserObjectVariable):
 
     __slots__ = ()
 
-    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
-        if name not in ("fget", "fset", "fdel") or raw is not property.__dict__[name]:
-            return super().slot_get(tx, name, raw)
-        assert self.source is not None
-        return LazyVariable(tx.attempt, raw.__get__(self.value), self.source.child("c_attr", name))
-
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name == "__init__":
-            unsupported(UnsupportedOperation("property.__init__()", self.describe()))
-        if name != "__get__":
-            return super().call_method(tx, name, args, kwargs)
-        return call_handler(self._get, (tx, *args), kwargs, "property.__get__")
-
-    def _get(self, tx: Translator, obj: VariableTracker, cls: VariableTracker | None = None) -> VariableTracker:
-        """``property.__get__``, which calls the getter."""
-        if tx.is_none(obj):
-            return self
-        raw = property.__dict__["fget"]
-        if tx.lookup(self.cls, "fget") is not raw:
-            unsupported(UnsupportedAttribute(self.describe(), "fget", "its class overrides that attribute of property"))
-        getter = self.slot_get(tx, "fget", raw)
-        if getter is None or tx.is_none(getter):
-            unsupported(FailsInPython(f"access to {self.describe()}", "it has no fget"))
-        return tx.call(getter.realize(), [obj], {})
+        """``property.__get__`` of an object, which calls the getter."""
+        getter = self.slot_get(tx, "fget", property.__dict__["fget"])
+        if name != "__get__" or not args or kwargs or tx.is_none(args[0]) or getter is None or tx.is_none(getter):
+            unsupported(UnsupportedOperation(f"property.{name}()", self.describe()))
+        return tx.call(getter.realize(), args[:1], {})
 
 
 @wraps_if(lambda value: issubclass(type(value), property) and type(value) is not property, order=8)

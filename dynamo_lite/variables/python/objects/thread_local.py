@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from typing import Any, NoReturn
 
@@ -11,7 +10,7 @@ from dynamo_lite.insight.break_reasons import UnsupportedAttribute
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup
 from dynamo_lite.variables.core.base import VariableTracker, unsupported, wraps_if
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 
 from .user_object import UserObjectVariable
@@ -21,6 +20,7 @@ class ThreadLocalVariable(UserObjectVariable):
     """A pre-existing ``threading.local`` that the tracing thread has accessed before, so its attributes there exist."""
 
     __slots__ = ()
+    accessors = threading.local
 
     def existing_namespace(self) -> dict[str, Any] | None:
         return _C.thread_dict(self.value)
@@ -56,14 +56,6 @@ class ThreadLocalVariable(UserObjectVariable):
 
     def _refuse(self, name: str) -> NoReturn:
         unsupported(UnsupportedAttribute(self.describe(), name, "each thread has its own"))
-
-    def store_attributes(self, cg: Codegen) -> None:
-        for name in self.deleted:
-            cg.call_with_top(threading.local.__delattr__, [functools.partial(cg.load_const, name)])
-        for name, value in self.attrs.items():
-            if value is not None:
-                loads = [functools.partial(cg.load_const, name), functools.partial(cg.load, value)]
-                cg.call_with_top(threading.local.__setattr__, loads)
 
 
 @wraps_if(lambda value: issubclass(type(value), threading.local), order=80)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 import types
+import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
@@ -60,7 +61,7 @@ from dynamo_lite.variables.core.class_lookup import (
     is_user_defined,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
-from dynamo_lite.variables.core.formatting import call_text_method
+from dynamo_lite.variables.core.formatting import call_class_text_method, call_text_method
 from dynamo_lite.variables.core.operator_symbols import method_of
 from dynamo_lite.variables.core.overwritten_attributes import guard_overwritten, overwritten_attribute, slot_is_bound
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
@@ -118,6 +119,8 @@ class UserObjectVariable(VariableTracker):
 
     __slots__ = ("value", "cls", "attrs", "payload", "deleted")
     implements_equality = True
+    accessors: type = object
+    """The class in C whose ``__setattr__`` and ``__delattr__`` generated code calls."""
 
     def __init__(
         self, value: Any, cls: type, source: Source | None = None, payload: VariableTracker | None = None
@@ -166,10 +169,15 @@ class UserObjectVariable(VariableTracker):
         return super().as_fx()
 
     def python_value(self, tx: Translator) -> Any:
-        try:
-            return self._scalar_for_c(tx)
-        except NotConstant:
-            return super().python_value(tx)
+        """Its number or string, if its class overrides no method that C functions call."""
+        if isinstance(self.payload, ConstantVariable):
+            base = type(self.payload.value)
+            raws = {name: class_lookup(self.cls, name) for name in _CALLED_BY_C}
+            if all(raw is class_lookup(base, name) for name, raw in raws.items()):
+                for name, raw in raws.items():
+                    guard_class_attribute(tx, self.cls, name, raw)
+                return self.payload.value
+        return super().python_value(tx)
 
     def scalar(self) -> Any:
         """Its number or string, ignoring methods of its class; None if it doesn't derive from a scalar type."""
@@ -195,21 +203,6 @@ class UserObjectVariable(VariableTracker):
         if result is None or method == "__index__" and isinstance(self.payload, ConstantVariable):
             return super().converted(tx, function, methods)
         return tx.make(tx.fold(function, (tx.python_value(result),)))
-
-    def _scalar_for_c(self, tx: Translator) -> Any:
-        """Its number or string as any C function sees it.
-
-        Raises:
-            NotConstant: it doesn't derive from a scalar type, or overrides a method that C functions call."""
-        if not isinstance(self.payload, ConstantVariable):
-            raise NotConstant(self.describe())
-        base = type(self.payload.value)
-        for name in (*OPERATIONS_OF_C, "__str__", "__repr__", "__format__", "__getattribute__"):
-            raw = class_lookup(self.cls, name)
-            if raw is not class_lookup(base, name):
-                raise NotConstant(self.describe())
-            guard_class_attribute(tx, self.cls, name, raw)
-        return self.payload.value
 
     def cache_key(self, tx: Translator) -> Any:
         if self.is_new or self.source is None or not _compare_as(self.cls, object):
@@ -334,23 +327,15 @@ class UserObjectVariable(VariableTracker):
     # -- operations ------------------------------------------------------------------------------------------------
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        hook = tx.lookup(self.cls, "__getattribute__")
-        if is_user_defined(hook):
-            return generic_getattr(tx, self, name, getter=bind(tx, hook, "__getattribute__", self, self.cls))
-        return generic_getattr(tx, self, name)
+        hook = self.find_special(tx, "__getattribute__")
+        return generic_getattr(tx, self, name, getter=hook)
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        hook = tx.lookup(self.cls, "__setattr__")
-        if is_user_defined(hook):
-            tx.call(bind(tx, hook, "__setattr__", self, self.cls), [ConstantVariable(name), value], {})
-        else:
+        if self.call_special(tx, "__setattr__", ConstantVariable(name), value) is None:
             object_setattr(tx, self, name, value)
 
     def delattr(self, tx: Translator, name: str) -> None:
-        hook = tx.lookup(self.cls, "__delattr__")
-        if is_user_defined(hook):
-            tx.call(bind(tx, hook, "__delattr__", self, self.cls), [ConstantVariable(name)], {})
-        else:
+        if self.call_special(tx, "__delattr__", ConstantVariable(name)) is None:
             object_delattr(tx, self, name)
 
     def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
@@ -365,10 +350,8 @@ class UserObjectVariable(VariableTracker):
         value = value.realize()
         cls = value.value
         is_class = issubclass(value.python_type(), type) and isinstance(cls, type)
-        if name != "__class__" or not is_class or self.payload is not None or self.is_new:
-            return super().set_c_attribute(tx, name, value)
-        assert cls is not None
-        if not _have_same_layout(self.cls, cls):
+        is_modeled = name == "__class__" and is_class and self.payload is None and not self.is_new
+        if not is_modeled or not _have_same_layout(self.cls, cls):
             return super().set_c_attribute(tx, name, value)
         tx.effects.mutate(self)
         self.cls = cls
@@ -381,9 +364,7 @@ class UserObjectVariable(VariableTracker):
             return bind(tx, raw, name, self, self.cls)
         guard_class_attribute(tx, self.cls, name, raw)
         if raw is None:
-            tx.raise_error(
-                TypeError, _REFUSALS.get(name, "'NoneType' object is not callable").format(self.cls.__name__)
-            )
+            unsupported(FailsInPython(f"{name}() of {self.describe()}", "its class sets the method to None"))
         return None
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -448,31 +429,20 @@ class UserObjectVariable(VariableTracker):
             return tx.checked_iterator(iterator)
         if self.payload is not None:
             return self.payload.iterate(tx)
-        if tx.lookup(self.cls, "__iter__") is not MISSING:
+        if tx.lookup(self.cls, "__iter__") is not MISSING or tx.lookup(self.cls, "__getitem__") is MISSING:
             return super().iterate(tx)
-        if tx.lookup(self.cls, "__getitem__") is MISSING:
-            tx.raise_error(TypeError, f"'{self.cls.__name__}' object is not iterable")
         return tx.call(tx.make(iterate_by_getitem), [self], {})
 
     def each_with_length_hint(self, tx: Translator) -> Iterator[VariableTracker]:
         iterator = self.iterate(tx)
-        self._call_length_hint(tx)
-        yield from remaining_items(tx, iterator)
-
-    def _call_length_hint(self, tx: Translator) -> None:
-        """``operator.length_hint(self)``, for its side effects and exceptions."""
-        for name in ("__len__", "__length_hint__"):
+        if is_user_defined(tx.lookup(self.cls, "__length_hint__")):
+            unsupported(UnsupportedOperation("list()", f"{self.describe()}, whose class has a __length_hint__,"))
+        if is_user_defined(tx.lookup(self.cls, "__len__")):
             try:
-                length = self.call_special(tx, name)
-            except ObservedException as observed:
-                if not issubclass(observed.error.python_type(), TypeError):
-                    raise
-                continue
-            if length is None or isinstance(length, ConstantVariable) and length.value is NotImplemented:
-                continue
-            if length.python_type() is not int or isinstance(length, ConstantVariable) and length.value < 0:
-                unsupported(FailsInPython(f"{name}() of {self.describe()}", "its result is no length"))
-            return
+                self.length(tx)  # for its side effects
+            except ObservedException:
+                unsupported(FailsInPython(f"__len__() of {self.describe()}", "it raises an exception"))
+        yield from remaining_items(tx, iterator)
 
     def reverse(self, tx: Translator) -> VariableTracker:
         iterator = self.call_special(tx, "__reversed__")
@@ -512,11 +482,7 @@ class UserObjectVariable(VariableTracker):
             return tx.truth(result)
         if isinstance(self.payload, ConstantVariable):
             return bool(self.payload.value)
-        if tx.lookup(self.cls, "__len__") is not MISSING:
-            return tx.truth(tx.length(self))
-        if tx.lookup(self.cls, "__bool__") is not MISSING:
-            return super().truth(tx)
-        return True
+        return super().truth(tx)
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
         result = self.call_special(tx, "__contains__", item)
@@ -526,9 +492,7 @@ class UserObjectVariable(VariableTracker):
             return self.payload.contains(tx, item)
         return tx.contains_by_iteration(self, item)
 
-    def binary(
-        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
-    ) -> VariableTracker | None:
+    def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         result = self.call_special(tx, method_of(symbol, "r" if reflected else ""), other)
         if result is None and isinstance(self.payload, ConstantVariable):
             theirs = other.builtin_part()
@@ -571,10 +535,7 @@ class UserObjectVariable(VariableTracker):
         return False
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
-        method = self.find_special(tx, name)
-        if method is None and name == "__str__" and tx.lookup(self.cls, "__str__") is object.__str__:
-            method = self.find_special(tx, "__repr__")
-        return self._builtin_text(tx, name) if method is None else call_text_method(tx, method, name)
+        return call_class_text_method(tx, self, name) or self._builtin_text(tx, name)
 
     def _builtin_text(self, tx: Translator, name: str) -> VariableTracker:
         """The result of ``__str__`` or ``__repr__`` implemented in C. ``object``'s contains the address."""
@@ -613,7 +574,7 @@ class UserObjectVariable(VariableTracker):
 
         def fill(cg: Codegen) -> None:
             if self.payload is not None:
-                self.payload.fill_instance(cg, base)
+                self.payload.fill_instance(cg)
             self.store_attributes(cg)
 
         cg.make_then_fill(self, create, fill)
@@ -624,11 +585,11 @@ class UserObjectVariable(VariableTracker):
             load = functools.partial(cg.load_const, self.cls)
             cg.call_with_top(object.__setattr__, [functools.partial(cg.load_const, "__class__"), load])
         for name in self.deleted:
-            cg.call_with_top(object.__delattr__, [functools.partial(cg.load_const, name)])
+            cg.call_with_top(self.accessors.__delattr__, [functools.partial(cg.load_const, name)])
         for name, value in self.attrs.items():
             if value is not None:
                 loads = [functools.partial(cg.load_const, name), functools.partial(cg.load, value)]
-                cg.call_with_top(_set_item if self._is_shadowed(name) else object.__setattr__, loads)
+                cg.call_with_top(_set_item if self._is_shadowed(name) else self.accessors.__setattr__, loads)
 
     def _is_shadowed(self, name: str) -> bool:
         """Whether a data descriptor of the class shadows an item of ``__dict__``, so that setattr wouldn't set it."""
@@ -657,20 +618,12 @@ def _set_item(obj: object, name: str, value: object) -> None:
     object.__getattribute__(obj, "__dict__")[name] = value
 
 
-_REFUSALS = {
-    "__hash__": "unhashable type: '{}'",
-    "__iter__": "'{}' object is not iterable",
-    "__contains__": "'{}' object is not a container",
-    "__reversed__": "'{}' object is not reversible",
-}
-"""Messages of the TypeError for a special method that the class sets to None."""
-
-
 OPERATIONS_OF_C = (
     *("__eq__", "__hash__", "__index__", "__int__", "__float__", "__bool__", "__len__", "__iter__", "__getitem__"),
     *("__contains__", "__lt__", "__complex__", "__trunc__"),
 )
 """Methods that C functions call on their arguments, apart from those for texts and attributes."""
+_CALLED_BY_C = (*OPERATIONS_OF_C, "__str__", "__repr__", "__format__", "__getattribute__")
 
 
 def instance_dict(value: object) -> dict[str, Any] | None:
@@ -718,6 +671,8 @@ class OpaqueVariable(VariableTracker):
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         kind = type(self.value)
+        if issubclass(kind, weakref.ProxyTypes):  # the attributes are the referent's
+            self.refuse()
         if name == "__class__":
             return tx.make(kind)
         is_method = is_immutable(kind) and type(class_lookup(kind, name)) is types.MethodDescriptorType

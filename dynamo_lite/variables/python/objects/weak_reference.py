@@ -6,11 +6,7 @@ import weakref
 from typing import Any, NoReturn
 
 from dynamo_lite import _C
-from dynamo_lite.insight.break_reasons import (
-    FailsInPython,
-    NotCreated,
-    ReferentMayBeDead,
-)
+from dynamo_lite.insight.break_reasons import FailsInPython, NotCreated, ReferentMayBeDead
 from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
@@ -27,13 +23,12 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models_raw
 
-from .user_object import OpaqueVariable
-
 
 class WeakReferenceVariable(VariableTracker):
     """A weak reference. ``target``: the referent of a reference created during tracing, as the handle of a hook has."""
 
     __slots__ = ("attempt", "value", "target")
+    exact_type = weakref.ReferenceType
 
     def __init__(
         self,
@@ -46,9 +41,6 @@ class WeakReferenceVariable(VariableTracker):
         self.source = source
         self.value = value
         self.target = target
-
-    def python_type(self) -> type:
-        return weakref.ReferenceType
 
     def identity(self) -> Any:
         """All references to an object without a callback are one object."""
@@ -132,27 +124,12 @@ def _wrap_reference(attempt: Attempt, value: weakref.ReferenceType[Any], source:
 # -- weak containers and proxies, which break the graph: their content depends on which objects are alive --------------
 
 _CONTAINERS = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
-PROXIES = (weakref.ProxyType, weakref.CallableProxyType)
 
 
-class WeakProxyVariable(OpaqueVariable):
-    """A ``weakref.proxy``."""
-
-    __slots__ = ()
-
-    def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        self.refuse()
-
-
-@wraps_type(*PROXIES)
-def _wrap_proxy(attempt: Attempt, value: object, source: Source) -> VariableTracker:
-    source.check_type(value)
-    return WeakProxyVariable(value, source, "a weak proxy")
-
-
+@wraps_type(*weakref.ProxyTypes)
 @wraps_if(lambda value: issubclass(type(value), _CONTAINERS), order=9)
-def _wrap_container(attempt: Attempt, value: object, source: Source) -> VariableTracker:
-    return attempt.values.opaque(value, source, "a weak container")
+def _wrap_proxy_or_container(attempt: Attempt, value: object, source: Source) -> VariableTracker:
+    return attempt.values.opaque(value, source, "a weak proxy or container")
 
 
 def _break_at_creation(tx: Translator, args: Args, kwargs: Kwargs) -> NoReturn:
