@@ -9,8 +9,8 @@ import torch
 from dynamo_lite.codegen.python_codegen import PyCodegen, let_cpython_create
 from dynamo_lite.insight.break_reasons import DroppedGenerator, FreedTogether, SharedMemory
 from dynamo_lite.records.restart import EndsBefore, Restart
-from dynamo_lite.resume.graph_break import break_frame
-from dynamo_lite.resume.nested_break import break_inside
+from dynamo_lite.resume.graph_break import FrameBreaker
+from dynamo_lite.resume.nested_break import NestedBreaker
 from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.translator.core import RootTranslator
 from dynamo_lite.variables.core.base import VariableTracker
@@ -94,7 +94,10 @@ def _break(cg: PyCodegen, root: RootTranslator) -> None:
     if not any(isinstance(value, ExitVariable) for value in root.stacks()):
         # Before the stack is loaded: no context on it changes the grad mode.
         cg.set_grad_mode(root.attempt.torch_state.final_grad_mode)
-    (break_frame if root.callee is None else break_inside)(cg, root)
+    if root.callee is None:
+        FrameBreaker(cg, root).emit()
+    else:
+        NestedBreaker(cg, root).emit()
 
 
 def _return(cg: PyCodegen, root: RootTranslator) -> None:

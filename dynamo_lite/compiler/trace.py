@@ -5,7 +5,7 @@ from __future__ import annotations
 from dynamo_lite import config
 from dynamo_lite.records.restart import IsCompilingWithheld, Restart
 from dynamo_lite.records.restart_facts import RestartFacts
-from dynamo_lite.resume.graph_break import continues_where_errors_may_be_swallowed, original_position
+from dynamo_lite.resume.graph_break import continues_where_errors_may_be_swallowed
 from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.translator.core import BreakHere, Frame, RootTranslator
 from dynamo_lite.variables.core.base import LazyVariable, ObservedException, VariableTracker
@@ -34,9 +34,7 @@ def begin(request: Request, facts: RestartFacts) -> RootTranslator:
     cells = [each for each in wrapped if isinstance(each, CellVariable)]
     assert len(cells) == len(wrapped)
     frame = Frame(view.code, attempt.values.scope(view.globals), locals_, cells)
-    root = RootTranslator(attempt, frame, facts.break_at)
-    root.own_cells = original_position(view.code, 0)[0].co_cellvars
-    return root
+    return RootTranslator(attempt, frame, facts.break_at)
 
 
 def trace(root: RootTranslator, fullgraph: bool) -> Traced:

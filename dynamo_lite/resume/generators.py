@@ -7,11 +7,9 @@ prologue ends in a ``yield`` of its own, which stands for the one at which traci
 from __future__ import annotations
 
 import types
-from functools import partial
 from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import live_locals
-from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.records.code_origin import reads_frame_by_name
 from dynamo_lite.variables.core.base import CreatingCall, NotConstant, VariableTracker
 from dynamo_lite.variables.core.null import NULL
@@ -25,23 +23,6 @@ from .graph_break import NEW, RESUME_CODES, WAITING, ResumePoint, argument_of_su
 
 if TYPE_CHECKING:
     from dynamo_lite.translator.core import InstructionTranslator
-
-
-def load_generator(cg: PyCodegen, frame: InstructionTranslator, generator: VariableTracker) -> None:
-    """Emit code that creates the generator whose frame this is.
-
-    Raises:
-        NotConstant: the frame can't be continued in another one.
-    """
-    call = generator_call(frame)
-    for cell in frame.cells.values():  # a cell may refer to the generator, and create it
-        cg.load(cell)
-        cg.pop_top()
-    if cg.has_made(generator):
-        cg.load(generator)
-        return
-    constants = [partial(cg.load_const, each) for each in call.constants]
-    cg.call(call.make, [*constants, *(partial(cg.load, each) for each in call.operands)])
 
 
 def generator_call(frame: InstructionTranslator) -> CreatingCall:

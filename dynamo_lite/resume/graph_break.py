@@ -11,7 +11,7 @@ import inspect
 import re
 import types
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -63,12 +63,6 @@ CLOSURE = "___closure"
 ARGUMENTS = "___arguments"
 """The arguments of the callee's resume function, which the interrupted call continues in."""
 NEW, WAITING = "new", "waiting"
-
-OPERANDS_OF_CALLS: dict[str, Callable[[int], int]] = {
-    "CALL": lambda arg: arg + 2,
-    "CALL_FUNCTION_EX": lambda arg: 3 + (arg & 1),
-}
-"""Opcode -> how many values it pops, NULL among them."""
 
 
 @dataclass(frozen=True)
@@ -130,11 +124,6 @@ class ResumeCodes:
     def info(self, code: types.CodeType) -> ResumeInfo | None:
         return self._infos.get(identity(code))
 
-    def raises(self, code: types.CodeType) -> bool:
-        """Whether a resume function begins by raising the error that is its last argument."""
-        info = self.info(code)
-        return info is not None and info.point.raising
-
     def get(self, original: types.CodeType, point: ResumePoint) -> types.CodeType:
         key = (identity(original), point)
         found = self._codes.get(key)
@@ -155,15 +144,20 @@ def original_position(code: types.CodeType, index: int) -> tuple[types.CodeType,
     return (code, index) if info is None else (info.original, info.origin[index])
 
 
-def interrupted_codes(code: types.CodeType) -> Iterator[types.CodeType]:
+def _continued(code: types.CodeType) -> Iterator[ResumeInfo]:
+    """What a frame of this code continues: its own frame, then the interrupted calls, outermost first. Nothing if it is
+    no resume function's."""
+    info = RESUME_CODES.info(code)
+    while info is not None:
+        yield info
+        callee = info.point.callee
+        info = None if callee is None else RESUME_CODES.info(callee.code)
+
+
+def interrupted_codes(code: types.CodeType) -> list[types.CodeType]:
     """The user's code objects that a frame of this code runs: its own, then those of the interrupted calls that it
     continues, outermost first."""
-    info = RESUME_CODES.info(code)
-    while info is not None and info.point.callee is not None:
-        yield info.original
-        code = info.point.callee.code
-        info = RESUME_CODES.info(code)
-    yield code if info is None else info.original
+    return [info.original for info in _continued(code)] or [code]
 
 
 def in_program_names(place: str, code: types.CodeType, forward: types.FunctionType | None = None) -> str:
@@ -174,13 +168,14 @@ def in_program_names(place: str, code: types.CodeType, forward: types.FunctionTy
     if forward is not None:
         parameters = dict(enumerate(inspect.getfullargspec(forward).args, -1))
         place = _ARGUMENT.sub(lambda given: parameters.get(int(given[1]), given[0]), place)
-    info = RESUME_CODES.info(code)
-    while info is not None and info.point.callee is not None and place.startswith(f"{ARGUMENTS}["):
-        info = RESUME_CODES.info(info.point.callee.code)
-        at, _, rest = place.removeprefix(f"{ARGUMENTS}[").partition("]")
-        place = f"{ARGUMENTS}{rest}" if info is None else f"{info.point.arguments()[int(at)]}{rest}"
+    continued = _continued(code)
+    info = next(continued, None)
     if info is None:
         return place
+    while place.startswith(f"{ARGUMENTS}["):
+        info = next(continued)
+        at, _, rest = place.removeprefix(f"{ARGUMENTS}[").partition("]")
+        place = f"{info.point.arguments()[int(at)]}{rest}"
     positions = decode(info.original)[info.point.index].positions
     line = info.original.co_firstlineno if positions is None else positions[0]
     return _ON_STACK.sub(lambda at: f"{f'value {int(at[1]) + 1}' if int(at[1]) else 'a value'} of line {line}", place)
@@ -194,44 +189,33 @@ def raising_code(code: types.CodeType) -> types.CodeType | None:
     """For a resume function that continues inside a ``try`` or ``with``: the variant that raises, in that block, an
     error which it takes as its last argument. None if the frame would propagate the error anyway."""
     info = RESUME_CODES.info(code)
-    if info is None or not continues_in_block(code):
+    if info is None or info.point.generator:
+        return None
+    if all(decode(each.original)[each.point.index].handler is None for each in _continued(code)):
         return None
     return RESUME_CODES.get(info.original, replace(info.point, raising=True))
 
 
-def continues_in_block(code: types.CodeType) -> bool:
-    """Whether it is a resume function that continues inside a ``try`` or ``with``: whether it has a `raising_code`,
-    which this doesn't create."""
-    info = RESUME_CODES.info(code)
-    if info is None or info.point.generator:
-        return False
-    point = info.point
-    is_covered = decode(info.original)[point.index].handler is not None
-    return is_covered or point.callee is not None and continues_in_block(point.callee.code)
+def _blocks(source: Sequence[Instruction], index: int) -> Iterator[tuple[int, bool]]:
+    """The blocks around an instruction that catch errors, innermost first: how much of the stack each keeps, and
+    whether it is a ``with``."""
+    handler = source[index].handler
+    while handler is not None:
+        start = handler.target
+        if start.opname == "PUSH_EXC_INFO":
+            yield handler.depth, source[start.index + 1].opname == "WITH_EXCEPT_START"
+        handler = start.handler
 
 
 def continues_where_errors_may_be_swallowed(code: types.CodeType) -> bool:
     """Whether it is a resume function that continues inside a block which may swallow an error: a ``try``, or a
     ``with`` other than of torch's contexts that it enters again."""
-    info = RESUME_CODES.info(code)
-    if info is None or info.point.generator:
-        return False
-    contexts, instructions = dict(info.point.contexts), decode(info.original)
-    handler = instructions[info.point.index].handler
-    while handler is not None:
-        start = handler.target
-        is_with = instructions[start.index + 1].opname == "WITH_EXCEPT_START"
-        if start.opname == "PUSH_EXC_INFO" and not (is_with and handler.depth - 1 in contexts):
+    for info in _continued(code):
+        contexts = dict(info.point.contexts)
+        blocks = () if info.point.generator else _blocks(decode(info.original), info.point.index)
+        if any(not is_with or depth - 1 not in contexts for depth, is_with in blocks):
             return True
-        handler = start.handler
-    callee = info.point.callee
-    return callee is not None and continues_where_errors_may_be_swallowed(callee.code)
-
-
-def raising_function(function: ResumeFunction) -> ResumeFunction | None:
-    """`raising_code` for the resume function of an interrupted callee."""
-    code = raising_code(function.code)
-    return None if code is None else ResumeFunction(code, function.namespace)
+    return False
 
 
 def argument_of_super(code: types.CodeType) -> str | None:
@@ -257,9 +241,11 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
         prologue[-1:-1] = [emit.make("RETURN_GENERATOR"), emit.pop_top()]
     prologue += _restored(point)
     callee = point.callee
-    raises_anyway = callee is not None and RESUME_CODES.raises(callee.code)
+    interrupted = None if callee is None else RESUME_CODES.info(callee.code)
+    raises_anyway = interrupted is not None and interrupted.point.raising
     if point.raising and callee is not None:
-        callee = raising_function(callee)
+        raising = raising_code(callee.code)
+        callee = None if raising is None else ResumeFunction(raising, callee.namespace)
     if point.raising and callee is None:
         prologue += emit.take_fast(ERROR)
         again = emit.make("RERAISE", 0)
@@ -343,13 +329,6 @@ def _callee_call(callee: ResumeFunction, raising: bool, raises_anyway: bool) -> 
     return [*code, emit.make("CALL_FUNCTION_EX", 0)]
 
 
-def break_frame(cg: PyCodegen, root: RootTranslator) -> None:
-    """Emit the instruction at which the root frame stopped, and the continuation."""
-    breaker = FrameBreaker(cg, root)
-    breaker.restore()
-    breaker.run_natively()
-
-
 def why_not_breakable(code: types.CodeType, namespace: Mapping[str, object], index: int | None) -> str | None:
     """Why a frame can't be broken at an index of the user's code; None if it can. ``namespace``: its globals."""
     if index is None:
@@ -387,6 +366,8 @@ class BrokenFrame:
         """Locals that the resume function recreates."""
         self.outlive: frozenset[str] = frozenset()
         """Locals that are dead, but stay bound as in CPython: the deallocation of their values is observable."""
+        self.bound: Collection[str] = ()
+        """Names, the locals among them, that the new code has a value for."""
 
     def _first_argument(self) -> str | None:
         """The local that holds the argument which ``super()`` reads."""
@@ -441,7 +422,8 @@ class BrokenFrame:
     def load_from_stack(self, cg: PyCodegen, recipes: IteratorRecipes, at: int) -> None:
         """Load a value of the stack. Only the ``__exit__`` of an enclosing ``with`` block may be recreated."""
         value = self.tx.stack[at]
-        recipe = recipes.recipe(value, waiting=True) if at in self._exits_of_blocks() else None
+        is_exit = (at + 1, True) in _blocks(self.source, self.index)
+        recipe = recipes.recipe(value, waiting=True) if is_exit else None
         self._load(cg, recipes, STACK.format(at), value, recipe)
 
     def _load(
@@ -452,17 +434,6 @@ class BrokenFrame:
         else:
             self.recipes[name] = recipe
             recipes.load(value, recipe)
-
-    def _exits_of_blocks(self) -> set[int]:
-        """The stack positions of the ``__exit__`` of each ``with`` block around the instruction."""
-        found = set()
-        handler = self.source[self.index].handler
-        while handler is not None:
-            target = handler.target
-            if target.opname == "PUSH_EXC_INFO" and self.source[target.index + 1].opname == "WITH_EXCEPT_START":
-                found.add(handler.depth - 1)
-            handler = target.handler
-        return found
 
     def load_locals(self, cg: PyCodegen, store: Callable[[str], None]) -> None:
         """Load and store the locals that survive the break."""
@@ -482,22 +453,16 @@ class BrokenFrame:
         self.outlive = frozenset(observable)
 
     def resume_point(
-        self,
-        index: int,
-        depth: int,
-        nulls: set[int],
-        bound: set[str],
-        raising: bool = False,
-        callee: ResumeFunction | None = None,
+        self, index: int, depth: int, nulls: set[int], raising: bool = False, callee: ResumeFunction | None = None
     ) -> ResumePoint:
-        """The point at an index, with the live ones among the names in ``bound``."""
+        """The point at an index, with the live ones among the `bound` locals."""
         lives = live_locals(self.original)
         live = lives[index + 1] if callee is not None else lives[index]
         handler = self.source[index].handler
         if handler is not None and (raising or callee is not None):
             live = lives[handler.target.index] | live
         live = live | self.outlive
-        names = tuple(sorted(name for name in live if name in bound))
+        names = tuple(sorted(name for name in live if name in self.bound))
         handled = tuple(sorted(at for at in self.handled if at < depth))
         lower = tuple(sorted(at for at in nulls if at < depth))
         contexts = tuple(pair for pair in self.contexts.items() if pair[0] < depth)
@@ -511,6 +476,19 @@ class BrokenFrame:
         name = self.instruction.opname
         return name == "LOAD_METHOD" or (name in ("LOAD_ATTR", "LOAD_SUPER_ATTR") and self.instruction.flag)
 
+    def native_instructions(self, jump_to: Instruction | None = None) -> list[Instruction]:
+        """The instruction in the new code, without the NULL that a method is pushed with."""
+        instruction, name = self.instruction, self.instruction.opname
+        if name == "CALL":
+            return emit.call(instruction.arg, self.tx.kw_names)
+        if self.pushes_null():
+            native = emit.make("LOAD_ATTR" if name == "LOAD_METHOD" else name, instruction.argval)
+            native.flag2 = instruction.flag2
+            return [native]
+        native = emit.copy_of(instruction)
+        native.target, native.handler = jump_to, None
+        return [native]
+
 
 class FrameBreaker(BrokenFrame):
     """Emits the break of the root frame."""
@@ -522,13 +500,13 @@ class FrameBreaker(BrokenFrame):
         self.cg = cg
         self.cells = {name: f"___cell_{name}" for name in root.cells if name not in root.code.co_freevars}
 
-    def restore(self, keep_all: bool = False, callees: Sequence[BrokenFrame] = ()) -> None:
+    def restore(self, callees: Sequence[BrokenFrame] = ()) -> None:
         """Restore the stack, then the locals. Everything is loaded before anything is stored, for loads read arguments.
 
-        ``keep_all``: handlers need copies of the whole stack. ``callees``: inlined frames that break with this one."""
+        ``callees``: inlined frames that break with this one. Their handlers need copies of the whole stack."""
         cg, tx = self.cg, self.tx
         recipes = IteratorRecipes(cg, [each for frame in (self, *callees) for each in frame.holders()])
-        kept = len(tx.stack) if keep_all else self.handler_depth
+        kept = len(tx.stack) if any(callee.is_covered for callee in callees) else self.handler_depth
         for at, value in enumerate(tx.stack):
             if isinstance(value, ExceptionInfoVariable) and at in self.handled:
                 self._load_handled(at, value)
@@ -556,7 +534,7 @@ class FrameBreaker(BrokenFrame):
             cg.store_fast(name)
         self._drop_arguments(names)
         cg.set_grad_mode(tx.attempt.torch_state.final_grad_mode)
-        self.bound = set(names) | ({SELF} if self.first == SELF else set())
+        self.bound = [*names, SELF] if self.first == SELF else names
 
     def _drop_arguments(self, names: list[str]) -> None:
         """Drop references that are no longer needed, except those whose deallocation is observable."""
@@ -576,9 +554,10 @@ class FrameBreaker(BrokenFrame):
 
     # -- the instruction -------------------------------------------------------------------------------------------
 
-    def run_natively(self) -> None:
+    def emit(self) -> None:
         """Emit the instruction, the continuations after it and, if a handler covers it, the one that raises."""
         cg = self.cg
+        self.restore()
         if self.instruction.opname == "RETURN_VALUE":
             raise SkipFrame("the graph breaks at its return", loses=cg.attempt.graph.operators > 0)
         start = len(cg.body)
@@ -606,44 +585,27 @@ class FrameBreaker(BrokenFrame):
         return self.tx.cells[name].content is None
 
     def _emit_native(self, jump_to: Instruction | None) -> None:
-        cg, instruction = self.cg, self.instruction
-        name = instruction.opname
         if self._is_unbound():
-            cg.add(*_raise_unbound(instruction.argval))
-        elif name == "CALL":
-            cg.add(*emit.call(instruction.arg, self.tx.kw_names))
-        elif name == "RERAISE":
-            cg.add(emit.make("RERAISE", 0))  # the offset on the stack is the original's
-        elif self.pushes_null():
-            plain = emit.make("LOAD_ATTR" if name == "LOAD_METHOD" else name, instruction.argval)
-            if name == "LOAD_SUPER_ATTR":
-                plain.flag2 = instruction.flag2
-            cg.add(plain, emit.push_null(), emit.swap(2))
+            self.cg.add(*_raise_unbound(self.instruction.argval))
+        elif self.instruction.opname == "RERAISE":
+            self.cg.add(emit.make("RERAISE", 0))  # the offset on the stack is the original's
         else:
-            native = emit.copy_of(instruction)
-            native.target = jump_to
-            native.handler = None
-            cg.add(native)
-
-    def _depth_after(self, jump: bool) -> int:
-        instruction = self.instruction
-        change = effect(instruction, jump)
-        if jump and instruction.opname == "FOR_ITER":
-            change = -1  # at the exit of the loop the iterator is popped
-        return len(self.tx.stack) + change
+            self.cg.add(*self.native_instructions(jump_to))
+        if self.pushes_null():
+            self.cg.add(emit.push_null(), emit.swap(2))
 
     def _continue(self, index: int, jump: bool) -> None:
         """Return a continuation at an index of the user's code."""
-        depth = self._depth_after(jump)
-        count = OPERANDS_OF_CALLS.get(self.instruction.opname)
-        kept = len(self.tx.stack) - (0 if count is None else count(self.instruction.arg))
-        nulls = {at for at in self.nulls if at < min(kept, depth)}
+        ends_loop = jump and self.instruction.opname == "FOR_ITER"  # which pops the iterator
+        depth = len(self.tx.stack) + (-1 if ends_loop else effect(self.instruction, jump))
+        is_call = self.instruction.opname in ("CALL", "CALL_FUNCTION_EX")  # the result replaces the NULL
+        nulls = {at for at in self.nulls if at < depth - is_call}
         if self.pushes_null():
             nulls.add(depth - 2)
 
         def emit_return() -> None:
-            self._store_stack(depth)
-            self._return_at(index, depth, nulls, raising=False)
+            self.store_stack(depth)
+            self.return_continuation(self.resume_point(index, depth, nulls))
 
         self.with_contexts(emit_return)
 
@@ -670,7 +632,7 @@ class FrameBreaker(BrokenFrame):
     def exits(self, cg: PyCodegen) -> list[Load]:
         return [partial(cg.load_fast, _KEPT.format(at)) for at in self.contexts]
 
-    def _store_stack(self, depth: int) -> None:
+    def store_stack(self, depth: int) -> None:
         """Move the stack into locals, exit the contexts and end the handlers on it."""
         cg = self.cg
         for at in reversed(range(depth)):
@@ -683,13 +645,10 @@ class FrameBreaker(BrokenFrame):
                 cg.load_fast(_KEPT.format(at))
             cg.store_fast(STACK.format(at))
 
-    def return_call(self, callee: ResumeFunction, loads: Mapping[str, Load], is_stored: bool = False) -> None:
-        """Return a continuation that continues the interrupted call. ``is_stored``: the stack is in locals already."""
-        depth = len(self.tx.stack)
-        if not is_stored:
-            self._store_stack(depth)
-        bound = self.bound - set(self.cells)
-        self.return_continuation(self.resume_point(self.index, depth, self.nulls, bound, callee=callee), loads)
+    def return_call(self, callee: ResumeFunction, loads: Mapping[str, Load]) -> None:
+        """Return a continuation that continues the interrupted call. The stack is in locals."""
+        point = self.resume_point(self.index, len(self.tx.stack), self.nulls, callee=callee)
+        self.return_continuation(point, loads)
 
     def handle(self, covered: list[Instruction]) -> None:
         """If a handler covers the instruction: catch its exception, and raise it again in a resume function."""
@@ -699,7 +658,7 @@ class FrameBreaker(BrokenFrame):
 
     def _raise(self) -> None:
         self.take_kept(self.handler_depth)
-        self._return_at(self.index, self.handler_depth, self.nulls, raising=True)
+        self.return_continuation(self.resume_point(self.index, self.handler_depth, self.nulls, raising=True))
 
     def catch(self, covered: list[Instruction]) -> None:
         """Continue here if one of these instructions raises."""
@@ -722,9 +681,6 @@ class FrameBreaker(BrokenFrame):
             elif at not in self.nulls:
                 self.cg.take_fast(_KEPT.format(at))
                 self.cg.store_fast(STACK.format(at))
-
-    def _return_at(self, index: int, depth: int, nulls: set[int], raising: bool) -> None:
-        self.return_continuation(self.resume_point(index, depth, nulls, self.bound - set(self.cells), raising))
 
     def return_continuation(self, point: ResumePoint, loads: Mapping[str, Load] | None = None) -> None:
         """Return a continuation. ``loads``: for arguments that are not in a local of the same name."""

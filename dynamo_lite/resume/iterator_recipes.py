@@ -38,17 +38,17 @@ class IteratorRecipes:
         return Counter(map(id, references([*self._holders, *written])))
 
     def recipe(self, value: VariableTracker, waiting: bool = False) -> Recipe | None:
-        """How to recreate a value; None if it survives as an object. ``waiting``: generators may have started."""
-        found = self._recipe(value, waiting)
-        return found if found is not None and _creates_generator(value, found) else None
-
-    def _recipe(self, value: VariableTracker, waiting: bool) -> Recipe | None:
+        """How to recreate a value; None if it survives as an object: what creates no generator is traced as one too.
+        ``waiting``: generators may have started."""
         call = None if isinstance(value, LazyVariable) or self._cg.has_made(value) else value.creating_call()
         if call is None or self._references[id(value)] != 1:
             return None
         if isinstance(value, GeneratorVariable) and value.frame.started and not waiting:
             return None
-        return (call.make, call.constants, *(self._recipe(each, waiting) for each in call.operands))
+        operands = [self.recipe(each, waiting) for each in call.operands]
+        if not isinstance(value, GeneratorVariable) and all(each is None for each in operands):
+            return None
+        return (call.make, call.constants, *operands)
 
     def load(self, value: VariableTracker, recipe: Recipe) -> None:
         """Emit a tuple of the values that the recipe takes."""
@@ -61,11 +61,3 @@ class IteratorRecipes:
             else:
                 self.load(each, inner)
         self._cg.build("TUPLE", len(call.operands))
-
-
-def _creates_generator(value: VariableTracker, recipe: Recipe | None) -> bool:
-    """Whether a generator is among what the recipe creates. Other iterators are traced as objects too."""
-    call = None if recipe is None else value.creating_call()
-    if recipe is None or call is None:
-        return False
-    return isinstance(value, GeneratorVariable) or any(map(_creates_generator, call.operands, recipe[2:]))

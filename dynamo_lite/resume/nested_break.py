@@ -12,13 +12,13 @@ Otherwise the graph breaks at the call.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from inspect import CO_GENERATOR
 from typing import TYPE_CHECKING
 
 from dynamo_lite import _C
-from dynamo_lite.bytecode import Instruction, assemble, decode, effect, emit
+from dynamo_lite.bytecode import Instruction, assemble, effect, emit
 from dynamo_lite.codegen.python_codegen import PyCodegen, let_cpython_create
 from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.core.protocols import Load, Translator
@@ -29,7 +29,6 @@ from .graph_break import (
     ARGUMENTS,
     CLOSURE,
     ERROR,
-    OPERANDS_OF_CALLS,
     RESUME_CODES,
     SELF,
     STACK,
@@ -44,19 +43,13 @@ from .iterator_recipes import IteratorRecipes
 if TYPE_CHECKING:
     from dynamo_lite.translator.core import RootTranslator, StoppingTranslator
 
-_OPERANDS: dict[str, Callable[[int], int]] = {
-    **OPERANDS_OF_CALLS,
-    "FORMAT_VALUE": lambda arg: 1 + (arg & 4 == 4),
-    "BUILD_STRING": lambda arg: arg,
-    **dict.fromkeys(("LOAD_ATTR", "LOAD_METHOD", "DELETE_ATTR", "GET_ITER"), lambda arg: 1),
-    **dict.fromkeys(("UNARY_NEGATIVE", "UNARY_NOT", "UNARY_INVERT", "UNARY_POSITIVE"), lambda arg: 1),
-    **dict.fromkeys(("BINARY_OP", "BINARY_SUBSCR", "COMPARE_OP", "CONTAINS_OP", "IS_OP"), lambda arg: 2),
-    **dict.fromkeys(("STORE_ATTR", "DELETE_SUBSCR"), lambda arg: 2),
-    **dict.fromkeys(("STORE_SUBSCR", "BINARY_SLICE"), lambda arg: 3),
-    "STORE_SLICE": lambda arg: 4,
-}
-"""Opcode -> how many values it pops. It pushes at most one (besides the NULL of a method), and its meaning doesn't
-depend on the frame that it runs in."""
+_LEAVE_VALUE = frozenset(
+    """CALL CALL_FUNCTION_EX FORMAT_VALUE BUILD_STRING LOAD_ATTR LOAD_METHOD GET_ITER UNARY_NEGATIVE UNARY_NOT
+    UNARY_INVERT UNARY_POSITIVE BINARY_OP BINARY_SUBSCR BINARY_SLICE COMPARE_OP CONTAINS_OP IS_OP""".split()
+)
+"""Opcodes whose meaning doesn't depend on the frame that they run in, and that push a value (and a method's NULL)."""
+_LEAVE_NOTHING = frozenset("STORE_ATTR DELETE_ATTR STORE_SUBSCR DELETE_SUBSCR STORE_SLICE".split())
+"""Those that push nothing."""
 _NEXT = "___next"
 _ARGS = "___args"
 _OPERAND = "___operand{}"
@@ -78,7 +71,8 @@ def can_break_inside(tx: Translator, path: tuple[int, ...]) -> bool:
     if path:
         return True
     may_be_super = "__class__" in original.co_freevars and instruction.opname == "CALL" and instruction.arg == 0
-    return (instruction.opname in _OPERANDS or _tests_truth(instruction)) and not may_be_super
+    is_movable = instruction.opname in _LEAVE_VALUE | _LEAVE_NOTHING or _tests_truth(instruction)
+    return is_movable and not may_be_super
 
 
 def _seen_from_inside(error: BaseException, frames: int) -> BaseException:
@@ -89,23 +83,19 @@ def _seen_from_inside(error: BaseException, frames: int) -> BaseException:
     return BaseException.with_traceback(error, trace)
 
 
-def break_inside(cg: PyCodegen, root: RootTranslator) -> None:
-    """Emit the instruction at which the innermost frame stopped, and the continuation of all the frames."""
-    _NestedBreaker(cg, root).emit()
-
-
 class _Callee(BrokenFrame):
     """An inlined frame that is split. Its values are in locals of the root's new code."""
 
     def __init__(self, tx: StoppingTranslator) -> None:
         super().__init__(tx)
         self.namespace: dict[str, object] = tx.scope.namespace
-        self.is_innermost = tx.callee is None
-        taken = _OPERANDS.get(self.instruction.opname, lambda arg: 1)(self.instruction.arg)
-        self.depth = len(tx.stack) - (taken if self.is_innermost else 0)
+        pushed = (self.instruction.opname in _LEAVE_VALUE) + self.pushes_null()
+        taken = pushed - effect(self.instruction, False) if tx.callee is None else 0
+        self.depth = len(tx.stack) - taken
         """How much of the stack the instruction leaves."""
         self.where: dict[str, str] = {}
         """Argument of the resume function -> the local that holds it."""
+        self.bound = self.where
         self.operands_at: list[str | None] = []
         """The locals that hold the instruction's operands; None for NULL."""
         self.cells_at: list[str] = []
@@ -140,51 +130,47 @@ class _Callee(BrokenFrame):
     def exits(self, cg: PyCodegen) -> list[Load]:
         return [partial(cg.load_fast, self.where[STACK.format(at)]) for at in self.contexts]
 
-    def point(self, index: int, depth: int, nulls: set[int], callee: ResumeFunction | None) -> ResumePoint:
-        return self.resume_point(index, depth, nulls, set(self.where), callee=callee)
+    def resume_call(
+        self, cg: PyCodegen, point: ResumePoint, inner: Mapping[str, Load]
+    ) -> tuple[ResumeFunction, dict[str, Load]]:
+        """The resume function, and loads of its closure and its arguments. ``inner``: loads of arguments that are in no
+        local."""
 
-    def resume_function(self, point: ResumePoint) -> ResumeFunction:
-        return ResumeFunction(RESUME_CODES.get(self.original, point), self.namespace)
+        def load_closure() -> None:
+            for name in self.cells_at:
+                cg.load_fast(name)
+            cg.build("TUPLE", len(self.cells_at))
 
-    def push_closure(self, cg: PyCodegen) -> None:
-        for name in self.cells_at:
-            cg.load_fast(name)
-        cg.build("TUPLE", len(self.cells_at))
+        def load_arguments() -> None:
+            arguments = point.arguments()
+            for name in arguments:
+                if name in inner:
+                    inner[name]()
+                else:
+                    cg.load_fast(self.where[name])
+            cg.build("TUPLE", len(arguments))
 
-    def push_arguments(self, cg: PyCodegen, point: ResumePoint, inner: Mapping[str, Load]) -> None:
-        arguments = point.arguments()
-        for name in arguments:
-            if name in inner:
-                inner[name]()
-            else:
-                cg.load_fast(self.where[name])
-        cg.build("TUPLE", len(arguments))
+        function = ResumeFunction(RESUME_CODES.get(self.original, point), self.namespace)
+        return function, {CLOSURE: load_closure, ARGUMENTS: load_arguments}
 
     # -- frames to run the instruction in --------------------------------------------------------------------------
 
     def native_function(self) -> types.FunctionType:
         """A function of the operands that runs the instruction, in a frame that looks like this one in tracebacks."""
-        instruction = self.instruction
         names = [_OPERAND.format(at) for at, name in enumerate(self.operands_at) if name is not None]
         body: list[Instruction] = []
         for at, name in enumerate(self.operands_at):
             body += [emit.push_null()] if name is None else emit.take_fast(_OPERAND.format(at))
-        if instruction.opname == "CALL":
-            body += emit.call(instruction.arg, self.tx.kw_names)
-        elif self.pushes_null():
-            body.append(emit.load_attr(instruction.argval))
-        elif _tests_truth(instruction):
+        if _tests_truth(self.instruction):
             body += [emit.make("UNARY_NOT"), emit.make("UNARY_NOT")]
         else:
-            native = emit.copy_of(instruction)
-            native.handler = None
-            body.append(native)
+            body += self.native_instructions()
         if not self.leaves_value():
             body.append(emit.load_const(None))
         return self._function(body, names)
 
     def leaves_value(self) -> bool:
-        return _tests_truth(self.instruction) or effect(self.instruction, False) + len(self.operands_at) > 0
+        return _tests_truth(self.instruction) or self.instruction.opname in _LEAVE_VALUE
 
     def calling_function(self) -> types.FunctionType:
         """A function that calls another, in a frame that looks like this one in tracebacks."""
@@ -200,28 +186,25 @@ class _Callee(BrokenFrame):
         return types.FunctionType(code, self.namespace)
 
 
-class _NestedBreaker:
+class NestedBreaker:
     """Emits a break of the root frame and of the callees down to the instruction."""
 
     def __init__(self, cg: PyCodegen, root: RootTranslator) -> None:
         self.cg = cg
         self.root = FrameBreaker(cg, root)
-        self.callees: list[_Callee] = []
-        tx = root.callee
-        while tx is not None:
-            self.callees.append(_Callee(tx))
-            tx = tx.callee
+        _, *inlined = root.stopped()
+        self.callees = [_Callee(tx) for tx in inlined]
         self.innermost = self.callees[-1]
 
     def emit(self) -> None:
+        """Emit the instruction at which the innermost frame stopped, and the continuations of all the frames."""
         cg = self.cg
-        covers = any(callee.is_covered for callee in self.callees)
-        self.root.restore(covers, self.callees)
+        self.root.restore(self.callees)
         start = len(cg.body)
         self._run_natively()
         covered = cg.body[start:]
         self._continue()
-        if covers:
+        if any(callee.is_covered for callee in self.callees):
             self.root.catch(covered)
             cg.call(_seen_from_inside, [lambda: cg.load_fast(ERROR), lambda: cg.load_const(len(self.callees))])
             cg.store_fast(ERROR)
@@ -242,9 +225,9 @@ class _NestedBreaker:
         frame = self.innermost
         self._suspend()
         self.root.take_kept(len(self.root.tx.stack))
-        point = frame.resume_point(frame.index, frame.handler_depth, frame.nulls, set(frame.where), raising=True)
+        point = frame.resume_point(frame.index, frame.handler_depth, frame.nulls, raising=True)
         take_error = partial(self.cg.take_fast, ERROR)  # its traceback refers to this frame
-        self._return(point, {ERROR: take_error}, is_stored=True)
+        self._return(point, {ERROR: take_error})
 
     def _run_natively(self) -> None:
         """Call the function that looks like the outermost callee; it calls the next one, and so on."""
@@ -270,7 +253,7 @@ class _NestedBreaker:
         instruction = frame.instruction
         index = frame.index + 1
         if _tests_truth(instruction):
-            target = decode(frame.original)[frame.index].target
+            target = frame.source[frame.index].target
             assert target is not None
             landing = emit.make("NOP")
             cg.add((emit.jump_if_true if instruction.opname.endswith("_TRUE") else emit.jump_if_false)(landing))
@@ -295,25 +278,16 @@ class _NestedBreaker:
 
         def emit_return() -> None:
             self._suspend()
-            self._return(self.innermost.point(index, depth, nulls, None), {})
+            self.root.store_stack(len(self.root.tx.stack))
+            self._return(self.innermost.resume_point(index, depth, nulls), {})
 
         self.root.with_contexts(emit_return, *self.callees)
 
-    def _return(self, point: ResumePoint, given: Mapping[str, Load], is_stored: bool = False) -> None:
+    def _return(self, point: ResumePoint, given: Mapping[str, Load]) -> None:
         """Return a continuation of all the frames, with the innermost at a point. ``given``: loads of the arguments of
         the innermost that are in no frame."""
-        frame = self.innermost
-        loads = self._loads(frame, point, given)
-        function = frame.resume_function(point)
+        function, loads = self.innermost.resume_call(self.cg, point, given)
         for callee in reversed(self.callees[:-1]):
-            point = callee.point(callee.index, callee.depth, callee.nulls, function)
-            loads = self._loads(callee, point, loads)
-            function = callee.resume_function(point)
-        self.root.return_call(function, loads, is_stored)
-
-    def _loads(self, callee: _Callee, point: ResumePoint, inner: Mapping[str, Load]) -> dict[str, Load]:
-        cg = self.cg
-        return {
-            CLOSURE: lambda: callee.push_closure(cg),
-            ARGUMENTS: lambda: callee.push_arguments(cg, point, inner),
-        }
+            point = callee.resume_point(callee.index, callee.depth, callee.nulls, callee=function)
+            function, loads = callee.resume_call(self.cg, point, loads)
+        self.root.return_call(function, loads)

@@ -75,7 +75,7 @@ class Attempt:
         builtins_namespace: dict[str, object],
         shapes: TranslationShapes,
         ahead: PrecomputedCalls,
-        restart_facts: RestartFacts | None = None,
+        restart_facts: RestartFacts,
     ) -> None:
         self.guards = Guards()
         self.graph = GraphBuilder()
@@ -89,7 +89,7 @@ class Attempt:
         self.streams = StreamUses()
         self.lifetimes = ObservableLifetimes()
         self.initializations = Initializations()
-        self.restart_facts = RestartFacts.first() if restart_facts is None else restart_facts
+        self.restart_facts = restart_facts
         self.is_compiling_results = IsCompilingResults(self.restart_facts.withheld)
         self.unread: set[Site] = set()
         """Where the program read numbers from tensors that it has only passed on so far."""
@@ -133,7 +133,6 @@ class Attempt:
         """Restore torch's state."""
         self.torch_state.leave()
         self.graph.leave()
-        self.torch_state.restore_warnings()
 
     def close(self) -> None:
         """Drop the references to user objects: the records are in reference cycles and would keep them alive."""

@@ -126,16 +126,11 @@ def dict_merge(tx: InstructionTranslator, instruction: Instruction) -> None:
     target.method_update(tx, mapping)
 
 
-def push_tuple_of_list(tx: InstructionTranslator) -> None:
-    """Replace the list on top of the stack, which the compiler is building, by a tuple."""
+@opcode("LIST_TO_TUPLE")
+def list_to_tuple(tx: InstructionTranslator, instruction: Instruction) -> None:
     items = tx.pop()
     assert isinstance(items, ListVariable)
     tx.stack.append(TupleVariable(list(items.items)))
-
-
-@opcode("LIST_TO_TUPLE")
-def list_to_tuple(tx: InstructionTranslator, instruction: Instruction) -> None:
-    push_tuple_of_list(tx)
 
 
 @opcode("UNPACK_SEQUENCE")

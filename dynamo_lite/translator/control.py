@@ -83,23 +83,15 @@ def pop_jump_if_not_none(tx: InstructionTranslator, instruction: Instruction) ->
         jump(tx, instruction)
 
 
-@opcode("JUMP_IF_TRUE_OR_POP")
-def jump_if_true_or_pop(tx: InstructionTranslator, instruction: Instruction) -> None:
-    if tx.truth(tx.peek()):
+@opcode("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")
+def jump_if_or_pop(tx: InstructionTranslator, instruction: Instruction) -> None:
+    if tx.truth(tx.peek()) == (instruction.opname == "JUMP_IF_TRUE_OR_POP"):
         jump(tx, instruction)
     else:
         tx.stack.pop()
 
 
-@opcode("JUMP_IF_FALSE_OR_POP")
-def jump_if_false_or_pop(tx: InstructionTranslator, instruction: Instruction) -> None:
-    if tx.truth(tx.peek()):
-        tx.stack.pop()
-    else:
-        jump(tx, instruction)
-
-
-@opcode("GET_ITER")
+@opcode("GET_ITER", "GET_YIELD_FROM_ITER")
 def get_iter(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(tx.iterate(tx.pop()))
 
@@ -133,8 +125,8 @@ def before_with(tx: InstructionTranslator, instruction: Instruction) -> None:
         tx.stack.append(ExitVariable(manager))
         tx.stack.append(manager.entered_value())
         return
-    enter = tx.special_method(manager, "__enter__", "context manager protocol")
-    leave = tx.special_method(manager, "__exit__", "context manager protocol (missed __exit__ method)")
+    enter = tx.method_of_manager(manager, "__enter__")
+    leave = tx.method_of_manager(manager, "__exit__", " (missed __exit__ method)")
     value = tx.call(enter, [], {})
     tx.stack.append(leave)
     tx.stack.append(value)
@@ -163,11 +155,6 @@ def return_generator(tx: InstructionTranslator, instruction: Instruction) -> Non
 def yield_value(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.yielded = tx.stack.pop()
     tx.done = True
-
-
-@opcode("GET_YIELD_FROM_ITER")
-def get_yield_from_iter(tx: InstructionTranslator, instruction: Instruction) -> None:
-    tx.stack.append(tx.iterate(tx.pop()))
 
 
 @opcode("SEND")

@@ -9,7 +9,6 @@ from typing import NamedTuple, NoReturn
 
 from dynamo_lite import config
 from dynamo_lite.bytecode import Instruction, decode
-from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.exc import InternalError, Unsupported
 from dynamo_lite.insight.break_reasons import (
     InlineLimit,
@@ -23,7 +22,7 @@ from dynamo_lite.insight.break_reasons import (
 from dynamo_lite.insight.site import Site, SiteFrame
 from dynamo_lite.records.code_origin import is_polyfill
 from dynamo_lite.records.node_origin import ModuleCall, NodeOrigin
-from dynamo_lite.resume.generators import generator_call, load_generator
+from dynamo_lite.resume.generators import generator_call
 from dynamo_lite.resume.graph_break import is_call_of_broken_callee, original_position
 from dynamo_lite.resume.nested_break import can_break_inside
 from dynamo_lite.variables import kinds  # noqa: F401  (its modules register their kinds)
@@ -93,8 +92,6 @@ class InstructionTranslator(Operations, Holder):
         attempt.guards.constants.note_code(code)
         if code.co_cellvars:
             attempt.cell_frames.append(self)
-        self.own_cells: tuple[str, ...] = code.co_cellvars
-        """Names of the cells that the user's code creates. A resume function receives them in its closure."""
         self.instructions = decode(code)
         self.original: types.CodeType = original_position(code, 0)[0]
         """The user's code; for a resume function, the code that it continues."""
@@ -318,10 +315,6 @@ class InstructionTranslator(Operations, Holder):
         self.unwind(self.current, ObservedException(error))
         self.run()
 
-    def rebuild_generator(self, cg: PyCodegen, generator: VariableTracker) -> None:
-        """Emit code that creates the generator whose frame this is."""
-        load_generator(cg, self, generator)
-
     def generator_parts(self) -> CreatingCall:
         """The call that creates a generator which continues this frame."""
         return generator_call(self)
@@ -367,9 +360,9 @@ class InstructionTranslator(Operations, Holder):
 
     def site_frame(self) -> SiteFrame:
         """This frame's part of the site."""
-        positions, index = (None, -1) if self.current is None else (self.current.positions, self.current.index)
+        positions = self.current.positions
         line = positions[0] if positions else self.code.co_firstlineno
-        return SiteFrame(self.code.co_filename, self.code.co_qualname, line, index)
+        return SiteFrame(self.code.co_filename, self.code.co_qualname, line, self.current.index)
 
 
 class StoppingTranslator(InstructionTranslator):
@@ -426,7 +419,7 @@ class StoppingTranslator(InstructionTranslator):
 class RootTranslator(StoppingTranslator):
     """The frame that is being compiled."""
 
-    def __init__(self, attempt: Attempt, frame: Frame, break_at: tuple[int, ...] = ()) -> None:
+    def __init__(self, attempt: Attempt, frame: Frame, break_at: tuple[int, ...]) -> None:
         super().__init__(attempt, frame, None, break_at)
         self.argument_names = list(frame.locals)
         self.arguments = list(frame.locals.values())

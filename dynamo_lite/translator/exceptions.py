@@ -18,20 +18,11 @@ from dynamo_lite.variables.python.objects.exception import (
     stop_iteration_to_runtime_error,
 )
 
-from .containers import push_tuple_of_list
+from .containers import list_to_tuple
 from .opcodes import opcode
 
 if TYPE_CHECKING:
     from .core import InstructionTranslator
-
-
-def _exception(tx: InstructionTranslator, value: VariableTracker) -> VariableTracker:
-    """The exception that ``raise value`` raises: the value, or an instance if it is a class."""
-    if isinstance(value, ClassVariable) and issubclass(value.value, BaseException):
-        value = tx.call(value, [], {}).realize()
-    if issubclass(value.python_type(), BaseException):
-        return value
-    tx.raise_error(TypeError, "exceptions must derive from BaseException")
 
 
 @opcode("RAISE_VARARGS")
@@ -41,9 +32,9 @@ def raise_varargs(tx: InstructionTranslator, instruction: Instruction) -> None:
             tx.raise_error(RuntimeError, "No active exception to reraise")
         raise ObservedException(tx.handled)
     cause = tx.pop() if instruction.arg == 2 else None
-    error = _exception(tx, tx.pop())
+    error = tx.exception_to_raise(tx.pop())
     if cause is not None and not tx.is_none(cause):
-        cause = _exception(tx, cause)
+        cause = tx.exception_to_raise(cause)
     if isinstance(error, ExistingExceptionVariable):  # raising it adds this frame to its traceback
         unsupported(RaisedExistingException(error.describe()))
     if cause is not None:
@@ -127,17 +118,17 @@ def call_intrinsic_1(tx: InstructionTranslator, instruction: Instruction) -> Non
     handler = _INTRINSICS.get(instruction.arg)
     if handler is None:
         tx.refuse(instruction, f"intrinsic {instruction.arg} is not modelled")
-    handler(tx)
+    handler(tx, instruction)
 
 
-def _stop_iteration_error(tx: InstructionTranslator) -> None:
+def _stop_iteration_error(tx: InstructionTranslator, instruction: Instruction) -> None:
     error = tx.peek()
     if issubclass(error.python_type(), StopIteration):
         tx.stack[-1] = stop_iteration_to_runtime_error(error)
 
 
-def _unary_positive(tx: InstructionTranslator) -> None:
+def _unary_positive(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(tx.unary("+", tx.pop()))
 
 
-_INTRINSICS = {3: _stop_iteration_error, 5: _unary_positive, 6: push_tuple_of_list}
+_INTRINSICS = {3: _stop_iteration_error, 5: _unary_positive, 6: list_to_tuple}

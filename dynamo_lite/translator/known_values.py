@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker, unsupported, wrap
 from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
 from dynamo_lite.variables.core.keys import AddressKeys
-from dynamo_lite.variables.python.classes.classes import ClassVariable, module_of
+from dynamo_lite.variables.python.classes.classes import module_of
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, SliceVariable, TupleVariable
 from dynamo_lite.variables.python.containers.sets import set_of_constants
@@ -47,8 +46,6 @@ class KnownValues:
         self._scopes: dict[int, GlobalScope] = {}
         self._builtins: dict[str, LazyVariable] = {}
         self.addresses = AddressKeys()
-        self.written_classes: dict[int, ClassVariable] = {}
-        """id of a class that was written to -> its tracker."""
         self.plain_classes: set[tuple[object, ...]] = set()
         """Ids of module classes, with the names that are guarded to be torch's own attributes there."""
         self.array_tensors: list[TensorVariable] = []
@@ -56,7 +53,7 @@ class KnownValues:
 
     def close(self) -> None:
         """Drop all references to user objects."""
-        for each in (self.memo, self.fakes, self._scopes, self._builtins, self.written_classes, self.array_tensors):
+        for each in (self.memo, self.fakes, self._scopes, self._builtins, self.array_tensors):
             each.clear()
 
     def wrap(self, value: object, source: Source) -> VariableTracker:
@@ -117,10 +114,6 @@ class KnownValues:
 
     def opaque(self, value: object, source: Source, why: str) -> VariableTracker:
         return wrap_opaque(self.attempt, value, source, why)
-
-    def guard_globals(self, function: types.FunctionType, source: Source) -> None:
-        """Guard that the function at the source has these globals: other functions may share its code."""
-        source.child("c_attr", "__globals__").check("id", function.__globals__)
 
     @property
     def scopes(self) -> Iterable[GlobalScope]:

@@ -26,9 +26,7 @@ class ObservableLifetimes:
     def watch(self, arguments: Iterable[VariableTracker]) -> None:
         """Watch those of the frame's arguments whose deallocation is observable."""
         lazy = [each for each in arguments if isinstance(each, LazyVariable)]
-        self._watched = [
-            each for each in lazy if id(type(each.value)) not in _PLAIN and _C.is_lifetime_observed(each.value)
-        ]
+        self._watched = [each for each in lazy if _C.is_lifetime_observed(each.value)]
 
     @property
     def is_watching(self) -> bool:
@@ -51,9 +49,6 @@ class ObservableLifetimes:
             if not missing:
                 return None
         return missing[0][0]
-
-
-_PLAIN = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
 
 
 def _reachable(holders: Iterable[object]) -> Iterator[object]:

@@ -35,6 +35,7 @@ from dynamo_lite.variables.core.base import (
     VariableTracker,
     call_handler,
     class_compares_by_identity,
+    refuse_arguments,
     remaining_items,
     unsupported,
 )
@@ -364,20 +365,26 @@ class Operations(_Base):
                 raise
             raise Exhausted(observed.error.getattr(self, "value")) from None
 
+    def exception_to_raise(
+        self, value: VariableTracker, message: str = "exceptions must derive from BaseException"
+    ) -> VariableTracker:
+        """The exception that ``raise value`` raises: the value, or an instance if it is a class. ``message``: of the
+        TypeError for other values."""
+        if isinstance(value, ClassVariable) and issubclass(value.value, BaseException):
+            value = self.call(value, [], {}).realize()
+        if not issubclass(value.python_type(), BaseException):
+            self.raise_error(TypeError, message)
+        return value
+
     def thrown(self, kind: VariableTracker, value: VariableTracker | None) -> VariableTracker:
-        """The exception that ``throw(kind, value)`` raises."""
-        if isinstance(kind, ClassVariable) and issubclass(kind.value, BaseException):
-            if value is not None and isinstance(value, (ExceptionVariable, ExistingExceptionVariable)):
-                return value
-            args = [] if value is None or self.is_none(value) else [value]
-            return self.call(kind, args, {}).realize()
-        if not issubclass(kind.python_type(), BaseException):
+        """The exception that ``throw(kind, value)`` raises. contextlib passes a class and its instance."""
+        if value is None or self.is_none(value):
             name = kind.python_type().__name__
-            what = f"exceptions must be classes or instances deriving from BaseException, not {name}"
-            self.raise_error(TypeError, what)
-        if value is not None and not self.is_none(value):
-            self.raise_error(TypeError, "instance exception may not have a separate value")
-        return kind
+            message = f"exceptions must be classes or instances deriving from BaseException, not {name}"
+            return self.exception_to_raise(kind, message)
+        if not isinstance(kind, ClassVariable) or not isinstance(value, (ExceptionVariable, ExistingExceptionVariable)):
+            refuse_arguments("generator.throw")
+        return value
 
     def unpack(self, variable: VariableTracker, limit: int | None = None) -> list[VariableTracker]:
         """The items for an assignment to several targets, at most ``limit`` of an iterator."""
@@ -418,23 +425,14 @@ class Operations(_Base):
 
     # -- attributes ------------------------------------------------------------------------------------------------
 
-    def attribute(self, owner: VariableTracker, name: str) -> VariableTracker:
-        """``owner.name``. As in ``PyObject_GetAttr``, an AttributeError without ``name`` and ``obj`` gets them."""
+    def attribute(self, owner: VariableTracker, name: str, is_called: bool = False) -> VariableTracker:
+        """``owner.name``. As in ``PyObject_GetAttr``, an AttributeError without ``name`` and ``obj`` gets them.
+        ``is_called``: in a method call, which leaves an AttributeError that a property raises as it is."""
         try:
             return owner.getattr(self, name)
         except ObservedException as observed:
-            if isinstance(observed.error, ExceptionVariable):
-                observed.error.note_attribute(owner, name)
-            raise
-
-    def method(self, owner: VariableTracker, name: str) -> VariableTracker:
-        """``owner.name`` of a method call. An AttributeError raised by a property keeps its ``name`` and ``obj``."""
-        try:
-            return owner.getattr(self, name)
-        except ObservedException as observed:
-            if isinstance(observed.error, ExceptionVariable) and not attributes.is_data_descriptor_attribute(
-                owner, name
-            ):
+            is_left = is_called and attributes.is_data_descriptor_attribute(owner, name)
+            if isinstance(observed.error, ExceptionVariable) and not is_left:
                 observed.error.note_attribute(owner, name)
             raise
 
@@ -451,18 +449,15 @@ class Operations(_Base):
                 return None
             raise
 
-    def special_method(self, variable: VariableTracker, name: str, protocol: str) -> VariableTracker:
-        """A bound special method, looked up on the class."""
+    def method_of_manager(self, variable: VariableTracker, name: str, missed: str = "") -> VariableTracker:
+        """The bound ``__enter__`` or ``__exit__``, looked up on the class. ``missed``: ends the TypeError's message."""
         cls = variable.python_type()
         raw = self.lookup(cls, name)
         if raw is MISSING:
-            self.raise_error(TypeError, f"'{cls.__name__}' object does not support the {protocol}")
+            message = f"'{cls.__name__}' object does not support the context manager protocol"
+            self.raise_error(TypeError, message + missed)
         if not isinstance(variable, UserObjectVariable):
-            if name in ("__enter__", "__exit__"):
-                unsupported(UnsupportedContext(variable.describe()))
-            unsupported(
-                UnsupportedAttribute(variable.describe(), name, f"the {protocol} of this class is not modelled")
-            )
+            unsupported(UnsupportedContext(variable.describe()))
         return bind(self, raw, name, variable, cls)
 
     # -- calls -----------------------------------------------------------------------------------------------------

@@ -92,8 +92,7 @@ def store_slice(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 @opcode("LOAD_ATTR")
 def load_attr(tx: InstructionTranslator, instruction: Instruction) -> None:
-    find = tx.method if instruction.flag else tx.attribute
-    found = find(tx.pop(), instruction.argval)
+    found = tx.attribute(tx.pop(), instruction.argval, instruction.flag)
     if instruction.flag:
         tx.stack.append(NULL)
     tx.stack.append(found)
@@ -101,7 +100,7 @@ def load_attr(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 @opcode("LOAD_METHOD")
 def load_method(tx: InstructionTranslator, instruction: Instruction) -> None:
-    found = tx.method(tx.pop(), instruction.argval)
+    found = tx.attribute(tx.pop(), instruction.argval, is_called=True)
     tx.stack.append(NULL)
     tx.stack.append(found)
 

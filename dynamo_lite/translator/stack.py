@@ -124,7 +124,7 @@ def load_deref(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 
 def _raise_unbound_cell(tx: InstructionTranslator, name: str) -> NoReturn:
-    if name in tx.own_cells:
+    if name in tx.original.co_cellvars:
         tx.raise_error(UnboundLocalError, unbound_local(name))
     message = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
     tx.raise_name_error(name, message)
@@ -147,17 +147,13 @@ def delete_deref(tx: InstructionTranslator, instruction: Instruction) -> None:
 def load_global(tx: InstructionTranslator, instruction: Instruction) -> None:
     if instruction.flag:
         tx.stack.append(NULL)
-    tx.stack.append(load_global_name(tx, instruction.argval))
-
-
-def load_global_name(tx: InstructionTranslator, name: str) -> VariableTracker:
-    """The global of this name, or else the builtin."""
+    name = instruction.argval
     value = tx.scope.load(name)
     if value is None:
-        return load_builtin(tx, name)
-    if tx.graph.bodies and is_read_later(tx):
+        value = load_builtin(tx, name)
+    elif tx.graph.bodies and is_read_later(tx):
         check_global(tx.scope, name, value)
-    return value
+    tx.stack.append(value)
 
 
 def load_builtin(tx: InstructionTranslator, name: str) -> VariableTracker:

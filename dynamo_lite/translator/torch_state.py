@@ -60,8 +60,6 @@ class TorchState:
         for context in reversed(self.contexts):
             context.leave()
         torch._C._set_grad_enabled(self.initial_grad_mode)
-
-    def restore_warnings(self) -> None:
         if torch.is_warn_always_enabled() is not self._warns_always:
             torch.set_warn_always(self._warns_always)
 

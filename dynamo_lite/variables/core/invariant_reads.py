@@ -205,7 +205,7 @@ def find_in_root(tx: Translator, cell: CellVariable) -> tuple[Translator | None,
     root: Translator = tx
     while root.parent is not None:
         root = root.parent
-    return next(((root, name) for name in root.own_cells if root.cells.get(name) is cell), (None, ""))
+    return next(((root, name) for name in root.original.co_cellvars if root.cells.get(name) is cell), (None, ""))
 
 
 def _owner(namespace: Mapping[str, Any], code: types.CodeType, name: str) -> types.CodeType | None:

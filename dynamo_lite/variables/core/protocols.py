@@ -54,8 +54,6 @@ class Translator(Protocol):
     """The code that the user wrote: for a resume function, that of the function which it resumes."""
     scope: GlobalScope
     locals: dict[str, VariableTracker]
-    own_cells: tuple[str, ...]
-    """Names of the cells that the frame creates."""
     cells: dict[str, CellVariable]
     stack: list[VariableTracker]
     current: Instruction

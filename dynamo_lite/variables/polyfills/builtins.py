@@ -1,7 +1,9 @@
-"""Polyfills of builtins that iterate (``all``, ``any``, ``min``, ``max``), and of iteration by ``__getitem__``."""
+"""Polyfills of builtins that iterate (``all``, ``any``, ``min``, ``max``), of iteration by ``__getitem__``, and of
+``os.fspath``."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -60,4 +62,10 @@ def iterate_by_getitem(sequence: Any) -> Iterator[Any]:
         at += 1
 
 
-TABLE: dict[Callable[..., Any], Callable[..., Any]] = {all: all_, any: any_, min: min_, max: max_}
+TABLE: dict[Callable[..., Any], Callable[..., Any]] = {
+    all: all_,
+    any: any_,
+    min: min_,
+    max: max_,
+    os.fspath: os._fspath,  # type: ignore[attr-defined]
+}

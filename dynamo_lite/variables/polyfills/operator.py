@@ -41,6 +41,10 @@ def index_of(a: Iterable[object], b: object, /) -> int:
     raise ValueError("sequence.index(x): x not in sequence")
 
 
+def setitem(a: Any, b: object, c: object, /) -> None:
+    a[b] = c
+
+
 def delitem(a: Any, b: object, /) -> None:
     del a[b]
 
@@ -57,5 +61,6 @@ TABLE: dict[Callable[..., Any], Callable[..., Any]] = {
     operator.iconcat: iconcat,
     operator.countOf: count_of,
     operator.indexOf: index_of,
+    operator.setitem: setitem,
     operator.delitem: delitem,
 }

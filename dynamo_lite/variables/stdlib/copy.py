@@ -10,18 +10,18 @@ import torch
 
 from dynamo_lite.insight.break_reasons import CopyOfValue
 from dynamo_lite.variables import polyfills
-from dynamo_lite.variables.core.attributes import MISSING, MethodVariable, class_lookup
+from dynamo_lite.variables.core.attributes import MethodVariable, class_lookup
 from dynamo_lite.variables.core.base import VariableTracker, mro, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import key_of
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.classes.classes import ClassVariable
-from dynamo_lite.variables.python.containers.deques import DequeVariable
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import (
     ListVariable,
+    MutableSequence,
     NamedTupleVariable,
     SizeVariable,
     TupleVariable,
@@ -46,10 +46,6 @@ def _itself(tx: Translator, of: VariableTracker) -> VariableTracker:
     return of
 
 
-def _copy_by_method(tx: Translator, of: Any) -> VariableTracker:
-    return of.method_copy(tx)
-
-
 def _named_tuple_like(tx: Translator, of: NamedTupleVariable, items: list[VariableTracker]) -> VariableTracker:
     if not is_struct_sequence(of.cls) and any(
         tx.lookup(of.cls, name) is not class_lookup(tuple, name) for name in _COPY_METHODS
@@ -71,7 +67,7 @@ _ATOMIC = frozenset(
 """Kinds whose copy is the object itself, subclasses included."""
 _COPIERS: dict[type, Copier] = {
     **dict.fromkeys(_ATOMIC, _itself),
-    **dict.fromkeys((ListVariable, DictVariable, SetVariable, DequeVariable), _copy_by_method),
+    **dict.fromkeys((MutableSequence, DictVariable, SetVariable), lambda tx, of: of.method_copy(tx)),
     OrderedDictVariable: lambda tx, of: of.method_copy(tx).with_attributes(of.namespace(tx).items),
     TupleVariable: _itself,
     SizeVariable: lambda tx, of: of.make(list(of.items)),
@@ -131,8 +127,9 @@ class _DeepCopy:
             return existing.realize()
         if copier is None:
             unsupported(CopyOfValue("copy.deepcopy", of.describe()))
-        copied = self._remember(of, copier(self, of))
+        copied: VariableTracker = copier(self, of)
         if copied is not of:
+            self._remember(of, copied)
             self._keep_alive(of)
         return copied
 
@@ -148,12 +145,11 @@ class _DeepCopy:
             originals.items.append(of)
 
     def _remember(self, of: VariableTracker, copied: Any) -> Any:
-        if copied is not of:
-            self._memo.put(self._tx, IdVariable(of), copied)
+        self._memo.put(self._tx, IdVariable(of), copied)
         return copied
 
-    def _list(self, of: ListVariable) -> VariableTracker:
-        copied = self._remember(of, ListVariable([]))
+    def _sequence(self, of: MutableSequence) -> VariableTracker:
+        copied = self._remember(of, of.make([]))
         copied.items.extend(self.copy(item) for item in of.items)
         return copied
 
@@ -166,11 +162,6 @@ class _DeepCopy:
 
     def _named_tuple(self, of: NamedTupleVariable) -> VariableTracker:
         return _named_tuple_like(self._tx, of, [self.copy(item) for item in of.items])
-
-    def _deque(self, of: DequeVariable) -> VariableTracker:
-        copied = self._remember(of, DequeVariable([], None, of.maxlen))
-        copied.items.extend(self.copy(item) for item in of.items)
-        return copied
 
     def _dict(self, of: DictVariable) -> Any:
         copied = self._remember(of, of.like({}, {}))
@@ -193,13 +184,7 @@ class _DeepCopy:
         return MethodVariable(of.function, self.copy(of.receiver))
 
     def _object(self, of: UserObjectVariable) -> VariableTracker:
-        is_default = all(self._tx.lookup(of.cls, name) is getattr(object, name, MISSING) for name in _HOOKS)
-        if not is_default or of.payload is not None:
-            return self._tx.call(self._tx.make(polyfills.copy.deepcopy_object), [of, self._memo], {}).realize()
-        copied = self._remember(of, UserObjectVariable(None, of.cls))
-        for name, value in of.namespace(self._tx).items.items():
-            copied.attrs[name] = self.copy(value)
-        return copied
+        return self._tx.call(self._tx.make(polyfills.copy.deepcopy_object), [of, self._memo], {}).realize()
 
     def _tensor(self, of: TensorVariable) -> VariableTracker:
         """A parameter is copied by its class's method.
@@ -210,13 +195,9 @@ class _DeepCopy:
         tx = self._tx
         if of.cls is torch.nn.Parameter:
             return tx.call(tx.make(torch.nn.Parameter.__deepcopy__), [of, self._memo], {}).realize()
-        plain = (
-            of.cls is torch.Tensor
-            and not of.has_torch_function
-            and of.getattr(tx, "is_leaf").as_constant()
-            and not of.attrs
-        )
-        if not plain or not tx.is_none(of.getattr(tx, "grad")) or not _owns_memory(tx, of):
+        is_plain = of.cls is torch.Tensor and not of.has_torch_function and not of.attrs
+        is_leaf = is_plain and of.getattr(tx, "is_leaf").as_constant()
+        if not is_leaf or not tx.is_none(of.getattr(tx, "grad")) or not _owns_memory(tx, of):
             unsupported(CopyOfValue("copy.deepcopy", of.describe()))
         data = of.getattr(tx, "data")
         clone = tx.call(data.getattr(tx, "clone"), [], {"memory_format": tx.make(torch.preserve_format)})
@@ -234,11 +215,10 @@ def _owns_memory(tx: Translator, of: TensorVariable) -> bool:
 
 _DEEP_COPIERS: dict[type, Any] = {
     **dict.fromkeys(_ATOMIC, _itself),
-    ListVariable: _DeepCopy._list,
+    MutableSequence: _DeepCopy._sequence,
     TupleVariable: _DeepCopy._tuple,
     SizeVariable: lambda deep_copy, of: of.make(list(of.items)),
     NamedTupleVariable: _DeepCopy._named_tuple,
-    DequeVariable: _DeepCopy._deque,
     DictVariable: _DeepCopy._dict,
     OrderedDictVariable: _DeepCopy._ordered_dict,
     InstanceDictVariable: _DeepCopy._instance_dict,
@@ -249,8 +229,3 @@ _DEEP_COPIERS: dict[type, Any] = {
     TensorVariable: _DeepCopy._tensor,
 }
 """`copy.deepcopy`, by the kind of the original."""
-_HOOKS = (
-    *("__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__slots__"),
-    *("__getnewargs__", "__getnewargs_ex__", "__new__"),
-)
-"""Names by which a class may change how its instances are copied."""

@@ -49,18 +49,17 @@ class PartialVariable(UserObjectVariable):
         return {"func": self.function, "args": self.args, "keywords": self.keywords}[name]
 
     def reconstruct(self, cg: Codegen) -> None:
-        def fill(cg: Codegen) -> None:
-            loads = [self.function, self.args, self.keywords]
-            cg.call_with_top(_fill_partial, [functools.partial(cg.load, each) for each in loads])
-            self.store_attributes(cg)
-
-        cg.make_then_fill(self, lambda: cg.call(functools.partial, [lambda: cg.load_const(_fill_partial)]), fill)
+        loads = [functools.partial(cg.load, each) for each in (self.function, self.args, self.keywords)]
+        cg.make_then_fill(self, lambda: cg.call(_create_partial, loads), self.store_attributes)
 
 
-def _fill_partial(
-    empty: functools.partial[Any], function: Callable[..., Any], args: tuple[object, ...], keywords: dict[str, object]
-) -> None:
-    empty.__setstate__((function, args, keywords, None))  # type: ignore[attr-defined]
+def _create_partial(
+    function: Callable[..., Any], args: tuple[object, ...], keywords: dict[str, object]
+) -> functools.partial[Any]:
+    """A partial that has this very dict of keywords."""
+    created = functools.partial(function)
+    created.__setstate__((function, args, keywords, None))  # type: ignore[attr-defined]
+    return created
 
 
 @models(functools.partial)

@@ -11,11 +11,10 @@ import functools
 import inspect
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
-from dynamo_lite.variables.core.attributes import MISSING
 from dynamo_lite.variables.core.base import (
     Args,
     CreatingCall,
@@ -103,8 +102,8 @@ def _model_of(create: Any, polyfill: Callable[..., Any], *iterated: str) -> Call
     return model
 
 
-models_raw(itertools.chain, _model_of(itertools.chain, polyfills.chain))
 for _create, _polyfill, *_iterated in (
+    (itertools.chain, polyfills.chain),
     (itertools.accumulate, polyfills.accumulate, "iterable"),
     (itertools.compress, polyfills.compress, "data", "selectors"),
     (itertools.cycle, polyfills.cycle, "iterable"),
@@ -126,18 +125,14 @@ def _from_iterable(tx: Translator, cls: VariableTracker, iterables: VariableTrac
 # -- iterators with numbers as arguments, which CPython checks --------------------------------------------------------
 
 
-def _is_index(tx: Translator, value: VariableTracker) -> bool:
-    return tx.lookup(value.python_type(), "__index__") is not MISSING
-
-
 @models(itertools.islice)
 def _islice(tx: Translator, iterable: VariableTracker, *limits: VariableTracker) -> VariableTracker:
-    if not 1 <= len(limits) <= 3 or not all(each.is_constant() or _is_index(tx, each) for each in limits):
+    if not 1 <= len(limits) <= 3 or not all(each.is_constant() or tx.is_index(each) for each in limits):
         refuse_arguments("itertools.islice")
     values = [each.as_constant() if each.is_constant() else tx.index_value(each) for each in limits]
     tx.fold(itertools.islice, ((), *values))
-    start, stop, step = (None, *values, None) if len(values) == 1 else (*values, None, None)[:3]
-    numbers = [ConstantVariable(each) for each in (start or 0, stop, step or 1)]
+    given = slice(*values)
+    numbers = [ConstantVariable(each) for each in (given.start or 0, given.stop, given.step or 1)]
     return PolyfillIterator(tx, itertools.islice, polyfills.islice, [tx.iterate(iterable), *numbers])
 
 
@@ -156,7 +151,7 @@ def _count(
 def _repeat(tx: Translator, object: VariableTracker, times: VariableTracker | None = None) -> VariableTracker:
     if times is None:
         return PolyfillIterator(tx, itertools.repeat, polyfills.repeat, [object])
-    count = times.as_constant() if times.is_constant() else tx.index_value(times)
+    count = tx.index_value(times)
     tx.fold(itertools.repeat, (None, count))
     return PolyfillIterator(tx, itertools.repeat, polyfills.repeat, [object, ConstantVariable(count)])
 
@@ -179,21 +174,18 @@ if sys.version_info >= (3, 12):
 
 
 class CombinationsVariable(IteratorVariable):
-    """``product``, ``permutations`` or ``combinations``. ``indices``: CPython's own iterator, over the items' indices;
-    ``count``: how many tuples were taken."""
+    """``product``, ``permutations`` or ``combinations``. ``named``: the arguments other than the iterables;
+    ``indices``: CPython's own iterator, over the items' indices; ``count``: how many tuples were taken."""
 
-    __slots__ = ("cls", "pools", "args", "named", "indices", "count")
+    __slots__ = ("cls", "pools", "named", "indices", "count")
 
-    def __init__(
-        self, cls: Any, pools: list[list[VariableTracker]], args: list[object], named: dict[str, object]
-    ) -> None:
+    def __init__(self, cls: Any, pools: list[list[VariableTracker]], named: dict[str, object]) -> None:
         self.source = None
         self.cls = cls
         self.pools = pools
-        self.args = args
         self.named = named
         self.count = 0
-        self.indices = cls(*[range(len(pool)) for pool in pools], *args, **named)
+        self.indices = cls(*[range(len(pool)) for pool in pools], **named)
 
     def python_type(self) -> type:
         return self.cls
@@ -211,35 +203,33 @@ class CombinationsVariable(IteratorVariable):
 
     def reconstruct(self, cg: Codegen) -> None:
         pools = [functools.partial(cg.load_tuple, pool) for pool in self.pools]
-        args = [functools.partial(cg.load_const, arg) for arg in self.args]
         named: dict[str, Load] = {name: functools.partial(cg.load_const, value) for name, value in self.named.items()}
 
         def create() -> None:
-            cg.call_named(self.cls, [*pools, *args], named)
+            cg.call_named(self.cls, pools, named)
 
         cg.call(advance_iterator, [create, lambda: cg.load_const(self.count)])
 
 
-def _model_combinatoric(kind: Any) -> None:
-    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        count = len(args) if kind is itertools.product else 1
-        named = dict(kwargs)
-        iterables = [*args[:count], *([named.pop("iterable")] if "iterable" in named else [])]
-        if kind is not itertools.product and not iterables:
-            refuse_arguments(f"itertools.{kind.__name__}")
-        values = [tx.python_value(arg) for arg in args[count:]]
-        named_values = {name: tx.python_value(value) for name, value in named.items()}
-        pools = [each.elements(tx) for each in iterables]
-        tx.fold(kind, [*((),) * len(pools), *values], named_values)
-        return CombinationsVariable(kind, pools, values, named_values)
-
-    models_raw(kind, model)
+def _create_combinations(
+    tx: Translator, kind: Any, iterables: Iterable[VariableTracker], named: Kwargs
+) -> VariableTracker:
+    values = {name: tx.python_value(value) for name, value in named.items()}
+    pools = [each.elements(tx) for each in iterables]
+    tx.fold(kind, [()] * len(pools), values)
+    return CombinationsVariable(kind, pools, values)
 
 
-for _each in (
-    itertools.product,
-    itertools.permutations,
-    itertools.combinations,
-    itertools.combinations_with_replacement,
-):
-    _model_combinatoric(_each)
+@models(itertools.product)
+def _product(tx: Translator, *iterables: VariableTracker, **named: VariableTracker) -> VariableTracker:
+    return _create_combinations(tx, itertools.product, iterables, named)
+
+
+def _model_combinations(kind: Any) -> None:
+    @models(kind)
+    def model(tx: Translator, iterable: VariableTracker, r: VariableTracker | None = None) -> VariableTracker:
+        return _create_combinations(tx, kind, [iterable], {} if r is None else {"r": r})
+
+
+for _each in (itertools.permutations, itertools.combinations, itertools.combinations_with_replacement):
+    _model_combinations(_each)

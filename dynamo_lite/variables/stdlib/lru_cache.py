@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import gc
 import types
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from torch._subclasses.fake_tensor import unset_fake_temporarily
@@ -51,16 +51,10 @@ def _keyword_mark() -> object:
 _MARK = _keyword_mark()
 
 
-def make_key(args: Sequence[object], named: Mapping[str, object], kinds: Sequence[type]) -> Hashable:
-    """The key of a call. ``kinds``: the arguments' types if the cache is a typed one."""
-    if not kinds and not named and len(args) == 1 and type(args[0]) in (int, str):
-        return args[0]
-    key = [*args]
-    if named:
-        key.append(_MARK)
-        for name, value in named.items():
-            key += [name, value]
-    return (*key, *kinds)
+def _key_of(args: Sequence[object], named: Mapping[str, object], typed: bool) -> Hashable:
+    """The key of a call."""
+    key = functools._make_key(tuple(args), dict(named), typed, (_MARK,))
+    return tuple(key) if isinstance(key, list) else key
 
 
 def _result_of(wrapper: object, key: object, link: object) -> Any:
@@ -82,8 +76,7 @@ class CachedFunctionVariable(UserObjectVariable):
         if not hasattr(self.value, "cache_parameters"):
             unsupported(UnknownCall(self.describe(), "it was not made by functools.lru_cache"))
         parameters = self.value.cache_parameters()
-        kinds = [type(each) for each in [*values, *named.values()]] if parameters["typed"] else []
-        cache, key = _cache_of(self.value), make_key(values, named, kinds)
+        cache, key = _cache_of(self.value), _key_of(values, named, parameters["typed"])
         entry = self.value, key
         if key not in cache:
             cache_and_hash = id(cache), hash(key)
@@ -95,7 +88,7 @@ class CachedFunctionVariable(UserObjectVariable):
             tx.attempt.ahead.filled.append(entry)
         is_repeated = any(isinstance(each, CacheHit) and each.entry == entry for each in tx.effects.noted)
         was_called = entry in tx.attempt.ahead.filled and not is_repeated
-        tx.effects.note(CacheHit(self.value, values, named, entry, was_called))
+        tx.effects.note(CacheHit(values, named, entry, was_called))
         key = next(each for each in cache if each == key)  # the cache's own object: a guard finds it by identity
         place = tx.guards.const(cache).child("dict_item", key)
         if parameters["maxsize"] is None:
@@ -140,29 +133,18 @@ class CacheHit:
     """A call of a cached function, which is replayed: it counts as a hit, and decides which entry is evicted next.
     ``entry``: the wrapper and the key; ``was_called``: tracing has called it once, in place of the first replay."""
 
-    def __init__(
-        self, wrapper: Any, args: Sequence[Any], named: Mapping[str, Any], entry: tuple[Any, Any], was_called: bool
-    ) -> None:
+    def __init__(self, args: Sequence[Any], named: Mapping[str, Any], entry: tuple[Any, Any], was_called: bool) -> None:
         self.entry = entry
-        self.call: Callable[[], object] = functools.partial(wrapper, *args, **named)
-        if was_called:
-            self.call = _SkipFirstCall(self.call)
+        self._call = functools.partial(entry[0], *args, **named)
+        self._was_called = was_called
 
     def replay(self, cg: Codegen) -> None:
-        cg.call(self.call, [])
+        cg.call(self._call_but_first if self._was_called else self._call, [])
         cg.pop_top()
 
-
-class _SkipFirstCall:
-    """Calls the function in every call but the first."""
-
-    def __init__(self, call: Callable[[], object]) -> None:
-        self._call = call
-        self._is_first = True
-
-    def __call__(self) -> None:
-        if self._is_first:
-            self._is_first = False
+    def _call_but_first(self) -> None:
+        if self._was_called:
+            self._was_called = False
         else:
             self._call()
 

@@ -6,16 +6,14 @@ import functools
 import operator
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, refuse_arguments, unsupported, wraps_type
+from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, refuse_arguments, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, UNARY
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
-from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 
 @models(operator.length_hint)
@@ -27,19 +25,7 @@ def _length_hint(tx: Translator, of: VariableTracker, default: VariableTracker |
         return tx.length(of)
     if tx.lookup(kind, "__length_hint__") is MISSING:
         return default or ConstantVariable(0)
-    if isinstance(of, UserObjectVariable):
-        unsupported(UnsupportedOperation("operator.length_hint()", of.describe()))
     return of.call_method(tx, "__length_hint__", [], {})
-
-
-@models(operator.truth)
-def _truth(tx: Translator, of: VariableTracker) -> VariableTracker:
-    return ConstantVariable(tx.truth(of))
-
-
-@models(operator.not_)
-def _not(tx: Translator, of: VariableTracker) -> VariableTracker:
-    return ConstantVariable(not tx.truth(of))
 
 
 def _operator_models() -> None:
@@ -54,19 +40,13 @@ def _operator_models() -> None:
 
 _operator_models()
 models(operator.inv)(lambda tx, a: tx.unary("~", a))
+models(operator.truth)(lambda tx, a: ConstantVariable(tx.truth(a)))
+models(operator.not_)(lambda tx, a: ConstantVariable(not tx.truth(a)))
 models(operator.is_)(lambda tx, a, b: ConstantVariable(tx.identical(a, b)))
 models(operator.is_not)(lambda tx, a, b: ConstantVariable(not tx.identical(a, b)))
 models(operator.contains)(lambda tx, a, b: ConstantVariable(a.contains(tx, b)))
 models(operator.getitem)(lambda tx, a, b: a.getitem(tx, b))
 models(operator.index)(lambda tx, a: a if a.is_symbolic and a.python_type() is int else tx.make(tx.index_value(a)))
-
-
-@models(operator.setitem)
-def _setitem(
-    tx: Translator, container: VariableTracker, key: VariableTracker, value: VariableTracker
-) -> VariableTracker:
-    container.setitem(tx, key, value)
-    return ConstantVariable(None)
 
 
 class ItemOrAttributeGetterVariable(VariableTracker):

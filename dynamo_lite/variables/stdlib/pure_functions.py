@@ -7,7 +7,6 @@ import bisect
 import cmath
 import json
 import math
-import os
 import struct
 import sys
 import types
@@ -144,13 +143,3 @@ for _value in (
     *(bisect.bisect_left, bisect.bisect_right),
 ):
     _model_on_constants(_value)
-
-
-@models(os.fspath)
-def _fspath(tx: Translator, path: VariableTracker) -> VariableTracker:
-    if issubclass(path.python_type(), (str, bytes)):
-        return path
-    text = path.call_special(tx, "__fspath__")
-    if text is None or text.python_type() is not str:
-        unsupported(UnsupportedOperation("os.fspath()", path.describe()))
-    return text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from typing import Any
 
@@ -38,16 +37,15 @@ class PatternVariable(InvariantVariable):
         return BuiltinMethodVariable(self, name) if callable(value) else tx.make(value)
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        given = [each.realize() for each in args]
+        searched = args[0] if args else kwargs.get("string")
         if name in _READ_ONLY:  # they read the characters of an instance of a subclass of str, and call no method of it
-            args = [each.builtin_part() for each in given]
-        is_copy = args != given
+            args = [each.realize().builtin_part() for each in args]
         if name in ("scanner", "finditer") or not all(map(tx.is_plain, [*args, *kwargs.values()])):
             unsupported(UnsupportedAttribute(self.describe(), name, "its arguments are not constant"))
         values, named = tx.python_values(args, kwargs)
         result = tx.fold(getattr(self.value, name), values, named)
         if isinstance(result, re.Match):
-            return MatchVariable(result, None if is_copy else (self.value, name, tuple(values), named))
+            return MatchVariable(tx, result, searched)
         return tx.make(result)
 
 
@@ -56,22 +54,22 @@ _READ_ONLY = frozenset({"match", "fullmatch", "search", "findall", "split"})
 
 
 class MatchVariable(VariableTracker):
-    """A match in a constant string. ``arguments``: those of `_match`, which creates an equal one; None if the program
-    searched a string of another class."""
+    """A match in a constant string, ``searched``. One that is live across a graph break is created by CPython."""
 
-    __slots__ = ("value", "arguments")
+    __slots__ = ("value", "searched")
 
-    def __init__(self, value: re.Match[Any], arguments: tuple[Any, ...] | None) -> None:
+    def __init__(self, tx: Translator, value: re.Match[Any], searched: VariableTracker | None) -> None:
         self.source = None
         self.value = value
-        self.arguments = arguments
+        self.searched = searched
+        tx.attempt.provenance.created(self)
 
     def python_type(self) -> type:
         return re.Match
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if name == "string" and self.arguments is None:
-            unsupported(UnsupportedAttribute(self.describe(), name, "its class derives from str"))
+        if name == "string" and self.searched is not None:
+            return self.searched
         value = tx.fold(getattr, (self.value, name))
         return BuiltinMethodVariable(self, name) if callable(value) else tx.make(value)
 
@@ -82,14 +80,7 @@ class MatchVariable(VariableTracker):
         return tx.make(tx.fold(self.value.__getitem__, (tx.python_value(key),)))
 
     def reconstruct(self, cg: Codegen) -> None:
-        if self.arguments is None:
-            raise NotConstant("the searched string is of a subclass of str")
-        cg.call(_match, [functools.partial(cg.load_const, each) for each in self.arguments])
-
-
-def _match(pattern: re.Pattern[str], name: str, args: tuple[object, ...], named: dict[str, object]) -> object:
-    """Call a method of a pattern. Generated code does so to create a match again."""
-    return getattr(pattern, name)(*args, **named)
+        raise NotConstant("a match")
 
 
 wraps_type(re.Pattern)(PatternVariable.by_identity)

@@ -1,4 +1,4 @@
-"""The module ``typing``: type parameters, generic aliases, ``cast``, ``NewType``."""
+"""The module ``typing``: type parameters, generic aliases, ``NewType``."""
 
 from __future__ import annotations
 
@@ -32,11 +32,6 @@ class GenericAliasVariable(UserObjectVariable):
 
     def cache_key(self, tx: Translator) -> Any:
         return self.value
-
-
-@models(typing.cast)
-def _cast(tx: Translator, kind: VariableTracker, value: VariableTracker) -> VariableTracker:
-    return value
 
 
 @models(typing._idfunc)  # type: ignore[attr-defined]

@@ -244,8 +244,16 @@ class GeneratorVariable(IteratorVariable):
     def reconstruct(self, cg: Codegen) -> None:
         if self.finished:
             cg.call(_finished_generator, [])
-        else:
-            self.frame.rebuild_generator(cg, self)
+            return
+        call = self.frame.generator_parts()
+        for cell in self.frame.cells.values():  # a cell may refer to the generator, and create it
+            cg.load(cell)
+            cg.pop_top()
+        if cg.has_made(self):
+            cg.load(self)
+            return
+        constants = [partial(cg.load_const, each) for each in call.constants]
+        cg.call(call.make, [*constants, *(partial(cg.load, each) for each in call.operands)])
 
 
 def _finished_generator() -> Iterator[object]:

@@ -271,7 +271,12 @@ class NamedTupleVariable(TupleVariable):
         return NamedTupleVariable(items, self.cls)
 
     def _build(self, values: list[Any]) -> Any:
-        return self.cls(values) if is_struct_sequence(self.cls) else self.cls(*values)
+        if not is_struct_sequence(self.cls):
+            return self.cls(*values)
+        try:
+            return self.cls(values)
+        except TypeError:
+            raise NotConstant(f"there is no second {self.cls.__name__}") from None
 
     def as_constant(self) -> Any:
         return self._build([item.realize().as_constant() for item in self.items])

@@ -526,7 +526,7 @@ def _wrap_function(attempt: Attempt, value: types.FunctionType, source: Source) 
     if source.local_rooted:
         source.check("type", types.FunctionType)
         source.child("c_attr", "__code__").check("id", value.__code__)
-        attempt.values.guard_globals(value, source)
+        source.child("c_attr", "__globals__").check("id", value.__globals__)  # other functions may share the code
         return FunctionVariable(value, source, by_code=True)
     source.check("id", value)
     if is_trusted_module(value.__module__):
