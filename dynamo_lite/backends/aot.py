@@ -36,10 +36,9 @@ def aot(
     they would lose the gradients of a leaf in a graph that starts without grad mode and turns it on."""
     autograd = importlib.import_module("torch._functorch.aot_autograd")
     with backward_outside_autocast():
-        compiled: Callable[..., Any] = autograd.aot_module_simplified(
+        return autograd.aot_module_simplified(
             gm, example_inputs, keep_inference_input_mutations=keep_inference_input_mutations, **compilers
         )
-        return compiled
 
 
 def frees_saved_tensors_at_once(backend: F) -> F:
@@ -54,8 +53,7 @@ def backward_outside_autocast() -> contextlib.AbstractContextManager[Any]:
     the backward too. A value that the user has set is kept."""
     config = importlib.import_module("torch._functorch.config")
     if getattr(config, "backward_pass_autocast", None) == "same_as_forward":
-        patched: contextlib.AbstractContextManager[Any] = config.patch(backward_pass_autocast="off")
-        return patched
+        return config.patch(backward_pass_autocast="off")
     return contextlib.nullcontext()
 
 

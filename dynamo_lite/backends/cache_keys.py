@@ -8,7 +8,6 @@ text. So every function that a body calls has to be cacheable too.
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import importlib
 import inspect
@@ -21,11 +20,6 @@ from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.inner_tensors import has_user_subclass
 
 _SETTING = "unsafe_marked_cacheable_functions"
-
-
-@functools.cache
-def _source_hash() -> str:
-    return hashlib.sha256(inspect.getsource(graph_functions).encode()).hexdigest()
 
 
 def cacheable_functions_setting(gm: torch.fx.GraphModule) -> dict[str, Any]:
@@ -41,7 +35,8 @@ def cacheable_functions_setting(gm: torch.fx.GraphModule) -> dict[str, Any]:
     if not ours:
         return {}
     config = importlib.import_module("torch._inductor.config")
-    marked = {**getattr(config, _SETTING), **dict.fromkeys(ours, _source_hash())}
+    source_hash = hashlib.sha256(inspect.getsource(graph_functions).encode()).hexdigest()
+    marked = {**getattr(config, _SETTING), **dict.fromkeys(ours, source_hash)}
     caches = importlib.import_module("torch._functorch._aot_autograd.autograd_cache")
     with config.patch({_SETTING: marked}):
         try:
@@ -57,7 +52,5 @@ def without_cache_of_user_subclasses(example_inputs: Iterable[object]) -> contex
     but not its code, which may have changed since."""
     tensors = (each for each in example_inputs if isinstance(each, torch.Tensor))
     if any(map(has_user_subclass, tensors)):
-        config = importlib.import_module("torch._functorch.config")
-        patched: contextlib.AbstractContextManager[Any] = config.patch(enable_autograd_cache=False)
-        return patched
+        return importlib.import_module("torch._functorch.config").patch(enable_autograd_cache=False)
     return contextlib.nullcontext()

@@ -44,9 +44,11 @@ class CudaGraphs:
         """Whether CUDA is available. If so, floats are constants: as inputs on the CPU they would prevent recording."""
         return torch.cuda.is_available()
 
-    def reset(self) -> None:
-        """Free the recorded graphs."""
-        free_recorded_graphs()
+    @staticmethod
+    def reset() -> None:
+        """Free the CUDA graphs in this thread's trees."""
+        if _TREES in sys.modules:
+            _tree_module().reset_cudagraph_trees()
 
 
 cudagraphs = CudaGraphs()
@@ -56,12 +58,6 @@ _TREES = "torch._inductor.cudagraph_trees"
 
 def _tree_module() -> ModuleType:
     return importlib.import_module(_TREES)
-
-
-def free_recorded_graphs() -> None:
-    """Free the CUDA graphs in this thread's trees."""
-    if _TREES in sys.modules:
-        _tree_module().reset_cudagraph_trees()
 
 
 def mark_static_inputs(gm: torch.fx.GraphModule) -> None:
@@ -139,9 +135,8 @@ class _GraphRecorder:
     def _skip_reason(self, gm: torch.fx.GraphModule, fixed: Sequence[int]) -> str | None:
         written = mutated_inputs(gm.graph) - set(fixed)
         if written:
-            mutation: str = self.checks.get_mutation_stack_trace(self.checks.get_placeholder_info(gm.graph), written)
-            return mutation
-        several: str | None = self.checks.check_multiple_devices_or_any_cpu_nodes(_devices(gm))
+            return self.checks.get_mutation_stack_trace(self.checks.get_placeholder_info(gm.graph), written)
+        several = self.checks.check_multiple_devices_or_any_cpu_nodes(_devices(gm))
         if several is not None:
             return several
         node = self.graph_queries.get_first_incompatible_cudagraph_node(gm)
@@ -158,7 +153,7 @@ class _GraphRecorder:
         is_inference: bool = False,
     ) -> Boxed:
         results = self.graph_queries.output_node(gm).args[0]
-        recorded: Boxed = _tree_module().cudagraphify_impl(
+        recorded = _tree_module().cudagraphify_impl(
             run,
             example_inputs,
             fixed,
@@ -185,12 +180,8 @@ class _GraphRecorder:
 
 def _devices(gm: torch.fx.GraphModule) -> dict[torch.device, torch.fx.Node]:
     """The devices of a graph's tensors, each with the first node whose result is on it."""
-    found: dict[torch.device, torch.fx.Node] = {}
-    for node in gm.graph.nodes:
-        value = node.meta.get("val")
-        if isinstance(value, torch.Tensor):
-            found.setdefault(value.device, node)
-    return found
+    values = {node: node.meta.get("val") for node in reversed(gm.graph.nodes)}
+    return {value.device: node for node, value in values.items() if isinstance(value, torch.Tensor)}
 
 
 def mutated_inputs(graph: torch.fx.Graph) -> set[int]:

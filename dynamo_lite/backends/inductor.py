@@ -14,7 +14,7 @@ import torch
 
 from .aot import backward_outside_autocast
 from .cache_keys import cacheable_functions_setting, without_cache_of_user_subclasses
-from .cudagraphs import free_recorded_graphs, mark_static_inputs, with_step_per_call
+from .cudagraphs import cudagraphs, mark_static_inputs, with_step_per_call
 from .direct_launch import with_direct_launch
 from .registry import by_similarity, configured
 from .sizes import has_symbols_not_given, with_sizes_as_inputs
@@ -31,6 +31,7 @@ class Inductor:
     __name__ = "inductor"
     frees_at_once = True
     generates_kernels = True
+    reset = staticmethod(cudagraphs.reset)
 
     def __call__(
         self,
@@ -69,10 +70,6 @@ class Inductor:
             TypeError: an option's value has a wrong type.
         """
         return Inductor(MappingProxyType({**self.patches, **_normalized_options(options or _options_of(mode))}))
-
-    def reset(self) -> None:
-        """Free the CUDA graphs that were recorded."""
-        free_recorded_graphs()
 
 
 def _options_of(mode: str | None) -> dict[str, Any]:

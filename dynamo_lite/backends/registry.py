@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import inspect
@@ -133,26 +134,14 @@ def configured(backend: str | Backend, mode: str | None, options: dict[str, Any]
         return plain
     configure = getattr(plain, "configure", None)
     if configure is not None:
-        with_settings: Backend = configure(mode, options)
-        return with_settings
+        return configure(mode, options)
     name, value = ("mode", mode) if options is None else ("options", options)
-    if not _accepts_keyword(plain, name):
-        raise TypeError(f"backend {name_of(backend)!r} takes no {name}: {name}={value!r}")
+    with contextlib.suppress(ValueError):  # it has no signature
+        try:
+            inspect.signature(plain).bind_partial(**{name: value})
+        except TypeError as error:
+            raise TypeError(f"backend {name_of(backend)!r} takes no {name}: {name}={value!r}") from error
     return functools.partial(plain, **{name: value})
-
-
-def _accepts_keyword(fn: Backend, name: str) -> bool:
-    """Whether a callable accepts that keyword argument. True if it has no signature."""
-    try:
-        parameters = inspect.signature(fn).parameters.values()
-    except (TypeError, ValueError):
-        return True
-    return any(
-        each.kind is each.VAR_KEYWORD
-        or each.name == name
-        and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
-        for each in parameters
-    )
 
 
 def by_similarity(name: str, names: Iterable[str]) -> list[str]:

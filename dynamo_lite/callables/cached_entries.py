@@ -14,6 +14,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from dynamo_lite import _C
 from dynamo_lite.insight.code_text import as_text
+from dynamo_lite.insight.counters import counted
 from dynamo_lite.records.code_origin import is_module_call
 from dynamo_lite.resume.graph_break import in_program_names, interrupted_codes, original_position
 
@@ -54,8 +55,7 @@ class CachedEntry:
     def __str__(self) -> str:
         of_graph = "no graph" if self.graph is None else f"{len(self.graph.graph.nodes)} nodes"
         place = f"{self.function} ({self.filename}:{self.lineno})"
-        hits = "1 hit" if self.hits == 1 else f"{self.hits} hits"
-        return f"{place}: {hits}, {len(self.guards)} guards, {of_graph}"
+        return f"{place}: {counted(self.hits, 'hit')}, {len(self.guards)} guards, {of_graph}"
 
 
 def entries(compiled: Callable[..., Any]) -> list[CachedEntry]:

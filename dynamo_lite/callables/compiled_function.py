@@ -78,17 +78,14 @@ def _compiler_of(compiled: _C.Wrapped) -> Callable[..., Any]:
     return disabled_function if compiled.owner is _C.OFF else compiled.__dict__["_dl_recompile"]
 
 
-def _copied(compiled: _C.Wrapped) -> Callable[..., Any]:
-    """`copy` returns functions themselves, so compiled ones too."""
+def _copied(compiled: _C.Wrapped, memo: dict[int, Any] | None = None) -> Callable[..., Any]:
+    """A copy; with ``memo``, a deep one. `copy` returns functions themselves, so compiled ones too."""
     fn = unframed(compiled.__wrapped__)
-    return compiled if isinstance(fn, types.FunctionType) else _compiler_of(compiled)(fn)
-
-
-def _deeply_copied(compiled: _C.Wrapped, memo: dict[int, Any]) -> Callable[..., Any]:
-    fn = unframed(compiled.__wrapped__)
-    return compiled if isinstance(fn, types.FunctionType) else _compiler_of(compiled)(copy.deepcopy(fn, memo))
+    if isinstance(fn, types.FunctionType):
+        return compiled
+    return _compiler_of(compiled)(fn if memo is None else copy.deepcopy(fn, memo))
 
 
 copyreg.pickle(_C.Wrapped, _reduce)
 _C.Wrapped.__copy__ = _copied
-_C.Wrapped.__deepcopy__ = _deeply_copied
+_C.Wrapped.__deepcopy__ = _copied

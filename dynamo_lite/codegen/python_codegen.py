@@ -445,7 +445,7 @@ class PyCodegen:
                     self.call_for_effect(frozen, [functools.partial(self.load_fast, self._created[node])])
             for source, (before, cls) in self.attempt.graph.replaced.items():
                 data = functools.partial(self.load_fast, self._created[before])
-                loads = [data, functools.partial(self.load_const, cls), functools.partial(self.load_source, source)]
+                loads = [functools.partial(self.load_const, cls), functools.partial(self.load_source, source), data]
                 self.call_for_effect(with_data, loads)
             self._release_streams([])
         return code

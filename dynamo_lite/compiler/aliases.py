@@ -42,7 +42,7 @@ def guard_aliases(attempt: Attempt) -> None:
     objects = [*known.values()]
     of_written_kinds = [each for each in objects if id(type(each[0])) in kinds]
     first_sources: dict[int, Source] = {}
-    for value, source in [*of_written_kinds, *_namespaces(attempt, objects, changed), *_shared(objects, changed)]:
+    for value, source in [*of_written_kinds, *_namespaces(attempt, objects, changed)]:
         first = first_sources.setdefault(id(value), source)
         if first is source:
             attempt.guards.distinct(source)
@@ -51,42 +51,28 @@ def guard_aliases(attempt: Attempt) -> None:
 
 
 def _namespaces(attempt: Attempt, known: list[Known], changed: list[Known]) -> list[Known]:
-    """Dicts, and the ``__dict__`` of objects, if one of either was mutated: a known dict may be an object's own."""
-    dicts = [(value, source) for value, source in known if type(value) is dict]
-    wrote_dict = any(type(value) is dict for value, _ in changed)
-    owners = known if wrote_dict else changed
-    scopes = [scope for scope in attempt.values.scopes if scope.writes or wrote_dict]
-    if not dicts or not (owners or scopes):
+    """Dicts, and the ``__dict__`` of objects, if one of either was mutated: a known dict may be an object's own, and
+    two objects may share one."""
+    scopes = attempt.values.scopes
+    written = {id(own) for value, _ in changed if (own := _namespace(value)) is not None}
+    written_globals = {id(scope.namespace) for scope in scopes if scope.writes}
+    if not written | written_globals:
         return []
-    own = [_own_dict(value) for value, _ in owners]
-    own += [scope.namespace for scope in scopes]
-    ids = {id(value) for value, _ in (changed if wrote_dict else dicts)}
-    if not ids.isdisjoint(map(id, own)):
-        raise SkipFrame("it has an object and its __dict__, and writes into one of them")
-    return [*dicts, *_dicts_of(owners)]
-
-
-def _shared(known: list[Known], changed: list[Known]) -> list[Known]:
-    """The ``__dict__`` of each object, if an object was mutated: two objects may share one."""
-    written = [each for value, _ in changed if (each := _own_dict(value)) is not None]
-    if not written:
-        return []
-    own = Counter(id(_own_dict(value)) for value, _ in known)
-    if any(own[id(each)] > 1 for each in written):
-        raise SkipFrame("it has two objects with one __dict__, and writes into one of them")
-    return _dicts_of(known)
-
-
-def _own_dict(value: object) -> dict[str, object] | None:
-    """An object's ``__dict__``, if that is a dict; a class's is a view."""
-    found = None if type(value) is dict else instance_dict(value)
-    return found if type(found) is dict else None
-
-
-def _dicts_of(owners: list[Known]) -> list[Known]:
-    return [
+    dicts = [each for each in known if type(each[0]) is dict]
+    holders = Counter(id(_namespace(value)) for value, _ in known)
+    holders.update(id(value) for value, _ in dicts if any(value is scope.namespace for scope in scopes))
+    if any(holders[each] > 1 for each in written | written_globals):
+        raise SkipFrame("it has an object and its __dict__, or two objects with one, and writes into one of them")
+    own_dicts: list[Known] = [
         (own, each)
-        for value, source in owners
+        for value, source in known
         for each in source.children.values()
-        if each.kind == "instance_dict" and (own := _own_dict(value)) is not None
+        if each.kind == "instance_dict" and (own := _namespace(value)) is not None
     ]
+    return [*dicts, *own_dicts] if written else []
+
+
+def _namespace(value: object) -> dict[str, object] | None:
+    """A dict itself, or an object's ``__dict__`` if that is a dict; a class's is a view."""
+    found = value if type(value) is dict else instance_dict(value)
+    return found if type(found) is dict else None

@@ -50,14 +50,8 @@ class TranslationBudget:
         seconds = self._expected(view.code)
         self._waiting.add(view.code)
         counters.waits += 1
-        if logs.perf.isEnabledFor(20):
-            again = " again" if view.entries else ""
-            logs.perf.info(
-                "%s runs in eager until that took %.3f s, as translating it%s may",
-                code_place(view.code),
-                seconds,
-                again,
-            )
+        what = "translating it again" if view.entries else "translating it"
+        logs.perf.info("%s runs in eager until that took %.3f s, as %s may", code_place(view.code), seconds, what)
         return seconds
 
     def _expected(self, code: CodeType) -> float:

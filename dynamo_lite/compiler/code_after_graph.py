@@ -20,37 +20,37 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 from .aliases import guard_aliases
 from .eligibility import check_is_for_graph
-from .translation import Request, Traced
+from .translation import Request
 
 
-def generate(traced: Traced, request: Request) -> PyCodegen:
-    """The code after the graph. With it, what the graph takes and returns is known.
+def generate(root: RootTranslator, breaks: bool, request: Request) -> PyCodegen:
+    """The code after the graph of a frame that is traced. With it, what the graph takes and returns is known.
 
     Raises:
         SkipFrame: there is nothing in the frame for a graph, or what it does to aliases can't be guarded.
         Restart: a value that must survive the graph can't, or operators must be in graphs of their own.
     """
-    attempt = traced.attempt
-    _end_contexts(attempt, list(traced.root.stacks()) if traced.breaks else [])
+    attempt = root.attempt
+    _end_contexts(attempt, list(root.stacks()) if breaks else [])
     # Under fullgraph a frame that is skipped would have each of its callees compiled as one graph.
-    check_is_for_graph(traced, request.traits.empty_graphs or request.fullgraph and not traced.breaks)
+    check_is_for_graph(root, breaks, request.traits.empty_graphs or request.fullgraph and not breaks)
     _check_inputs_are_separate(attempt)
     attempt.effects.guard_deallocations()
     guard_aliases(attempt)
     _guard_current_device(attempt)
     _order_inputs(attempt)
-    cg = PyCodegen(attempt, traced.root.code)
+    cg = PyCodegen(attempt, root.code)
     cg.replay_effects()
-    if traced.breaks:
-        _break(cg, traced.root)
+    if breaks:
+        _break(cg, root)
     else:
-        _return(cg, traced.root)
+        _return(cg, root)
     _check_generators_live_on(attempt, cg)
     check_kept_on_ctx(attempt, cg.has_made)
     outputs = [each.fake for each in cg.outputs if isinstance(each, TensorVariable)]
     _check_history(attempt, outputs)
-    if traced.breaks:
-        _check_what_is_freed(attempt, traced.root, outputs)
+    if breaks:
+        _check_what_is_freed(attempt, root, outputs)
     return cg
 
 

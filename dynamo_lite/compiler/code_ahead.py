@@ -78,7 +78,6 @@ class _Search:
         """Functions of the program that the search has reached: the code, the variables that are known, the globals."""
         self.seen: set[int] = set()
         self.left = _SEARCHED_AT_MOST
-        self.found = False
 
     def add_tracker(self, tracker: VariableTracker | None, path: Path) -> None:
         """Add the value at the end of a path that begins with a traced value."""
@@ -111,7 +110,8 @@ class _Search:
                 self.add_function(function, owner)
             self.values.append(value)
         elif is_called:  # otherwise it is only compared, as in `isinstance(x, torch.Tensor)`
-            self.found = self.found or _creates_by_call(value)  # type: ignore[arg-type]
+            if _creates_by_call(value):  # type: ignore[arg-type]
+                self.values.append(torch)  # for its instances
             self._add_methods(value, value, _CALLED_BY_CLASS)  # type: ignore[arg-type]
 
     def follow_globals(self, used: References, namespace: dict[str, object]) -> None:
@@ -121,19 +121,20 @@ class _Search:
 
     def finds_tensors(self) -> bool:
         """Whether a value that was added is or leads to a tensor or module, or creates them."""
-        while self.values and self.left and not self.found:
+        while self.values and self.left:
             value = self.values.popleft()
             kind = type(value)
             if id(value) in self.seen or issubclass(kind, type):
                 continue
             self.seen.add(id(value))
             self.left -= 1
-            self.found = _is_or_creates(value)
+            if _is_or_creates(value):
+                return True
             self.values.extend(itertools.islice(items_of(value), self.left))
             if not issubclass(kind, (types.ModuleType, types.FunctionType)):
                 self.values.extend(itertools.islice((instance_dict(value) or {}).values(), self.left))
                 self._add_methods(kind, value, _CALLED_BY_SYNTAX)
-        return self.found
+        return False
 
     def _add_methods(self, cls: type, owner: object, names: Iterable[str]) -> None:
         for name in names:
@@ -143,7 +144,7 @@ class _Search:
 
     def finds_tensors_in_functions(self) -> bool:
         """Whether functions that the search has reached name tensors, modules or torch's operators."""
-        while self.functions and self.left and not self.found:
+        while self.functions and self.left:
             code, known, namespace = self.functions.popleft()
             if id(code) in self.seen or is_library(code):
                 continue
@@ -153,8 +154,9 @@ class _Search:
             for path in used.variables:
                 self.follow(known.get(path.names[0]), path.names[1:], path.called)
             self.follow_globals(used, namespace)
-            self.found = _imports_torch(used) or self.finds_tensors()
-        return self.found
+            if _imports_torch(used) or self.finds_tensors():
+                return True
+        return False
 
 
 def _imports_torch(used: References) -> bool:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -145,19 +144,12 @@ def _writes(node: torch.fx.Node, into: torch.fx.Node) -> bool:
     return value is not None and node.meta.get("example_value") is value
 
 
-@dataclass
-class _Stage:
-    """A part of the graph. Values are numbered: the graph's inputs, then what each stage gives."""
-
-    compiled: Callable[..., Any]
-    takes: list[int]
-
-
 def _compile_each(
     gm: torch.fx.GraphModule, example_inputs: list[Any], stage_of: dict[torch.fx.Node, int], backend: Backend
 ) -> Callable[..., Any]:
+    # Values are numbered: the graph's inputs, then what each stage gives.
     number = {node: at for at, node in enumerate(gm.graph.find_nodes(op="placeholder"))}
-    stages = []
+    stages: list[tuple[Callable[..., Any], list[int]]] = []  # with the values that each takes
     opened: list[torch.fx.Node] = []
     for which in range(max(stage_of.values()) + 1):
         part, given, made = _part(gm, [node for node, stage in stage_of.items() if stage == which], opened)
@@ -166,15 +158,15 @@ def _compile_each(
             example_inputs[at] if at < len(example_inputs) else node.meta["example_value"]
             for at, node in zip(takes, given, strict=True)
         ]
-        stages.append(_Stage(backend(part, examples), takes))
+        stages.append((backend(part, examples), takes))
         number.update((node, at) for at, node in enumerate(made, start=len(number)))
     (output,) = gm.graph.find_nodes(op="output")
     results = [number[node] for node in output.args[0]]
 
     def run(*inputs: Any) -> tuple[Any, ...]:
         values = list(inputs)
-        for stage in stages:
-            values.extend(stage.compiled(*[values[at] for at in stage.takes]))
+        for compiled, takes in stages:
+            values.extend(compiled(*[values[at] for at in takes]))
         return tuple([values[at] for at in results])
 
     return run

@@ -14,6 +14,7 @@ from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import GraphBreak, Observer
 from dynamo_lite.records import code_origin
 from dynamo_lite.runtime.precomputed_calls import PendingExceptions
+from dynamo_lite.translator.core import RootTranslator
 from dynamo_lite.variables.core.base import LazyVariable
 from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 
@@ -21,7 +22,6 @@ from .code_ahead import holds_tensors, may_compute_with_tensors
 from .observers import tell_once, why_not_here
 from .recompilation import Versions, failures_of, hold_again, limit_reached, place_text, program_place, recompile_of
 from .recording import record_skip
-from .translation import Traced
 
 
 def verdict(
@@ -142,10 +142,10 @@ def _is_in_forward(user_stack: tuple[FrameSummary, ...]) -> bool:
     return called is not None and called.rpartition(".")[2] == "forward"
 
 
-def check_is_for_graph(traced: Traced, takes_empty: bool) -> None:
+def check_is_for_graph(root: RootTranslator, breaks: bool, takes_empty: bool) -> None:
     """Skip a frame without operators, unless one of its variables holds a tensor or module, or the rest of it after a
     break may compute with tensors. ``takes_empty``: whether it is compiled all the same."""
-    attempt, root = traced.attempt, traced.root
+    attempt = root.attempt
     if attempt.graph.operators or takes_empty or attempt.graph.inputs:
         return
     if any(isinstance(tracker, NNModuleVariable) for _, tracker in attempt.values.memo.values()):
@@ -153,5 +153,5 @@ def check_is_for_graph(traced: Traced, takes_empty: bool) -> None:
     variables = [*root.arguments, *root.locals.values(), *root.stack]
     if any(isinstance(value, LazyVariable) and holds_tensors(value.value) for value in variables):
         return
-    if code_origin.is_library(root.code) or not (traced.breaks and may_compute_with_tensors(root)):
+    if code_origin.is_library(root.code) or not (breaks and may_compute_with_tensors(root)):
         raise SkipFrame("there is nothing in it for a graph", loses=False, over_operands=True)

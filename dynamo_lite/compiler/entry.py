@@ -38,7 +38,7 @@ def make_entry(
         attempt.close()
         return _C.PASS
     tree = guards_of(translation, view, name if compiled.call is not None else "", guard_filter)
-    translation.shapes.keep()
+    attempt.shapes.keep()
     new_code = assemble(code, like=like, cellvars=())
     keeper = family.keeper(like, _part_of_model(attempt))
     attempt.close()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from dataclasses import KW_ONLY, dataclass
 from multiprocessing.util import register_after_fork
 from types import CodeType
 
@@ -55,31 +56,23 @@ Answer = Entry | _C.Verdict | float | Exception | tuple[CodeType, BaseException]
 _RAISED = (Unsupported, BackendCompilerFailed, ConstraintViolation, GuardFilterFailed, InternalError, TakesTooLong)
 
 
+@dataclass(eq=False, repr=False)
 class FrameCompiler:
     """Called with each frame for which its owner has no entry whose guards hold. It has the owner's settings."""
 
-    def __init__(
-        self,
-        backend: Backend,
-        name: str,
-        family: Family,
-        *,
-        fullgraph: bool = False,
-        observer: Observer | None = None,
-        traits: BackendTraits | None = None,
-        budget: TranslationBudget | None = None,
-        guard_filter: Filter | None = None,
-    ) -> None:
-        self.backend = backend
-        self.guard_filter = guard_filter
-        self.traits = BackendTraits.of(backend) if traits is None else traits
-        self.family = family
+    backend: Backend
+    name: str
+    family: Family
+    _: KW_ONLY
+    fullgraph: bool = False
+    observer: Observer | None = None
+    budget: TranslationBudget | None = None
+    """None: each frame is translated at once."""
+    guard_filter: Filter | None = None
+
+    def __post_init__(self) -> None:
+        self.traits = BackendTraits.of(self.backend)
         self.versions = Versions()
-        self.budget = budget
-        """None: each frame is translated at once."""
-        self.name = name
-        self.fullgraph = fullgraph
-        self.observer = observer
         self.frozen = threading.local()
         """Has an attribute ``on`` on threads that run cached code only."""
         self.raised_ahead = PendingExceptions()

@@ -19,7 +19,6 @@ from dynamo_lite.insight.notices import warn_here
 from dynamo_lite.insight.observer import Observer, Recompile
 from dynamo_lite.insight.recorder import RECORDING, RecompileRecord
 from dynamo_lite.records.code_origin import is_module_call
-from dynamo_lite.records.guards import GuardReason
 from dynamo_lite.resume.graph_break import in_program_names, original_position
 
 
@@ -104,7 +103,7 @@ def recompile_of(view: _C.FrameView, failure: _C.Failure) -> Recompile:
     found, expected = failure.found, failure.expected
     if failure.kind in ("equals", "bits", "payload"):
         found = f"{found.removeprefix(type(expected).__name__ + ' ')}, was {_shortened(repr(expected))}"
-        hint = _OF_VALUES.get(type(expected), _OF_OBJECTS)
+        hint = _OF_NUMBERS if type(expected) in (int, float) else _OF_OBJECTS
     elif failure.kind == "symbolic":
         condition = place_in_program(failure.reason.text, view)
         return Recompile(*program_place(view), f"{condition} doesn't hold for {found}", _OF_CONDITIONS)
@@ -141,10 +140,7 @@ def _in_pythons_dtypes(given: re.Match[str]) -> str:
 
 
 _DTYPES = {
-    **{"Double": "torch.float64", "Float": "torch.float32", "Half": "torch.float16", "BFloat16": "torch.bfloat16"},
-    **{"Long": "torch.int64", "Int": "torch.int32", "Short": "torch.int16", "Char": "torch.int8"},
-    **{"Byte": "torch.uint8", "Bool": "torch.bool"},
-    **{"ComplexFloat": "torch.complex64", "ComplexDouble": "torch.complex128"},
+    name.removesuffix("Storage"): str(dtype) for dtype, name in torch.storage._dtype_to_storage_type_map().items()
 }
 """What C++ calls a dtype -> what programs do."""
 
@@ -164,7 +160,6 @@ _OF_TENSORS = {
 }
 """First word of what was found -> hint."""
 _OF_NUMBERS = "a number that changes with the calls belongs in a tensor, as a buffer of its module"
-_OF_VALUES = {int: _OF_NUMBERS, float: _OF_NUMBERS}
 _OF_OBJECTS = "each such value or object has a version of its own, up to dl.config.recompile_limit"
 _OF_CONDITIONS = (
     "the function branches on this, or something in it needs the number itself: each outcome has a version of its own"
@@ -173,7 +168,8 @@ _OF_STATE = "call it in the same modes of torch (gradients, autocast, number of 
 
 
 def place_in_program(place: str, view: _C.FrameView) -> str:
-    """A guarded place as the program names it: in a module's call, by the parameters of ``forward``."""
+    """The text of a guarded place, or of a guard, as the program names it: in a module's call, by the parameters of
+    ``forward``."""
     return in_program_names(place, view.code, _forward(view))
 
 
@@ -199,11 +195,6 @@ def place_text(view: _C.FrameView) -> str:
     return f"{name} ({filename}:{line})"
 
 
-def guard_text(reason: GuardReason, view: _C.FrameView) -> str:
-    """A guard of a frame in words, with its place as the program names it."""
-    return f"{place_in_program(reason.place, view)} {reason.text}".strip()
-
-
 def note_recompiled(view: _C.FrameView, seconds: float) -> None:
     """Log the end of a recompilation for which other processes may have waited."""
     if view.entries and logs.recompiles.isEnabledFor(20) and (rank := logs.rank()):
@@ -214,7 +205,7 @@ def limit_reached(view: _C.FrameView, fullgraph: bool) -> None:
     """Warn, once for each code object, that it runs in eager from now on; under ``fullgraph``, which forbids that,
     raise."""
     failures = view.misses()
-    reasons = Counter(guard_text(each.reason, view) for each in failures)
+    reasons = Counter(place_in_program(str(each.reason), view) for each in failures)
     listed = "".join(f"\n  {count} of {view.entries} entries: {reason}" for reason, count in reasons.most_common(8))
     message = (
         f"{logs.rank()}{place_text(view)} has {counted(view.entries, 'compiled version')}, the limit "

@@ -117,11 +117,6 @@ def _hit_counter(
     return count
 
 
-def record_break(graph_break: GraphBreak) -> None:
-    if RECORDING.now is not None:
-        RECORDING.now.breaks.append(graph_break)
-
-
 def record_skip(place: tuple[str, str, int], why: str) -> None:
     """``place``: the function's name, file and line. Recorded once for each reason: some recur at every call."""
     record = SkipRecord(*place, why)

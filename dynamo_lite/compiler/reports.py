@@ -20,8 +20,8 @@ from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 from .entry import Entry
-from .recompilation import guard_text, place_in_program, place_text
-from .recording import record_break, record_entry, record_skip
+from .recompilation import place_in_program, place_text
+from .recording import record_entry, record_skip
 from .translation import Translation
 
 
@@ -87,7 +87,7 @@ def report_entry(
 
 def texts_of_guards(tree: _C.GuardTree, view: _C.FrameView) -> list[str]:
     """Guards of a frame, in words."""
-    return [guard_text(reason, view) for reason, _, _ in tree.checks()]
+    return [place_in_program(str(reason), view) for reason, _, _ in tree.checks()]
 
 
 def report_break(graph_break: GraphBreak, observer: Observer | None) -> None:
@@ -100,7 +100,8 @@ def report_break(graph_break: GraphBreak, observer: Observer | None) -> None:
         logs.breaks.info("%s%s", logs.rank(), graph_break.line())
     if observer is not None:
         observer.breaks.append(graph_break)
-    record_break(graph_break)
+    if RECORDING.now is not None:
+        RECORDING.now.breaks.append(graph_break)
 
 
 def report_skip(code: CodeType, skipped: SkipFrame, fullgraph: bool, observer: Observer | None) -> None:

@@ -56,12 +56,12 @@ def _attempt(root: RootTranslator, request: Request, facts: RestartFacts, state:
     """One pass over the frame. It raises `Restart` for what another attempt can avoid."""
     attempt, translation = root.attempt, None
     try:
-        traced = trace(root, request.fullgraph)
-        cg = generate(traced, request)
+        breaks = trace(root, request.fullgraph)
+        cg = generate(root, breaks, request)
         if attempt.initializations.run():
             raise Restart(ModulesInitialized())
         graph_break = facts.break_seen_from(root.place())
-        translation = Translation(attempt, cg, root.current.positions, state, graph_break, request.shapes)
+        translation = Translation(attempt, cg, root.current.positions, state, graph_break)
         attempt.guards.adopt(facts.assumed)
         facts.after(attempt.specialized_at).remember()
         return translation

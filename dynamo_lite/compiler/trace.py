@@ -13,7 +13,7 @@ from dynamo_lite.variables.core.reachable import reachable
 from dynamo_lite.variables.python.functions.function import CellVariable
 from dynamo_lite.variables.torch.functions.collectives import complete_pending
 
-from .translation import Request, Traced
+from .translation import Request
 
 
 def begin(request: Request, facts: RestartFacts) -> RootTranslator:
@@ -37,8 +37,8 @@ def begin(request: Request, facts: RestartFacts) -> RootTranslator:
     return RootTranslator(attempt, frame, facts.break_at)
 
 
-def trace(root: RootTranslator, fullgraph: bool) -> Traced:
-    """Run the translator.
+def trace(root: RootTranslator, fullgraph: bool) -> bool:
+    """Run the translator. Returns whether the graph breaks, rather than goes on to the frame's return.
 
     Raises:
         Unsupported: what comes next can't be in a graph.
@@ -61,7 +61,7 @@ def trace(root: RootTranslator, fullgraph: bool) -> Traced:
                 raise Restart(IsCompilingWithheld(frozenset(attempt.is_compiling_results.given))) from None
             raise
     attempt.innermost = root  # numbers that the code after the graph specializes are this place's doing
-    return Traced(attempt, root, breaks)
+    return breaks
 
 
 def _check_is_compiling_results(root: RootTranslator) -> None:

@@ -12,7 +12,6 @@ from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
 from dynamo_lite.shapes.policy import TranslationShapes
 from dynamo_lite.translator.attempt import Attempt
-from dynamo_lite.translator.core import RootTranslator
 
 from .backend_traits import BackendTraits
 
@@ -33,15 +32,6 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Traced:
-    """An attempt whose trace has ended: at the frame's return, or where the graph breaks."""
-
-    attempt: Attempt
-    root: RootTranslator
-    breaks: bool
-
-
-@dataclass(frozen=True)
 class Translation:
     """What an attempt that succeeded leaves for the backend."""
 
@@ -52,4 +42,3 @@ class Translation:
     state: _C.GlobalState
     """Of torch, before the attempt."""
     graph_break: GraphBreak | None
-    shapes: TranslationShapes

@@ -6,9 +6,7 @@ an error rather than return a wrong result.
 
 from __future__ import annotations
 
-import builtins
 import copy
-import importlib
 import inspect
 import itertools
 import operator
@@ -107,12 +105,12 @@ class TensorMetadata:
         free = [[dim for dim, each in enumerate(those) if each is ANY] for those in (self.shape, self.strides)]
         return TensorMetadata.of(value, *free) == self
 
-    def describe_unlike(self, other: object) -> str:
+    def describe_unlike(self, other: TensorMetadata | None) -> str:
         """A description for messages. It has the strides and ``requires_grad`` only if the other's differ."""
         text = f"a {self.dtype} tensor on {self.device} of shape {self.shape}"
-        if isinstance(other, TensorMetadata) and self.shape == other.shape and self.strides != other.strides:
+        if other is not None and self.shape == other.shape and self.strides != other.strides:
             text += f" with strides {self.strides}"
-        if isinstance(other, TensorMetadata) and self.requires_grad != other.requires_grad:
+        if other is not None and self.requires_grad != other.requires_grad:
             text += " that requires grad" if self.requires_grad else " that requires no grad"
         return text
 
@@ -186,13 +184,9 @@ class ValueGuard:
         return f"was {in_words(wanted, self.wanted)} when this was exported, and is {in_words(given, value)}"
 
     def _tensor_fault(self, value: Any) -> str | None:
-        if not isinstance(value, torch.Tensor):
-            return (
-                f"was {self.wanted.describe_unlike(None)} when this was exported, and is of type {type(value).__name__}"
-            )
-        given = TensorMetadata.of(value)
-        wanted = self.wanted.describe_unlike(given)
-        return f"was {wanted} when this was exported, and is {given.describe_unlike(self.wanted)}"
+        given = TensorMetadata.of(value) if isinstance(value, torch.Tensor) else None
+        found = f"of type {type(value).__name__}" if given is None else given.describe_unlike(self.wanted)
+        return f"was {self.wanted.describe_unlike(given)} when this was exported, and is {found}"
 
 
 @dataclass(frozen=True)
@@ -278,6 +272,13 @@ class GradModeGuard:
 _LITERAL_DEFAULTS = (type(None), bool, int, str)
 """Types of defaults that are written into the signature as literals."""
 
+
+class _Code(str):
+    """An expression that stands for a default in a signature, which has it as text."""
+
+    __repr__ = str.__str__
+
+
 SIGNATURE_NAME = "_signature"
 """The name of the `CheckedSignature` in the graph's code."""
 
@@ -329,48 +330,36 @@ class CheckedSignature(CodeGen):
             InvalidInput: it isn't known which parameters the arguments are, or the graph is not valid for them.
         """
         starred = next((each.name for each in self.parameters if each.kind is each.VAR_POSITIONAL), "")
-        given = self.parameters
+        counts = {each.name: 1 for each in self.parameters[: len(args)]}
         if len(args) == sum(self.given.values()):
             if not self.in_order:
                 fault = "are identified by their names, which an interpreter leaves out: give them in their order"
                 raise InvalidInput(self.name, "arguments that were not given in the order of the parameters", fault)
-            given = tuple(each for each in given if each.name in self.given)
+            counts = self.given
         elif starred:
             fault = f"was {sum(self.given.values())} when this was exported, and is {len(args)}"
             raise InvalidInput(self.name, "the number of arguments", fault)
         values = {each.name: () if each.name == starred else each.default for each in self.parameters}
         remaining = iter(args)
-        for each in given[: len(args)]:
-            if each.name == starred:
-                values[starred] = tuple(itertools.islice(remaining, self.given[starred]))
-            else:
-                values[each.name] = next(remaining)
+        for name, count in counts.items():
+            taken = tuple(itertools.islice(remaining, count))
+            values[name] = taken if name == starred else taken[0]
         if any(value is inspect.Parameter.empty for value in values.values()):
             return args  # the interpreter raises an error that names the parameter
         self.check(*values.values())
         return [*(value for name, value in values.items() if name != starred), *values.get(starred, ())]
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, **options: Any) -> str:
+        declared = [
+            each
+            if each.default is each.empty or type(each.default) in _LITERAL_DEFAULTS
+            else each.replace(default=_Code(f"{SIGNATURE_NAME}.parameters[{at}].default"))
+            for at, each in enumerate(self.parameters)
+        ]
         return (
-            f"def forward({', '.join(['self', *self._declarations()])}){maybe_return_annotation}:\n"
+            f"def forward(self, {str(inspect.Signature(declared))[1:-1]}){maybe_return_annotation}:\n"
             f"    {SIGNATURE_NAME}.check({', '.join(each.name for each in self.parameters)})"
         )
-
-    def _declarations(self) -> Iterable[str]:
-        before = None
-        for at, each in enumerate(self.parameters):
-            kind = each.kind
-            if before is each.POSITIONAL_ONLY and kind is not each.POSITIONAL_ONLY:
-                yield "/"
-            if kind is each.KEYWORD_ONLY and before not in (each.KEYWORD_ONLY, each.VAR_POSITIONAL):
-                yield "*"
-            star = "*" if kind is each.VAR_POSITIONAL else ""
-            is_literal = type(each.default) in _LITERAL_DEFAULTS
-            default = repr(each.default) if is_literal else f"{SIGNATURE_NAME}.parameters[{at}].default"
-            yield star + each.name + ("" if each.default is each.empty else f"={default}")
-            before = kind
-        if before is inspect.Parameter.POSITIONAL_ONLY:
-            yield "/"
 
     def additional_globals(self) -> list[tuple[str, Any]]:
         return [(SIGNATURE_NAME, self)]
@@ -387,26 +376,14 @@ class ExportedModule(torch.fx.GraphModule):
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.fx.GraphModule:
         copied = super().__deepcopy__(memo)
         copied._non_persistent_buffers_set = set(self._non_persistent_buffers_set)
-        copied.training = self.training
         return copied
 
 
 @dataclass(frozen=True)
 class _Reference:
-    """The name of another node, or of a function, in a pickled node."""
+    """The name of another node, or of an operator in ``torch.ops``, in a pickled node."""
 
     name: str
-
-
-def _find(name: str) -> Any:
-    """The object of a qualified name; None if there is none."""
-    root, *rest = name.split(".")
-    if not rest:
-        return getattr(builtins, root, None)
-    try:
-        return operator.attrgetter(".".join(rest))(importlib.import_module(root))
-    except (ImportError, AttributeError):
-        return None
 
 
 Row = tuple[str, str, Any, Any, Any]
@@ -419,10 +396,8 @@ def _refer(node: torch.fx.Node) -> Any:
 
 def _row_of(node: torch.fx.Node) -> Row:
     target: Any = node.target
-    if callable(target):
-        name = _get_qualified_name(target)
-        if _find(name) is target:
-            target = _Reference(name)
+    if isinstance(target, (torch._ops.OperatorBase, torch._ops.OpOverloadPacket)):  # `pickle` can't refer to these
+        target = _Reference(_get_qualified_name(target))
     args, kwargs = map_arg((node.args, node.kwargs), _refer)
     return node.op, node.name, target, args, kwargs
 
@@ -437,7 +412,7 @@ def _graph_of(rows: list[Row], codegen: CodeGen) -> torch.fx.Graph:
     for op, name, target, args, kwargs in rows:
         args, kwargs = map_aggregate((args, kwargs), resolve)
         if isinstance(target, _Reference):
-            target = _find(target.name)
+            target = operator.attrgetter(target.name.removeprefix("torch."))(torch)
         nodes[name] = graph.create_node(op, target, args, kwargs, name)
     graph.set_codegen(codegen)
     return graph

@@ -9,16 +9,19 @@ import re
 import textwrap
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
 from torch._dispatch.python import enable_python_dispatcher
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.graph_module import _assign_attr
 from torch.fx.proxy import GraphAppendingTracer, Proxy, TraceError
 
+from dynamo_lite import _C
+from dynamo_lite.compiler.code_ahead import items_of
 from dynamo_lite.compiler.translation import Translation
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import NotExportable, ParameterNameTaken
@@ -45,42 +48,18 @@ from .exported_program import (
     rebuild,
 )
 
+if TYPE_CHECKING:
+    from .program import Program
+
 Module = torch.nn.Module
-
-
-class ExportedCall(Protocol):
-    """The exported callable with its example arguments; `program` has it."""
-
-    fn: Callable[..., Any]
-    name: str
-    parameters: list[inspect.Parameter]
-    given: dict[str, Any]
-
-
 _LITERALS = frozenset(
     {type(None), bool, int, float, complex, str, type(...), torch.dtype, torch.device, torch.layout}
     | {torch.memory_format, range}
 )
 """Types of values that are literals in a graph."""
 _ASSERTION_MESSAGE = "a condition on the data, at which the program raises, is not as it was when this was exported"
-_CELL = "cell_contents"
-
-
-class EmbeddedCall:
-    """Takes the place of the `_C.GraphCall` in generated code: copies the captured graph's nodes into the outer graph.
-
-    ``captured``: the number of the graph's inputs that are captured by the guards. Generated code passes them as one
-    tuple, which comes first."""
-
-    def __init__(self, captured: int, embed: Callable[[list[Proxy]], list[Proxy]]) -> None:
-        self.captured = captured
-        self._embed = embed
-
-    def __call__(self, *inputs: Any) -> list[Proxy]:
-        if not self.captured:
-            return self._embed([*inputs])
-        values, *arguments = inputs
-        return self._embed([*values[: self.captured], *arguments])
+_ATTRIBUTES = {"cell_contents": "cell_contents", "instance_dict": "__dict__"}
+"""Accessor without an argument -> the attribute that it reads."""
 
 
 def _aten(inner: torch.fx.GraphModule, attempt: Attempt) -> torch.fx.GraphModule:
@@ -94,21 +73,18 @@ def _aten(inner: torch.fx.GraphModule, attempt: Attempt) -> torch.fx.GraphModule
 class OuterGraph:
     """The graph module under construction. The captured graph becomes one part of it."""
 
-    def __init__(self, program: ExportedCall, attempt: Attempt) -> None:
+    def __init__(self, program: Program, attempt: Attempt) -> None:
         self.program = program
         self.attempt = attempt
         self.graph = torch.fx.Graph()
         self.tracer = GraphAppendingTracer(self.graph)
         self.root = torch.nn.Module()
-        self.root.training = True
         self.names: dict[int, str] = {}
-        """Id of a value -> name of the attribute that holds it."""
+        """Id of a value -> name of the attribute of the root that holds it."""
         self.nodes: dict[str, torch.fx.Node] = {}
         """Name of an attribute -> the node that reads it."""
         self.reached: dict[Source, torch.fx.Node] = {}
         """Source among the arguments -> the node that reads it."""
-        self.kept: list[Any] = []
-        """Keeps objects alive whose ids are keys."""
         self.persists = True
         """Whether the state dict contains captured tensors that aren't parameters or buffers of the user's module."""
         ordered = sorted(program.parameters, key=lambda each: each.kind is each.VAR_POSITIONAL)
@@ -139,19 +115,10 @@ class OuterGraph:
 
     def _put(self, name: str, value: object, persistent: bool) -> None:
         """Add an attribute of a dotted name."""
-        *path, last = name.split(".")
-        module = self.root
-        for each in path:
-            if each not in module._modules:
-                module.add_module(each, Module())
-            module = module.get_submodule(each)
-        if isinstance(value, torch.nn.Parameter):
-            module.register_parameter(last, value)
-        elif isinstance(value, torch.Tensor):
-            module.register_buffer(last, value, persistent)
-        else:
-            setattr(module, last, value)
-        self.kept.append(value)
+        _assign_attr(value, self.root, name)
+        if not persistent:
+            path, _, last = name.rpartition(".")
+            self.root.get_submodule(path)._non_persistent_buffers_set.add(last)
         self.names.setdefault(id(value), name)
 
     def attribute(self, value: object, hint: str, persistent: bool = False) -> torch.fx.Node:
@@ -177,9 +144,6 @@ class OuterGraph:
 
     # -- values ----------------------------------------------------------------------------------------------------
 
-    def _proxy(self, node: torch.fx.Node) -> Proxy:
-        return Proxy(node, self.tracer)
-
     def _argument_at(self, source: Source) -> torch.fx.Node:
         """The node that reads a source among the arguments."""
         if source not in self.reached:
@@ -196,39 +160,39 @@ class OuterGraph:
         if source.kind in ("tuple_item", "list_item", "deque_item", "dict_item"):
             return self.graph.call_function(operator.getitem, (self._argument_at(parent), source.arg))
         if source.kind in ("slot", "c_attr", "cell_contents", "instance_dict"):
-            name = source.arg.__name__ if source.kind == "slot" else source.arg or _CELL
+            name = source.arg.__name__ if source.kind == "slot" else source.arg or _ATTRIBUTES[source.kind]
             return self.graph.call_function(getattr, (self._argument_at(parent), name))
         raise Unsupported(NotExportable(str(source), "a graph can't reach it from the arguments"))
 
-    def _captured(self, source: Source, value: object) -> object:
+    def _captured(self, source: Source, values: Mapping[Source, object]) -> object:
         """What the generated code gets for a value captured by the guards: the value itself or a proxy of it."""
+        value = values[source]
         if source.local_rooted:
-            return self._proxy(self._argument_at(source))
+            return self.tracer.proxy(self._argument_at(source))
         if not isinstance(value, torch.Tensor):
             return value
         if source.kind == "c_attr":
             raise Unsupported(NotExportable(str(source), "it belongs to a tensor of the graph module's"))
-        return self._proxy(self.attribute(value, _attribute_name(source, self.program), self.persists))
+        return self.tracer.proxy(self.attribute(value, _attribute_name(source, values), self.persists))
 
-    def _embed(self, inner: torch.fx.GraphModule, truths: list[bool], inputs: list[Proxy]) -> list[Proxy]:
+    def _embed(self, inner: torch.fx.GraphModule, truths: list[bool], *inputs: Proxy) -> list[Proxy]:
         """Copy the captured graph's nodes into the outer graph; return proxies of its outputs.
 
         ``truths``: the expected values of its runtime assertions, whose conditions are its last outputs."""
-        placeholders = [node for node in inner.graph.nodes if node.op == "placeholder"]
+        placeholders = inner.graph.find_nodes(op="placeholder")
         mapped = {node: each.node for node, each in zip(placeholders, inputs, strict=True)}
-        for node in inner.graph.nodes:
-            if node.op == "get_attr" and node not in mapped:
-                mapped[node] = self.attribute(_as_exported(operator.attrgetter(node.target)(inner)), node.target)
+        for node in inner.graph.find_nodes(op="get_attr"):
+            mapped[node] = self.attribute(_as_exported(operator.attrgetter(node.target)(inner)), node.target)
         results: Any = self.graph.graph_copy(inner.graph, mapped)
         count = len(results) - len(truths)
         for condition, truth in zip(results[count:], truths):
             if not truth:
                 condition = self.graph.call_function(torch.logical_not, (condition,))
             self.graph.call_function(torch._assert_async, (condition, _ASSERTION_MESSAGE))
-        return [self._proxy(node) for node in results[:count]]
+        return [self.tracer.proxy(node) for node in results[:count]]
 
-    def embedded_call(self, translation: Translation, aten_graph: bool) -> Any:
-        """The function that generated code calls instead of the graph; None if the graph is empty."""
+    def embedded_call(self, translation: Translation, aten_graph: bool) -> _C.GraphCall | None:
+        """The call that generated code makes: it embeds the graph instead of running it. None if the graph is empty."""
         graph, expected = self.attempt.graph, self.attempt.runtime_assertions
         if not graph.operators:
             return None
@@ -238,29 +202,26 @@ class OuterGraph:
             inner = _aten(inner, self.attempt)
         for each in graph.inputs:
             if each.convert is not None:
-                each.convert = partial(self._convert, each.convert)
+                each.convert = partial(self._record_call, each.convert)
             if each.given is not None:
                 raise Unsupported(NotExportable(str(each.given), "its data is replaced, or another input aliases it"))
             if each.make is not None:
-                each.make = partial(self._make, each.make)
+                each.make = partial(self._record_call, each.make)
         truths = [each.truth for each in expected]
-        return EmbeddedCall(sum(each.captured for each in graph.inputs), partial(self._embed, inner, truths))
+        return _C.GraphCall(partial(self._embed, inner, truths), sum(each.captured for each in graph.inputs))
 
-    def _convert(self, function: Callable[..., Any], given: Proxy) -> Any:
-        if isinstance(function, partial):
-            return self._proxy(self.graph.call_function(function.func, (*function.args, given.node)))
-        return self._proxy(self.graph.call_function(function, (given.node,)))
-
-    def _make(self, function: Any) -> Proxy:
-        return self._proxy(self.graph.call_function(function.func, function.args))
+    def _record_call(self, function: Callable[..., Any], *given: Proxy) -> Any:
+        """Record the call of a function, or of the function in a ``partial``, which has a name."""
+        call = partial(function)
+        return self.tracer.proxy(self.graph.call_function(call.func, (*call.args, *(each.node for each in given))))
 
     # -- the whole -------------------------------------------------------------------------------------------------
 
-    def run(self, after: types.CodeType, captured: tuple[Any, ...]) -> None:
-        """Run the generated code on proxies, which records the captured graph and the result as nodes."""
-        sources = self.attempt.guards.captured
-        found = tuple(map(self._captured, sources, captured))
-        given = [self._proxy(self.parameters[name]) for name in self.program.given]
+    def run(self, after: types.CodeType, values: Mapping[Source, object]) -> None:
+        """Run the generated code on proxies, which records the captured graph and the result as nodes. ``values``: what
+        lies at each guarded source."""
+        found = tuple(self._captured(source, values) for source in self.attempt.guards.captured)
+        given = [self.tracer.proxy(self.parameters[name]) for name in self.program.given]
         after = after.replace(co_consts=tuple(map(_for_nodes, after.co_consts)))
         try:
             result = types.FunctionType(after, {})(*given, found)
@@ -269,16 +230,15 @@ class OuterGraph:
         builder = _ResultBuilder(self, [*found, *after.co_consts])
         self.graph.output(builder.argument(result))
 
-    def build(self, number_guards: list[SymbolicGuard]) -> ExportedModule:
+    def build(self) -> ExportedModule:
         """Finish the graph module."""
-        guards = [*self._guards(), *map(self._number_guard, number_guards)]
+        guards = [*self._guards(), *map(self._number_guard, self.attempt.graph.symbols.guards())]
         signature = CheckedSignature(self.program.name, self.program.parameters, self.program.given, guards)
         self.graph.set_codegen(signature)
         self._refuse_names()
         made = ExportedModule(
             self.root, self.graph, self.program.name.replace(".", "_").replace("<", "").replace(">", "")
         )
-        made.training = self.root.training
         for table in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
             made.__dict__[table] = self.root.__dict__[table]
         return made
@@ -297,17 +257,12 @@ class OuterGraph:
 
     def _place(self, source: Source) -> ArgumentPath | None:
         """The path of a source among the arguments; None if it is elsewhere, or reached through a class."""
-        steps: list[tuple[str, Any]] = []
-        at: Source | None = source
-        while at is not None and at.kind != "local":
-            if at.kind not in ACCESSORS:
-                return None
-            steps.append((at.kind, at.arg.__name__ if at.kind == "slot" else at.arg))
-            at = at.parent
-        if at is None:
+        way = source.way()
+        if not way or way[0].kind != "local" or any(at.kind not in ACCESSORS for at in way[1:]):
             return None
-        parameter = next(index for index, each in enumerate(self.program.parameters) if each.name == at.arg)
-        return ArgumentPath(str(source), parameter, tuple(reversed(steps)))
+        parameter = next(index for index, each in enumerate(self.program.parameters) if each.name == way[0].arg)
+        steps = tuple((at.kind, at.arg.__name__ if at.kind == "slot" else at.arg) for at in way[1:])
+        return ArgumentPath(str(source), parameter, steps)
 
     def _guards(self) -> Iterator[Guard]:
         """The guards on the arguments, parents first."""
@@ -382,30 +337,14 @@ _TAKE_NO_PROXIES = (torch.from_numpy, from_numpy_written)
 _TABLES = ("_parameters", "_buffers", "_modules")
 
 
-def _value_at(source: Source, program: ExportedCall) -> Any:
-    """The object that a source refers to, if no argument leads to it; None for other sources."""
-    if source.kind == "const":
-        return source.arg
-    parent = source.parent
-    if parent is None or source.kind not in ACCESSORS:
-        return None
-    if parent.kind == "globals":
-        return program.fn
-    value = _value_at(parent, program)
-    return None if value is None else ACCESSORS[source.kind](value, source.arg)
-
-
-def _attribute_name(source: Source, program: ExportedCall) -> str:
+def _attribute_name(source: Source, values: Mapping[Source, Any]) -> str:
     """A dotted name for the tensor at a source, made of the variables, attributes and items on its path."""
     parts: list[str] = []
     at: Source | None = source
     while at is not None:
         parent = at.parent
-        if parent is not None and parent.kind == "globals" and isinstance(program.fn, Module):
-            break
         if parent is not None and parent.kind == "c_attr" and parent.arg == "__closure__" and parent.parent is not None:
-            function = _value_at(parent.parent, program)
-            parts.append("closure" if function is None else function.__code__.co_freevars[at.arg])
+            parts.append(values[parent.parent].__code__.co_freevars[at.arg])
             break
         if at.kind == "const" and not isinstance(at.arg, types.ModuleType):
             parts.append(getattr(at.arg, "__name__", type(at.arg).__name__))
@@ -415,7 +354,7 @@ def _attribute_name(source: Source, program: ExportedCall) -> str:
         elif at.kind == "slot":
             parts.append(at.arg.__name__)
         at = parent
-    return ".".join(reversed(parts))
+    return ".".join(reversed(parts)).removeprefix("self.")
 
 
 class _ResultBuilder:
@@ -514,13 +453,7 @@ def _is_plain_object(kind: type) -> bool:
 
 def _state_of(value: Any) -> tuple[list[Any], dict[str, Any]]:
     """The items (pairs if it is a mapping) and the attributes of a plain object."""
-    items: list[Any] = []
-    if isinstance(value, dict):
-        items = list(dict.items(value))
-    elif isinstance(value, list):
-        items = list(list.__iter__(value))
-    elif isinstance(value, tuple):
-        items = list(tuple.__iter__(value))
+    items = list(dict.items(value) if isinstance(value, dict) else items_of(value))
     attributes = dict(getattr(value, "__dict__", {}))
     for cls in type(value).__mro__:
         for name, raw in vars(cls).items():

@@ -20,6 +20,7 @@ from dynamo_lite.bytecode import assemble, emit
 from dynamo_lite.callables.compiled_function import disabled_function
 from dynamo_lite.callables.compiled_module import CompiledModule
 from dynamo_lite.compiler.backend_traits import BackendTraits
+from dynamo_lite.compiler.entry import guards_of
 from dynamo_lite.compiler.families import Family
 from dynamo_lite.compiler.frame_compiler import FrameCompiler
 from dynamo_lite.compiler.observers import check_runs_at_call, why_not_captured
@@ -32,7 +33,6 @@ from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.object_state import ObjectState
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.functions.function import GlobalScope
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, instance_dict
 
@@ -124,11 +124,10 @@ class Program:
         taken = {each.name for each in self.parameters}
         if taken.intersection(more):
             raise ValueError(f"{self.name}: an argument in **{starred[0]} has the name of a parameter")
-        self.parameters += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in more]
+        by_name = inspect.Parameter.KEYWORD_ONLY  # an interpreter gets these in the call's order
+        self.parameters += [inspect.Parameter(name, by_name) for name in more]
         order = {_own_name(name): at for at, name in enumerate(kwargs)}
-        last = [each for each in self.parameters if each.kind is each.KEYWORD_ONLY]
-        last.sort(key=lambda each: order.get(each.name, len(order)))  # an interpreter gets them in the call's order
-        self.parameters = [each for each in self.parameters if each.kind is not each.KEYWORD_ONLY] + last
+        self.parameters.sort(key=lambda each: order.get(each.name, len(order)) if each.kind is by_name else -1)
         self.given: dict[str, Any] = {}
         """Name of a parameter that the example call passes -> its value."""
         self.caller = self._make_caller(args, kwargs)
@@ -210,8 +209,9 @@ class _PlacedEffects(SideEffects):
         self.places: dict[object, tuple[FrameSummary, ...]] = {}
 
     def _note(self, written: object) -> None:
+        innermost = self._attempt.innermost
         if written not in self.places:
-            self.places[written] = _user_stack(self._attempt.innermost)
+            self.places[written] = () if innermost is None else _without_caller(innermost.places())
 
     def mutate(self, tracker: VariableTracker) -> None:
         super().mutate(tracker)
@@ -226,15 +226,6 @@ class _PlacedEffects(SideEffects):
         self._note((scope, name))
 
 
-def _user_stack(translator: Translator | None) -> tuple[FrameSummary, ...]:
-    """The frames that are being translated, outermost first."""
-    stack: list[FrameSummary] = []
-    while translator is not None:
-        stack.insert(0, translator.place())
-        translator = translator.parent
-    return _without_caller(stack)
-
-
 def _without_caller(stack: Iterable[FrameSummary]) -> tuple[FrameSummary, ...]:
     """The frames without the generated function's."""
     return tuple(each for each in stack if each.filename != _FILENAME)
@@ -244,9 +235,8 @@ class _Exporter(FrameCompiler):
     """Translates the generated function's frame to code that returns the graph module and the text of its guards."""
 
     def __init__(self, program: Program, aten_graph: bool, dynamic: bool) -> None:
-        traits = BackendTraits(empty_graphs=True, float_inputs=False, arguments_only=True)
-        family = Family(None, dynamic)
-        super().__init__(lambda gm, inputs: gm.forward, "export", family, fullgraph=True, traits=traits)
+        super().__init__(lambda gm, inputs: gm.forward, "export", Family(None, dynamic), fullgraph=True)
+        self.traits = BackendTraits(empty_graphs=True, float_inputs=False, arguments_only=True)
         self.program = program
         self.aten_graph = aten_graph
         self.built = False
@@ -289,17 +279,13 @@ class _Exporter(FrameCompiler):
         call = outer.embedded_call(translation, self.aten_graph)
         tensors = attempt.graph.inputs if attempt.graph.operators else []
         after = translation.cg.finish(call, tensors, translation.positions, [])
-        attempt.guards.written = attempt.graph.written | attempt.graph.alone
-        attempt.graph.symbols.check_marks()
-        number_guards = attempt.graph.symbols.guards()
-        attempt.guards.facts = number_guards
-        tree = attempt.guards.build(view.code, translation.state)
-        captured = tree.lookup(view)
-        if captured is None:
+        tree = guards_of(translation, view, compiled_by="", guard_filter=None)
+        values = attempt.guards.values(view.code, translation.state, view)
+        if not values:
             raise InternalError(f"the guards of {self.program.name} don't hold of what it was exported with")
         names = view.code.co_varnames[: view.code.co_argcount]
-        outer.run(assemble(after, like=view.code, cellvars=(), argnames=(*names, _C.CAPTURED_NAME)), captured)
-        return (outer.build(number_guards), [str(reason) for reason, _, _ in tree.checks()]), tree
+        outer.run(assemble(after, like=view.code, cellvars=(), argnames=(*names, _C.CAPTURED_NAME)), values)
+        return (outer.build(), [str(reason) for reason, _, _ in tree.checks()]), tree
 
 
 def _is_restored(tracker: VariableTracker) -> bool:

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 class _Wait(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, given: Any) -> torch.Tensor:
-        tensor: torch.Tensor = given.trigger_wait()
+        tensor = given.trigger_wait()
         return tensor.view_as(tensor)
 
     @staticmethod
@@ -23,8 +23,7 @@ class _Wait(torch.autograd.Function):
 
 def waited(given: Any) -> torch.Tensor:
     """The tensor in an ``AsyncCollectiveTensor``, after a wait; gradients flow back to the latter."""
-    result: torch.Tensor = _Wait.apply(given) if given.requires_grad else given.trigger_wait()
-    return result
+    return _Wait.apply(given) if given.requires_grad else given.trigger_wait()
 
 
 def not_waited(given: Any) -> torch.Tensor:

@@ -11,12 +11,8 @@ from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from .collectives import waited
 
 
-def is_distributed(value: object) -> bool:
-    """Whether a value is a ``DTensor``. Its module is not imported here: that takes long, and few programs do."""
-    return is_distributed_class(type(value))
-
-
 def is_distributed_class(cls: type) -> bool:
+    """Whether it is ``DTensor``. Its module is not imported here: that takes long, and few programs do."""
     return cls.__name__ == "DTensor" and cls.__module__ == "torch.distributed.tensor"
 
 
@@ -27,7 +23,7 @@ def with_constants(
     collective is still computing."""
 
     def run(tensor: Any) -> torch.Tensor:
-        result: torch.Tensor = function(tensor, *args, **kwargs)
+        result = function(tensor, *args, **kwargs)
         return waited(result) if isinstance(result, AsyncCollectiveTensor) else result
 
     run.__name__ = run.__qualname__ = function.__name__

@@ -16,7 +16,6 @@ import torch
 import torch.fx
 from torch.autograd.function import once_differentiable
 from torch.autograd.profiler import record_function
-from torch.cuda import nvtx
 from torch.nn import attention
 from torch.utils import _pytree as pytree
 from torch.utils import checkpoint as torch_checkpoint
@@ -76,7 +75,7 @@ def with_new_data(
     cls: type, size: Numbers, stride: Numbers, dtype: torch.dtype, device: torch.device, tensor: torch.Tensor
 ) -> torch.Tensor:
     """Replace the ``.data`` of a tensor by an uninitialized one, and its class; return it."""
-    return with_data(torch.empty_strided(size, stride, dtype=dtype, device=device), cls, tensor)
+    return with_data(cls, tensor, torch.empty_strided(size, stride, dtype=dtype, device=device))
 
 
 def from_numpy_written(array: Any, writes: int) -> torch.Tensor:
@@ -86,7 +85,7 @@ def from_numpy_written(array: Any, writes: int) -> torch.Tensor:
     return tensor
 
 
-def with_data(data: torch.Tensor, cls: type, tensor: torch.Tensor) -> torch.Tensor:
+def with_data(cls: type, tensor: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
     """Replace the ``.data`` of a tensor, and its class; return it."""
     with torch._C.DisableTorchFunctionSubclass():
         tensor.data = data
@@ -131,22 +130,10 @@ def exit_record_function(entered: record_function | None) -> None:
         entered.__exit__(None, None, None)
 
 
-def nvtx_range_push(message: str) -> None:
-    """``torch.cuda.nvtx.range_push``; nothing while a compiler traces the graph."""
+def nvtx(name: str, *message: str) -> None:
+    """A function of ``torch.cuda.nvtx``, by its name; nothing while a compiler traces the graph."""
     if not being_traced():
-        nvtx.range_push(message)
-
-
-def nvtx_range_pop() -> None:
-    """``torch.cuda.nvtx.range_pop``; nothing while a compiler traces the graph."""
-    if not being_traced():
-        nvtx.range_pop()
-
-
-def nvtx_mark(message: str) -> None:
-    """``torch.cuda.nvtx.mark``; nothing while a compiler traces the graph."""
-    if not being_traced():
-        nvtx.mark(message)
+        getattr(torch.cuda.nvtx, name)(*message)
 
 
 def without_torch_function(kind: str, target: Any) -> Callable[..., Any]:
@@ -189,32 +176,18 @@ def lstm(*args: Any, **kwargs: Any) -> Any:
         torch._C._set_mkldnn_enabled(enabled)
 
 
-def _prepare(ctx: Any, backwards: Sequence[Body], count: int, materializes: bool, ways: Any) -> None:
-    """Save the traced backwards in ``ctx``, by (whether grad mode is on, which gradients are there)."""
-    ctx.ways = {key: (body, *rest) for body, (key, *rest) in zip(backwards, ways)}
-    ctx.all_there = (True,) * count if materializes else None
-    ctx.set_materialize_grads(materializes)
-
-
-def _pull(ctx: Any, gradients: Sequence[torch.Tensor | None], values: Sequence[Any]) -> list[torch.Tensor | None]:
-    """Compute the gradients of the inputs with the backward that was traced for the gradients that are there."""
-    pattern = ctx.all_there or tuple(each is not None for each in gradients)
-    body, wanted, raises = ctx.ways.get((torch.is_grad_enabled(), pattern)) or ctx.ways[False, pattern]
-    if raises:
-        raise getattr(builtins, raises[0])(*raises[1:])
-    there = [each for each in gradients if each is not None]
-    return list(body(*there, *(values[index] for index in wanted)))
-
-
 class TracedFunction(torch.autograd.Function):
-    """A user's ``torch.autograd.Function`` with traced forward and backward."""
+    """A user's ``torch.autograd.Function`` with traced forward and backwards: one for each combination of whether grad
+    mode is on, and which gradients are there."""
 
     @staticmethod
     def forward(ctx: Any, bodies: Sequence[Body], extras: Tensors, facts: Any, *inputs: torch.Tensor) -> Any:
         count, non_differentiable, kept, materializes, ways = facts
         results = bodies[0](*inputs, *extras)
         outputs = results[:count]
-        _prepare(ctx, bodies[1:], count, materializes, ways)
+        ctx.ways = {key: (body, *rest) for body, (key, *rest) in zip(bodies[1:], ways)}
+        ctx.all_there = (True,) * count if materializes else None
+        ctx.set_materialize_grads(materializes)
         ctx.kept = [None if saved else results[index] for index, saved in kept]
         ctx.save_for_backward(*(results[index] for index, saved in kept if saved))
         ctx.mark_non_differentiable(*(outputs[index] for index in non_differentiable))
@@ -224,7 +197,12 @@ class TracedFunction(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> Any:
         saved = iter(ctx.saved_tensors)
         values = [next(saved) if value is None else value for value in ctx.kept]
-        return (None, None, None, *_pull(ctx, gradients, values))
+        there = [each for each in gradients if each is not None]
+        pattern = ctx.all_there or tuple(each is not None for each in gradients)
+        body, wanted, raises = ctx.ways.get((torch.is_grad_enabled(), pattern)) or ctx.ways[False, pattern]
+        if raises:
+            raise getattr(builtins, raises[0])(*raises[1:])
+        return (None, None, None, *body(*there, *(values[index] for index in wanted)))
 
 
 class OnceTracedFunction(TracedFunction):
@@ -257,8 +235,7 @@ def autograd_function(
         once: whether the backward is ``once_differentiable``.
     """
     kind = OnceTracedFunction if once else TracedFunction
-    outputs: Tensors = _named(kind, name).apply(tuple(bodies), tuple(extras), facts, *inputs)
-    return outputs
+    return _named(kind, name).apply(tuple(bodies), tuple(extras), facts, *inputs)
 
 
 def gradients(
@@ -287,8 +264,7 @@ def vmap(body: Body, extras: Sequence[torch.Tensor], options: Any, *inputs: torc
     mapped = torch.func.vmap(
         lambda *args: body(*args, *extras), in_dims, out_dims, randomness=randomness, chunk_size=chunk_size
     )
-    results: Tensors = mapped(*inputs)
-    return results
+    return mapped(*inputs)
 
 
 def grad(body: Body, extras: Sequence[torch.Tensor], argnums: Sequence[int], *inputs: torch.Tensor) -> Tensors:
@@ -316,8 +292,7 @@ def vjp(body: Body, extras: Sequence[torch.Tensor], count: int, *inputs: torch.T
 
 def pull_back(pulled: tuple[Tensors, Any], *cotangents: torch.Tensor) -> Tensors:
     """Call the function that `vjp` returned."""
-    gradients: Tensors = pulled[1](cotangents)
-    return gradients
+    return pulled[1](cotangents)
 
 
 def jvp(body: Body, extras: Sequence[torch.Tensor], count: int, *inputs: torch.Tensor) -> Tensors:
@@ -364,10 +339,7 @@ def flex_attention(
     """The operator that ``torch.nn.attention.flex_attention`` calls. ``block_mask`` lacks its last item, the mask."""
     block_mask = (*block_mask, lambda *args: mask(*args)[0])
     operator = torch.ops.higher_order.flex_attention
-    results: Tensors = operator(
-        *inputs, lambda *args: score(*args)[0], block_mask, scale, dict(options), score_extras, mask_extras
-    )
-    return results
+    return operator(*inputs, lambda *args: score(*args)[0], block_mask, scale, dict(options), score_extras, mask_extras)
 
 
 def _of(body: Body, which: Sequence[int], start: int = 0) -> Body:
@@ -387,8 +359,7 @@ def cond(
     branches = _of(true_body, true_uses), _of(false_body, false_uses)
     has_history = torch.is_grad_enabled() and any(getattr(each, "requires_grad", False) for each in operands)
     if being_traced() or has_history or torch._C._functorch.is_functorch_wrapped_tensor(predicate):
-        results: Tensors = torch.ops.higher_order.cond(predicate, *branches, tuple(operands))
-        return results
+        return torch.ops.higher_order.cond(predicate, *branches, tuple(operands))
     return branches[not predicate](*operands)
 
 
@@ -406,5 +377,4 @@ def while_loop(
     twice = [isinstance(each, torch.Tensor) and any(each is other for other in extras) for each in carried]
     values = tuple(each.clone() if again else each for each, again in zip(carried, twice))
     operator = torch.ops.higher_order.while_loop
-    results: Tensors = operator(lambda *args: condition(*args)[0], step, values, tuple(extras))
-    return results
+    return operator(lambda *args: condition(*args)[0], step, values, tuple(extras))

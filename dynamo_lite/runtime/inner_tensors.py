@@ -67,5 +67,4 @@ def rebuilt(tensor: Any) -> torch.Tensor:
     cls: Any = type(tensor)
     names, context = tensor.__tensor_flatten__()
     inner = {name: getattr(tensor, name) for name in names}
-    wrapper: torch.Tensor = cls.__tensor_unflatten__(inner, context, tensor.size(), tensor.stride())
-    return wrapper
+    return cls.__tensor_unflatten__(inner, context, tensor.size(), tensor.stride())

@@ -76,11 +76,6 @@ def is_descriptor_class(value: object) -> bool:
     return value is not None and value is descriptor_class()
 
 
-def function_of(kernel: Kernel) -> Kernel:
-    """The function under ``triton.jit`` in an autotuner, or the function itself."""
-    return kernel.fn if is_autotuner(kernel) else kernel
-
-
 class Parameter(NamedTuple):
     name: str
     is_constexpr: bool
@@ -115,8 +110,7 @@ def read_globals(kernel: Kernel) -> Iterable[tuple[str, dict[str, Any], Any]]:
 
 def config_fields(config: Config) -> dict[str, Any]:
     """All that a configuration gives a launch: values of parameters, and options."""
-    fields: dict[str, Any] = config.all_kwargs()
-    return fields
+    return config.all_kwargs()
 
 
 _tuned: dict[Any, Kernel] = {}
@@ -134,18 +128,13 @@ def with_options(function: Kernel, options: Mapping[str, object]) -> Kernel:
 
 def with_configs(tuner: Kernel, function: Kernel, configs: Sequence[Config]) -> Kernel:
     """An autotuner like ``tuner`` of these configurations, without pruning."""
-    key = (id(tuner), *(repr(sorted(config_fields(each).items())) for each in configs))
+    key = (tuner, *(repr(sorted(config_fields(each).items())) for each in configs))
     if key not in _tuned:
         made = copy.copy(tuner)
         made.fn, made.configs, made.cache = function, list(configs), {}
         made.early_config_prune = made.perf_model = None
         _tuned[key] = made
-        _kept.append(tuner)
     return _tuned[key]
-
-
-_kept: list[Kernel] = []
-"""Autotuners whose ids are keys of `_tuned`. Torch's table of kernels keeps those that are launched, too."""
 
 
 def with_values(config: Config, values: Mapping[str, object]) -> Config:
@@ -198,8 +187,7 @@ class Launch(NamedTuple):
 
     @property
     def operator(self) -> Callable[..., None]:
-        found: Callable[..., None] = _library().triton_kernel_wrapper_mutation
-        return found
+        return _library().triton_kernel_wrapper_mutation
 
     def arguments(self) -> dict[str, Any]:
         """The operator's arguments."""
@@ -218,7 +206,7 @@ class Launch(NamedTuple):
         """The names of the tensors that the kernel writes into, as torch's analysis of its code finds them. All, where
         Triton has no device to compile for."""
         tensors = {name for name, value in self.values.items() if isinstance(value, torch.Tensor)}
-        function = function_of(self.kernel)
+        function = self.kernel.fn if is_autotuner(self.kernel) else self.kernel
         if is_interpreted(function):
             return tensors - interpreted_kernels.only_read(function.fn)
         if not _has_device():

@@ -131,6 +131,12 @@ def test_inputs_and_constants_are_returned_as_they_are():
     check_export(fn, tensor(3), [1, 2], 5, {"k": [3]}, pickled=False, copied=False)
 
 
+def test_the_dict_of_an_argument_is_returned_itself():
+    gm, _ = dl.export(lambda x, pair: (x + 1, vars(pair)), tensor(3), Pair(tensor(3)))
+    pair = Pair(tensor(3))
+    assert gm(tensor(3), pair)[1] is vars(pair)
+
+
 def test_what_is_made_inside_is_made_in_each_call():
     def fn(x):
         found = [x + 1]

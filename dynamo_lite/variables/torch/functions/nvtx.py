@@ -28,24 +28,24 @@ class _DepthVariable(VariableTracker):
         return "the depth of nested nvtx ranges"
 
 
-def _record(tx: Translator, function: object, *args: VariableTracker) -> VariableTracker:
+def _record(tx: Translator, name: str, *args: VariableTracker) -> VariableTracker:
     if not torch.cuda.is_available():
         unsupported(DeviceNotCaptured("an nvtx range", "there is no CUDA device, so it raises"))
-    tx.graph.call("call_function", function, tuple(tx.python_value(each) for each in args), {}, None)
+    tx.graph.call("call_function", graph_functions.nvtx, (name, *map(tx.python_value, args)), {}, None)
     return _DepthVariable()
 
 
 @models(nvtx.range_push)
 def _range_push(tx: Translator, msg: VariableTracker) -> VariableTracker:
-    return _record(tx, graph_functions.nvtx_range_push, msg)
+    return _record(tx, "range_push", msg)
 
 
 @models(nvtx.range_pop)
 def _range_pop(tx: Translator) -> VariableTracker:
-    return _record(tx, graph_functions.nvtx_range_pop)
+    return _record(tx, "range_pop")
 
 
 @models(nvtx.mark)
 def _mark(tx: Translator, msg: VariableTracker) -> VariableTracker:
-    _record(tx, graph_functions.nvtx_mark, msg)
+    _record(tx, "mark", msg)
     return ConstantVariable(None)

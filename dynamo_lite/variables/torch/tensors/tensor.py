@@ -35,7 +35,7 @@ from dynamo_lite.insight.break_reasons import (
 from dynamo_lite.records.initializations import draws_nothing
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
 from dynamo_lite.records.source import Source
-from dynamo_lite.runtime.distributed_tensors import is_distributed
+from dynamo_lite.runtime.distributed_tensors import is_distributed_class
 from dynamo_lite.runtime.graph_functions import indexed, plain_tensor, without_torch_function
 from dynamo_lite.runtime.inner_tensors import is_wrapper, overrides_torch_function
 from dynamo_lite.shapes.symbols import SYMBOLIC
@@ -615,7 +615,7 @@ def _record_plain(
         check_mutated(tx, operator_name(target), mutated)
         check_overlap(operator_name(target), mutated, tensors, fakes)
         check_cast(name, mutated, [*fakes, *tensors])
-    communicates = is_collective(target) or any(map(is_distributed, wrappers))
+    communicates = is_collective(target) or any(is_distributed_class(type(each)) for each in wrappers)
     if communicates:
         check_collective(tx, operator_name(target))
     elif may_fail(target, name, tensors):
