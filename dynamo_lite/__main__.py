@@ -9,10 +9,7 @@ from typing import NoReturn
 
 from .check import command as check
 from .check import run_command
-
-COMMANDS = (check, run_command)
-"""Modules with a function ``add_parser(commands)`` each, which sets ``run``, a function from the options to an exit
-status."""
+from .check.targets import BadTarget
 
 
 class _Parser(argparse.ArgumentParser):
@@ -24,12 +21,16 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns the exit status."""
-    parser = _Parser(prog="dynamo-lite", description="A graph-capturing JIT for PyTorch.")
+    parser: argparse.ArgumentParser = _Parser(prog="dynamo-lite", description="A graph-capturing JIT for PyTorch.")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for each in COMMANDS:
-        each.add_parser(commands)
+    check.add_parser(commands)
+    run_command.add_parser(commands)
     options = parser.parse_args(argv)
-    status: int = options.run(options)
+    try:
+        status: int = options.run(options)  # of the command that was named
+    except BadTarget as error:
+        print(f"{parser.prog}: error: {error}", file=sys.stderr)
+        return 2
     return status
 
 

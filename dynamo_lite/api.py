@@ -19,12 +19,13 @@ from .callables.compiled_module import CompiledModule, compiled_module
 from .compiler.budget import TranslationBudget
 from .compiler.families import Family, family_of, forget_kept
 from .compiler.frame_compiler import FrameCompiler
-from .compiler.observers import check_runs_at_call, why_not_captured
+from .compiler.observers import check_captures, check_runs_at_call
 from .controls.takeover import Takeover, compiled_by_torch
 from .controls.torch_compile import follow_torch
 from .insight.break_reasons import DisabledCall, UserGraphBreak
 from .insight.explanation import Explanation
 from .insight.observer import Observer
+from .insight.site import qualified_name
 from .variables.core import registry
 from .variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from .variables.torch.functions.torch_functions import call_whole
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 Function = TypeVar("Function", bound=Callable[..., Any])
-Module = TypeVar("Module", bound=torch.nn.Module)
+"""A function, a module or another callable, which a decorator returns as the same."""
 
 _OWNERS: weakref.WeakSet[_C.Owner] = weakref.WeakSet()
 """The live owners, for `reset`."""
@@ -49,10 +50,7 @@ it isn't compiled. Where a block of `enable` or `optimize` begins it is given No
 class Decorator(Protocol):
     """A decorator that keeps the signature of a function and the class of a module."""
 
-    @overload
-    def __call__(self, fn: Module, /) -> Module: ...
-    @overload
-    def __call__(self, fn: Callable[P, R], /) -> Callable[P, R]: ...
+    def __call__(self, fn: Function, /) -> Function: ...
 
 
 def make_owner(
@@ -118,7 +116,7 @@ def _check_settings(
 
 @overload
 def compile(
-    fn: Module,
+    fn: Function,
     *,
     backend: str | Backend = "inductor",
     fullgraph: bool = False,
@@ -126,18 +124,7 @@ def compile(
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     disable: bool = False,
-) -> Module: ...
-@overload
-def compile(
-    fn: Callable[P, R],
-    *,
-    backend: str | Backend = "inductor",
-    fullgraph: bool = False,
-    dynamic: bool | None = None,
-    mode: str | None = None,
-    options: dict[str, Any] | None = None,
-    disable: bool = False,
-) -> Callable[P, R]: ...
+) -> Function: ...
 @overload
 def compile(
     fn: None = None,
@@ -204,13 +191,10 @@ def compile(
     if _check_flag("disable", disable) or config.DISABLED or watched is None:
         _check_settings(**settings)
         return fn
-    return _compiled(fn, make_owner(**watched), functools.partial(compile, **settings), fullgraph)
-
-
-def _compiled(fn: Any, owner: _C.Owner, recompile: Callable[..., Any], fullgraph: bool) -> Any:
+    owner = make_owner(**watched)
     check_runs_at_call(fn, must=fullgraph)
     make = compiled_module if isinstance(fn, torch.nn.Module) else compiled_function
-    return make(fn, owner, recompile)
+    return make(fn, owner, functools.partial(compile, **settings))
 
 
 @contextlib.contextmanager
@@ -253,24 +237,14 @@ class optimize:
     def __init__(
         self, backend: str | Backend = "inductor", *, fullgraph: bool = False, dynamic: bool | None = None
     ) -> None:
-        settings: dict[str, Any] = {"backend": backend, "fullgraph": fullgraph, "dynamic": dynamic}
-        self._make_another = functools.partial(optimize, **settings)
-        self._compile = functools.partial(compile, **settings)
-        self._owner = make_owner(**settings)
+        self._settings: dict[str, Any] = {"backend": backend, "fullgraph": fullgraph, "dynamic": dynamic}
+        self._owner = make_owner(**self._settings)
 
     def __reduce__(self) -> tuple[Callable[[], optimize], tuple[()]]:
-        return self._make_another, ()
+        return functools.partial(optimize, **self._settings), ()
 
-    @overload
-    def __call__(self, fn: Module, /) -> Module: ...
-    @overload
-    def __call__(self, fn: Callable[P, R], /) -> Callable[P, R]: ...
-    def __call__(self, fn: Any, /) -> Any:
-        if config.DISABLED:
-            return fn
-        if WATCHES:
-            return self._compile(fn)
-        return _compiled(fn, self._owner, self, self._owner.when_observed)
+    def __call__(self, fn: Function, /) -> Function:
+        return compile(fn, **self._settings)
 
     def __enter__(self) -> optimize:
         if not config.DISABLED:
@@ -382,9 +356,7 @@ def run(fn: Callable[P, R]) -> Callable[P, R]:
         tensor([1., 1.])
     """
     wrapped: Any = fn._dl_call if isinstance(fn, CompiledModule) else fn
-    if not isinstance(wrapped, _C.Wrapped):
-        raise TypeError("dl.run takes what dl.compile returned")
-    compiler = wrapped.owner.callback
+    compiler = wrapped.owner.callback if isinstance(wrapped, _C.Wrapped) else None
     if not isinstance(compiler, FrameCompiler):
         raise TypeError("dl.run takes what dl.compile returned")
     frozen = compiler.frozen
@@ -459,7 +431,7 @@ def reset() -> None:
 
 @registry.models(graph_break)
 def _trace_graph_break(tx: InstructionTranslator, message: VariableTracker | None = None) -> VariableTracker:
-    unsupported(UserGraphBreak("" if message is None else str(tx.python_value(message))))
+    unsupported(UserGraphBreak("" if message is None else repr(tx.python_value(message))))
 
 
 @registry.models(is_compiling)
@@ -504,9 +476,7 @@ def explain(fn: Callable[P, R], *, dynamic: bool | None = None) -> Callable[P, E
 
     @disable
     def call(*args: P.args, **kwargs: P.kwargs) -> Explanation[R]:
-        why_not = why_not_captured()
-        if why_not is not None:
-            raise why_not.error(getattr(fn, "__qualname__", type(fn).__qualname__))
+        check_captures(qualified_name(fn))
         observer = Observer()
         observed, owner = observe(fn, observer, dynamic=dynamic)
         began = time.perf_counter()

@@ -59,8 +59,7 @@ _DEFAULTS = {name: globals()[name] for name in __annotations__ if name != "DISAB
 
 def values() -> tuple[Any, ...]:
     """The values of all settings, in a fixed order."""
-    here = sys.modules[__name__]
-    return tuple(getattr(here, name) for name in _DEFAULTS)
+    return tuple(globals()[name] for name in _DEFAULTS)
 
 
 # -- what the program has set for torch.compile ------------------------------------------------------------------------
@@ -96,7 +95,7 @@ def torchs(name: str) -> Any:
 def in_force(name: str) -> Any:
     """A setting's value, or torch.compile's where only that was set. Read where a frame is translated, never at a
     hit."""
-    value = getattr(sys.modules[__name__], name)
+    value = globals()[name]
     if value != _DEFAULTS[name]:
         return value
     return next((set_there for each in _SAME_AS_TORCHS[name] if (set_there := torchs(each)) is not None), value)

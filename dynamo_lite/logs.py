@@ -66,14 +66,16 @@ def set(*subjects: str, **levels: bool | int | str) -> None:
         for subject in SUBJECTS if name == "all" else (name,):
             chosen[subject] = level
     chosen |= levels
-    for name in chosen:
-        _check_subject(name)
     numbers = {name: _level(name, wanted) for name, wanted in chosen.items()}
     for name, number in numbers.items():
         logging.getLogger(f"dynamo_lite.{name}").setLevel(number)
 
 
 def _level(name: str, wanted: bool | int | str) -> int | str:
+    if name not in SUBJECTS:
+        similar = difflib.get_close_matches(name, SUBJECTS, 1)
+        what = f"did you mean {similar[0]!r}?" if similar else f"there are: {', '.join(SUBJECTS)}"
+        raise ValueError(f"dynamo_lite has no log of {name!r}; {what}")
     if isinstance(wanted, bool):
         return logging.INFO if wanted else logging.WARNING
     if not isinstance(wanted, (int, str)):
@@ -82,13 +84,6 @@ def _level(name: str, wanted: bool | int | str) -> int | str:
     if isinstance(wanted, str) and wanted not in known:
         raise ValueError(f"the level of {name!r} is True, False or one of {', '.join(known)}, not {wanted!r}")
     return wanted
-
-
-def _check_subject(name: str) -> None:
-    if name not in SUBJECTS:
-        similar = difflib.get_close_matches(name, SUBJECTS, 1)
-        what = f"did you mean {similar[0]!r}?" if similar else f"there are: {', '.join(SUBJECTS)}"
-        raise ValueError(f"dynamo_lite has no log of {name!r}; {what}")
 
 
 class _Printer(logging.Handler):

@@ -14,23 +14,18 @@ from torch.utils._pytree import tree_leaves
 from dynamo_lite import config
 from dynamo_lite.api import observe
 from dynamo_lite.backends.registry import Backend
-from dynamo_lite.compiler.observers import check_runs_at_call, why_not_captured
+from dynamo_lite.compiler.observers import check_captures, check_runs_at_call
 from dynamo_lite.controls.takeover import compiled_by_torch
 from dynamo_lite.exc import BackendCompilerFailed, ConstraintViolation, Unsupported
 from dynamo_lite.insight.break_reasons import DisabledCall
 from dynamo_lite.insight.counters import counted
 from dynamo_lite.insight.observer import GraphBreak, Observer, Recompile
+from dynamo_lite.insight.site import qualified_name
 
 from . import findings
 from .findings import Finding, Limits, Place, Result, breaks_found
 
 CAPTURE_ERRORS = (Unsupported, BackendCompilerFailed, ConstraintViolation)
-
-
-def name_of(fn: object) -> str:
-    """A function's or class's qualified name; of another object, its class's."""
-    name = getattr(fn, "__qualname__", None)
-    return name if isinstance(name, str) else type(fn).__qualname__
 
 
 @dataclass
@@ -58,9 +53,7 @@ class Record:
         the compiler raises is recorded, and raised again."""
         graphs, recompiles = len(self.observer.graphs), len(self.observer.recompiles)
         try:
-            why_not = why_not_captured()
-            if why_not is not None:
-                raise why_not.error(self.name)
+            check_captures(self.name)
             yield
         except CAPTURE_ERRORS as error:
             self.failure = failure_of(error)
@@ -154,12 +147,9 @@ class Captured:
         train: put a module into training mode for the call, and compute gradients of the result's tensors.
     """
 
-    def __init__(
-        self, fn: Callable[..., Any], *, backend: str | Backend = "eager", dynamic: bool | None, train: bool
-    ) -> None:
-        self.record = Record(name_of(fn), trains=train, is_one_callable=True)
-        self._fn = fn = compiled_by_torch(fn) or fn
-        self._module = fn if isinstance(fn, torch.nn.Module) else None
+    def __init__(self, fn: Callable[..., Any], *, backend: str | Backend, dynamic: bool | None, train: bool) -> None:
+        self.record = Record(qualified_name(fn), trains=train, is_one_callable=True)
+        self._fn = compiled_by_torch(fn) or fn
         self._call, self._owner = observe(fn, self.record.observer, backend=backend, dynamic=dynamic)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -167,7 +157,7 @@ class Captured:
         with config.patch(recompile_limit=limit), self.record.call():
             check_runs_at_call(self._fn, must=True)
             if getattr(self._fn, "_torchdynamo_disable", False):
-                raise Unsupported(DisabledCall(name_of(self._fn)))
+                raise Unsupported(DisabledCall(qualified_name(self._fn)))
             if not self.record.trains:
                 return self._call(*args, **kwargs)
             with self._training(), torch.enable_grad():
@@ -177,7 +167,8 @@ class Captured:
 
     @contextlib.contextmanager
     def _training(self) -> Iterator[None]:
-        modes = [] if self._module is None else [(each, each.training) for each in self._module.modules()]
+        modules = self._fn.modules() if isinstance(self._fn, torch.nn.Module) else ()
+        modes = [(each, each.training) for each in modules]
         for module, _ in modes:
             module.training = True
         try:

@@ -49,19 +49,14 @@ def run(options: argparse.Namespace) -> int:
     settings = Settings(options.backend, options.dynamic, options.train)
     limits = Limits(options.max_graphs, options.max_recompiles)
     if settings.backend is not None and settings.backend not in list_backends():
-        reports.fail(f"there is no backend {settings.backend!r}; there are: {', '.join(list_backends())}")
-        return 2
+        raise BadTarget(f"there is no backend {settings.backend!r}; there are: {', '.join(list_backends())}")
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.insert(0, os.getcwd())  # as `python -m` does
-    try:
-        with contextlib.redirect_stdout(sys.stderr):  # what the program prints is no part of the report
-            ratchet = Ratchet(_list_of_allowed(options))
-            results = [_checked(target, settings, limits, ratchet) for target in options.targets]
-            if options.update:
-                ratchet.update(results)
-    except BadTarget as error:
-        reports.fail(str(error))
-        return 2
+    with contextlib.redirect_stdout(sys.stderr):  # what the program prints is no part of the report
+        ratchet = Ratchet(_list_of_allowed(options))
+        results = [_checked(target, settings, limits, ratchet) for target in options.targets]
+        if options.update:
+            ratchet.update(results)
     text = reports.FORMATS[options.format](results)
     reports.write(text, sys.stdout) if options.format == "text" else sys.stdout.write(text)
     return 0 if all(result.ok for result in results) else 1

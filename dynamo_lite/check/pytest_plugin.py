@@ -57,11 +57,9 @@ class _Mark:
         if mark.args or unknown:
             given = unknown[0] if unknown else repr(mark.args[0])
             _fail(f"pytest.mark.fullgraph has no argument {given}; it takes, by name, {', '.join(names)}")
-        made = cls(**mark.kwargs)
-        made._check()
-        return made
+        return cls(**mark.kwargs)
 
-    def _check(self) -> None:
+    def __post_init__(self) -> None:
         for name in ("max_graphs", "max_recompiles"):
             value = getattr(self, name)
             if type(value) is not int or value < 0:
@@ -91,26 +89,18 @@ class Capture:
 
     def __init__(self, item: pytest.Item) -> None:
         self._record = Record(item.nodeid, to_capture=_TO_CAPTURE)
+        seen = self._record.observer
+        self.graphs: list[torch.fx.GraphModule] = seen.graphs
+        """In the order in which they were captured."""
+        self.breaks: list[GraphBreak] = seen.breaks
+        """Each with its reason, hint and place in the user's source."""
+        self.recompiles: list[Recompile] = seen.recompiles
+        """The functions that were compiled again, each with what had changed."""
         self._body = _body_of(item)
         self._calls: Counter[int] = Counter()
         """Graphs of each call that the test's own frame makes, by its instruction."""
         self.most = 0
         """Graphs of the earlier call that had most."""
-
-    @property
-    def graphs(self) -> list[torch.fx.GraphModule]:
-        """In the order in which they were captured."""
-        return self._record.observer.graphs
-
-    @property
-    def breaks(self) -> list[GraphBreak]:
-        """Each with its reason, hint and place in the user's source."""
-        return self._record.observer.breaks
-
-    @property
-    def recompiles(self) -> list[Recompile]:
-        """The functions that were compiled again, each with what had changed."""
-        return self._record.observer.recompiles
 
     @contextlib.contextmanager
     def _on(self, backend: str | Backend, dynamic: bool | None) -> Iterator[None]:
@@ -212,9 +202,7 @@ _KEY = pytest.StashKey[Capture]()
 
 def capture_of(item: pytest.Item) -> Capture:
     """The capture of a test, which is created at its first use."""
-    if _KEY not in item.stash:
-        item.stash[_KEY] = Capture(item)
-    return item.stash[_KEY]
+    return item.stash.setdefault(_KEY, Capture(item))
 
 
 @contextlib.contextmanager

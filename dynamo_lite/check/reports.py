@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import json
-import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
@@ -18,14 +18,10 @@ def as_text(results: Sequence[Result]) -> str:
     lines = []
     for result in results:
         lines.append(f"{'ok  ' if result.ok else 'FAIL'} {result.summary()}")
-        lines += [_indented(str(each)) for each in result.findings]
+        lines += [textwrap.indent(str(each), "     ") for each in result.findings]
     failed = sum(not result.ok for result in results)
     lines.append(f"{len(results) - failed} passed, {failed} failed")
     return "\n".join(lines) + "\n"
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"     {line}" for line in text.splitlines())
 
 
 def as_json(results: Sequence[Result]) -> str:
@@ -61,8 +57,3 @@ def _style(line: str) -> str:
     if line.startswith("FAIL"):
         return "bold red"
     return "dim" if line.lstrip().startswith("hint: ") else ""
-
-
-def fail(message: str) -> None:
-    """Say why nothing could be checked."""
-    print(f"dynamo-lite: error: {message}", file=sys.stderr)

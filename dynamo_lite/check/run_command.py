@@ -15,7 +15,6 @@ from pathlib import Path
 from dynamo_lite.api import takeover
 from dynamo_lite.insight.counters import counted, counters
 
-from . import reports
 from .targets import BadTarget
 
 _DESCRIPTION = """\
@@ -38,11 +37,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(options: argparse.Namespace) -> int:
     """Run the program. Returns the exit status; what the program raises is raised."""
-    try:
-        start = _start(options.program, options.is_module)
-    except BadTarget as error:
-        reports.fail(str(error))
-        return 2
+    start = _start(options.program, options.is_module)
     sys.argv[:] = [options.program, *options.args]
     counters.reset()
     taken = takeover()

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from dynamo_lite.api import WATCHES, takeover
-from dynamo_lite.compiler.observers import why_not_captured
+from dynamo_lite.compiler.observers import check_captures
+from dynamo_lite.insight.site import qualified_name
 
 from . import findings
-from .captured import CAPTURE_ERRORS, Captured, Record, failure_of, name_of
+from .captured import CAPTURE_ERRORS, Captured, Record, failure_of
 from .findings import Finding, Limits, Result
 
 
@@ -165,9 +166,6 @@ def _check_script(path: Path, settings: Settings, limits: Limits, allows: Allows
     compiled without ``fullgraph``, so that all of its breaks are found."""
     if not path.is_file():
         raise BadTarget(f"there is no file {path}")
-    why_not = why_not_captured()
-    if why_not is not None:
-        return Result(str(path), findings=[failure_of(why_not.error(str(path)))])
     if settings.train:
         raise BadTarget(f"train is for factories, and {path} trains by itself")
     records: list[Record] = []
@@ -177,7 +175,7 @@ def _check_script(path: Path, settings: Settings, limits: Limits, allows: Allows
     def watch(fn: object, stated: dict[str, Any]) -> dict[str, Any]:
         if fn is None:
             raise BadTarget(f"{path} compiles a block, which is no one call to check: {_COMPILE_INSTEAD}")
-        records.append(Record(f"{path}: {name_of(fn)}"))
+        records.append(Record(f"{path}: {qualified_name(fn)}"))
         return {**stated, **given, "fullgraph": False, "observer": records[-1].observer}
 
     failure = _run_script(path, watch)
@@ -208,6 +206,7 @@ def _run_script(path: Path, watch: Callable[[object, dict[str, Any]], dict[str, 
     sys.argv, sys.path = [str(path)], [str(path.resolve().parent), *paths]
     WATCHES.append(watch)
     try:
+        check_captures(str(path))
         with _blaming(str(path)), takeover():
             _run_to_its_end(path)
     except CAPTURE_ERRORS as error:

@@ -90,9 +90,11 @@ def why_not_here() -> WhyNotHere | None:
     return None if _builtins_are_unchanged() else BUILTINS
 
 
-def why_not_captured() -> WhyNotHere | None:
-    """Why `explain` and `export` can't capture here."""
-    return STANCE if stance_in_force() != "default" else why_not_here()
+def check_captures(name: str) -> None:
+    """Refuse a function of that name where it must be captured and nothing can be."""
+    why_not = STANCE if stance_in_force() != "default" else why_not_here()
+    if why_not is not None:
+        raise why_not.error(name)
 
 
 _COUNTS_WRITES = torch._C.DispatchKey.ADInplaceOrView

@@ -132,12 +132,11 @@ def _context(function: FunctionType) -> Any:
 
 def _settings(context: Any) -> dict[str, Any]:
     """The arguments of `compile` that have the same meaning as these settings of torch.compile."""
-    for name, value in (
-        ("recompile_limit=", getattr(_unwrapped(context.callback, 1), "_recompile_limit", None)),
-        ("isolate_recompiles=", getattr(context, "_isolate_recompiles_id", -1) != -1 or None),
-    ):
-        if value is not None:
-            say_once(f"torch.compile({name}) has no effect in dynamo_lite.")
+    converter = getattr(context.callback, "_torchdynamo_orig_backend", context.callback)
+    if getattr(converter, "_recompile_limit", None) is not None:
+        say_once("torch.compile(recompile_limit=) has no effect in dynamo_lite.")
+    if getattr(context, "_isolate_recompiles_id", -1) != -1:
+        say_once("torch.compile(isolate_recompiles=) has no effect in dynamo_lite.")
     settings = _backend(_unwrapped(context.callback))
     guard_filter = getattr(getattr(context, "_hooks", None), "guard_filter_fn", None)
     if guard_filter is not None:
@@ -145,10 +144,10 @@ def _settings(context: Any) -> dict[str, Any]:
     return settings | dict(fullgraph=bool(context.fullgraph), dynamic=context._dynamic)
 
 
-def _unwrapped(backend: Any, times: int = -1) -> Any:
+def _unwrapped(backend: Any) -> Any:
     """A backend without the wrappers that torch has put around it."""
-    while times and hasattr(backend, "_torchdynamo_orig_backend"):
-        backend, times = backend._torchdynamo_orig_backend, times - 1
+    while hasattr(backend, "_torchdynamo_orig_backend"):
+        backend = backend._torchdynamo_orig_backend
     return backend
 
 

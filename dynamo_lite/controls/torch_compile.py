@@ -14,17 +14,16 @@ from collections.abc import Callable
 from typing import Any
 
 import torch.compiler
+from torch.utils._contextlib import _DecoratorContextManager
 
 from dynamo_lite.insight.notices import say_once
 
-from .stance import follow_stance
+from .stance import Function, follow_stance
 
 
+@functools.cache  # they are wrapped once
 def follow_torch(reset: Callable[[], None]) -> None:
     """Make ``torch.compiler.set_stance`` and ``torch.compiler.reset`` act on us too. ``reset``: our own reset."""
-    if _following:
-        return
-    _following.append(True)
     their_set_stance, their_reset = torch.compiler.set_stance, torch.compiler.reset
 
     @functools.wraps(their_set_stance)
@@ -39,11 +38,7 @@ def follow_torch(reset: Callable[[], None]) -> None:
     torch.compiler.set_stance, torch.compiler.reset = set_stance, reset_both
 
 
-_following: list[bool] = []
-"""One item, once torch's two functions are wrapped."""
-
-
-class _FollowedStance:
+class _FollowedStance(_DecoratorContextManager):
     """A result of the wrapped ``torch.compiler.set_stance``: torch's context manager and decorator, which we follow."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -59,16 +54,14 @@ class _FollowedStance:
         self._theirs.__exit__(*raised)
         follow_stance()
 
-    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, fn: Function) -> Function:
         self._theirs(fn)  # puts the stance back
         follow_stance()
+        decorated: Function = super().__call__(fn)
+        return decorated
 
-        @functools.wraps(fn)
-        def called(*args: object, **kwargs: object) -> object:
-            with _FollowedStance(self._make):
-                return fn(*args, **kwargs)
-
-        return called
+    def clone(self) -> _FollowedStance:
+        return _FollowedStance(self._make)
 
 
 _WITHOUT_EFFECT: dict[str, tuple[object, str]] = {

@@ -24,7 +24,7 @@ from dynamo_lite import _C
 from dynamo_lite.compiler.code_ahead import items_of
 from dynamo_lite.compiler.translation import Translation
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.break_reasons import NotExportable, ParameterNameTaken
+from dynamo_lite.insight.break_reasons import NotExportable
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import from_numpy_written
 from dynamo_lite.shapes.number_guards import SymbolicGuard
@@ -251,7 +251,7 @@ class OuterGraph:
         for name, node in self.parameters.items():
             is_reused = node.name != name and counts[name] > 2  # once passed to the check, once assigned to the node
             if is_reused or name == SIGNATURE_NAME:
-                raise Unsupported(ParameterNameTaken(name))
+                raise Unsupported(NotExportable(f"the name of the parameter {name}", "its code uses it: rename it"))
 
     # -- guards -----------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from dynamo_lite.compiler.backend_traits import BackendTraits
 from dynamo_lite.compiler.entry import guards_of
 from dynamo_lite.compiler.families import Family
 from dynamo_lite.compiler.frame_compiler import FrameCompiler
-from dynamo_lite.compiler.observers import check_runs_at_call, why_not_captured
+from dynamo_lite.compiler.observers import check_captures, check_runs_at_call
 from dynamo_lite.compiler.translation import Translation
 from dynamo_lite.exc import ConstraintViolation, InternalError, SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import EffectOfExport, FrameLeftAlone, HandledFailureInExport
@@ -92,9 +92,7 @@ def export(
 
 
 def _exported(program: Program, aten_graph: bool, dynamic: bool) -> tuple[torch.fx.GraphModule, list[str]]:
-    why_not = why_not_captured()
-    if why_not is not None:
-        raise why_not.error(program.name)
+    check_captures(program.name)
     exporter = _Exporter(program, aten_graph, dynamic)
     owner = _C.Owner(exporter, "export")
     owner.when_observed = True

@@ -12,12 +12,10 @@ from .break_reason import BreakReason
 
 
 class UserGraphBreak(BreakReason, code="DL0101", numbers_matter=False):
-    happened = "dl.graph_break() was called"
+    happened = "dl.graph_break({message}) was called"
     mend = "remove the call where one graph is wanted"
     message: str = ""
-
-    def what(self) -> str:
-        return super().what() + (f": {self.message}" if self.message else "")
+    """As the program writes it."""
 
 
 class DisabledCall(BreakReason, code="DL0102", numbers_matter=False):
@@ -47,9 +45,7 @@ class OutputCall(BreakReason, code="DL0202", numbers_matter=False):
 
 
 class UncachedCall(BreakReason, code="DL0210", numbers_matter=False):
-    happened = (
-        "{callee} has to run, since its cache has no result for these arguments, and can't while tracing: {because}"
-    )
+    happened = "the cache of {callee} has no result for these arguments, and it can't run while tracing: {because}"
     mend = "call it before the compiled function, or remove the functools.lru_cache from it"
     callee: str
     because: str
@@ -70,13 +66,6 @@ class NumberFunctionOfTensor(BreakReason, code="DL0213", numbers_matter=False):
     happened = "{function}() takes a Python number, and is given a tensor, whose value is not known while tracing"
     mend = "call torch's function of that name, for example torch.sqrt(x) instead of math.sqrt(x)"
     function: str
-
-
-class NumpyResultDiffers(BreakReason, code="DL0214", numbers_matter=True):
-    happened = "numpy's {function} of these arrays can't be in a graph: torch's version gives {difference}"
-    mend = "convert the arrays by torch.from_numpy and write it with torch's functions, or keep it outside"
-    function: str
-    difference: str
 
 
 class NumpyWrite(BreakReason, code="DL0215", numbers_matter=True):
@@ -162,12 +151,6 @@ class PackedSequences(BreakReason, code="DL0305", numbers_matter=False):
     call: str
 
 
-class OperatorReadsData(BreakReason, code="DL0306", numbers_matter=False):
-    happened = "{operator} reads the data of a tensor to find out what to compute, and it is not known while tracing"
-    mend = "call it outside of the compiled function, or use operators whose results' sizes follow from the arguments'"
-    operator: str
-
-
 class TensorAsIndex(BreakReason, code="DL0307", numbers_matter=False):
     happened = "{operator} by a tensor of no dimension takes it as a number, which is not known while tracing"
     mend = "index by a tensor of one dimension, which stays one: x[i[None]][0]; or by torch.index_select"
@@ -211,9 +194,12 @@ class NumpyStorage(BreakReason, code="DL0411", numbers_matter=False):
     operator: str
 
 
-class ControlFlowOperator(BreakReason, code="DL0412", numbers_matter=True):
+class HigherOrderOperator(BreakReason, code="DL0412", numbers_matter=True):
     happened = "{operator} can't be in the graph: {why}"
-    mend = "let its functions take tensors and return new ones, of the same structure, shapes and dtypes in each case"
+    mend = (
+        "let its functions take tensors and return new ones, of the same structure, shapes and dtypes in each case, "
+        "and pass options that fit its arguments"
+    )
     operator: str
     why: str
 
@@ -221,15 +207,6 @@ class ControlFlowOperator(BreakReason, code="DL0412", numbers_matter=True):
 class CheckpointCall(BreakReason, code="DL0413", numbers_matter=True):
     happened = "torch.utils.checkpoint.checkpoint() can't be in the graph: {why}"
     mend = "call it with use_reentrant=False, without context_fn, on a function that returns tensors"
-    why: str
-
-
-class FunctionTransform(BreakReason, code="DL0414", numbers_matter=True):
-    happened = "{transform} can't be in the graph: {why}"
-    mend = (
-        "let the function take and return tensors (in tuples, lists or dicts), and pass options that fit its arguments"
-    )
-    transform: str
     why: str
 
 
@@ -252,12 +229,6 @@ class TorchFunctionOverride(BreakReason, code="DL0417", numbers_matter=True):
     mend = "let __torch_function__ be a classmethod that calls super().__torch_function__, or pass plain tensors"
     call: str
     because: str = "it has no model"
-
-
-class FunctionModeEntered(BreakReason, code="DL0418", numbers_matter=True):
-    happened = "the program enters or leaves {mode}, which changes what torch's functions do"
-    mend = "enter it around the compiled call"
-    mode: str
 
 
 class OverlappingWrite(BreakReason, code="DL0419", numbers_matter=True):
@@ -289,9 +260,7 @@ class OperatorNeedsSizes(BreakReason, code="DL0454", numbers_matter=True):
 
 
 class ResultNotDense(BreakReason, code="DL0466", numbers_matter=False):
-    happened = (
-        "{operator} returns a tensor that isn't dense (a sparse, quantized or nested one), or of another subclass"
-    )
+    happened = "{operator} returns a tensor that isn't dense (but sparse, quantized or nested), or of another subclass"
     mend = "compute with dense tensors, or keep the operators on such a tensor outside of the compiled function"
     operator: str
 
@@ -323,7 +292,10 @@ class UnsupportedOperation(BreakReason, code="DL0503", numbers_matter=True):
 
 class UnsupportedValue(BreakReason, code="DL0504", numbers_matter=True):
     happened = "{value} can't be used in a graph: {why}"
-    mend = "make it outside of the compiled function, or pass its data as tensors and constants"
+    mend = (
+        "keep it outside of the compiled function, or pass its parts as tensors and constants (of a jagged tensor "
+        "`.values()` and `.offsets()`)"
+    )
     value: str
     why: str
 
@@ -371,12 +343,6 @@ class UnsupportedArguments(BreakReason, code="DL0511", numbers_matter=True):
     callee: str
 
 
-class UncacheableArgument(BreakReason, code="DL0512", numbers_matter=True):
-    happened = "{value} is an argument of a cached function, and no guard covers how the cache compares it"
-    mend = "pass numbers, strings and tuples of them to functions under functools.cache, or call them outside"
-    value: str
-
-
 class UnknownSetOrder(BreakReason, code="DL0513", numbers_matter=False):
     happened = "{operation} depends on the order of {value}, which may differ from call to call"
     mend = "iterate over `sorted(...)`, or keep the items in a list or in the keys of a dict"
@@ -385,13 +351,13 @@ class UnknownSetOrder(BreakReason, code="DL0513", numbers_matter=False):
 
 
 class ChangedDuringIteration(BreakReason, code="DL0514", numbers_matter=False):
-    happened = "the items of {value} are exchanged while a loop iterates over it"
-    mend = "iterate over a copy: `for item in list(...)`"
+    happened = "{value} is mutated while the program iterates over it"
+    mend = "iterate over a copy (`for item in list(container)`), or mend the graph break inside the loop"
     value: str
 
 
 class UnsupportedKey(BreakReason, code="DL0515", numbers_matter=True):
-    happened = "{value} can't be used as a dict's key or a set's item: {why}"
+    happened = "{value} can't be used as a dict's key, a set's item or a cached function's argument: {why}"
     mend = "use a string, an integer, an enum member or a tuple of them as the key"
     value: str
     why: str = "its hash and equality are not known while tracing"
@@ -401,16 +367,6 @@ class UnknownValue(BreakReason, code="DL0516", numbers_matter=True):
     happened = "{value} is used where its value must be known while tracing, and it isn't"
     mend = "pass a constant (a number, a string, a tuple of them), or keep the call outside of the compiled function"
     value: str
-
-
-class OpaqueValue(BreakReason, code="DL0517", numbers_matter=True):
-    happened = "a {kind} ({why}) is used, which can only be passed on while tracing"
-    mend = (
-        "use it outside of the compiled function, or pass its parts as tensors and constants (of a jagged tensor "
-        "`.values()` and `.offsets()`)"
-    )
-    kind: str
-    why: str
 
 
 class AttributeChange(BreakReason, code="DL0518", numbers_matter=True):
@@ -442,13 +398,6 @@ class ContextReset(BreakReason, code="DL0521", numbers_matter=False):
     name: str
 
 
-class FunctionChanged(BreakReason, code="DL0530", numbers_matter=False):
-    happened = "the program writes {name} of {function}, which changes what calls of it do"
-    mend = "change the function before the compiled call, or write another function"
-    function: str
-    name: str
-
-
 class ClockRead(BreakReason, code="DL0531", numbers_matter=False):
     happened = "{callee} reads the clock, or waits"
     mend = "measure time around the call of the compiled function, or put it under `if not dl.is_compiling():`"
@@ -472,28 +421,11 @@ class ReferentMayBeDead(BreakReason, code="DL0534", numbers_matter=False):
     mend = "call the weak reference at the beginning of the compiled function, and keep the result in a variable"
 
 
-class MutatedWhileIterated(BreakReason, code="DL0535", numbers_matter=False):
-    happened = "an iterator from before this graph (a loop with a graph break in it) advances over a mutated container"
-    mend = "iterate over a copy (`for item in list(container)`), or mend the graph break inside the loop"
-
-
 class ProtocolCheck(BreakReason, code="DL0536", numbers_matter=False):
     happened = "isinstance() checks {value} against the protocol {protocol}, whose members the object itself may have"
     mend = "derive the class from the protocol, or define the members in the class"
     value: str
     protocol: str
-
-
-class FinalizerOfCreated(BreakReason, code="DL0537", numbers_matter=False):
-    happened = "{name} has a __del__, which runs at a time of its own when an instance is deallocated"
-    mend = "create the object outside of the compiled function, or release the resource in a `with` block"
-    name: str
-
-
-class EnumCall(BreakReason, code="DL0538", numbers_matter=True):
-    happened = "the call of the enum {name} looks up a member by a value that is not a constant"
-    mend = "look the member up outside of the compiled function, or pass the member itself"
-    name: str
 
 
 class CopyOfValue(BreakReason, code="DL0540", numbers_matter=True):
@@ -609,9 +541,7 @@ class DataReplaced(BreakReason, code="DL0711", numbers_matter=True):
 
 
 class RequiresGradChange(BreakReason, code="DL0712", numbers_matter=True):
-    happened = (
-        "`requires_grad` of {tensor} can't be changed in the graph: it is no leaf, or other tensors share its memory"
-    )
+    happened = "`requires_grad` of {tensor} can't be changed in the graph: it is no leaf, or others share its memory"
     mend = "set it before the compiled function is called, or on a new tensor: tensor.detach().requires_grad_()"
     tensor: str
 
@@ -629,15 +559,6 @@ class ParameterCreated(BreakReason, code="DL0771", numbers_matter=True):
     why: str
 
 
-class HookReads(BreakReason, code="DL0713", numbers_matter=False):
-    happened = "{hook} reads {place}: that may change before the backward runs"
-    mend = (
-        "let the hook depend on nothing but its arguments, constants and torch functions, or register it in eager code"
-    )
-    hook: str
-    place: str
-
-
 class AutogradFunction(BreakReason, code="DL0714", numbers_matter=False):
     happened = "the torch.autograd.Function {name} can't be in the graph: {why}"
     mend = "let forward return new tensors and backward one gradient for each argument; keep state on ctx"
@@ -653,19 +574,14 @@ class GradientBeyondGraph(BreakReason, code="DL0715", numbers_matter=False):
 
 class HookNotTraced(BreakReason, code="DL0716", numbers_matter=False):
     happened = "{hook} can't be traced: {because}"
-    mend = (
-        "register and remove hooks outside of the compiled function, or make the hook a function of its gradient alone"
-    )
+    mend = "register it outside of the compiled function, or let it use only its gradient, constants and operators"
     hook: str
     because: str
 
 
 class ModuleBackwardHooks(BreakReason, code="DL0766", numbers_matter=False):
     happened = "a module with full backward hooks is called while grad mode is on"
-    mend = (
-        "call it under torch.no_grad() if it needs no gradients, or use Tensor.register_hook() with a function of the "
-        "gradient alone"
-    )
+    mend = "call it under torch.no_grad(), or use Tensor.register_hook() with a function of the gradient alone"
 
 
 # -- 08: what survives a break, and frames that run without a graph --------------------------------------------------
@@ -678,9 +594,7 @@ class UnreconstructableValue(BreakReason, code="DL0801", numbers_matter=True):
 
 
 class DroppedGenerator(BreakReason, code="DL0802", numbers_matter=True):
-    happened = (
-        "{value} is dropped while it waits inside a block, which CPython leaves when it deallocates the generator"
-    )
+    happened = "{value} is dropped while it waits in a block, which CPython leaves when it deallocates the generator"
     mend = "use it up, or close() it"
     value: str
 
@@ -733,9 +647,3 @@ class HandledFailureInExport(BreakReason, code="DL0974", numbers_matter=False):
     happened = "{operator} may fail on the data, and the program handles that failure, which an exported graph can't"
     mend = "check what the operator requires before the call, and move it out of the `try`"
     operator: str
-
-
-class ParameterNameTaken(BreakReason, code="DL0975", numbers_matter=False):
-    happened = "the code of the exported graph uses the name of the parameter {parameter} for something else"
-    mend = "rename the parameter"
-    parameter: str

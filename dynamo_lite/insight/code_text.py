@@ -8,9 +8,11 @@ uses the value.
 from __future__ import annotations
 
 import dis
-from types import CodeType, MethodType
+from types import CodeType
 
 from dynamo_lite import _C
+
+from .site import qualified_name
 
 _UNSHOWN = frozenset({"RESUME", "PUSH_NULL", "PRECALL", "NOP"})
 
@@ -32,19 +34,12 @@ def as_text(code: CodeType) -> str:
 def _constant(value: object) -> tuple[str, str]:
     """A constant's text, and the note on it."""
     if type(value) is _C.GraphCall:
-        return "<graph>", f"# calls {_name(value.fn)}"
+        return "<graph>", f"# calls {qualified_name(value.fn)}"
     if type(value) is _C.Resume:
         return "<rest>", f"# goes on in {value.code.co_qualname}, after a break at line {_line_after(value.code)}"
     if type(value) in (int, float, str, bool, type(None), tuple):
         return repr(value), ""
-    return f"<{type(value).__name__}>", f"# {_name(value)}"
-
-
-def _name(value: object) -> str:
-    if isinstance(value, MethodType):
-        return f"{type(value.__self__).__name__}.{value.__name__}"
-    name = getattr(value, "__qualname__", None)
-    return name if isinstance(name, str) else type(value).__qualname__
+    return f"<{type(value).__name__}>", f"# {qualified_name(value)}"
 
 
 def _line_after(code: CodeType) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 
 @dataclass
@@ -42,9 +42,7 @@ class Counters:
 
     def reset(self) -> None:
         """Set everything to zero."""
-        fresh = Counters()
-        for each in fields(self):
-            setattr(self, each.name, getattr(fresh, each.name))
+        vars(self).update(vars(Counters()))
 
 
 counters = Counters()

@@ -94,11 +94,11 @@ class Explanation(Observer, Generic[R]):
         return lines
 
     def _graphs(self) -> list[str]:
-        lines = []
-        for at, nodes in enumerate(self.operators[:_ROWS_SHOWN], 1):
-            lines.append(f"graph {at}: {counted(len(nodes), 'operator')}")
-            lines += _first([str(node.format_node()) for node in nodes], _OPERATORS_SHOWN, "  {}")
-        return lines + ([f"… {len(self.graphs) - _ROWS_SHOWN} more"] if len(self.graphs) > _ROWS_SHOWN else [])
+        rows = []
+        for at, nodes in enumerate(self.operators, 1):
+            operators = _first([str(node.format_node()) for node in nodes], _OPERATORS_SHOWN, "  {}")
+            rows.append("\n".join([f"graph {at}: {counted(len(nodes), 'operator')}", *operators]))
+        return _first(rows, _ROWS_SHOWN)
 
     def _breaks(self) -> list[str]:
         rows = []

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from pathlib import Path
 
 import torch
+
+from .program_files import OURS
 
 said: set[object] = set()
 """The messages, or their keys, of warnings that were given already."""
 
-_NOT_THE_PROGRAMS = (str(Path(__file__).parents[1]) + os.sep, os.path.dirname(torch.__file__) + os.sep)
+_NOT_THE_PROGRAMS = (OURS, os.path.dirname(torch.__file__) + os.sep)
 _getframe = sys._getframe
 
 

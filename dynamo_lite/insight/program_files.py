@@ -6,15 +6,7 @@ import os
 import site
 import sysconfig
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
-
-
-class _HasFile(Protocol):
-    @property
-    def filename(self) -> str: ...
-
-
-Frame = TypeVar("Frame", bound=_HasFile)
+from traceback import FrameSummary
 
 _LIBRARIES = tuple(
     os.path.join(folder, "")
@@ -24,13 +16,13 @@ _LIBRARIES = tuple(
         site.getusersitepackages(),
     }
 )
-_OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
-def without_ours(frames: Sequence[Frame]) -> Sequence[Frame]:
+def without_ours(frames: Sequence[FrameSummary]) -> Sequence[FrameSummary]:
     """The frames outside of this package, which has Python functions that are traced instead of C functions. All
     frames if none is outside."""
-    return [frame for frame in frames if not frame.filename.startswith(_OURS)] or frames
+    return [frame for frame in frames if not frame.filename.startswith(OURS)] or frames
 
 
 def is_installed(filename: str) -> bool:
@@ -38,7 +30,7 @@ def is_installed(filename: str) -> bool:
     return filename.startswith(("<frozen ", *_LIBRARIES))
 
 
-def innermost_of_program(frames: Sequence[Frame]) -> Frame:
+def innermost_of_program(frames: Sequence[FrameSummary]) -> FrameSummary:
     """The innermost frame of the program's own; if it has none, the innermost. ``frames``: outermost first.
 
     A frame whose code has no file counts only if no other is the program's. Such code may be typed in by the user, but

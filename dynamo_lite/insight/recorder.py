@@ -134,12 +134,10 @@ class Recorder:
     spans: list[Span] = field(default_factory=list)
     seconds: float = 0.0
     """The time from its creation to `finish`."""
-
-    def __post_init__(self) -> None:
-        self.began = time.perf_counter()
-        self.is_over = False
-        self.at_end: list[Callable[[], None]] = []
-        """Functions that complete records with what is known only at the end. `finish` calls them."""
+    began: float = field(default_factory=time.perf_counter)
+    is_over: bool = False
+    at_end: list[Callable[[], None]] = field(default_factory=list)
+    """Functions that complete records with what is known only at the end. `finish` calls them."""
 
     def note_span(self, stage: str, name: str, began: float, seconds: float, graph: int | None) -> None:
         """Record a time span. ``began``: its start, as `time.perf_counter` returned it."""

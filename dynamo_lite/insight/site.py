@@ -7,7 +7,7 @@ for one place.
 from __future__ import annotations
 
 from traceback import FrameSummary
-from types import CodeType
+from types import CodeType, MethodType
 from typing import NamedTuple
 
 
@@ -18,8 +18,8 @@ class SiteFrame(NamedTuple):
     function: str
     """Its qualified name."""
     line: int | None
-    instruction: int = -1
-    """Its index in the code; -1: any on that line."""
+    instruction: int
+    """Its index in the code."""
 
     def summary(self) -> FrameSummary:
         """The frame as errors show it to the user."""
@@ -32,3 +32,11 @@ Site = tuple[SiteFrame, ...]
 def code_place(code: CodeType) -> str:
     """A function's name with its file and first line, for messages."""
     return f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def qualified_name(value: object) -> str:
+    """A function's or class's qualified name, for messages; of another object, its class's."""
+    if isinstance(value, MethodType):
+        return f"{type(value.__self__).__name__}.{value.__name__}"
+    name = getattr(value, "__qualname__", None)
+    return name if isinstance(name, str) else type(value).__qualname__

@@ -3,44 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from dynamo_lite.insight.counters import counted
 from dynamo_lite.insight.recorder import EntryRecord, GraphRecord, RecompileRecord, Recorder
 
-from .drawing import Drawing, draw
-from .guard_rows import PlaceRow, tree_of
+from .drawing import draw
+from .guard_rows import tree_of
 from .source_lines import counted_breaks, source_files
-from .timeline import MOST_BARS, rows
+from .timeline import rows
 
-T = TypeVar("T")
 SHOWN = 25
 """The first items of a long list are shown, this many. The others are collapsed in groups of this size."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """A graph, the code that calls it, and its guards. ``entry``: None if the backend failed or the frame ran once."""
+    """A graph and the code that calls it. ``entry``: None if the backend failed or the frame ran once."""
 
     graph: GraphRecord | None
     entry: EntryRecord | None
     title: str
     place: str
-    drawing: Drawing | None
-    guards: list[PlaceRow]
-
-
-@dataclass(frozen=True)
-class History:
-    """The recompilations of one function, in order."""
-
-    function: str
-    place: str
-    recompiles: list[RecompileRecord]
-    hints: list[str]
 
 
 def as_page(recorder: Recorder, program: str) -> str:
@@ -54,13 +39,8 @@ def as_page(recorder: Recorder, program: str) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {
-        "duration": duration,
-        "hue": hue,
-        "file": os.path.basename,
-        "grouped": grouped,
-        "counted": counted,
-    }
+    filters = (duration, hue, counted, draw, tree_of)
+    environment.filters |= {"file": os.path.basename, **{each.__name__: each for each in filters}}
     return environment.get_template("page.html").render(_contents(recorder, program))
 
 
@@ -78,8 +58,6 @@ def _contents(recorder: Recorder, program: str) -> dict[str, object]:
         "without_graph": [_card(None, entry) for entry in recorder.entries if entry.graph is None],
         "histories": _histories(recorder.recompiles),
         "rows": rows(recorder),
-        "most_bars": MOST_BARS,
-        "operators": sum(graph.operators for graph in recorder.graphs),
         "shown": SHOWN,
     }
 
@@ -93,8 +71,7 @@ def _card(graph: GraphRecord | None, entry: EntryRecord | None) -> Card:
         title, place = outermost.function, _place(outermost.filename, min(numbers), max(numbers))
     if entry is not None and entry.is_rest:
         title = f"{title}, continued"
-    drawing = None if graph is None else draw(graph)
-    return Card(graph, entry, title, place, drawing, [] if entry is None else tree_of(entry.guards))
+    return Card(graph, entry, title, place)
 
 
 def _place(filename: str, first: int, last: int = 0) -> str:
@@ -102,14 +79,12 @@ def _place(filename: str, first: int, last: int = 0) -> str:
     return f"{os.path.basename(filename)}:{lines}"
 
 
-def _histories(recompiles: list[RecompileRecord]) -> list[History]:
+def _histories(recompiles: list[RecompileRecord]) -> list[list[RecompileRecord]]:
+    """The recompilations of each function, in order."""
     functions: dict[tuple[str, str, int], list[RecompileRecord]] = {}
     for each in recompiles:
         functions.setdefault((each.function, each.filename, each.lineno), []).append(each)
-    return [
-        History(name, _place(filename, line), found, list(dict.fromkeys(each.hint for each in found)))
-        for (name, filename, line), found in functions.items()
-    ]
+    return list(functions.values())
 
 
 def duration(seconds: float) -> str:
@@ -123,8 +98,3 @@ def duration(seconds: float) -> str:
 def hue(graph: int) -> int:
     """The hue of a graph's colour. Steps of the golden angle keep successive graphs apart."""
     return round(graph * 137.508 + 210) % 360
-
-
-def grouped(items: Sequence[T], size: int) -> list[Sequence[T]]:
-    """The items in groups of that size."""
-    return [items[at : at + size] for at in range(0, len(items), size)]

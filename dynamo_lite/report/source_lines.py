@@ -116,7 +116,7 @@ def _file(filename: str, graphs: dict[int, dict[int, None]], marks: dict[int, li
 
 
 def _shown(texts: list[str], numbers: Iterable[int]) -> list[int]:
-    """The lines of the functions that contain these lines, and a few around each line outside of functions."""
+    """The lines of the outermost functions around these lines, and a few around each line outside of functions."""
     functions = _functions("".join(texts))
     shown: set[int] = set()
     for number in numbers:
@@ -126,20 +126,16 @@ def _shown(texts: list[str], numbers: Iterable[int]) -> list[int]:
 
 
 def _functions(text: str) -> list[range]:
-    """The lines of each outermost function."""
+    """The lines of each function, outer functions before those inside of them."""
     try:
         tree = ast.parse(text)
     except SyntaxError:  # a notebook's cell with a magic command
         return []
     found: list[range] = []
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
+    for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
             found.append(range(first, (node.end_lineno or node.lineno) + 1))
-        else:
-            waiting.extend(ast.iter_child_nodes(node))
     return found
 
 

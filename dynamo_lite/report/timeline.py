@@ -19,13 +19,9 @@ def chrome_trace(recorder: Recorder) -> dict[str, object]:
         {"ph": "M", "name": "process_name", "pid": process, "tid": 0, "args": {"name": "dynamo_lite"}}
     ]
     for span in recorder.spans:
-        events.append(
-            {
-                **{"ph": "X", "name": f"{span.stage}: {span.name}", "cat": span.stage, "pid": process},
-                **{"tid": span.thread, "ts": span.began * 1e6, "dur": span.seconds * 1e6},
-                "args": {} if span.graph is None else {"graph": span.graph},
-            }
-        )
+        args = {} if span.graph is None else {"graph": span.graph}
+        event = {"ph": "X", "name": f"{span.stage}: {span.name}", "cat": span.stage, "tid": span.thread, "args": args}
+        events.append({**event, "pid": process, "ts": span.began * 1e6, "dur": span.seconds * 1e6})
     for each in recorder.recompiles:
         what = {"function": each.function, "change": each.change, "hint": each.hint}
         event = {"ph": "i", "name": f"recompile: {each.function}", "cat": "recompile", "s": "p"}

@@ -49,16 +49,14 @@ def set_context(tx: InstructionTranslator, error: VariableTracker) -> None:
     handled = tx.handled
     if handled is None or error is handled:
         return
-    current = handled
-    visited = {current}
+    visited = [handled]
     while True:
-        context = current.getattr(tx, "__context__").realize()
+        context = visited[-1].getattr(tx, "__context__").realize()
         if context is error:
-            current.setattr(tx, "__context__", ConstantVariable(None))
+            visited[-1].setattr(tx, "__context__", ConstantVariable(None))
         if tx.is_none(context) or context is error or context in visited:  # the program may have made a cycle
             break
-        current = context
-        visited.add(current)
+        visited.append(context)
     error.setattr(tx, "__context__", handled)
 
 

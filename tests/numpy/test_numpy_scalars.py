@@ -156,3 +156,16 @@ def test_an_index_that_changes():
 
     others = [(tensor(3), np.int64(each)) for each in (3, 1, 2)]
     check(fn, tensor(3), np.int64(2), others=others, graphs=None, recompiles=True)
+
+
+@checked(tensor(3), np.float64(1), fullgraph=True)
+def test_the_class_of_a_scalar(x, s):
+    return x + 1, s.__class__, s.__class__.__name__
+
+
+@checked(tensor(3), np.array([1, 2]), graphs=None, recompiles=True)
+def test_a_computed_scalar_as_a_number_of_steps(x, a):
+    try:
+        return [x * at for at in range(a.sum())], np.array(object=[a, a])
+    except TypeError:
+        return "not an integer"

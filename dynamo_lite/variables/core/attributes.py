@@ -441,10 +441,13 @@ class BuiltinMethodVariable(VariableTracker):
         return self.receiver.call_method(tx, self.name, args, kwargs)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        """CPython compares the functions and the receivers; two methods are compared too rarely to be modelled."""
+        """Equal if the functions are, and the receivers are identical (their ``__eq__`` isn't called)."""
         if symbol not in ("==", "!=") or other.python_type() is not self.python_type():
             return None
-        unsupported(ComparisonNotTraced(symbol, self.describe(), other.describe()))
+        if not isinstance(other, BuiltinMethodVariable) or self.raw is not other.raw:
+            unsupported(ComparisonNotTraced(symbol, self.describe(), other.describe()))
+        same = self.name == other.name and tx.identical(self.receiver, other.receiver)
+        return ConstantVariable(same == (symbol == "=="))
 
     def reconstruct(self, cg: Codegen) -> None:
         if self.raw is not None:

@@ -25,10 +25,10 @@ from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.insight.break_reasons import (
     AttributeChange,
-    UncacheableArgument,
     UnknownValue,
     UnsupportedArguments,
     UnsupportedAttribute,
+    UnsupportedKey,
     UnsupportedMethod,
     UnsupportedOperation,
     UnsupportedValue,
@@ -288,7 +288,7 @@ class VariableTracker:
 
     def cache_key(self, tx: Translator) -> Any:
         """The guarded value as an argument of a cache in C: hashing and comparing it runs no user code."""
-        unsupported(UncacheableArgument(self.describe()))
+        unsupported(UnsupportedKey(self.describe(), "no guard covers how the cache compares it"))
 
     # -- attributes ----------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,6 @@ from dynamo_lite.insight.break_reasons import (
     DataDependentValue,
     FailureAndWrite,
     NumpyCall,
-    NumpyResultDiffers,
     NumpyWrite,
 )
 from dynamo_lite.runtime.shared_memory import share_memory
@@ -117,7 +116,7 @@ class NdarrayVariable(ArrayVariable):
                 tx.raise_error(IndexError, f"index {key.value} is out of bounds for axis 0 with size {int(size)}")
         indices = _indices(key)
         if any(isinstance(each, SliceVariable) and _has_negative_step(each) for each in indices):
-            unsupported(NumpyResultDiffers("indexing", "no views with negative steps"))
+            unsupported(NumpyCall("numpy's indexing", "torch's version gives no views with negative steps"))
         if any(isinstance(each, NdarrayVariable) and each.scalar for each in indices):
             unsupported(DataDependentValue("indexing by a numpy scalar"))
         if _has_array(key):

@@ -12,7 +12,7 @@ import numpy
 import torch
 import torch._numpy
 
-from dynamo_lite.insight.break_reasons import NumpyResultDiffers
+from dynamo_lite.insight.break_reasons import NumpyCall
 from dynamo_lite.variables.core.base import unsupported
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, UNARY
 
@@ -114,7 +114,7 @@ def attribute(name: str) -> Callable[..., Any]:
 def function_of_torch(function: Any) -> Callable[..., Any] | None:
     """torch's version of one of numpy's functions, None if it has none."""
     if function in _DIFFERENCES:
-        unsupported(NumpyResultDiffers(function.__name__, _DIFFERENCES[function]))
+        unsupported(NumpyCall(f"numpy's {function.__name__}", f"torch's version gives {_DIFFERENCES[function]}"))
     name = function.__name__
     if function in _REPLACED:
         return operator_of(name, _REPLACED[function])

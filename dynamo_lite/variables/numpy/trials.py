@@ -18,7 +18,6 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from dynamo_lite.insight.break_reasons import (
     NumpyCall,
-    NumpyResultDiffers,
     OperatorFailed,
     OperatorWarns,
 )
@@ -81,7 +80,7 @@ class Trial(NamedTuple):
 
     def differs(self, difference: str) -> NoReturn:
         """Break: torch's version gives another result."""
-        unsupported(NumpyResultDiffers(self.name, difference))
+        unsupported(NumpyCall(f"numpy's {self.name}", f"torch's version gives {difference}"))
 
 
 def try_call(

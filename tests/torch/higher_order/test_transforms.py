@@ -89,7 +89,7 @@ def test_vmap_that_is_refused(x, y):
     return vmap(torch.add)(x, y)
 
 
-@checked(tensor(4, 3), tensor(4, 3, seed=1), graphs=None, breaks=None)
+@checked(tensor(4, 3), tensor(4, 3, seed=1))
 def test_vmap_over_places_in_structures(x, y):
     def inner(pair, named):
         return pair[0] + pair[1] * named["a"]["b"]
@@ -103,9 +103,7 @@ def test_vmap_over_places_that_are_not_there(x):
     return vmap(lambda pair: pair[0] + pair[1], in_dims=((0, 0, 0),))((x, x))
 
 
-@checked(
-    tensor(2, 0, 3), tensor(0, 3), others=[(tensor(3, 0, 2).transpose(0, 2), tensor(2, 3))], graphs=None, breaks=None
-)
+@checked(tensor(2, 0, 3), tensor(0, 3), others=[(tensor(3, 0, 2).transpose(0, 2), tensor(2, 3))])
 def test_vmap_over_nothing(x, y):
     return vmap(lambda row: (row * 2).t() @ row, 1)(x), vmap(lambda row: row + torch.rand(3), randomness="same")(y)
 

@@ -84,6 +84,9 @@ class ModuleVariable(InvariantVariable):
             refuse_read(f"the __dict__ of {self.describe()}")
         return globals_of(tx, tx.attempt.values.scope(self.value.__dict__))
 
+    def method___getattribute__(self, tx: Translator, name: VariableTracker) -> VariableTracker:
+        return self.getattr(tx, tx.python_value(name))
+
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if type(self.value) is not types.ModuleType:
             return super().setattr(tx, name, value)

@@ -8,7 +8,11 @@ from collections import OrderedDict, defaultdict, deque
 
 import torch
 
-from dynamo_lite.insight.break_reasons import ClassCreation, EnumCall, ExceptionState, FinalizerOfCreated, NotCreated
+from dynamo_lite.insight.break_reasons import (
+    ClassCreation,
+    ExceptionState,
+    NotCreated,
+)
 from dynamo_lite.variables.core.attributes import MISSING, bind, is_callable, owner_of
 from dynamo_lite.variables.core.base import (
     Args,
@@ -70,7 +74,7 @@ def _construct_by_metaclass(
             return _find_member(tx, cls, args[0].as_constant())
         if not cls.value.__members__:  # the functional API
             unsupported(ClassCreation(f"of {cls.describe().removeprefix('class ')}()"))
-        unsupported(EnumCall(cls.value.__qualname__))
+        unsupported(NotCreated(cls.describe(), "its member is looked up by a value that is not a constant"))
     if isinstance(call, (types.FunctionType, staticmethod, classmethod, type)):
         return tx.call(bind(tx, call, "__call__", cls, type(cls.value)), args, kwargs)
     unsupported(NotCreated(cls.describe(), f"{type(cls.value).__qualname__}.__call__ is implemented in C"))
@@ -85,7 +89,7 @@ def _find_member(tx: Translator, cls: ClassVariable, value: object) -> VariableT
         if tx.fold(cls.value, [value]) is member:
             return tx.make(member)
         unsupported(NotCreated(cls.describe(), "each call makes a new member"))  # bits without a name
-    unsupported(EnumCall(cls.value.__qualname__))
+    unsupported(NotCreated(cls.describe(), "its _missing_ is called"))
 
 
 _DEFAULT_MISSING = tuple(each.__dict__["_missing_"] for each in (enum.Enum, enum.Flag))
@@ -133,6 +137,8 @@ def _construct_exception(tx: Translator, cls: ClassVariable, args: Args, kwargs:
         _initialize(tx, bind(tx, init, "__init__", error, value), args, kwargs)
     elif is_heap_type(owner_of(value, "__init__")):
         unsupported(ExceptionState(f"{cls.describe()}()", "its __init__ is implemented in C"))
+    elif kwargs and not issubclass(value, WITH_FIELDS):
+        tx.raise_error(TypeError, f"{value.__name__}() takes no keyword arguments")
     elif kwargs:
         refuse_arguments(value.__name__)
     return error
@@ -164,7 +170,7 @@ def new_instance(tx: Translator, cls: type, args: Args, kwargs: Kwargs) -> Varia
     if c_base is not None:
         unsupported(NotCreated(f"class {cls.__qualname__}", f"its base {c_base.__name__} is implemented in C"))
     if tx.lookup(cls, "__del__") is not MISSING:
-        unsupported(FinalizerOfCreated(cls.__qualname__))
+        unsupported(NotCreated(f"class {cls.__qualname__}", "it has a __del__, which runs at a time of its own"))
     if getattr(cls, "__abstractmethods__", None):
         tx.fold(object.__new__, (cls,))  # raises the TypeError for abstract classes
     if base in SCALAR_CONVERSIONS:

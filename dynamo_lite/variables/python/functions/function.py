@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import FunctionChanged, UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import AttributeChange, UnsupportedAttribute
 from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, MethodVariable
@@ -189,7 +189,7 @@ class PythonFunctionVariable(VariableTracker):
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if name in _BEHAVIOR or name == "__dict__":
-            unsupported(FunctionChanged(self.describe(), name))
+            unsupported(AttributeChange(self.describe(), name, "written"))
         self.instance_set(tx, name, value)
 
 

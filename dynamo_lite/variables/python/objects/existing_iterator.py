@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import MutatedWhileIterated
+from dynamo_lite.insight.break_reasons import ChangedDuringIteration
 from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
@@ -111,7 +111,7 @@ class ContainerIterator(ExistingIterator):
     def _check_unmodified(self, tx: Translator) -> None:
         """The copy iterates over the container as it was at entry."""
         if not tx.effects.empty and any(_is_mutated(tx, each) for each in gc.get_referents(self.value)):
-            unsupported(MutatedWhileIterated())
+            unsupported(ChangedDuringIteration("the container of an iterator from before this graph"))
 
 
 def _is_mutated(tx: Translator, container: object) -> bool:

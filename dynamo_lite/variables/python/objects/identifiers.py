@@ -68,6 +68,9 @@ class IdVariable(VariableTracker):
     def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
         return self._number(tx).format(tx, spec)
 
+    def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
+        return tx.make(tx.fold(function, (self.python_value(tx),)))
+
     def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         number = self._number(tx)
         return tx.binary(symbol, other, number) if reflected else tx.binary(symbol, number, other)

@@ -18,11 +18,11 @@ import torch
 
 from dynamo_lite.insight.break_reasons import (
     FailsInPython,
-    OpaqueValue,
     TextWithAddress,
     UnknownValue,
     UnsupportedAttribute,
     UnsupportedOperation,
+    UnsupportedValue,
 )
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import (
@@ -664,7 +664,7 @@ class OpaqueVariable(VariableTracker):
 
     def refuse(self) -> NoReturn:
         """Break the graph where the value is operated on."""
-        unsupported(OpaqueValue(type(self.value).__qualname__, self.why))
+        unsupported(UnsupportedValue(self.describe(), "it can only be passed on while tracing"))
 
     def as_fx(self) -> tuple[Any, Any]:
         self.refuse()

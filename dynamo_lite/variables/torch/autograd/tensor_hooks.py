@@ -13,7 +13,7 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.break_reasons import BackwardReads, HookNotTraced, HookReads
+from dynamo_lite.insight.break_reasons import BackwardReads, HookNotTraced
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -114,7 +114,9 @@ def _register_in_graph(method: str, tx: Translator, tensor: TensorVariable, hook
         body = trace_body(tx, run, [hook], results, grad_mode=False, later=True)
     except Unsupported as error:
         if isinstance(error.reason, BackwardReads):
-            unsupported(HookReads(described, error.reason.place))
+            unsupported(
+                HookNotTraced(described, f"it reads {error.reason.place}, which may change before the backward runs")
+            )
         raise
     if body.reads_grad_mode:  # double backward runs it in another grad mode
         unsupported(HookNotTraced("Tensor.register_hook()", "the hook depends on the grad mode"))

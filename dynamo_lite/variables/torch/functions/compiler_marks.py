@@ -32,7 +32,7 @@ _UTILITIES = "torch._dynamo.external_utils"
 
 
 def _graph_break(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-    unsupported(UserGraphBreak(""))
+    unsupported(UserGraphBreak())
 
 
 def _is_compiling(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:

@@ -59,6 +59,14 @@ class SavedStateVariable(VariableTracker):
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         self._leave_read_to_cpython()
 
+    def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
+        self._leave_read_to_cpython()
+
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
+        self._leave_read_to_cpython()
+
     def as_fx(self) -> tuple[Any, Any]:
         self._leave_read_to_cpython()
 

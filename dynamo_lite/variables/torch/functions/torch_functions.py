@@ -327,7 +327,6 @@ _STATE_QUERIES: tuple[Callable[..., Any], ...] = (
     torch.amp.is_autocast_available,
     torch.get_device_module,
     torch._C._get_privateuse1_backend_name,
-    torch._C._len_torch_function_stack,
 )
 """Functions of constants whose result is in the guard on torch's global state, or invariant."""
 _AUTOCAST_QUERIES = (
@@ -439,6 +438,13 @@ def _is_wrapper(tx: Translator, of: VariableTracker) -> VariableTracker:
     cls = of.python_type()
     is_wrapper = hasattr(cls, "__tensor_flatten__") and hasattr(cls, "__tensor_unflatten__")
     return ConstantVariable(issubclass(cls, torch.Tensor) and is_wrapper)
+
+
+@models(torch.numel)
+def _numel(tx: Translator, of: VariableTracker) -> VariableTracker:
+    if not isinstance(of, TensorVariable):
+        return record(tx, torch.numel, [of], {})
+    return tx.call(of.getattr(tx, "numel"), [], {})
 
 
 @models(torch._check_with)

@@ -16,7 +16,7 @@ from torch._higher_order_ops.cond import cond_op
 from torch._higher_order_ops.scan import scan_op
 from torch._higher_order_ops.while_loop import while_loop_op
 
-from dynamo_lite.insight.break_reasons import ControlFlowOperator
+from dynamo_lite.insight.break_reasons import HigherOrderOperator
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.shared_memory import memory_of
 from dynamo_lite.variables.core.base import Args, InvariantVariable, VariableTracker, unsupported
@@ -38,7 +38,7 @@ from .bodies import (
 
 
 def _refuse(operator: str, why: str) -> NoReturn:
-    unsupported(ControlFlowOperator(operator, why))
+    unsupported(HigherOrderOperator(operator, why))
 
 
 @models(torch_operators._maybe_compile_and_run_fn)

@@ -8,7 +8,7 @@ import types
 import torch
 from torch.fx import traceback as fx_traceback
 
-from dynamo_lite.insight.break_reasons import ControlFlowOperator, UnknownCall
+from dynamo_lite.insight.break_reasons import HigherOrderOperator, UnknownCall
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import Args, InvariantVariable, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -84,7 +84,7 @@ def _flex_attention(
     options = kernel_options.realize()
     are_tensors = all(isinstance(each, TensorVariable) for each in inputs)
     if not are_tensors or not isinstance(options, DictVariable) or tx.is_none(mask_mod):
-        unsupported(ControlFlowOperator("flex_attention()", "its operands are no plain tensors, or it has no mask_mod"))
+        unsupported(HigherOrderOperator("flex_attention()", "its operands are no plain tensors, or it has no mask_mod"))
     query_fake = inputs[0].as_fx()[1]
     score = torch.empty((), dtype=query_fake.dtype, device=query_fake.device, requires_grad=query_fake.requires_grad)
     bodies = [_trace_mod(tx, score_mod, query_fake, [score]), _trace_mod(tx, mask_mod, query_fake, [])]
@@ -108,5 +108,5 @@ def _trace_mod(
 
     body = trace_body(tx, run, [function], transform="vmap")
     if not isinstance(body.output, TensorVariable):
-        unsupported(ControlFlowOperator("flex_attention()", "its score_mod or mask_mod does not return a tensor"))
+        unsupported(HigherOrderOperator("flex_attention()", "its score_mod or mask_mod does not return a tensor"))
     return body

@@ -12,14 +12,15 @@ from typing import Any, NoReturn
 import torch
 from torch.utils import checkpoint as torch_checkpoint
 
-from dynamo_lite.insight.break_reasons import CheckpointCall, FunctionTransform
+from dynamo_lite.insight.break_reasons import CheckpointCall, HigherOrderOperator
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.shared_memory import memory_of
 from dynamo_lite.variables.core.base import Args, InvariantVariable, Kwargs, NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Load, Translator
 from dynamo_lite.variables.core.registry import models, models_closures_of, models_raw
-from dynamo_lite.variables.python.containers.sequences import TupleVariable
+from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.containers.sequences import SequenceVariable, TupleVariable
 from dynamo_lite.variables.torch.tensors.fake_computation import compute
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record, result
 
@@ -28,6 +29,7 @@ from .bodies import (
     NodeVariable,
     all_tensors,
     body_parameters,
+    mapped_element,
     replace_tensors,
     same_structure,
     tensor_leaves,
@@ -123,7 +125,7 @@ class TransformVariable(VariableTracker):
         return f"torch.func.{self.transform.__name__} of {self.function.describe()}"
 
     def refuse(self, why: str) -> NoReturn:
-        unsupported(FunctionTransform(self.describe(), why))
+        unsupported(HigherOrderOperator(self.describe(), why))
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         assert self.model is not None
@@ -146,7 +148,7 @@ def _model_transform(transform: Callable[..., Any], model: TransformModel) -> No
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError:
-            unsupported(FunctionTransform(f"torch.func.{transform.__name__}()", "torch refuses its arguments"))
+            unsupported(HigherOrderOperator(f"torch.func.{transform.__name__}()", "torch refuses its arguments"))
         (_, function), *given = bound.arguments.items()
         options = {name: tx.python_value(value) for name, value in given}
         return TransformVariable(transform, function, {**defaults, **options}, model)
@@ -167,26 +169,52 @@ def _model_transform(transform: Callable[..., Any], model: TransformModel) -> No
 def _vmap(tx: Translator, transform: TransformVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     options = transform.options
     in_dims = options["in_dims"]
-    dims = (in_dims,) * len(args) if isinstance(in_dims, int) else in_dims
-    if not isinstance(dims, tuple) or len(dims) != len(args) or not {*map(type, dims)} <= {int, type(None)}:
-        transform.refuse("in_dims must be an int, or a tuple with an int or None for each argument")
-    if not all(dim is None or all_tensors(arg) for arg, dim in zip(args, dims)):
-        transform.refuse("in_dims has a dimension for an argument that is no tensor")
-    mapped = [(leaf, dim) for arg, dim in zip(args, dims) if dim is not None for leaf in tensor_leaves(arg)]
+    per_argument = [in_dims] * len(args) if isinstance(in_dims, int) else in_dims
+    if not isinstance(in_dims, (int, tuple)) or len(per_argument) != len(args):
+        transform.refuse("in_dims must be an int, or a tuple with an item for each argument")
+    dims_by_arg = [
+        [] if dims is None else _dims_of_leaves(transform, arg, dims) for arg, dims in zip(args, per_argument)
+    ]
+    mapped = [(leaf, dim) for pairs in dims_by_arg for leaf, dim in pairs if dim is not None]
     _check_dims(transform, mapped)
 
     def run() -> VariableTracker:
-        elements = iter(body_parameters(tx, [leaf.fake.select(dim, 0) for leaf, dim in mapped]))
-        new_args = [arg if dim is None else replace_tensors(tx, arg, elements) for arg, dim in zip(args, dims)]
+        elements = iter(body_parameters(tx, [mapped_element(leaf.fake, dim) for leaf, dim in mapped]))
+        new_args = []
+        for arg, pairs in zip(args, dims_by_arg):
+            tensors = [leaf if dim is None else next(elements) for leaf, dim in pairs]
+            new_args.append(replace_tensors(tx, arg, iter(tensors)) if pairs else arg)
         return tx.call(transform.function, new_args, kwargs)  # keyword arguments are not mapped over
 
     body = trace_body(tx, run, [transform.function, *args, *kwargs.values()], transform="vmap")
     if not all_tensors(body.output) or not _out_dims_fit(options["out_dims"], body.output):
         transform.refuse("its function returns a value that is no tensor, or out_dims does not fit")
-    mapped_dims = tuple(dim for _, dim in mapped)
-    settings = InvariantVariable((mapped_dims, options["out_dims"], options["randomness"], options["chunk_size"]))
+    dims = tuple(dim for _, dim in mapped)
+    settings = InvariantVariable((dims, options["out_dims"], options["randomness"], options["chunk_size"]))
     arguments: Args = [body, tuple_of_nodes(body.lifted), settings, *(leaf for leaf, _ in mapped)]
     return with_results(tx, body.output, record(tx, graph_functions.vmap, arguments, {}))
+
+
+def _dims_of_leaves(
+    transform: TransformVariable, arg: VariableTracker, dims: Any
+) -> list[tuple[TensorVariable, int | None]]:
+    """The tensors of an argument in order, each with its mapped dimension.
+
+    ``dims`` is one dimension for all of them, or a structure like the argument's.
+    """
+    arg = arg.realize()
+    if dims is None or isinstance(dims, int):
+        if dims is not None and not all_tensors(arg):
+            transform.refuse("in_dims has a dimension for an argument that is no tensor")
+        return [(leaf, dims) for leaf in tensor_leaves(arg)]
+    has_same_type = arg.python_type() is type(dims)
+    if has_same_type and isinstance(arg, SequenceVariable) and len(arg.items) == len(dims):
+        pairs = zip(arg.items, dims)
+    elif has_same_type and isinstance(arg, DictVariable) and list(arg.items) == list(dims):
+        pairs = zip(arg.items.values(), dims.values())
+    else:
+        transform.refuse("in_dims has another structure than the arguments")
+    return [pair for item, each in pairs for pair in _dims_of_leaves(transform, item, each)]
 
 
 def _check_dims(transform: TransformVariable, mapped: Sequence[tuple[TensorVariable, int]]) -> None:
@@ -195,8 +223,8 @@ def _check_dims(transform: TransformVariable, mapped: Sequence[tuple[TensorVaria
         if not -tensor.fake.ndim <= dim < tensor.fake.ndim:
             transform.refuse("an in_dim is out of range")
         sizes.append(tensor.fake.shape[dim])
-    if not sizes or not sizes[0] or any(size != sizes[0] for size in sizes):
-        transform.refuse("it maps over no tensor, or over dimensions of size 0 or of different sizes")
+    if not sizes or any(size != sizes[0] for size in sizes):
+        transform.refuse("it maps over no tensor, or over dimensions of different sizes")
 
 
 def _out_dims_fit(out_dims: Any, output: VariableTracker) -> bool:
@@ -342,7 +370,7 @@ class PullBackVariable(VariableTracker):
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if kwargs or len(args) != 1 or not same_structure(args[0].realize(), self.output):
-            unsupported(FunctionTransform(self.describe(), "it must be called with one cotangent for each result"))
+            unsupported(HigherOrderOperator(self.describe(), "it must be called with one cotangent for each result"))
         operands: Args = [NodeVariable(self.node), *tensor_leaves(args[0])]
         gradients = record(tx, graph_functions.pull_back, operands, {})
         return with_results(tx, self.primals, gradients)

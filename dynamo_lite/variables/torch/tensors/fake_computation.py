@@ -17,7 +17,6 @@ from dynamo_lite.insight.break_reasons import (
     DataDependentValue,
     OperatorFailed,
     OperatorNeedsSizes,
-    OperatorReadsData,
     TensorAsIndex,
 )
 from dynamo_lite.records.code_origin import FOLDED_ERRORS
@@ -92,7 +91,7 @@ def compute(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) ->
         reraise_if_from_signal(error)
         first = str(error).strip().partition("\n")[0]
         if _NO_DATA in first:
-            unsupported(OperatorReadsData(operator_name(target)))
+            unsupported(DataDependentValue(operator_name(target)))
         if _SYMBOLIC in first:
             unsupported(OperatorNeedsSizes(operator_name(target)))
         unsupported(OperatorFailed(operator_name(target), f"{type(error).__name__}: {first}", over_operands=True))
