@@ -51,8 +51,8 @@ def guard_aliases(attempt: Attempt) -> None:
 
 
 def _namespaces(attempt: Attempt, known: list[Known], changed: list[Known]) -> list[Known]:
-    """Dicts, and the ``__dict__`` of objects, if one of either was mutated: a known dict may be an object's own, and
-    two objects may share one."""
+    """Dicts, the ``__dict__`` of objects, and globals, if one of them was mutated: a known dict may be an object's own,
+    or a module's, and two objects may share one."""
     scopes = attempt.values.scopes
     written = {id(own) for value, _ in changed if (own := _namespace(value)) is not None}
     written_globals = {id(scope.namespace) for scope in scopes if scope.writes}
@@ -69,7 +69,9 @@ def _namespaces(attempt: Attempt, known: list[Known], changed: list[Known]) -> l
         for each in source.children.values()
         if each.kind == "instance_dict" and (own := _namespace(value)) is not None
     ]
-    return [*dicts, *own_dicts] if written else []
+    if not dicts:
+        return own_dicts if written else []
+    return [*dicts, *own_dicts, *((scope.namespace, scope.source) for scope in scopes)]
 
 
 def _namespace(value: object) -> dict[str, object] | None:

@@ -6,6 +6,7 @@ import collections
 import types
 
 import pytest
+import torch
 
 import dynamo_lite as dl
 from programs import check, checked, tensor
@@ -192,6 +193,32 @@ def test_globals_and_their_dict():
         return after + table["NUMBER"]
 
     check(fn, tensor(2), watch=["NUMBER"], graphs=None, recompiles=True)
+
+
+def _writes_a_global(x, table):
+    global NUMBER
+    NUMBER += 1
+    return x + table["NUMBER"]
+
+
+def _writes_a_dict(x, table):
+    before = NUMBER
+    table["NUMBER"] = before + 1
+    return x + NUMBER
+
+
+@pytest.mark.parametrize("fn", [_writes_a_global, _writes_a_dict])
+def test_a_dict_that_is_the_globals_in_the_next_call(fn):
+    tables = ({"NUMBER": 5}, globals(), {"NUMBER": 5}, globals())
+    check(fn, tensor(2), tables[0], watch=["NUMBER"], graphs=None, breaks=None, recompiles=True)
+    compiled = dl.compile(fn, backend="eager")
+    for table in tables:
+        results = []
+        for each in (fn, compiled):
+            globals()["NUMBER"] = 1
+            results.append(each(torch.zeros(2), table).tolist())
+            table["NUMBER"] = 5
+        assert results[0] == results[1]
 
 
 class Shared:
