@@ -231,6 +231,12 @@ class TorchFunctionOverride(BreakReason, code="DL0417", numbers_matter=True):
     because: str = "it has no model"
 
 
+class FunctionModeEntered(BreakReason, code="DL0418", numbers_matter=True):
+    happened = "the program enters or leaves {mode}, which changes what torch's functions do"
+    mend = "enter it around the compiled call"
+    mode: str
+
+
 class OverlappingWrite(BreakReason, code="DL0419", numbers_matter=True):
     happened = "{operator} writes into memory that {sharer}"
     mend = "clone() the tensor before it is written into"

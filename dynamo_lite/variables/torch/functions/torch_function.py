@@ -15,9 +15,9 @@ from torch.overrides import get_default_nowrap_functions
 
 from dynamo_lite.insight.break_reasons import (
     AttributeChange,
+    FunctionModeEntered,
     TorchFunctionOverride,
     UnsupportedAttribute,
-    UnsupportedContext,
 )
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import plain_tensor
@@ -372,7 +372,7 @@ def _disable(tx: Translator) -> VariableTracker:
 @models(torch._C.DisableTorchFunction)
 def _disable_all(tx: Translator) -> VariableTracker:
     if torch._C._len_torch_function_stack():
-        unsupported(UnsupportedContext("DisableTorchFunction()"))
+        unsupported(FunctionModeEntered("DisableTorchFunction()"))
     return DisableTorchFunctionVariable(torch._C.DisableTorchFunction(), ())
 
 
@@ -383,7 +383,7 @@ def _disable_all(tx: Translator) -> VariableTracker:
 )
 def _act_on_modes(tx: Translator, *args: VariableTracker) -> VariableTracker:
     """CPython enters a mode, and no frame is traced until it exits."""
-    unsupported(UnsupportedContext(f"{args[0].describe()} (a function mode)" if args else "a function mode"))
+    unsupported(FunctionModeEntered(f"{args[0].describe()} (a function mode)" if args else "a function mode"))
 
 
 @models(torch._C._len_torch_function_stack)
