@@ -12,6 +12,7 @@
 #include <internal/pycore_frame.h>
 #undef HAVE_STD_ATOMIC  // C's <stdatomic.h> is not for C++; the compiler's own atomics have the same layout
 #include <internal/pycore_interp.h>
+#include <internal/pycore_runtime.h>
 #if PY_VERSION_HEX >= 0x030C0000
 #include <internal/pycore_instruments.h>
 #endif
@@ -225,18 +226,9 @@ PyObject* evaluate_default(PyThreadState* state, Frame* frame, int throwflag) {
   return _PyEval_EvalFrameDefault(state, frame, throwflag);
 }
 
-Evaluator evaluate_default_address() noexcept { return _PyEval_EvalFrameDefault; }
+Evaluator& evaluator_slot(PyInterpreterState* interpreter) noexcept { return interpreter->eval_frame; }
 
-Evaluator current_evaluator(PyInterpreterState* interpreter) noexcept {
-  const Evaluator current = interpreter->eval_frame;
-  return current == nullptr ? _PyEval_EvalFrameDefault : current;
-}
-
-void set_evaluator(PyInterpreterState* interpreter, Evaluator evaluator) noexcept {
-  _PyInterpreterState_SetEvalFrameFunc(interpreter, evaluator);
-}
-
-bool is_finalizing() noexcept { return _Py_IsFinalizing() != 0; }
+bool is_finalizing() noexcept { return _PyRuntimeState_GetFinalizing(&_PyRuntime) != nullptr; }
 
 // What a code object's co_extra points to: Objects/codeobject.c. Read here and not by CPython's function, for the hook
 // does so at every call.

@@ -146,10 +146,9 @@ void release_locals(Frame* frame) noexcept;
 Ref flattened(PyCodeObject* code);
 
 PyObject* evaluate_default(PyThreadState* state, Frame* frame, int throwflag);
-// CPython's own evaluator, as current_evaluator() names it.
-Evaluator evaluate_default_address() noexcept;
-Evaluator current_evaluator(PyInterpreterState* interpreter) noexcept;
-void set_evaluator(PyInterpreterState* interpreter, Evaluator evaluator) noexcept;
+// Where the interpreter keeps its evaluator; null stands for CPython's own. Read and written directly, as a compiled
+// call does both several times.
+Evaluator& evaluator_slot(PyInterpreterState* interpreter) noexcept;
 
 // Whether the interpreter is being taken down: modules may be gone.
 bool is_finalizing() noexcept;

@@ -253,10 +253,11 @@ struct Resume {
 struct Continuation {
   static constexpr bool kIsHeapObject = true;
   PyObject_HEAD Ref code;
-  Ref closure;    // None or a tuple of cells
-  Ref arguments;  // a tuple
+  Ref closure;            // None or a tuple of cells
+  Ref arguments;          // a tuple
+  Ref globals, builtins;  // of the frame that the new code ran in
 
-  auto references() { return std::tie(code, closure, arguments); }
+  auto references() { return std::tie(code, closure, arguments, globals, builtins); }
 };
 
 PyObject* resume_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
@@ -265,7 +266,8 @@ PyObject* resume_call(PyObject* self, PyObject* const* args, std::size_t count, 
   Ref arguments = Ref::steal(PyTuple_New(given - 1));
   if (!arguments) return nullptr;
   for (Py_ssize_t at = 1; at < given; ++at) PyTuple_SET_ITEM(arguments.get(), at - 1, Py_NewRef(args[at]));
-  return HeapType<Continuation>::make(HeapType<Resume>::of(self).code, Ref::borrow(args[0]), std::move(arguments))
+  return HeapType<Continuation>::make(HeapType<Resume>::of(self).code, Ref::borrow(args[0]), std::move(arguments),
+                                      Ref::borrow(PyEval_GetGlobals()), Ref::borrow(PyEval_GetBuiltins()))
       .release();
 }
 
@@ -296,9 +298,10 @@ Ref new_wrapped(py::handle, Ref fn, Owner& owner) {
 
 bool is_continuation(PyObject* object) noexcept { return HeapType<Continuation>::is(object); }
 
-Ref continuation_function(PyObject* object, PyObject* globals, PyObject* builtins) {
+Ref continuation_function(PyObject* object) {
   const Continuation& continuation = HeapType<Continuation>::of(object);
-  return Ref::steal(new_function(continuation.code.get(), globals, builtins, continuation.closure.get()));
+  return Ref::steal(new_function(continuation.code.get(), continuation.globals.get(), continuation.builtins.get(),
+                                 continuation.closure.get()));
 }
 
 ContinuationArguments continuation_arguments(PyObject* object) noexcept {

@@ -8,8 +8,8 @@
 namespace dynamo_lite {
 
 bool is_continuation(PyObject* object) noexcept;
-// The function that a continuation is to run, with these globals and builtins. Empty with an exception set.
-Ref continuation_function(PyObject* continuation, PyObject* globals, PyObject* builtins);
+// The function that a continuation is to run. Empty with an exception set.
+Ref continuation_function(PyObject* continuation);
 
 struct ContinuationArguments {
   PyObject* const* values;  // borrowed, as long as the continuation lives

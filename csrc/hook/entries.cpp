@@ -65,7 +65,7 @@ OwnerSlot& make_slot(PyCodeObject* code, Owner* owner) {
   Extra& extra = make_extra(code);
   if (OwnerSlot* slot = extra.find(owner)) return *slot;
   extra.slots.reserve(extra.slots.size() + 1);
-  OwnerSlot& made = owner->slots.emplace(code, OwnerSlot{owner}).first->second;
+  OwnerSlot& made = owner->slots.emplace(code, OwnerSlot{owner, &extra}).first->second;
   extra.slots.push_back(&made);
   return made;
 }

@@ -19,10 +19,12 @@ enum class Mark : int { None = 0, Skip = 1, SkipRecursive = 2 };
 enum class Verdict : int { None = 0, Pass, Skip, SkipWithoutTensors, Freeze, Retry };
 
 struct Owner;
+struct Extra;
 
 // What one owner has on one code object.
 struct OwnerSlot {
   Owner* owner;  // borrowed: it owns this
+  Extra* extra;  // borrowed: of the code object
   Verdict verdict = Verdict::None;
   double waits = 0;               // frames run as they are until that has taken so many seconds
   std::vector<Ref> entries = {};  // of Entry; the last hit first

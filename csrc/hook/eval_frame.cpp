@@ -93,9 +93,9 @@ PyObject* run_beside(PyThreadState* state, Frame* frame, Entry* entry, Ref captu
 }
 
 // Runs the continuations that a frame's new code returns, one after the other, in that frame's place.
-PyObject* continue_with(Ref result, PyObject* globals, PyObject* builtins, Thread& thread) {
+PyObject* continue_with(Ref result, Thread& thread) {
   while (result && is_continuation(result.get())) {
-    const Ref function = continuation_function(result.get(), globals, builtins);
+    const Ref function = continuation_function(result.get());
     if (!function) return nullptr;
     const ContinuationArguments arguments = continuation_arguments(result.get());
     thread.tail = PyFunction_GET_CODE(function.get());
@@ -114,19 +114,16 @@ PyObject* continue_with(Ref result, PyObject* globals, PyObject* builtins, Threa
                                                   Thread& thread, bool tail) {
   Entry* entry = as_entry(held);
   ++entry->hits;
-  const FrameSlots slots = slots_of(frame);
-  const Ref globals = Ref::borrow(slots.globals);
-  const Ref builtins = Ref::borrow(slots.builtins);
-  Ref result;
-  if (swap_code(state, frame, reinterpret_cast<PyCodeObject*>(entry->code.get()))) {
+  PyObject* result;
+  if (swap_code(state, frame, reinterpret_cast<PyCodeObject*>(entry->code.get()))) [[likely]] {
     if (entry->captured_slot >= 0) set_slot(frame, entry->captured_slot, std::move(captured));
-    result = Ref::steal(run_new_code(state, frame, entry, thread));
-    if (result && is_continuation(result.get())) release_locals(frame);
+    result = run_new_code(state, frame, entry, thread);
+    if (result != nullptr && is_continuation(result)) release_locals(frame);
   } else {
-    result = Ref::steal(run_beside(state, frame, entry, std::move(captured), thread));
+    result = run_beside(state, frame, entry, std::move(captured), thread);
   }
-  if (tail || !result || !is_continuation(result.get())) return result.release();
-  return continue_with(std::move(result), globals.get(), builtins.get(), thread);
+  if (tail || result == nullptr || !is_continuation(result)) return result;
+  return continue_with(Ref::steal(result), thread);
 }
 
 // The entry of a slot that holds, moved to the front; empty if none does. A check may allocate, and with that run the
@@ -331,7 +328,7 @@ PyObject* run_decision(PyThreadState* state, Frame* frame, Owner* owner, Thread&
 // In line for the reason that run_entry() gives.
 [[gnu::always_inline]] inline PyObject* evaluate_with_slot(PyThreadState* state, Frame* frame, Owner* owner,
                                                            Thread& thread, bool tail, OwnerSlot* slot) {
-  Extra* extra = extra_of(code_of(frame));
+  Extra* extra = slot == nullptr ? extra_of(code_of(frame)) : slot->extra;
   if (slot == nullptr) {
     if (extra == nullptr) return run_as_decided(state, frame, owner, thread, tail);
     if (extra->mark == Mark::Skip) return pass_on(state, frame, 0);
@@ -430,7 +427,7 @@ DL_HIT PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
 bool is_in_eager() noexcept { return settings.in_eager; }
 
 void register_eval_frame(py::module_& module) {
-  installation().interpreter = PyInterpreterState_Get();
+  installation().slot = &evaluator_slot(PyInterpreterState_Get());
   register_owners(module);
   register_unwatched(module);
   module.def("hook_installed", is_installed);
