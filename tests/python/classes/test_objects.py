@@ -9,7 +9,7 @@ import typing
 import pytest
 
 from cuts import Place, Programs, run_program
-from programs import tensor
+from programs import check, tensor
 
 program = Programs()
 CUT = None
@@ -301,3 +301,20 @@ def wrong_results_of_special_methods(x, n):
 @pytest.mark.parametrize("place, kind", program.parameters())
 def test_program(place: Place, kind: str) -> None:
     run_program(place, kind)
+
+
+class Interval(typing.NamedTuple):
+    begin: int
+    end: int
+
+    def __bool__(self):
+        return self.begin < self.end
+
+
+def test_truth_of_a_named_tuple_by_its_own_method():
+    def fn(x, interval):
+        return x + (1 if interval else 2)
+
+    check(
+        fn, tensor(2), Interval(2, 1), others=[(tensor(2), Interval(1, 2))], graphs=None, breaks=None, recompiles=True
+    )
