@@ -199,6 +199,18 @@ def test_dropout_draws_as_eager():
     check_export(nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5)).eval(), tensor(4, 3))
 
 
+def test_a_deprecated_call_warns_at_export():
+    def fn(x):
+        with torch.cpu.amp.autocast():
+            return x @ x
+
+    with pytest.warns(FutureWarning, match="autocast"):
+        gm, _ = dl.export(fn, tensor(3, 3))
+    with pytest.warns(FutureWarning, match="autocast"):
+        expected = fn(tensor(3, 3))
+    assert torch.equal(gm(tensor(3, 3)), expected)
+
+
 def test_decorated_functions():
     def twice(fn):
         @functools.wraps(fn)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import sys
 import warnings
+from functools import partial
 
 from dynamo_lite.insight.break_reasons import OutputCall
-from dynamo_lite.records.calls_around_graph import CallAfterGraph
 from dynamo_lite.variables.polyfills.warnings import may_raise
 
 from .base import unsupported
-from .protocols import Translator
+from .protocols import Codegen, Translator
 
 
 def warn_after_graph(tx: Translator, text: str, category: type[Warning]) -> None:
@@ -25,8 +25,17 @@ def warn_after_graph(tx: Translator, text: str, category: type[Warning]) -> None
         unsupported(OutputCall("warnings.warn"))
     if tx.truth(tx.call(tx.make(may_raise), [], {})):
         unsupported(OutputCall("warnings.warn"))
-    arguments = [tx.make(each) for each in (text, category, place.filename, place.lineno or 0, module)]
-    tx.effects.note(CallAfterGraph(_warn, *arguments))
+    tx.effects.note(_Warning(text, category, place.filename, place.lineno or 0, module))
+
+
+class _Warning:
+    """A warning to issue after the graph. It isn't a `CallAfterGraph`, whose effect an exported program can't have."""
+
+    def __init__(self, *arguments: object) -> None:
+        self.arguments = arguments
+
+    def replay(self, cg: Codegen) -> None:
+        cg.call_for_effect(_warn, [partial(cg.load_const, each) for each in self.arguments])
 
 
 def _warn(text: str, category: type[Warning], filename: str, line: int, module: str) -> None:
