@@ -41,8 +41,8 @@ inline void install() noexcept {
   Installation& our = installation();
   Evaluator& current = *our.slot;
   if (current == evaluate) return;
-  // A hook that replaced ours passes frames to us. One that was there before ours doesn't: when it left, it took ours
-  // out.
+  // A hook that was installed over ours passes frames on to us, so ours stays below it. The hook that ours had replaced
+  // doesn't know of ours: if it is current, it has taken ours out.
   if (current != nullptr && our.chained && current != our.previous) return;
   our.previous = std::exchange(current, evaluate);
   our.chained = true;

@@ -180,8 +180,12 @@ class _GraphRecorder:
 
 def _devices(gm: torch.fx.GraphModule) -> dict[torch.device, torch.fx.Node]:
     """The devices of a graph's tensors, each with the first node whose result is on it."""
-    values = {node: node.meta.get("val") for node in reversed(gm.graph.nodes)}
-    return {value.device: node for node, value in values.items() if isinstance(value, torch.Tensor)}
+    found: dict[torch.device, torch.fx.Node] = {}
+    for node in gm.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            found.setdefault(value.device, node)
+    return found
 
 
 def mutated_inputs(graph: torch.fx.Graph) -> set[int]:

@@ -8,7 +8,7 @@ May import: nothing.
 from . import emit
 from .assemble import assemble
 from .decode import copy_with_map, decode
-from .instructions import BINARY_OPS, BytecodeError, Handler, Instruction
+from .instructions import BINARY_OPS, BytecodeError, Handler, Instruction, enclosing_handlers
 from .liveness import live_locals
 from .references import References, references, references_after
 from .stack_depth import drop_unreachable, effect, reachable_from, stack_depths, successors, targets_and_handler
@@ -26,6 +26,7 @@ __all__ = [
     "drop_unreachable",
     "effect",
     "emit",
+    "enclosing_handlers",
     "live_locals",
     "reachable_from",
     "references",

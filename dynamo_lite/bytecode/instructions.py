@@ -10,7 +10,7 @@ import dis
 import opcode as _opcode
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -74,6 +74,16 @@ class Instruction:
         if self.target is not None:
             return f"<{self.opname} to {self.target.opname} {self.target.index}>"
         return f"<{self.opname} {self.argval!r}>" if self.opcode in HAS_ARG else f"<{self.opname}>"
+
+
+def enclosing_handlers(instruction: Instruction) -> Iterator[Handler]:
+    """The handlers of the ``try`` and ``with`` blocks around an instruction, innermost first. (Other handlers cover
+    the code of these, and restore the exception that was handled before.)"""
+    handler = instruction.handler
+    while handler is not None:
+        if handler.target.opname == "PUSH_EXC_INFO":
+            yield handler
+        handler = handler.target.handler
 
 
 _FIELDS = operator.attrgetter(*(field.name for field in fields(Instruction)))

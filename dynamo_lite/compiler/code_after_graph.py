@@ -24,7 +24,7 @@ from .translation import Request
 
 
 def generate(root: RootTranslator, breaks: bool, request: Request) -> PyCodegen:
-    """The code after the graph of a frame that is traced. With it, what the graph takes and returns is known.
+    """Generate the code that runs after the graph of a traced frame. This determines the graph's inputs and outputs.
 
     Raises:
         SkipFrame: there is nothing in the frame for a graph, or what it does to aliases can't be guarded.

@@ -59,7 +59,7 @@ _LITERALS = frozenset(
 """Types of values that are literals in a graph."""
 _ASSERTION_MESSAGE = "a condition on the data, at which the program raises, is not as it was when this was exported"
 _ATTRIBUTES = {"cell_contents": "cell_contents", "instance_dict": "__dict__"}
-"""Accessor without an argument -> the attribute that it reads."""
+"""Kind of accessor that takes no argument -> the attribute that it reads."""
 
 
 def _aten(inner: torch.fx.GraphModule, attempt: Attempt) -> torch.fx.GraphModule:

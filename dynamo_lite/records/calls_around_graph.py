@@ -34,8 +34,7 @@ class CallBeforeGraph:
 
     def emit_undo(self, cg: Codegen) -> None:
         if self.undo is not None:
-            cg.call(self.undo, [partial(cg.load_fast, self.result)])
-            cg.pop_top()
+            cg.call_for_effect(self.undo, [partial(cg.load_fast, self.result)])
 
 
 class CallAfterGraph:
@@ -46,5 +45,4 @@ class CallAfterGraph:
         self.args = args
 
     def replay(self, cg: Codegen) -> None:
-        cg.call(self.function, [partial(cg.load, each) for each in self.args])
-        cg.pop_top()
+        cg.call_for_effect(self.function, [partial(cg.load, each) for each in self.args])

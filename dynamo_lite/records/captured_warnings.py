@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 
 import torch
 
+from dynamo_lite.insight.program_files import OURS
+
 _FAKE_KERNELS = ("_subclasses", "_ops.py", "_library", "_prims", "_refs", "_decomp", "_meta_reg", "_dispatch", "fx")
 _NOT_IN_EAGER = (
-    os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
+    OURS,
     *(os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), name) for name in _FAKE_KERNELS),
 )
 """Files whose code runs only when operators run on fake tensors."""

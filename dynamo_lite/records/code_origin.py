@@ -22,6 +22,7 @@ import torch
 
 from dynamo_lite import config
 from dynamo_lite.bytecode import Instruction, decode, drop_unreachable, stack_depths
+from dynamo_lite.insight.program_files import OURS
 
 _ASYNCHRONOUS = CO_COROUTINE | CO_ASYNC_GENERATOR
 
@@ -37,7 +38,6 @@ FOLDED_ERRORS: tuple[type[Exception], ...] = (
 _STDLIB = os.path.normpath(sysconfig.get_paths()["stdlib"]) + os.sep
 _SITE = tuple(os.path.normpath(sysconfig.get_paths()[name]) + os.sep for name in ("purelib", "platlib"))
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
-OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _FRAME_SHIM = os.path.join(OURS, "callables", "frame_shim.py")
 _INLINED_OF_OURS = (
     os.path.join(OURS, "variables", "polyfills") + os.sep,

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import torch
 
 from dynamo_lite.bytecode.instructions import Positions
+from dynamo_lite.insight.program_files import OURS
 
-from .code_origin import OURS
 from .source import Source
 
 

@@ -28,6 +28,7 @@ from dynamo_lite.bytecode import (
     drop_unreachable,
     effect,
     emit,
+    enclosing_handlers,
     live_locals,
     reachable_from,
     targets_and_handler,
@@ -199,12 +200,8 @@ def raising_code(code: types.CodeType) -> types.CodeType | None:
 def _blocks(source: Sequence[Instruction], index: int) -> Iterator[tuple[int, bool]]:
     """The blocks around an instruction that catch errors, innermost first: how much of the stack each keeps, and
     whether it is a ``with``."""
-    handler = source[index].handler
-    while handler is not None:
-        start = handler.target
-        if start.opname == "PUSH_EXC_INFO":
-            yield handler.depth, source[start.index + 1].opname == "WITH_EXCEPT_START"
-        handler = start.handler
+    for handler in enclosing_handlers(source[index]):
+        yield handler.depth, source[handler.target.index + 1].opname == "WITH_EXCEPT_START"
 
 
 def continues_where_errors_may_be_swallowed(code: types.CodeType) -> bool:

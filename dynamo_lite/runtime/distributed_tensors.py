@@ -12,7 +12,7 @@ from .collectives import waited
 
 
 def is_distributed_class(cls: type) -> bool:
-    """Whether it is ``DTensor``. Its module is not imported here: that takes long, and few programs do."""
+    """Whether a class is ``DTensor``. Compares names, since importing its module is slow and few programs need it."""
     return cls.__name__ == "DTensor" and cls.__module__ == "torch.distributed.tensor"
 
 

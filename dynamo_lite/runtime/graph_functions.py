@@ -36,7 +36,7 @@ Numbers = tuple[int, ...]
 
 
 def _leaf(data: torch.Tensor, is_parameter: bool, requires_grad: bool) -> torch.Tensor:
-    """Data without history as a leaf of autograd's graph."""
+    """A leaf of autograd's graph with these data, which have no history."""
     return torch.nn.Parameter(data, requires_grad) if is_parameter else data.requires_grad_(requires_grad)
 
 

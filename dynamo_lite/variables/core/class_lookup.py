@@ -58,7 +58,7 @@ def class_lookup(cls: type, name: str) -> Any:
 
 
 def owner_of(cls: type, name: str) -> type:
-    """The class of the MRO that defines the name; ``cls`` if none does."""
+    """The first class in the MRO that defines the attribute; ``cls`` if none does."""
     return next((base for base in mro(cls) if name in own_namespace(base)), cls)
 
 

@@ -186,7 +186,7 @@ def text_by_percent(tx: Translator, spec: str, value: VariableTracker) -> Variab
 
 
 def concatenated(tx: Translator, parts: Iterable[str | VariableTracker]) -> VariableTracker:
-    """Texts concatenated. The graph breaks where one isn't known."""
+    """The concatenation of texts. Breaks the graph if one is neither a constant nor deferred."""
     found: list[str | _Call] = []
     writes: int | None = None
     for part in parts:

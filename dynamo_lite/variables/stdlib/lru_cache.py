@@ -139,8 +139,7 @@ class CacheHit:
         self._was_called = was_called
 
     def replay(self, cg: Codegen) -> None:
-        cg.call(self._call_but_first if self._was_called else self._call, [])
-        cg.pop_top()
+        cg.call_for_effect(self._call_but_first if self._was_called else self._call, [])
 
     def _call_but_first(self) -> None:
         if self._was_called:

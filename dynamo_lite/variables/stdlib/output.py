@@ -25,5 +25,5 @@ def _input(tx: Translator, *args: VariableTracker) -> VariableTracker:
 
 @models(logging.Logger._log)
 def _log(tx: Translator, logger: VariableTracker, level: VariableTracker, *args: Any, **kwargs: Any) -> VariableTracker:
-    """What ``Logger.warning`` and the like call if the logger is enabled for the level."""
+    """Emits a record. ``Logger.warning`` and the like call it if the logger is enabled for the level."""
     unsupported(OutputCall(f"Logger.{_LEVELS.get(tx.python_value(level), 'log')}"))

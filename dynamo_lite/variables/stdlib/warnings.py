@@ -12,7 +12,6 @@ import warnings
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import OutputCall, UnknownCall, UnsupportedContext, WarningsObserved
-from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.identity import identity
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker, refuse_arguments, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -46,9 +45,6 @@ class CatchWarningsVariable(ContextVariable):
         """Leave the real context manager."""
         self.value.__exit__(None, None, None)
 
-    def leave_graph(self, graph: GraphBuilder) -> None:
-        """The graph has no node for it."""
-
     def exit(self, tx: Translator) -> None:
         self.leave()
         tx.attempt.torch_state.contexts.remove(self)
@@ -65,8 +61,7 @@ class _FiltersMutated:
     """Filters were set and restored, so CPython forgets which warnings it has shown."""
 
     def replay(self, cg: Codegen) -> None:
-        cg.call(warnings._filters_mutated, [])  # type: ignore[attr-defined]
-        cg.pop_top()
+        cg.call_for_effect(warnings._filters_mutated, [])  # type: ignore[attr-defined]
 
 
 _FILTER = {"action": None, "category": Warning, "lineno": 0, "append": False}

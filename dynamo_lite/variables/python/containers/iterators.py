@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from dynamo_lite.bytecode import enclosing_handlers
 from dynamo_lite.insight.break_reasons import FailsInPython
 from dynamo_lite.variables.core.base import (
     CreatingCall,
@@ -145,12 +146,7 @@ class GeneratorVariable(IteratorVariable):
         """Whether it is suspended in a ``try`` or ``with``, whose cleanup would run when the generator is closed."""
         if self.finished or not self.frame.started:
             return False
-        handler = self.frame.current.handler
-        while handler is not None:
-            if handler.target.opname == "PUSH_EXC_INFO" and not self._reraises_exit(handler.target):
-                return True
-            handler = handler.target.handler
-        return False
+        return any(not self._reraises_exit(each.target) for each in enclosing_handlers(self.frame.current))
 
     def _reraises_exit(self, target: Any) -> bool:
         """Whether a handler only has ``except Error:`` clauses, none of which catches ``GeneratorExit``. So it is in

@@ -420,7 +420,7 @@ class DictIterator(IteratorVariable):
         return list(reversed(self.items.items) if self.is_reversed else self.items.items)
 
     def _changed_at(self, effects: SideEffects) -> int:
-        """The last side effect that may have changed the keys, as a count of side effects."""
+        """The number of the last side effect that may have changed the keys."""
         return effects.last(self.of) if self.items is self.of else effects.count
 
     def python_type(self) -> type:

@@ -68,8 +68,7 @@ class ExistingIterator(IteratorVariable):
     def replay(self, cg: Codegen) -> None:
         count = self.taken - self.taken_by_outer
         if count:
-            cg.call(_advance, [lambda: cg.load_source(self.source), lambda: cg.load_const(count)])
-            cg.pop_top()
+            cg.call_for_effect(_advance, [lambda: cg.load_source(self.source), lambda: cg.load_const(count)])
 
 
 def _advance(iterator: Iterator[Any], count: int) -> None:

@@ -233,8 +233,7 @@ class _CurrentStream:
         stream = cg.attempt.streams.current
         assert stream is not None
         if stream.source is not None or stream.arguments is not None:  # otherwise it is current anyway
-            cg.call(torch.accelerator.set_stream, [partial(cg.load, stream)])
-            cg.pop_top()
+            cg.call_for_effect(torch.accelerator.set_stream, [partial(cg.load, stream)])
 
 
 # -- contexts ----------------------------------------------------------------------------------------------------------

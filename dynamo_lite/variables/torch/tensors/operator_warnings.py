@@ -65,7 +65,8 @@ def _warns(run: Callable[[], object]) -> bool:
 
 
 class _Place(NamedTuple):
-    """Where eager shows a warning. ``namespace``: the globals that note it as shown; None for a line of torch's."""
+    """The line at which eager would show a warning. ``namespace``: the globals of its module, which record that it was
+    shown; None if the line is in torch."""
 
     filename: str
     lineno: int

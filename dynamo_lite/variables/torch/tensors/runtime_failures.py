@@ -17,6 +17,7 @@ from typing import Any, TypeGuard
 
 import torch
 
+from dynamo_lite.bytecode import enclosing_handlers
 from dynamo_lite.insight.break_reasons import CollectiveAndFailure, FailureAndWrite, OperatorFailed, OverlappingWrite
 from dynamo_lite.records.code_origin import is_module_call
 from dynamo_lite.records.graph import DENSE
@@ -101,7 +102,7 @@ def keep_if_unused(node: torch.fx.Node, result: object) -> None:
 
 
 def is_kept(node: torch.fx.Node) -> bool:
-    """Whether compilers must not drop a node without users: it waits for a collective, or takes part in one."""
+    """Whether compilers must keep a node although it has no users: it starts a collective or waits for one."""
     is_wait = is_collective(node.target) and bare_name(node.target).startswith("wait_tensor")
     return is_wait or bool(node.meta.get(_KEPT))
 
@@ -132,16 +133,13 @@ def check_write(tx: Translator, name: str, mutated: Sequence[torch.Tensor]) -> N
 
 def _handles(frame: Translator) -> bool:
     """Whether the frame's current instruction is covered by a handler that may swallow an error (not ``finally``)."""
-    handler = frame.current.handler
-    while handler is not None:
-        start = handler.target
-        if start.opname == "PUSH_EXC_INFO":
-            if frame.instructions[start.index + 1].opname == "WITH_EXCEPT_START":
-                if _swallows(frame.stack[handler.depth - 1].realize()):
-                    return True
-            elif _catches(frame, start.index + 1) and not _only_raises_again(frame):
+    for handler in enclosing_handlers(frame.current):
+        at = handler.target.index + 1
+        if frame.instructions[at].opname == "WITH_EXCEPT_START":
+            if _swallows(frame.stack[handler.depth - 1].realize()):
                 return True
-        handler = start.handler
+        elif _catches(frame, at) and not _only_raises_again(frame):
+            return True
     return False
 
 
