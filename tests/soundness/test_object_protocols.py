@@ -513,3 +513,46 @@ def test_object_that_says_that_it_is_of_another_class(given):
         return x + 1, isinstance(value, int), isinstance(value, (str, Proxy)), isinstance(value, (str, bytes))
 
     check(fn, tensor(2), given)
+
+
+class Disguised:
+    def __getattribute__(self, name):
+        return int if name == "__class__" else object.__getattribute__(self, name)
+
+
+DISGUISED = Disguised()
+
+
+@checked(tensor(3))
+def test_isinstance_reads_the_class_as_the_object_gives_it(x):
+    return x + 1, *(isinstance(DISGUISED, cls) for cls in (int, Disguised, str))
+
+
+class Countdown:
+    def __init__(self):
+        self.log = []
+
+    def __len__(self):
+        self.log.append("len")
+        return 4
+
+    def __getitem__(self, at):
+        self.log.append(at)
+        if at == 0:
+            raise IndexError
+        return at
+
+
+@pytest.mark.parametrize("last", [0, 2])
+def test_reversed_reads_an_item_when_it_is_asked_for(last):
+    def fn(x, thing):
+        backwards = reversed(thing)
+        thing.log.append("made")
+        for each in backwards:
+            thing.log.append("body")
+            x = x + each
+            if each == last:
+                break
+        return x, thing.log
+
+    check(fn, tensor(3), Countdown(), breaks=0)

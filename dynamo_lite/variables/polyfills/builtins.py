@@ -62,6 +62,16 @@ def iterate_by_getitem(sequence: Any) -> Iterator[Any]:
         at += 1
 
 
+def reverse_by_getitem(sequence: Any, length: int) -> Iterator[Any]:
+    """Iterates as ``reversed`` does over an object whose class has ``__getitem__`` and ``__len__``."""
+    for at in range(length - 1, -1, -1):
+        try:
+            item = sequence[at]
+        except (IndexError, StopIteration):
+            return
+        yield item
+
+
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {
     all: all_,
     any: any_,

@@ -14,7 +14,7 @@ from torch._opaque_base import OpaqueBase, OpaqueBaseMeta
 from dynamo_lite.insight.break_reasons import LegacyTensorType, ProtocolCheck, UnsupportedOperation
 from dynamo_lite.variables.core.attributes import bind, class_lookup
 from dynamo_lite.variables.core.base import VariableTracker, mro, unsupported
-from dynamo_lite.variables.core.class_lookup import is_heap_type
+from dynamo_lite.variables.core.class_lookup import is_heap_type, is_user_defined
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.objects.enumeration import is_user_code
@@ -68,7 +68,8 @@ def _kinds(tx: Translator, variable: VariableTracker) -> list[type]:
     kind = variable.python_type()
     if issubclass(kind, weakref.ProxyTypes):
         unsupported(UnsupportedOperation("isinstance()", variable.describe()))
-    if class_lookup(kind, "__class__") is _CLASS:
+    reads_in_python = is_heap_type(kind) and is_user_defined(class_lookup(kind, "__getattribute__"))
+    if class_lookup(kind, "__class__") is _CLASS and not reads_in_python:
         return [kind]
     cls = variable.getattr(tx, "__class__").realize()
     return [kind, cls.value] if isinstance(cls, ClassVariable) else [kind]

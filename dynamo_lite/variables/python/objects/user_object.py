@@ -65,7 +65,7 @@ from dynamo_lite.variables.core.formatting import call_class_text_method, call_t
 from dynamo_lite.variables.core.operator_symbols import method_of
 from dynamo_lite.variables.core.overwritten_attributes import guard_overwritten, overwritten_attribute, slot_is_bound
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.polyfills.builtins import iterate_by_getitem
+from dynamo_lite.variables.polyfills.builtins import iterate_by_getitem, reverse_by_getitem
 from dynamo_lite.variables.polyfills.recreation import create_object
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable, wrap_dict_items
@@ -452,8 +452,7 @@ class UserObjectVariable(VariableTracker):
             return self.payload.reverse(tx)
         if tx.lookup(self.cls, "__getitem__") is MISSING:
             return super().reverse(tx)
-        indices = reversed(range(tx.python_value(tx.length(self))))
-        return TupleVariable([self.getitem(tx, ConstantVariable(at)) for at in indices]).iterate(tx)
+        return tx.call(tx.make(reverse_by_getitem), [self, tx.length(self)], {})
 
     def next(self, tx: Translator) -> VariableTracker:
         method = self.find_special(tx, "__next__")
