@@ -113,12 +113,32 @@ def test_disallow_in_graph_of_ours():
         dl.allow_in_graph(torch.sub)
 
 
-def test_assume_constant_result_and_substitutes():
+class Scaled(torch.nn.Module):
+    def __init__(self, by):
+        super().__init__()
+        self.by = by
+
+    @torch.compiler.assume_constant_result
+    def numbers(self, n):
+        return {"by": [self.by, n]}
+
+    @torch.compiler.assume_constant_result
+    def shift(self):
+        return torch.full((3,), float(self.by))
+
+    def forward(self, x):
+        numbers = self.numbers(3)
+        numbers["by"].append(1)
+        return x * self.by + self.shift(), numbers
+
+
+def test_assumed_constants():
     @torch.compiler.assume_constant_result
     def number():
         return 3
 
-    check(lambda x: x * number(), tensor(3), graphs=(1, 2), breaks=None)
+    check(lambda x: x * number(), tensor(3), breaks=0)
+    check(lambda x, model: model(x), tensor(3), Scaled(2), others=[(tensor(3), Scaled(5))], all_graphs=2)
 
 
 @checked(tensor(3), graphs=(0, 2), breaks=None)

@@ -21,6 +21,7 @@ from dynamo_lite.records.restart import RecordedWhole, Restart
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import Model, models_if
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.torch.contexts.torch_contexts import ContextVariable
 from dynamo_lite.variables.torch.tensors.fake_computation import operator_name
 
@@ -211,9 +212,20 @@ def _constant_result(function: Callable[..., object]) -> Model:
     """The model of a function marked by ``assume_constant_result``: it is called once, while tracing."""
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        values, named = tx.python_values(args, kwargs)
+        values = [_known_value(tx, each) for each in args]
+        named = {name: _known_value(tx, each) for name, each in kwargs.items()}
         with unset_fake_temporarily():
             result = tx.fold(function, values, named)
+        tx.guards.const((result,)).check("length", 1)  # the guard keeps the tuple alive, and so what is in the result
         return tx.make(result)
 
     return model
+
+
+def _known_value(tx: Translator, variable: VariableTracker) -> object:
+    """The Python value; a pre-existing object itself, such as the ``self`` of a method, guarded by its identity."""
+    variable = variable.realize()
+    if not isinstance(variable, UserObjectVariable) or variable.source is None or variable.payload is not None:
+        return tx.python_value(variable)
+    variable.source.check("id", variable.value)
+    return variable.value
