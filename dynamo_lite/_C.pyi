@@ -108,6 +108,9 @@ def is_lifetime_observed(value: Any) -> bool:
 def thread_dict(local: Any) -> dict[str, Any] | None:
     """What a threading.local has on this thread; None: nothing yet, its class would begin it."""
 
+def accepts_writes(tensor: Any) -> bool:
+    """Whether autograd lets an operator mutate the tensor where gradients are required; False if it is no tensor."""
+
 def computes_sizes(tensor: Any) -> bool:
     """Whether a tensor's sizes or strides are what Python says."""
 

@@ -307,6 +307,7 @@ void register_accessors(py::module_& module) {
     PyObject* target = referent(reference.ptr()).value;
     return Ref::borrow(target ? target : Py_None);
   });
+  module.def("accepts_writes", [](py::handle tensor) { return accepts_writes(tensor.ptr()); });
   module.def("computes_sizes", [](py::handle tensor) {
     if (!is_tensor(tensor.ptr())) raise(PyExc_TypeError, "a tensor, not %R", tensor.ptr());
     return computes_sizes(tensor.ptr());

@@ -259,6 +259,9 @@ DL_CHECK(begins_at) {
   const std::int64_t offset = storage_offset(value);
   return offset == parts.number || fails(found, [offset] { return "storage offset " + std::to_string(offset); });
 }
+DL_CHECK(can_be_written) {
+  return accepts_writes(value) || fails(found, [] { return "a leaf, or a view that autograd lets nobody mutate"; });
+}
 
 DL_CHECK(state_is) { return matches_current_state(parts.object, found); }
 // The argument is [what abc.get_cache_token() returned, that function]. If a class was registered since and no recorded
@@ -343,6 +346,8 @@ constexpr CheckKind kCheckKinds[] = {
      .text = "is a {arg.dtype} tensor on {arg.device}{grad}"},
     {.name = "storage_offset", .argument = &kNumber, .holds = begins_at, .text = "begins at element {arg} of its storage",
      .wanted = "a tensor that begins at element {arg} of its storage", .given = "one that begins at element {offset}"},
+    {.name = "accepts_writes", .argument = &kNoArgument, .holds = can_be_written,
+     .text = "is no leaf and no view that autograd lets nobody mutate"},
     {.name = "present", .argument = &kNoArgument, .holds = always, .lasts = forever, .replayed = Replayed::ByAddress,
      .text = "is there", .wanted = "there", .given = "{arg!r}"},
     {.name = "unbound", .argument = &kNoArgument, .holds = never, .subject = Subject::NoValue, .text = "is not bound"},

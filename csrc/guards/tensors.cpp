@@ -43,9 +43,20 @@ bool is_strided(c10::DispatchKeySet keys) noexcept {
   return !keys.has_any(c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks);
 }
 
-// As TensorImpl::requires_grad() finds it, without its calls.
+const torch::autograd::AutogradMeta* autograd_of(const c10::TensorImpl& impl) noexcept {
+  return static_cast<const torch::autograd::AutogradMeta*>(impl.autograd_meta());
+}
+
+// Whether gradients of a view depend on its base: the view was created without gradients.
+bool may_inherit_gradients(const torch::autograd::AutogradMeta* meta) noexcept {
+  return meta && !meta->requires_grad_ && !meta->grad_fn_ && meta->is_view_;
+}
+
+// As TensorImpl::requires_grad() finds it, mostly without its calls.
 bool requires_grad(const c10::TensorImpl& impl) noexcept {
-  const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(impl.autograd_meta());
+  const auto* meta = autograd_of(impl);
+  if (may_inherit_gradients(meta)) [[unlikely]]
+    return meta->requires_grad();
   return meta && (meta->requires_grad_ || meta->grad_fn_);
 }
 
@@ -84,6 +95,20 @@ DL_HIT bool is_tensor(PyObject* object) noexcept {
 bool has_python_dispatch(PyObject* tensor) noexcept { return impl_of(tensor).is_python_dispatch(); }
 
 bool computes_sizes(PyObject* object) noexcept { return Fields::computes_sizes(impl_of(object)); }
+
+bool accepts_writes(PyObject* object) noexcept {
+  if (!is_tensor(object)) return false;
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  try {
+    const auto* meta = torch::autograd::impl::get_view_autograd_meta(tensor);
+    const bool is_view = meta && meta->has_bw_view();
+    if (is_view && meta->get_creation_meta() != torch::autograd::CreationMeta::DEFAULT) return false;
+    if (!tensor.requires_grad()) return true;
+    return !tensor.is_leaf() && !(is_view && meta->get_backward_view().base_.is_leaf());
+  } catch (const std::exception&) {
+    return false;
+  }
+}
 
 PyObject* tensor_grad(PyObject* object) noexcept {
   try {
@@ -196,8 +221,8 @@ bool TensorFacts::words(PyObject* object, std::vector<const void*>& words) {
   };
   const auto* start = reinterpret_cast<const char*>(object);
   const auto* tensor = reinterpret_cast<const char*>(&THPVariable_Unpack(object));
-  if (tensor < start || tensor >= start + sizeof(THPVariable)) return false;
   const c10::TensorImpl& impl = impl_of(object);
+  if (tensor < start || tensor >= start + sizeof(THPVariable) || may_inherit_gradients(autograd_of(impl))) return false;
   add(type_word(object), tensor);
   const auto& [first, last] = Fields::kind(impl);
   add(first, last);
@@ -211,7 +236,7 @@ bool TensorFacts::words(PyObject* object, std::vector<const void*>& words) {
   }
   const auto& autograd = impl.*revealed(AutogradMetaOf{});
   add(&autograd, &autograd);
-  if (const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(autograd.get())) {
+  if (const auto* meta = autograd_of(impl)) {
     add(&meta->requires_grad_, &meta->requires_grad_);
     if (!meta->requires_grad_) add(&meta->grad_fn_, &meta->grad_fn_);  // either is enough
   }

@@ -29,6 +29,10 @@ bool has_python_dispatch(PyObject* tensor) noexcept;
 // Whether the tensor's sizes or strides are what Python says. `object` is a tensor.
 bool computes_sizes(PyObject* object) noexcept;
 
+// Whether autograd lets an operator mutate the tensor where gradients are required: it refuses leaves, their views, and
+// views that were created without gradients or by an operator with several results. False where it is no tensor.
+bool accepts_writes(PyObject* object) noexcept;
+
 // The tensor's .grad, or None; a new reference, null (no exception set) where it has no Python object and none can be
 // made. `object` is a tensor.
 PyObject* tensor_grad(PyObject* object) noexcept;

@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.amp import autocast_mode
 from torch.autograd import grad_mode
 
-from dynamo_lite import config
+from dynamo_lite import _C, config
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, UnsupportedValue
 from dynamo_lite.runtime.graph_functions import (
@@ -597,6 +597,9 @@ class GraphBuilder:
         for fake in fakes:
             for each in self.inputs_in_storage(fake):
                 self._written.setdefault(each.source, self.step)
+                is_recorded = fake.requires_grad and torch.is_grad_enabled() and not hidden
+                if is_recorded and _C.accepts_writes(each.value):
+                    each.source.check("accepts_writes")
 
     def _may_be_lost(self, fakes: list[torch.Tensor]) -> bool:
         """Whether the backward of a Function may write into these values of its forward. Then they may be no outputs of
