@@ -363,6 +363,15 @@ def texts_of_members_with_a_text_of_their_own(x):
     return x + 1, f"{Level.LOW}", str(Level.LOW), repr(Level.LOW), "%s" % Level.LOW, "{}".format(Level.LOW)
 
 
+class Word(enum.StrEnum):
+    PAIR = "a,b c"
+
+
+@programs(tensor(2))
+def methods_of_a_member_that_is_a_text(x):
+    return x + 1, Word.PAIR.split(sep=","), Word.PAIR.replace("a", "z"), Word.PAIR.upper()
+
+
 @programs(tensor(2))
 def a_container_that_is_in_itself_by_an_object(x):
     items = [1]

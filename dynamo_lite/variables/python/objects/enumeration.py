@@ -90,7 +90,7 @@ class EnumVariable(UserObjectVariable):
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if isinstance(self.value, (str, int)) and name not in OBJECT_METHODS:
-            return tx.fold_call(getattr(self.value, name), args, {})
+            return tx.fold_call(getattr(self.value, name), args, kwargs)
         return super().call_method(tx, name, args, kwargs)
 
     def reconstruct(self, cg: Codegen) -> None:
