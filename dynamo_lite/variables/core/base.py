@@ -213,18 +213,9 @@ class VariableTracker:
 
     # -- numbers -------------------------------------------------------------------------------------------------------
 
-    def constant_number(self, tx: Translator, methods: Iterable[str]) -> Any:
-        """The number that a C function converts it to. ``methods``: the special methods (``__float__``, ``__index__``)
-        that the function tries, in order; the first one that user code defines is called."""
-        for name in methods:
-            found = self.call_special(tx, name)
-            if found is not None:
-                return tx.python_value(found)
-        return self.python_value(tx)
-
-    def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
-        """``function(self)``, which converts a number. ``methods``: as in `constant_number`."""
-        return tx.make(tx.fold(function, (self.constant_number(tx, methods),)))
+    def converted(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker:
+        """``function(self)``, which converts a number."""
+        return tx.fold_call(function, [self], {})
 
     def index(self, tx: Translator, message: str) -> Any:
         """``operator.index(self)``. ``message``: of the TypeError for types without ``__index__``; ``{}``: the type."""

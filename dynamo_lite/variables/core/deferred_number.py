@@ -104,7 +104,7 @@ class DeferredNumberVariable(VariableTracker):
             self._restart()
         return self._derived(tx, type(function(self.kind(1))), function, self)
 
-    def converted(self, tx: Translator, function: Callable[..., Any], methods: Any) -> VariableTracker:
+    def converted(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker:
         if self.kind is list or function is not float and (function is not int or self.kind is float):
             self._restart()  # `int` raises for infinities
         if function is float and _may_be_large(self):

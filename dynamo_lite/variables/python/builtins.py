@@ -140,13 +140,9 @@ def _bool(tx: Translator, of: VariableTracker | None = None) -> VariableTracker:
 
 
 def _number(kind: type) -> None:
-    methods = (f"__{kind.__name__}__", *(("__float__",) if kind is complex else ()), "__index__")
-
     @models(kind)
     def convert(tx: Translator, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-        if len(args) == 1 and not kwargs:
-            return args[0].converted(tx, kind, methods)
-        return tx.fold_call(kind, args, kwargs)
+        return args[0].converted(tx, kind) if len(args) == 1 and not kwargs else tx.fold_call(kind, args, kwargs)
 
 
 for _kind in (int, float, complex):

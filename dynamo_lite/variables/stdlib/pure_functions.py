@@ -1,5 +1,4 @@
-"""Functions without side effects: CPython's own are called on constants. An object is converted to a number by its
-class's methods first."""
+"""Functions without side effects: CPython's own are called on constants."""
 
 from __future__ import annotations
 
@@ -14,7 +13,6 @@ from typing import Any
 
 from dynamo_lite.insight.break_reasons import NumberFunctionOfTensor, UnsupportedOperation
 from dynamo_lite.variables import polyfills
-from dynamo_lite.variables.core.attributes import MISSING
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
 from dynamo_lite.variables.core.protocols import Translator
@@ -28,38 +26,16 @@ _PURE: tuple[Any, ...] = (
     *(value for module in (math, cmath) for value in vars(module).values() if type(value) is types.BuiltinFunctionType),
     *(round, chr, ord, bin, hex, oct, bytes, str.maketrans),
 )
-_SPECIAL_METHOD: dict[Any, str] = {
-    round: "__round__",
-    math.floor: "__floor__",
-    math.ceil: "__ceil__",
-    math.trunc: "__trunc__",
-    bytes: "__bytes__",
-}
-"""Functions that call a special method of the argument's class."""
-_OF_INTEGERS = frozenset(
-    {chr, bin, hex, oct, bytes, math.factorial, math.gcd, math.lcm, math.comb, math.perm, math.isqrt}
-)
 
 
 def _model_pure(value: Any) -> None:
-    special = _SPECIAL_METHOD.get(value)
-    methods = ("__index__",) if value in _OF_INTEGERS else ("__float__", "__index__")
-    methods = ("__complex__", *methods) if value.__module__ == "cmath" else methods
-
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if any(isinstance(arg, TensorVariable) for arg in args):
             unsupported(NumberFunctionOfTensor(value.__name__))
-        method = args[0].find_special(tx, special) if special is not None and args else None
-        if method is not None:
-            return tx.call(method, args[1:], kwargs)
         if len(args) == 1 and not kwargs:
-            is_in_c = special is not None and tx.lookup(args[0].python_type(), special) is not MISSING
-            return args[0].converted(tx, value, () if is_in_c else methods)
+            return args[0].converted(tx, value)
         symbolic = None if kwargs else call_on_numbers(tx, value, args)
-        if symbolic is not None:
-            return symbolic
-        named = {name: tx.python_value(item) for name, item in kwargs.items()}
-        return tx.make(tx.fold(value, [arg.constant_number(tx, methods) for arg in args], named))
+        return tx.fold_call(value, args, kwargs) if symbolic is None else symbolic
 
     models_raw(value, model)
 
@@ -74,21 +50,8 @@ def _prod(tx: Translator, iterable: VariableTracker, /, *, start: VariableTracke
     items = TupleVariable(iterable.elements(tx))
     named = {} if start is None else {"start": start}
     if all(map(tx.is_plain, [items, *named.values()])):
-        values = {name: tx.python_value(value) for name, value in named.items()}
-        return tx.make(tx.fold(math.prod, (tx.python_value(items),), values))
+        return tx.fold_call(math.prod, [items], named)
     return tx.call(tx.make(polyfills.operator.prod), [items], named)
-
-
-@models(math.fsum)
-def _fsum(tx: Translator, seq: VariableTracker) -> VariableTracker:
-    numbers = [each.constant_number(tx, ("__float__", "__index__")) for each in seq.elements(tx)]
-    return tx.make(tx.fold(math.fsum, (numbers,)))
-
-
-@models(ascii)
-def _ascii(tx: Translator, of: VariableTracker) -> VariableTracker:
-    text = tx.python_value(of.realize().text(tx, "__repr__").realize())
-    return ConstantVariable(text.encode("ascii", "backslashreplace").decode("ascii"))
 
 
 def _is_real(number: VariableTracker) -> bool:
@@ -105,7 +68,7 @@ def _divmod(tx: Translator, left: VariableTracker, right: VariableTracker) -> Va
     if any(isinstance(each, SymbolicNumber) for each in numbers) and all(map(_is_real, numbers)):
         if tx.truth(tx.compare("!=", right, ConstantVariable(0))):  # otherwise divmod raises with a message of its own
             return TupleVariable([tx.binary(symbol, left, right) for symbol in ("//", "%")])
-    return tx.make(tx.fold(divmod, (tx.python_value(left), tx.python_value(right))))
+    return tx.fold_call(divmod, [left, right], {})
 
 
 @models(pow)
@@ -114,15 +77,12 @@ def _pow(
 ) -> VariableTracker:
     if mod is None or tx.is_none(mod):
         return tx.binary("**", base, exp)
-    result = base.call_special(tx, "__pow__", exp, mod)
-    if result is not None:
-        return result
     numbers = [each.realize() for each in (base, exp, mod)]
     if any(isinstance(each, SymbolicNumber) for each in numbers) and all(each.python_type() is int for each in numbers):
         zero = ConstantVariable(0)  # a negative exponent takes an inverse, modulo zero raises
         if tx.truth(tx.compare(">=", exp, zero)) and tx.truth(tx.compare("!=", mod, zero)):
             return tx.binary("%", tx.binary("**", base, exp), mod)
-    return tx.make(tx.fold(pow, [tx.python_value(each) for each in (base, exp, mod)]))
+    return tx.fold_call(pow, [base, exp, mod], {})
 
 
 def _model_on_constants(function: Any) -> None:
@@ -140,6 +100,6 @@ def _model_on_constants(function: Any) -> None:
 
 for _value in (
     *(json.dumps, json.loads, struct.calcsize, struct.pack, struct.unpack, sys.intern),
-    *(bisect.bisect_left, bisect.bisect_right),
+    *(bisect.bisect_left, bisect.bisect_right, ascii),
 ):
     _model_on_constants(_value)

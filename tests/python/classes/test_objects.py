@@ -63,7 +63,7 @@ class Indexed:
         return 8
 
 
-@program()
+@program(graphs=(1, 2), breaks=(1, 3))
 def index_int_float_and_format(x, n):
     i = Indexed(1)
     items = [10, 20, 30]
@@ -71,7 +71,7 @@ def index_int_float_and_format(x, n):
     return x * items[i], items[i:], int(i), float(i), list(range(i, 3)), f"{i:>5}", format(i), "{:x}|{k}".format(i, k=n)
 
 
-@program()
+@program(graphs=(1, 2), breaks=(1, 2))
 def index_in_places(x, n):
     i = Indexed(2)
     items = [1, 2, 3, 4]

@@ -87,7 +87,7 @@ class Number:
         return ["b", "a"]
 
 
-@programs(tensor(2), 3, others=[(tensor(2), 4)])
+@programs(tensor(2), 3, others=[(tensor(2), 4)], graphs=(1, 2), breaks=(1, 11))
 def conversions_by_special_methods(x, n):
     v = Number(n)
     a = int(v), float(v), complex(v), bool(v), len(v), abs(v), bytes(v)
@@ -96,7 +96,7 @@ def conversions_by_special_methods(x, n):
     return x + a[0], a, b, c
 
 
-@programs(tensor(2))
+@programs(tensor(2), breaks=1)  # at `ascii`
 def text_by_special_methods(x):
     v = Number(3)
     return x + 1, repr(v), str(v), format(v, "x"), f"{v:>3}", f"{v!r:>12}", "%s" % v, "{:q}".format(v), ascii(v)

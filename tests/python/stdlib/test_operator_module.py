@@ -235,7 +235,7 @@ class Angle:
         return int(self.v)
 
 
-@programs(tensor(2), 3)
+@programs(tensor(2), 3, breaks=(1, 6))
 def mathematics_of_objects(x, v):
     a = Angle(v)
     return (

@@ -6,6 +6,7 @@ import enum
 import operator
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -129,6 +130,11 @@ class ClassVariable(InvariantVariable):
         if type(self.value) is not type:
             raise NotConstant("its metaclass may have the operator")
         return type(self.value.__name__, (), {})
+
+    def converted(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker:
+        if type(self.value) is not type:
+            unsupported(UnsupportedOperation(f"{function.__name__}()", f"{self.describe()}, which has a metaclass,"))
+        return super().converted(tx, function)
 
     def find_special(self, tx: Translator, name: str) -> VariableTracker | None:
         """A special method of the metaclass that ``type`` doesn't have, bound to the class."""

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -76,7 +76,7 @@ class SymbolicNumber(VariableTracker):
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name == "bit_length" and self.python_type() is int and not args:
-            return self.converted(tx, int.bit_length, ())
+            return self.converted(tx, int.bit_length)
         return ConstantVariable(self.as_constant()).call_method(tx, name, args, kwargs)
 
     def index(self, tx: Translator, message: str) -> Any:
@@ -257,7 +257,7 @@ class SymNodeVariable(SymbolicNumber):
         except TypeError:
             return tx.make(function(self.as_constant()))
 
-    def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
+    def converted(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker:
         if self.python_type() is int and function in _IDENTITY_ON_INTS:
             return self
         mine = self.as_formula()
@@ -266,7 +266,7 @@ class SymNodeVariable(SymbolicNumber):
             return result
         symbolic = _SYMBOLIC_FUNCTIONS.get(function)
         if symbolic is None or (function is math.sqrt and self._decide(self.number < 0)):
-            return super().converted(tx, function, methods)
+            return super().converted(tx, function)
         return tx.make(symbolic(self.number))
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
@@ -348,7 +348,7 @@ class SymbolicFloat(SymbolicNumber):
     def unary(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker | None:
         return self if function is operator.pos else _make_formula(self.attempt, _UNARY.get(function), self.formula)
 
-    def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
+    def converted(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker:
         if function is float:
             return self
         if function is math.isnan:
@@ -357,7 +357,7 @@ class SymbolicFloat(SymbolicNumber):
             symbol = "<" if function is math.isfinite else "=="
             return tx.compare(symbol, tx.unary("abs", self), ConstantVariable(math.inf))
         result = _make_formula(self.attempt, _UNARY.get(function, function), self.formula)
-        return super().converted(tx, function, methods) if result is None else result
+        return super().converted(tx, function) if result is None else result
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if other.operand is None:
@@ -421,10 +421,10 @@ def call_on_numbers(
     args = [each.realize() for each in numbers]
     has_ints = any(isinstance(each, SymNodeVariable) for each in args)
     if function is math.log and len(args) == 2 and any(isinstance(each, SymbolicNumber) for each in args):
-        number, base = (each.converted(tx, math.log, ()) for each in args)
+        number, base = (each.converted(tx, math.log) for each in args)
         return tx.binary("/", number, base)
     if function is math.pow and has_ints:
-        args = [each.converted(tx, float, ("__float__", "__index__")).realize() for each in args]
+        args = [each.converted(tx, float).realize() for each in args]
     if not any(isinstance(each, SymbolicFloat) for each in args):
         return None
     function = {math.pow: operator.pow, round: float.__round__}.get(function, function)

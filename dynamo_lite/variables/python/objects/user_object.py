@@ -183,27 +183,6 @@ class UserObjectVariable(VariableTracker):
         """Its number or string, ignoring methods of its class; None if it doesn't derive from a scalar type."""
         return self.payload.value if isinstance(self.payload, ConstantVariable) else None
 
-    def constant_number(self, tx: Translator, methods: Iterable[str]) -> Any:
-        """C functions call ``__index__`` only on what isn't an int, and ``__float__`` on what isn't a float."""
-        value = self.scalar()
-        if not isinstance(value, (int, float, complex)):
-            return super().constant_number(tx, methods)
-        own = "__index__" if isinstance(value, int) else "__float__"
-        for name in methods:
-            result = None if name == own else self.call_special(tx, name)
-            if result is not None:
-                return tx.python_value(result)
-            if class_lookup(self.cls, name) is not MISSING:
-                return value
-        return value
-
-    def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
-        method = next((name for name in methods if tx.lookup(self.cls, name) is not MISSING), None)
-        result = None if method is None or function not in (int, float, complex) else self.call_special(tx, method)
-        if result is None or method == "__index__" and isinstance(self.payload, ConstantVariable):
-            return super().converted(tx, function, methods)
-        return tx.make(tx.fold(function, (tx.python_value(result),)))
-
     def cache_key(self, tx: Translator) -> Any:
         if self.is_new or self.source is None or not _compare_as(self.cls, object):
             return super().cache_key(tx)
@@ -619,7 +598,8 @@ def _set_item(obj: object, name: str, value: object) -> None:
 
 OPERATIONS_OF_C = (
     *("__eq__", "__hash__", "__index__", "__int__", "__float__", "__bool__", "__len__", "__iter__", "__getitem__"),
-    *("__contains__", "__lt__", "__complex__", "__trunc__"),
+    *("__contains__", "__lt__", "__complex__", "__trunc__", "__floor__", "__ceil__", "__round__", "__bytes__"),
+    "__pow__",
 )
 """Methods that C functions call on their arguments, apart from those for texts and attributes."""
 _CALLED_BY_C = (*OPERATIONS_OF_C, "__str__", "__repr__", "__format__", "__getattribute__")

@@ -176,7 +176,7 @@ class TensorVariable(VariableTracker):
         except TypeError as error:
             tx.raise_error(TypeError, *error.args)
 
-    def converted(self, tx: Translator, function: Callable[..., object], methods: Iterable[str]) -> VariableTracker:
+    def converted(self, tx: Translator, function: Callable[..., object]) -> VariableTracker:
         return self._read_data(tx, f"__{function.__name__}__", [])
 
     def key(self) -> TensorVariable:
