@@ -7,25 +7,12 @@ import operator
 from typing import Any
 
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.attributes import MISSING
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, refuse_arguments, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, UNARY
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
-
-
-@models(operator.length_hint)
-def _length_hint(tx: Translator, of: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
-    kind = of.python_type()
-    if default is not None and not issubclass(default.python_type(), int):
-        refuse_arguments("operator.length_hint")
-    if tx.lookup(kind, "__len__") is not MISSING:
-        return tx.length(of)
-    if tx.lookup(kind, "__length_hint__") is MISSING:
-        return default or ConstantVariable(0)
-    return of.call_method(tx, "__length_hint__", [], {})
 
 
 def _operator_models() -> None:

@@ -90,7 +90,7 @@ def repeat_in_every_form(x, n):
     return a[0] + a[1], a[0] is x, b, c, d
 
 
-@programs(tensor(2), graphs=1, breaks=4)
+@programs(tensor(2), graphs=1, breaks=(4, 6))
 def repeat_knows_what_is_left(x):
     it = itertools.repeat("v", 3)
     next(it)

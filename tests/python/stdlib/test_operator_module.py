@@ -61,7 +61,7 @@ def operators_on_tensors(x, y):
     )
 
 
-@programs(tensor(2), [1, 2, 1])
+@programs(tensor(2), [1, 2, 1], breaks=5)  # `concat` and the like
 def operators_on_containers(x, items):
     o = operator
     a = (
@@ -148,7 +148,7 @@ def method_callers(x):
     return call(Item(3)), upper("ab"), scaled(Item(3))
 
 
-@programs(tensor(2))
+@programs(tensor(2), breaks=1)  # at `indexOf`
 def getters_that_fail(x):
     found = []
     for call in (
