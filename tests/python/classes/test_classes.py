@@ -258,7 +258,7 @@ class Sized:
         return 3
 
 
-@program()
+@program(graphs=(1, 2), breaks=(1, 4))
 def wrong_arguments_of_a_constructor(x, n):
     log = []
     for call in (lambda: Methods(), lambda: Methods(1, 2), lambda: Sized(1), lambda: Point(), lambda: Point(1, c=2)):
