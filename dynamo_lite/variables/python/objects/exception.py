@@ -168,26 +168,15 @@ class ExistingExceptionVariable(UserObjectVariable):
     __slots__ = ()
 
     def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
-        written = self.attrs.get(name)
-        if written is not None:
-            return written
         if name in ("args", "__context__", "__cause__", "__traceback__"):
             assert self.source is not None
             return tx.attempt.values.wrap(getattr(self.value, name), self.source.child("c_attr", name))
         return super().c_attribute(tx, name)
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        kind = value.realize().python_type()
-        if name in ("__context__", "__cause__") and issubclass(kind, (BaseException, type(None))):
-            self.instance_set(tx, name, value)
-            if name == "__cause__":  # setting it also sets this one, which is therefore replayed after it
-                self.attrs.pop("__suppress_context__", None)
-                self.instance_set(tx, "__suppress_context__", ConstantVariable(True))
-        elif name != "__traceback__" or value.realize() is not self.c_attribute(tx, name):
+        """contextlib sets a traceback that is the exception's already."""
+        if name != "__traceback__" or value.realize() is not self.c_attribute(tx, name):
             super().setattr(tx, name, value)
-
-    def _is_shadowed(self, name: str) -> bool:
-        return name not in ("__context__", "__cause__") and super()._is_shadowed(name)
 
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         if name in self.attrs or is_heap_type(raw.__objclass__):
