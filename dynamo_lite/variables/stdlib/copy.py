@@ -20,7 +20,6 @@ from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import (
-    ListVariable,
     MutableSequence,
     NamedTupleVariable,
     SizeVariable,
@@ -128,21 +127,7 @@ class _DeepCopy:
         if copier is None:
             unsupported(CopyOfValue("copy.deepcopy", of.describe()))
         copied: VariableTracker = copier(self, of)
-        if copied is not of:
-            self._remember(of, copied)
-            self._keep_alive(of)
-        return copied
-
-    def _keep_alive(self, of: VariableTracker) -> None:
-        """The memo keeps originals alive: a list of them is under the memo's own id."""
-        own = IdVariable(self._memo)
-        known = self._memo.items.get(key_of(self._tx, own))
-        if known is None:
-            self._memo.put(self._tx, own, ListVariable([of]))
-        else:
-            originals = known.realize()
-            assert isinstance(originals, ListVariable)
-            originals.items.append(of)
+        return copied if copied is of else self._remember(of, copied)
 
     def _remember(self, of: VariableTracker, copied: Any) -> Any:
         self._memo.put(self._tx, IdVariable(of), copied)
