@@ -39,7 +39,7 @@ def build_from_recipe(recipe: Any, values: Any) -> Any:
 
 
 def advance_iterator(iterator: It, count: int) -> It:
-    """Skip items of an iterator; return it."""
+    """Take ``count`` items of an iterator, or all if it has fewer; return it."""
     for _ in range(count):
-        next(iterator)
+        next(iterator, None)
     return iterator

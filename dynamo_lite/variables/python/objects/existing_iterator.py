@@ -28,6 +28,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.polyfills.recreation import advance_iterator
 from dynamo_lite.variables.python.containers.sequences import TupleVariable, wrap_items
 
 from .user_object import instance_dict
@@ -68,12 +69,7 @@ class ExistingIterator(IteratorVariable):
     def replay(self, cg: Codegen) -> None:
         count = self.taken - self.taken_by_outer
         if count:
-            cg.call_for_effect(_advance, [lambda: cg.load_source(self.source), lambda: cg.load_const(count)])
-
-
-def _advance(iterator: Iterator[Any], count: int) -> None:
-    for _ in range(count):
-        next(iterator, None)
+            cg.call_for_effect(advance_iterator, [lambda: cg.load_source(self.source), lambda: cg.load_const(count)])
 
 
 class ContainerIterator(ExistingIterator):
