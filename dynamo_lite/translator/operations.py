@@ -109,21 +109,14 @@ class Operations(_Base):
         """Raise in the traced program."""
         self.raise_with(cls, [self.make(arg) for arg in args])
 
-    def raise_with(
-        self, cls: type[BaseException], args: Args, attrs: dict[str, VariableTracker] | None = None
-    ) -> NoReturn:
-        """Raise in the traced program, with trackers as arguments and attributes."""
+    def raise_with(self, cls: type[BaseException], args: Args) -> NoReturn:
+        """Raise in the traced program, with trackers as arguments."""
         error = ExceptionVariable(cls, args)
-        error.attrs.update(attrs or {})
         error.context = self.handled
         raise ObservedException(error)
 
     def make_set(self, items: list[VariableTracker]) -> SetVariable:
         return SetVariable.of(self, items)
-
-    def raise_name_error(self, name: str, message: str) -> NoReturn:
-        """Raise a NameError with its ``name`` set, as the interpreter does."""
-        self.raise_with(NameError, [ConstantVariable(message)], {"name": ConstantVariable(name)})
 
     def raise_stop_iteration(self, value: VariableTracker | None) -> NoReturn:
         self.raise_with(StopIteration, [] if value is None or self.is_none(value) else [value])
@@ -424,17 +417,6 @@ class Operations(_Base):
         return self.make(of.length(self))
 
     # -- attributes ------------------------------------------------------------------------------------------------
-
-    def attribute(self, owner: VariableTracker, name: str, is_called: bool = False) -> VariableTracker:
-        """``owner.name``. As in ``PyObject_GetAttr``, an AttributeError without ``name`` and ``obj`` gets them.
-        ``is_called``: in a method call, which leaves an AttributeError that a property raises as it is."""
-        try:
-            return owner.getattr(self, name)
-        except ObservedException as observed:
-            is_left = is_called and attributes.is_data_descriptor_attribute(owner, name)
-            if isinstance(observed.error, ExceptionVariable) and not is_left:
-                observed.error.note_attribute(owner, name)
-            raise
 
     def has_attribute(self, variable: VariableTracker, name: str) -> bool:
         """``hasattr``."""

@@ -92,7 +92,7 @@ def store_slice(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 @opcode("LOAD_ATTR")
 def load_attr(tx: InstructionTranslator, instruction: Instruction) -> None:
-    found = tx.attribute(tx.pop(), instruction.argval, instruction.flag)
+    found = tx.pop().getattr(tx, instruction.argval)
     if instruction.flag:
         tx.stack.append(NULL)
     tx.stack.append(found)
@@ -100,7 +100,7 @@ def load_attr(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 @opcode("LOAD_METHOD")
 def load_method(tx: InstructionTranslator, instruction: Instruction) -> None:
-    found = tx.attribute(tx.pop(), instruction.argval, is_called=True)
+    found = tx.pop().getattr(tx, instruction.argval)
     tx.stack.append(NULL)
     tx.stack.append(found)
 
@@ -108,7 +108,7 @@ def load_method(tx: InstructionTranslator, instruction: Instruction) -> None:
 @opcode("LOAD_SUPER_ATTR")
 def load_super_attr(tx: InstructionTranslator, instruction: Instruction) -> None:
     receiver, cls, function = tx.pop(), tx.pop(), tx.pop()
-    found = tx.attribute(tx.call(function, [cls, receiver], {}).realize(), instruction.argval)
+    found = tx.call(function, [cls, receiver], {}).realize().getattr(tx, instruction.argval)
     if instruction.flag:
         tx.stack.append(NULL)
     tx.stack.append(found)

@@ -127,7 +127,7 @@ def _raise_unbound_cell(tx: InstructionTranslator, name: str) -> NoReturn:
     if name in tx.original.co_cellvars:
         tx.raise_error(UnboundLocalError, unbound_local(name))
     message = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
-    tx.raise_name_error(name, message)
+    tx.raise_error(NameError, message)
 
 
 @opcode("STORE_DEREF")
@@ -159,7 +159,7 @@ def load_global(tx: InstructionTranslator, instruction: Instruction) -> None:
 def load_builtin(tx: InstructionTranslator, name: str) -> VariableTracker:
     value = tx.attempt.values.builtin(name)
     if value is None:
-        tx.raise_name_error(name, f"name '{name}' is not defined")
+        tx.raise_error(NameError, f"name '{name}' is not defined")
     return value
 
 
@@ -172,5 +172,5 @@ def store_global(tx: InstructionTranslator, instruction: Instruction) -> None:
 def delete_global(tx: InstructionTranslator, instruction: Instruction) -> None:
     name = instruction.argval
     if tx.scope.load(name) is None:
-        tx.raise_name_error(name, f"name '{name}' is not defined")
+        tx.raise_error(NameError, f"name '{name}' is not defined")
     tx.scope.store(name, None)

@@ -316,9 +316,16 @@ def test_what_is_missing_is_told(name):
         try:
             access()
         except (AttributeError, NameError) as error:
+            return x + 1, str(error)
+
+    def named(x):
+        try:
+            access()
+        except (AttributeError, NameError) as error:
             return x + 1, str(error), error.name, type(getattr(error, "obj", None))
 
     check(fn, tensor(2))
+    check(named, tensor(2), graphs=(1, 2), breaks=(1, 3))
 
 
 # -- variables of inner functions that are not bound -------------------------------------------------------------------

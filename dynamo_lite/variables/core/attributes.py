@@ -105,8 +105,7 @@ def generic_getattr(
         guard_class_lacks(tx, cls, "__getattr__")
     if raised is not None:
         raise raised
-    message = ConstantVariable(f"{type_name(cls)!r} object has no attribute {name!r}")
-    tx.raise_with(AttributeError, [message], {"name": ConstantVariable(name), "obj": obj})
+    tx.raise_error(AttributeError, f"{type_name(cls)!r} object has no attribute {name!r}")
 
 
 def _attribute_without_hook(tx: Translator, obj: VariableTracker, name: str, cls: type) -> VariableTracker | None:
@@ -138,14 +137,6 @@ def is_data_descriptor(raw: Any) -> bool:
 def overrides_instance(raw: Any) -> bool:
     """Whether reads call the data descriptor. (One without ``__get__`` leaves reads to the instance.)"""
     return class_lookup(type(raw), "__get__") is not MISSING and is_data_descriptor(raw)
-
-
-def is_data_descriptor_attribute(obj: VariableTracker, name: str) -> bool:
-    """Whether a data descriptor alone computes an attribute: no ``__getattr__`` or ``__getattribute__`` does."""
-    cls = obj.python_type()
-    plain = class_lookup(cls, "__getattribute__") is object.__getattribute__
-    raw = class_lookup(cls, name)
-    return plain and class_lookup(cls, "__getattr__") is MISSING and raw is not MISSING and overrides_instance(raw)
 
 
 def bind(

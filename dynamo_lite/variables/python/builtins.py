@@ -182,7 +182,7 @@ def _getattr(
     tx: Translator, of: VariableTracker, name: VariableTracker, default: VariableTracker | None = None
 ) -> VariableTracker:
     try:
-        return tx.attribute(of, _attribute_name(tx, name))
+        return of.getattr(tx, _attribute_name(tx, name))
     except ObservedException as observed:
         if default is None or not issubclass(observed.error.python_type(), AttributeError):
             raise

@@ -59,7 +59,7 @@ class ItemOrAttributeGetterVariable(VariableTracker):
         if self.kind is operator.itemgetter:
             return of.getitem(tx, tx.make(name)).realize()
         for part in name.split("."):
-            of = tx.attribute(of, part).realize()
+            of = of.getattr(tx, part).realize()
         return of
 
     def reconstruct(self, cg: Codegen) -> None:

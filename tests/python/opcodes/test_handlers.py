@@ -28,9 +28,16 @@ def test_attribute_error_of_an_object_is_caught():
         try:
             return x + thing.missing
         except AttributeError as error:
+            return x * 2, str(error)
+
+    def named(x, thing):
+        try:
+            return x + thing.missing
+        except AttributeError as error:
             return x * 2, error.name, str(error)
 
     check(fn, tensor(2), Thing(), operators=1)
+    check(named, tensor(2), Thing(), graphs=1, breaks=1)
 
 
 @programs(tensor(2), graphs=None)

@@ -69,11 +69,6 @@ class ExceptionVariable(VariableTracker):
             return ConstantVariable(self.suppress)
         return tx.generic_getattr(self, name)
 
-    def note_attribute(self, owner: VariableTracker, name: str) -> None:
-        """Set what CPython sets on an AttributeError that leaves an attribute access."""
-        if issubclass(self.cls, AttributeError) and not {"name", "obj"}.intersection(self.attrs):
-            self.attrs.update(name=ConstantVariable(name), obj=owner)
-
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if name in ("__cause__", "__context__") and not is_heap_type(owner_of(self.cls, name)):
             self._link(tx, name, value)
@@ -100,10 +95,8 @@ class ExceptionVariable(VariableTracker):
         return ConstantVariable(None)
 
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
-        if name in ("name", "obj") and issubclass(self.cls, (AttributeError, NameError, ImportError)):
-            return ConstantVariable(None)
         if issubclass(type(raw), types.MemberDescriptorType) and not is_heap_type(raw.__objclass__):
-            unsupported(ExceptionState(f"{name} of {self.describe()}", "it is computed in C from the arguments"))
+            unsupported(ExceptionState(f"{name} of {self.describe()}", "C code sets it"))
         return super().slot_get(tx, name, raw)
 
     def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
@@ -185,8 +178,8 @@ class ExistingExceptionVariable(UserObjectVariable):
         return tx.attempt.values.wrap(getattr(self.value, name), self.source.child("c_attr", name))
 
     def _builtin_text(self, tx: Translator, name: str) -> VariableTracker:
-        """BaseException's methods, whose result depends on ``args`` alone."""
-        if class_lookup(self.cls, name) not in (BaseException.__str__, BaseException.__repr__, KeyError.__str__):
+        """Methods whose result depends on ``args`` alone."""
+        if class_lookup(self.cls, name) not in _TEXTS_OF_ARGS:
             unsupported(UnsupportedOperation(f"{TEXTS[name].__name__}()", self.describe()))
         tx.python_value(self.c_attribute(tx, "args"))
         return tx.make(tx.fold(TEXTS[name], (self.value,)))
@@ -196,6 +189,9 @@ class ExistingExceptionVariable(UserObjectVariable):
 def _wrap_exception(attempt: Attempt, value: BaseException, source: Source) -> VariableTracker:
     source.check_type(value)
     return ExistingExceptionVariable(value, type(value), source)
+
+
+_TEXTS_OF_ARGS = (BaseException.__repr__, *(e.__str__ for e in (BaseException, KeyError, AttributeError, NameError)))
 
 
 class TracebackVariable(VariableTracker):
