@@ -17,12 +17,11 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from dynamo_lite.insight.break_reasons import CacheCreated, UncachedCall, UnknownCall, UnsupportedOperation
 from dynamo_lite.records.guards import Assumed
-from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.collectives import Communicates, without_collectives
 from dynamo_lite.runtime.interrupts import reraise_if_from_signal
 from dynamo_lite.variables.core.attributes import MethodVariable, binds, class_attribute
 from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_type
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
@@ -148,10 +147,7 @@ class CacheHit:
             self._call()
 
 
-@wraps_type(WRAPPER)
-def _wrap_cached(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
-    source.check("id", value)
-    return CachedFunctionVariable(value, WRAPPER, source)
+wraps_type(WRAPPER)(CachedFunctionVariable.by_identity)
 
 
 @binds(WRAPPER)

@@ -43,7 +43,6 @@ def _call_new_type(tx: Translator, value: VariableTracker) -> VariableTracker:
 _ALIAS: type = typing._BaseGenericAlias  # type: ignore[attr-defined]
 
 
-@wraps_type(*(each for each in vars(typing).values() if isinstance(each, type) and issubclass(each, _ALIAS)))
-def _wrap_alias(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
-    source.check("id", value)
-    return GenericAliasVariable(value, type(value), source)
+wraps_type(*(each for each in vars(typing).values() if isinstance(each, type) and issubclass(each, _ALIAS)))(
+    GenericAliasVariable.by_identity
+)

@@ -8,13 +8,12 @@ from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedValue
 from dynamo_lite.records import code_origin
-from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup
 from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_if
 from dynamo_lite.variables.core.class_lookup import is_user_defined
 from dynamo_lite.variables.core.formatting import has_user_text
 from dynamo_lite.variables.core.operator_symbols import method_of
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Codegen, Translator
 
 from .object_methods import OBJECT_METHODS
 from .user_object import OPERATIONS_OF_C, SCALAR_CONVERSIONS, UserObjectVariable, payload_base
@@ -107,7 +106,4 @@ def is_user_code(raw: object) -> bool:
     return is_user_defined(raw) and not (isinstance(raw, types.FunctionType) and code_origin.is_standard(raw.__code__))
 
 
-@wraps_if(lambda value: issubclass(type(value), enum.Enum), order=4)
-def _wrap_enum(attempt: Attempt, value: enum.Enum, source: Source) -> VariableTracker:
-    source.check("id", value)
-    return EnumVariable(value, type(value), source)
+wraps_if(lambda value: issubclass(type(value), enum.Enum), order=4)(EnumVariable.by_identity)

@@ -8,14 +8,13 @@ from functools import partial
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import ExceptionState, UnsupportedOperation
-from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, is_data_descriptor, object_setattr, owner_of
 from dynamo_lite.variables.core.base import TEXTS, Args, NotConstant, VariableTracker, mro, unsupported, wraps_if
 from dynamo_lite.variables.core.class_lookup import c_lookup, is_heap_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_text import concatenated
 from dynamo_lite.variables.core.formatting import call_class_text_method
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequences import TupleVariable, items_texts
 
@@ -185,10 +184,7 @@ class ExistingExceptionVariable(UserObjectVariable):
         return tx.make(tx.fold(TEXTS[name], (self.value,)))
 
 
-@wraps_if(lambda value: issubclass(type(value), BaseException), order=6)
-def _wrap_exception(attempt: Attempt, value: BaseException, source: Source) -> VariableTracker:
-    source.check_type(value)
-    return ExistingExceptionVariable(value, type(value), source)
+wraps_if(lambda value: issubclass(type(value), BaseException), order=6)(ExistingExceptionVariable.by_type)
 
 
 _TEXTS_OF_ARGS = (BaseException.__repr__, *(e.__str__ for e in (BaseException, KeyError, AttributeError, NameError)))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import types
 
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation
-from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_if
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Codegen, Translator
 
 from .user_object import UserObjectVariable
 
@@ -50,7 +49,6 @@ class PropertyVariable(UserObjectVariable):
         return tx.call(getter.realize(), args[:1], {})
 
 
-@wraps_if(lambda value: issubclass(type(value), property) and type(value) is not property, order=8)
-def _wrap_property_object(attempt: Attempt, value: property, source: Source) -> VariableTracker:
-    source.check_type(value)
-    return PropertyVariable(value, type(value), source)
+wraps_if(lambda value: issubclass(type(value), property) and type(value) is not property, order=8)(
+    PropertyVariable.by_type
+)

@@ -133,6 +133,18 @@ class UserObjectVariable(VariableTracker):
         """Attributes of the pre-existing object that were deleted, perhaps written again after."""
         self.payload = payload
 
+    @classmethod
+    def by_type(cls, attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+        """Wrap an object and guard its type."""
+        source.check_type(value)
+        return cls(value, type(value), source)
+
+    @classmethod
+    def by_identity(cls, attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+        """Wrap an object and guard its identity."""
+        source.check("id", value)
+        return cls(value, type(value), source)
+
     @property
     def is_new(self) -> bool:
         return self.value is None
