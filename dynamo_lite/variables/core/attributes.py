@@ -357,6 +357,7 @@ class MethodVariable(VariableTracker):
     """A bound method: a function and its first argument."""
 
     __slots__ = ("function", "receiver")
+    exact_type = types.MethodType
     receiver: VariableTracker
     implements_equality = True
 
@@ -364,9 +365,6 @@ class MethodVariable(VariableTracker):
         self.source = source
         self.function = function
         self.receiver = receiver
-
-    def python_type(self) -> type:
-        return types.MethodType
 
     def describe(self) -> str:
         return f"method {self.function.describe()}"

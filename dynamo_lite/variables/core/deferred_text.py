@@ -38,6 +38,7 @@ class DeferredTextVariable(VariableTracker):
     specializes the symbols, by `as_constant`, which raises `NotConstant` if there is a text of a tensor."""
 
     __slots__ = ("parts", "writes")
+    exact_type = str
 
     def __init__(self, tx: Translator, parts: list[str | _Call], writes: int | None) -> None:
         self.source = None
@@ -46,9 +47,6 @@ class DeferredTextVariable(VariableTracker):
         """How many writes into tensors the graph had when a tensor's text was taken; None without tensors. A later
         write would change the text."""
         tx.attempt.provenance.created(self)
-
-    def python_type(self) -> type:
-        return str
 
     def describe(self) -> str:
         return "the text of a symbolic number" if self.writes is None else "the text of a tensor's value"

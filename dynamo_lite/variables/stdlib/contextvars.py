@@ -80,15 +80,13 @@ class CreatedToken(VariableTracker):
     """A token that ``set`` returned during tracing. Generated code creates it by calling ``set``."""
 
     __slots__ = ("variable", "content")
+    exact_type = Token
 
     def __init__(self, tx: Translator, variable: ContextVarVariable, content: VariableTracker) -> None:
         self.source = None
         self.variable = variable
         self.content = content
         tx.attempt.provenance.created(self)
-
-    def python_type(self) -> type:
-        return Token
 
     def reconstruct(self, cg: Codegen) -> None:
         tokens = self.variable.tokens

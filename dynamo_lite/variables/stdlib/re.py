@@ -57,15 +57,13 @@ class MatchVariable(VariableTracker):
     """A match in a constant string, ``searched``. One that is live across a graph break is created by CPython."""
 
     __slots__ = ("value", "searched")
+    exact_type = re.Match
 
     def __init__(self, tx: Translator, value: re.Match[Any], searched: VariableTracker | None) -> None:
         self.source = None
         self.value = value
         self.searched = searched
         tx.attempt.provenance.created(self)
-
-    def python_type(self) -> type:
-        return re.Match
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name == "string" and self.searched is not None:

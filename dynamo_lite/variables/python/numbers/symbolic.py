@@ -310,14 +310,12 @@ class SymbolicFloat(SymbolicNumber):
     """A symbolic float, which generated code computes before the graph runs."""
 
     __slots__ = ("formula",)
+    exact_type = float
 
     def __init__(self, attempt: Attempt, formula: Formula, source: Source | None = None) -> None:
         self.source = source
         self.attempt = attempt
         self.formula = formula
-
-    def python_type(self) -> type:
-        return float
 
     def describe(self) -> str:
         return f"the float {self.attempt.graph.symbols.formula_text(self.formula)}"
