@@ -274,7 +274,7 @@ def test_identity_numbers_of_arguments_beside_numbers():
     del TABLE[id(other)]
 
 
-@checked(tensor(2), id(HELD), others=[(tensor(2), 3)])
+@checked(tensor(2), id(HELD), others=[(tensor(2), 3)], graphs=(1, 2), breaks=5)
 def test_identity_numbers_that_are_computed_with(x, number):
     same = number == id(HELD), number != id(HELD), number < id(HELD)
     rest = hex(id(LAYER)), f"{id(LAYER):x}", str(id(LAYER)), id(LAYER) % 7, id(Shared) // 3, -id(Shared)

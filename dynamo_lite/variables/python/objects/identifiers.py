@@ -65,16 +65,6 @@ class IdVariable(VariableTracker):
     def index(self, tx: Translator, message: str) -> Any:
         return self._number(tx).index(tx, message)
 
-    def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
-        return self._number(tx).format(tx, spec)
-
-    def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
-        return tx.make(tx.fold(function, (self.python_value(tx),)))
-
-    def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
-        number = self._number(tx)
-        return tx.binary(symbol, other, number) if reflected else tx.binary(symbol, number, other)
-
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if symbol in ("==", "!=") and isinstance(other, IdVariable):
             return ConstantVariable(tx.identical(self.obj, other.obj) == (symbol == "=="))
