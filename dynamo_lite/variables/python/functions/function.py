@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import AttributeChange, UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import AttributeChange
 from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, MethodVariable
@@ -225,11 +225,6 @@ class FunctionVariable(PythonFunctionVariable):
     def describe(self) -> str:
         return f"{self.value.__module__}.{self.value.__qualname__}"
 
-    def text(self, tx: Translator, name: str) -> VariableTracker:
-        if "__qualname__" in self.attrs:
-            unsupported(UnsupportedAttribute(self.describe(), name, "the function has been renamed"))
-        return super().text(tx, name)
-
     @property
     def name(self) -> str:
         return self.value.__qualname__
@@ -283,8 +278,6 @@ class FunctionVariable(PythonFunctionVariable):
         return tx.attempt.values.scope(self.value.__globals__)
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if name in self.attrs and name in _MEMBERS:
-            return self.attrs[name]
         if name in _MEMBERS or name in _DEFAULTS:
             source = self._member_source(name) or tx.guards.const(self.value).child("c_attr", name)
             return LazyVariable(tx.attempt, getattr(self.value, name), source)
@@ -305,6 +298,8 @@ class FunctionVariable(PythonFunctionVariable):
         return LazyVariable(tx.attempt, own, self.source.instance_item(name))
 
     def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
+        if name in _MEMBERS:
+            return super().instance_set(tx, name, value)
         if self.source is None:
             self.source = tx.guards.const(self.value)
         if name not in self.attrs:
@@ -321,7 +316,7 @@ class FunctionVariable(PythonFunctionVariable):
         """A copy of its ``__dict__``, whose keys are guarded."""
         source = self.source or tx.guards.const(self.value)
         items = wrap_dict_items(tx.attempt, self.value.__dict__, source.child("instance_dict"))[0]
-        items.update((name, value) for name, value in self.attrs.items() if name not in _MEMBERS)
+        items.update(self.attrs)
         return DictVariable(items)
 
     def replay(self, cg: Codegen) -> None:
@@ -399,18 +394,12 @@ class NestedFunctionVariable(PythonFunctionVariable):
 
     def _initial_member(self, tx: Translator, name: str) -> VariableTracker:
         """The value that ``MAKE_FUNCTION`` sets."""
-        if name == "__name__":
-            return ConstantVariable(self.code.co_name)
-        if name == "__qualname__":
-            return ConstantVariable(self.code.co_qualname)
         if name == "__module__":
             return self._scope.load("__name__") or ConstantVariable(None)
         if name == "__annotations__":
             return self._annotations(tx)
-        if name == "__type_params__":
-            return TupleVariable([])
-        doc = self.code.co_consts[0] if self.code.co_consts else None
-        return ConstantVariable(doc if isinstance(doc, str) else None)
+        cells = tuple(types.CellType() for _ in self.code.co_freevars)
+        return tx.make(getattr(types.FunctionType(self.code, {}, closure=cells), name))
 
     def _annotations(self, tx: Translator) -> VariableTracker:
         annotations = DictVariable({})
