@@ -12,15 +12,10 @@ from dynamo_lite.variables.python.containers.sequences import TupleVariable
 
 _Pair = collections.namedtuple("_Pair", "first second")
 _FIELD: type = type(_Pair.first)
+"""The type (``_tuplegetter``) of the descriptors."""
 
 
-class NamedTupleFieldVariable(InvariantVariable):
-    """The descriptor (``_tuplegetter``) of a named tuple's field."""
-
-    __slots__ = ()
-
-
-wraps_type(_FIELD)(NamedTupleFieldVariable.by_identity)
+wraps_type(_FIELD)(InvariantVariable.by_identity)
 
 
 @binds(_FIELD)

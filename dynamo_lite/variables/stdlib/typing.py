@@ -5,24 +5,13 @@ from __future__ import annotations
 import typing
 from typing import Any
 
-from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.base import InvariantVariable, VariableTracker, wraps_type
-from dynamo_lite.variables.core.protocols import Attempt, Translator
+from dynamo_lite.variables.core.base import wraps_type
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
-
-class TypeParameterVariable(InvariantVariable):
-    """A ``TypeVar`` or ``ParamSpec``."""
-
-    __slots__ = ()
-    is_guarded_by_identity = True
-
-    def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        return tx.make(tx.fold(getattr, (self.value, name)))
-
-
-wraps_type(typing.TypeVar, typing.ParamSpec)(TypeParameterVariable.by_identity)
+wraps_type(typing.TypeVar, typing.ParamSpec)(ConstantVariable.by_identity)
 
 
 class GenericAliasVariable(UserObjectVariable):
@@ -34,11 +23,7 @@ class GenericAliasVariable(UserObjectVariable):
         return self.value
 
 
-@models(typing._idfunc)  # type: ignore[attr-defined]
-def _call_new_type(tx: Translator, value: VariableTracker) -> VariableTracker:
-    """A call of a ``NewType``."""
-    return value
-
+models(typing._idfunc)(lambda tx, value: value)  # type: ignore[attr-defined]  # a call of a `NewType`
 
 _ALIAS: type = typing._BaseGenericAlias  # type: ignore[attr-defined]
 
