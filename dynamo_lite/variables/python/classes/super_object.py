@@ -11,7 +11,6 @@ from dynamo_lite.variables.core.base import VariableTracker, mro, own_namespace,
 from dynamo_lite.variables.core.class_lookup import is_heap_type
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 from .classes import ClassVariable
 
@@ -55,8 +54,6 @@ class SuperVariable(VariableTracker):
             return BuiltinMethodVariable(self.receiver if by_class else tx.make(kind), name, raw)
         if by_class:
             return bind(tx, raw, name, None, kind, base)
-        if issubclass(type(raw), types.WrapperDescriptorType) and isinstance(self.receiver, UserObjectVariable):
-            return BuiltinMethodVariable(self.receiver, name, raw)
         attribute = bind(tx, raw, name, self.receiver, kind, base)
         if type(attribute) is BuiltinMethodVariable and attribute.receiver is self.receiver:
             attribute.raw = raw
