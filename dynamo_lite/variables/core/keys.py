@@ -81,7 +81,7 @@ def key_of(tx: Translator, variable: VariableTracker) -> Any:
     return key
 
 
-def slot_hash(value: int) -> int:
+def _slot_hash(value: int) -> int:
     """The result of ``hash()`` for the number that a ``__hash__`` returned."""
     if -(2**63) <= value < 2**63:
         return -2 if value == -1 else int(value)
@@ -105,7 +105,7 @@ def _key_by_methods(tx: Translator, variable: VariableTracker) -> Any:
     before = tx.effects.count
     value = tx.index_value(tx.call(method, [], {}).realize(), "__hash__ method should return an integer")
     _check_no_effects(tx, before, variable)
-    return ObjectKey(tx, variable, slot_hash(value))
+    return ObjectKey(tx, variable, _slot_hash(value))
 
 
 def has_stable_hash(key: Any) -> bool:

@@ -28,7 +28,7 @@ from dynamo_lite.variables.core.base import (
     unsupported,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.keys import has_stable_hash, key_of, slot_hash
+from dynamo_lite.variables.core.keys import has_stable_hash, key_of
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import Model, models, models_raw
 
@@ -165,9 +165,6 @@ def _format(tx: Translator, of: VariableTracker, spec: VariableTracker | None = 
 
 @models(hash)
 def _hash(tx: Translator, of: VariableTracker) -> VariableTracker:
-    result = of.call_special(tx, "__hash__")
-    if result is not None:
-        return ConstantVariable(slot_hash(tx.index_value(result, "__hash__ method should return an integer")))
     key = key_of(tx, of)
     if not has_stable_hash(key):
         unsupported(UnsupportedKey(of.describe()))
