@@ -312,8 +312,6 @@ def object_setattr(tx: Translator, obj: VariableTracker, name: str, value: Varia
     raw = class_lookup(cls, name)
     if raw is not MISSING and is_data_descriptor(raw):
         setter = class_lookup(type(raw), "__set__")
-        if setter is MISSING:
-            tx.raise_error(AttributeError, "__set__")
         if setter is _SET_PROPERTY:
             if raw.fset is None:
                 _refuse_property(name, cls, "setter")
