@@ -36,7 +36,6 @@ from .user_object import instance_dict
 _DICT_ITEM_ITERATOR: type = type(iter({}.items()))
 _ITERATED: tuple[Any, ...] = ([], (), range(0), {}, {}.values(), set(), reversed([]))
 _CONTAINER_ITERATORS: tuple[type, ...] = (*dict.fromkeys(map(type, map(iter, _ITERATED))), _DICT_ITEM_ITERATOR)
-_TYPES = frozenset({*_CONTAINER_ITERATORS, enumerate, zip, itertools.count})
 
 
 class ExistingIterator(IteratorVariable):
@@ -176,8 +175,6 @@ def _wrap_container_iterator(attempt: Attempt, value: Any, source: Source) -> Va
 @wraps_type(enumerate)
 def _wrap_enumerate(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     iterator, number = value.__reduce__()[1]
-    if type(iterator) not in _TYPES:
-        return _opaque(attempt, value, source)
     source.check("type", enumerate)
     inner = attempt.values.wrap(iterator, source.child("taken_from"))
     if not isinstance(inner, ExistingIterator):
@@ -188,7 +185,7 @@ def _wrap_enumerate(attempt: Attempt, value: Any, source: Source) -> VariableTra
 @wraps_type(zip)
 def _wrap_zip(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     iterators, *strict = value.__reduce__()[1:]
-    if strict or any(type(each) not in _TYPES for each in iterators):
+    if strict:
         return _opaque(attempt, value, source)
     source.check("type", zip)
     wrapped = [each.realize() for each in wrap_items(attempt, iterators, source.child("taken_from"), "tuple_item")]
