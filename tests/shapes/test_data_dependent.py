@@ -5,7 +5,7 @@ import torch
 
 import dynamo_lite as dl
 from equality import Pairing
-from programs import Recorder, tensor
+from programs import Recorder, decorator_for, tensor
 
 NUMBERS = (3, 5, 2, 7)
 
@@ -27,6 +27,9 @@ def sweep(fn, *, graphs=1, breaks=0, backend=None, exact=True):
     return recorder
 
 
+swept = decorator_for(sweep)
+
+
 def scaled(x, n):
     k = n.item()
     return x * k, k + 1, k * 2 - 3
@@ -36,14 +39,12 @@ def test_numbers():
     sweep(scaled)
 
 
-def test_greatest_and_least():
-    def fn(x, n):
-        k = n.item()
-        kept = x[x > 0]
-        least = min(k, 4, x.shape[0])
-        return x * max(k, 4), kept.sum() / max(kept.numel(), 1), least, max([k, k + 1, 2])
-
-    sweep(fn)
+@swept()
+def test_greatest_and_least(x, n):
+    k = n.item()
+    kept = x[x > 0]
+    least = min(k, 4, x.shape[0])
+    return x * max(k, 4), kept.sum() / max(kept.numel(), 1), least, max([k, k + 1, 2])
 
 
 @pytest.mark.parametrize(
@@ -55,11 +56,9 @@ def test_arithmetic_of_truths(operation):
     sweep(scope["fn"], graphs=None, breaks=None)
 
 
-def test_greatest_of_floats():
-    def fn(x, n):
-        return x * max((n / 3).item(), 1.5)
-
-    sweep(fn, graphs=None, breaks=None)
+@swept(graphs=None, breaks=None)
+def test_greatest_of_floats(x, n):
+    return x * max((n / 3).item(), 1.5)
 
 
 def test_breaks_where_not_asked_for():
@@ -170,35 +169,29 @@ def test_sizes_of_what_is_selected():
     sweep(selected)
 
 
-def test_floats():
-    def fn(x, n):
-        total = x.sum().item()
-        return x * total, total, total + 1
-
-    sweep(fn)
+@swept()
+def test_floats(x, n):
+    total = x.sum().item()
+    return x * total, total, total + 1
 
 
 def test_conversions():
     sweep(lambda x, n: (x * int(n), x + float(n), torch.arange(int(n))))
 
 
-def test_branches_on_such_a_number_break():
-    def fn(x, n):
-        k = n.item()
-        if k > 3:
-            return x + k
-        return x - k
-
-    sweep(fn, graphs=5, breaks=1)
+@swept(graphs=5, breaks=1)
+def test_branches_on_such_a_number_break(x, n):
+    k = n.item()
+    if k > 3:
+        return x + k
+    return x - k
 
 
-def test_truth_of_data_breaks():
-    def fn(x, n):
-        if n > 3:
-            return x + 1
-        return x + (n > 2).item()
-
-    sweep(fn, graphs=3, breaks=1)
+@swept(graphs=3, breaks=1)
+def test_truth_of_data_breaks(x, n):
+    if n > 3:
+        return x + 1
+    return x + (n > 2).item()
 
 
 def test_long_lists_break():

@@ -8,7 +8,7 @@ import torch
 import dynamo_lite as dl
 from equality import Pairing
 from programs import tensor
-from sweeps import both, sweep
+from sweeps import both, sweep, swept_both
 
 FLOATS = [0.5, 0.1, 1 / 3, -2.5, 1.0, 0.0, -0.0, math.nan, math.inf, -math.inf, 1e30, 5e-324]
 REDUCED = [torch.float16, torch.bfloat16]
@@ -48,15 +48,13 @@ def test_comparisons(dtype, ndim):
     both(fn, calls(of_type(dtype, ndim), FLOATS[:5]))
 
 
-def test_writes():
-    def fn(x, f):
-        x = x * 1
-        x *= f
-        x += f
-        x.sub_(f).div_(3 - f)
-        return x.mul_(1 - f)
-
-    both(fn, calls(tensor(5, 3)))
+@swept_both(calls(tensor(5, 3)))
+def test_writes(x, f):
+    x = x * 1
+    x *= f
+    x += f
+    x.sub_(f).div_(3 - f)
+    return x.mul_(1 - f)
 
 
 @pytest.mark.parametrize(
@@ -162,17 +160,15 @@ def test_tensors_made_of_floats():
     both(lambda x, f: torch.tensor(f).mul_(2) + x, calls(tensor(3)))
 
 
-def test_tensors_made_of_integers():
-    def fn(x, n):
-        made = (
-            torch.tensor(n),
-            torch.tensor([n, 3, n * 2]),
-            torch.tensor([n, 0.5]),
-            torch.tensor([n], dtype=torch.float32),
-        )
-        return *made, torch.full((3,), n), x.new_full((2,), n), x * n + torch.tensor(n), torch.tensor([x.size(0), n])
-
-    both(fn, [(tensor(n % 7 + 3), n) for n in (4, 6, 9, 100, -5, 2**40)])
+@swept_both([(tensor(n % 7 + 3), n) for n in (4, 6, 9, 100, -5, 2**40)])
+def test_tensors_made_of_integers(x, n):
+    made = (
+        torch.tensor(n),
+        torch.tensor([n, 3, n * 2]),
+        torch.tensor([n, 0.5]),
+        torch.tensor([n], dtype=torch.float32),
+    )
+    return *made, torch.full((3,), n), x.new_full((2,), n), x * n + torch.tensor(n), torch.tensor([x.size(0), n])
 
 
 def test_tensors_made_of_numbers_through_aot():
@@ -203,56 +199,40 @@ def test_a_write_beside_a_float():
 # -- arithmetic of floats ----------------------------------------------------------------------------------------------
 
 
-def test_arithmetic_of_floats():
-    def fn(x, f):
-        g = (f + 0.1) - 0.1
-        return x * g, x * (g * 3 / 7), -f, abs(f), f * 2, 1 - f, f / 3, g, x.double() * (f * 0.1 * 0.1)
-
-    both(fn, calls(tensor(3)))
+@swept_both(calls(tensor(3)))
+def test_arithmetic_of_floats(x, f):
+    g = (f + 0.1) - 0.1
+    return x * g, x * (g * 3 / 7), -f, abs(f), f * 2, 1 - f, f / 3, g, x.double() * (f * 0.1 * 0.1)
 
 
-def test_functions_of_floats():
-    def fn(x, f):
-        return x * math.sqrt(f), x * f**2, x * 0.9**f, x * math.exp(f), x * math.log(f), x * math.cos(f), math.fabs(f)
-
-    both(fn, calls(tensor(3), [0.5, 0.1, 1 / 3, 7.7]))
+@swept_both(calls(tensor(3), [0.5, 0.1, 1 / 3, 7.7]))
+def test_functions_of_floats(x, f):
+    return x * math.sqrt(f), x * f**2, x * 0.9**f, x * math.exp(f), x * math.log(f), x * math.cos(f), math.fabs(f)
 
 
-def test_what_python_refuses():
-    def fn(x, f):
-        try:
-            return x * math.sqrt(f), x / (1 / f), x * 2.0**f
-        except (ValueError, OverflowError, ZeroDivisionError) as error:
-            return x, type(error).__name__
-
-    floats = [0.5, 0.25, -1.0, 4.0, 0.0, 1e9, 9.0]
-    for dynamic in (None, True):
-        compiled = dl.compile(fn, backend="eager", dynamic=dynamic)
-        for f in floats:
-            Pairing().compare(fn(tensor(3), f), compiled(tensor(3), f), "result")
+@swept_both([(tensor(3), f) for f in [0.5, 0.25, -1.0, 4.0, 0.0, 1e9, 9.0]], graphs=None)
+def test_what_python_refuses(x, f):
+    try:
+        return x * math.sqrt(f), x / (1 / f), x * 2.0**f
+    except (ValueError, OverflowError, ZeroDivisionError) as error:
+        return x, type(error).__name__
 
 
-def test_integers_of_floats():
-    def fn(x, f):
-        return x[: int(f * 4)], x * math.floor(f * 10), round(f * 8), x + math.ceil(f * 3.3), math.trunc(f) + 2
-
-    both(fn, calls(tensor(8), [0.9, 0.5, 0.7, 0.75, 1.3]))
+@swept_both(calls(tensor(8), [0.9, 0.5, 0.7, 0.75, 1.3]))
+def test_integers_of_floats(x, f):
+    return x[: int(f * 4)], x * math.floor(f * 10), round(f * 8), x + math.ceil(f * 3.3), math.trunc(f) + 2
 
 
-def test_floats_of_sizes():
-    def fn(x):
-        n = x.size(0)
-        y = x.double()
-        return y * (n * 0.1 * 0.1), y / (n / 3), y * (3 / n), x + n**2, n / 7, x[: round(n / 3)], x * n**0.5, x * n**-1
-
-    both(fn, [(tensor(n, 3),) for n in (4, 6, 9, 13, 100)])
+@swept_both([(tensor(n, 3),) for n in (4, 6, 9, 13, 100)])
+def test_floats_of_sizes(x):
+    n = x.size(0)
+    y = x.double()
+    return y * (n * 0.1 * 0.1), y / (n / 3), y * (3 / n), x + n**2, n / 7, x[: round(n / 3)], x * n**0.5, x * n**-1
 
 
-def test_sums_of_floats():
-    def fn(x, f, n):
-        return x * sum([f, 0.1, 0.2, 1e16, -1e16]), sum([n, 0.1, f]), sum([n, n, 3]), sum([x, x], f)
-
-    both(fn, [(tensor(3), f, n) for f, n in ((0.5, 4), (0.1, 5), (0.3, 6), (1e16, 7), (-0.0, 9))])
+@swept_both([(tensor(3), f, n) for f, n in ((0.5, 4), (0.1, 5), (0.3, 6), (1e16, 7), (-0.0, 9))])
+def test_sums_of_floats(x, f, n):
+    return x * sum([f, 0.1, 0.2, 1e16, -1e16]), sum([n, 0.1, f]), sum([n, n, 3]), sum([x, x], f)
 
 
 # -- the program looks at them -----------------------------------------------------------------------------------------
@@ -393,7 +373,4 @@ def test_through_inductor():
 def test_not_a_number_is_told_by_identity(fn):
     nan = math.nan
     pairs = [(0.5, 0.7), (0.25, 0.1), (nan, nan), (nan, float("nan")), (0.3, nan), (0.3, 0.3), (0.4, 0.6), (nan, 0.1)]
-    for dynamic in (None, True):
-        compiled = dl.compile(fn, backend="eager", dynamic=dynamic)
-        for pair in pairs:
-            assert torch.equal(compiled(tensor(2), *pair), fn(tensor(2), *pair)), pair
+    both(fn, [(tensor(2), *pair) for pair in pairs], graphs=None)

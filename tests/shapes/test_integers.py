@@ -8,10 +8,8 @@ import operator
 import pytest
 import torch
 
-import dynamo_lite as dl
-from equality import Pairing
-from programs import Recorder, tensor
-from sweeps import sweep
+from programs import tensor
+from sweeps import sweep, swept
 
 SHAPES = ((4, 6), (5, 3), (7, 9), (6, 6))
 
@@ -53,64 +51,49 @@ def test_one_graph(name):
     def fn(x):
         return program(x, *x.shape)
 
-    recorder = Recorder()
-    compiled = dl.compile(fn, backend=recorder, dynamic=True, fullgraph=True)
-    for shape in SHAPES:
-        Pairing().compare(fn(tensor(*shape)), compiled(tensor(*shape)), name)
-    assert len(recorder.graphs) == 1
+    sweep(fn, [(tensor(*shape),) for shape in SHAPES], graphs=1, dynamic=True, fullgraph=True)
 
 
-def test_a_graph_for_each_number():
-    def fn(x, n):
-        facts = n.real, n.__add__(3), n.__round__(-1), (n - 3).bit_count(), round(n * 777, -3), math.isnan(n), n.imag
-        texts = "%d|%s" % (n, n), hex(n), "%r %+d" % (n, n)
-        return x * math.gcd(n, 6) + math.isqrt(n), math.lcm(n, 2, 3), math.fabs(-n), facts, texts
-
-    compiled = dl.compile(fn, backend="eager", dynamic=True, fullgraph=True)
-    for n in (5, 7, 12, 5):
-        Pairing().compare(fn(tensor(3), n), compiled(tensor(3), n), "result")
+@swept([(tensor(3), n) for n in (5, 7, 12, 5)], graphs=None, dynamic=True, fullgraph=True)
+def test_a_graph_for_each_number(x, n):
+    facts = n.real, n.__add__(3), n.__round__(-1), (n - 3).bit_count(), round(n * 777, -3), math.isnan(n), n.imag
+    texts = "%d|%s" % (n, n), hex(n), "%r %+d" % (n, n)
+    return x * math.gcd(n, 6) + math.isqrt(n), math.lcm(n, 2, 3), math.fabs(-n), facts, texts
 
 
-def test_functions_that_refuse():
-    def fn(x, n):
-        found = []
-        for call in (
-            lambda: math.isqrt(n - 10),
-            lambda: math.comb(n, 9),
-            lambda: math.comb(n - 10, 2),
-            lambda: math.perm(n, n + 1),
-            lambda: pow(n, -1, 6),
-            lambda: pow(n, 2, n - n),
-            lambda: math.gcd(n, 2.0),
-            lambda: math.gcd(n),
-            lambda: math.gcd(n, 4, 6),
-            lambda: math.gcd(0, n - n),
-            lambda: math.lcm(0, n),
-            lambda: math.pow(n - 10, 0.5),
-        ):
-            try:
-                found.append(call())
-            except (TypeError, ValueError) as error:
-                found.append(str(error))
-        return x + 1, found
-
-    compiled = dl.compile(fn, backend="eager", dynamic=True)
-    for n in (5, 7, 5):
-        Pairing().compare(fn(tensor(3), n), compiled(tensor(3), n), "result")
+@swept([(tensor(3), n) for n in (5, 7, 5)], graphs=None, dynamic=True)
+def test_functions_that_refuse(x, n):
+    found = []
+    for call in (
+        lambda: math.isqrt(n - 10),
+        lambda: math.comb(n, 9),
+        lambda: math.comb(n - 10, 2),
+        lambda: math.perm(n, n + 1),
+        lambda: pow(n, -1, 6),
+        lambda: pow(n, 2, n - n),
+        lambda: math.gcd(n, 2.0),
+        lambda: math.gcd(n),
+        lambda: math.gcd(n, 4, 6),
+        lambda: math.gcd(0, n - n),
+        lambda: math.lcm(0, n),
+        lambda: math.pow(n - 10, 0.5),
+    ):
+        try:
+            found.append(call())
+        except (TypeError, ValueError) as error:
+            found.append(str(error))
+    return x + 1, found
 
 
-def test_wrong_operands_raise_as_in_eager():
-    def fn(x):
-        found = []
-        for call in (lambda n: n << -1, lambda n: n >> -1, lambda n: min(n), lambda n: n & 1.5):
-            try:
-                found.append(call(x.size(0)))
-            except (TypeError, ValueError) as error:
-                found.append(str(error))
-        return x + 1, found
-
-    compiled = dl.compile(fn, backend="eager", dynamic=True)
-    Pairing().compare(fn(tensor(4, 3)), compiled(tensor(4, 3)), "result")
+@swept([(tensor(4, 3),)], graphs=None, dynamic=True)
+def test_wrong_operands_raise_as_in_eager(x):
+    found = []
+    for call in (lambda n: n << -1, lambda n: n >> -1, lambda n: min(n), lambda n: n & 1.5):
+        try:
+            found.append(call(x.size(0)))
+        except (TypeError, ValueError) as error:
+            found.append(str(error))
+    return x + 1, found
 
 
 def test_bits_decide():
@@ -119,41 +102,35 @@ def test_bits_decide():
             return x * n
         return (x + 1, n ^ 3) if round(n, -1) > 20 else (x - math.factorial(n % 19), n | 1)
 
-    recorder = Recorder()
-    compiled = dl.compile(fn, backend=recorder, dynamic=True)
-    for n in (2, 3, 10, 34, 27, 35, 19, 26, -5, -14, 2**70, 2**53 + 1, -(2**62)):
-        Pairing().compare(fn(tensor(3), n), compiled(tensor(3), n), f"for {n}")
+    numbers = (2, 3, 10, 34, 27, 35, 19, 26, -5, -14, 2**70, 2**53 + 1, -(2**62))
+    recorder = sweep(fn, [(tensor(3), n) for n in numbers], graphs=None, dynamic=True)
     assert len(recorder.graphs) <= 8
 
 
-def test_texts_that_format_makes_otherwise():
-    def fn(x, n, f):
-        found = [
-            "%d" % f,
-            "%05.1f" % f,
-            "%-6d|" % n,
-            "%#x" % n,
-            "%5s" % n,
-            "%.3d" % n,
-            "%c" % (n + 60),
-            "%i%%" % n,
-            "%s" % (n,),
-        ]
-        for wrong in (
-            lambda: "%d %d".__mod__(n),
-            lambda: operator.mod("%d", (n, n)),
-            lambda: "%d" % x.dtype,
-            lambda: operator.mod("%q", n),
-        ):
-            try:
-                found.append(wrong())
-            except (TypeError, ValueError) as error:
-                found.append(str(error))
-        return x + 1, found
-
-    compiled = dl.compile(fn, backend="eager", dynamic=True)
-    for n, f in ((5, 2.5), (7, -0.125), (5, 1e9), (12, 0.5)):
-        Pairing().compare(fn(tensor(3), n, f), compiled(tensor(3), n, f), "result")
+@swept([(tensor(3), n, f) for n, f in ((5, 2.5), (7, -0.125), (5, 1e9), (12, 0.5))], graphs=None, dynamic=True)
+def test_texts_that_format_makes_otherwise(x, n, f):
+    found = [
+        "%d" % f,
+        "%05.1f" % f,
+        "%-6d|" % n,
+        "%#x" % n,
+        "%5s" % n,
+        "%.3d" % n,
+        "%c" % (n + 60),
+        "%i%%" % n,
+        "%s" % (n,),
+    ]
+    for wrong in (
+        lambda: "%d %d".__mod__(n),
+        lambda: operator.mod("%d", (n, n)),
+        lambda: "%d" % x.dtype,
+        lambda: operator.mod("%q", n),
+    ):
+        try:
+            found.append(wrong())
+        except (TypeError, ValueError) as error:
+            found.append(str(error))
+    return x + 1, found
 
 
 def test_integers_out_of_the_range_of_checks():
@@ -169,9 +146,7 @@ def test_integers_out_of_the_range_of_checks():
     )
     for program in programs:
         for values in ((3, 5, 2**40, 2**62, 2**63 - 1, -(2**62), 2**70, 4), (2**40, 5, 2**63 - 1, 4), (2**53 + 1, 6)):
-            compiled = dl.compile(program, backend="eager", dynamic=True)
-            for n in values:
-                Pairing().compare(program(tensor(2), n), compiled(tensor(2), n), f"for {n}")
+            sweep(program, [(tensor(2), n) for n in values], graphs=None, dynamic=True)
 
 
 def write_rows(x, rows):
@@ -200,12 +175,10 @@ def test_lists_of_numbers(name):
 
 
 @pytest.mark.fails_on_data
-def test_a_list_with_an_index_out_of_range():
-    def fn(x, rows):
-        y = x * 2
-        try:
-            return y[rows]
-        except IndexError as error:
-            return y, str(error)
-
-    sweep(fn, [(tensor(8), rows) for rows in ([2, 3], [3, 4], [5, 9], [-9, 2])], graphs=2)
+@swept([(tensor(8), rows) for rows in ([2, 3], [3, 4], [5, 9], [-9, 2])], graphs=2)
+def test_a_list_with_an_index_out_of_range(x, rows):
+    y = x * 2
+    try:
+        return y[rows]
+    except IndexError as error:
+        return y, str(error)

@@ -10,9 +10,8 @@ import torch
 import torch.nn.functional as F
 
 import dynamo_lite as dl
-from equality import Pairing
 from programs import Recorder, tensor
-from sweeps import sweep
+from sweeps import sweep, swept, swept_both
 
 FLOATS = [0.5, 0.1, 1 / 3, 0.7, 0.05]
 X = tensor(5, 7)
@@ -94,35 +93,24 @@ def test_operators_that_take_numbers_of_c(fn):
 
 def test_values_that_operators_look_at():
     """Each kind of value is right, whatever the operator found out about the first."""
-    compiled = dl.compile(lambda x, f: (x.norm(f), x.abs() ** f, torch.addmm(x, x, x, beta=f)), backend="eager")
+    floats = (0.5, 2.0, 1.0, 0.0, -0.0, math.inf, -math.inf, 3.0, math.nan, 3e38, 0.5)
     x = tensor(4, 4)
-    for f in (0.5, 2.0, 1.0, 0.0, -0.0, math.inf, -math.inf, 3.0, math.nan, 3e38, 0.5):
-        expected = x.norm(f), x.abs() ** f, torch.addmm(x, x, x, beta=f)
-        Pairing().compare(expected, compiled(x, f), f"result of {f}")
+    sweep(lambda x, f: (x.norm(f), x.abs() ** f, torch.addmm(x, x, x, beta=f)), [(x, f) for f in floats], graphs=None)
 
 
-def test_what_python_refuses():
-    def fn(x, f):
-        try:
-            return x * math.log2(f + 2), divmod(3, f), x * (1 // f), x * math.acos(f), x * round(f, 3)
-        except (ValueError, OverflowError, ZeroDivisionError) as error:
-            return x, type(error).__name__, str(error)
-
-    floats = [0.5, 0.25, -1.0, 4.0, 0.0, -0.0, 0.9, 0.75, math.inf, math.nan, 1e301]
-    for dynamic in (None, True):
-        compiled = dl.compile(fn, backend="eager", dynamic=dynamic)
-        for f in floats:
-            Pairing().compare(fn(tensor(3), f), compiled(tensor(3), f), f"result of {f}")
+@swept_both(
+    [(tensor(3), f) for f in [0.5, 0.25, -1.0, 4.0, 0.0, -0.0, 0.9, 0.75, math.inf, math.nan, 1e301]], graphs=None
+)
+def test_what_python_refuses(x, f):
+    try:
+        return x * math.log2(f + 2), divmod(3, f), x * (1 // f), x * math.acos(f), x * round(f, 3)
+    except (ValueError, OverflowError, ZeroDivisionError) as error:
+        return x, type(error).__name__, str(error)
 
 
-def test_floats_that_are_compared_after_all():
-    def fn(x, f):
-        return x * 2 if f // 0.25 > 1 and math.tan(f) < 3 else x - math.log2(f)
-
-    for dynamic in (None, True):
-        compiled = dl.compile(fn, backend="eager", dynamic=dynamic)
-        for f in (0.5, 0.3, 0.2, 0.9, 1.4, 0.1):
-            assert torch.equal(compiled(tensor(3), f), fn(tensor(3), f))
+@swept_both([(tensor(3), f) for f in (0.5, 0.3, 0.2, 0.9, 1.4, 0.1)], graphs=None)
+def test_floats_that_are_compared_after_all(x, f):
+    return x * 2 if f // 0.25 > 1 and math.tan(f) < 3 else x - math.log2(f)
 
 
 def test_gradients():
@@ -165,20 +153,13 @@ LOGARITHMS = {
 @pytest.mark.parametrize("name", LOGARITHMS)
 def test_logarithms_and_powers_of_sizes(name):
     fn, graphs = LOGARITHMS[name]
-    compiled = dl.compile(fn, backend="eager")
-    before = dl.counters.graphs
-    for n in (3, 5, 6, 7, 8, 9, 12, 16, 17, 20):
-        Pairing().compare(fn(tensor(n, 3)), compiled(tensor(n, 3)), f"{name} of {n}")
-    assert dl.counters.graphs - before <= graphs
+    sizes = (3, 5, 6, 7, 8, 9, 12, 16, 17, 20)
+    assert len(sweep(fn, [(tensor(n, 3),) for n in sizes], graphs=None).graphs) <= graphs
 
 
-def test_powers_and_logarithms_that_python_refuses_or_makes_floats_of():
-    def fn(x, n):
-        try:
-            return x + 2**n, math.log2(n), math.log(n, 10)
-        except ValueError as error:
-            return x, str(error)
-
-    compiled = dl.compile(fn, backend="eager", dynamic=True)
-    for n in (3, 4, -2, 0, 1, 5, -1, 62, 63):
-        Pairing().compare(fn(tensor(2).double(), n), compiled(tensor(2).double(), n), str(n))
+@swept([(tensor(2).double(), n) for n in (3, 4, -2, 0, 1, 5, -1, 62, 63)], graphs=None, dynamic=True)
+def test_powers_and_logarithms_that_python_refuses_or_makes_floats_of(x, n):
+    try:
+        return x + 2**n, math.log2(n), math.log(n, 10)
+    except ValueError as error:
+        return x, str(error)

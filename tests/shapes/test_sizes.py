@@ -10,7 +10,7 @@ import torch.nn.functional as F
 import dynamo_lite as dl
 from equality import Pairing
 from programs import Recorder, tensor
-from sweeps import both, sweep
+from sweeps import both, sweep, swept, swept_both
 
 SHAPES = [(4, 5), (6, 7), (9, 3), (2, 8), (16, 11)]
 
@@ -47,28 +47,22 @@ def test_view_and_reshape():
     )
 
 
-def test_sizes_as_arguments():
-    def fn(x):
-        b, s = x.shape
-        return torch.zeros(b, s * 2), torch.arange(s), torch.full((s,), 3.0), x.new_ones(b + 1), torch.eye(b)
-
-    both(fn, matrices())
+@swept_both(matrices())
+def test_sizes_as_arguments(x):
+    b, s = x.shape
+    return torch.zeros(b, s * 2), torch.arange(s), torch.full((s,), 3.0), x.new_ones(b + 1), torch.eye(b)
 
 
-def test_slices_and_indices():
-    def fn(x):
-        half = x.size(1) // 2
-        return x[:, :half], x[:, half:], x[-1], x[:, -half:], x[..., None], x[torch.arange(x.size(0)), 0]
-
-    both(fn, matrices((4, 8), (6, 10), (9, 6), (3, 12)))
+@swept_both(matrices((4, 8), (6, 10), (9, 6), (3, 12)))
+def test_slices_and_indices(x):
+    half = x.size(1) // 2
+    return x[:, :half], x[:, half:], x[-1], x[:, -half:], x[..., None], x[torch.arange(x.size(0)), 0]
 
 
-def test_expand_cat_and_stack():
-    def fn(x):
-        one = torch.arange(x.size(1)).unsqueeze(0).expand(x.size(0), -1)
-        return one, torch.cat([x, x.new_zeros(x.size(0), 2)], 1), torch.stack([x, x]), x[None].expand(3, -1, -1)
-
-    both(fn, matrices())
+@swept_both(matrices())
+def test_expand_cat_and_stack(x):
+    one = torch.arange(x.size(1)).unsqueeze(0).expand(x.size(0), -1)
+    return one, torch.cat([x, x.new_zeros(x.size(0), 2)], 1), torch.stack([x, x]), x[None].expand(3, -1, -1)
 
 
 def test_writes_into_arguments():
@@ -130,35 +124,29 @@ def test_sizes_are_plain_integers_outside():
         assert all(type(each) is int for each in (*compiled(x)[2], *compiled(x)[4], compiled(x)[7]))
 
 
-def test_branches_on_sizes():
-    def fn(x):
-        if x.size(0) > 5 and x.shape[1] != 3:
-            return x * 2
-        return x - 1
-
-    both(fn, matrices((4, 5), (3, 6), (6, 7), (9, 8), (9, 3), (20, 4)), graphs=4)
+@swept_both(matrices((4, 5), (3, 6), (6, 7), (9, 8), (9, 3), (20, 4)), graphs=4)
+def test_branches_on_sizes(x):
+    if x.size(0) > 5 and x.shape[1] != 3:
+        return x * 2
+    return x - 1
 
 
-def test_loops_are_unrolled():
-    def fn(x):
-        total = x.new_zeros(())
-        for row in range(x.size(0)):
-            total = total + x[row].sum()
-        return total
-
-    sweep(fn, [(tensor(n, 3),) for n in (2, 3, 4)], graphs=3)
+@swept([(tensor(n, 3),) for n in (2, 3, 4)], graphs=3)
+def test_loops_are_unrolled(x):
+    total = x.new_zeros(())
+    for row in range(x.size(0)):
+        total = total + x[row].sum()
+    return total
 
 
 def test_smallest_and_greatest():
     both(lambda x: x * max(x.size(0), 3) + min(x.shape), matrices((4, 5), (5, 7), (6, 8)))
 
 
-def test_roots_and_rounding():
-    def fn(x):
-        n = x.size(-1)
-        return x / math.sqrt(n), x * float(n), x * math.floor(n / 2), x + math.ceil(n / 3), x + int(n * 0.5)
-
-    both(fn, matrices((4, 6), (6, 8), (9, 10)))
+@swept_both(matrices((4, 6), (6, 8), (9, 10)))
+def test_roots_and_rounding(x):
+    n = x.size(-1)
+    return x / math.sqrt(n), x * float(n), x * math.floor(n / 2), x + math.ceil(n / 3), x + int(n * 0.5)
 
 
 def test_texts_and_keys_specialize_the_number():
@@ -166,12 +154,18 @@ def test_texts_and_keys_specialize_the_number():
           graphs=3)  # fmt: skip
 
 
-def test_comparing_shapes():
-    def fn(x, y):
-        return x + y if x.shape == y.shape else x.sum() * y.sum()
-
-    pairs = [(tensor(2, 3), tensor(2, 3)), (tensor(4, 5), tensor(4, 5)), (tensor(6, 7), tensor(6, 7))]
-    sweep(fn, [*pairs, (tensor(6, 7), tensor(5, 7)), (tensor(8, 9), tensor(5, 7))], graphs=3)
+@swept(
+    [
+        (tensor(2, 3), tensor(2, 3)),
+        (tensor(4, 5), tensor(4, 5)),
+        (tensor(6, 7), tensor(6, 7)),
+        (tensor(6, 7), tensor(5, 7)),
+        (tensor(8, 9), tensor(5, 7)),
+    ],
+    graphs=3,
+)
+def test_comparing_shapes(x, y):
+    return x + y if x.shape == y.shape else x.sum() * y.sum()
 
 
 def test_equal_sizes_are_not_taken_to_stay_equal():
@@ -206,12 +200,7 @@ def test_a_closure_over_a_size():
 
 def test_places_in_storage():
     calls = [(tensor(n, 9)[1:, 2:],) for n in (4, 5, 7)]
-    for dynamic in (None, True):
-        compiled = dl.compile(
-            lambda x: (x + 1, x.storage_offset(), x[1:].storage_offset()), backend="eager", dynamic=dynamic
-        )
-        for (x,) in calls:
-            Pairing().compare((x + 1, x.storage_offset(), x[1:].storage_offset()), compiled(x), "result")
+    both(lambda x: (x + 1, x.storage_offset(), x[1:].storage_offset()), calls, graphs=None)
 
 
 @pytest.mark.on_cpu
@@ -229,10 +218,9 @@ def test_identity_of_equal_numbers():
     def fn(x, one, other):
         return x + 1 if {id(one): 1}.get(id(other)) else x - 1
 
-    compiled = dl.compile(fn, backend="eager", dynamic=True)
     number = 10**6
-    for pair in ((number, number), (number, int("1000000")), (7000, 9000)):
-        assert torch.equal(compiled(tensor(2), *pair), fn(tensor(2), *pair))
+    pairs = ((number, number), (number, int("1000000")), (7000, 9000))
+    sweep(fn, [(tensor(2), *pair) for pair in pairs], graphs=None, dynamic=True)
 
 
 def test_zero_and_one_are_specialised():
@@ -313,11 +301,9 @@ def test_numbers_that_are_zero_and_one():
     sweep(lambda x, n: torch.zeros(n).sum() + x, [(tensor(3), n) for n in (5, 0, 1, 2, 4)], graphs=2)
 
 
-def test_integers_that_change():
-    def fn(x, n):
-        return x * n, n * 2, n // 3, n - 1
-
-    both(fn, [(tensor(3), n) for n in (7, 9, 4, 100, -5)])
+@swept_both([(tensor(3), n) for n in (7, 9, 4, 100, -5)])
+def test_integers_that_change(x, n):
+    return x * n, n * 2, n // 3, n - 1
 
 
 @pytest.mark.parametrize("numbers", [(5, 6, 7, 8), (0.5, 0.25, 0.125, 0.1)])
@@ -364,26 +350,22 @@ def test_very_large_integers():
     sweep(lambda x, n: x + 1 if n > 3 else x - 1, [(tensor(2), n) for n in numbers], graphs=5)
 
 
-def test_division_by_a_number_that_may_be_zero():
-    def fn(x, n):
-        try:
-            return x * (100 // n)
-        except ZeroDivisionError:
-            return x
-
-    sweep(fn, [(tensor(2), n) for n in (5, 7, 9, 0, 3)], graphs=2)
+@swept([(tensor(2), n) for n in (5, 7, 9, 0, 3)], graphs=2)
+def test_division_by_a_number_that_may_be_zero(x, n):
+    try:
+        return x * (100 // n)
+    except ZeroDivisionError:
+        return x
 
 
-def test_quotient_and_remainder():
-    def fn(x, n):
-        quotient, rest = divmod(x.size(0), n)
-        try:
-            return x[:quotient] * rest, divmod(-n, 3), divmod(x.size(0), n - 4)
-        except ZeroDivisionError as error:
-            return x, str(error)
-
-    both(fn, [(tensor(size, 3), n) for size, n in ((9, 2), (13, 3), (17, 5), (30, 7))])
-    sweep(fn, [(tensor(size, 3), n) for size, n in ((9, 4), (13, 4), (17, 4))], graphs=3)  # it raises
+@swept([(tensor(size, 3), n) for size, n in ((9, 4), (13, 4), (17, 4))], graphs=3)  # it raises
+@swept_both([(tensor(size, 3), n) for size, n in ((9, 2), (13, 3), (17, 5), (30, 7))])
+def test_quotient_and_remainder(x, n):
+    quotient, rest = divmod(x.size(0), n)
+    try:
+        return x[:quotient] * rest, divmod(-n, 3), divmod(x.size(0), n - 4)
+    except ZeroDivisionError as error:
+        return x, str(error)
 
 
 def test_integers_of_a_subclass_are_known():
@@ -470,23 +452,12 @@ def test_nothing_is_kept_after_reset():
     assert node.meta["example_value"].shape == (6,), "what changed once is forgotten"
 
 
-def test_bytes_of_a_tensor_of_any_size():
-    def fn(x):
-        return x + x.nbytes, (x + 1).nbytes
-
-    compiled = dl.compile(fn, backend="eager")
-    for size in (2, 3, 4, 5):
-        found, expected = compiled(torch.ones(size)), fn(torch.ones(size))
-        assert torch.equal(found[0], expected[0]) and found[1] == expected[1]
+@swept([(torch.ones(size),) for size in (2, 3, 4, 5)], graphs=None)
+def test_bytes_of_a_tensor_of_any_size(x):
+    return x + x.nbytes, (x + 1).nbytes
 
 
-def test_deep_copies_know_no_size():
-    def fn(x):
-        kept = {"x": [x]}
-        return copy.deepcopy(kept)["x"][0] * 2 + copy.deepcopy(x)
-
-    recorder = Recorder()
-    compiled = dl.compile(fn, backend=recorder, dynamic=True)
-    for shape in ((4, 6), (5, 3), (7, 9)):
-        Pairing().compare(fn(tensor(*shape)), compiled(tensor(*shape)), "result")
-    assert len(recorder.graphs) == 1
+@swept(matrices((4, 6), (5, 3), (7, 9)), graphs=1, dynamic=True)
+def test_deep_copies_know_no_size(x):
+    kept = {"x": [x]}
+    return copy.deepcopy(kept)["x"][0] * 2 + copy.deepcopy(x)

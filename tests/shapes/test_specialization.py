@@ -15,6 +15,7 @@ import dynamo_lite as dl
 from dynamo_lite.compiler.frame_compiler import FrameCompiler
 from equality import Pairing
 from programs import tensor
+from sweeps import sweep, swept
 
 
 @functools.lru_cache(None)
@@ -106,14 +107,10 @@ def test_breaks_that_no_number_would_spare():
 
 
 @pytest.mark.on_cpu
-def test_refused_whatever_the_sizes_are():
-    def fn(x):
-        y = x + 1
-        return y.numpy().astype("U3").size + x.size(0), y
-
-    compiled = dl.compile(fn, backend="eager", dynamic=True)
-    for n in (2, 3, 4):
-        Pairing().compare(fn(tensor(n, 3)), compiled(tensor(n, 3)), "result")
+@swept([(tensor(n, 3),) for n in (2, 3, 4)], graphs=None, dynamic=True)
+def test_refused_whatever_the_sizes_are(x):
+    y = x + 1
+    return y.numpy().astype("U3").size + x.size(0), y
 
 
 def test_specialized_numbers_keep_their_identity():
@@ -125,9 +122,7 @@ def test_specialized_numbers_keep_their_identity():
         a, b = make(), make()
         for pairs in ([(a, b), (a, a)], [(a, a), (a, b)]):
             dl.reset()
-            compiled = dl.compile(fn, backend="eager", dynamic=True)
-            for pair in pairs:
-                Pairing().compare(fn(tensor(2), *pair), compiled(tensor(2), *pair), "result")
+            sweep(fn, [(tensor(2), *pair) for pair in pairs], graphs=None, dynamic=True)
 
 
 @pytest.mark.parametrize("name, wanted", [("scalar of numpy", [1, 2, 1]), ("array", [1, 4, 1])])
@@ -144,18 +139,14 @@ def test_what_had_to_be_known_is_remembered(name, wanted, monkeypatch):
     assert made == wanted
 
 
-def test_what_is_remembered_of_another_way_through_a_program():
-    def fn(x, n, flag):
-        if flag:
-            return x * n + x.size(0)
-        return x * np.float32(n) + x.size(0)
+WAYS = [(3, 3, False), (3, 4, False), (3, 5, False), (3, 6, True), (4, 7, True), (5, 8, True), (6, 9, False)]
 
-    compiled = dl.compile(fn, backend="eager")
-    calls = [(tensor(3), 3, False), (tensor(3), 4, False), (tensor(3), 5, False), (tensor(3), 6, True)]
-    calls += [(tensor(4), 7, True), (tensor(5), 8, True), (tensor(6), 9, False)]
-    for args in calls:
-        Pairing().compare(fn(*args), compiled(*args), f"result of {args[1:]}")
-    assert dl.counters.graphs == 6
+
+@swept([(tensor(size), n, flag) for size, n, flag in WAYS], graphs=6)
+def test_what_is_remembered_of_another_way_through_a_program(x, n, flag):
+    if flag:
+        return x * n + x.size(0)
+    return x * np.float32(n) + x.size(0)
 
 
 def _dropped(x):

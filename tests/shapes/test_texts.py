@@ -11,7 +11,7 @@ import torch
 import dynamo_lite as dl
 from equality import Pairing
 from programs import Recorder, tensor
-from sweeps import sweep
+from sweeps import sweep, swept
 
 SIZES = (3, 4, 5, 6)
 
@@ -167,22 +167,20 @@ def test_what_is_raised_says_the_sizes():
     Pairing().compare(fn(tensor(3, 2)), compiled(tensor(3, 2)), "result")
 
 
-def test_templates_that_raise():
-    def fn(x):
-        found = []
-        for template, values in (
-            ("%d %d", (x.shape[0],)),
-            ("%d", (x.shape[0], 2)),
-            ("%d %y", (x.shape[0], 2)),
-            ("%d %", (x.shape[0],)),
-            ("%s %d", (x.shape, "a")),
-            ("rows", x.shape[0]),
-            ("rows", [x.shape[0]]),
-        ):
-            try:
-                found.append(template % values)
-            except (TypeError, ValueError) as error:
-                found.append((type(error), str(error)))
-        return x * 2, found
-
-    sweep(fn, calls(), graphs=4)
+@swept(calls(), graphs=4)
+def test_templates_that_raise(x):
+    found = []
+    for template, values in (
+        ("%d %d", (x.shape[0],)),
+        ("%d", (x.shape[0], 2)),
+        ("%d %y", (x.shape[0], 2)),
+        ("%d %", (x.shape[0],)),
+        ("%s %d", (x.shape, "a")),
+        ("rows", x.shape[0]),
+        ("rows", [x.shape[0]]),
+    ):
+        try:
+            found.append(template % values)
+        except (TypeError, ValueError) as error:
+            found.append((type(error), str(error)))
+    return x * 2, found

@@ -8,31 +8,35 @@ from typing import Any
 import devices
 import dynamo_lite as dl
 from equality import Pairing
-from programs import Recorder
+from programs import Recorder, decorator_for
 
 
 def sweep(
     fn: Callable[..., Any],
     calls: Sequence[tuple[Any, ...]],
     *,
-    graphs: int = 2,
+    graphs: int | None = 2,
     dynamic: bool | None = None,
     backend: Any = None,
+    fullgraph: bool = False,
 ) -> Recorder:
-    """Compile ``fn``, make the calls, compare each with eager, and count the graphs."""
+    """Compile ``fn``, make the calls, compare each with eager, and count the graphs. None: as many as it takes."""
     recorder = Recorder()
-    compiled = dl.compile(fn, backend=backend or recorder, dynamic=dynamic)
+    compiled = dl.compile(fn, backend=backend or recorder, dynamic=dynamic, fullgraph=fullgraph)
     before = dl.counters.graphs
     for args in calls:
         with devices.skips_what_is_only_for_cpu():
             expected = fn(*args)
         found = compiled(*args)
         Pairing().compare(expected, found, f"result of {[getattr(arg, 'shape', arg) for arg in args]}")
-    assert dl.counters.graphs - before == graphs
+    assert graphs is None or dl.counters.graphs - before == graphs
     return recorder
 
 
-def both(fn: Callable[..., Any], calls: Sequence[tuple[Any, ...]], *, graphs: int = 2, fewer: int = 1) -> None:
+def both(fn: Callable[..., Any], calls: Sequence[tuple[Any, ...]], *, graphs: int | None = 2, fewer: int = 1) -> None:
     """Static at first; and symbolic from the start, with fewer graphs."""
     sweep(fn, calls, graphs=graphs)
-    sweep(fn, calls, graphs=max(graphs - fewer, 1), dynamic=True)
+    sweep(fn, calls, graphs=None if graphs is None else max(graphs - fewer, 1), dynamic=True)
+
+
+swept, swept_both = decorator_for(sweep), decorator_for(both)
