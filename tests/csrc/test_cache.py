@@ -14,7 +14,7 @@ import torch
 
 import dynamo_lite as dl
 from dynamo_lite import _C
-from frames import By, define, owned, tree
+from frames import By, Token, define, owned, tree
 from processes import run_program
 
 
@@ -25,10 +25,6 @@ def program():
 
 def new_code(x):
     return [x]
-
-
-class Token:
-    """Something that can be watched dying."""
 
 
 def test_entries_are_listed_newest_first():
@@ -304,7 +300,7 @@ def test_the_process_ends_well_with_entries_about():
     program = f"""
 import sys, threading
 sys.path[:0] = {sys.path!r}
-from frames import define, owned, on_thread
+from frames import Token, define, on_thread, owned
 from dynamo_lite import _C
 p = define("def fn(x): return x\\ndef new(x): return [x]")
 owner, _ = owned({{p.fn: p.new}})

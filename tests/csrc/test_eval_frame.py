@@ -15,17 +15,7 @@ import pytest
 import torch
 
 from dynamo_lite import _C, exc
-from frames import By, define, on_process, on_thread, owned, tree
-
-
-def plain(x=1):
-    """Add one."""
-    return x + 1
-
-
-def other(x):
-    return x * 100
-
+from frames import By, Token, calls_down, define, on_process, on_thread, other, owned, plain, tree
 
 # -- hits ----------------------------------------------------------------------------------------------------------
 
@@ -204,10 +194,6 @@ def test_code_that_cannot_take_the_place_is_refused():
 # -- misses and verdicts -------------------------------------------------------------------------------------------
 
 
-def calls_down(x):
-    return plain(x)
-
-
 def test_pass_asks_again_and_skip_does_not():
     for verdict, times in ((_C.PASS, 3), (_C.SKIP, 1)):
         owner, asked = owned({calls_down: verdict, plain: other})
@@ -384,10 +370,6 @@ def test_a_callback_that_raises(raised):
     gc.collect()
     assert [ref() for ref in held] == [None] * 3
     assert asked.seen == ["plain"] * 3 and plain(1) == 2
-
-
-class Token:
-    """Something that can be watched dying."""
 
 
 @pytest.mark.parametrize("takes_it", [False, True])

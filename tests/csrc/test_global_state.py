@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dynamo_lite import _C
-from guard_probe import Probe, probe
+from guard_probe import Probe, probed
 
 
 def test_global_state_differences_are_named() -> None:
@@ -104,16 +104,14 @@ def test_global_state_knows_which_modes_are_on_the_stack() -> None:
         assert state.difference(_C.GlobalState()) != ""
 
 
-def test_global_state_as_a_check() -> None:
-    def look(p: Probe) -> None:
-        p.tree.check(0, "global_state", _C.GlobalState(), "state")
-        assert p.holds()
-        with torch.no_grad():
-            failure = p.failure()
-            assert failure.reason == "state" and failure.kind == "global_state"
-            assert failure.found == "grad mode is off, was on"
-        assert p.holds()
-        with torch.device("cpu"):
-            assert not p.holds()
-
-    probe(1, look)
+@probed(1)
+def test_global_state_as_a_check(p: Probe, _: int) -> None:
+    p.tree.check(0, "global_state", _C.GlobalState(), "state")
+    assert p.holds()
+    with torch.no_grad():
+        failure = p.failure()
+        assert failure.reason == "state" and failure.kind == "global_state"
+        assert failure.found == "grad mode is off, was on"
+    assert p.holds()
+    with torch.device("cpu"):
+        assert not p.holds()

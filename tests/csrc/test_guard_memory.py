@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from dynamo_lite import _C
-from guard_probe import Inheriting, Inline, Overriding, Plain, Probe, on_frame, probe, takes, with_defaults
+from guard_probe import Inheriting, Inline, Overriding, Plain, Probe, on_frame, probe, probed, takes, with_defaults
 
 
 def test_every_way_to_change_a_dict_is_seen() -> None:
@@ -83,106 +83,91 @@ def test_specialized_attribute_stores_are_seen() -> None:
         probe(target, look)
 
 
-def test_delete_and_add_again_and_mutable_values() -> None:
-    inner = [1]
-    items = {"list": inner, "n": 1}
-
-    def look(p: Probe) -> None:
-        p.demand(p.at(("dict_item", "list")), "length", 1)
-        p.demand(p.at(("dict_item", "list"), ("list_item", 0)), "equals", 1)
-        p.demand(p.at(("dict_item", "n")), "equals", 1)
-        assert p.holds()
-        inner.append(2)  # the dict's version stays
-        assert p.failure().kind == "length"
-        inner.pop()
-        assert p.holds()
-        inner[0] = 2
-        assert p.failure().kind == "equals"
-        inner[0] = 1
-        del items["n"]
-        assert p.failure().kind == "present"
-        items["n"] = 1
-        assert p.holds()
-        items["list"] = [1]  # another list, equal
-        assert p.holds()
-        inner.append(3)  # no longer looked at
-        assert p.holds()
-        items["list"].append(3)
-        assert not p.holds()
-
-    probe(items, look)
+@probed({"list": [1], "n": 1})
+def test_delete_and_add_again_and_mutable_values(p: Probe, items: Any) -> None:
+    inner = items["list"]
+    p.demand(p.at(("dict_item", "list")), "length", 1)
+    p.demand(p.at(("dict_item", "list"), ("list_item", 0)), "equals", 1)
+    p.demand(p.at(("dict_item", "n")), "equals", 1)
+    assert p.holds()
+    inner.append(2)  # the dict's version stays
+    assert p.failure().kind == "length"
+    inner.pop()
+    assert p.holds()
+    inner[0] = 2
+    assert p.failure().kind == "equals"
+    inner[0] = 1
+    del items["n"]
+    assert p.failure().kind == "present"
+    items["n"] = 1
+    assert p.holds()
+    items["list"] = [1]  # another list, equal
+    assert p.holds()
+    inner.append(3)  # no longer looked at
+    assert p.holds()
+    items["list"].append(3)
+    assert not p.holds()
 
 
-def test_swapped_instance_dicts() -> None:
-    one, other = Plain(a=1, b=1), Plain(a=2, b=1)
-
-    def look(p: Probe) -> None:
-        p.demand(p.at(("instance_dict",), ("dict_item", "a")), "equals", 1)
-        assert p.holds()
-        one.__dict__, other.__dict__ = other.__dict__, one.__dict__
-        assert not p.holds()
-        one.__dict__, other.__dict__ = other.__dict__, one.__dict__
-        assert p.holds()
-        one.__dict__ = dict(other.__dict__)
-        assert not p.holds()
-
-    probe(one, look)
+@probed(Plain(a=1, b=1))
+def test_swapped_instance_dicts(p: Probe, one: Plain) -> None:
+    other = Plain(a=2, b=1)
+    p.demand(p.at(("instance_dict",), ("dict_item", "a")), "equals", 1)
+    assert p.holds()
+    one.__dict__, other.__dict__ = other.__dict__, one.__dict__
+    assert not p.holds()
+    one.__dict__, other.__dict__ = other.__dict__, one.__dict__
+    assert p.holds()
+    one.__dict__ = dict(other.__dict__)
+    assert not p.holds()
 
 
-def test_the_same_place_holding_other_containers_by_turns() -> None:
+@probed([None])
+def test_the_same_place_holding_other_containers_by_turns(p: Probe, holder: list[Any]) -> None:
     """The memory of one value must not vouch for another that came by the same way."""
     good = Plain(child=Plain(n=1), t=(1, (2, 3)))
     bad = Plain(child=Plain(n=2), t=(1, (2, 4)))
     broken = Plain(child=Plain())
-    holder = [good]
-
-    def look(p: Probe) -> None:
-        inside = p.at(("list_item", 0), ("instance_dict",))
-        p.demand(p.at(("dict_item", "child"), ("instance_dict",), ("dict_item", "n"), start=inside), "equals", 1)
-        pair = p.at(("dict_item", "t"), start=inside)
-        p.demand(p.at(("tuple_item", 0), start=pair), "equals", 1)
-        p.demand(p.at(("tuple_item", 1), ("tuple_item", 1), start=pair), "equals", 3)
-        p.tree.capture(pair)
-        for each in (good, bad, good, broken, good, bad, bad, good, good, broken, broken, good) * 3:
-            holder[0] = each
-            captured = p.tree.lookup(p.view)
-            assert (captured is not None) == (each is good)
-            assert captured is None or captured[0] is good.t
-            assert p.holds() == (each is good)
-            captured = p.tree.lookup(p.view)
-            assert captured is None or captured[0] is good.t
-        good.child.n = 5
-        holder[0] = good
-        assert not p.holds()
-
-    probe(holder, look)
+    inside = p.at(("list_item", 0), ("instance_dict",))
+    p.demand(p.at(("dict_item", "child"), ("instance_dict",), ("dict_item", "n"), start=inside), "equals", 1)
+    pair = p.at(("dict_item", "t"), start=inside)
+    p.demand(p.at(("tuple_item", 0), start=pair), "equals", 1)
+    p.demand(p.at(("tuple_item", 1), ("tuple_item", 1), start=pair), "equals", 3)
+    p.tree.capture(pair)
+    for each in (good, bad, good, broken, good, bad, bad, good, good, broken, broken, good) * 3:
+        holder[0] = each
+        captured = p.tree.lookup(p.view)
+        assert (captured is not None) == (each is good)
+        assert captured is None or captured[0] is good.t
+        assert p.holds() == (each is good)
+        captured = p.tree.lookup(p.view)
+        assert captured is None or captured[0] is good.t
+    good.child.n = 5
+    holder[0] = good
+    assert not p.holds()
 
 
-def test_reused_addresses_do_not_pass_for_what_was_there() -> None:
+@probed([None])
+def test_reused_addresses_do_not_pass_for_what_was_there(p: Probe, holder: list[Any]) -> None:
     """Objects die and others are made where they were: same pointers, other contents."""
-    holder: list[Any] = [None]
-
-    def look(p: Probe) -> None:
-        item = p.at(("list_item", 0))
-        p.demand(p.at(("instance_dict",), ("dict_item", "n"), start=item), "equals", 1)
-        p.demand(p.at(("instance_dict",), ("dict_item", "t"), ("tuple_item", 0), start=item), "equals", 1)
-        seen: set[int] = set()
-        reused = 0
-        for turn in range(2000):
-            n, t = turn % 3 + 1, turn % 2 + 1
-            holder[0] = None
-            made = Plain()
-            made.n = n  # type: ignore[attr-defined]
-            made.t = (t,)  # type: ignore[attr-defined]
-            holder[0] = made
-            del made
-            reused += id(holder[0]) in seen
-            seen.add(id(holder[0]))
-            assert (p.tree.lookup(p.view) is not None) == (n == 1 and t == 1)
-        if not reused:
-            pytest.skip("this allocator never reused an address")
-
-    probe(holder, look)
+    item = p.at(("list_item", 0))
+    p.demand(p.at(("instance_dict",), ("dict_item", "n"), start=item), "equals", 1)
+    p.demand(p.at(("instance_dict",), ("dict_item", "t"), ("tuple_item", 0), start=item), "equals", 1)
+    seen: set[int] = set()
+    reused = 0
+    for turn in range(2000):
+        n, t = turn % 3 + 1, turn % 2 + 1
+        holder[0] = None
+        made = Plain()
+        made.n = n  # type: ignore[attr-defined]
+        made.t = (t,)  # type: ignore[attr-defined]
+        holder[0] = made
+        del made
+        reused += id(holder[0]) in seen
+        seen.add(id(holder[0]))
+        assert (p.tree.lookup(p.view) is not None) == (n == 1 and t == 1)
+    if not reused:
+        pytest.skip("this allocator never reused an address")
 
 
 def test_class_attributes_that_change() -> None:
@@ -444,53 +429,41 @@ def test_nothing_leaks() -> None:
     probe((value, deq, grad), look)
 
 
-def test_captured_values() -> None:
-    items = {"a": [1], "b": 2}
-
-    def look(p: Probe) -> None:
-        a, b = p.at(("dict_item", "a")), p.at(("dict_item", "b"))
-        assert p.tree.capture(b) == 0
-        assert p.tree.capture(a) == 1
-        assert p.tree.capture(b) == 0
-        captured = p.tree.lookup(p.view)
-        assert captured == (2, [1]) and captured[1] is items["a"]
-        items["a"] = [5]
-        captured = p.tree.lookup(p.view)
-        assert captured is not None and captured[1] is items["a"]
-        assert p.tree.lookup(p.view)[1] is items["a"]  # type: ignore[index]
-
-    probe(items, look)
+@probed({"a": [1], "b": 2})
+def test_captured_values(p: Probe, items: dict[str, Any]) -> None:
+    a, b = p.at(("dict_item", "a")), p.at(("dict_item", "b"))
+    assert p.tree.capture(b) == 0
+    assert p.tree.capture(a) == 1
+    assert p.tree.capture(b) == 0
+    captured = p.tree.lookup(p.view)
+    assert captured == (2, [1]) and captured[1] is items["a"]
+    items["a"] = [5]
+    captured = p.tree.lookup(p.view)
+    assert captured is not None and captured[1] is items["a"]
+    assert p.tree.lookup(p.view)[1] is items["a"]  # type: ignore[index]
 
 
-def test_captured_values_after_a_look_at_other_ones() -> None:
-    cell = types.CellType([1])
+@probed(types.CellType([1]))
+def test_captured_values_after_a_look_at_other_ones(p: Probe, cell: types.CellType) -> None:
+    assert p.tree.capture(p.at(("cell_contents",))) == 0
+    for _ in range(5):
+        assert p.tree.lookup(p.view)[0] is cell.cell_contents  # type: ignore[index]
+    was, cell.cell_contents = cell.cell_contents, [2]
+    assert p.tree.test(p.view) is None
+    cell.cell_contents = was
+    assert p.tree.lookup(p.view)[0] is was  # type: ignore[index]
 
-    def look(p: Probe) -> None:
-        assert p.tree.capture(p.at(("cell_contents",))) == 0
+
+@probed({"a": [1], "b": [2]})
+def test_objects_that_become_one_are_told_apart_again(p: Probe, items: dict[str, Any]) -> None:
+    a, b = p.at(("dict_item", "a")), p.at(("dict_item", "b"))
+    p.tree.check(a, "distinct", [b], "distinct")
+    for _ in range(3):
+        assert p.holds()
+        items["b"] = items["a"]
         for _ in range(5):
-            assert p.tree.lookup(p.view)[0] is cell.cell_contents  # type: ignore[index]
-        was, cell.cell_contents = cell.cell_contents, [2]
-        assert p.tree.test(p.view) is None
-        cell.cell_contents = was
-        assert p.tree.lookup(p.view)[0] is was  # type: ignore[index]
-
-    probe(cell, look)
-
-
-def test_objects_that_become_one_are_told_apart_again() -> None:
-    items = {"a": [1], "b": [2]}
-
-    def look(p: Probe) -> None:
-        a, b = p.at(("dict_item", "a")), p.at(("dict_item", "b"))
-        p.tree.check(a, "distinct", [b], "distinct")
-        for _ in range(3):
-            assert p.holds()
-            items["b"] = items["a"]
-            for _ in range(5):
-                assert p.tree.lookup(p.view) is None
-            items["b"] = [2]
-
-    probe(items, look)
+            assert p.tree.lookup(p.view) is None
+        items["b"] = [2]
 
 
 def test_getters_of_properties_are_seen_to_change() -> None:
@@ -515,69 +488,60 @@ def test_getters_of_properties_are_seen_to_change() -> None:
     probe(watched, look)
 
 
-def test_dicts_that_die_or_are_shared_by_trees() -> None:
-    shared = {"k": 1}
-    holder = {"shared": shared, "own": {"k": 2}}
-
-    def look(p: Probe) -> None:
-        others = []
-        for _ in range(3):
-            other = Probe(p.view)
-            other.demand(other.at(("dict_item", "shared"), ("dict_item", "k")), "equals", 1)
-            assert other.holds()
-            others.append(other)
-        p.demand(p.at(("dict_item", "own"), ("dict_item", "k")), "equals", 2)
-        for n in range(50):
-            assert p.holds()
-            holder["own"] = {"k": 2 + n % 2}
-            gc.collect(0)
-            assert p.holds() == (n % 2 == 0)
-            holder["own"] = {"k": 2}
-        del others[0]
-        shared["k"] = 5
-        assert not any(other.holds() for other in others)
-        others.clear()
-        shared["k"] = 1
-
-    probe(holder, look)
-
-
-def test_checks_are_listed_in_the_order_they_are_made() -> None:
-    def look(p: Probe) -> None:
-        p.tree.check(0, "global_state", _C.GlobalState(), 0)
-        p.tree.check(p.argument, "type", list, 1)
-        p.tree.check(p.argument, "length", 1, 2)
-        item = p.at(("list_item", 0))
-        p.tree.check(item, "same_as", p.argument, 5)
-        p.tree.check(item, "equals", (1, "a"), 3)
-        p.tree.check(p.argument, "dict_keys", ("k", 2), 2.5)
-        p.tree.check(0, "distinct", [item, p.argument], 6)
-        p.tree.check(item, "set_items", frozenset({1}), 4)
-        listed = p.tree.checks()
-        assert [reason for reason, _, _ in listed] == [0, 1, 2, 2.5, 3, 4, 5, 6]
-        assert listed[1:] == [
-            (1, "type", list), (2, "length", 1), (2.5, "dict_keys", ("k", 2)), (3, "equals", (1, "a")),
-            (4, "set_items", frozenset({1})), (5, "same_as", p.argument), (6, "distinct", [item, p.argument]),
-        ]  # fmt: skip
-
-    probe([1], look)
-
-
-def test_the_first_failure_in_order_is_the_one_told() -> None:
-    def look(p: Probe) -> None:
-        for index in range(3):
-            p.tree.check(p.at(("list_item", index)), "equals", 0, index)
-        for items, first in (([1, 0, 0], 0), ([0, 1, 1], 1), ([0, 0, 1], 2)):
-            argument[:] = items
-            assert p.failure().reason == first
-            assert "int 1" in p.failure().found
-            assert p.failure().expected == 0
-        argument[:] = [0, 0, 0]
+@probed({"shared": {"k": 1}, "own": {"k": 2}})
+def test_dicts_that_die_or_are_shared_by_trees(p: Probe, holder: dict[str, Any]) -> None:
+    shared = holder["shared"]
+    others = []
+    for _ in range(3):
+        other = Probe(p.view)
+        other.demand(other.at(("dict_item", "shared"), ("dict_item", "k")), "equals", 1)
+        assert other.holds()
+        others.append(other)
+    p.demand(p.at(("dict_item", "own"), ("dict_item", "k")), "equals", 2)
+    for n in range(50):
         assert p.holds()
-        assert _failure_of(p, argument).kind == "equals"
+        holder["own"] = {"k": 2 + n % 2}
+        gc.collect(0)
+        assert p.holds() == (n % 2 == 0)
+        holder["own"] = {"k": 2}
+    del others[0]
+    shared["k"] = 5
+    assert not any(other.holds() for other in others)
+    others.clear()
+    shared["k"] = 1
 
-    argument = [0, 0, 0]
-    probe(argument, look)
+
+@probed([1])
+def test_checks_are_listed_in_the_order_they_are_made(p: Probe, _: list[int]) -> None:
+    p.tree.check(0, "global_state", _C.GlobalState(), 0)
+    p.tree.check(p.argument, "type", list, 1)
+    p.tree.check(p.argument, "length", 1, 2)
+    item = p.at(("list_item", 0))
+    p.tree.check(item, "same_as", p.argument, 5)
+    p.tree.check(item, "equals", (1, "a"), 3)
+    p.tree.check(p.argument, "dict_keys", ("k", 2), 2.5)
+    p.tree.check(0, "distinct", [item, p.argument], 6)
+    p.tree.check(item, "set_items", frozenset({1}), 4)
+    listed = p.tree.checks()
+    assert [reason for reason, _, _ in listed] == [0, 1, 2, 2.5, 3, 4, 5, 6]
+    assert listed[1:] == [
+        (1, "type", list), (2, "length", 1), (2.5, "dict_keys", ("k", 2)), (3, "equals", (1, "a")),
+        (4, "set_items", frozenset({1})), (5, "same_as", p.argument), (6, "distinct", [item, p.argument]),
+    ]  # fmt: skip
+
+
+@probed([0, 0, 0])
+def test_the_first_failure_in_order_is_the_one_told(p: Probe, argument: list[int]) -> None:
+    for index in range(3):
+        p.tree.check(p.at(("list_item", index)), "equals", 0, index)
+    for items, first in (([1, 0, 0], 0), ([0, 1, 1], 1), ([0, 0, 1], 2)):
+        argument[:] = items
+        assert p.failure().reason == first
+        assert "int 1" in p.failure().found
+        assert p.failure().expected == 0
+    argument[:] = [0, 0, 0]
+    assert p.holds()
+    assert _failure_of(p, argument).kind == "equals"
 
 
 def _failure_of(p: Probe, argument: list[int]) -> _C.Failure:
@@ -585,45 +549,41 @@ def _failure_of(p: Probe, argument: list[int]) -> _C.Failure:
     return p.failure()
 
 
-def test_cost_is_small() -> None:
+@probed(nn.Sequential(*(nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2)) for _ in range(20))))
+def test_cost_is_small(p: Probe, model: nn.Sequential) -> None:
     """A model's worth of checks is read from memory, not made one by one (a bound far above what it takes)."""
-    model = nn.Sequential(*(nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2)) for _ in range(20)))
+    count = 0
 
-    def look(p: Probe) -> None:
-        count = 0
+    def guard(node: int, module: nn.Module) -> None:
+        nonlocal count
+        p.demand(node, "type", type(module))
+        inside = p.tree.child(node, "instance_dict")
+        for hooks in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks"):
+            p.demand(p.tree.child(inside, "dict_item", hooks), "length", 0)
+        for name in ("forward", "weight_g"):
+            p.demand(inside, "dict_lacks", name)
+        p.demand(p.tree.child(inside, "dict_item", "training"), "equals", True)
+        count += 7
+        parameters = p.tree.child(inside, "dict_item", "_parameters")
+        for name, parameter in module._parameters.items():
+            child = p.tree.child(parameters, "dict_item", name)
+            p.demand(child, "type", nn.Parameter)
+            p.demand(child, "tensor", parameter)
+            p.tree.capture(child)
+            count += 2
+        modules = p.tree.child(inside, "dict_item", "_modules")
+        p.demand(modules, "dict_keys", tuple(module._modules))
+        for name, child_module in module._modules.items():
+            assert child_module is not None
+            guard(p.tree.child(modules, "dict_item", name), child_module)
 
-        def guard(node: int, module: nn.Module) -> None:
-            nonlocal count
-            p.demand(node, "type", type(module))
-            inside = p.tree.child(node, "instance_dict")
-            for hooks in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks"):
-                p.demand(p.tree.child(inside, "dict_item", hooks), "length", 0)
-            for name in ("forward", "weight_g"):
-                p.demand(inside, "dict_lacks", name)
-            p.demand(p.tree.child(inside, "dict_item", "training"), "equals", True)
-            count += 7
-            parameters = p.tree.child(inside, "dict_item", "_parameters")
-            for name, parameter in module._parameters.items():
-                child = p.tree.child(parameters, "dict_item", name)
-                p.demand(child, "type", nn.Parameter)
-                p.demand(child, "tensor", parameter)
-                p.tree.capture(child)
-                count += 2
-            modules = p.tree.child(inside, "dict_item", "_modules")
-            p.demand(modules, "dict_keys", tuple(module._modules))
-            for name, child_module in module._modules.items():
-                assert child_module is not None
-                guard(p.tree.child(modules, "dict_item", name), child_module)
-
-        guard(p.argument, model)
-        assert p.holds()
-        assert count > 500
-        assert min(p.tree.cost(p.view, 100) for _ in range(5)) < 200e-6
-        model[7][0].train(False)
-        assert p.failure().kind == "equals"
-        model[7][0].train(True)
-        assert p.holds()
-        model[3].register_forward_hook(lambda *_: None)
-        assert p.failure().kind == "length"
-
-    probe(model, look)
+    guard(p.argument, model)
+    assert p.holds()
+    assert count > 500
+    assert min(p.tree.cost(p.view, 100) for _ in range(5)) < 200e-6
+    model[7][0].train(False)
+    assert p.failure().kind == "equals"
+    model[7][0].train(True)
+    assert p.holds()
+    model[3].register_forward_hook(lambda *_: None)
+    assert p.failure().kind == "length"

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from dynamo_lite import _C
-from guard_probe import Inline, Path, Plain, Probe, check_fails, check_holds, on_frame, probe, with_defaults
+from guard_probe import Inline, Path, Plain, Probe, check_fails, check_holds, on_frame, probe, probed, with_defaults
 
 # -- accessors ----------------------------------------------------------------------------------------------------
 
@@ -149,28 +149,25 @@ def test_a_missing_value_is_a_failure_of_present(x: Any, path: Path, found: str)
     probe(x, look)
 
 
-def test_unbound_wants_nothing_there() -> None:
-    slotted, cell, items = Slotted(1), types.CellType(), {"a": 1}
+@probed((Slotted(1), types.CellType(), {"a": 1}))
+def test_unbound_wants_nothing_there(p: Probe, held: tuple[Any, ...]) -> None:
+    slotted, cell, items = held
     slot = Slotted.__dict__["empty"]
-
-    def look(p: Probe) -> None:
-        for index, step in enumerate([("slot", slot), ("cell_contents",), ("dict_item", "b")]):
-            p.demand(p.at(("tuple_item", index), step), "unbound")
-        assert p.holds()
-        slotted.empty = 1  # type: ignore[attr-defined]
-        assert p.failure().kind == "unbound"
-        del slotted.empty  # type: ignore[attr-defined]
-        assert p.holds()
-        cell.cell_contents = None
-        assert not p.holds()
-        del cell.cell_contents
-        assert p.holds()
-        items["b"] = 2
-        assert not p.holds()
-        del items["b"]
-        assert p.holds()
-
-    probe((slotted, cell, items), look)
+    for index, step in enumerate([("slot", slot), ("cell_contents",), ("dict_item", "b")]):
+        p.demand(p.at(("tuple_item", index), step), "unbound")
+    assert p.holds()
+    slotted.empty = 1  # type: ignore[attr-defined]
+    assert p.failure().kind == "unbound"
+    del slotted.empty  # type: ignore[attr-defined]
+    assert p.holds()
+    cell.cell_contents = None
+    assert not p.holds()
+    del cell.cell_contents
+    assert p.holds()
+    items["b"] = 2
+    assert not p.holds()
+    del items["b"]
+    assert p.holds()
 
 
 def test_what_makes_no_sense_is_refused() -> None:
@@ -497,32 +494,28 @@ def test_instance_attributes_that_are_no_dict_yet() -> None:
     probe(second, look_inside)
 
 
-def test_lacking_beside_the_instance_dict_is_remembered_with_it() -> None:
-    one, other = Plain(a=1), Plain(a=1, b=2)
-    holder = [one]
-
-    def look(p: Probe) -> None:
-        item = p.at(("list_item", 0))
-        p.demand(item, "lacks_instance_dict_item", "b")
-        p.demand(p.at(("instance_dict",), ("dict_item", "a"), start=item), "equals", 1)
-        assert p.holds()
-        one.b = 1  # type: ignore[attr-defined]
-        failure = p.failure()
-        assert failure.kind == "lacks_instance_dict_item" and failure.expected == "b"
-        assert failure.found == "the key is there"
-        del one.b  # type: ignore[attr-defined]
-        assert p.holds()
-        one.a = 2  # type: ignore[attr-defined]
-        assert p.failure().kind == "equals"
-        one.a = 1  # type: ignore[attr-defined]
-        holder[0] = other
-        assert not p.holds()
-        holder[0] = one
-        assert p.holds()
-        one.__dict__ = other.__dict__
-        assert not p.holds()
-
-    probe(holder, look)
+@probed([Plain(a=1)])
+def test_lacking_beside_the_instance_dict_is_remembered_with_it(p: Probe, holder: list[Plain]) -> None:
+    one, other = holder[0], Plain(a=1, b=2)
+    item = p.at(("list_item", 0))
+    p.demand(item, "lacks_instance_dict_item", "b")
+    p.demand(p.at(("instance_dict",), ("dict_item", "a"), start=item), "equals", 1)
+    assert p.holds()
+    one.b = 1  # type: ignore[attr-defined]
+    failure = p.failure()
+    assert failure.kind == "lacks_instance_dict_item" and failure.expected == "b"
+    assert failure.found == "the key is there"
+    del one.b  # type: ignore[attr-defined]
+    assert p.holds()
+    one.a = 2  # type: ignore[attr-defined]
+    assert p.failure().kind == "equals"
+    one.a = 1  # type: ignore[attr-defined]
+    holder[0] = other
+    assert not p.holds()
+    holder[0] = one
+    assert p.holds()
+    one.__dict__ = other.__dict__
+    assert not p.holds()
 
 
 def test_set_order() -> None:
@@ -627,26 +620,22 @@ def test_storage_offset() -> None:
     check_fails(3, "storage_offset", 0)
 
 
-def test_a_parameter_that_changes_in_place_is_seen() -> None:
-    layer = nn.Linear(2, 3)
-
-    def look(p: Probe) -> None:
-        weight = p.at(("instance_dict",), ("dict_item", "_parameters"), ("dict_item", "weight"))
-        p.demand(weight, "type", nn.Parameter)
-        p.demand(weight, "tensor", layer.weight)
-        assert p.holds()
-        layer.weight.requires_grad_(False)
-        assert not p.holds()
-        layer.weight.requires_grad_(True)
-        assert p.holds()
-        layer.weight.data = torch.ones(3, 5)
-        assert not p.holds()
-        layer.weight.data = torch.ones(3, 2)
-        assert p.holds()
-        layer.double()
-        assert not p.holds()
-
-    probe(layer, look)
+@probed(nn.Linear(2, 3))
+def test_a_parameter_that_changes_in_place_is_seen(p: Probe, layer: nn.Linear) -> None:
+    weight = p.at(("instance_dict",), ("dict_item", "_parameters"), ("dict_item", "weight"))
+    p.demand(weight, "type", nn.Parameter)
+    p.demand(weight, "tensor", layer.weight)
+    assert p.holds()
+    layer.weight.requires_grad_(False)
+    assert not p.holds()
+    layer.weight.requires_grad_(True)
+    assert p.holds()
+    layer.weight.data = torch.ones(3, 5)
+    assert not p.holds()
+    layer.weight.data = torch.ones(3, 2)
+    assert p.holds()
+    layer.double()
+    assert not p.holds()
 
 
 def test_a_tensor_subclass_runs_no_python() -> None:
@@ -669,94 +658,78 @@ def test_a_tensor_subclass_runs_no_python() -> None:
     probe(loud, look)
 
 
-def test_storages_distinct() -> None:
+@probed([torch.zeros(10) for _ in range(3)])
+def test_storages_distinct(p: Probe, tensors: list[torch.Tensor]) -> None:
+    base, array = tensors[0], tensors[0].numpy()
+    nodes = [p.at(("list_item", i)) for i in range(3)]
+    p.tree.check(0, "storages_distinct", nodes, "shared")
+    assert p.holds()
+    tensors[2] = base[5:]
+    failure = p.failure()
+    assert failure.reason == "shared"
+    assert "0 and 2" in failure.found or "2 and 0" in failure.found
+    tensors[2] = torch.from_numpy(array)  # another storage of the same memory
+    assert not p.holds()
+    tensors[2] = torch.from_numpy(array[3:])
+    assert not p.holds()
+    tensors[2] = torch.ones(0)
+    assert p.holds()
+    tensors[:] = [torch.ones(1, device="meta"), torch.ones(1, device="meta"), torch.ones(1).to_sparse()]
+    assert p.holds()
+    tensors[1] = tensors[0].view(1)
+    assert not p.holds()
+
+
+@probed([torch.zeros(10) for _ in range(4)])
+def test_storages_that_are_read_may_be_shared(p: Probe, tensors: list[torch.Tensor]) -> None:
     base = torch.zeros(10)
-    array = base.numpy()
-
-    def look(p: Probe) -> None:
-        nodes = [p.at(("list_item", i)) for i in range(3)]
-        p.tree.check(0, "storages_distinct", nodes, "shared")
-        assert p.holds()
-        tensors[2] = base[5:]
-        failure = p.failure()
-        assert failure.reason == "shared"
-        assert "0 and 2" in failure.found or "2 and 0" in failure.found
-        tensors[2] = torch.from_numpy(array)  # another storage of the same memory
-        assert not p.holds()
-        tensors[2] = torch.from_numpy(array[3:])
-        assert not p.holds()
-        tensors[2] = torch.ones(0)
-        assert p.holds()
-        tensors[:] = [torch.ones(1, device="meta"), torch.ones(1, device="meta"), torch.ones(1).to_sparse()]
-        assert p.holds()
-        tensors[1] = tensors[0].view(1)
-        assert not p.holds()
-
-    tensors = [base, torch.zeros(10), torch.zeros(10)]
-    probe(tensors, look)
-
-
-def test_storages_that_are_read_may_be_shared() -> None:
-    base = torch.zeros(10)
-
-    def look(p: Probe) -> None:
-        nodes = [p.at(("list_item", i)) for i in range(4)]
-        p.tree.check(0, "storages_distinct", (nodes[:1], nodes[1:]), "shared")
-        assert p.holds()
-        tensors[1:3] = [base, base[2:]]
-        assert p.holds()
-        tensors[0] = base[:2]
-        assert "share memory" in p.failure().found
-        tensors[0] = torch.zeros(2)
-        assert p.holds()
-
-    tensors = [torch.zeros(10) for _ in range(4)]
-    probe(tensors, look)
+    nodes = [p.at(("list_item", i)) for i in range(4)]
+    p.tree.check(0, "storages_distinct", (nodes[:1], nodes[1:]), "shared")
+    assert p.holds()
+    tensors[1:3] = [base, base[2:]]
+    assert p.holds()
+    tensors[0] = base[:2]
+    assert "share memory" in p.failure().found
+    tensors[0] = torch.zeros(2)
+    assert p.holds()
 
 
 # -- relations ----------------------------------------------------------------------------------------------------
 
 
-def test_same_as_and_distinct() -> None:
+@probed([])
+def test_same_as_and_distinct(p: Probe, items: list[Plain]) -> None:
     a, b, c = Plain(), Plain(), Plain()
-    items = [a, a, b]
-
-    def look(p: Probe) -> None:
-        nodes = [p.at(("list_item", i)) for i in range(3)]
-        p.tree.check(nodes[0], "same_as", nodes[1], "same")
-        p.tree.check(0, "distinct", [nodes[0], nodes[2]], "distinct")
-        assert p.holds()
-        items[1] = c
-        assert p.failure().reason == "same"
-        items[0] = c
-        assert p.holds()
-        items[2] = c
-        failure = p.failure()
-        assert failure.reason == "distinct"
-        assert "one object" in failure.found
-        items[2] = b
-        assert p.holds()
-
-    probe(items, look)
+    items[:] = [a, a, b]
+    nodes = [p.at(("list_item", i)) for i in range(3)]
+    p.tree.check(nodes[0], "same_as", nodes[1], "same")
+    p.tree.check(0, "distinct", [nodes[0], nodes[2]], "distinct")
+    assert p.holds()
+    items[1] = c
+    assert p.failure().reason == "same"
+    items[0] = c
+    assert p.holds()
+    items[2] = c
+    failure = p.failure()
+    assert failure.reason == "distinct"
+    assert "one object" in failure.found
+    items[2] = b
+    assert p.holds()
 
 
-def test_distinct_of_many() -> None:
-    items: list[Any] = [Plain() for _ in range(200)]
-
-    def look(p: Probe) -> None:
-        nodes = [p.at(("list_item", i)) for i in range(200)]
-        p.tree.check(0, "distinct", nodes, "distinct")
-        assert p.holds()
-        items[150], kept = items[3], items[150]
-        assert "one object" in p.failure().found
-        items[150] = kept
-        assert p.holds()
-        items.reverse()
-        assert p.holds()
-        items[0] = items[199]
-        assert not p.holds()
-
-    probe(items, look)
+@probed([Plain() for _ in range(200)])
+def test_distinct_of_many(p: Probe, items: list[Plain]) -> None:
+    nodes = [p.at(("list_item", i)) for i in range(200)]
+    p.tree.check(0, "distinct", nodes, "distinct")
+    assert p.holds()
+    items[150], kept = items[3], items[150]
+    assert "one object" in p.failure().found
+    items[150] = kept
+    assert p.holds()
+    items.reverse()
+    assert p.holds()
+    items[0] = items[199]
+    assert not p.holds()
 
 
 def test_of_locals_alone() -> None:

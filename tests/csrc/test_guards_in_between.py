@@ -15,7 +15,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from dynamo_lite import _C
-from guard_probe import Probe, check_holds, probe, takes
+from frames import Token
+from guard_probe import Probe, check_holds, probe, probed, takes
 from processes import run_program
 
 
@@ -131,10 +132,6 @@ def test_names_of_modules_are_kept_once() -> None:
     assert meet() == meet()
 
 
-class Token:
-    pass
-
-
 @pytest.mark.parametrize("asked_before", [False, True])
 def test_an_object_that_is_being_deallocated_is_not_handed_out(asked_before: bool) -> None:
     token, seen = Token(), []
@@ -204,9 +201,7 @@ class Unready(io.BytesIO):
         raise MemoryError
 
 
-def test_a_getter_that_fails_is_not_an_attribute_that_is_missing() -> None:
-    def look(p: Probe) -> None:
-        p.demand(p.at(("c_attr", "name")), "unbound")
-        assert p.failure().found == "a value that cannot be read that way"
-
-    probe(io.TextIOWrapper(Unready()), look)
+@probed(io.TextIOWrapper(Unready()))
+def test_a_getter_that_fails_is_not_an_attribute_that_is_missing(p: Probe, _: Any) -> None:
+    p.demand(p.at(("c_attr", "name")), "unbound")
+    assert p.failure().found == "a value that cannot be read that way"

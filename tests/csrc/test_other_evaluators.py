@@ -14,23 +14,10 @@ import torch
 import dynamo_lite as dl
 from dynamo_lite import _C
 from dynamo_lite.compiler import observers
-from frames import By, define, on_process, on_thread, owned, tree
+from frames import By, calls_down, define, on_process, on_thread, other, owned, plain, tree
 from processes import run_program
 
 LATER = sys.version_info >= (3, 12)
-
-
-def plain(x=1):
-    """Add one."""
-    return x + 1
-
-
-def other(x):
-    return x * 100
-
-
-def calls_down(x):
-    return plain(x)
 
 
 # -- tracing and profiling -----------------------------------------------------------------------------------------
@@ -222,7 +209,7 @@ def test_recursion_ends_where_it_ends_without_us(limit):
     program = f"""
 import sys, threading
 sys.path[:0] = {sys.path!r}
-from frames import define, owned, on_thread
+from frames import calls_down, define, on_thread, other, owned, plain
 from dynamo_lite import _C
 p = define({RECURSES!r})
 def run():

@@ -8,7 +8,7 @@ import struct
 import pytest
 import torch
 
-from guard_probe import probe
+from guard_probe import probe, probed
 
 
 def values(p):
@@ -169,12 +169,10 @@ def test_what_is_no_float(x):
     assert not holds_float([("float", 0), ("finite",)], x)
 
 
-def test_failure_says_the_floats():
-    def look(p):
-        p.demand(0, "symbolic", ([p.at()], [("float", 0), ("float_const", 0.5), ("eq",)]))
-        assert p.failure().found == "0.1"
-
-    probe(0.1, look)
+@probed(0.1)
+def test_failure_says_the_floats(p, _):
+    p.demand(0, "symbolic", ([p.at()], [("float", 0), ("float_const", 0.5), ("eq",)]))
+    assert p.failure().found == "0.1"
 
 
 def test_integers_out_of_range_do_not_hold():
@@ -215,54 +213,45 @@ def test_what_is_no_program(program):
         holds(program, X, Y, 1)
 
 
-def test_failure_says_the_numbers():
-    def look(p):
-        p.demand(0, "symbolic", (values(p), [("size", 0, 0), ("int", 2), ("eq",)]))
-        failure = p.failure()
-        assert failure.found == "4, 9" and failure.kind == "symbolic"
-
-    probe((X, Y, 9), look)
+@probed((X, Y, 9))
+def test_failure_says_the_numbers(p, _):
+    p.demand(0, "symbolic", (values(p), [("size", 0, 0), ("int", 2), ("eq",)]))
+    failure = p.failure()
+    assert failure.found == "4, 9" and failure.kind == "symbolic"
 
 
-def test_sizes_are_read_anew_each_time():
-    x = torch.zeros(2, 2)
-
-    def look(p):
-        p.demand(0, "symbolic", (values(p), [("size", 0, 0), ("const", 4), ("le",)]))
-        assert p.holds()
-        x.resize_(9, 2)
-        assert not p.holds()
-        x.resize_(3, 2)
-        assert p.holds()
-
-    probe((x, Y, 1), look)
+@probed((torch.zeros(2, 2), Y, 1))
+def test_sizes_are_read_anew_each_time(p, given):
+    x = given[0]
+    p.demand(0, "symbolic", (values(p), [("size", 0, 0), ("const", 4), ("le",)]))
+    assert p.holds()
+    x.resize_(9, 2)
+    assert not p.holds()
+    x.resize_(3, 2)
+    assert p.holds()
 
 
-def test_several_facts_that_share_numbers():
-    x = torch.zeros(4, 6)
+@probed(torch.zeros(4, 6))
+def test_several_facts_that_share_numbers(p, x):
     product = [("size", 0, 0), ("size", 0, 1), ("mul",)]
-
-    def look(p):
-        at = [p.at()]
-        p.demand(0, "symbolic", (at, [*product, ("const", 24), ("eq",)]))
-        p.demand(0, "symbolic", (at, [("size", 0, 0), ("const", 3), ("le",), ("not",)]))
-        p.demand(0, "symbolic", (at, product))
-        p.demand(0, "symbolic", (at, [*product, ("const", 24), ("eq",), ("not",), ("not",)]))
-        for shape, found in [
-            ((4, 6), None),
-            ((6, 4), None),
-            ((4, 6), None),
-            ((2, 12), "2"),
-            ((4, 5), "4, 5"),
-            ((6, 4), None),
-        ]:
-            x.resize_(shape)
-            for _ in range(3):
-                assert p.holds() is (found is None)
-            if found is not None:
-                assert p.failure().found == found
-
-    probe(x, look)
+    at = [p.at()]
+    p.demand(0, "symbolic", (at, [*product, ("const", 24), ("eq",)]))
+    p.demand(0, "symbolic", (at, [("size", 0, 0), ("const", 3), ("le",), ("not",)]))
+    p.demand(0, "symbolic", (at, product))
+    p.demand(0, "symbolic", (at, [*product, ("const", 24), ("eq",), ("not",), ("not",)]))
+    for shape, found in [
+        ((4, 6), None),
+        ((6, 4), None),
+        ((4, 6), None),
+        ((2, 12), "2"),
+        ((4, 5), "4, 5"),
+        ((6, 4), None),
+    ]:
+        x.resize_(shape)
+        for _ in range(3):
+            assert p.holds() is (found is None)
+        if found is not None:
+            assert p.failure().found == found
 
 
 @pytest.mark.parametrize(
@@ -286,13 +275,11 @@ def test_free_dimensions(other, expected):
     probe(other, look)
 
 
-def test_free_dimensions_in_words():
-    def look(p):
-        p.demand(p.at(), "tensor_of_any_size", (X, (0,), (0,)))
-        failure = p.failure()
-        assert "size (4, 7) instead of (any, 6)" in failure.found and "size (any, 6)" in failure.expected
-
-    probe(torch.zeros(4, 7), look)
+@probed(torch.zeros(4, 7))
+def test_free_dimensions_in_words(p, _):
+    p.demand(p.at(), "tensor_of_any_size", (X, (0,), (0,)))
+    failure = p.failure()
+    assert "size (4, 7) instead of (any, 6)" in failure.found and "size (any, 6)" in failure.expected
 
 
 @pytest.mark.parametrize("arg", [X, (X,), (X, (0,)), (X, (5,), ()), (X, (), (-1,)), (X, 0, 0), (3, (0,), ())])

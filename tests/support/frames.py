@@ -12,6 +12,23 @@ from dynamo_lite import _C
 Answer = Callable[[_C.FrameView], Any]
 
 
+class Token:
+    """Something that can be watched dying."""
+
+
+def plain(x=1):
+    """Add one."""
+    return x + 1
+
+
+def other(x):
+    return x * 100
+
+
+def calls_down(x):
+    return plain(x)
+
+
 def define(source: str, **names: Any) -> types.SimpleNamespace:
     """The functions that ``source`` defines, with ``names`` as their globals."""
     scope: dict[str, Any] = {"__name__": __name__, **names}

@@ -105,6 +105,19 @@ def probe(x: Any, look: Callable[[Probe], None]) -> None:
     on_frame(takes, lambda view: look(Probe(view)), x)
 
 
+def probed(x: Any) -> Callable[[Callable[[Probe, Any], None]], Callable[[], None]]:
+    """Makes a test of a function that probes a frame with the argument ``x``, and is given that as well."""
+
+    def make(look: Callable[[Probe, Any], None]) -> Callable[[], None]:
+        def test() -> None:
+            probe(x, lambda p: look(p, x))
+
+        test.__name__, test.__doc__ = look.__name__, look.__doc__
+        return test
+
+    return make
+
+
 def check_holds(x: Any, kind: str, arg: Any, *path: tuple[Any, ...]) -> None:
     def look(p: Probe) -> None:
         p.demand(p.at(*path), kind, arg)
