@@ -10,6 +10,7 @@ from torch._inductor import cudagraph_trees
 
 import dynamo_lite as dl
 from dynamo_lite.backends import cudagraphs
+from shared_programs import breaks
 from small_models import ResNetLike
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="records on CUDA devices")
@@ -44,21 +45,15 @@ def recording(manager):
     return backend
 
 
-def broken(x):
-    x = x + 1
-    dl.graph_break()
-    return x * 2
-
-
 def test_each_outermost_call_is_a_step(recording):
-    compiled = dl.compile(broken, backend=recording)
+    compiled = dl.compile(breaks, backend=recording)
     for _ in range(3):
         compiled(torch.ones(2))
     assert recording.steps == [True, False] * 3
 
 
 def test_calls_of_compiled_code_within_are_none(recording):
-    inner = dl.compile(broken, backend=recording)
+    inner = dl.compile(breaks, backend=recording)
 
     def outer(x):
         x = torch.sin(x)
@@ -73,7 +68,7 @@ def test_calls_of_compiled_code_within_are_none(recording):
 
 
 def test_a_backward_to_come_keeps_what_it_needs(recording, manager):
-    compiled = dl.compile(broken, backend=recording)
+    compiled = dl.compile(breaks, backend=recording)
     manager.running_forwards_with_pending_backwards = True
     compiled(torch.ones(2))
     assert recording.steps == [False, False]
@@ -142,7 +137,7 @@ def test_graphs_of_others_are_taken_as_they_are():
 
 def test_on_a_cpu_it_runs_without_and_says_so(caplog):
     counters.clear()
-    compiled = dl.compile(broken, backend="cudagraphs")
+    compiled = dl.compile(breaks, backend="cudagraphs")
     with caplog.at_level("WARNING"):
         assert compiled(torch.ones(2)).tolist() == [4, 4]
     assert counters["inductor"]["cudagraph_skips"] == 2

@@ -16,6 +16,7 @@ from torch import nn
 
 import dynamo_lite as dl
 from programs import Recorder, tensor
+from shared_programs import breaks
 
 
 class Net(nn.Module):
@@ -351,12 +352,7 @@ def test_run_uses_what_is_compiled_and_compiles_nothing():
 
 
 def test_counters():
-    def fn(x):
-        y = x + 1
-        dl.graph_break()
-        return y * 2
-
-    dl.compile(fn, backend="eager")(tensor(2))
+    dl.compile(breaks, backend="eager")(tensor(2))
     c = dl.counters
     assert (c.graphs, c.operators, c.graph_breaks, c.frames) == (2, 2, 1, 2)
     assert c.trace_seconds > 0 and c.backend_seconds >= 0

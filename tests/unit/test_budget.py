@@ -11,6 +11,7 @@ import torch
 import dynamo_lite as dl
 from dynamo_lite.compiler.budget import TranslationBudget
 from frames import define
+from shared_programs import breaks
 
 
 def scale(x, by):
@@ -116,12 +117,6 @@ def test_a_second_of_eager_counts_for_one_frame():
         found.append(operators_of_first())
         dl.reset()
     assert found[-1] == 300, found
-
-
-def breaks(x):
-    x = x + 1
-    dl.graph_break()
-    return x * 2
 
 
 def test_a_translation_that_takes_far_longer_than_expected_is_given_up_for_now(monkeypatch, caplog):

@@ -9,6 +9,7 @@ import torch
 
 import dynamo_lite as dl
 from programs import Recorder, tensor
+from shared_programs import breaks
 
 STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
 
@@ -21,12 +22,6 @@ def default_after():
 
 def waves(x):
     return torch.sin(x) * 2
-
-
-def breaks(x):
-    y = x + 1
-    dl.graph_break()
-    return y * 2
 
 
 class Net(torch.nn.Module):
