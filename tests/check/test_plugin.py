@@ -175,10 +175,6 @@ def test_skipped():
 
 def test_recompiles_and_sizes(run):
     tests = """
-def calls(whole):
-    for rows in (2, 3, 4):
-        whole(torch.ones(rows, 3))
-
 @pytest.mark.fullgraph
 def test_recompiles(whole):
     for rows in (2, 3, 4):
