@@ -36,7 +36,6 @@ def spread(n):
 def sweep(fn, *makers, sizes=(3, 4, 5, 8, 6), graphs=2, breaks=0):
     """Each size's result, layout and what is shared, as in eager."""
     recorder = Recorder()
-    dl.counters.reset()
     compiled = dl.compile(fn, backend=recorder)
     for size in sizes:
         one, other = ([make(size) for make in makers] for _ in range(2))
@@ -111,7 +110,6 @@ def test_written_through():
 
 def test_backends():
     compiled = dl.compile(lambda a, b: torch.from_numpy(a * b + 1).relu(), backend="aot_eager", dynamic=True)
-    dl.counters.reset()
     for n in (3, 5, 8):
         torch.testing.assert_close(compiled(matrix(n), matrix(n)), torch.from_numpy(matrix(n) ** 2 + 1).relu())
     assert dl.counters.graphs == 1
@@ -119,7 +117,6 @@ def test_backends():
 
 def test_not_dynamic():
     compiled = dl.compile(lambda a: torch.from_numpy(a) * 2, backend="eager", dynamic=False)
-    dl.counters.reset()
     for n in (3, 4, 5):
         compiled(vector(n))
     assert dl.counters.graphs == 3
