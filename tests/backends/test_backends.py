@@ -26,10 +26,8 @@ def test_names_and_lookup():
         return gm.forward
 
     assert dl.lookup_backend(mine) is mine
-    with pytest.raises(dl.exc.InvalidBackend, match="no backend 'inducto'; there are: inductor,"):
+    with pytest.raises(dl.exc.InvalidBackend, match="no backend 'inducto'; there are: inductor,.*eager"):
         dl.compile(lambda x: x, backend="inducto")
-    with pytest.raises(TypeError, match="a name or a callable, not int"):
-        dl.compile(lambda x: x, backend=3)
 
 
 def test_registration(monkeypatch):
@@ -48,8 +46,6 @@ def test_registration(monkeypatch):
     dl.register_backend(first)
     with pytest.raises(ValueError, match="there is a backend 'first' already"):
         dl.register_backend(second, name="first")
-    with pytest.raises(TypeError, match="a backend is a callable"):
-        dl.register_backend(3)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "aot_eager_decomp_partition", "cudagraphs"])

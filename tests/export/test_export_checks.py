@@ -132,11 +132,6 @@ def test_wrong_arguments_are_the_functions_own_error():
         dl.export(Affine())
 
 
-def test_what_is_not_callable():
-    with pytest.raises(TypeError, match=r"dl.export takes a callable, not int \(3\)"):
-        dl.export(3)
-
-
 def test_breaks():
     def prints(x):
         y = x + 1

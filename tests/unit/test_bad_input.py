@@ -31,156 +31,73 @@ def patched(**changes):
         pass
 
 
-CASES = {
-    "a backend's name that is no string": (
-        lambda: dl.register_backend(backend, name=3),
-        TypeError,
-        r"^a backend's name is a string, not int \(3\)$",
-    ),
-    "the decorator's": (
-        lambda: dl.register_backend(name=3),
-        TypeError,
-        r"^a backend's name is a string, not int \(3\)$",
-    ),
-    "an empty one": (
-        lambda: dl.register_backend(backend, name=""),
-        ValueError,
-        "^a backend's name must not be empty$",
-    ),
-    "a backend that can't be called": (
-        lambda: dl.register_backend("eager"),
-        TypeError,
-        r"^a backend is a callable, not str \('eager'\)$",
-    ),
-    "a limit that is no number": (
-        lambda: patched(recompile_limit="many"),
-        TypeError,
-        r"^dl\.config\.recompile_limit is an integer, not 'many'$",
-    ),
-    "a limit that is a boolean": (
-        lambda: setattr(dl.config, "inline_limit", True),
-        TypeError,
-        r"^dl\.config\.inline_limit is an integer, not True$",
-    ),
-    "a time that is a text": (
-        lambda: patched(enable_allowance="1"),
-        TypeError,
-        r"^dl\.config\.enable_allowance is a number of seconds, not '1'$",
-    ),
-    "a time that is no number": (
-        lambda: patched(enable_allowance=float("nan")),
-        ValueError,
-        r"^dl\.config\.enable_allowance is a limit of at least 0, not nan$",
-    ),
-    "a negative limit": (
-        lambda: patched(recompile_limit=-1),
-        ValueError,
-        r"^dl\.config\.recompile_limit is a limit of at least 0, not -1$",
-    ),
-    "a switch that is a number": (
+TYPE_ERRORS = [
+    ("a backend's name is a string, not int (3)", lambda: dl.register_backend(backend, name=3)),
+    ("a backend's name is a string, not int (3)", lambda: dl.register_backend(name=3)),
+    ("a backend is a callable, not str ('eager')", lambda: dl.register_backend("eager")),
+    ("dl.config.recompile_limit is an integer, not 'many'", lambda: patched(recompile_limit="many")),
+    ("dl.config.inline_limit is an integer, not True", lambda: setattr(dl.config, "inline_limit", True)),
+    ("dl.config.enable_allowance is a number of seconds, not '1'", lambda: patched(enable_allowance="1")),
+    (
+        "dl.config.capture_scalar_outputs is True or False, not 1",
         lambda: setattr(dl.config, "capture_scalar_outputs", 1),
-        TypeError,
-        r"^dl\.config\.capture_scalar_outputs is True or False, not 1$",
     ),
-    "a misspelt setting": (
-        lambda: setattr(dl.config, "recompile_limt", 3),
-        AttributeError,
-        r"^dl\.config has no setting 'recompile_limt'; did you mean 'recompile_limit'\?$",
-    ),
-    "a misspelt setting of a block": (
-        lambda: patched(recompile_limt=3),
-        AttributeError,
-        r"^dl\.config has no setting 'recompile_limt'; did you mean 'recompile_limit'\?$",
-    ),
-    "a setting of another compiler's": (
-        lambda: patched(suppress_errors=True),
-        AttributeError,
-        r"^dl\.config has no setting 'suppress_errors'; there are: recompile_limit, ",
-    ),
-    "export's dynamic": (
-        lambda: dl.export(add, tensor(), dynamic="x"),
-        TypeError,
-        "^dynamic is True or False, not 'x'$",
-    ),
-    "export's aten_graph": (
-        lambda: dl.export(add, tensor(), aten_graph=1),
-        TypeError,
-        "^aten_graph is True or False, not 1$",
-    ),
-    "export's arguments in a tuple": (
+    ("dynamic is True or False, not 'x'", lambda: dl.export(add, tensor(), dynamic="x")),
+    ("aten_graph is True or False, not 1", lambda: dl.export(add, tensor(), aten_graph=1)),
+    (
+        "dl.export takes the arguments one by one, dl.export(fn, *args), not all in one tuple; with...",
         lambda: dl.export(torch.relu, (tensor(),)),
-        TypeError,
-        r"^dl\.export takes the arguments one by one, dl\.export\(fn, \*args\), not all in one tuple; with",
     ),
-    "a module's arguments in a tuple": (
-        lambda: dl.export(torch.nn.Linear(3, 3), (tensor(),)),
-        TypeError,
-        r"^dl\.export takes the arguments one by one",
-    ),
-    "a tuple where the program does arithmetic": (
-        lambda: dl.export(add, (tensor(),)),
-        TypeError,
-        r"^dl\.export takes the arguments one by one",
-    ),
-    "a tuple of all arguments": (
-        lambda: dl.export(two, (tensor(), tensor())),
-        TypeError,
-        r"^dl\.export takes the arguments one by one",
-    ),
-    "allow_in_graph": (
-        lambda: dl.allow_in_graph(3),
-        TypeError,
-        r"^dl\.allow_in_graph takes a callable, not int \(3\)$",
-    ),
-    "disallow_in_graph": (
-        lambda: dl.disallow_in_graph("a"),
-        TypeError,
-        r"^dl\.disallow_in_graph takes a callable, not str \('a'\)$",
-    ),
-    "disable": (
-        lambda: dl.disable(3),
-        TypeError,
-        r"^dl\.disable takes a callable, not int \(3\)$",
-    ),
-    "graph_break": (
-        lambda: dl.graph_break(3),
-        TypeError,
-        r"^dl\.graph_break takes a message, a string, not int \(3\)$",
-    ),
-    "graph_break, compiled": (
+    ("dl.export takes the arguments one by one...", lambda: dl.export(torch.nn.Linear(3, 3), (tensor(),))),
+    ("dl.export takes the arguments one by one...", lambda: dl.export(add, (tensor(),))),
+    ("dl.export takes the arguments one by one...", lambda: dl.export(two, (tensor(), tensor()))),
+    ("dl.allow_in_graph takes a callable, not int (3)", lambda: dl.allow_in_graph(3)),
+    ("dl.disallow_in_graph takes a callable, not str ('a')", lambda: dl.disallow_in_graph("a")),
+    ("dl.disable takes a callable, not int (3)", lambda: dl.disable(3)),
+    ("dl.graph_break takes a message, a string, not int (3)", lambda: dl.graph_break(3)),
+    (
+        "dl.graph_break takes a message, a string, not int (3)",
         lambda: dl.compile(lambda x: dl.graph_break(3), backend="eager")(tensor()),
-        TypeError,
-        r"^dl\.graph_break takes a message, a string, not int \(3\)$",
     ),
-    "explain": (
-        lambda: dl.explain(3),
-        TypeError,
-        r"^dl\.explain takes a callable, not int \(3\)$",
+    ("dl.explain takes a callable, not int (3)", lambda: dl.explain(3)),
+    ("dl.export takes a callable, not int (3)", lambda: dl.export(3)),
+    ("a dimension is an integer, not bool (True)", lambda: dl.mark_dynamic(tensor(), True)),
+    ("a dimension is an integer, not bool (False)", lambda: dl.mark_static(tensor(), [0, False])),
+    ("min and max are integers or None, not bool (True)", lambda: dl.mark_dynamic(tensor(), 0, max=True)),
+]
+VALUE_ERRORS = [
+    ("a backend's name must not be empty", lambda: dl.register_backend(backend, name="")),
+    ("dl.config.enable_allowance is a limit of at least 0, not nan", lambda: patched(enable_allowance=float("nan"))),
+    ("dl.config.recompile_limit is a limit of at least 0, not -1", lambda: patched(recompile_limit=-1)),
+]
+ATTRIBUTE_ERRORS = [
+    (
+        "dl.config has no setting 'recompile_limt'; did you mean 'recompile_limit'?",
+        lambda: setattr(dl.config, "recompile_limt", 3),
     ),
-    "a dimension to mark that is a boolean": (
-        lambda: dl.mark_dynamic(tensor(), True),
-        TypeError,
-        r"^a dimension is an integer, not bool \(True\)$",
+    ("dl.config has no setting 'recompile_limt'; did you mean 'recompile_limit'?", lambda: patched(recompile_limt=3)),
+    (
+        "dl.config has no setting 'suppress_errors'; there are: recompile_limit, ...",
+        lambda: patched(suppress_errors=True),
     ),
-    "one to specialize": (
-        lambda: dl.mark_static(tensor(), [0, False]),
-        TypeError,
-        r"^a dimension is an integer, not bool \(False\)$",
-    ),
-    "a bound that is a boolean": (
-        lambda: dl.mark_dynamic(tensor(), 0, max=True),
-        TypeError,
-        r"^min and max are integers or None, not bool \(True\)$",
-    ),
-}
+]
+CASES = [
+    *((TypeError, *case) for case in TYPE_ERRORS),
+    *((ValueError, *case) for case in VALUE_ERRORS),
+    *((AttributeError, *case) for case in ATTRIBUTE_ERRORS),
+]
 
 
-@pytest.mark.parametrize("call, kind, sentence", CASES.values(), ids=CASES)
-def test_bad_input(call, kind, sentence):
+@pytest.mark.parametrize("kind, sentence, call", CASES, ids=[sentence for _, sentence, _ in CASES])
+def test_bad_input(kind, sentence, call):
     backends, settings = dl.list_backends(), dl.config.values()
-    with pytest.raises(kind, match=sentence) as caught:
+    with pytest.raises(kind) as caught:
         call()
-    assert caught.type is kind and "\n" not in str(caught.value)
+    said = str(caught.value)
+    assert caught.type is kind and "\n" not in said
+    if sentence.endswith("..."):
+        said = said[: len(sentence) - 3] + "..."
+    assert said == sentence
     assert dl.list_backends() == backends and dl.config.values() == settings
 
 
