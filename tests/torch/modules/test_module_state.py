@@ -34,34 +34,42 @@ def net():
     return seeded(Net())
 
 
-def test_train_and_eval_switched():
-    check_changes(net, lambda m: m.eval(), lambda m: m.train(), lambda m: m.drop.eval(), lambda m: m.eval())
+def replace_weight(m):
+    m.first.weight = nn.Parameter(torch.ones(4, 3))
 
 
-def test_attribute_changed():
-    check_changes(
-        net, lambda m: setattr(m, "scale", 3.0), lambda m: setattr(m, "scale", 5), lambda m: setattr(m, "scale", 2.0)
-    )
+def widen(m):
+    m.first, m.second = seeded(nn.Linear(3, 6)), seeded(nn.Linear(6, 3))
 
 
-def test_parameter_replaced():
-    def replace(m):
-        m.first.weight = nn.Parameter(torch.ones(4, 3))
+CHANGES = {
+    "train_and_eval": [lambda m: m.eval(), lambda m: m.train(), lambda m: m.drop.eval(), lambda m: m.eval()],
+    "attribute": [lambda m, scale=scale: setattr(m, "scale", scale) for scale in (3.0, 5, 2.0)],
+    "parameter": [replace_weight, lambda m: setattr(m.first, "bias", None), lambda m: m.first.weight.data.fill_(0.5)],
+    "parameter_of_another_shape": [widen],
+    "frozen_and_thawed": [
+        lambda m: m.requires_grad_(False),
+        lambda m: m.first.requires_grad_(True),
+        lambda m: m.requires_grad_(),
+    ],
+    "buffer": [
+        lambda m: setattr(m, "shift", torch.zeros(3)),
+        lambda m: m.register_buffer("shift", torch.full((3,), 2.0)),
+        lambda m: setattr(m, "shift", torch.zeros(1)),
+        lambda m: m.shift.add_(1),
+    ],
+    "child": [lambda m: setattr(m, "drop", nn.Identity()), lambda m: m.add_module("drop", nn.Tanh())],
+    "forward_of_the_instance": [
+        lambda m: setattr(m.first, "forward", lambda x: F.pad(x, (0, 1))),
+        lambda m: delattr(m.first, "forward"),
+    ],
+    "state_loaded": [lambda m: m.load_state_dict({k: v * 2 for k, v in m.state_dict().items()}, assign=True)],
+}
 
-    check_changes(net, replace, lambda m: setattr(m.first, "bias", None), lambda m: m.first.weight.data.fill_(0.5))
 
-
-def test_parameter_of_another_shape():
-    def widen(m):
-        m.first, m.second = seeded(nn.Linear(3, 6)), seeded(nn.Linear(6, 3))
-
-    check_changes(net, widen)
-
-
-def test_parameter_frozen_and_thawed():
-    check_changes(
-        net, lambda m: m.requires_grad_(False), lambda m: m.first.requires_grad_(True), lambda m: m.requires_grad_()
-    )
+@pytest.mark.parametrize("steps", CHANGES.values(), ids=CHANGES)
+def test_changed_between_calls(steps):
+    check_changes(net, *steps)
 
 
 def test_retyped():
@@ -96,30 +104,6 @@ def test_moved_to_meta():
         return call(x.to(device)).shape
 
     return program
-
-
-def test_buffer_replaced_and_removed():
-    check_changes(
-        net,
-        lambda m: setattr(m, "shift", torch.zeros(3)),
-        lambda m: m.register_buffer("shift", torch.full((3,), 2.0)),
-        lambda m: setattr(m, "shift", torch.zeros(1)),
-        lambda m: m.shift.add_(1),
-    )
-
-
-def test_child_replaced():
-    check_changes(net, lambda m: setattr(m, "drop", nn.Identity()), lambda m: m.add_module("drop", nn.Tanh()))
-
-
-def test_forward_replaced_on_the_instance():
-    check_changes(
-        net, lambda m: setattr(m.first, "forward", lambda x: F.pad(x, (0, 1))), lambda m: delattr(m.first, "forward")
-    )
-
-
-def test_state_loaded_by_assignment():
-    check_changes(net, lambda m: m.load_state_dict({k: v * 2 for k, v in m.state_dict().items()}, assign=True))
 
 
 def test_class_swapped():
