@@ -11,16 +11,8 @@ import torch
 from programs import check, checked, ints, tensor
 
 SCALARS = [2, -3, 0, True, False, 2.5, -0.0, float("inf"), float("nan"), 1e30, 2**40, 1 + 2j]
-DTYPES = [
-    torch.bool,
-    torch.uint8,
-    torch.int32,
-    torch.int64,
-    torch.float16,
-    torch.bfloat16,
-    torch.float32,
-    torch.float64,
-]
+FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+DTYPES = [torch.bool, torch.uint8, torch.int32, torch.int64, *FLOATS]
 ARITHMETIC = [operator.add, operator.mul, operator.truediv, operator.pow, operator.eq, operator.lt, operator.mod]
 
 
@@ -88,7 +80,7 @@ def test_result_type_and_promote_types(x, y):
     )
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_finfo(dtype):
     def fn(x):
         info = torch.finfo(x.dtype)
