@@ -432,9 +432,6 @@ def test_exponents_whose_derivatives_ask_for_them():
         torch.testing.assert_close(*(torch.autograd.grad(sum(each).sum(), x) for each in (found, expected)))
 
 
-# -- models ------------------------------------------------------------------------------------------------------------
-
-
 def test_nothing_is_kept_after_reset():
     def fn(x):
         return x + 1

@@ -111,18 +111,12 @@ def test_buffer_made_inside(x):
     return torch.nn.Buffer(x * 2) + 1
 
 
-# -- backward inside ---------------------------------------------------------------------------------------------------
-
-
 @checked(leaf(3), graphs=(1, 3), breaks=None)
 def test_backward_twice_with_retained_graph(x):
     y = (x * x).sum()
     y.backward(retain_graph=True)
     y.backward()
     return x.grad + 0
-
-
-# -- hooks -------------------------------------------------------------------------------------------------------------
 
 
 @checked(leaf(3), graphs=(0, 3), breaks=None, backward=True)
