@@ -7,7 +7,7 @@ import functools
 import types
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ import torch
 
 import dynamo_lite as dl
 from equality import Pairing
-from programs import Recorder, ints, tensor
+from programs import Recorder, decorator_for, ints, tensor
 
 
 class Compiled:
@@ -48,11 +48,34 @@ def anew(
         assert call(*args) == 0, f"{args} was seen before"
 
 
+def anew_beside_a_tensor(fn: Callable[..., Any], first: Any, *changed: Any, same: Sequence[Any]) -> None:
+    """``anew``, of a program of a tensor, which stays, and of what is given here."""
+    anew(fn, *((tensor(2), each) for each in (first, *changed)), same=[(tensor(2), each) for each in same])
+
+
+guarded = decorator_for(anew_beside_a_tensor)
+
+
 class Thing:
     limit = 3
 
     def __init__(self, **values):
         self.__dict__.update(values)
+
+
+class Other(Thing):
+    limit = 9
+
+
+class Slots:
+    __slots__ = ("n",)
+
+    def __init__(self, n):
+        self.n = n
+
+
+class Items(list):
+    pass
 
 
 COMPLEX = torch.ones(2, dtype=torch.complex64)
@@ -134,74 +157,44 @@ def test_arguments_that_nobody_reads_are_not_guarded():
     anew(fn, (tensor(2), 1, 1), same=others)
 
 
-def test_type_of_a_container():
-    def fn(x, items):
-        return x * items[0], type(items).__name__
-
-    class Items(list):
-        pass
-
-    anew(fn, (tensor(2), [3]), (tensor(2), (3,)), (tensor(2), Items([3])), (tensor(2), {0: 3}), same=[])
+@guarded([3], (3,), Items([3]), {0: 3}, same=[])
+def test_type_of_a_container(x, items):
+    return x * items[0], type(items).__name__
 
 
-def test_keys_of_a_dictionary():
-    def fn(x, table):
-        return [x + v for v in table.values()], list(table)
-
-    changes = [{"b": 1}, {"a": 1, "b": 2}, {"a": 2}, {True: 1}]
-    anew(fn, (tensor(2), {"a": 1}), *[(tensor(2), c) for c in changes], same=[(tensor(2), {"a": 1})])
+@guarded({"a": 1}, {"b": 1}, {"a": 1, "b": 2}, {"a": 2}, {True: 1}, same=[{"a": 1}])
+def test_keys_of_a_dictionary(x, table):
+    return [x + v for v in table.values()], list(table)
 
 
-def test_presence_of_a_key():
-    def fn(x, table):
-        return x + 1 if "flag" in table else x - 1
-
-    anew(fn, (tensor(2), {}), (tensor(2), {"flag": 1}), same=[(tensor(2), {})])
+@guarded({}, {"flag": 1}, same=[{}])
+def test_presence_of_a_key(x, table):
+    return x + 1 if "flag" in table else x - 1
 
 
-def test_items_of_a_set():
-    def fn(x, items):
-        return x + (3 in items)
-
-    anew(fn, (tensor(2), {1, 2}), (tensor(2), {1, 3}), same=[(tensor(2), {2, 1})])
+@guarded({1, 2}, {1, 3}, same=[{2, 1}])
+def test_items_of_a_set(x, items):
+    return x + (3 in items)
 
 
-def test_attributes_of_objects():
-    def fn(x, thing):
-        return x * thing.n
-
-    anew(fn, (tensor(2), Thing(n=1)), (tensor(2), Thing(n=2)), same=[(tensor(2), Thing(n=1, other=5))])
+@guarded(Thing(n=1), Thing(n=2), same=[Thing(n=1, other=5)])
+def test_attributes_of_objects(x, thing):
+    return x * thing.n
 
 
-def test_presence_of_an_attribute():
-    def fn(x, thing):
-        return x * thing.n if hasattr(thing, "n") else x + thing.limit
-
-    changes = [Thing(n=1), Thing(limit=8)]
-    anew(fn, (tensor(2), Thing()), *[(tensor(2), c) for c in changes], same=[(tensor(2), Thing(other=1))])
+@guarded(Thing(), Thing(n=1), Thing(limit=8), same=[Thing(other=1)])
+def test_presence_of_an_attribute(x, thing):
+    return x * thing.n if hasattr(thing, "n") else x + thing.limit
 
 
-def test_class_of_an_object():
-    class Other(Thing):
-        limit = 9
-
-    def fn(x, thing):
-        return x + thing.limit
-
-    anew(fn, (tensor(2), Thing()), (tensor(2), Other()), same=[(tensor(2), Thing())])
+@guarded(Thing(), Other(), same=[Thing()])
+def test_class_of_an_object(x, thing):
+    return x + thing.limit
 
 
-def test_slots():
-    class Slots:
-        __slots__ = ("n",)
-
-        def __init__(self, n):
-            self.n = n
-
-    def fn(x, thing):
-        return x + thing.n
-
-    anew(fn, (tensor(2), Slots(1)), (tensor(2), Slots(2)), same=[(tensor(2), Slots(1))])
+@guarded(Slots(1), Slots(2), same=[Slots(1)])
+def test_slots(x, thing):
+    return x + thing.n
 
 
 def test_code_and_defaults_and_closure_of_a_function_argument():
