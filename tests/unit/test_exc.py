@@ -18,13 +18,18 @@ from dynamo_lite.insight.break_reason import TABLE, BreakReason
 from programs import tensor
 
 
-def only_reason(fn, *args):
-    """The `Unsupported` that ``fn`` meets under ``fullgraph``, once it was seen to run without."""
-    dl.compile(fn, backend="eager")(*args)
-    dl.reset()
+def refused(fn, *args):
+    """The `Unsupported` that ``fn`` meets under ``fullgraph``."""
     with pytest.raises(dl.exc.Unsupported) as caught:
         dl.compile(fn, backend="eager", fullgraph=True)(*args)
     return caught.value
+
+
+def only_reason(fn, *args):
+    """The same, once ``fn`` was seen to run without."""
+    dl.compile(fn, backend="eager")(*args)
+    dl.reset()
+    return refused(fn, *args)
 
 
 def line_of(fn, text):
@@ -72,11 +77,9 @@ def test_inline_limit():
     def down(x, n):
         return x if n == 0 else down(x + 1, n - 1)
 
-    with dl.config.patch(inline_limit=5), pytest.raises(dl.exc.Unsupported) as caught:
-        dl.compile(down, backend="eager", fullgraph=True)(tensor(2), 20)
-    assert isinstance(caught.value.reason, reasons.InlineLimit)
-    assert "inline_limit" in str(caught.value)
     with dl.config.patch(inline_limit=5):
+        error = refused(down, tensor(2), 20)
+        assert isinstance(error.reason, reasons.InlineLimit) and "inline_limit" in str(error)
         assert torch.equal(dl.compile(down, backend="eager")(tensor(2), 20), down(tensor(2), 20))
 
 
@@ -86,10 +89,9 @@ def test_limit_of_traced_instructions():
             x = x + 1
         return x
 
-    with dl.config.patch(unroll_limit=200), pytest.raises(dl.exc.Unsupported) as caught:
-        dl.compile(fn, backend="eager", fullgraph=True)(tensor(2))
-    assert isinstance(caught.value.reason, reasons.TraceLimit)
-    assert "unroll_limit" in str(caught.value)
+    with dl.config.patch(unroll_limit=200):
+        error = refused(fn, tensor(2))
+    assert isinstance(error.reason, reasons.TraceLimit) and "unroll_limit" in str(error)
 
 
 def test_first_import_of_a_module():
@@ -99,9 +101,7 @@ def test_first_import_of_a_module():
 
         return y * module.__name__.count("_")
 
-    with pytest.raises(dl.exc.Unsupported) as caught:
-        dl.compile(fn, backend="eager", fullgraph=True)(tensor(2))
-    assert isinstance(caught.value.reason, reasons.FirstImport)
+    assert isinstance(refused(fn, tensor(2)).reason, reasons.FirstImport)
     with pytest.raises(ModuleNotFoundError):
         dl.compile(fn, backend="eager")(tensor(2))
 
@@ -129,9 +129,8 @@ def test_effect_in_a_function_that_an_operator_runs():
     def fn(x):
         return torch.cond(x.sum() > 0, body, body, (x,))
 
-    with pytest.raises(dl.exc.Unsupported) as caught:  # torch refuses it in eager too
-        dl.compile(fn, backend="eager", fullgraph=True)(tensor(2))
-    assert isinstance(caught.value.reason, reasons.EffectInOperatorFunction)
+    error = refused(fn, tensor(2))  # torch refuses it in eager too
+    assert isinstance(error.reason, reasons.EffectInOperatorFunction)
 
 
 def test_observable_deallocation():
