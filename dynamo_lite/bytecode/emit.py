@@ -62,10 +62,6 @@ def take_fast(name: str) -> list[Instruction]:
     return [load_fast(name), delete_fast(name)]
 
 
-def load_attr(name: str) -> Instruction:
-    return make("LOAD_ATTR", name)
-
-
 def load_closure(name: str) -> Instruction:
     """Push a cell itself."""
     return make("LOAD_CLOSURE", name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .findings import BACKEND_FAILED, MENDED, NOTHING_CAPTURED, Finding, Place, Result
@@ -25,7 +25,7 @@ _HEADER = """\
 
 @dataclass(frozen=True)
 class Allowed:
-    """One entry."""
+    """One entry. Entries are equal whatever their reasons are."""
 
     target: str
     code: str
@@ -33,16 +33,12 @@ class Allowed:
     function: str
     line: str
     """Its text, without the space around it."""
-    reason: str = _NO_REASON
+    reason: str = field(default=_NO_REASON, compare=False)
 
     @classmethod
     def of(cls, target: str, found: Finding) -> Allowed:
         place = found.place or Place("", 0, "", "")
         return cls(target, found.code, place.file, place.function, place.text)
-
-    def key(self) -> Allowed:
-        """The entry without its reason, to compare it."""
-        return replace(self, reason="")
 
 
 class Ratchet:
@@ -51,19 +47,18 @@ class Ratchet:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.entries = _read(path) if path.exists() else []
-        self._keys = {each.key() for each in self.entries}
 
     def allows(self, target: str, found: Finding) -> bool:
         """Whether a break of a target is listed."""
-        return Allowed.of(target, found).key() in self._keys
+        return Allowed.of(target, found) in self.entries
 
     def note_mended(self, result: Result) -> None:
         """Add a finding for each listed break of the target that has gone."""
         if any(each.code in (BACKEND_FAILED, NOTHING_CAPTURED) for each in result.findings):
             return  # the target may have failed before it reached the break
-        there = {Allowed.of(result.target, each).key() for each in _breaks(result)}
+        there = {Allowed.of(result.target, each) for each in _breaks(result)}
         for entry in self.entries:
-            if entry.target == result.target and entry.key() not in there:
+            if entry.target == result.target and entry not in there:
                 what = f"{self.path.name} allows {entry.code} in {entry.file}, {entry.function}, at `{entry.line}`"
                 hint = "take the entry out, or let --update do so, that it can't come back"
                 result.findings.append(Finding(MENDED, f"{what}, which does not break any more", hint))
@@ -72,11 +67,11 @@ class Ratchet:
         """Rewrite the file: what there is now for these targets, with the reasons that were given; of other targets
         what was listed. The results then have findings only of what no file can allow."""
         checked = {result.target for result in results}
-        reasons = {each.key(): each for each in self.entries}
+        listed = {each: each for each in self.entries}
         kept = [each for each in self.entries if each.target not in checked]
         for result in results:
             now = dict.fromkeys(Allowed.of(result.target, each) for each in _breaks(result))
-            kept += [reasons.get(each.key(), each) for each in now]
+            kept += [listed.get(each, each) for each in now]
             result.allowed += [each for each in result.findings if _is_break(each)]
             result.findings = [each for each in result.findings if not _is_break(each) and each.code != MENDED]
         try:

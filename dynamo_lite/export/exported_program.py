@@ -66,17 +66,14 @@ class ArgumentPath:
         return value
 
 
-class _AnyNumber:
-    """Stands for a size or stride that may be any number."""
+class _Text(str):
+    """A text that stands for a number or an expression: its ``repr`` has no quotes."""
 
-    def __repr__(self) -> str:
-        return "any"
-
-    def __reduce__(self) -> str:
-        return "ANY"
+    __repr__ = str.__str__
 
 
-ANY = _AnyNumber()
+ANY = _Text("any")
+"""Stands for a size or stride that may be any number."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +82,9 @@ class TensorMetadata:
 
     dtype: torch.dtype
     device: str
-    shape: tuple[int | _AnyNumber, ...]
+    shape: tuple[int | str, ...]
     """A size that only `NumberGuard`s check is `ANY`; likewise a stride."""
-    strides: tuple[int | _AnyNumber, ...]
+    strides: tuple[int | str, ...]
     requires_grad: bool
 
     @classmethod
@@ -102,7 +99,8 @@ class TensorMetadata:
         """Whether a value is a tensor with this metadata."""
         if not isinstance(value, torch.Tensor) or value.dim() != len(self.shape):
             return False
-        free = [[dim for dim, each in enumerate(those) if each is ANY] for those in (self.shape, self.strides)]
+        known = self.shape, self.strides
+        free = [[dim for dim, each in enumerate(those) if isinstance(each, str)] for those in known]
         return TensorMetadata.of(value, *free) == self
 
     def describe_unlike(self, other: TensorMetadata | None) -> str:
@@ -273,12 +271,6 @@ _LITERAL_DEFAULTS = (type(None), bool, int, str)
 """Types of defaults that are written into the signature as literals."""
 
 
-class _Code(str):
-    """An expression that stands for a default in a signature, which has it as text."""
-
-    __repr__ = str.__str__
-
-
 SIGNATURE_NAME = "_signature"
 """The name of the `CheckedSignature` in the graph's code."""
 
@@ -353,7 +345,7 @@ class CheckedSignature(CodeGen):
         declared = [
             each
             if each.default is each.empty or type(each.default) in _LITERAL_DEFAULTS
-            else each.replace(default=_Code(f"{SIGNATURE_NAME}.parameters[{at}].default"))
+            else each.replace(default=_Text(f"{SIGNATURE_NAME}.parameters[{at}].default"))
             for at, each in enumerate(self.parameters)
         ]
         return (

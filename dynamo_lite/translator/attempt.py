@@ -142,16 +142,13 @@ class Attempt:
             frame.close()
         self.cell_frames.clear()
         self.runtime_assertions.clear()
-        for record in (self.values, self.provenance, self.before_graph, self.lifetimes, self.torch_state):
+        for record in (
+            *(self.values, self.provenance, self.before_graph, self.lifetimes, self.torch_state, self.effects),
+            *(self.is_compiling_results, self.graph.symbols, self.guards, self.streams, self.initializations),
+        ):
             record.close()
-        self.is_compiling_results.close()
         self.graph.inputs.clear()
         self.graph.made.clear()
-        self.graph.symbols.close()
-        self.effects.close()
-        self.guards.close()
-        self.streams.close()
-        self.initializations.close()
         del self.shapes  # it refers to the frame's variables
 
     def _node_origin(self) -> NodeOrigin | None:

@@ -74,8 +74,8 @@ def test_containers_and_items():
 
 def test_names_and_attributes():
     holder = types.SimpleNamespace(x=1)
-    assert run([A(), emit.load_attr("x")], holder) == 1
-    assert run([B(), A(), emit.make("STORE_ATTR", "y"), A(), emit.load_attr("y")], holder, 4) == 4
+    assert run([A(), emit.make("LOAD_ATTR", "x")], holder) == 1
+    assert run([B(), A(), emit.make("STORE_ATTR", "y"), A(), emit.make("LOAD_ATTR", "y")], holder, 4) == 4
     assert run([A(), emit.store_fast("t"), emit.load_fast("t")], 9) == 9
     with pytest.raises(UnboundLocalError):
         check = emit.make("LOAD_FAST_CHECK", "a") if _has("LOAD_FAST_CHECK") else A()

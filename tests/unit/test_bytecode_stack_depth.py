@@ -79,9 +79,9 @@ def test_flags_push_one_more():
     null = emit.make("LOAD_GLOBAL", "f")
     null.flag = True
     assert (effect(null, False), effect(emit.make("LOAD_GLOBAL", "f"), False)) == (2, 1)
-    assert effect(emit.load_attr("a"), False) == 0
+    assert effect(emit.make("LOAD_ATTR", "a"), False) == 0
     if PY312:
-        method, named = emit.load_attr("a"), emit.make("LOAD_SUPER_ATTR", "a")
+        method, named = emit.make("LOAD_ATTR", "a"), emit.make("LOAD_SUPER_ATTR", "a")
         method.flag = named.flag2 = True
         assert (effect(method, False), effect(named, False)) == (1, -2)
         named.flag = True
