@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 
-import pytest
 import torch
 
-from cuts import Place, Places, run_place
+from cuts import Places
 from programs import tensor
 
 place = Places()
@@ -367,6 +366,4 @@ def in_an_except_group(x, s):
     return y * 2, log
 
 
-@pytest.mark.parametrize("place, kind", place.parameters())
-def test_place(place: Place, kind: str) -> None:
-    run_place(place, kind)
+test_place = place.test()

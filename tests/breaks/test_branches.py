@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from cuts import Place, Places, run_place
+from cuts import Places
 
 place = Places()
 CUT = None
@@ -206,6 +204,4 @@ def assertion(x, s):
     return z
 
 
-@pytest.mark.parametrize("place, kind", place.parameters())
-def test_place(place: Place, kind: str) -> None:
-    run_place(place, kind)
+test_place = place.test()

@@ -6,10 +6,9 @@ import functools
 import io
 import queue
 
-import pytest
 import torch
 
-from cuts import Place, Places, run_place
+from cuts import Places
 from programs import check, tensor
 
 place = Places()
@@ -318,9 +317,7 @@ def in_default_and_decorator_expressions(x, s):
     return inner(y)
 
 
-@pytest.mark.parametrize("place, kind", place.parameters())
-def test_place(place: Place, kind: str) -> None:
-    run_place(place, kind)
+test_place = place.test()
 
 
 def test_a_method_of_an_object_in_c():

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
-from cuts import Place, Places, run_place
+from cuts import Places
 from programs import check, tensor
 
 place = Places()
@@ -250,9 +250,7 @@ def called_by_something_that_maps(x, s):
     return sum(map(callee, [x, x + 1]))
 
 
-@pytest.mark.parametrize("place, kind", place.parameters())
-def test_place(place: Place, kind: str) -> None:
-    run_place(place, kind)
+test_place = place.test()
 
 
 def branches(v):

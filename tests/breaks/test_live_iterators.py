@@ -244,6 +244,4 @@ def test_the_type_of_what_goes_over_a_constant():
     assert type(dl.compile(fn, backend="eager")(tensor(3))[3]) is type(iter("é"))
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_program(case):
-    case.run()
+test_program = programs.test()

@@ -78,6 +78,4 @@ def attribute_added_to_a_new_function_in_a_loop_over_them(x):
     return x
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_programs(case):
-    case.run()
+test_programs = programs.test()

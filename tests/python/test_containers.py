@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-import pytest
-
-from cuts import Place, Programs, run_program
+from cuts import Programs
 from programs import tensor
 
 program = Programs()
@@ -309,6 +307,4 @@ def iterators_keep_their_kind_when_used_up(x, n):
     return x + 1, [type(each).__name__ for each in kept], [next(each, "end") for each in kept]
 
 
-@pytest.mark.parametrize("place, kind", program.parameters())
-def test_program(place: Place, kind: str) -> None:
-    run_program(place, kind)
+test_program = program.test()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 
-import pytest
 import torch
 
-from cuts import Place, Programs, run_program
+from cuts import Programs
 from programs import tensor
 from shared_programs import Problem
 
@@ -270,6 +269,4 @@ def error_leaves_through_finally_with_effects(x, n, log=None):
         log.append("finally")
 
 
-@pytest.mark.parametrize("place, kind", program.parameters())
-def test_program(place: Place, kind: str) -> None:
-    run_program(place, kind)
+test_program = program.test()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 
-import pytest
-
-from cuts import Place, Programs, run_program
+from cuts import Programs
 from shared_programs import Problem
 
 program = Programs()
@@ -493,6 +491,4 @@ def target_is_not_assigned_when_the_value_fails(x, n):
     return y + 1, items
 
 
-@pytest.mark.parametrize("place, kind", program.parameters())
-def test_program(place: Place, kind: str) -> None:
-    run_program(place, kind)
+test_program = program.test()

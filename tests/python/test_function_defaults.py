@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from programs import tensor
 from table import Table
 
@@ -103,6 +101,4 @@ def keyword_defaults_that_were_found_are_written(x):
     return x + 1, seen, found(1), found.__defaults__ is found.__defaults__, found.__defaults__[0] is found(1)[1]
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_function_defaults(case):
-    case.run()
+test_function_defaults = programs.test()

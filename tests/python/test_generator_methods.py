@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from cuts import Place, Programs, run_program
+from cuts import Programs
 from shared_programs import logged, numbers
 
 program = Programs()
@@ -266,6 +264,4 @@ def stop_iteration_inside_is_a_runtime_error(x, n):
     return out
 
 
-@pytest.mark.parametrize("place, kind", program.parameters())
-def test_program(place: Place, kind: str) -> None:
-    run_program(place, kind)
+test_program = program.test()

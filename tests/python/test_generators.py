@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 
-import pytest
 import torch
 
-from cuts import Place, Programs, run_program
+from cuts import Programs
 from programs import tensor
 from shared_programs import logged, numbers, scaled
 
@@ -361,6 +360,4 @@ def already_executing(x, n):
     return next(items), x + 1
 
 
-@pytest.mark.parametrize("place, kind", program.parameters())
-def test_program(place: Place, kind: str) -> None:
-    run_program(place, kind)
+test_program = program.test()

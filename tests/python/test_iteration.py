@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from programs import checked, tensor
 from table import Table
 
@@ -201,9 +199,7 @@ def iterators_of_objects_without_iter(x):
     return type(iterator).__name__, next(iterator), list(enumerate(iterator)), x
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_program(case):
-    case.run()
+test_program = programs.test()
 
 
 @checked(tensor(2), [1, 2, 3])

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from cuts import Place, Programs, run_program
+from cuts import Programs
 from programs import check, tensor
 
 program = Programs()
@@ -420,9 +420,7 @@ def order_of_combined_sets(x, n):
     return x + 1, list(c), list(d), list(a.union([40], (48,))), [d.pop() for _ in range(2)], list(d)
 
 
-@pytest.mark.parametrize("place, kind", program.parameters())
-def test_program(place: Place, kind: str) -> None:
-    run_program(place, kind)
+test_program = program.test()
 
 
 @pytest.mark.parametrize("kind", [dict, OrderedDict])

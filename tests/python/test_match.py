@@ -135,9 +135,7 @@ def no_class(x):
             return x
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_program(case):
-    case.run()
+test_program = programs.test()
 
 
 @pytest.mark.parametrize("kind", range(7))

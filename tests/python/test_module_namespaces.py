@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import types
 
-import pytest
 import torch
 
 import dynamo_lite as dl
@@ -52,9 +51,7 @@ OWN_A = 3
 OWN_B = "b"
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_program(case):
-    case.run()
+test_program = programs.test()
 
 
 @checked(tensor(3), fullgraph=True)

@@ -7,9 +7,7 @@ import operator
 from collections import deque
 from typing import ClassVar
 
-import pytest
-
-from cuts import Place, Programs, run_program
+from cuts import Programs
 
 program = Programs()
 CUT = None
@@ -353,6 +351,4 @@ def sequences_ask_the_other_operand_first(x, n):
     return x + 1, one, two, three, four, five, six, seven, eight, [1] * AskedFirst(), (1,) + AskedFirst()
 
 
-@pytest.mark.parametrize("place, kind", program.parameters())
-def test_program(place: Place, kind: str) -> None:
-    run_program(place, kind)
+test_program = program.test()

@@ -439,6 +439,4 @@ def test_an_attribute_that_comes_and_goes(target, there_first):
         assert not hasattr(target, "passing")
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_program(case):
-    case.run()
+test_program = programs.test()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 
-import pytest
 import torch
 
-from cuts import Place, Programs, run_program
+from cuts import Programs
 
 program = Programs()
 CUT = None
@@ -515,6 +514,4 @@ def while_with_break_continue_and_walrus(x, n):
     return x * sum(seen), seen
 
 
-@pytest.mark.parametrize("place, kind", program.parameters())
-def test_program(place: Place, kind: str) -> None:
-    run_program(place, kind)
+test_program = program.test()

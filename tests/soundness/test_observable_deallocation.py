@@ -207,9 +207,7 @@ def a_frame_that_is_over_does_not_hold_it(x):
     return x * use() + len(LOG), list(LOG)
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_deaths(case):
-    case.run()
+test_deaths = programs.test()
 
 
 @pytest.mark.parametrize("case", delayed.parameters())

@@ -70,6 +70,18 @@ class Places(list[Place]):
         kinds = [(place, kind) for place in self for kind in ("graph_break", drawn(place, OTHERS))]
         return [pytest.param(place, kind, id=f"{place.fn.__name__}-{kind}") for place, kind in kinds]
 
+    def run(self, place: Place, kind: str) -> None:
+        run_place(place, kind)
+
+    def test(self) -> Callable[..., None]:
+        """The test of all of them."""
+
+        @pytest.mark.parametrize("place, kind", self.parameters())
+        def test(place: Place, kind: str) -> None:
+            self.run(place, kind)
+
+        return test
+
 
 class _Fill(ast.NodeTransformer):
     def __init__(self, expression: str) -> None:
@@ -148,6 +160,9 @@ class Programs(Places):
             kinds = (WHOLE, drawn(place, ("graph_break", "print"))) if has_hole else (WHOLE,)
             found += [pytest.param(place, kind, id=f"{place.fn.__name__}-{kind}") for kind in kinds]
         return found
+
+    def run(self, place: Place, kind: str) -> None:
+        run_program(place, kind)
 
 
 def run_program(place: Place, kind: str) -> None:

@@ -56,6 +56,15 @@ class Table(list[Case]):
     def parameters(self) -> list[Any]:
         return [pytest.param(case, id=case.fn.__name__ + ("-cut" if case.cut else "")) for case in self]
 
+    def test(self) -> Callable[..., None]:
+        """The test of all of them."""
+
+        @pytest.mark.parametrize("case", self.parameters())
+        def test(case: Case) -> None:
+            case.run()
+
+        return test
+
 
 def cut_everywhere(fn: Callable[..., Any]) -> Callable[..., Any]:
     """The program with a graph break after each statement of its body; its lines are numbered as in its file."""

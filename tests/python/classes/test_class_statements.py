@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from cuts import Place, Programs, run_program
+from cuts import Programs
 from programs import check, tensor
 
 program = Programs(recompiles=True)  # after the break a class is guarded by identity, and each call creates another
@@ -220,9 +220,7 @@ def a_view_of_its_namespace_sees_later_changes(x, n):
     return view["b"] + 1, view["method"](None), {k: type(v).__name__ for k, v in view.items() if k[0] != "_"}
 
 
-@pytest.mark.parametrize("place, kind", program.parameters())
-def test_program(place: Place, kind: str) -> None:
-    run_program(place, kind)
+test_program = program.test()
 
 
 def test_the_break_says_what_to_do():

@@ -6,9 +6,7 @@ import dataclasses
 import functools
 import typing
 
-import pytest
-
-from cuts import Place, Programs, run_program
+from cuts import Programs
 from programs import tensor
 
 program = Programs()
@@ -367,6 +365,4 @@ def test_special_methods_that_are_functions_in_c():
     check(fn, tensor(3), OfC(), operators=2)
 
 
-@pytest.mark.parametrize("place, kind", program.parameters())
-def test_program(place: Place, kind: str) -> None:
-    run_program(place, kind)
+test_program = program.test()

@@ -6,11 +6,10 @@ import dataclasses
 import enum
 import typing
 
-import pytest
 import torch
 
 import dynamo_lite as dl
-from cuts import Place, Programs, run_program
+from cuts import Programs
 from programs import tensor
 
 program = Programs()
@@ -250,6 +249,4 @@ def enum_argument_chooses(x, mode):
     return x - 1
 
 
-@pytest.mark.parametrize("place, kind", program.parameters())
-def test_program(place: Place, kind: str) -> None:
-    run_program(place, kind)
+test_program = program.test()

@@ -6,10 +6,9 @@ import abc
 import collections
 import typing
 
-import pytest
 import torch
 
-from cuts import Place, Programs, run_program
+from cuts import Programs
 from programs import check, tensor
 
 program = Programs()
@@ -250,9 +249,7 @@ def mapping_unpacked_into_a_call(x, n):
     return x + 1, call(**Bag(a=1, b=2)), {**Bag(a=n)}
 
 
-@pytest.mark.parametrize("place, kind", program.parameters())
-def test_program(place: Place, kind: str) -> None:
-    run_program(place, kind)
+test_program = program.test()
 
 
 class Record(typing.TypedDict):

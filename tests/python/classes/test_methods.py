@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import types
 
-import pytest
 import torch
 
 from programs import tensor
@@ -57,6 +56,4 @@ def iterators_over_dicts(x):
     return x + 1, kinds(made), kinds(found_order), kinds({1: 2}), kinds(collections.defaultdict(int, a=1))
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_programs(case):
-    case.run()
+test_programs = programs.test()

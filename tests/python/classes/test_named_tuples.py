@@ -9,7 +9,7 @@ import copy
 import pytest
 import torch
 
-from cuts import Programs, run_program
+from cuts import Programs
 from programs import check, checked, tensor
 
 program = Programs(cut_recompiles=True)
@@ -70,9 +70,7 @@ def made_by_its_own_new(x, n):
     return x * Filled(1).b, Filled(1), Filled(x, 3)._replace(b=n), copy.copy(Filled(x))
 
 
-@pytest.mark.parametrize(("place", "kind"), program.parameters())
-def test_program(place, kind):
-    run_program(place, kind)
+test_program = program.test()
 
 
 def given(a, b, **attributes):

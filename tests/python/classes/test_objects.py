@@ -6,9 +6,7 @@ import functools
 import operator
 import typing
 
-import pytest
-
-from cuts import Place, Programs, run_program
+from cuts import Programs
 from programs import check, tensor
 
 program = Programs()
@@ -298,9 +296,7 @@ def wrong_results_of_special_methods(x, n):
     return x + 1, log
 
 
-@pytest.mark.parametrize("place, kind", program.parameters())
-def test_program(place: Place, kind: str) -> None:
-    run_program(place, kind)
+test_program = program.test()
 
 
 class Interval(typing.NamedTuple):

@@ -139,6 +139,4 @@ def test_log_prob_of_a_policy():
     check(fn, tensor(3, 4, grad=True), torch.tensor([0, 3, 1]), graphs=1, backward=True)
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_properties(case):
-    case.run()
+test_properties = programs.test()

@@ -137,6 +137,4 @@ def promotion_of_types(i, f, b):
     return i + 1.5, f + i, b + 1, i / 2, i // 2, f > 0, (f > 0) + i, b & (f > 0)
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_program(case):
-    case.run()
+test_program = programs.test()

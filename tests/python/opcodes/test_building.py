@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 
-import pytest
 import torch
 
 from programs import ints, tensor
@@ -82,6 +81,4 @@ def dictionary_with_odd_keys(x, table):
     return table[True], table
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_program(case):
-    case.run()
+test_program = programs.test()

@@ -5,7 +5,6 @@ PYTEST_DONT_REWRITE: the programs' own assertions stay as they are written.
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 from programs import check, ints, tensor
@@ -145,6 +144,4 @@ def test_long_function_has_far_jumps():
     check(scope["fn"], tensor(2), 1, operators=82, others=[(tensor(2), 0)], all_graphs=2)
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_program(case):
-    case.run()
+test_program = programs.test()

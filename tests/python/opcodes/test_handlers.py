@@ -5,8 +5,6 @@ PYTEST_DONT_REWRITE: the programs' own assertions stay as they are written.
 
 from __future__ import annotations
 
-import pytest
-
 from programs import check, tensor
 from table import Table
 
@@ -132,6 +130,4 @@ def keyboard_interrupt_is_not_swallowed(x):
         return y * 2, type(error)
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_program(case):
-    case.run()
+test_program = programs.test()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 
-import pytest
 import torch
 
 from dynamo_lite.variables.core.registry import find_model
@@ -450,6 +449,4 @@ def test_each_builtin_has_a_model_or_is_left_to_python_on_purpose():
     assert found - MADE_BY_SITE == LEFT_TO_PYTHON
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_builtins(case):
-    case.run()
+test_builtins = programs.test()

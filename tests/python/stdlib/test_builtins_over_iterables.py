@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 import dynamo_lite as dl
@@ -191,9 +190,7 @@ def test_sum_of_floats_is_as_exact_as_pythons(x, items):
     return x + sum(items), sum(items), sum(items, 1.0), sum(iter(items)), sum(v for v in items)
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_builtins(case):
-    case.run()
+test_builtins = programs.test()
 
 
 @checked(tensor(2), range(10**12), graphs=None)

@@ -9,7 +9,6 @@ import enum
 import os
 from typing import Any, NamedTuple
 
-import pytest
 import torch
 
 from programs import tensor
@@ -270,6 +269,4 @@ def tuples_with_nothing_to_copy(x, given):
     return x + 1, found, one[0][0] is one, one is loop, other[0][0] is other
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_copy(case):
-    case.run()
+test_copy = programs.test()

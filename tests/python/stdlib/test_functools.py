@@ -364,9 +364,7 @@ def total_ordering_fills_in(x):
     return x + 1, facts, sorted([b, a])[0] is a
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_functools(case):
-    case.run()
+test_functools = programs.test()
 
 
 # -- cached functions that raise ---------------------------------------------------------------------------------------

@@ -5,8 +5,6 @@ from __future__ import annotations
 import bisect
 import heapq
 
-import pytest
-
 from programs import tensor
 from table import Table
 
@@ -45,6 +43,4 @@ def places_in_order(x):
         return x + 1, found, keyed, str(error)
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_program(case):
-    case.run()
+test_program = programs.test()

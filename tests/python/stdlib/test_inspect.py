@@ -9,7 +9,6 @@ import types
 import typing
 from typing import Optional, Protocol, Union
 
-import pytest
 import torch
 
 from programs import checked, tensor
@@ -248,9 +247,7 @@ def types_of_the_types_module(x):
     return x + 1, facts
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_inspect(case):
-    case.run()
+test_inspect = programs.test()
 
 
 def takes(a, b=1, *c, d, e=4, **f):

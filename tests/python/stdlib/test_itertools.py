@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import operator
 
-import pytest
-
 from programs import tensor
 from table import Table
 
@@ -282,6 +280,4 @@ def the_recipes(x):
     return x + a[1], b, c
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_itertools(case):
-    case.run()
+test_itertools = programs.test()

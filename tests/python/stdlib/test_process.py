@@ -13,7 +13,6 @@ import time
 import uuid
 
 import numpy
-import pytest
 import torch
 
 from processes import run_program
@@ -152,6 +151,4 @@ def an_exit_is_an_exception(x):
         return x + stop.code
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_process(case):
-    case.run()
+test_process = programs.test()

@@ -9,8 +9,6 @@ import pathlib
 import struct
 import sys
 
-import pytest
-
 from programs import check, tensor
 from table import Table
 
@@ -74,9 +72,7 @@ def wrong_arguments(x):
     return x + 1, found
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test(case):
-    case.run()
+test = programs.test()
 
 
 def test_a_class_with_a_path():

@@ -119,9 +119,7 @@ def state_that_is_read_and_set(x):
     return x * first * random.random()
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test(case):
-    case.run()
+test = programs.test()
 
 
 def test_one_that_was_found():

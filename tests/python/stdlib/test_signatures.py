@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 
-import pytest
 import torch
 
 import dynamo_lite as dl
@@ -113,9 +112,7 @@ def globals_are_read(x):
     return x + found["NUMBER"], given, found is helper.__globals__, globals() is found, found["helper"](x) + 1
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_program(case):
-    case.run()
+test_program = programs.test()
 
 
 @checked(tensor(3), others=[(tensor(4),)])

@@ -10,7 +10,6 @@ import string
 import types
 from typing import NamedTuple
 
-import pytest
 import torch
 from torch.torch_version import TorchVersion
 
@@ -388,6 +387,4 @@ def texts_of_deques(x):
     return x + 1, repr(collections.deque([1, 2], maxlen=3)), str(collections.deque())
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_text(case):
-    case.run()
+test_text = programs.test()

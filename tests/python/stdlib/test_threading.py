@@ -102,9 +102,7 @@ def a_thread_as_a_number(x):
     return x + 1, f"{me}", me % 7, me > 5, me == "me", me == threading.get_ident(), me in [me + 1, me]
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_threading(case):
-    case.run()
+test_threading = programs.test()
 
 
 def test_it_is_seen_after_the_call():

@@ -125,9 +125,7 @@ def a_modules_parent(x):
     return parent(x)
 
 
-@pytest.mark.parametrize("case", programs.parameters())
-def test_programs(case):
-    case.run()
+test_programs = programs.test()
 
 
 def test_one_that_dies_between_calls():
