@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
+from outcomes import outcome
 from programs import Recorder, check, checked, tensor
 
 
@@ -186,13 +187,7 @@ def test_a_dict_that_changes_its_size():
             table[key + "b"] = 1
         return x
 
-    def caught(x, table):
-        try:
-            return fn(x, table)
-        except RuntimeError as error:
-            return x, str(error)
-
-    check(caught, tensor(2), {"a": 1}, graphs=None)
+    check(lambda x, table: outcome(fn, x, table), tensor(2), {"a": 1}, graphs=None)
     check(fn, tensor(2), {"a": 1}, graphs=None)
 
 
@@ -204,13 +199,7 @@ def test_a_set_that_changes_its_size():
             items.add(each + 1)
         return x
 
-    def caught(x, items):
-        try:
-            return fn(x, items)
-        except RuntimeError as error:
-            return x, str(error)
-
-    check(caught, tensor(2), {1}, graphs=None)
+    check(lambda x, items: outcome(fn, x, items), tensor(2), {1}, graphs=None)
     check(fn, tensor(2), {1}, graphs=None)
 
 
@@ -220,10 +209,7 @@ def test_what_another_argument_goes_over(make):
 
     def fn(x, items, steps):
         items.clear()
-        try:
-            return x + sum(steps)
-        except RuntimeError as error:
-            return x, str(error)
+        return outcome(lambda: x + sum(steps))
 
     def own(turn=iter):
         items = make([1, 2])

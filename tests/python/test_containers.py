@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from cuts import Programs
+from outcomes import outcomes
 from programs import tensor
 
 program = Programs()
@@ -63,8 +64,8 @@ def slices_with_steps(x, n):
 
 @program()
 def list_index_errors(x, n):
-    a, log = [1], []
-    for call in (
+    a = [1]
+    return x + 1, outcomes(
         lambda: a[3],
         lambda: a.pop(5),
         lambda: a.remove(9),
@@ -76,12 +77,7 @@ def list_index_errors(x, n):
         lambda: a + (1,),
         lambda: a * "b",
         lambda: a < 3,
-    ):
-        try:
-            call()
-        except (IndexError, ValueError, TypeError) as error:
-            log.append(str(error))
-    return x + 1, log
+    )
 
 
 @program()
@@ -188,13 +184,7 @@ def deque_more_methods(x, n):
 
 @program()
 def deque_errors(x, n):
-    log = []
-    for call in (lambda: deque().pop(), lambda: deque().popleft(), lambda: deque()[0]):
-        try:
-            call()
-        except (IndexError, ValueError) as error:
-            log.append(str(error))
-    return x + 1, log
+    return x + 1, outcomes(lambda: deque().pop(), lambda: deque().popleft(), lambda: deque()[0])
 
 
 @program(inputs=(deque([1, 2], maxlen=3), tensor(3)), others=[(deque([5]), tensor(5, seed=1))])
@@ -288,12 +278,7 @@ def iterators_in_text_are_not_used_up(x, n):
 @program()
 def a_failing_builtin_has_taken_what_it_took(x, n):
     a, b = iter(["a", 1, 2]), iter([1, "b", 3])
-    log = []
-    for call in (lambda: sum(a), lambda: max(b), lambda: "".join(b)):
-        try:
-            call()
-        except TypeError as error:
-            log.append(str(error))
+    log = outcomes(lambda: sum(a), lambda: max(b), lambda: "".join(b))
     CUT
     return x + 1, log, list(a), list(b)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from cuts import Programs
+from outcomes import outcomes
 from shared_programs import Problem
 
 program = Programs()
@@ -335,8 +336,7 @@ def str_and_repr_of_builtin_errors(x, n):
 
 @program()
 def errors_of_c_functions_have_their_text(x, n):
-    log = []
-    for call in (
+    return x + 1, outcomes(
         lambda: {}["missing"],
         lambda: [][3],
         lambda: int("text"),
@@ -350,12 +350,7 @@ def errors_of_c_functions_have_their_text(x, n):
         lambda: next(iter(())),
         lambda: "abc".index("z"),
         lambda: max([]),
-    ):
-        try:
-            call()
-        except Exception as error:
-            log.append((type(error).__name__, str(error)))
-    return x + 1, log
+    )
 
 
 @program(graphs=(1, 2), breaks=6)
@@ -363,20 +358,8 @@ def calls_with_wrong_arguments(x, n):
     def f(a, b=1, *, c):
         return a
 
-    log = []
-    for call in (
-        lambda: f(),
-        lambda: f(1),
-        lambda: f(1, 2, 3, c=1),
-        lambda: f(1, c=1, d=2),
-        lambda: f(1, a=2, c=1),
-        lambda: f(**{"a": 1}),
-    ):
-        try:
-            call()
-        except TypeError as error:
-            log.append(str(error))
-    return x + 1, log
+    wrong = outcomes(lambda: f(), lambda: f(1), lambda: f(1, 2, 3, c=1), lambda: f(1, c=1, d=2))
+    return x + 1, wrong, outcomes(lambda: f(1, a=2, c=1), lambda: f(**{"a": 1}))
 
 
 @program()

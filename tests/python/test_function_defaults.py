@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from outcomes import outcome
 from programs import tensor
 from table import Table
 
@@ -39,19 +40,12 @@ def defaults_are_set(x):
     def inner(a, b=2, *, c=3):
         return a + b + c
 
-    messages = []
     inner.__defaults__ = (5, 6)
     y = inner() * x
     inner.__defaults__ = None
-    try:
-        inner(1)
-    except TypeError as error:
-        messages.append(str(error))
+    messages = [outcome(inner, 1)]
     inner.__kwdefaults__ = None
-    try:
-        inner(1, 2)
-    except TypeError as error:
-        messages.append(str(error))
+    messages.append(outcome(inner, 1, 2))
     inner.__kwdefaults__ = named = {"c": 10}
     named["c"] = 20
     return y, messages, inner(1, 2), inner, inner.__kwdefaults__ is named
@@ -62,13 +56,8 @@ def defaults_are_set_to_something_else(x):
     def inner(a, b=2, *, c=3):
         return a + b + c
 
-    messages = []
-    for name, value in (("__defaults__", [1]), ("__defaults__", 1), ("__kwdefaults__", ()), ("__kwdefaults__", 3)):
-        try:
-            setattr(inner, name, value)
-        except TypeError as error:
-            messages.append(str(error))
-    return x + 1, messages, inner
+    wrong = ("__defaults__", [1]), ("__defaults__", 1), ("__kwdefaults__", ()), ("__kwdefaults__", 3)
+    return x + 1, [outcome(setattr, inner, *each) for each in wrong], inner
 
 
 @programs(tensor(2), graphs=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from outcomes import outcome
 from programs import checked, tensor
 from table import Table
 
@@ -59,13 +60,6 @@ class ByCounted(metaclass=Counted):
     pass
 
 
-def caught(action):
-    try:
-        return action()
-    except (TypeError, ValueError) as error:
-        return type(error).__name__, str(error)
-
-
 @programs(tensor(3), cut=False, graphs=None)
 def membership_stops_at_the_first(x):
     down = CountDown(5)
@@ -84,7 +78,7 @@ def how_far_functions_go(x):
         a, b = third
         return a + b
 
-    return x + 1, ends, first.n, second.n, caught(unpacked), third.n, all(each for each in CountDown(3))
+    return x + 1, ends, first.n, second.n, outcome(unpacked), third.n, all(each for each in CountDown(3))
 
 
 @programs(tensor(3))
@@ -109,15 +103,15 @@ def what_is_no_iterator(x):
         yield from NoIterator()
 
     functions = (list, sum, dict, iter, max)
-    texts = [caught(lambda: function(NoIterator())) for function in functions]  # noqa: B023
-    more = caught(lambda: list(NoNext())), caught(lambda: list(ByListed)), caught(lambda: [*NoIterator()])
-    return x + 1, texts, more, caught(loop), caught(unpack), caught(lambda: list(delegate()))
+    texts = [outcome(lambda: function(NoIterator())) for function in functions]  # noqa: B023
+    more = outcome(lambda: list(NoNext())), outcome(lambda: list(ByListed)), outcome(lambda: [*NoIterator()])
+    return x + 1, texts, more, outcome(loop), outcome(unpack), outcome(lambda: list(delegate()))
 
 
 @programs(tensor(3))
 def membership_in_what_is_no_iterable(x):
-    texts = [caught(lambda: 1 in each) for each in (NoIterator(), Raises(TypeError), Raises(ValueError), 3)]  # noqa: B023
-    return x + 1, texts, caught(lambda: list(Raises(TypeError)))
+    texts = [outcome(lambda: 1 in each) for each in (NoIterator(), Raises(TypeError), Raises(ValueError), 3)]  # noqa: B023
+    return x + 1, texts, outcome(lambda: list(Raises(TypeError)))
 
 
 class Sized:
@@ -161,8 +155,8 @@ def lists_and_tuples_ask_for_the_length(x):
 def lengths_that_raise(x):
     return (
         x + 1,
-        caught(lambda: list(Sized(ValueError))),
-        caught(lambda: list(Sized(TypeError))),
+        outcome(lambda: list(Sized(ValueError))),
+        outcome(lambda: list(Sized(TypeError))),
         sum(Sized(ValueError)),
     )
 
@@ -170,7 +164,7 @@ def lengths_that_raise(x):
 @programs(tensor(3), breaks=1)
 def hints_of_lengths(x):
     hinted = Hinted(0)
-    return x + 1, caught(lambda: list(hinted)), hinted.asked
+    return x + 1, outcome(lambda: list(hinted)), hinted.asked
 
 
 class ByIndex:

@@ -11,6 +11,7 @@ import torch
 
 import dynamo_lite as dl
 from cuts import Programs
+from outcomes import outcomes
 from programs import check, tensor
 
 program = Programs()
@@ -62,20 +63,14 @@ def dict_keys_of_many_types(x, n):
 
 @program()
 def dict_with_unhashable_keys(x, n):
-    log = []
     calls = [lambda: {[]: 1}, lambda: {}.get([]), lambda: {{}}, lambda: {1: 2}[[]], lambda: [] in {}, lambda: {[1]}]
-    for call in calls:
-        try:
-            call()
-        except TypeError as error:
-            log.append(str(error))
-    return x + 1, log
+    return x + 1, outcomes(*calls)
 
 
 @program()
 def dict_errors(x, n):
-    d, log = {"a": 1}, []
-    for call in (
+    d = {"a": 1}
+    return x + 1, outcomes(
         lambda: d["none"],
         lambda: d[(1, 2)],
         lambda: d.pop(5),
@@ -84,12 +79,7 @@ def dict_errors(x, n):
         lambda: d.update(5),
         lambda: d < d,
         lambda: d + d,
-    ):
-        try:
-            call()
-        except (KeyError, TypeError, ValueError) as error:
-            log.append((type(error).__name__, str(error)))
-    return x + 1, log
+    )
 
 
 @program()
@@ -315,19 +305,8 @@ def set_in_place_methods(x, n):
 
 @program()
 def set_errors(x, n):
-    log = []
-    for call in (
-        lambda: {1}.remove(2),
-        lambda: set().pop(),
-        lambda: {1} | [2],
-        lambda: {1} < 2,
-        lambda: log.__class__({1})[3],
-    ):
-        try:
-            call()
-        except (KeyError, TypeError, IndexError) as error:
-            log.append((type(error).__name__, str(error)))
-    return x + 1, log
+    calls = lambda: {1}.remove(2), lambda: set().pop(), lambda: {1} | [2], lambda: {1} < 2, lambda: list({1})[3]
+    return x + 1, outcomes(*calls)
 
 
 @program()
@@ -387,19 +366,7 @@ def derived_dict_is_merged_by_its_items(x, n):
 
 @program()
 def what_is_no_mapping_is_not_unpacked(x, n):
-    log = []
-    for call in (
-        lambda: {**()},
-        lambda: {**""},
-        lambda: {**5},
-        lambda: [*5],
-        lambda: vars(5),
-    ):
-        try:
-            call()
-        except TypeError as error:
-            log.append(str(error))
-    return x + 1, log
+    return x + 1, outcomes(lambda: {**()}, lambda: {**""}, lambda: {**5}, lambda: [*5], lambda: vars(5))
 
 
 @program()

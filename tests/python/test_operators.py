@@ -8,6 +8,7 @@ from collections import deque
 from typing import ClassVar
 
 from cuts import Programs
+from outcomes import outcomes
 
 program = Programs()
 CUT = None
@@ -110,12 +111,7 @@ class Refuses:
 @program()
 def not_implemented_on_both_sides_is_a_type_error(x, n):
     log = []
-    for call in (lambda: Refuses(log) + 1, lambda: 1 + Refuses(log), lambda: Refuses(log) + Refuses(log)):
-        try:
-            call()
-        except TypeError as error:
-            log.append(str(error))
-    return x + 1, log
+    return x + 1, outcomes(lambda: Refuses(log) + 1, lambda: 1 + Refuses(log), lambda: Refuses(log) + Refuses(log)), log
 
 
 @program()
@@ -280,8 +276,7 @@ def operators_of_metaclasses(x, n):
 
 @program(graphs=None, breaks=None)
 def operands_that_are_classes(x, n):
-    texts = []
-    for each in (
+    texts = outcomes(
         lambda: Vector - Vector,
         lambda: ByMeta * n,
         lambda: Vector < Vector,
@@ -297,11 +292,7 @@ def operands_that_are_classes(x, n):
         lambda: [1] + Vector,
         lambda: operator.setitem(Vector, 0, 1),
         lambda: operator.delitem(Vector, 0),
-    ):
-        try:
-            texts.append(each())
-        except TypeError as error:
-            texts.append(str(error))
+    )
     CUT
     return x + 1, texts
 

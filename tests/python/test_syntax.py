@@ -7,6 +7,7 @@ import functools
 import torch
 
 from cuts import Programs
+from outcomes import outcomes
 
 program = Programs()
 CUT = None
@@ -433,16 +434,10 @@ def del_of_everything(x, n):
 
 @program()
 def empty_cells_and_unbound_names(x, n):
-    log = []
-
     def early():
         return later
 
-    for call in (early, lambda: undefined_name):  # noqa: F821
-        try:
-            call()
-        except NameError as error:
-            log.append((type(error).__name__, str(error)))
+    log = outcomes(early, lambda: undefined_name)  # noqa: F821
     later = 5
     CUT
     return x * early(), log

@@ -12,18 +12,11 @@ import torch
 
 import dynamo_lite as dl
 from equality import Pairing
+from outcomes import outcome
 from programs import Recorder, ints, tensor
 
 BACKENDS = ["eager", "aot_eager"]
 DEVICES = ["meta", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA"))]
-
-
-def outcome(fn: Callable[..., Any], args: Any) -> Any:
-    """What a call returns, or its error's type and text."""
-    try:
-        return fn(*args)
-    except Exception as error:
-        return type(error), str(error)
 
 
 def graphs_of(fn: Callable[..., Any], backend: Any, *calls: tuple[Any, ...]) -> list[int]:
@@ -33,8 +26,8 @@ def graphs_of(fn: Callable[..., Any], backend: Any, *calls: tuple[Any, ...]) -> 
     for args in calls:
         before = dl.counters.graphs
         ours, theirs = copy.deepcopy(args), copy.deepcopy(args)
-        expected = outcome(fn, theirs)
-        result = outcome(compiled, ours)
+        expected = outcome(fn, *theirs)
+        result = outcome(compiled, *ours)
         Pairing(exact=backend != "inductor").compare((expected, theirs), (result, ours), f"call {len(found)}")
         found.append(dl.counters.graphs - before)
     return found
@@ -163,8 +156,8 @@ def test_a_call_before_the_model_was_moved_spoils_nothing(device):
     x = tensor(4, 6)
     for given, place in ((x.to(device), "cpu"), (x, device)):
         move(net, place)
-        expected = outcome(net, (given,))
-        assert expected[0] is RuntimeError and outcome(compiled, (given,)) == expected
+        expected = outcome(net, given)
+        assert expected[0] == "RuntimeError" and outcome(compiled, given) == expected
         before = dl.counters.graphs
         move(net, given.device.type)
         assert compiled(given).device == given.device
@@ -198,7 +191,7 @@ def test_a_model_that_changes_type_between_calls():
         before = dl.counters.graphs
         torch.testing.assert_close(compiled(x.to(dtype)), net(x.to(dtype)))
         assert dl.counters.graphs - before == graphs
-        assert outcome(compiled, (wrong,)) == outcome(net, (wrong,))
+        assert outcome(compiled, wrong) == outcome(net, wrong)
 
 
 @pytest.mark.on_cpu

@@ -13,6 +13,7 @@ import torch
 
 import dynamo_lite as dl
 from equality import Difference, Pairing
+from outcomes import outcome, outcomes
 from programs import tensor
 
 
@@ -24,13 +25,6 @@ class CountsArguments:
 
     def __call__(self, *args):
         return len(args) + self.more
-
-
-def outcome(fn, x):
-    try:
-        return "returned", fn(x)
-    except Exception as error:  # what it raises is what is compared
-        return "raised", type(error), str(error)
 
 
 def run(build, compiled):
@@ -96,10 +90,7 @@ def operators():
     ]
 
     def fn(x):
-        try:
-            return x * (thing + 1)
-        except TypeError as error:
-            return x + 1, str(error)
+        return outcome(lambda: x * (thing + 1)), x + 1
 
     return fn, [*changes, drop_and_reflect]
 
@@ -136,13 +127,8 @@ def numbers():
     thing = Thing()
 
     def fn(x):
-        found = []
-        for call in (int, float, complex, hex, [5, 6, 7].__getitem__, lambda value: [5, 6, 7][:value]):
-            try:
-                found.append(call(thing))
-            except (TypeError, ValueError) as error:
-                found.append(type(error).__name__)
-        return x + 1, found
+        calls = int, float, complex, hex, [5, 6, 7].__getitem__, lambda value: [5, 6, 7][:value]
+        return x + 1, [outcome(call, thing) for call in calls]
 
     changes = [
         lambda: setattr(Thing, "__index__", lambda self: 1),
@@ -238,13 +224,8 @@ def mappings():
     names = Names(a=1)
 
     def fn(x):
-        found = []
-        for call in (lambda: dict(names), lambda: {**names}, lambda: (lambda **k: k)(**names), lambda: names | {}):
-            try:
-                found.append(call())
-            except (KeyError, TypeError) as error:
-                found.append((type(error).__name__, str(error)))
-        return x + 1, found
+        made = lambda: dict(names), lambda: {**names}, lambda: (lambda **k: k)(**names), lambda: names | {}
+        return x + 1, outcomes(*made)
 
     changes = [
         lambda: setattr(Names, "keys", lambda self: ["zz"]),
@@ -286,13 +267,8 @@ def properties_without_a_part():
     thing = Thing()
 
     def fn(x):
-        said = []
-        for call in (lambda: thing.v, lambda: setattr(thing, "w", 3), lambda: thing.u, lambda: delattr(thing, "w")):
-            try:
-                said.append(call())
-            except AttributeError as error:
-                said.append(str(error))
-        return x + 1, said
+        calls = lambda: thing.v, lambda: setattr(thing, "w", 3), lambda: thing.u, lambda: delattr(thing, "w")
+        return x + 1, outcomes(*calls)
 
     return fn, [lambda: setattr(Thing, "u", property()), lambda: setattr(Thing, "w", property(lambda self: 4))]
 
@@ -369,16 +345,6 @@ def encoders():
     return (lambda x: (x + 1, json.dumps({"k": object}, cls=Encoder), json.dumps([1]))), [change]
 
 
-def outcomes_of(*calls):
-    found = []
-    for call in calls:
-        try:
-            found.append(call())
-        except (AttributeError, TypeError) as error:
-            found.append(str(error).rpartition(".")[2])
-    return found
-
-
 def members():
     class Color(enum.Enum):
         RED = 1
@@ -387,7 +353,7 @@ def members():
     log, red, blue = [], Color.RED, Color.BLUE
 
     def fn(x):
-        found = outcomes_of(
+        found = outcomes(
             *(lambda: bool(red), lambda: str(red), lambda: {red: 1} == {blue: 1}, lambda: red == 3, lambda: red != 3),
             *(lambda: red < blue, lambda: len(red), lambda: 3 in red, lambda: red(), lambda: list(red)),
             *(lambda: [1, 2, 3, 4][red], lambda: red.absent, lambda: red + 1, lambda: f"{red}", lambda: "%s" % red),
@@ -425,7 +391,7 @@ def members_that_are_numbers():
     one, two = Number.ONE, Number.TWO
 
     def fn(x):
-        found = outcomes_of(
+        found = outcomes(
             *(lambda: bool(two), lambda: two + 1, lambda: 1 + two, lambda: [5, 6, 7][two], lambda: two == 7),
             *(lambda: int(two), lambda: two * 2, lambda: two < 3, lambda: -two, lambda: max(one, two) is two),
             *(lambda: sum([one, two]), lambda: two // 1, lambda: {1: 2}.get(one), lambda: math.sqrt(two)),
@@ -453,7 +419,7 @@ def members_given_to_functions_in_c():
     log, one, two, text = [], Number.ONE, Number.TWO, Text.A
 
     def fn(x):
-        found = outcomes_of(
+        found = outcomes(
             *(lambda: one in range(3), lambda: range(3).index(two), lambda: (1, 2).count(one), lambda: "abc"[one]),
             *(lambda: list(range(two)), lambda: math.gcd(two, 4), lambda: int("11", two), lambda: round(2.345, two)),
             *(lambda: bytes(one), lambda: "b,a".split(text), lambda: "abc".replace(text, "z"), lambda: text in "abc"),

@@ -7,6 +7,7 @@ import functools
 import typing
 
 from cuts import Programs
+from outcomes import outcome, outcomes
 from programs import tensor
 
 program = Programs()
@@ -152,12 +153,7 @@ class SlottedChild(Slotted):
 def slots_unset_deleted_and_unknown(x, n):
     s = SlottedChild(x)
     s.c = n
-    log = []
-    for name in ("b", "d"):
-        try:
-            getattr(s, name)
-        except AttributeError as error:
-            log.append(str(error))
+    log = [outcome(getattr, s, name) for name in ("b", "d")]
     CUT
     del s.a
     log.append(hasattr(s, "a"))
@@ -258,13 +254,8 @@ class Sized:
 
 @program(graphs=(1, 2), breaks=(1, 4))
 def wrong_arguments_of_a_constructor(x, n):
-    log = []
-    for call in (lambda: Methods(), lambda: Methods(1, 2), lambda: Sized(1), lambda: Point(), lambda: Point(1, c=2)):
-        try:
-            call()
-        except TypeError as error:
-            log.append(str(error))
-    return x + 1, log
+    wrong = outcomes(lambda: Methods(), lambda: Methods(1, 2), lambda: Sized(1), lambda: Point(), lambda: Point(1, c=2))
+    return x + 1, wrong
 
 
 @program(inputs=(Methods(tensor(3)), 2), others=[(MoreMethods(tensor(4)), 2)])

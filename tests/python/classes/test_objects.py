@@ -7,6 +7,7 @@ import operator
 import typing
 
 from cuts import Programs
+from outcomes import outcome, outcomes
 from programs import check, tensor
 
 program = Programs()
@@ -119,13 +120,7 @@ class NoItems:
 
 @program(breaks=1)
 def iteration_is_refused(x, n):
-    log = []
-    for value in (NoIter(), NoItems(), n, None):
-        try:
-            iter(value)
-        except TypeError as error:
-            log.append(str(error))
-    return x + 1, log
+    return x + 1, [outcome(iter, value) for value in (NoIter(), NoItems(), n, None)]
 
 
 class Missing(dict):
@@ -286,14 +281,7 @@ class LenNegative:
 
 @program()
 def wrong_results_of_special_methods(x, n):
-    class_ = LenNegative
-    log = []
-    for call in (lambda: len(class_()), lambda: bool(Bool(5)), lambda: [1][IndexText()]):
-        try:
-            call()
-        except (TypeError, ValueError) as error:
-            log.append(str(error))
-    return x + 1, log
+    return x + 1, outcomes(lambda: len(LenNegative()), lambda: bool(Bool(5)), lambda: [1][IndexText()])
 
 
 test_program = program.test()

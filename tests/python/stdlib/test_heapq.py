@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import heapq
 
+from outcomes import outcome, outcomes
 from programs import tensor
 from table import Table
 
@@ -15,12 +16,7 @@ programs = Table()
 def functions_on_heaps(x):
     found = heapq.nsmallest(2, [4, 1, 3]), heapq.nlargest(2, [4, 1, 3]), heapq.nlargest(2, "abc", key=ord)
     merged = list(heapq.merge([1, 4], [2, 3])), list(heapq.merge([4, 1], [3, 2], reverse=True))
-    texts = []
-    for each in (lambda: heapq.heappop([]), lambda: heapq.heapreplace([], 1)):
-        try:
-            each()
-        except IndexError as error:
-            texts.append(str(error))
+    texts = outcomes(lambda: heapq.heappop([]), lambda: heapq.heapreplace([], 1))
     return x + 1, found, merged, texts, heapq.heappushpop([], 1)
 
 
@@ -37,10 +33,7 @@ def places_in_order(x):
     row = [1, 3, 3, 5]
     found = bisect.bisect(row, 3), bisect.bisect_left(row, 3), bisect.bisect(row, 3, 0, 2), bisect.bisect(row, 3, hi=-1)
     keyed = bisect.bisect_left(row, -3, key=lambda each: -each), bisect.bisect("abc", "b"), bisect.bisect(range(9), 4)
-    try:
-        bisect.bisect(row, 1, -1)
-    except ValueError as error:
-        return x + 1, found, keyed, str(error)
+    return x + 1, found, keyed, outcome(bisect.bisect, row, 1, -1)
 
 
 test_program = programs.test()

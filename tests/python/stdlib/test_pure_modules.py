@@ -9,6 +9,7 @@ import pathlib
 import struct
 import sys
 
+from outcomes import outcomes
 from programs import check, tensor
 from table import Table
 
@@ -58,18 +59,8 @@ def interned(x):
 
 @programs(tensor(3), graphs=(0, 2), breaks=None)
 def wrong_arguments(x):
-    found = []
-    for call in (
-        lambda: cmath.sqrt("a"),
-        lambda: struct.unpack("<i", b"a"),
-        lambda: cmath.log(0),
-        lambda: os.fspath(1),
-    ):
-        try:
-            call()
-        except (TypeError, ValueError, struct.error) as error:
-            found.append((type(error).__name__, str(error)))
-    return x + 1, found
+    found = outcomes(lambda: cmath.sqrt("a"), lambda: struct.unpack("<i", b"a"), lambda: cmath.log(0))
+    return x + 1, found, outcomes(lambda: os.fspath(1))
 
 
 test = programs.test()

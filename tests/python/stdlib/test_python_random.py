@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 import dynamo_lite as dl
 from equality import Pairing
+from outcomes import outcome
 from programs import checked, tensor
 from table import Table
 
@@ -29,11 +30,7 @@ def unaltered(fn, *args, calls=4, backend="eager", **settings):
         dl.counters.reset()
         seen = []
         for _ in range(calls):
-            try:
-                seen.append(call(*args))
-            except (ArithmeticError, LookupError, RuntimeError, ValueError) as error:
-                seen.append((type(error).__name__, str(error)))
-            seen.append((random.getstate(), FOUND.getstate()))
+            seen += [outcome(call, *args), random.getstate(), FOUND.getstate()]
         found.append(seen)
     Pairing().compare(*found, "calls")
     return dl.counters

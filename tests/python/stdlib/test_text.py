@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch.torch_version import TorchVersion
 
+from outcomes import outcome
 from programs import tensor
 from table import Table
 
@@ -278,10 +279,7 @@ def names_are_filtered_by_a_pattern(x, table):
 
 @programs(tensor(2), graphs=None)
 def a_wrong_pattern(x):
-    try:
-        re.compile("(")
-    except re.error as error:
-        return x + 1, str(error)
+    return x + 1, outcome(re.compile, "(")
 
 
 @programs(tensor(2), {"a": [1, 2.5, None, True], "b": {"c": "d"}})

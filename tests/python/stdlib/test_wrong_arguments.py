@@ -10,6 +10,7 @@ import operator
 
 import pytest
 
+from outcomes import outcome
 from programs import check, checked, tensor
 
 CALLS = {
@@ -54,10 +55,7 @@ def test_wrong_arguments(name):
 
     def fn(x, log):
         y = x + 1
-        try:
-            log.append(call())
-        except (TypeError, ValueError) as error:
-            log.append((type(error).__name__, str(error)))
+        log.append(outcome(call))
         return y * 2
 
     check(fn, tensor(2), [], graphs=None)
@@ -103,10 +101,6 @@ def test_a_template_takes_an_object_with_items_for_a_mapping(template):
 def test_methods_of_tensors(name, args):
     def fn(x):
         y = x + 1
-        try:
-            found = getattr(y, name)(*args)
-        except TypeError as error:
-            found = str(error)
-        return y * 2, found
+        return outcome(getattr(y, name), *args), y * 2
 
     check(fn, tensor(2), graphs=None)
