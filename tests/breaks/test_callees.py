@@ -11,7 +11,7 @@ from torch import nn
 
 import dynamo_lite as dl
 from cuts import Places
-from programs import check, tensor
+from programs import check, checked, tensor
 
 place = Places()
 CUT = None
@@ -260,11 +260,9 @@ def branches(v):
     return w - 1
 
 
-def test_branch_on_data_in_a_callee():
-    def program(x):
-        return branches(x + 1) * 3
-
-    check(program, torch.ones(3), others=[(-2 * torch.ones(3),)], graphs=2, operators=(5, 6), all_graphs=3)
+@checked(torch.ones(3), others=[(-2 * torch.ones(3),)], graphs=2, operators=(5, 6), all_graphs=3)
+def test_branch_on_data_in_a_callee(x):
+    return branches(x + 1) * 3
 
 
 class Shown(nn.Module):

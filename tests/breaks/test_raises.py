@@ -22,14 +22,12 @@ class Refused(Exception):
     pass
 
 
-def test_raise():
-    def fn(x):
-        if (x < 0).any():
-            raise ValueError(f"negative: {x.min()}")
-        return x * 2
-
-    check(fn, good(), others=[(bad(),), (good(),)], fullgraph=True)
-    check(fn, bad(), others=[(good(),)])
+@checked(bad(), others=[(good(),)])
+@checked(good(), others=[(bad(),), (good(),)], fullgraph=True)
+def test_raise(x):
+    if (x < 0).any():
+        raise ValueError(f"negative: {x.min()}")
+    return x * 2
 
 
 def test_assert():

@@ -181,18 +181,16 @@ def test_a_tensor_and_its_dict_across_a_break(x):
 NUMBER = 1
 
 
-def test_globals_and_their_dict():
-    def fn(x):
-        global NUMBER
-        NUMBER += 1
-        before = x + NUMBER
-        globals()["NUMBER"] = 10
-        table = globals()
-        after = before + NUMBER
-        NUMBER = 20
-        return after + table["NUMBER"]
-
-    check(fn, tensor(2), watch=["NUMBER"], graphs=None, recompiles=True)
+@checked(tensor(2), watch=["NUMBER"], graphs=None, recompiles=True)
+def test_globals_and_their_dict(x):
+    global NUMBER
+    NUMBER += 1
+    before = x + NUMBER
+    globals()["NUMBER"] = 10
+    table = globals()
+    after = before + NUMBER
+    NUMBER = 20
+    return after + table["NUMBER"]
 
 
 def _writes_a_global(x, table):

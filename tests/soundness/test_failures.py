@@ -83,15 +83,13 @@ def test_failure_after_an_error_that_was_handled():
     check(fn, tensor(3), torch.tensor([2]), graphs=1, breaks=1, others=others, all_graphs=1)
 
 
-def test_failure_after_a_write_into_a_list():
-    def fn(tensors, at):
-        torch._foreach_add_(tensors, 1.0)
-        try:
-            return tensors[0][at] * 2
-        except IndexError:
-            return tensors[0] + 0
-
-    check(fn, [tensor(3), tensor(2)], torch.tensor([7]), graphs=None, breaks=None)
+@checked([tensor(3), tensor(2)], torch.tensor([7]), graphs=None, breaks=None)
+def test_failure_after_a_write_into_a_list(tensors, at):
+    torch._foreach_add_(tensors, 1.0)
+    try:
+        return tensors[0][at] * 2
+    except IndexError:
+        return tensors[0] + 0
 
 
 @pytest.mark.parametrize("name", ["index", "scatter_", "inv"])
@@ -156,28 +154,24 @@ def test_handler_of_a_caller_and_of_a_context():
     check(fn, tensor(3, 3), ints(2) + 10, [], graphs=None, breaks=None)
 
 
-def test_one_graph_where_no_handler_is():
-    def fn(a, i):
+@checked(tensor(3, 3), torch.arange(3), exact=False)
+def test_one_graph_where_no_handler_is(a, i):
+    a.mul_(2)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16), contextlib.nullcontext():
+        y = a[i]
+    a[i] = 1.0
+    return F.cross_entropy(a, i) + y.sum()
+
+
+@checked(tensor(3, 3), torch.arange(3), [])
+def test_one_graph_where_something_is_put_back(a, i, state):
+    state.append("busy")
+    try:
         a.mul_(2)
-        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16), contextlib.nullcontext():
-            y = a[i]
         a[i] = 1.0
-        return F.cross_entropy(a, i) + y.sum()
-
-    check(fn, tensor(3, 3), torch.arange(3), exact=False)
-
-
-def test_one_graph_where_something_is_put_back():
-    def fn(a, i, state):
-        state.append("busy")
-        try:
-            a.mul_(2)
-            a[i] = 1.0
-            return a[i] + 1
-        finally:
-            state.pop()
-
-    check(fn, tensor(3, 3), torch.arange(3), [])
+        return a[i] + 1
+    finally:
+        state.pop()
 
 
 class Quiet:
@@ -222,36 +216,32 @@ class Missing(NotImplementedError):
     pass
 
 
-def test_one_graph_where_handlers_are_for_other_errors():
-    def fn(a, i):
-        for _ in range(2):
-            try:
-                a.index_copy_(0, i, a * 2)
-            except NotImplementedError:
-                a[i] = a * 2
-            try:
-                a[i] = a + 1
-            except KeyError:
-                return a
-            except Missing as error:
-                return error
-        return a + 1
-
-    check(fn, tensor(3, 3), torch.arange(3))
-
-
-def test_handlers_for_other_errors_before_one_that_catches():
-    def fn(a, i, log):
-        a.mul_(2)
+@checked(tensor(3, 3), torch.arange(3))
+def test_one_graph_where_handlers_are_for_other_errors(a, i):
+    for _ in range(2):
         try:
-            a[i] = 1.0
+            a.index_copy_(0, i, a * 2)
         except NotImplementedError:
-            log.append("none")
-        except LookupError as error:
-            log.append(str(error))
-        return a + 1
+            a[i] = a * 2
+        try:
+            a[i] = a + 1
+        except KeyError:
+            return a
+        except Missing as error:
+            return error
+    return a + 1
 
-    check(fn, tensor(3, 3), torch.arange(3) + 10, [], graphs=None, breaks=None)
+
+@checked(tensor(3, 3), torch.arange(3) + 10, [], graphs=None, breaks=None)
+def test_handlers_for_other_errors_before_one_that_catches(a, i, log):
+    a.mul_(2)
+    try:
+        a[i] = 1.0
+    except NotImplementedError:
+        log.append("none")
+    except LookupError as error:
+        log.append(str(error))
+    return a + 1
 
 
 @checked(tensor(4, 4), tensor(4, 4))

@@ -209,12 +209,10 @@ def shared():
     return net
 
 
-def test_modules_of_a_module_that_shares_one():
-    def fn(net, x):
-        return x + len(list(net.modules()))
-
-    check(fn, Shared(), tensor(2), others=[(shared(), tensor(2))], all_graphs=2)
-    check(fn, shared(), tensor(2), others=[(Shared(), tensor(2))], all_graphs=2)
+@checked(shared(), tensor(2), others=[(Shared(), tensor(2))], all_graphs=2)
+@checked(Shared(), tensor(2), others=[(shared(), tensor(2))], all_graphs=2)
+def test_modules_of_a_module_that_shares_one(net, x):
+    return x + len(list(net.modules()))
 
 
 def test_tied_weights_of_a_functional_call():

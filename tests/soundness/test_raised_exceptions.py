@@ -109,13 +109,11 @@ def test_delete_an_attribute_that_is_not_there_another_time():
 COUNT = 0
 
 
-def test_delete_a_global_twice():
-    def fn(x):
-        global COUNT
-        del COUNT
-        return x + 1
-
-    check(fn, tensor(2), watch=["COUNT"], recompiles=True)
+@checked(tensor(2), watch=["COUNT"], recompiles=True)
+def test_delete_a_global_twice(x):
+    global COUNT
+    del COUNT
+    return x + 1
 
 
 class Thing:
@@ -147,18 +145,16 @@ def test_attribute_is_looked_up_to_see_if_it_is_there(cls):
 LIMIT = 0
 
 
-def test_global_is_looked_up_to_see_if_it_is_there():
-    def fn(x, remove):
-        global LIMIT
-        try:
-            LIMIT  # noqa: B018
-        except NameError:
-            return x - 1
-        if remove:
-            del LIMIT
-        return x + 1
-
-    check(fn, tensor(2), False, others=[(tensor(2), True), (tensor(2), False)], watch=["LIMIT"], all_graphs=3)
+@checked(tensor(2), False, others=[(tensor(2), True), (tensor(2), False)], watch=["LIMIT"], all_graphs=3)
+def test_global_is_looked_up_to_see_if_it_is_there(x, remove):
+    global LIMIT
+    try:
+        LIMIT  # noqa: B018
+    except NameError:
+        return x - 1
+    if remove:
+        del LIMIT
+    return x + 1
 
 
 @checked(tensor(2), False, others=[(tensor(2), True), (tensor(2), False)], build=True, all_graphs=3)

@@ -74,12 +74,10 @@ def test_python_types_are_types_of_data(x):
 
 
 @pytest.mark.on_cpu
-def test_old_tensor_types_are_types_of_data():
-    def fn(x):
-        half = x.type(torch.HalfTensor)
-        return half, x.type(half.type()), x.type(torch.LongTensor).type(torch.float64)
-
-    check(fn, tensor(3))
+@checked(tensor(3))
+def test_old_tensor_types_are_types_of_data(x):
+    half = x.type(torch.HalfTensor)
+    return half, x.type(half.type()), x.type(torch.LongTensor).type(torch.float64)
 
 
 # -- what is asked ----------------------------------------------------------------------------------------------------

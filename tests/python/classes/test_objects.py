@@ -8,7 +8,7 @@ import typing
 
 from cuts import Programs
 from outcomes import outcome, outcomes
-from programs import check, tensor
+from programs import checked, tensor
 
 program = Programs()
 CUT = None
@@ -295,10 +295,6 @@ class Interval(typing.NamedTuple):
         return self.begin < self.end
 
 
-def test_truth_of_a_named_tuple_by_its_own_method():
-    def fn(x, interval):
-        return x + (1 if interval else 2)
-
-    check(
-        fn, tensor(2), Interval(2, 1), others=[(tensor(2), Interval(1, 2))], graphs=None, breaks=None, recompiles=True
-    )
+@checked(tensor(2), Interval(2, 1), others=[(tensor(2), Interval(1, 2))], graphs=None, breaks=None, recompiles=True)
+def test_truth_of_a_named_tuple_by_its_own_method(x, interval):
+    return x + (1 if interval else 2)

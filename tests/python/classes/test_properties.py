@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from programs import check, tensor
+from programs import check, checked, tensor
 from table import Table
 
 programs = Table()
@@ -131,12 +131,10 @@ def test_distributions_with_lazy_parameters(name, logits):
     check(fn, tensor(3, 4), graphs=1)
 
 
-def test_log_prob_of_a_policy():
-    def fn(x, actions):
-        policy = torch.distributions.Categorical(logits=x)
-        return policy.log_prob(actions).sum() + policy.entropy().mean()
-
-    check(fn, tensor(3, 4, grad=True), torch.tensor([0, 3, 1]), graphs=1, backward=True)
+@checked(tensor(3, 4, grad=True), torch.tensor([0, 3, 1]), graphs=1, backward=True)
+def test_log_prob_of_a_policy(x, actions):
+    policy = torch.distributions.Categorical(logits=x)
+    return policy.log_prob(actions).sum() + policy.entropy().mean()
 
 
 test_properties = programs.test()

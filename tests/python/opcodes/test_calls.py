@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from programs import check, tensor
+from programs import check, checked, tensor
 
 
 def test_missing_argument_is_the_users_type_error():
@@ -16,20 +16,16 @@ def test_missing_argument_is_the_users_type_error():
     check(fn, tensor(2), graphs=None)
 
 
-def test_compiled_function_with_all_kinds_of_parameters():
-    def fn(a, /, b, c=3, *args, d, e=5, **kwargs):
-        return a + b + c + sum(args) + d + e + sum(kwargs.values()), args, kwargs
-
-    check(fn, tensor(2), 1, 2, 4, 5, kwargs={"d": 6, "z": 7}, graphs=1, operators=6)
-    check(fn, tensor(2), 1, kwargs={"d": 6}, graphs=1, operators=6)
+@checked(tensor(2), 1, kwargs={"d": 6}, graphs=1, operators=6)
+@checked(tensor(2), 1, 2, 4, 5, kwargs={"d": 6, "z": 7}, graphs=1, operators=6)
+def test_compiled_function_with_all_kinds_of_parameters(a, /, b, c=3, *args, d, e=5, **kwargs):
+    return a + b + c + sum(args) + d + e + sum(kwargs.values()), args, kwargs
 
 
-def test_wrong_call_of_compiled_function_raises_as_in_eager():
-    def fn(a, b):
-        return a + b
-
-    check(fn, tensor(2), graphs=0)
-    check(fn, tensor(2), tensor(2), tensor(2), graphs=0)
+@checked(tensor(2), tensor(2), tensor(2), graphs=0)
+@checked(tensor(2), graphs=0)
+def test_wrong_call_of_compiled_function_raises_as_in_eager(a, b):
+    return a + b
 
 
 class Asked:

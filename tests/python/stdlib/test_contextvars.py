@@ -11,7 +11,7 @@ import torch
 
 import dynamo_lite as dl
 from dynamo_lite.insight import break_reasons as reasons
-from programs import check, tensor
+from programs import check, checked, tensor
 
 SCALE: ContextVar[float] = ContextVar("scale", default=2.0)
 COLLECTED: ContextVar[dict[str, list[torch.Tensor]] | None] = ContextVar("collected", default=None)
@@ -119,19 +119,17 @@ def test_what_stays_set():
         assert torch.equal(found[0], expected[0]) and found[1:] == expected[1:] == ((7.0, 6.0, True), 6.0)
 
 
-def test_a_break_between_set_and_reset():
-    def fn(x):
-        token = COLLECTED.set({"hidden": []})
-        try:
-            y = x + 1
-            dl.graph_break()
-            COLLECTED.get()["hidden"].append(y)
-            found = COLLECTED.get()
-        finally:
-            COLLECTED.reset(token)
-        return y * 2, found, COLLECTED.get()
-
-    check(fn, tensor(3), graphs=2, breaks=2)
+@checked(tensor(3), graphs=2, breaks=2)
+def test_a_break_between_set_and_reset(x):
+    token = COLLECTED.set({"hidden": []})
+    try:
+        y = x + 1
+        dl.graph_break()
+        COLLECTED.get()["hidden"].append(y)
+        found = COLLECTED.get()
+    finally:
+        COLLECTED.reset(token)
+    return y * 2, found, COLLECTED.get()
 
 
 def test_what_is_overwritten_has_a_finalizer():

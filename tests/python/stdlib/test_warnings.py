@@ -292,15 +292,13 @@ def warns_of_negatives(x: torch.Tensor) -> torch.Tensor:
 warns_of_negatives.register_fake(torch.empty_like)
 
 
-def test_what_kernels_say_is_recorded():
-    def fn(x):
-        with warnings.catch_warnings(record=True) as found:
-            warnings.simplefilter("always")
-            y = warns_of_negatives(x)
-            x.add_(1)
-        return y, [str(each.message) for each in found]
-
-    check(fn, torch.ones(3), others=[(-torch.ones(3),), (torch.ones(3),)], graphs=None, breaks=None)
+@checked(torch.ones(3), others=[(-torch.ones(3),), (torch.ones(3),)], graphs=None, breaks=None)
+def test_what_kernels_say_is_recorded(x):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        y = warns_of_negatives(x)
+        x.add_(1)
+    return y, [str(each.message) for each in found]
 
 
 @pytest.mark.parametrize("catch", [{}, {"record": True}])
