@@ -330,14 +330,6 @@ def test_loop_that_uses_its_index(fn, graphs):
     check_loop(fn, tensor(2), graphs=graphs)
 
 
-def numbered(x, items):
-    for outer in range(3):
-        for at, each in enumerate(items):
-            print(outer, at)
-            x = x * each + outer * at
-    return x
-
-
 def asked_for_its_text(x):
     names = {"3": 1}
     for at in range(6):

@@ -197,14 +197,6 @@ def deque_argument_is_changed(d, x):
 
 
 @program()
-def slices_as_values(x, n):
-    s = slice(1, n)
-    items = list(range(6))
-    CUT
-    return x[s], items[s], s.start, s.stop, s.step, s.indices(2), s == slice(1, n), x[slice(None, None, 2)]
-
-
-@program()
 def containers_that_hold_themselves(x, n):
     a = [x]
     a.append(a)

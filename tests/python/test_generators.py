@@ -8,7 +8,6 @@ import itertools
 import torch
 
 from cuts import Programs
-from programs import tensor
 from shared_programs import logged, numbers, scaled
 
 program = Programs()
@@ -83,20 +82,6 @@ def generator_expression_binds_its_first_iterable_early(x, n):
     k = 20
     CUT
     return list(items), source
-
-
-@program()
-def short_circuit_leaves_the_rest(x, n):
-    log = []
-
-    def watch():
-        for i in range(10):
-            log.append(i)
-            yield i
-
-    found = any(i == 2 for i in watch())
-    every = all(i < 1 for i in watch())
-    return x + 1, found, every, log
 
 
 @program()
@@ -279,19 +264,6 @@ def returned_to_the_caller_half_used(x, n):
 @program()
 def returned_to_the_caller_untouched(x, n):
     return x + 1, scaled(x, n), (x * i for i in range(n))
-
-
-def given(items, x):
-    out = []
-    for item in items:
-        out.append(x * item)
-    return out
-
-
-def test_a_generator_argument_is_used_up():
-    from programs import check
-
-    check(lambda x, n: given(numbers(n), x), tensor(3), 3, others=[(tensor(3), 4)])
 
 
 class Tree:

@@ -25,11 +25,6 @@ class Vector:
             return Vector(self.a + other.a, self.b + other.b)
         return NotImplemented
 
-    def __radd__(self, other):
-        if other == 0:
-            return self
-        return NotImplemented
-
     def __mul__(self, by):
         return Vector(self.a * by, self.b * by)
 
@@ -64,15 +59,6 @@ class Vector:
         self.a = self.a + other
         return self
 
-    def __eq__(self, other):
-        return isinstance(other, Vector) and (self.a, self.b) == (other.a, other.b)
-
-    def __hash__(self):
-        return hash((self.a, self.b))
-
-    def __repr__(self):
-        return f"Vector({self.a}, {self.b})"
-
 
 @program()
 def arithmetic_of_objects_holding_tensors(x, n):
@@ -80,7 +66,7 @@ def arithmetic_of_objects_holding_tensors(x, n):
     CUT
     w = 2 * v * 3
     w += x
-    return w.a, w.b, (-w).b, (~w).a, abs(v), v @ v
+    return w.a, w.b, (-w).b, (~w).a, +w is w, abs(v), v @ v
 
 
 class Refuses:
@@ -170,9 +156,7 @@ def in_place_falls_back_to_the_plain_operator(x, n):
 
 
 class Key:
-    """A key that compares by its text, and counts how often it is asked."""
-
-    asked = 0
+    """A key that compares by its text."""
 
     def __init__(self, text):
         self.text = text

@@ -255,15 +255,6 @@ def nested_containers(x, table):
     return table["list"][1] is table["list"][0]
 
 
-def test_aliased_containers():
-    def fn(x, a, b):
-        a.append(x + 1)
-        return b, a is b, len(b)
-
-    shared = [1]
-    check(fn, tensor(2), shared, shared, operators=1, others=[(tensor(2), [1], [1])], all_graphs=2)
-
-
 @programs(tensor(2), {"items": []}, operators=1)
 def aliased_through_local_argument_and_result(x, table):
     inner = table["items"]

@@ -36,17 +36,9 @@ class Logged:
         self.log.append(f"{self.name}.{name}")
         return self
 
-    def __call__(self, *args, **kwargs):
-        self.log.append(f"{self.name}{args}{sorted(kwargs)}")
-        return self
-
     def __lt__(self, other):
         self.log.append(f"{self.name}<")
         return True
-
-    def __add__(self, other):
-        self.log.append(f"{self.name}+")
-        return self
 
     def __iadd__(self, other):
         self.log.append(f"{self.name}+=")
@@ -55,8 +47,6 @@ class Logged:
     def __eq__(self, other):
         self.log.append(f"{self.name}==")
         return True
-
-    __hash__ = None
 
 
 def note(log, value):

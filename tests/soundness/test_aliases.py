@@ -116,7 +116,7 @@ def test_two_arguments_that_may_be_one(fn, same_first):
 
     order = [same, apart, same] if same_first else [apart, same, apart]
     first, *others = [each() for each in order]
-    check(fn, *first, others=others, calls=1, graphs=None)
+    check(fn, *first, others=others, calls=1, all_graphs=2)
 
 
 # -- an object and the dict of its attributes ------------------------------------------------------------------------

@@ -80,10 +80,6 @@ def as_attribute(holder, value):
     holder.held = value
 
 
-def as_item(holder, value):
-    holder[:] = [value]
-
-
 @scenario
 def test_an_attribute_is_deleted(compiled, seen):
     held_twice(attribute_deleted, compiled, seen, Thing(), as_attribute)

@@ -269,6 +269,9 @@ class Raising:
         return super().nothing
 
 
+THERE = Raising()
+
+
 class Hooked:
     def __getattr__(self, name):
         raise AttributeError(name)
@@ -280,6 +283,7 @@ MISSING_ATTRIBUTES = {
     "of a class": lambda: Raising.nothing,
     "unbound slot": lambda: Slotted().a,
     "of an object": lambda: Raising().nothing,
+    "of an object that was there": lambda: THERE.nothing,
     "property of property": lambda: Raising().other,
     "property that is called": lambda: Raising().callee(),
     "method": lambda: Raising().nothing(),

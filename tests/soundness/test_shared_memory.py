@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from programs import check, tensor
+from programs import check, checked, tensor
+
+X = tensor(4)
 
 
 def test_a_view_that_comes_after_the_write():
@@ -24,26 +26,20 @@ def test_a_view_that_comes_after_the_write():
     check(calls, tensor(4), 1)
 
 
-def test_a_view_that_comes_before_the_write():
-    def fn(x, parts):
-        w = parts[0] * 3
-        z = w.sin()
-        x.add_(1)
-        return z, x * 2
-
-    x = tensor(4)
-    check(fn, x, [x[1:]], graphs=(1, 2), breaks=1)
+@checked(X, [X[1:]], graphs=(1, 2), breaks=1)
+def test_a_view_that_comes_before_the_write(x, parts):
+    w = parts[0] * 3
+    z = w.sin()
+    x.add_(1)
+    return z, x * 2
 
 
-def test_written_through_the_view():
-    def fn(x, parts):
-        y = x.sin()
-        z = y * 2
-        parts[0].add_(1)
-        return z.cos() + x.sum()
-
-    x = tensor(4)
-    check(fn, x, [x[1:]], graphs=(1, 2))
+@checked(X, [X[1:]], graphs=(1, 2))
+def test_written_through_the_view(x, parts):
+    y = x.sin()
+    z = y * 2
+    parts[0].add_(1)
+    return z.cos() + x.sum()
 
 
 def test_two_pairs():
@@ -57,16 +53,13 @@ def test_two_pairs():
     check(fn, x, y, [x[1:], y[1:]], graphs=(2, 3))
 
 
-def test_in_a_loop():
-    def fn(x, parts):
-        total = x.sum()
-        for part in parts:
-            x.mul_(2)
-            total = total + part.sum()
-        return total.sin()
-
-    x = tensor(4)
-    check(fn, x, [x[:1], x[1:3], x[2:]], graphs=None)
+@checked(X, [X[:1], X[1:3], X[2:]], graphs=None)
+def test_in_a_loop(x, parts):
+    total = x.sum()
+    for part in parts:
+        x.mul_(2)
+        total = total + part.sum()
+    return total.sin()
 
 
 def test_the_data_of_weights_before_a_module_that_has_them():
@@ -83,12 +76,9 @@ def test_the_data_of_weights_before_a_module_that_has_them():
     check(fn, net, [each.detach() for each in net.parameters()], tensor(2, 3), graphs=None, backward=True)
 
 
-def test_another_call_has_other_memory():
-    def fn(x, parts):
-        y = x.sin()
-        x.add_(1)
-        z = y * 2
-        return (parts[0] * 3).sum() + z
-
-    x = tensor(4)
-    check(fn, tensor(4), [tensor(3, seed=1)], others=[(x, [x[1:]]), (tensor(4), [tensor(3, seed=1)])], graphs=1)
+@checked(tensor(4), [tensor(3, seed=1)], others=[(X, [X[1:]]), (tensor(4), [tensor(3, seed=1)])])
+def test_another_call_has_other_memory(x, parts):
+    y = x.sin()
+    x.add_(1)
+    z = y * 2
+    return (parts[0] * 3).sum() + z

@@ -213,22 +213,15 @@ class Consulting(Recorder):
             self.found.append(error)
 
 
-def test_a_translation_that_waits_for_a_thread_that_waits_for_it(monkeypatch):
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_a_translation_that_waits_for_a_thread_that_waits_for_it(monkeypatch, fullgraph):
+    """With ``fullgraph`` no call runs in eager for having waited."""
     monkeypatch.setattr(one_at_a_time, "PATIENCE", 0.05)
     recorder = Consulting()
-    recorder.compiled = dl.compile(program, backend=recorder)
+    recorder.compiled = dl.compile(program, backend=recorder, fullgraph=fullgraph)
     assert torch.equal(recorder.compiled(torch.ones(2)), torch.full((2,), 4.0))
     assert [each.tolist() for each in recorder.found] == [[4.0, 4.0]]
-    assert len(recorder.graphs) == 1 and recorder.runs == 1
-
-
-def test_with_fullgraph_no_call_runs_eager_for_having_waited(monkeypatch):
-    monkeypatch.setattr(one_at_a_time, "PATIENCE", 0.05)
-    recorder = Consulting()
-    recorder.compiled = dl.compile(program, backend=recorder, fullgraph=True)
-    assert torch.equal(recorder.compiled(torch.ones(2)), torch.full((2,), 4.0))
-    assert [each.tolist() for each in recorder.found] == [[4.0, 4.0]]
-    assert len(recorder.graphs) == recorder.runs == 2
+    assert len(recorder.graphs) == recorder.runs == (2 if fullgraph else 1)
     assert len(recorder.compiled.owner.entries(program.__code__)) == 1
 
 

@@ -35,16 +35,6 @@ def test_recursion_error_is_raised_and_survived():
     check(program, tensor(2), graphs=None)
 
 
-def test_recursion_through_a_compiled_function():
-    recorder = Recorder()
-
-    def plain(x, n):
-        return x if n == 0 else plain(x * 2, n - 1) + 1
-
-    compiled = dl.compile(plain, backend=recorder)
-    assert torch.equal(compiled(torch.ones(2), 6), plain(torch.ones(2), 6))
-
-
 def test_coroutines_are_left_alone():
     async def inner(x):
         await asyncio.sleep(0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import typing
 
 from cuts import Programs
 from outcomes import outcome, outcomes
@@ -164,11 +163,6 @@ def slots_unset_deleted_and_unknown(x, n):
     return x + s.c, log
 
 
-class Generic_(typing.Generic[typing.TypeVar("T")]):
-    def __init__(self, value):
-        self.value = value
-
-
 class Subscripted:
     def __class_getitem__(cls, item):
         return f"{cls.__name__}[{item}]"
@@ -177,7 +171,7 @@ class Subscripted:
 @program()
 def subscripted_classes(x, n):
     CUT
-    return Generic_[int](x).value + 1, Subscripted[n], list[int], dict[str, int] is not None, isinstance([], list)
+    return x + 1, Subscripted[n], list[int], dict[str, int] is not None, isinstance([], list)
 
 
 class Methods:
@@ -243,9 +237,6 @@ class Point:
     a: int
     b: int = 0
 
-    def moved(self, by):
-        return dataclasses.replace(self, a=self.a + by)
-
 
 class Sized:
     def __len__(self):
@@ -309,31 +300,6 @@ def property_with_setter_and_deleter(x, n):
     except AttributeError:
         return y, t.log
     return None
-
-
-class Applies:
-    @functools.singledispatchmethod
-    def apply(self, value):
-        return "other"
-
-    @apply.register
-    def _(self, value: int):
-        return "int"
-
-    @functools.partialmethod
-    def unused(self):
-        pass
-
-    def scaled(self, x, by):
-        return x * by
-
-    doubled = functools.partialmethod(scaled, by=2)
-
-
-@program(graphs=(1, 4), breaks=(0, 4))
-def descriptors_of_functools(x, n):
-    a = Applies()
-    return a.doubled(x), a.apply(5), a.apply("text")
 
 
 WORDS = {1: 2}

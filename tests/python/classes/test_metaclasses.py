@@ -15,28 +15,6 @@ program = Programs()
 CUT = None
 
 
-class Base:
-    registry: typing.ClassVar[list] = []
-
-    def __init_subclass__(cls, tag="none", **kwargs):
-        super().__init_subclass__(**kwargs)
-        cls.tag = tag
-        Base.registry.append(cls.__name__)
-
-    def name(self):
-        return "base"
-
-
-class Tagged(Base, tag="tagged"):
-    def name(self):
-        return super().name() + self.tag
-
-
-@program()
-def attributes_set_by_init_subclass(x, n):
-    return x + 1, Tagged().name(), Tagged.tag, Base.registry
-
-
 class Singleton(type):
     instances: typing.ClassVar[dict] = {}
 
@@ -170,14 +148,6 @@ class Square(Shape):
     @property
     def name(self):
         return "square"
-
-
-@program(breaks=(0, 9))
-def read_only_property(x, n):
-    try:
-        Square(x).name = "other"
-    except AttributeError as error:
-        return x + 1, str(error)
 
 
 @program()

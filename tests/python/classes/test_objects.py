@@ -40,35 +40,6 @@ class Indexed:
     def __index__(self):
         return self.value
 
-    def __int__(self):
-        return self.value + 100
-
-    def __float__(self):
-        return float(self.value) / 2
-
-    def __complex__(self):
-        return complex(self.value, 1)
-
-    def __format__(self, spec):
-        return f"<{self.value}:{spec}>"
-
-    def __bytes__(self):
-        return b"bytes"
-
-    def __trunc__(self):
-        return 7
-
-    def __ceil__(self):
-        return 8
-
-
-@program(graphs=(1, 2), breaks=(1, 3))
-def index_int_float_and_format(x, n):
-    i = Indexed(1)
-    items = [10, 20, 30]
-    CUT
-    return x * items[i], items[i:], int(i), float(i), list(range(i, 3)), f"{i:>5}", format(i), "{:x}|{k}".format(i, k=n)
-
 
 @program(graphs=(1, 2), breaks=(1, 2))
 def index_in_places(x, n):
@@ -76,7 +47,7 @@ def index_in_places(x, n):
     items = [1, 2, 3, 4]
     items[i] = "set"
     del items[i]
-    return x + 1, items, [0] * i, operator.index(i), "abc"[i], items.pop(Indexed(0)), complex(Indexed(1))
+    return x + 1, items, [0] * i, operator.index(i), "abc"[i], items.pop(Indexed(0)), items[i:]
 
 
 class Chain:
@@ -222,9 +193,6 @@ def tuple_subclass(x, n):
 class Coordinates(typing.NamedTuple):
     a: typing.Any
     b: int = 5
-
-    def scaled(self, by):
-        return self._replace(a=self.a * by)
 
 
 @program()

@@ -98,21 +98,6 @@ def for_over_a_tensor(x):
     return total
 
 
-def test_iterator_argument_is_used_up_for_the_caller():
-    def fn(x, it):
-        return x + next(it)
-
-    def build():
-        held = iter([1, 2, 3, 4])
-
-        def program(x):
-            return fn(x, held), held
-
-        return program
-
-    check(build, tensor(2), build=True, graphs=None, calls=1)
-
-
 def test_match_statement():
     def fn(x, what):
         match what:

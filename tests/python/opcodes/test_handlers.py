@@ -6,36 +6,10 @@ PYTEST_DONT_REWRITE: the programs' own assertions stay as they are written.
 from __future__ import annotations
 
 from programs import check, tensor
+from shared_programs import Problem
 from table import Table
 
 programs = Table(cut=False)
-
-
-class Custom(Exception):
-    def __init__(self, code, detail="none"):
-        super().__init__(code)
-        self.code = code
-        self.detail = detail
-
-
-def test_attribute_error_of_an_object_is_caught():
-    class Thing:
-        here = 1
-
-    def fn(x, thing):
-        try:
-            return x + thing.missing
-        except AttributeError as error:
-            return x * 2, str(error)
-
-    def named(x, thing):
-        try:
-            return x + thing.missing
-        except AttributeError as error:
-            return x * 2, error.name, str(error)
-
-    check(fn, tensor(2), Thing(), operators=1)
-    check(named, tensor(2), Thing(), graphs=1, breaks=1)
 
 
 @programs(tensor(2), graphs=None)
@@ -44,7 +18,7 @@ def uncaught_has_lines_and_context(x):
     try:
         raise KeyError("first")
     except KeyError:
-        raise Custom(y.dim(), "second")  # noqa: B904
+        raise Problem(y.dim(), "second")  # noqa: B904
 
 
 def test_uncaught_from_three_calls_deep():
@@ -57,7 +31,7 @@ def test_uncaught_from_three_calls_deep():
     def c(x):
         y = x - 1
         if y.dim() == 1:
-            raise Custom("deep")
+            raise Problem("deep")
         return y
 
     check(a, tensor(2), graphs=None)
@@ -101,7 +75,7 @@ def stop_iteration_leaves(x, items):
 
 @programs(tensor(2), operators=1)
 def exception_as_a_value(x):
-    error = Custom(3, detail="kept")
+    error = Problem(3, detail="kept")
     return x + error.code, error, isinstance(error, Exception), error.args
 
 

@@ -44,15 +44,6 @@ class Number:
     def __round__(self, digits=None):
         return ("rounded", self.n, digits)
 
-    def __trunc__(self):
-        return self.n + 7
-
-    def __floor__(self):
-        return self.n - 1
-
-    def __ceil__(self):
-        return self.n + 1
-
     def __divmod__(self, other):
         return ("divmod", other)
 
@@ -83,9 +74,6 @@ class Number:
     def __bytes__(self):
         return b"%d" % self.n
 
-    def __dir__(self):
-        return ["b", "a"]
-
 
 @programs(tensor(2), 3, others=[(tensor(2), 4)], graphs=(1, 2), breaks=(1, 11))
 def conversions_by_special_methods(x, n):
@@ -99,7 +87,18 @@ def conversions_by_special_methods(x, n):
 @programs(tensor(2), breaks=1)  # at `ascii`
 def text_by_special_methods(x):
     v = Number(3)
-    return x + 1, repr(v), str(v), format(v, "x"), f"{v:>3}", f"{v!r:>12}", "%s" % v, "{:q}".format(v), ascii(v)
+    return (
+        x + 1,
+        repr(v),
+        str(v),
+        format(v, "x"),
+        f"{v:>3}",
+        f"{v!r:>12}",
+        "%s" % v,
+        "{:q}|{k}".format(v, k=x.dim()),
+        ascii(v),
+        format(v),
+    )
 
 
 @programs(tensor(2))
@@ -214,7 +213,7 @@ def a_bytearray_is_changed(x):
     return x + len(data), bytes(data), data
 
 
-@programs(tensor(2), 3)
+@programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
 def slices_and_ranges(x, n):
     s = slice(1, n)
     r = range(0, 10, n)
@@ -233,7 +232,7 @@ def slices_and_ranges(x, n):
         r.stop,
         r.step,
     )
-    return x[slice(0, 1)], x[s], a, b, bool(range(0)), hash(range(3)) == hash(range(0, 3))
+    return x[slice(0, 1)], x[s], x[slice(None, None, 2)], a, b, bool(range(0)), hash(range(3)) == hash(range(0, 3))
 
 
 class Call:

@@ -31,10 +31,6 @@ class Shape(abc.ABC):
     @abc.abstractmethod
     def area(self, x, scale=1): ...
 
-    @classmethod
-    def make(cls):
-        return cls()
-
     @staticmethod
     def helper(v):
         return v

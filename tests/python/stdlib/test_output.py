@@ -56,15 +56,6 @@ def write_to_stdout(x):
     return y
 
 
-@programs(tensor(2), graphs=None, cut=False)
-def a_warning_of_the_callers_line(x):
-    def old(v):
-        warnings.warn("old() is old", DeprecationWarning, stacklevel=2)
-        return v + 1
-
-    return old(x) * 2
-
-
 _warned = False
 
 

@@ -31,42 +31,30 @@ def _filters():
     assert warnings.filters == before
 
 
-@pytest.mark.parametrize(
-    "silence",
-    [
-        lambda: warnings.simplefilter("ignore"),
-        lambda: warnings.simplefilter("ignore", category=UserWarning),
-        lambda: warnings.filterwarnings("ignore", message="abc.*", category=FutureWarning, append=True),
-        lambda: warnings.filterwarnings("ignore", "abc", DeprecationWarning, "mod", 3),
-        lambda: warnings.filterwarnings("ignore", category=Told),
-    ],
+IGNORING = (
+    lambda: warnings.simplefilter("ignore"),
+    lambda: warnings.simplefilter("ignore", category=UserWarning),
+    lambda: warnings.filterwarnings("ignore", message="abc.*", category=FutureWarning, append=True),
+    lambda: warnings.filterwarnings("ignore", "abc", DeprecationWarning, "mod", 3),
+    lambda: warnings.filterwarnings("ignore", category=Told),
 )
-def test_filters_that_ignore(silence):
+SHOWING_OR_RAISING = (
+    lambda: warnings.filterwarnings("error", "abc", DeprecationWarning, "mod", 3),
+    lambda: warnings.simplefilter("always"),
+    lambda: warnings.resetwarnings(),
+)
+
+
+@pytest.mark.parametrize("act", [*IGNORING, *SHOWING_OR_RAISING])
+def test_filters(act):
     def fn(x):
         with warnings.catch_warnings():
-            silence()
+            act()
             y = x * 2
         return y + 1, len(warnings.filters)
 
-    check(fn, tensor(3), operators=2, graphs=1, breaks=None)
-
-
-@pytest.mark.parametrize(
-    "show",
-    [
-        lambda: warnings.filterwarnings("error", "abc", DeprecationWarning, "mod", 3),
-        lambda: warnings.simplefilter("always"),
-        lambda: warnings.resetwarnings(),
-    ],
-)
-def test_filters_that_show_or_raise(show):
-    def fn(x):
-        with warnings.catch_warnings():
-            show()
-            y = x * 2
-        return y + 1, len(warnings.filters)
-
-    check(fn, tensor(3), graphs=None, breaks=None)
+    counts = dict(operators=2, graphs=1) if act in IGNORING else dict(graphs=None)
+    check(fn, tensor(3), breaks=None, **counts)
 
 
 def test_a_break_has_a_name_and_a_hint():

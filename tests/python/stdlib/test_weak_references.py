@@ -109,13 +109,9 @@ def over_a_break(x):
     return x * ref().n, ref() is thing
 
 
-@pytest.mark.parametrize("fn", [tree, of_a_global, of_a_variable])
+@pytest.mark.parametrize("fn", [tree, of_a_global, of_a_variable, over_a_break])
 def test_alive(fn):
     check(fn, tensor(3), graphs=None, breaks=None)
-
-
-def test_alive_over_a_break():
-    check(over_a_break, tensor(3), graphs=None, breaks=None)
 
 
 def let_go(x):
