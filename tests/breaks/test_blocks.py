@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import torch
 
 from cuts import Places
+from managers import Manager
 from programs import tensor
 
 place = Places()
 CUT = None
 GRAD = (tensor(3, grad=True), tensor(1, seed=5).sum())
 SQUARE = (tensor(3, 3), tensor(1, seed=5).sum())
-
-
-class Noted:
-    """Writes down when it is entered and left."""
-
-    def __init__(self, log, name="noted", swallow=False):
-        self.log = log
-        self.name = name
-        self.swallow = swallow
-
-    def __enter__(self):
-        self.log.append(f"enter {self.name}")
-        return self
-
-    def __exit__(self, kind, error, trace):
-        self.log.append(f"exit {self.name} {kind.__name__ if kind else None} {error}")
-        return self.swallow
-
-
-@contextlib.contextmanager
-def noted(log, name):
-    log.append(f"enter {name}")
-    try:
-        yield name
-    finally:
-        log.append(f"exit {name}")
 
 
 @place(graphs=2, operators=4, inputs=GRAD)
@@ -93,7 +66,7 @@ def where_a_block_returns(x, s):
 @place(graphs=(2, 5), operators=(2, 8))
 def in_a_loop_in_a_block(x, s):
     log = []
-    with torch.no_grad(), Noted(log):
+    with torch.no_grad(), Manager(log):
         for i in range(3):
             x = x + i
             CUT
@@ -106,7 +79,7 @@ def in_a_loop_in_a_block(x, s):
 def in_a_block_left_by_continue(x, s):
     log = []
     for i in range(3):
-        with Noted(log):
+        with Manager(log):
             x = x + i
             CUT
             if i == 1:
@@ -119,7 +92,7 @@ def in_a_block_left_by_continue(x, s):
 def where_the_block_raises_after_it(x, s):
     log = []
     try:
-        with Noted(log):
+        with Manager(log):
             y = x + 1
             CUT
             raise ValueError("after")
@@ -130,7 +103,7 @@ def where_the_block_raises_after_it(x, s):
 
 @place(graphs=1, breaks=(1, 2), operators=1)
 def where_the_block_lets_it_pass(x, s):
-    with Noted([]):
+    with Manager([]):
         y = x + 1
         CUT
         raise ValueError(y.dim())
@@ -316,7 +289,7 @@ def in_except_in_a_loop(x, s):
 def in_with_in_try(x, s):
     log = []
     try:
-        with Noted(log), torch.no_grad():
+        with Manager(log), torch.no_grad():
             y = x + 1
             CUT
             z = y * 2

@@ -316,12 +316,7 @@ def gathered(x):
     return torch.stack(sums), numbers
 
 
-COUNTED = [
-    (counted, 3),
-    (told_by_text, 4),
-    (picked_by_index, 4),
-    (gathered, 4),
-]
+COUNTED = [(counted, 3), (told_by_text, 4), (picked_by_index, 4), (gathered, 4)]
 
 
 @pytest.mark.parametrize(("fn", "graphs"), COUNTED)
@@ -394,14 +389,7 @@ def appended_in_an_operators_function(x, seen):
     return torch.utils.checkpoint.checkpoint(body, x, use_reentrant=False)
 
 
-@pytest.mark.parametrize(
-    "fn",
-    [
-        appended_and_looked_at,
-        appended_to_itself,
-        appended_in_an_operators_function,
-    ],
-)
+@pytest.mark.parametrize("fn", [appended_and_looked_at, appended_to_itself, appended_in_an_operators_function])
 def test_list_that_is_appended_to_and_looked_at(fn):
     check(fn, tensor(2), [], graphs=None, others=[(tensor(2), [tensor(2)]), (tensor(2), [tensor(2), 3])])
 

@@ -7,6 +7,7 @@ import contextlib
 import torch
 
 from cuts import Programs
+from managers import Manager
 from programs import tensor
 from shared_programs import Problem
 
@@ -52,26 +53,6 @@ def group_methods(x, n):
     matched, rest = group.split(ValueError)
     only = group.subgroup(lambda error: isinstance(error, KeyError))
     return x + 1, len(matched.exceptions), rest.message, len(only.exceptions), group.message
-
-
-class Manager:
-    def __init__(self, log, name, swallow=False, fails=None):
-        self.log = log
-        self.name = name
-        self.swallow = swallow
-        self.fails = fails
-
-    def __enter__(self):
-        self.log.append("enter " + self.name)
-        if self.fails == "enter":
-            raise Problem(1, "in enter")
-        return self.name
-
-    def __exit__(self, kind, error, trace):
-        self.log.append(("exit " + self.name, None if kind is None else kind.__name__, str(error)))
-        if self.fails == "exit":
-            raise Problem(2, "in exit")
-        return self.swallow
 
 
 @program()

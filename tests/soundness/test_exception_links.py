@@ -45,14 +45,7 @@ def linked_to_what_is_none(x, error):
         return x + 1, str(refused)
 
 
-PROGRAMS = [
-    context,
-    cause,
-    cause_after_it_was_shown,
-    none_of_them,
-    raised_after_it_was_linked,
-    linked_to_what_is_none,
-]
+PROGRAMS = [context, cause, cause_after_it_was_shown, none_of_them, raised_after_it_was_linked, linked_to_what_is_none]
 
 
 @pytest.mark.parametrize("linked", [False, True])

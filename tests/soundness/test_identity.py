@@ -338,14 +338,7 @@ def _tuple_of_constants(x, n):
 
 
 @pytest.mark.parametrize(
-    "fn",
-    [
-        _text_and_constant,
-        _texts_made_twice,
-        _numbers,
-        _constants_of_code,
-        _tuple_of_constants,
-    ],
+    "fn", [_text_and_constant, _texts_made_twice, _numbers, _constants_of_code, _tuple_of_constants]
 )
 def test_equal_constants_are_objects_of_their_own(fn):
     check(fn, tensor(2), 12, graphs=None)

@@ -12,18 +12,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import dynamo_lite as dl
+from managers import Manager
 from programs import check, checked, tensor
-
-
-class Manager:
-    def __init__(self, log):
-        self.log = log
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, trace):
-        self.log.append("exit" if kind is None else kind.__name__)
 
 
 def test_no_exception_is_handled_after_one_left_a_with():

@@ -270,11 +270,7 @@ def in_a_callee(x, index, log):
         return inner(index * 0) + total
 
 
-FAILING = [
-    (catches, {}),
-    (catches, {"scale": 3.0, "extra": 1}),
-    (in_a_callee, {}),
-]
+FAILING = [(catches, {}), (catches, {"scale": 3.0, "extra": 1}), (in_a_callee, {})]
 
 
 @pytest.mark.fails_on_data

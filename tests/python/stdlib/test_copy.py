@@ -153,27 +153,8 @@ class Color(enum.Enum):
 
 @programs(tensor(2))
 def what_is_never_copied(x):
-    things = [
-        1,
-        "a",
-        None,
-        (1, 2),
-        Color.RED,
-        len,
-        Plain,
-        torch.float32,
-        what_is_never_copied,
-        ...,
-        range(3),
-        frozenset([1]),
-    ]
-    return (
-        x + 1,
-        [copy.deepcopy(t) is t for t in things[:3]],
-        copy.deepcopy(Color.RED) is Color.RED,
-        copy.deepcopy(len) is len,
-        copy.copy(Plain) is Plain,
-    )
+    things = 1, "a", None, (1, 2), Color.RED, len, Plain, torch.float32, what_is_never_copied, ..., range(3)
+    return x + 1, [(copy.copy(each) is each, copy.deepcopy(each) is each) for each in things]
 
 
 @programs(tensor(2), [tensor(2, seed=1)], graphs=None)

@@ -64,23 +64,8 @@ def attributes_without_descriptors(x, cls):
 @programs(tensor(2), graphs=None)
 def what_things_are(x):
     things = sample, Square, Square(1).area, len, torch, 3, sample.__code__, Square.size, (v for v in ())
-    asks = (
-        inspect.isfunction,
-        inspect.isclass,
-        inspect.ismethod,
-        inspect.isbuiltin,
-        inspect.ismodule,
-        inspect.iscode,
-        inspect.isroutine,
-        inspect.isgenerator,
-        inspect.isabstract,
-    )
-    return (
-        x + 1,
-        [[ask(thing) for ask in asks] for thing in things],
-        inspect.isgeneratorfunction(sample),
-        inspect.iscoroutinefunction(sample),
-    )
+    asks = "function class method builtin module code routine generator abstract generatorfunction coroutinefunction"
+    return x + 1, [[getattr(inspect, "is" + ask)(thing) for ask in asks.split()] for thing in things]
 
 
 class Unfinished(abc.ABC):
@@ -112,15 +97,8 @@ def unwrap_and_mro(x):
 @programs(tensor(2))
 def attributes_of_code(x):
     code = sample.__code__
-    return (
-        x + code.co_argcount,
-        code.co_varnames,
-        code.co_name,
-        code.co_kwonlyargcount,
-        sample.__defaults__,
-        sample.__kwdefaults__,
-        sample.__name__,
-    )
+    found = code.co_varnames, code.co_name, code.co_kwonlyargcount
+    return x + code.co_argcount, found, sample.__defaults__, sample.__kwdefaults__, sample.__name__
 
 
 @programs(tensor(2), graphs=None, recompiles=True)
@@ -149,7 +127,6 @@ def origins_and_arguments(x):
         Union[int, str],
         int | None,
         tuple[int, ...],
-        list[int],
         typing.Callable[[int], str],
     )
     return (
@@ -186,24 +163,15 @@ def protocols(x, door):
     return use(door), isinstance(door, Closes), isinstance(3, Closes), issubclass(Door, Closes)
 
 
+ABSTRACT = "Sequence Mapping Iterable Callable Hashable Sized Iterator MutableSet".split()
+ABSTRACT = [getattr(collections.abc, name) for name in ABSTRACT]
+
+
 @programs(tensor(2), [1, 2])
 def the_classes_of_collections_abc(x, items):
-    kinds = (
-        collections.abc.Sequence,
-        collections.abc.Mapping,
-        collections.abc.Iterable,
-        collections.abc.Callable,
-        collections.abc.Hashable,
-        collections.abc.Sized,
-        collections.abc.Iterator,
-        collections.abc.MutableSet,
-    )
     things = items, (1,), {}, set(), "a", 3, len, Door(), iter(items), x
-    return (
-        x + 1,
-        [[isinstance(thing, kind) for kind in kinds] for thing in things],
-        issubclass(dict, collections.abc.MutableMapping),
-    )
+    found = [[isinstance(thing, kind) for kind in ABSTRACT] for thing in things]
+    return x + 1, found, issubclass(dict, collections.abc.MutableMapping)
 
 
 @programs(tensor(2), types.SimpleNamespace(scale=2, deep=types.SimpleNamespace(bias=1)))

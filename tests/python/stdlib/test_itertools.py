@@ -92,12 +92,7 @@ def repeat_in_every_form(x, n):
 def repeat_knows_what_is_left(x):
     it = itertools.repeat("v", 3)
     next(it)
-    return (
-        x + operator.length_hint(it),
-        list(it),
-        operator.length_hint([1]),
-        operator.length_hint(3, 7),
-    )
+    return (x + operator.length_hint(it), list(it), operator.length_hint([1]), operator.length_hint(3, 7))
 
 
 @programs(tensor(2), [1, 2, 3, 4])

@@ -12,35 +12,21 @@ from table import Table
 programs = Table()
 
 
+def functions(module, names):
+    return [getattr(module, name) for name in names.split()]
+
+
+OF_TWO = functions(operator, "add sub mul truediv floordiv mod pow and_ or_ xor lshift rshift lt le eq ne gt ge")
+OF_ONE = functions(operator, "neg pos abs invert inv index truth not_")
+IN_PLACE = dict(iadd=1, isub=1, imul=2, ifloordiv=2, ipow=2, iand=4, ior=2, ixor=1, ilshift=1, irshift=1, imod=3)
+OF_A_NUMBER = "ceil floor trunc fabs exp sin atan erf degrees frexp modf isnan isinf isfinite cbrt expm1 tanh exp2"
+OF_A_NUMBER = functions(math, OF_A_NUMBER)
+
+
 @programs(tensor(2), 7, 2)
 def operators_on_numbers(x, a, b):
-    o = operator
-    c = (
-        o.add(a, b),
-        o.sub(a, b),
-        o.mul(a, b),
-        o.truediv(a, b),
-        o.floordiv(a, b),
-        o.mod(a, b),
-        o.pow(a, b),
-        o.neg(a),
-        o.pos(a),
-        o.abs(-a),
-    )
-    d = (
-        o.and_(a, b),
-        o.or_(a, b),
-        o.xor(a, b),
-        o.invert(a),
-        o.inv(a),
-        o.lshift(a, b),
-        o.rshift(a, b),
-        o.index(a),
-        o.truth(a),
-        o.not_(a),
-    )
-    e = o.lt(a, b), o.le(a, b), o.eq(a, b), o.ne(a, b), o.gt(a, b), o.ge(a, b), o.is_(a, a), o.is_not(a, None)
-    return x + c[0], c, d, e
+    both, one = [function(a, b) for function in OF_TWO], [function(a) for function in OF_ONE]
+    return x + both[0], both, one, operator.abs(-a), operator.is_(a, a), operator.is_not(a, None)
 
 
 @programs(tensor(2), tensor(2, seed=1))
@@ -82,21 +68,8 @@ def operators_in_place(x, n):
     o = operator
     y = x + 0
     z = o.iadd(y, 1)
-    a = (
-        o.iadd(n, 1),
-        o.isub(n, 1),
-        o.imul(n, 2),
-        o.ifloordiv(n, 2),
-        o.ipow(n, 2),
-        o.iand(n, 4),
-        o.ior(n, 2),
-        o.ixor(n, 1),
-        o.ilshift(n, 1),
-        o.irshift(n, 1),
-        o.imod(n, 3),
-        o.itruediv(n, 2),
-    )
-    return y, z is y, a
+    a = [getattr(o, name)(n, by) for name, by in IN_PLACE.items()]
+    return y, z is y, a, o.itruediv(n, 2)
 
 
 class Item:
@@ -160,31 +133,8 @@ def getters_that_fail(x):
 
 @programs(tensor(2), 2.5, others=[(tensor(2), -0.5)])
 def mathematics_of_one_number(x, v):
-    a = (
-        math.ceil(v),
-        math.floor(v),
-        math.trunc(v),
-        math.fabs(v),
-        math.exp(v),
-        math.sin(v),
-        math.atan(v),
-        math.erf(v),
-        math.degrees(v),
-        math.frexp(v),
-        math.modf(v),
-    )
-    b = (
-        math.isnan(v),
-        math.isinf(v),
-        math.isfinite(v),
-        math.cbrt(v),
-        math.expm1(v),
-        math.tanh(v),
-        math.gamma(v + 1),
-        math.ulp(1.0),
-        math.exp2(v),
-    )
-    return x * a[0], a, b
+    found = [function(v) for function in OF_A_NUMBER]
+    return x * found[0], found, math.gamma(v + 1), math.ulp(1.0)
 
 
 @programs(tensor(2))

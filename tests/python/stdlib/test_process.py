@@ -95,16 +95,8 @@ def files(x):
 @programs(tensor(2))
 def facts_of_the_interpreter(x):
     newer = sys.version_info >= (3, 8)
-    return (
-        x + 1,
-        newer,
-        sys.maxsize > 2**31,
-        sys.platform,
-        sys.byteorder,
-        sys.version_info[:2],
-        sys.version_info.major,
-        os.name,
-    )
+    facts = sys.maxsize > 2**31, sys.platform, sys.byteorder, sys.version_info[:2], sys.version_info.major, os.name
+    return x + 1, newer, facts
 
 
 def test_the_types_of_the_interpreters_facts_are_not_kept():

@@ -39,27 +39,9 @@ def a_name_is_taken_apart(x, name):
 
 @programs(tensor(2), "Hello, World")
 def methods_that_change_case_and_form(x, s):
-    a = (
-        s.upper(),
-        s.lower(),
-        s.swapcase(),
-        s.title(),
-        s.capitalize(),
-        s.casefold(),
-        s.center(20, "*"),
-        s.ljust(14),
-        s.rjust(14),
-    )
-    b = (
-        s.zfill(15),
-        s.strip("Hd"),
-        s.lstrip("H"),
-        s.rstrip("d"),
-        s.expandtabs(),
-        s.removeprefix("He"),
-        s.removesuffix("ld"),
-    )
-    return x + len(s), a, b
+    a = [getattr(s, name)() for name in "upper lower swapcase title capitalize casefold expandtabs".split()]
+    b = s.center(20, "*"), s.ljust(14), s.rjust(14), s.zfill(15), s.strip("Hd"), s.lstrip("H"), s.rstrip("d")
+    return x + len(s), a, b, s.removeprefix("He"), s.removesuffix("ld")
 
 
 @programs(tensor(2), "a,b,,c")
@@ -80,22 +62,8 @@ def methods_that_take_apart(x, s):
 @programs(tensor(2))
 def methods_that_ask(x):
     words = "abc", "ABC", "123", "a1", " ", "", "Ab", "é", "½"
-    facts = [
-        (
-            w.isalpha(),
-            w.isupper(),
-            w.isdigit(),
-            w.isalnum(),
-            w.isspace(),
-            w.istitle(),
-            w.isascii(),
-            w.isnumeric(),
-            w.isidentifier(),
-            w.isprintable(),
-        )
-        for w in words
-    ]
-    return x + 1, facts
+    kinds = "alpha upper digit alnum space title ascii numeric identifier printable".split()
+    return x + 1, [[getattr(word, "is" + kind)() for kind in kinds] for word in words]
 
 
 @programs(tensor(2), ["a", "b"])

@@ -1,0 +1,27 @@
+"""A context manager of programs."""
+
+from __future__ import annotations
+
+from shared_programs import Problem
+
+
+class Manager:
+    """Writes down when it is entered and left; may swallow what is raised in its block, and may fail itself."""
+
+    def __init__(self, log, name="manager", swallow=False, fails=None):
+        self.log = log
+        self.name = name
+        self.swallow = swallow
+        self.fails = fails
+
+    def __enter__(self):
+        self.log.append("enter " + self.name)
+        if self.fails == "enter":
+            raise Problem(1, "in enter")
+        return self.name
+
+    def __exit__(self, kind, error, trace):
+        self.log.append(("exit " + self.name, None if kind is None else kind.__name__, str(error)))
+        if self.fails == "exit":
+            raise Problem(2, "in exit")
+        return self.swallow
