@@ -116,31 +116,20 @@ def test_somebody_else_holds_the_iterator(given, taken):
         assert list(steps) == [*given][taken + 2 :]
 
 
-def test_two_that_take_from_one_iterator():
-    def fn(x, pairs, numbered, steps):
-        a, b = next(pairs)
-        at, c = next(numbered)
-        d = next(steps)
-        return x + a * 1000 + b * 100 + c * 10 + d, at
-
-    compiled = dl.compile(fn, backend=Recorder())
-    for run in (fn, compiled, compiled):
-        steps = iter([1, 2, 3, 4, 5, 6])
-        pairs, numbered = zip(steps, steps), enumerate(steps)
-        found, at = run(torch.zeros(1), pairs, numbered, steps)
-        assert (found.item(), at, list(steps)) == (1234, 0, [5, 6])
-        assert next(numbered, None) is None and next(pairs, None) is None
+LONG, SHORT, STEPS = iter([1, 2, 3]), iter([10]), iter([1, 2, 3, 4, 5, 6])
 
 
-def test_zip_that_ends_unevenly():
-    def fn(x, pairs):
-        return [x + a + b for a, b in pairs]
+@checked(torch.zeros(1), zip(LONG, SHORT), LONG, SHORT, graphs=None)
+def test_zip_that_ends_unevenly(x, pairs, one, other):
+    return [x + a + b for a, b in pairs]
 
-    compiled = dl.compile(fn, backend=Recorder())
-    for run in (fn, compiled, compiled):
-        one, other = iter([1, 2, 3]), iter([10])
-        assert [each.item() for each in run(torch.zeros(1), zip(one, other))] == [11]
-        assert (list(one), list(other)) == ([3], [])
+
+@checked(torch.zeros(1), zip(STEPS, STEPS), enumerate(STEPS), STEPS, graphs=None)
+def test_two_that_take_from_one_iterator(x, pairs, numbered, steps):
+    a, b = next(pairs)
+    at, c = next(numbered)
+    d = next(steps)
+    return x + a * 1000 + b * 100 + c * 10 + d, at
 
 
 def test_end_is_for_good():
@@ -253,16 +242,9 @@ def test_strict_zip(x, items, others):
     return x
 
 
-def test_same_iterator_twice():
-    def fn(x, one, other):
-        return x + next(one) * 10 + next(other), one is other
-
-    compiled = dl.compile(fn, backend=Recorder())
-    for run in (fn, compiled, compiled):
-        steps = iter([1, 2, 3])
-        assert run(torch.zeros(1), steps, steps)[0].item() == 12
-        assert run(torch.zeros(1), iter([1]), iter([5]))[0].item() == 15
-        assert list(steps) == [3]
+@checked(torch.zeros(1), LONG, LONG, others=[(torch.zeros(1), iter([1]), iter([5]))], graphs=None)
+def test_same_iterator_twice(x, one, other):
+    return x + next(one) * 10 + next(other), one is other
 
 
 def test_many_turns():
@@ -325,7 +307,8 @@ def test_loop_that_uses_its_index(fn, graphs):
     check_loop(fn, tensor(2), graphs=graphs)
 
 
-def asked_for_its_text(x):
+@checked(tensor(2), graphs=None)
+def test_text_of_a_number_that_is_looked_at(x):
     names = {"3": 1}
     for at in range(6):
         x = x * (at + 1)
@@ -335,10 +318,6 @@ def asked_for_its_text(x):
         )
         x = x + names.get(text, 2) + ("x" + text in {"x1", "x2"})
     return x
-
-
-def test_text_of_a_number_that_is_looked_at():
-    check(asked_for_its_text, tensor(2), graphs=None)
 
 
 @checked(tensor(2), graphs=None)
@@ -355,15 +334,12 @@ def test_text_of_a_number_with_a_bad_specification(x):
     return x, said
 
 
-def appended(x, seen):
+@checked(tensor(2), [], others=[(tensor(2), [1] * n) for n in (1, 2, 5)], all_graphs=1)
+def test_list_that_is_appended_to_has_any_length(x, seen):
     seen.append(x + 1)
     seen.extend([x * 2, 3])
     seen += (4,)
     return x - 1
-
-
-def test_list_that_is_appended_to_has_any_length():
-    check(appended, tensor(2), [], others=[(tensor(2), [1] * n) for n in (1, 2, 5)], all_graphs=1)
 
 
 def appended_and_looked_at(x, seen):

@@ -183,23 +183,3 @@ def test_in_a_function_that_an_operator_runs(x, scales):
         return found * scales["s"]
 
     return torch.utils.checkpoint.checkpoint(body, x, use_reentrant=False)
-
-
-def test_letting_go_of_what_has_a_finalizer():
-    class Noisy:
-        def __init__(self, log):
-            self.log = log
-
-        def __del__(self):
-            self.log.append("gone")
-
-    def fn(x, table, log):
-        table["first"] = 1
-        table["second"] = 2
-        return x + 1, list(log)
-
-    def around(x):
-        log = []
-        return fn(x, {"second": Noisy(log), "third": 3}, log), log
-
-    check(around, tensor(2), graphs=None, breaks=None)

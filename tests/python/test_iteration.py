@@ -22,6 +22,9 @@ class CountDown:
         self.n -= 1
         return self.n
 
+    def __reversed__(self):
+        return ["reversed"]
+
 
 class NoIterator:
     def __iter__(self):
@@ -72,7 +75,7 @@ def membership_stops_at_the_first(x):
 @programs(tensor(3))
 def how_far_functions_go(x):
     first, second, third = CountDown(5), CountDown(9), CountDown(5)
-    ends = any(each == 3 for each in first), list(zip([1, 2], second))
+    ends = next(first), any(each == 3 for each in first), list(zip([1, 2], second)), next(CountDown(0), "end")
 
     def unpacked():
         a, b = third
@@ -85,6 +88,7 @@ def how_far_functions_go(x):
 def containers_take_all(x):
     row = [1]
     row.extend(CountDown(3))
+    row.extend(reversed(CountDown(2)))
     row[1:1] = CountDown(2)
     a, *rest = CountDown(3)
     return x + a, row, rest, dict.fromkeys(CountDown(2)), sorted(CountDown(3)), [*CountDown(2), *CountDown(1)]

@@ -331,6 +331,7 @@ def set_argument_is_iterated(names, x):
 def set_argument_is_changed(numbers, x):
     numbers.add(10)
     numbers.discard(1)
+    numbers |= {7}
     CUT
     total = sum(numbers)
     return x * total, [i for i in numbers], max(numbers)

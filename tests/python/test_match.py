@@ -56,15 +56,6 @@ def a_class_derived_from_int_with_names(x):
 
 
 @programs(tensor(3))
-def by_position_and_by_name(x):
-    match Pair(x):
-        case Pair(a, b=3):
-            return x + a
-        case Pair(a, 2):
-            return x - a
-
-
-@programs(tensor(3))
 def properties_are_asked_once(x):
     ASKED.clear()
     match Asked():

@@ -183,15 +183,6 @@ def instance_attribute_hides_the_class(x, thing):
     return x + between, before, thing.shared
 
 
-@programs(tensor(2), Thing(first=0, second=0), operators=1)
-def order_of_attributes_in_dict(x, thing):
-    thing.z = 1
-    thing.a = x + 1
-    del thing.first
-    thing.first = 2
-    thing.m = 3
-
-
 @programs(tensor(2), [10, 11], operators=1)
 def lists(x, items):
     items.append(x + 1)
@@ -222,21 +213,6 @@ def dictionaries(x, table):
     table.pop("e", None)
     table["b"] = "again"
     return list(table)
-
-
-@programs(tensor(2), {"a": 1, "b": 2}, operators=1)
-def order_of_a_dictionary(x, table):
-    value = table.pop("a")
-    table["z"] = x + value
-    table["a"] = value
-
-
-@programs(tensor(2), {1, 2}, operators=1, graphs=(1, 2))
-def sets(x, items):
-    items.add(5)
-    items.discard(1)
-    items |= {7}
-    return x + len(items)
 
 
 @programs(tensor(2), collections.deque([1, 2, 3], maxlen=4), graphs=(1, 3), operators=1)

@@ -12,8 +12,8 @@ import dynamo_lite as dl
 from programs import check, checked, tensor
 
 
-def lines_of(error):
-    return [(frame.name, frame.line) for frame in traceback.extract_tb(error.__traceback__)]
+def lines(error):
+    return [(each.name, each.lineno) for each in traceback.extract_tb(error.__traceback__)]
 
 
 def raises(x):
@@ -32,7 +32,7 @@ def test_an_exception_that_is_kept(x, kept):
     except ValueError as error:
         kept.append(error)
     z = y * 2
-    return z, lines_of(kept[0])[-2:]
+    return z, lines(kept[0])[-2:]
 
 
 def test_an_exception_that_is_returned():
@@ -47,7 +47,7 @@ def test_an_exception_that_is_returned():
 
     def program(x):
         error, y = fn(x)
-        return y, lines_of(error)[-2:], str(error)
+        return y, lines(error)[-2:], str(error)
 
     check(program, tensor(2), graphs=None)
 
@@ -61,7 +61,7 @@ def test_a_cause_that_is_kept(x, kept):
             raise KeyError("k") from error
     except KeyError as error:
         kept.append(error)
-    return x * 2, [len(lines_of(each)) > 0 for each in (kept[0], kept[0].__cause__)]
+    return x * 2, [len(lines(each)) > 0 for each in (kept[0], kept[0].__cause__)]
 
 
 @checked(tensor(2), [])
@@ -88,9 +88,6 @@ def test_an_attribute_that_was_deleted_comes_back_last():
 
 
 def test_tracebacks_of_exceptions_that_were_found():
-    def lines(error):
-        return [(each.name, each.lineno) for each in traceback.extract_tb(error.__traceback__)]
-
     def inner(x, error):
         y = x * 2
         if error is not None:
@@ -119,15 +116,6 @@ def test_tracebacks_of_exceptions_that_were_found():
         return lambda x: fn(x, error)
 
     check(program, tensor(3), graphs=None, breaks=None, build=True)
-
-
-def trace_of(error):
-    found = []
-    entry = error.__traceback__
-    while entry is not None:
-        found.append((entry.tb_frame.f_code.co_name, entry.tb_lineno))
-        entry = entry.tb_next
-    return found
 
 
 def test_a_found_exception_notes_each_time_that_it_is_raised():
@@ -178,7 +166,7 @@ def test_a_found_exception_notes_each_time_that_it_is_raised():
         for call in (program, dl.compile(program, backend="eager")):
             for _ in range(2):
                 kept.__traceback__ = kept.__context__ = None
-                seen.append((call(torch.ones(2)).tolist(), trace_of(kept)))
+                seen.append((call(torch.ones(2)).tolist(), lines(kept)))
         assert seen[:2] == seen[2:], program
 
 
@@ -195,7 +183,7 @@ def test_an_exception_that_a_break_left_is_raised_again():
                 return y * 2, again
 
     (_, one), (_, other) = fn(torch.ones(2)), dl.compile(fn, backend="eager")(torch.ones(2))
-    assert trace_of(one) == trace_of(other)
+    assert lines(one) == lines(other)
 
 
 def needs_a_mask(x, mask=None):

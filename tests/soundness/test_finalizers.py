@@ -67,27 +67,14 @@ def global_written(x, log):
     return x + 1
 
 
-def held_twice(fn, compiled, seen, holder, hold):
-    """Two calls, each of which lets go of another object."""
-    fn, log = compiled(fn), []
-    for name in ("first", "second"):
-        hold(holder, Dies(log, name))
-        seen.call(fn, tensor(2), holder, log)
-        seen.note(log)
-
-
-def as_attribute(holder, value):
-    holder.held = value
-
-
 @scenario
 def test_an_attribute_is_deleted(compiled, seen):
-    held_twice(attribute_deleted, compiled, seen, Thing(), as_attribute)
+    held_later(attribute_deleted, compiled, seen, Thing(), with_finalizer, with_finalizer)
 
 
 @scenario
 def test_an_attribute_is_written(compiled, seen):
-    held_twice(attribute_written, compiled, seen, Thing(), as_attribute)
+    held_later(attribute_written, compiled, seen, Thing(), with_finalizer, with_finalizer)
 
 
 @scenario
@@ -204,10 +191,6 @@ def test_a_finalizer_of_what_an_object_alone_holds_is_delayed(hold):
         scenario(later)()
 
 
-def as_slot(holder, log):
-    holder.held = Dies(log)
-
-
 def no_slot(holder, log):
     if hasattr(holder, "held"):
         del holder.held
@@ -215,7 +198,7 @@ def no_slot(holder, log):
 
 @scenario
 def test_it_comes_into_a_slot_later(compiled, seen):
-    held_later(attribute_written, compiled, seen, Slotted(), no_slot, as_slot, with_number, as_slot)
+    held_later(attribute_written, compiled, seen, Slotted(), no_slot, with_finalizer, with_number, with_finalizer)
 
 
 @scenario
@@ -333,12 +316,7 @@ class Kept:
 
 @scenario
 def test_it_comes_to_a_function_or_a_class_or_a_tensor_later(compiled, seen):
-    def number(holder, log):
-        holder.held = 3
-
-    def dies(holder, log):
-        holder.held = Dies(log)
-
-    held_later(attribute_replaced, compiled, seen, a_function, number, dies, number, dies)
-    held_later(attribute_written, compiled, seen, Kept, number, dies, number, dies)
-    held_later(attribute_written, compiled, seen, tensor(3), number, dies, number, dies)
+    turns = with_number, with_finalizer, with_number, with_finalizer
+    held_later(attribute_replaced, compiled, seen, a_function, *turns)
+    held_later(attribute_written, compiled, seen, Kept, *turns)
+    held_later(attribute_written, compiled, seen, tensor(3), *turns)

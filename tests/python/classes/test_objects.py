@@ -50,36 +50,6 @@ def index_in_places(x, n):
     return x + 1, items, [0] * i, operator.index(i), "abc"[i], items.pop(Indexed(0)), items[i:]
 
 
-class Chain:
-    """Iteration by a class with __next__, and reversed."""
-
-    def __init__(self, n):
-        self.n = n
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        if self.n == 0:
-            raise StopIteration
-        self.n -= 1
-        return self.n
-
-    def __reversed__(self):
-        return ["reversed"]
-
-    def __length_hint__(self):
-        return 2
-
-
-@program(breaks=1)
-def iteration_protocols(x, n):
-    chain = Chain(n)
-    first = next(chain)
-    CUT
-    return x * first, list(chain), list(reversed(Chain(2))), next(chain, "end")
-
-
 class NoIter:
     __iter__ = None
 

@@ -155,20 +155,6 @@ def map_of_methods_and_classes(x):
 
 
 @programs(tensor(2))
-def map_is_lazy(x):
-    calls = []
-
-    def note(v):
-        calls.append(v)
-        return v
-
-    m = map(note, [1, 2, 3])
-    first = next(m)
-    seen = list(calls)
-    return x + first, seen, list(m), calls
-
-
-@programs(tensor(2))
 def enumerate_zip_and_reversed(x):
     a = list(enumerate("ab", 5)), list(enumerate([], start=1)), list(zip("ab", [1, 2], (x is None, True)))
     b = list(reversed([1, 2])), list(reversed("abc")), list(reversed(range(3))), list(reversed({"a": 1, "b": 2}))
