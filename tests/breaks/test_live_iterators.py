@@ -107,16 +107,16 @@ def given_to_what_breaks(x):
     return first, list(items)
 
 
-def test_in_an_attribute():
-    class Box:
-        pass
+class Box:
+    def __init__(self, items=None):
+        self.items = items
 
-    def fn(x, box):
-        box.items = items = halves(x, 3)
-        print("here")
-        return next(box.items), next(items)
 
-    check(fn, tensor(3), Box(), graphs=None)
+@programs(tensor(3), Box(), graphs=None)
+def in_an_attribute(x, box):
+    box.items = items = halves(x, 3)
+    print("here")
+    return next(box.items), next(items)
 
 
 @programs(tensor(3), [1, 2], graphs=None)
@@ -166,11 +166,6 @@ def test_a_generator_that_leaves_effects():
         return y, log
 
     check(fn, tensor(3), graphs=None)
-
-
-class Box:
-    def __init__(self, items=None):
-        self.items = items
 
 
 @programs(tensor(3), graphs=1, breaks=1)

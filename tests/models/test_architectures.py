@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from pathlib import Path
 
@@ -26,18 +27,11 @@ BROKEN = {
 }
 
 
-def copies(model, train):
-    """Two modules of equal state."""
-    import copy
-
-    return [copy.deepcopy(model.module).train(train) for _ in range(2)]
-
-
 def compare(suite, name, train, calls):
     """Eager and compiled, several times over; gives how many graphs the first call made."""
     torch.manual_seed(0)
     model = SUITES[suite][name]()
-    eager, module = copies(model, train)
+    eager, module = (copy.deepcopy(model.module).train(train) for _ in range(2))
     recorder = Recorder()
     compiled = dl.compile(module, backend=recorder)
     graphs = []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
@@ -78,9 +80,6 @@ def test_training_step_of_bert():
 
 
 def test_dropped_model_leaves_nothing():
-    import gc
-    import weakref
-
     model = make("gpt2")
     compiled = dl.compile(model.module, backend="eager")
     compiled(**model.inputs)

@@ -57,13 +57,6 @@ def test_grad_mode_left_changed():
     check(program, tensor(3, grad=True), False, operators=2)
 
 
-@checked(tensor(3), graphs=(0, 2))
-def test_inference_mode(x):
-    with torch.inference_mode():
-        y = x * 2
-    return y.is_inference(), torch.is_inference_mode_enabled()
-
-
 @checked(tensor(3, 3), tensor(3, 3, seed=1), operators=3)
 def test_autocast(x, w):
     with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
-import dynamo_lite as dl
 from outcomes import outcome
 from programs import check, tensor
 from table import Table
@@ -133,22 +131,3 @@ test_program = programs.test()
 @pytest.mark.parametrize("fn", REFUSED)
 def test_refused(fn):
     check(lambda x: (x + 1, outcome(fn, x)), tensor(3), graphs=None)
-
-
-def test_names_that_change_between_calls():
-    class Changed:
-        __match_args__ = ("a",)
-        a, b = 1, 2
-
-    def fn(x, value):
-        match value:
-            case Changed(1):
-                return x + 1
-            case _:
-                return x - 1
-
-    compiled = dl.compile(fn, backend="eager")
-    x, value = tensor(3), Changed()
-    assert torch.equal(compiled(x, value), x + 1)
-    Changed.__match_args__ = ("b",)
-    assert torch.equal(compiled(x, value), x - 1)

@@ -63,15 +63,15 @@ def global_containers(x):
     return len(ITEMS)
 
 
-def test_globals_of_another_module():
-    def fn(x):
-        elsewhere.STATE = x + 1
-        elsewhere.LOG.append(elsewhere.COUNT)
-        n = elsewhere.bump(2)
-        return elsewhere.STATE * n
+OF_ANOTHER_MODULE = [(elsewhere, "STATE"), (elsewhere, "LOG"), (elsewhere, "COUNT")]
 
-    watch = [(elsewhere, "STATE"), (elsewhere, "LOG"), (elsewhere, "COUNT")]
-    check(fn, tensor(2), watch=watch, operators=2, recompiles=True, calls=3)
+
+@programs(tensor(2), watch=OF_ANOTHER_MODULE, operators=2, recompiles=True, calls=3)
+def globals_of_another_module(x):
+    elsewhere.STATE = x + 1
+    elsewhere.LOG.append(elsewhere.COUNT)
+    n = elsewhere.bump(2)
+    return elsewhere.STATE * n
 
 
 def test_global_seen_after_a_break():
@@ -330,16 +330,12 @@ def dictionary_changed_while_iterating_raises(x, table):
     return y
 
 
-def test_default_and_ordered_dictionary_arguments():
-    def fn(x, d, o):
-        d["new"].append(x + 1)
-        o.move_to_end("a")
-        o["c"] = 3
-        return list(o), len(d)
-
-    d = collections.defaultdict(list)
-    o = collections.OrderedDict(a=1, b=2)
-    check(fn, tensor(2), d, o, graphs=(1, 3), operators=1)
+@programs(tensor(2), collections.defaultdict(list), collections.OrderedDict(a=1, b=2), graphs=(1, 3), operators=1)
+def default_and_ordered_dictionary_arguments(x, d, o):
+    d["new"].append(x + 1)
+    o.move_to_end("a")
+    o["c"] = 3
+    return list(o), len(d)
 
 
 def test_setattr_override_is_called_once_and_in_order():

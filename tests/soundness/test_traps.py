@@ -105,24 +105,21 @@ def test_inplace_returns_its_argument(x):
     return y is x, z is x, v is w, y, z, v
 
 
-def test_list_and_tensor_with_the_same_storage():
-    def fn(items):
-        items[0].add_(1)
-        return items[1] * 2
-
-    base = tensor(4)
-    check(fn, [base, base[:2]], graphs=(0, 1), others=[([tensor(4), tensor(2)],)])
-    check(fn, [tensor(4), tensor(2)], operators=2, others=[([base, base[:2]],)])
+BASE = tensor(4)
 
 
-def test_input_overlapping_only_on_a_later_call():
-    def fn(x, y):
-        x.mul_(2)
-        y.add_(1)
-        return x + y
+@checked([tensor(4), tensor(2)], operators=2, others=[([BASE, BASE[:2]],)])
+@checked([BASE, BASE[:2]], graphs=(0, 1), others=[([tensor(4), tensor(2)],)])
+def test_list_and_tensor_with_the_same_storage(items):
+    items[0].add_(1)
+    return items[1] * 2
 
-    base = tensor(4)
-    check(fn, tensor(3), tensor(3, seed=1), operators=3, others=[(base[:3], base[1:]), (base[:3], base[:3])])
+
+@checked(tensor(3), tensor(3, seed=1), operators=3, others=[(BASE[:3], BASE[1:]), (BASE[:3], BASE[:3])])
+def test_input_overlapping_only_on_a_later_call(x, y):
+    x.mul_(2)
+    y.add_(1)
+    return x + y
 
 
 def test_same_list_nested_in_itself_as_argument():

@@ -5,11 +5,8 @@ A program is a function of ``x`` (a tensor) and ``s`` (a tensor of one number), 
 """
 
 from __future__ import annotations
-import __future__ as future
 
 import ast
-import inspect
-import textwrap
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +16,7 @@ import pytest
 
 import dynamo_lite as dl
 from programs import check, tensor
+from table import rewritten
 
 KINDS = {
     "graph_break": "dl.graph_break()",
@@ -49,6 +47,29 @@ def drawn(place: Place, kinds: Sequence[str]) -> str:
     return kinds[zlib.crc32(place.fn.__name__.encode()) % len(kinds)]
 
 
+class _Fill(ast.NodeTransformer):
+    def __init__(self, expression: str) -> None:
+        self.expression = expression
+        self.filled = 0
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id != "CUT":
+            return node
+        self.filled += 1
+        new = ast.parse(self.expression, mode="eval").body
+        for each in ast.walk(new):
+            ast.copy_location(each, node)
+        return new
+
+
+def fill(fn: Callable[..., Any], kind: str) -> Callable[..., Any]:
+    """The program with its holes filled."""
+    filler = _Fill("None" if kind == WHOLE else KINDS[kind])
+    filled = rewritten(fn, filler.visit, {**fn.__globals__, **NAMES})
+    assert filler.filled, f"{fn.__name__} has no CUT"
+    return filled
+
+
 class Places(list[Place]):
     """The programs of one file. Called as a decorator it adds one."""
 
@@ -71,7 +92,14 @@ class Places(list[Place]):
         return [pytest.param(place, kind, id=f"{place.fn.__name__}-{kind}") for place, kind in kinds]
 
     def run(self, place: Place, kind: str) -> None:
-        run_place(place, kind)
+        """Check one program with one kind of break."""
+        options = dict(place.options)
+        inputs = options.pop("inputs", (tensor(3), tensor(1, seed=5).sum()))
+        breaks = place.breaks
+        if breaks is None and place.graphs == 2:
+            breaks = 1
+        fn = fill(place.fn, kind)
+        check(fn, *inputs, graphs=place.graphs, breaks=breaks, operators=place.operators, **options)
 
     def test(self) -> Callable[..., None]:
         """The test of all of them."""
@@ -81,56 +109,6 @@ class Places(list[Place]):
             self.run(place, kind)
 
         return test
-
-
-class _Fill(ast.NodeTransformer):
-    def __init__(self, expression: str) -> None:
-        self.expression = expression
-        self.filled = 0
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        if node.id != "CUT":
-            return node
-        self.filled += 1
-        new = ast.parse(self.expression, mode="eval").body
-        for each in ast.walk(new):
-            ast.copy_location(each, node)
-        return new
-
-
-def fill(fn: Callable[..., Any], kind: str) -> Callable[..., Any]:
-    """The program with its holes filled; its lines are numbered as in its file."""
-    lines, first = inspect.getsourcelines(fn)
-    tree = ast.parse(textwrap.dedent("".join(lines)))
-    program = tree.body[0]
-    assert isinstance(program, ast.FunctionDef)
-    program.decorator_list = []
-    filler = _Fill("None" if kind == WHOLE else KINDS[kind])
-    filler.visit(tree)
-    assert filler.filled, f"{fn.__name__} has no CUT"
-    ast.increment_lineno(tree, first - 1)
-    flags = fn.__code__.co_flags & future.annotations.compiler_flag
-    scope: dict[str, Any] = {}
-    namespace = {**fn.__globals__, **NAMES}
-    exec(compile(tree, fn.__code__.co_filename, "exec", flags=flags, dont_inherit=True), namespace, scope)
-    return scope[program.name]
-
-
-def run_place(place: Place, kind: str) -> None:
-    """Check one program with one kind of break."""
-    options = dict(place.options)
-    inputs = options.pop("inputs", (tensor(3), tensor(1, seed=5).sum()))
-    breaks = place.breaks
-    if breaks is None and place.graphs == 2:
-        breaks = 1
-    check(
-        fill(place.fn, kind),
-        *inputs,
-        graphs=place.graphs,
-        breaks=breaks,
-        operators=place.operators,
-        **options,
-    )
 
 
 class Programs(Places):
@@ -162,19 +140,15 @@ class Programs(Places):
         return found
 
     def run(self, place: Place, kind: str) -> None:
-        run_program(place, kind)
-
-
-def run_program(place: Place, kind: str) -> None:
-    """Check one program: twice on its inputs, then on others, in one piece or with one kind of break."""
-    options = dict(place.options)
-    inputs = options.pop("inputs", (tensor(3), 3))
-    options.setdefault("others", [(tensor(5, seed=1), 4)])
-    cut = options.pop("cut", None)
-    if options.pop("cut_recompiles", False) and kind != WHOLE:
-        options["recompiles"] = True
-    fn = place.fn if kind == WHOLE and "CUT" not in place.fn.__code__.co_names else fill(place.fn, kind)
-    if kind == WHOLE:
-        check(fn, *inputs, graphs=place.graphs, breaks=place.breaks, operators=place.operators, **options)
-    else:
-        check(fn, *inputs, graphs=cut, breaks=None, **options)
+        """Check one program: twice on its inputs, then on others, in one piece or with one kind of break."""
+        options = dict(place.options)
+        inputs = options.pop("inputs", (tensor(3), 3))
+        options.setdefault("others", [(tensor(5, seed=1), 4)])
+        cut = options.pop("cut", None)
+        if options.pop("cut_recompiles", False) and kind != WHOLE:
+            options["recompiles"] = True
+        fn = place.fn if kind == WHOLE and "CUT" not in place.fn.__code__.co_names else fill(place.fn, kind)
+        if kind == WHOLE:
+            check(fn, *inputs, graphs=place.graphs, breaks=place.breaks, operators=place.operators, **options)
+        else:
+            check(fn, *inputs, graphs=cut, breaks=None, **options)

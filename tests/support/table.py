@@ -66,25 +66,36 @@ class Table(list[Case]):
         return test
 
 
-def cut_everywhere(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The program with a graph break after each statement of its body; its lines are numbered as in its file."""
+def rewritten(
+    fn: Callable[..., Any], change: Callable[[ast.FunctionDef], object], namespace: dict[str, Any]
+) -> Callable[..., Any]:
+    """The program with a change to its tree, and with these globals; its lines are numbered as in its file."""
     lines, first = inspect.getsourcelines(fn)
     tree = ast.parse(textwrap.dedent("".join(lines)))
     program = tree.body[0]
     assert isinstance(program, ast.FunctionDef)
     program.decorator_list = []
-    body: list[ast.stmt] = []
-    for statement in program.body:
-        body.append(statement)
-        if not isinstance(statement, (ast.Return, ast.Global, ast.Nonlocal)):
-            call = ast.parse("dl.graph_break()").body[0]
-            for node in ast.walk(call):
-                ast.copy_location(node, statement)
-            body.append(call)
-    program.body = body
+    change(program)
     ast.increment_lineno(tree, first - 1)
     flags = fn.__code__.co_flags & future.annotations.compiler_flag
-    namespace, scope = fn.__globals__, dict[str, Any]()
-    namespace.setdefault("dl", dl)
+    scope: dict[str, Any] = {}
     exec(compile(tree, fn.__code__.co_filename, "exec", flags=flags, dont_inherit=True), namespace, scope)
     return scope[program.name]
+
+
+def cut_everywhere(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The program with a graph break after each statement of its body."""
+
+    def cut(program: ast.FunctionDef) -> None:
+        body: list[ast.stmt] = []
+        for statement in program.body:
+            body.append(statement)
+            if not isinstance(statement, (ast.Return, ast.Global, ast.Nonlocal)):
+                call = ast.parse("dl.graph_break()").body[0]
+                for node in ast.walk(call):
+                    ast.copy_location(node, statement)
+                body.append(call)
+        program.body = body
+
+    fn.__globals__.setdefault("dl", dl)
+    return rewritten(fn, cut, fn.__globals__)

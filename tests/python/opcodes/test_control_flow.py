@@ -98,24 +98,24 @@ def for_over_a_tensor(x):
     return total
 
 
-def test_match_statement():
-    def fn(x, what):
-        match what:
-            case 0 | 1:
-                return x + 1
-            case [a, b, *rest]:
-                return x * a + b, rest
-            case {"k": v, **others}:
-                return x - v, others
-            case str() as text if len(text) > 2:
-                return x + len(text)
-            case torch.float32:
-                return x * 7
-            case _:
-                return x
+WHAT = [2, 3, 4], {"k": 5, "l": 6}, "text", torch.float32, None
 
-    inputs = [(tensor(2), w) for w in ([2, 3, 4], {"k": 5, "l": 6}, "text", torch.float32, None)]
-    check(fn, tensor(2), 1, operators=1, others=inputs)
+
+@programs(tensor(2), 1, operators=1, others=[(tensor(2), what) for what in WHAT])
+def match_statement(x, what):
+    match what:
+        case 0 | 1:
+            return x + 1
+        case [a, b, *rest]:
+            return x * a + b, rest
+        case {"k": v, **others}:
+            return x - v, others
+        case str() as text if len(text) > 2:
+            return x + len(text)
+        case torch.float32:
+            return x * 7
+        case _:
+            return x
 
 
 def test_long_function_has_far_jumps():
