@@ -8,18 +8,8 @@ import pytest
 import torch
 
 import dynamo_lite as dl
+from managers import told
 from programs import check, checked, tensor
-
-
-@contextlib.contextmanager
-def told(log, name="block"):
-    log.append(f"into {name}")
-    try:
-        yield name
-    except ValueError as error:
-        log.append(f"{name} got {error}")
-    finally:
-        log.append(f"out of {name}")
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import contextlib
 import torch
 
 from cuts import Programs
-from managers import Manager
+from managers import Manager, told
 from programs import tensor
 from shared_programs import Problem
 
@@ -157,23 +157,12 @@ def exit_stack_of_torch_contexts(x, n):
     return y, y.requires_grad, torch.is_grad_enabled()
 
 
-@contextlib.contextmanager
-def logged(log, name):
-    log.append("enter " + name)
-    try:
-        yield name
-    except Quiet as error:
-        log.append("caught " + str(error))
-    finally:
-        log.append("exit " + name)
-
-
 @program()
 def generator_manager_that_swallows(x, n):
     log = []
-    with logged(log, "a"):
+    with told(log, "a"):
         CUT
-        raise Quiet("body")
+        raise ValueError("body")
     return x + len(log), log
 
 
@@ -181,7 +170,7 @@ def generator_manager_that_swallows(x, n):
 def generator_manager_lets_others_pass(x, n):
     log = []
     try:
-        with logged(log, "a"):
+        with told(log, "a"):
             CUT
             raise Problem(n)
     except Problem as error:
@@ -193,7 +182,7 @@ def generator_manager_lets_others_pass(x, n):
 def generator_manager_as_a_decorator(x, n):
     log = []
 
-    @logged(log, "decorated")
+    @told(log, "decorated")
     def inner(y):
         CUT
         return y + 1

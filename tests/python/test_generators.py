@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 
 import torch
 
@@ -139,14 +138,6 @@ def membership_consumes_up_to_the_item(x, n):
     found = 2 in items
     CUT
     return x + 1, found, list(items)
-
-
-@program()
-def islice_leaves_the_rest_for_later(x, n):
-    items = numbers(6)
-    head = list(itertools.islice(items, 2))
-    CUT
-    return x + 1, head, list(items)
 
 
 @program()

@@ -357,22 +357,6 @@ def test_setattr_override_is_called_once_and_in_order():
     check(fn, tensor(2), Logged(), operators=2)
 
 
-def test_module_attribute_of_torch_nn():
-    class Net(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("seen", torch.zeros(2))
-            self.steps = 0
-
-        def forward(self, x):
-            self.steps = self.steps + 1
-            self.seen = self.seen + x
-            self.last_shape = x.shape
-            return self.seen * 2
-
-    check(Net(), tensor(2), operators=2, calls=3, recompiles=True)
-
-
 class Slotted:
     __slots__ = ("passing",)
 

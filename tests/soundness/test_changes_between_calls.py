@@ -157,16 +157,10 @@ def test_names_of_functions_and_classes(compiled, seen):
 
     f = compiled(f)
     seen.call(f, tensor(2))
-    h.__name__ = "another"
-    seen.call(f, tensor(2))
-    h.__doc__ = "Another."
-    seen.call(f, tensor(2))
-    A.__name__ = "B"
-    seen.call(f, tensor(2))
-    A.__qualname__ = "C"
-    seen.call(f, tensor(2))
-    A.__doc__ = "Else."
-    seen.call(f, tensor(2))
+    of_class = (A, "__name__", "B"), (A, "__qualname__", "C"), (A, "__doc__", "Else.")
+    for change in ((h, "__name__", "another"), (h, "__doc__", "Another."), *of_class):
+        setattr(*change)
+        seen.call(f, tensor(2))
     A.__annotations__["j"] = int
     seen.call(f, tensor(2))
 

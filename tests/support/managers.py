@@ -1,6 +1,8 @@
-"""A context manager of programs."""
+"""Context managers of programs: a class, and a generator."""
 
 from __future__ import annotations
+
+import contextlib
 
 from shared_programs import Problem
 
@@ -25,3 +27,15 @@ class Manager:
         if self.fails == "exit":
             raise Problem(2, "in exit")
         return self.swallow
+
+
+@contextlib.contextmanager
+def told(log, name="block"):
+    """Swallows a `ValueError`."""
+    log.append(f"into {name}")
+    try:
+        yield name
+    except ValueError as error:
+        log.append(f"{name} got {error}")
+    finally:
+        log.append(f"out of {name}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 
 from cuts import Programs
 from outcomes import outcome, outcomes
@@ -83,23 +82,6 @@ def descriptors_that_are_written_only(x, n):
     CUT
     empty = Keeps.__new__(Keeps)
     return before, thing.kept, thing.dropped is Keeps.dropped, empty.kept is Keeps.kept
-
-
-class Lazy:
-    calls = 0
-
-    @functools.cached_property
-    def table(self):
-        self.calls += 1
-        return [self.calls]
-
-
-@program()
-def cached_property_is_computed_once(x, n):
-    lazy = Lazy()
-    first = lazy.table
-    CUT
-    return x + lazy.calls, lazy.table is first, lazy.__dict__
 
 
 class Watched:

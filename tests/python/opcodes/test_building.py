@@ -35,24 +35,6 @@ def static_indexing_of_tensors(x, i):
     return x[0], x[:, 1], x[..., -1], x[None], x[1:, ::2], x[i], x[[0, 1]], x[0, 1], x[i, :1], x[()]
 
 
-@programs(tensor(3, 4), torch.tensor([2]), graphs=1, operators=(9, 11))
-def storing_into_tensors(x, i):
-    y = x.clone()
-    y[0] = 1.0
-    y[:, 1] = y[:, 0]
-    y[i] = torch.zeros(4)
-    y[1, 1] += 5
-    y[..., 3] = torch.tensor(2.0)
-    return y
-
-
-@programs(tensor(3, 4), graphs=1, operators=3)
-def boolean_mask_assignment(x):
-    y = x.clone()
-    y[y > 0] = 0
-    return y
-
-
 @programs(Point(1, 2), tensor(2), graphs=1, operators=2)
 def namedtuple(p, x):
     q = Point(x + p.y, y=3)

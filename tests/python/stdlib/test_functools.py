@@ -274,7 +274,8 @@ class Lazy:
 
 @programs(tensor(2), Lazy(3))
 def cached_property_of_an_argument(x, lazy):
-    return x + lazy.doubled, lazy.built, lazy
+    made = Lazy(2)
+    return x + lazy.doubled, lazy.built, lazy, made.weight is made.weight, made.built, made.__dict__
 
 
 @programs(tensor(2), Lazy(3))

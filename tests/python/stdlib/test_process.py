@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import random
 import secrets
 import sys
 import tempfile
@@ -13,7 +12,6 @@ import time
 import uuid
 
 import numpy
-import torch
 
 from processes import run_program
 from programs import check, checked, tensor
@@ -28,13 +26,6 @@ def random_numbers_of_numpy(x):
     a = numpy.random.rand()
     rng = numpy.random.default_rng(1)
     return x * a, rng.integers(5), numpy.random.randint(0, 9)
-
-
-@programs(tensor(2), graphs=None, recompiles=True)
-def random_numbers_of_all_kinds(x):
-    y = torch.rand(2) + random.random()
-    z = torch.randn(2) * y
-    return x + z, random.random(), torch.rand(1)
 
 
 @programs(tensor(2), graphs=None)

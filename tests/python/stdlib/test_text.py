@@ -118,6 +118,7 @@ def methods_of_bytes(x, data):
         data.decode(),
         data[0],
         data[1:],
+        data[::-1],
         data + b"d",
         data * 2,
         data.find(b"c"),
