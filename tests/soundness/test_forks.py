@@ -7,7 +7,7 @@ import pytest
 from processes import run_program
 
 BEGIN = """
-import gc, os, sys, threading, warnings
+import contextlib, gc, os, sys, threading, warnings
 import torch
 from torch._subclasses import FakeTensorMode
 import dynamo_lite as dl
@@ -30,6 +30,27 @@ def check_at_rest():
     again = dl.compile(eval("lambda x: x * 3"), backend=backend, fullgraph=True)  # a code object that has no entries
     assert again(torch.ones(2)).tolist() == [3, 3] and dl.counters.frames == before + 1
     assert _C.current_owner() is None and not _C.hook_installed() and gc.isenabled()
+
+inside, go_on = threading.Event(), threading.Event()
+
+@contextlib.contextmanager
+def forked_beside(call):
+    thread = threading.Thread(target=call)
+    thread.start()
+    inside.wait()
+    child = os.fork()
+    if child:
+        wait_for(child)
+    else:
+        go_on.set()
+        check_at_rest()
+    yield child
+    if not child:
+        check_at_rest()
+        os._exit(0)
+    go_on.set()
+    thread.join()
+    check_at_rest()
 """
 
 
@@ -98,8 +119,6 @@ if child:
 
 def test_beside_a_thread_that_is_inside_of_a_call():
     check("""
-inside, go_on = threading.Event(), threading.Event()
-
 @dl.compile(backend=backend)
 def program(x):
     y = x + 1
@@ -111,30 +130,18 @@ def work():
     with dl.optimize(backend):
         program(torch.ones(2))
 
-thread = threading.Thread(target=work)
-thread.start()
-inside.wait()
-child = os.fork()
-if not child:
-    go_on.set()
-    check_at_rest()
-    assert program(torch.ones(2)).tolist() == [4, 4]
-    check_at_rest()
-    os._exit(0)
-wait_for(child)
-assert _C.hook_installed() and _C.current_owner() is None
-go_on.set()
-thread.join()
-check_at_rest()
+with forked_beside(work) as child:
+    if child:
+        assert _C.hook_installed() and _C.current_owner() is None
+    else:
+        assert program(torch.ones(2)).tolist() == [4, 4]
 """)
 
 
 def test_beside_a_thread_that_translates():
     check("""
-compiling, go_on = threading.Event(), threading.Event()
-
 def slow(gm, example_inputs):
-    compiling.set()
+    inside.set()
     go_on.wait()
     return gm.forward
 
@@ -142,20 +149,10 @@ def slow(gm, example_inputs):
 def program(x):
     return x + 1
 
-thread = threading.Thread(target=program, args=(torch.ones(2),))
-thread.start()
-compiling.wait()
-child = os.fork()
-if not child:
-    go_on.set()
-    check_at_rest()
-    assert program(torch.ones(2)).tolist() == [2, 2] and len(program.owner.entries(program.__wrapped__.__code__)) == 1
-    check_at_rest()
-    os._exit(0)
-wait_for(child)
-go_on.set()
-thread.join()
-check_at_rest()
+with forked_beside(lambda: program(torch.ones(2))) as child:
+    if not child:
+        assert program(torch.ones(2)).tolist() == [2, 2]
+        assert len(program.owner.entries(program.__wrapped__.__code__)) == 1
 assert len(program.owner.entries(program.__wrapped__.__code__)) == 1
 """)
 
@@ -163,8 +160,6 @@ assert len(program.owner.entries(program.__wrapped__.__code__)) == 1
 def test_beside_a_thread_in_the_middle_of_an_operator_on_fakes():
     """The garbage collector is off then, and warnings are captured."""
     check("""
-inside, go_on = threading.Event(), threading.Event()
-
 @torch.library.custom_op("forks::slow", mutates_args=())
 def slow(x: torch.Tensor) -> torch.Tensor:
     return x.clone()
@@ -180,23 +175,13 @@ def program(x):
     return slow(x) + 1
 
 filters, show = warnings.filters, warnings.showwarning
-thread = threading.Thread(target=program, args=(torch.ones(2),))
-thread.start()
-inside.wait()
-assert not gc.isenabled() and warnings.filters is not filters
-child = os.fork()
-if not child:
-    go_on.set()
-    assert warnings.filters is filters and warnings.showwarning is show
-    check_at_rest()
-    assert program(torch.ones(2)).tolist() == [2, 2]
-    check_at_rest()
-    assert warnings.filters is filters and warnings.showwarning is show
-    os._exit(0)
-wait_for(child)
-go_on.set()
-thread.join()
-check_at_rest()
+with forked_beside(lambda: program(torch.ones(2))) as child:
+    if child:
+        assert not gc.isenabled() and warnings.filters is not filters
+    else:
+        assert warnings.filters is filters and warnings.showwarning is show
+        assert program(torch.ones(2)).tolist() == [2, 2]
+        assert warnings.filters is filters and warnings.showwarning is show
 assert warnings.filters is filters and warnings.showwarning is show
 """)
 
