@@ -242,16 +242,9 @@ void* get_extra(PyCodeObject* code, Py_ssize_t index) noexcept {
   return extras == nullptr || index < 0 || index >= extras->size ? nullptr : extras->items[index];
 }
 
-#if PY_VERSION_HEX >= 0x030C0000
-Py_ssize_t request_extra(freefunc free_extra) { return PyUnstable_Eval_RequestCodeExtraIndex(free_extra); }
-bool set_extra(PyCodeObject* code, Py_ssize_t index, void* extra) noexcept {
-  return PyUnstable_Code_SetExtra(reinterpret_cast<PyObject*>(code), index, extra) == 0;
-}
-#else
 Py_ssize_t request_extra(freefunc free_extra) { return _PyEval_RequestCodeExtraIndex(free_extra); }
 bool set_extra(PyCodeObject* code, Py_ssize_t index, void* extra) noexcept {
   return _PyCode_SetExtra(reinterpret_cast<PyObject*>(code), index, extra) == 0;
 }
-#endif
 
 }  // namespace dynamo_lite
