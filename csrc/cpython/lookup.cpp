@@ -1,5 +1,6 @@
 #include "cpython/lookup.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "cpython/objects.h"
@@ -92,22 +93,20 @@ bool same_string(PyObject* a, PyObject* b, Py_hash_t hash_of_b) noexcept {
 
 // Among exact strings, a key which is none: a subclass of str, or an object that may say it equals one.
 DictLookup find_among_strings(PyObject* dict, PyObject* key, Py_hash_t hash, bool quiet) noexcept {
-  if (quiet && !PyUnicode_Check(key)) return {Presence::Missing, nullptr};
-  Py_ssize_t position = 0;
-  PyObject* each;
-  PyObject* value;
-  Py_hash_t found;
+  PyObject* value = nullptr;
   Presence missing = Presence::Missing;
-  while (_PyDict_Next(dict, &position, &each, &value, &found)) {
-    if (found != hash) continue;
-    const int equal = quiet ? PyObject_RichCompareBool(each, key, Py_EQ) : -1;
-    if (equal > 0) return {Presence::There, value};
-    if (equal < 0) {
-      PyErr_Clear();
-      missing = Presence::Unclear;
+  if (quiet) {
+    value = _PyDict_GetItem_KnownHash(dict, key, hash);
+    if (PyErr_Occurred()) missing = Presence::Unclear;
+    PyErr_Clear();
+  } else {
+    Py_ssize_t position = 0;
+    Py_hash_t found;
+    while (_PyDict_Next(dict, &position, nullptr, nullptr, &found)) {
+      if (found == hash) missing = Presence::Unclear;
     }
   }
-  return {missing, nullptr};
+  return {value ? Presence::There : missing, value};
 }
 
 // The type's == is C code of these builtins, inherited or own.
@@ -155,14 +154,9 @@ bool is_deque(PyObject* object) noexcept {
 }  // namespace
 
 bool compares_quietly(PyObject* object) noexcept {
-  PyTypeObject* type = Py_TYPE(object);
-  if (is_plain(type) || has_builtin_equality(type)) return true;
-  if (type != &PyTuple_Type) return false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
-    PyTypeObject* item = Py_TYPE(PyTuple_GET_ITEM(object, i));
-    if (!is_plain(item) && !has_builtin_equality(item)) return false;
-  }
-  return true;
+  const auto is_quiet = [](PyObject* each) { return is_plain(Py_TYPE(each)) || has_builtin_equality(Py_TYPE(each)); };
+  if (is_quiet(object) || !PyTuple_CheckExact(object)) return is_quiet(object);
+  return std::all_of(tuple_items(object), tuple_items(object) + PyTuple_GET_SIZE(object), is_quiet);
 }
 
 DL_HIT DictLookup dict_find(PyObject* dict, PyObject* key, Py_hash_t hash, bool quiet) noexcept {

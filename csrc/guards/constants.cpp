@@ -38,12 +38,9 @@ bool same_bytes(PyObject* a, PyObject* b) noexcept {
 }
 
 bool same_items(PyObject* a, PyObject* b) noexcept {
-  const Py_ssize_t size = PyTuple_GET_SIZE(a);
-  if (size != PyTuple_GET_SIZE(b)) return false;
-  for (Py_ssize_t i = 0; i < size; ++i) {
-    if (!same_constant(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i))) return false;
-  }
-  return true;
+  PyObject* const* items = tuple_items(a);
+  PyObject* const* others = tuple_items(b);
+  return std::equal(items, items + PyTuple_GET_SIZE(a), others, others + PyTuple_GET_SIZE(b), same_constant);
 }
 
 bool holds_item(PyObject* set, PyObject* wanted, Py_hash_t wanted_hash) noexcept {
@@ -73,16 +70,12 @@ bool is_constant_within(PyObject* object, int depth) noexcept {
   PyTypeObject* type = Py_TYPE(object);
   if (is_atom(type)) return true;
   if (depth == 0) return false;
-  if (type == &PyTuple_Type || type == &THPSizeType) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
-      if (!is_constant_within(PyTuple_GET_ITEM(object, i), depth - 1)) return false;
-    }
-    return true;
-  }
-  if (type == &PySlice_Type) {
-    PyObject* const* bounds = bounds_of(object);
-    return std::all_of(bounds, bounds + 3, [depth](PyObject* each) { return is_constant_within(each, depth - 1); });
-  }
+  const auto are_constants = [depth](PyObject* const* items, Py_ssize_t count) {
+    return std::all_of(items, items + count, [depth](PyObject* each) { return is_constant_within(each, depth - 1); });
+  };
+  if (type == &PyTuple_Type || type == &THPSizeType)
+    return are_constants(tuple_items(object), PyTuple_GET_SIZE(object));
+  if (type == &PySlice_Type) return are_constants(bounds_of(object), 3);
   if (type != &PyFrozenSet_Type) return false;
   for (SetItems items(object); items.next();) {
     if (!is_constant_within(items.item, depth - 1)) return false;
@@ -90,25 +83,13 @@ bool is_constant_within(PyObject* object, int depth) noexcept {
   return true;
 }
 
-std::string shortened(std::string text) {
-  if (text.size() > kLine) {
-    text.resize(kLine);
-    text += "...";
-  }
-  return text;
-}
+std::string shortened(const std::string& text) { return text.size() > kLine ? text.substr(0, kLine) + "..." : text; }
 
-std::string as_text(PyObject* string) {  // steals
-  if (!string) {
-    PyErr_Clear();
-    return "?";
-  }
+std::string as_text(const Ref& string) {
   Py_ssize_t size = 0;
-  const char* text = PyUnicode_AsUTF8AndSize(string, &size);
+  const char* text = string ? PyUnicode_AsUTF8AndSize(string.get(), &size) : nullptr;
   if (!text) PyErr_Clear();
-  std::string copied = text ? std::string(text, size) : "?";
-  drop(string);
-  return copied;
+  return text ? std::string(text, size) : "?";
 }
 
 }  // namespace
@@ -144,47 +125,23 @@ DL_HIT bool same_payload(PyObject* expected, PyObject* found) noexcept {
   return type == &PyBytes_Type && same_bytes(expected, found);
 }
 
-namespace {
-
-// The memory of an object that exports it; empty where it doesn't.
-class Memory {
- public:
-  explicit Memory(PyObject* object) noexcept : held_(PyObject_GetBuffer(object, &view_, PyBUF_SIMPLE) == 0) {
-    if (!held_) PyErr_Clear();
-  }
-  ~Memory() {
-    if (held_) PyBuffer_Release(&view_);
-  }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-
-  bool operator==(const Memory& other) const noexcept {
-    return held_ && other.held_ && view_.len == other.view_.len &&
-           std::memcmp(view_.buf, other.view_.buf, view_.len) == 0;
-  }
-
- private:
-  Py_buffer view_;
-  bool held_;
-};
-
-}  // namespace
-
 bool same_memory(PyObject* expected, PyObject* found) noexcept {
-  return Py_TYPE(expected) == Py_TYPE(found) && Memory(expected) == Memory(found);
+  if (Py_TYPE(expected) != Py_TYPE(found) || !PyObject_CheckBuffer(expected)) return false;
+  const Ref memory = Ref::steal(PyBytes_FromObject(expected));
+  const Ref other = memory ? Ref::steal(PyBytes_FromObject(found)) : Ref();
+  if (!other) PyErr_Clear();
+  return other && same_bytes(memory.get(), other.get());
 }
 
 std::string in_words(PyObject* object) {
   if (!object) return "nothing";
   PyTypeObject* type = Py_TYPE(object);
   if (PyType_Check(object)) return std::string("the class ") + reinterpret_cast<PyTypeObject*>(object)->tp_name;
-  if (PyFunction_Check(object)) {
-    return "the function " + as_text(Py_NewRef(function_qualname(object)));
-  }
+  if (PyFunction_Check(object)) return "the function " + as_text(Ref::borrow(function_qualname(object)));
   if (type == Py_TYPE(Py_None)) return "None";
   const bool is_collection = type == &PyFrozenSet_Type || type == &PyTuple_Type;
   if (is_constant(object) && (!is_collection || PyObject_Size(object) <= 16)) {
-    return shortened(std::string(type->tp_name) + " " + as_text(PyObject_Repr(object)));
+    return shortened(std::string(type->tp_name) + " " + as_text(Ref::steal(PyObject_Repr(object))));
   }
   return std::string("an object of type ") + type->tp_name;
 }
