@@ -12,6 +12,7 @@
 #include <torch/csrc/Device.h>
 #include <torch/csrc/PyInterpreter.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -70,24 +71,10 @@ constexpr std::array kAutocastDevices{
     c10::DeviceType::MTIA, c10::DeviceType::HPU,  c10::DeviceType::XLA, c10::DeviceType::PrivateUse1,
 };
 
-// How exact float32 kernels have to be.
-struct PrecisionSetting {
-  const char* name;
-  at::Float32Backend backend;
-  at::Float32Op op;
-};
-
-constexpr std::array kPrecisionSettings{
-    PrecisionSetting{"all", at::Float32Backend::GENERIC, at::Float32Op::ALL},
-    PrecisionSetting{"mkldnn", at::Float32Backend::MKLDNN, at::Float32Op::ALL},
-    PrecisionSetting{"mkldnn conv", at::Float32Backend::MKLDNN, at::Float32Op::CONV},
-    PrecisionSetting{"mkldnn rnn", at::Float32Backend::MKLDNN, at::Float32Op::RNN},
-    PrecisionSetting{"mkldnn matmul", at::Float32Backend::MKLDNN, at::Float32Op::MATMUL},
-    PrecisionSetting{"cuda", at::Float32Backend::CUDA, at::Float32Op::ALL},
-    PrecisionSetting{"cuda conv", at::Float32Backend::CUDA, at::Float32Op::CONV},
-    PrecisionSetting{"cuda rnn", at::Float32Backend::CUDA, at::Float32Op::RNN},
-    PrecisionSetting{"cuda matmul", at::Float32Backend::CUDA, at::Float32Op::MATMUL},
-};
+// How exact float32 kernels of a backend have to be.
+using PrecisionSetting = std::pair<const std::pair<at::Float32Backend, at::Float32Op>, at::Float32Precision>;
+constexpr std::array kPrecisionBackends{"all", "cuda", "mkldnn"};
+constexpr std::array kPrecisionOps{"", " conv", " rnn", " matmul"};
 constexpr int kPrecisionBits = 4;  // of each setting
 
 // Facts of at::Context: field of `Facts`, its type, member of the context (a private one), in words, how to show it.
@@ -158,21 +145,23 @@ const ThreadPlaces& thread_places() noexcept {
 }
 
 // Where torch keeps each setting. The map has all of them from the start, and a map's values stay where they are.
-std::array<const at::Float32Precision*, kPrecisionSettings.size()> precision_places() {
-  const auto& settings = at::globalContext().*revealed(Precisions{});
-  std::array<const at::Float32Precision*, kPrecisionSettings.size()> found{};
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    const auto at = settings.find({kPrecisionSettings[i].backend, kPrecisionSettings[i].op});
-    if (at != settings.end()) found[i] = &at->second;
-  }
+const auto& precision_settings() {
+  static const auto found = [] {
+    std::array<const PrecisionSetting*, kPrecisionBackends.size() * kPrecisionOps.size()> places{};  // null at the end
+    auto place = places.begin();
+    for (const PrecisionSetting& each : at::globalContext().*revealed(Precisions{})) {
+      if (place != places.end()) *place++ = &each;
+    }
+    return places;
+  }();
   return found;
 }
 
 void read_context(Facts& facts) noexcept {
   static const at::Context& context = at::globalContext();
-  static const auto precisions = precision_places();
-  for (std::size_t i = 0; i < precisions.size(); ++i) {
-    if (precisions[i]) facts.precisions |= static_cast<std::uint64_t>(*precisions[i]) << (kPrecisionBits * i);
+  const auto& settings = precision_settings();
+  for (std::size_t i = 0; i < settings.size() && settings[i]; ++i) {
+    facts.precisions |= static_cast<std::uint64_t>(settings[i]->second) << (kPrecisionBits * i);
   }
 #define DL_READ(name, type, member, text, show) facts.name = static_cast<type>(context.*revealed(context_##name{}));
   DL_CONTEXT_FACTS(DL_READ)
@@ -244,9 +233,12 @@ std::vector<std::pair<std::string, std::string>> in_words(const Facts& facts) {
       {"hooks on what autograd saves", show_bool(facts.saved_hooks)},
   };
 #undef DL_WORDS
-  for (std::size_t i = 0; i < kPrecisionSettings.size(); ++i) {
-    const std::string name = std::string("float32 precision of ") + kPrecisionSettings[i].name;
-    words.emplace_back(name, show_precision(facts.precisions >> (kPrecisionBits * i) & 15));
+  const auto& settings = precision_settings();
+  for (std::size_t i = 0; i < settings.size() && settings[i]; ++i) {
+    const auto [backend, op] = settings[i]->first;
+    const std::string of = kPrecisionBackends.at(static_cast<std::size_t>(backend));
+    words.emplace_back("float32 precision of " + of + kPrecisionOps.at(static_cast<std::size_t>(op)),
+                       show_precision(facts.precisions >> (kPrecisionBits * i) & 15));
   }
   const c10::DispatchKeySet excluded(c10::DispatchKeySet::RAW, facts.excluded);
   for (std::size_t i = 0; i < kAutocastDevices.size(); ++i) {
@@ -319,11 +311,9 @@ bool same_modes(const Snapshot& snapshot) {
 }
 
 bool same_modes(const Snapshot& a, const Snapshot& b) {
-  if (a.modes.size() != b.modes.size()) return false;
-  for (std::size_t i = 0; i < a.modes.size(); ++i) {
-    if (!same_mode(a.modes[i], PyWeakref_GET_OBJECT(b.modes[i].reference.get()))) return false;
-  }
-  return true;
+  return std::ranges::equal(a.modes, b.modes, [](const Mode& one, const Mode& other) {
+    return same_mode(one, PyWeakref_GET_OBJECT(other.reference.get()));
+  });
 }
 
 // What `other` has where that is not what `snapshot` has.
