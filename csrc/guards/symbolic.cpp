@@ -1,9 +1,9 @@
 #include "guards/symbolic.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <iterator>
 #include <type_traits>
@@ -18,32 +18,8 @@ namespace {
 constexpr std::int64_t kExact = std::int64_t{1} << 53;  // up to it each integer is a float
 constexpr double kRange = 4611686018427387904.0;        // 2 ** 62
 
-std::int64_t bits_of(double number) noexcept {
-  std::int64_t bits;
-  std::memcpy(&bits, &number, sizeof(bits));
-  return bits;
-}
-
-double float_of(std::int64_t bits) noexcept {
-  double number;
-  std::memcpy(&number, &bits, sizeof(number));
-  return number;
-}
-
-bool float_bits(PyObject* object, std::int64_t& bits) noexcept {
-  if (!object || !PyFloat_CheckExact(object)) return false;
-  bits = bits_of(PyFloat_AS_DOUBLE(object));
-  return true;
-}
-
-std::string float_text(std::int64_t bits) { return py::str(py::float_(float_of(bits))); }
-
-bool int_value(PyObject* object, std::int64_t& number) noexcept {
-  if (!object || !PyLong_Check(object)) return false;
-  int overflow = 0;
-  number = PyLong_AsLongLongAndOverflow(object, &overflow);
-  return overflow == 0;
-}
+constexpr auto bits_of = std::bit_cast<std::int64_t, double>;
+constexpr auto float_of = std::bit_cast<double, std::int64_t>;
 
 bool power(std::int64_t& base, std::int64_t exponent) noexcept {
   if (exponent < 0 || exponent > 63) return false;
@@ -132,31 +108,34 @@ bool float_of_integer(std::int64_t& number, std::int64_t) noexcept {
   return true;
 }
 
-using Shape = TensorShape;
-
-bool load_size(const Shape& shape, PyObject*, std::int64_t dim, std::int64_t& number) noexcept {
+bool load_size(const TensorShape& shape, PyObject*, std::int64_t dim, std::int64_t& number) noexcept {
   if (dim < 0 || dim >= shape.ndim) return false;
   number = shape.sizes[dim];
   return true;
 }
 
-bool load_stride(const Shape& shape, PyObject*, std::int64_t dim, std::int64_t& number) noexcept {
+bool load_stride(const TensorShape& shape, PyObject*, std::int64_t dim, std::int64_t& number) noexcept {
   if (dim < 0 || dim >= shape.ndim) return false;
   number = shape.strides[dim];
   return true;
 }
 
-bool load_offset(const Shape& shape, PyObject*, std::int64_t, std::int64_t& number) noexcept {
+bool load_offset(const TensorShape& shape, PyObject*, std::int64_t, std::int64_t& number) noexcept {
   number = shape.offset;
   return number >= 0;
 }
 
-bool load_int(const Shape&, PyObject* value, std::int64_t, std::int64_t& number) noexcept {
-  return int_value(value, number);
+bool load_int(const TensorShape&, PyObject* value, std::int64_t, std::int64_t& number) noexcept {
+  if (!value || !PyLong_Check(value)) return false;
+  int overflow = 0;
+  number = PyLong_AsLongLongAndOverflow(value, &overflow);
+  return overflow == 0;
 }
 
-bool load_float(const Shape&, PyObject* value, std::int64_t, std::int64_t& number) noexcept {
-  return float_bits(value, number);
+bool load_float(const TensorShape&, PyObject* value, std::int64_t, std::int64_t& number) noexcept {
+  if (!value || !PyFloat_CheckExact(value)) return false;
+  number = bits_of(PyFloat_AS_DOUBLE(value));
+  return true;
 }
 
 }  // namespace
@@ -167,8 +146,8 @@ enum class Operands : std::uint8_t { Tensor, TensorAndDim, Number, Constant, One
 struct SymbolicOperation {
   const char* name;
   Operands operands;
-  bool (*load)(const TensorShape& shape, PyObject* value, std::int64_t dim, std::int64_t& number) noexcept = nullptr;
   bool (*compute)(std::int64_t& left, std::int64_t right) noexcept = nullptr;
+  bool (*load)(const TensorShape& shape, PyObject* value, std::int64_t dim, std::int64_t& number) noexcept = nullptr;
 
   bool is_read() const noexcept { return operands < Operands::Constant; }
   bool is_of_tensor() const noexcept { return operands <= Operands::TensorAndDim; }
@@ -182,77 +161,71 @@ struct SymbolicOperation {
 
 namespace {
 
-constexpr SymbolicOperation kPushConstant{"const", Operands::Constant, load_int};
-constexpr SymbolicOperation kOr{"or", Operands::Two, nullptr,
-                                integers<[](std::int64_t a, std::int64_t b) { return a != 0 || b != 0; }>};
-
-constexpr SymbolicOperation row(const char* name, Operands operands,
-                                bool (*compute)(std::int64_t&, std::int64_t) noexcept) {
-  return {name, operands, nullptr, compute};
-}
-
 using Int = std::int64_t;
 constexpr Operands kOne = Operands::One, kTwo = Operands::Two;
 
+constexpr SymbolicOperation kPushConstant{"const", Operands::Constant, nullptr, load_int};
+constexpr SymbolicOperation kOr{"or", kTwo, integers<[](Int a, Int b) { return a != 0 || b != 0; }>};
+
 const SymbolicOperation kOperations[] = {
-    {"size", Operands::TensorAndDim, load_size},
-    {"stride", Operands::TensorAndDim, load_stride},
-    {"offset", Operands::Tensor, load_offset},
-    {"int", Operands::Number, load_int},
-    {"float", Operands::Number, load_float},
+    {"size", Operands::TensorAndDim, nullptr, load_size},
+    {"stride", Operands::TensorAndDim, nullptr, load_stride},
+    {"offset", Operands::Tensor, nullptr, load_offset},
+    {"int", Operands::Number, nullptr, load_int},
+    {"float", Operands::Number, nullptr, load_float},
     kPushConstant,
-    {"float_const", Operands::Constant, load_float},
+    {"float_const", Operands::Constant, nullptr, load_float},
     // Of and to integers, as Python has them. Conditions are 0 or 1.
-    row("add", kTwo, [](Int& a, Int b) noexcept { return !__builtin_add_overflow(a, b, &a); }),
-    row("mul", kTwo, [](Int& a, Int b) noexcept { return !__builtin_mul_overflow(a, b, &a); }),
-    row("floordiv", kTwo, divide<false>),
-    row("mod", kTwo, divide<true>),
-    row("pow", kTwo, power),
-    row("min", kTwo, integers<[](Int a, Int b) { return std::min(a, b); }>),
-    row("max", kTwo, integers<[](Int a, Int b) { return std::max(a, b); }>),
-    row("eq", kTwo, integers<std::equal_to<Int>{}>),  // of floats: whether they are the same, bit for bit
-    row("ne", kTwo, integers<std::not_equal_to<Int>{}>),
-    row("lt", kTwo, integers<std::less<Int>{}>),
-    row("le", kTwo, integers<std::less_equal<Int>{}>),
-    row("and", kTwo, integers<[](Int a, Int b) { return a != 0 && b != 0; }>),
+    {"add", kTwo, [](Int& a, Int b) noexcept { return !__builtin_add_overflow(a, b, &a); }},
+    {"mul", kTwo, [](Int& a, Int b) noexcept { return !__builtin_mul_overflow(a, b, &a); }},
+    {"floordiv", kTwo, divide<false>},
+    {"mod", kTwo, divide<true>},
+    {"pow", kTwo, power},
+    {"min", kTwo, integers<[](Int a, Int b) { return std::min(a, b); }>},
+    {"max", kTwo, integers<[](Int a, Int b) { return std::max(a, b); }>},
+    {"eq", kTwo, integers<std::equal_to<Int>{}>},  // of floats: whether they are the same, bit for bit
+    {"ne", kTwo, integers<std::not_equal_to<Int>{}>},
+    {"lt", kTwo, integers<std::less<Int>{}>},
+    {"le", kTwo, integers<std::less_equal<Int>{}>},
+    {"and", kTwo, integers<[](Int a, Int b) { return a != 0 && b != 0; }>},
     kOr,
-    row("not", kOne, integers<[](Int a, Int) { return a == 0; }>),
+    {"not", kOne, integers<[](Int a, Int) { return a == 0; }>},
     // Of floats: to floats, to conditions, to integers.
-    row("float_of", kOne, float_of_integer),  // of an integer
-    row("float_add", kTwo, floats<std::plus<double>{}>),
-    row("float_sub", kTwo, floats<std::minus<double>{}>),
-    row("float_mul", kTwo, floats<std::multiplies<double>{}>),
-    row("float_div", kTwo,
-        [](Int& a, Int b) noexcept { return floats<std::divides<double>{}>(a, b) && float_of(b) != 0; }),
-    row("float_pow", kTwo, float_power),
-    row("float_neg", kOne, floats<[](double a, double) { return -a; }>),
-    row("float_abs", kOne, floats<[](double a, double) { return std::fabs(a); }>),
-    row("sqrt", kOne, finite<std::sqrt>),
-    row("exp", kOne, finite<std::exp>),
-    row("log", kOne, finite<std::log>),
-    row("sin", kOne, finite<std::sin>),
-    row("cos", kOne, finite<std::cos>),
-    row("log2", kOne, finite<std::log2>),
-    row("log10", kOne, finite<std::log10>),
-    row("float_eq", kTwo, floats<std::equal_to<double>{}>),
-    row("float_lt", kTwo, floats<std::less<double>{}>),
-    row("float_le", kTwo, floats<std::less_equal<double>{}>),
-    row("finite", kOne, floats<[](double a, double) { return std::isfinite(a); }>),
-    row("trunc", kOne, rounded<std::trunc>),
-    row("floor", kOne, rounded<std::floor>),
-    row("ceil", kOne, rounded<std::ceil>),
-    row("round", kOne, rounded<std::nearbyint>),
+    {"float_of", kOne, float_of_integer},  // of an integer
+    {"float_add", kTwo, floats<std::plus<double>{}>},
+    {"float_sub", kTwo, floats<std::minus<double>{}>},
+    {"float_mul", kTwo, floats<std::multiplies<double>{}>},
+    {"float_div", kTwo,
+     [](Int& a, Int b) noexcept { return floats<std::divides<double>{}>(a, b) && float_of(b) != 0; }},
+    {"float_pow", kTwo, float_power},
+    {"float_neg", kOne, floats<[](double a, double) { return -a; }>},
+    {"float_abs", kOne, floats<[](double a, double) { return std::fabs(a); }>},
+    {"sqrt", kOne, finite<std::sqrt>},
+    {"exp", kOne, finite<std::exp>},
+    {"log", kOne, finite<std::log>},
+    {"sin", kOne, finite<std::sin>},
+    {"cos", kOne, finite<std::cos>},
+    {"log2", kOne, finite<std::log2>},
+    {"log10", kOne, finite<std::log10>},
+    {"float_eq", kTwo, floats<std::equal_to<double>{}>},
+    {"float_lt", kTwo, floats<std::less<double>{}>},
+    {"float_le", kTwo, floats<std::less_equal<double>{}>},
+    {"finite", kOne, floats<[](double a, double) { return std::isfinite(a); }>},
+    {"trunc", kOne, rounded<std::trunc>},
+    {"floor", kOne, rounded<std::floor>},
+    {"ceil", kOne, rounded<std::ceil>},
+    {"round", kOne, rounded<std::nearbyint>},
     // Of integers in floats, to integers.
-    row("bit_and", kTwo, integers_in_floats<integers<std::bit_and<Int>{}>>),
-    row("bit_or", kTwo, integers_in_floats<integers<std::bit_or<Int>{}>>),
-    row("bit_xor", kTwo, integers_in_floats<integers<std::bit_xor<Int>{}>>),
-    row("bit_length", kOne,
-        [](Int& a, Int) noexcept {
-          if (!exact(float_of(a), a)) return false;
-          a = a ? 64 - __builtin_clzll(static_cast<unsigned long long>(std::abs(a))) : 0;
-          return true;
-        }),
-    row("factorial", kOne, [](Int& a, Int) noexcept { return exact(float_of(a), a) && factorial(a); }),
+    {"bit_and", kTwo, integers_in_floats<integers<std::bit_and<Int>{}>>},
+    {"bit_or", kTwo, integers_in_floats<integers<std::bit_or<Int>{}>>},
+    {"bit_xor", kTwo, integers_in_floats<integers<std::bit_xor<Int>{}>>},
+    {"bit_length", kOne,
+     [](Int& a, Int) noexcept {
+       if (!exact(float_of(a), a)) return false;
+       a = a ? 64 - __builtin_clzll(static_cast<unsigned long long>(std::abs(a))) : 0;
+       return true;
+     }},
+    {"factorial", kOne, [](Int& a, Int) noexcept { return exact(float_of(a), a) && factorial(a); }},
 };
 
 }  // namespace
@@ -358,7 +331,8 @@ std::string SymbolicFacts::in_words(const Cell& wrong) const {
     if (read == wrong.to) break;
     const auto from = std::find_if(loads_.begin(), loads_.end(), [read](const Cell& each) { return each.to == read; });
     if (!text.empty()) text += ", ";
-    text += from->operation->load == load_float ? float_text(registers_[read]) : std::to_string(registers_[read]);
+    const bool is_float = from->operation->load == load_float;
+    text += is_float ? std::string(py::str(py::float_(float_of(registers_[read])))) : std::to_string(registers_[read]);
   }
   return text;
 }
