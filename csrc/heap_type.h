@@ -47,6 +47,13 @@ inline Ref checked(Ref made) {
   return made;
 }
 
+// An argument that is a code object.
+class Code : public py::object {
+ public:
+  PYBIND11_OBJECT(Code, py::object, PyCode_Check)
+  operator PyCodeObject*() const noexcept { return reinterpret_cast<PyCodeObject*>(ptr()); }
+};
+
 template <typename T>
 class HeapType {
  public:
@@ -174,22 +181,6 @@ class type_caster<T, std::enable_if_t<T::kIsHeapObject>> {
 
  private:
   T* object_ = nullptr;
-};
-
-template <>
-class type_caster<PyCodeObject> {
- public:
-  static constexpr auto name = const_name("code");
-  bool load(handle source, bool) {
-    code_ = reinterpret_cast<PyCodeObject*>(source.ptr());
-    return PyCode_Check(source.ptr());
-  }
-  operator PyCodeObject*() { return code_; }
-  template <typename>
-  using cast_op_type = PyCodeObject*;
-
- private:
-  PyCodeObject* code_ = nullptr;
 };
 
 // As a result an empty one stands for the exception that is set.

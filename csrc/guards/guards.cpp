@@ -138,7 +138,7 @@ void register_guards(py::module_& module, FrameReader reader) {
   register_checks(module);
   add_failure_type(module);
   HeapType<TreeObject>(module, "dynamo_lite._C.GuardTree")
-      .def_new([](py::handle, PyCodeObject* code) { return new_tree(std::make_unique<GuardTree>(code)); },
+      .def_new([](py::handle, const Code& code) { return new_tree(std::make_unique<GuardTree>(code)); },
                py::arg("code"))
       .def(
           "child",

@@ -332,9 +332,7 @@ void register_callables(py::module_& module) {
                py::arg("outputs") = 0, py::arg("wrong") = py::none());
   HeapType<Resume>(module, "dynamo_lite._C.Resume", {{"code", T_OBJECT, offsetof(Resume, code), READONLY, nullptr}})
       .def_new(
-          [](py::handle, PyCodeObject* code) {
-            return HeapType<Resume>::make(resume_call, Ref::borrow(reinterpret_cast<PyObject*>(code)));
-          },
+          [](py::handle, const Code& code) { return HeapType<Resume>::make(resume_call, Ref::borrow(code.ptr())); },
           py::arg("code"));
   HeapType<Continuation>(module, "dynamo_lite._C.Continuation");
 }

@@ -164,7 +164,7 @@ void register_types(py::module_& module) {
             return HeapType<Owner>::make(std::move(callback), Ref::steal(name.release().ptr()), std::move(family));
           },
           py::arg("callback"), py::arg("name") = "", py::arg("family") = py::none())
-      .def("entries", [](Owner& self, PyCodeObject* code) { return valid_entries(code, &self); })
+      .def("entries", [](Owner& self, const Code& code) { return valid_entries(code, &self); })
       .def("codes",
            [](Owner& self) {
              py::list list;
@@ -201,12 +201,12 @@ void register_entries(py::module_& module) {
   module.attr("MARK_NONE") = static_cast<int>(Mark::None);
   module.attr("MARK_SKIP") = static_cast<int>(Mark::Skip);
   module.attr("MARK_SKIP_RECURSIVE") = static_cast<int>(Mark::SkipRecursive);
-  module.def("entries", [](PyCodeObject* code) { return valid_entries(code, nullptr); });
-  module.def("mark_code", [](PyCodeObject* code, int mark) {
+  module.def("entries", [](const Code& code) { return valid_entries(code, nullptr); });
+  module.def("mark_code", [](const Code& code, int mark) {
     if (mark < 0 || mark > 2) raise(PyExc_ValueError, "no mark %d: take one of the MARK_ constants", mark);
     make_extra(code).mark = static_cast<Mark>(mark);
   });
-  module.def("get_mark", [](PyCodeObject* code) {
+  module.def("get_mark", [](const Code& code) {
     const Extra* extra = extra_of(code);
     return static_cast<int>(extra == nullptr ? Mark::None : extra->mark);
   });
