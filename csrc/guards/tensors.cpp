@@ -19,23 +19,14 @@ namespace dynamo_lite {
 
 namespace {
 
-DL_REVEAL(AutogradMetaOf, c10::TensorImpl, autograd_meta_);
-
-// Grants sight of the fields that TensorImpl's virtual accessors would hide behind Python for some subclasses.
-struct Fields : c10::TensorImpl {
-  static std::optional<c10::Device> device(const c10::TensorImpl& impl) { return impl.*(&Fields::device_opt_); }
-  static const c10::impl::SizesAndStrides& sizes_and_strides(const c10::TensorImpl& impl) {
-    return impl.*(&Fields::sizes_and_strides_);
-  }
-  static std::int64_t storage_offset(const c10::TensorImpl& impl) { return impl.*(&Fields::storage_offset_); }
-  static bool computes_sizes(const c10::TensorImpl& impl) {
-    return (impl.*(&Fields::matches_python_custom))(SizesStridesPolicy::CustomStrides);
-  }
-  // The first and the last of the words that hold dtype, device, flags and dispatch keys.
-  static std::pair<const void*, const void*> kind(const c10::TensorImpl& impl) {
-    return {&(impl.*(&Fields::data_type_)), &(impl.*(&Fields::key_set_))};
-  }
-};
+// What TensorImpl's virtual accessors would hide behind Python for some subclasses.
+DL_REVEAL(AutogradMeta, c10::TensorImpl, autograd_meta_);
+DL_REVEAL(Device, c10::TensorImpl, device_opt_);
+DL_REVEAL(SizesAndStrides, c10::TensorImpl, sizes_and_strides_);
+DL_REVEAL(StorageOffset, c10::TensorImpl, storage_offset_);
+DL_REVEAL(DataType, c10::TensorImpl, data_type_);
+DL_REVEAL(KeySet, c10::TensorImpl, key_set_);
+DL_REVEAL(MatchesPython, c10::TensorImpl, matches_python_custom);
 
 const c10::TensorImpl& impl_of(PyObject* tensor) noexcept { return *THPVariable_Unpack(tensor).unsafeGetTensorImpl(); }
 
@@ -94,7 +85,9 @@ DL_HIT bool is_tensor(PyObject* object) noexcept {
 
 bool has_python_dispatch(PyObject* tensor) noexcept { return impl_of(tensor).is_python_dispatch(); }
 
-bool computes_sizes(PyObject* object) noexcept { return Fields::computes_sizes(impl_of(object)); }
+bool computes_sizes(PyObject* object) noexcept {
+  return (impl_of(object).*revealed(MatchesPython{}))(c10::TensorImpl::SizesStridesPolicy::CustomStrides);
+}
 
 bool accepts_writes(PyObject* object) noexcept {
   if (!is_tensor(object)) return false;
@@ -123,9 +116,9 @@ TensorShape shape_of(PyObject* object) noexcept {
   if (!is_tensor(object)) return {};
   const c10::TensorImpl& impl = impl_of(object);
   if (impl.has_symbolic_sizes_strides()) return {};
-  const c10::impl::SizesAndStrides& numbers = Fields::sizes_and_strides(impl);
+  const c10::impl::SizesAndStrides& numbers = impl.*revealed(SizesAndStrides{});
   return {numbers.sizes_data(), numbers.strides_data(), static_cast<std::int64_t>(numbers.size()),
-          Fields::storage_offset(impl)};
+          impl.*revealed(StorageOffset{})};
 }
 
 std::int64_t storage_offset(PyObject* object) noexcept { return shape_of(object).offset; }
@@ -142,10 +135,10 @@ TensorFacts TensorFacts::read(const c10::TensorImpl& impl) {
   TensorFacts facts;
   facts.keys_ = impl.key_set();
   facts.dtype_ = c10::typeMetaToScalarType(impl.dtype());
-  facts.device_ = Fields::device(impl);
+  facts.device_ = impl.*revealed(Device{});
   facts.requires_grad_ = requires_grad(impl);
   facts.strided_ = is_strided(facts.keys_);
-  const auto& shape = Fields::sizes_and_strides(impl);
+  const auto& shape = impl.*revealed(SizesAndStrides{});
   facts.sizes_ = shape.sizes_arrayref();
   if (facts.strided_) facts.strides_ = shape.strides_arrayref();
   return facts;
@@ -193,7 +186,7 @@ std::unique_ptr<TensorFacts> TensorFacts::with_free_dims(PyObject* tuple) {
 }
 
 DL_HIT bool TensorFacts::fits_shape(const c10::TensorImpl& impl) const noexcept {
-  const auto& shape = Fields::sizes_and_strides(impl);
+  const auto& shape = impl.*revealed(SizesAndStrides{});
   return !impl.has_symbolic_sizes_strides() && fits(sizes_, shape.sizes_arrayref()) &&
          (!strided_ || fits(strides_, shape.strides_arrayref()));
 }
@@ -205,7 +198,7 @@ DL_HIT bool TensorFacts::match(PyObject* object, std::string* found) const {
   }
   const c10::TensorImpl& impl = impl_of(object);
   const bool matches = visible_difference(keys_, impl.key_set()).empty() &&
-                       dtype_ == c10::typeMetaToScalarType(impl.dtype()) && device_ == Fields::device(impl) &&
+                       dtype_ == c10::typeMetaToScalarType(impl.dtype()) && device_ == impl.*revealed(Device{}) &&
                        requires_grad_ == requires_grad(impl) && (!sized_ || fits_shape(impl));
   if (!matches && found) {
     const bool symbolic = sized_ && impl.has_symbolic_sizes_strides();
@@ -224,9 +217,8 @@ bool TensorFacts::words(PyObject* object, std::vector<const void*>& words) {
   const c10::TensorImpl& impl = impl_of(object);
   if (tensor < start || tensor >= start + sizeof(THPVariable) || may_inherit_gradients(autograd_of(impl))) return false;
   add(type_word(object), tensor);
-  const auto& [first, last] = Fields::kind(impl);
-  add(first, last);
-  const auto& shape = Fields::sizes_and_strides(impl);
+  add(&(impl.*revealed(DataType{})), &(impl.*revealed(KeySet{})));  // dtype, device, flags and dispatch keys
+  const auto& shape = impl.*revealed(SizesAndStrides{});
   // Before the numbers is how many there are, then the address of those that do not lie within.
   const auto* numbers = reinterpret_cast<const std::int64_t*>(&shape);
   add(numbers, numbers + 1);
@@ -234,7 +226,7 @@ bool TensorFacts::words(PyObject* object, std::vector<const void*>& words) {
     add(shape.sizes_data(), shape.sizes_data() + shape.size() - 1);
     add(shape.strides_data(), shape.strides_data() + shape.size() - 1);
   }
-  const auto& autograd = impl.*revealed(AutogradMetaOf{});
+  const auto& autograd = impl.*revealed(AutogradMeta{});
   add(&autograd, &autograd);
   if (const auto* meta = autograd_of(impl)) {
     add(&meta->requires_grad_, &meta->requires_grad_);
