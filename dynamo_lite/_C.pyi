@@ -136,9 +136,6 @@ def current_owner() -> Owner | None:
     """The owner in force on this thread: its own, else the process's."""
 
 def hook_installed() -> bool: ...
-def torch_compiles_here() -> bool:
-    """Whether torch.compile's hook is at work on this thread. Compiled functions leave their frames to it then."""
-
 def begin_process() -> None:
     """Let nobody compile, on this thread or in the process: it is a child that never returns to what its parent had
     begun. (Otherwise a forked child goes on with what the forking thread had begun, and with the process's owner.)"""

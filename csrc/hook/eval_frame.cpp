@@ -434,7 +434,6 @@ void register_eval_frame(py::module_& module) {
   module.def("compile_when_observed", [](bool on) { settings.when_observed = on; });
   module.def("force_eager", [](bool on) { settings.in_eager = on; });
   module.def("tell_when_traced", [](Ref tell) { put(settings.tell_traced, tell.release()); });
-  module.def("torch_compiles_here", torch_compiles_here);
 }
 
 }  // namespace dynamo_lite
