@@ -192,13 +192,14 @@ class GlobalState:
     def difference(self, other: GlobalState) -> str:
         """What differs, in words; '' if nothing."""
 
-class Failure(tuple[Any, str, Any, str]):
-    """The first check of a tree that did not hold: a named tuple of these fields."""
+class Failure:
+    """The first check of a tree that did not hold."""
 
     reason: Any
     """The object that was passed to check()."""
     kind: str
     expected: Any
+    """The object which `GuardTree.checks` has; of kind ``present`` the kind of accessor."""
     found: str
     """What is there instead, in words."""
 
@@ -240,7 +241,8 @@ class GuardTree:
         """Put this node's value into the tuple of captured values that a hit leaves in the new code's local
         variable CAPTURED_NAME; returns its index. The same node gives the same index."""
     def checks(self) -> list[tuple[Any, str, Any]]:
-        """(reason, kind, arg) in the order they are made."""
+        """(reason, kind, object) of each: checks of a node in the order in which nodes were added, then those of
+        several. The object is that which the check is made with; None where the tree keeps none, or not any more."""
     def test(self, frame: FrameView | tuple[Any, ...]) -> Failure | None:
         """Of a tuple: of a frame that has these locals, which are all that its code has, and nothing else."""
     valid: bool

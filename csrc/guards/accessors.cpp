@@ -286,14 +286,6 @@ Accessor::Accessor(const char* kind, PyObject* arg, const FrameLayout& layout, c
   if (kind_->set) kind_->set(parts_, arg, layout, liveness);
 }
 
-std::string Accessor::in_words() const {
-  std::string text = kind_->name;
-  const GuardedObject& named = parts_.key.object.get() ? parts_.key.object : parts_.object;
-  if (named.get()) return text + ' ' + dynamo_lite::in_words(named.share().get());
-  const bool has_position = kind_->set == set_position || kind_->set == set_free_variable;
-  return has_position ? text + ' ' + std::to_string(parts_.index) : text;
-}
-
 int Accessor::traverse(visitproc visit, void* arg) const {
   if (const int stop = parts_.key.object.traverse(visit, arg)) return stop;
   return parts_.object.traverse(visit, arg);

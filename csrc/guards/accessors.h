@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "cpython/frames.h"
 #include "cpython/iterators.h"
@@ -78,8 +77,6 @@ class Accessor {
   PyObject* const* word(PyObject* from) const noexcept { return kind_->word ? kind_->word(parts_, from) : nullptr; }
 
   const AccessorKind& kind() const noexcept { return *kind_; }
-  // The step in words, as `dict_item 'x'`.
-  std::string in_words() const;
   int traverse(visitproc visit, void* arg) const;
 
  private:

@@ -48,8 +48,6 @@ bool set_name(CheckParts& parts, PyObject* arg, std::size_t count, const Livenes
   return PyUnicode_CheckExact(arg) && set_key(parts, arg, count, liveness);
 }
 
-Ref get_key(const CheckParts& parts) { return parts.details->key.object.share(); }
-
 bool set_keys(CheckParts& parts, PyObject* arg, std::size_t, const Liveness& liveness) {
   if (!PyTuple_Check(arg)) return false;
   parts.details = std::make_unique<CheckDetails>();
@@ -70,27 +68,11 @@ bool set_items(CheckParts& parts, PyObject* arg, std::size_t, const Liveness& li
   return true;
 }
 
-Ref get_keys(const CheckParts& parts) {
-  const std::vector<Key>& keys = parts.details->keys;
-  Ref tuple = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(keys.size())));
-  for (std::size_t i = 0; tuple && i < keys.size(); ++i) {
-    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), keys[i].object.share().release());
-  }
-  return tuple;
-}
-
-Ref get_items(const CheckParts& parts) {
-  const Ref keys = get_keys(parts);
-  return keys ? Ref::steal(PyFrozenSet_New(keys.get())) : Ref();
-}
-
 template <std::unique_ptr<TensorFacts> (*facts_of)(PyObject*)>
 bool set_tensor(CheckParts& parts, PyObject* arg, std::size_t, const Liveness&) {
   parts.tensor = facts_of(arg);
   return parts.tensor != nullptr;
 }
-
-Ref get_tensor(const CheckParts& parts) { return Ref::steal(PyUnicode_FromString(parts.tensor->in_words().c_str())); }
 
 // Appends numbers of nodes.
 void add_nodes(CheckParts& parts, PyObject* sequence, std::size_t node_count) {
@@ -145,14 +127,14 @@ constexpr CheckArgument kRegistrations{"a list of a cache token and abc.get_cach
                                        set_object<is_token_and_function>};
 constexpr CheckArgument kNoArgument{"nothing", set_object<is_anything>};
 constexpr CheckArgument kNumber{"a number that is not negative", set_number};
-constexpr CheckArgument kKey{"a key", set_key, get_key};
-constexpr CheckArgument kName{"a name", set_name, get_key};
-constexpr CheckArgument kKeys{"a tuple of keys", set_keys, get_keys};
-constexpr CheckArgument kItems{"a frozenset", set_items, get_items};
-constexpr CheckArgument kTensor{"a tensor", set_tensor<TensorFacts::of>, get_tensor};
+constexpr CheckArgument kKey{"a key", set_key};
+constexpr CheckArgument kName{"a name", set_name};
+constexpr CheckArgument kKeys{"a tuple of keys", set_keys};
+constexpr CheckArgument kItems{"a frozenset", set_items};
+constexpr CheckArgument kTensor{"a tensor", set_tensor<TensorFacts::of>};
 constexpr CheckArgument kTensorAndDims{"a tuple of a tensor and the dims that are free",
-                                       set_tensor<TensorFacts::with_free_dims>, get_tensor};
-constexpr CheckArgument kTensorWithoutSizes{"a tensor", set_tensor<TensorFacts::without_sizes>, get_tensor};
+                                       set_tensor<TensorFacts::with_free_dims>};
+constexpr CheckArgument kTensorWithoutSizes{"a tensor", set_tensor<TensorFacts::without_sizes>};
 constexpr CheckArgument kNode{"a node", set_node};
 constexpr CheckArgument kNodes{"nodes", set_nodes};
 constexpr CheckArgument kStorages{"nodes, or a pair of them", set_storages};
@@ -256,7 +238,7 @@ DL_CHECK(attribute_is_unobservable) { return is_unobservable(parts.item_of(value
 
 DL_CHECK(matches_tensor) { return parts.tensor->match(value, found); }
 DL_CHECK(begins_at) {
-  const std::int64_t offset = storage_offset(value);
+  const std::int64_t offset = shape_of(value).offset;
   return offset == parts.number || fails(found, [offset] { return "storage offset " + std::to_string(offset); });
 }
 DL_CHECK(can_be_written) {

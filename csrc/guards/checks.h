@@ -62,8 +62,6 @@ struct CheckArgument {
   const char* wanted;  // in words
   // Makes the parts of it, or throws; false where it is not what is wanted.
   bool (*set)(CheckParts&, PyObject* arg, std::size_t node_count, const Liveness&);
-  // The argument for a report, None for an object that was deallocated; new. Empty with an exception set. Null: `held`.
-  Ref (*get)(const CheckParts&) = nullptr;
 };
 
 struct CheckKind {
@@ -105,7 +103,8 @@ class Check {
   const CheckDetails& details() const noexcept { return *parts_.details; }
   bool relates() const noexcept { return kind_->subject >= Subject::Same; }
   PyObject* reason() const noexcept { return reason_.get(); }
-  Ref argument() const { return kind_->argument->get ? kind_->argument->get(parts_) : parts_.held.share(); }
+  // What it is made with, for a report; None for an object that was deallocated, and for kinds that hold none.
+  Ref object() const noexcept { return parts_.held.share(); }
   int traverse(visitproc visit, void* arg) const;
 
  private:

@@ -62,8 +62,8 @@ class GuardTree {
   // taken from memory. Throws where there is no memory; without a `miss` the tree isn't valid any more.
   bool walk(const FrameSlots& frame, Ref* captured, Miss* miss);
 
-  // The checks in the order they are made.
-  std::vector<const Check*> checks_in_order();
+  // The checks of each node, in the order in which nodes were added; then relations and symbolic facts.
+  std::vector<const Check*> all_checks();
   // What each of them costs, in this order, where nothing is taken from memory: without the way to the value. Of
   // symbolic facts, which are checked together, each has its share. Empty where one does not hold. Throws as `walk`
   // does.
@@ -173,11 +173,6 @@ class GuardTree {
   void expect_node(Py_ssize_t node) const;
   [[gnu::cold, gnu::noinline]] void seal();
   void move_to_instance_dict(Step& step);
-  struct CheckOfNode {
-    const Check* check;
-    std::uint32_t node;
-  };
-  std::vector<CheckOfNode> checks_of_nodes() const;
   void measure();
   bool walk_sealed(Ref* captured, Miss* miss);
   void end_walk() noexcept;

@@ -1,8 +1,6 @@
 // What Python sees of guard trees: GuardTree and Failure.
 #include "guards/guards.h"
 
-#include <structseq.h>
-
 #include <chrono>
 #include <memory>
 
@@ -27,24 +25,25 @@ struct TreeObject {
   void clear() { tree->clear(); }
 };
 
-PyTypeObject* failure_type = nullptr;  // owned for the life of the process
+// The first check of a tree that did not hold.
+struct Failure {
+  static constexpr bool kIsHeapObject = true;
+  PyObject_HEAD Ref reason;  // what was passed to check()
+  Ref kind;                  // of check
+  Ref expected;              // what the check is made with, as checks() has it; of `present` the kind of accessor
+  Ref found;                 // what is there instead, in words
+
+  auto references() { return std::tie(reason, kind, expected, found); }
+};
+
 FrameReader read_frame = nullptr;
 
-py::object text(const std::string& words) {
-  PyObject* made = PyUnicode_DecodeUTF8(words.data(), static_cast<Py_ssize_t>(words.size()), "replace");
-  return py::cast(Ref::steal(made));
+Ref text(const std::string& words) {
+  return checked(Ref::steal(PyUnicode_DecodeUTF8(words.data(), static_cast<Py_ssize_t>(words.size()), "replace")));
 }
 
-// A new Failure: a struct sequence, as pybind11 leaks the members of an instance that it has no memory to register.
-py::object new_failure(py::object reason, const char* kind, py::object expected, py::object found) {
-  py::object words = text(kind);
-  const auto failure = py::reinterpret_steal<py::object>(PyStructSequence_New(failure_type));
-  if (!failure) throw py::error_already_set();
-  Py_ssize_t at = 0;
-  for (py::object* field : {&reason, &words, &expected, &found}) {
-    PyStructSequence_SetItem(failure.ptr(), at++, field->release().ptr());
-  }
-  return failure;
+py::object new_failure(PyObject* reason, const char* kind, Ref expected, Ref found) {
+  return py::cast(HeapType<Failure>::make(Ref::borrow(reason), text(kind), std::move(expected), std::move(found)));
 }
 
 Ref new_tree(std::unique_ptr<GuardTree> tree) {
@@ -108,22 +107,10 @@ py::list seconds_of_checks(TreeObject& self, py::handle frame) {
 
 py::list checks(TreeObject& self) {
   py::list list;
-  for (const Check* check : self.tree->checks_in_order()) {
-    list.append(py::make_tuple(py::handle(check->reason()), check->kind().name, check->argument()));
+  for (const Check* check : self.tree->all_checks()) {
+    list.append(py::make_tuple(py::handle(check->reason()), check->kind().name, check->object()));
   }
   return list;
-}
-
-void add_failure_type(py::module_& module) {
-  PyStructSequence_Field fields[] = {{"reason", "What was passed to check()."},
-                                     {"kind", "The kind of check."},
-                                     {"expected", "The check's argument."},
-                                     {"found", "What is there instead, in words."},
-                                     {nullptr, nullptr}};
-  PyStructSequence_Desc description = {"dynamo_lite._C.Failure", "The first check of a tree that did not hold.", fields,
-                                       4};
-  if (!failure_type) failure_type = PyStructSequence_NewType(&description);
-  if (!failure_type || PyModule_AddType(module.ptr(), failure_type) < 0) throw py::error_already_set();
 }
 
 }  // namespace
@@ -136,7 +123,11 @@ void register_guards(py::module_& module, FrameReader reader) {
   register_global_state(module);
   register_accessors(module);
   register_checks(module);
-  add_failure_type(module);
+  HeapType<Failure>(module, "dynamo_lite._C.Failure",
+                    {{"reason", T_OBJECT, offsetof(Failure, reason), READONLY, nullptr},
+                     {"kind", T_OBJECT, offsetof(Failure, kind), READONLY, nullptr},
+                     {"expected", T_OBJECT, offsetof(Failure, expected), READONLY, nullptr},
+                     {"found", T_OBJECT, offsetof(Failure, found), READONLY, nullptr}});
   HeapType<TreeObject>(module, "dynamo_lite._C.GuardTree")
       .def_new([](py::handle, const Code& code) { return new_tree(std::make_unique<GuardTree>(code)); },
                py::arg("code"))
@@ -182,13 +173,13 @@ py::object explain(GuardTree& tree, const FrameSlots& frame) {
   if (tree.walk(frame, nullptr, &miss)) return {};
   if (!miss.check && miss.node == 0) {  // it wasn't walked
     const char* why = tree.alive() ? "the guards are at work" : "an object was deallocated, or memory was short";
-    return new_failure(py::none(), "present", py::none(), text(why));
+    return new_failure(Py_None, "present", Ref::borrow(Py_None), text(why));
   }
-  const auto reason = py::reinterpret_borrow<py::object>(tree.reason_of(miss));
+  PyObject* reason = tree.reason_of(miss);
   if (!miss.check) {
-    return new_failure(reason, "present", text(tree.accessor(miss.node).in_words()), text(miss.found));
+    return new_failure(reason, "present", text(tree.accessor(miss.node).kind().name), text(miss.found));
   }
-  return new_failure(reason, miss.check->kind().name, py::cast(miss.check->argument()), text(miss.found));
+  return new_failure(reason, miss.check->kind().name, miss.check->object(), text(miss.found));
 }
 
 }  // namespace dynamo_lite

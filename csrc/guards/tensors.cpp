@@ -59,22 +59,14 @@ c10::DispatchKeySet visible_difference(c10::DispatchKeySet a, c10::DispatchKeySe
 // Text is put together of strings: a torch that brings a C++ library of its own breaks the streams of another.
 std::string dims(c10::IntArrayRef values) {
   std::string text = "(";
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (i) text += ", ";
-    if (values[i] < 0) {
-      text += "any";
-    } else {
-      text += std::to_string(values[i]);
-    }
+  for (const std::int64_t value : values) {
+    if (text.size() > 1) text += ", ";
+    text += value < 0 ? "any" : std::to_string(value);
   }
   return text + ")";
 }
 
-std::string device_text(const std::optional<c10::Device>& device) {
-  if (!device) return "no device";
-  const std::string type = c10::DeviceTypeName(device->type(), /*lower_case=*/true);
-  return device->has_index() ? type + ":" + std::to_string(device->index()) : type;
-}
+std::string device_text(const std::optional<c10::Device>& device) { return device ? device->str() : "no device"; }
 
 }  // namespace
 
@@ -120,8 +112,6 @@ TensorShape shape_of(PyObject* object) noexcept {
   return {numbers.sizes_data(), numbers.strides_data(), static_cast<std::int64_t>(numbers.size()),
           impl.*revealed(StorageOffset{})};
 }
-
-std::int64_t storage_offset(PyObject* object) noexcept { return shape_of(object).offset; }
 
 bool TensorFacts::fits(const c10::DimVector& wanted, c10::IntArrayRef found) noexcept {
   if (wanted.size() != found.size()) return false;
@@ -248,15 +238,6 @@ std::string TensorFacts::difference(const TensorFacts& other) const {
   add(sized_ && !fits(strides_, other.strides_), "strides", dims(other.strides_), dims(strides_));
   const auto keys = visible_difference(keys_, other.keys_);
   add(!keys.empty(), "dispatch keys", c10::toString(other.keys_), c10::toString(keys_));
-  return text;
-}
-
-std::string TensorFacts::in_words() const {
-  std::string text = c10::toString(dtype_);
-  text += " tensor on " + device_text(device_);
-  if (sized_) text += ", size " + dims(sizes_);
-  if (sized_ && strided_) text += ", strides " + dims(strides_);
-  if (requires_grad_) text += ", requires_grad";
   return text;
 }
 

@@ -37,10 +37,8 @@ bool accepts_writes(PyObject* object) noexcept;
 // made. `object` is a tensor.
 PyObject* tensor_grad(PyObject* object) noexcept;
 
-// Where in its storage a tensor begins, in elements; -1 where the object is no tensor or has no such place.
-std::int64_t storage_offset(PyObject* object) noexcept;
-
-// The sizes and strides that a tensor has, and where in its storage it begins; good while it lasts and is not resized.
+// The sizes and strides that a tensor has, and where in its storage it begins, in elements; good while it lasts and is
+// not resized.
 struct TensorShape {
   const std::int64_t* sizes = nullptr;
   const std::int64_t* strides = nullptr;
@@ -67,7 +65,6 @@ class TensorFacts {
   // Whether a tensor has the same facts. Dispatch keys count as far as this thread's included and excluded sets let
   // them be seen. `found`: where not null, receives the difference in words.
   bool match(PyObject* object, std::string* found) const;
-  std::string in_words() const;
 
   // Appends the addresses of the words that `match` depends on (and maybe of some that it does not), each in memory
   // that is alive if the words before it are what they were. False where they are unknown.

@@ -143,7 +143,7 @@ def test_a_missing_value_is_a_failure_of_present(x: Any, path: Path, found: str)
         failure = p.failure()
         assert failure.kind == "present"
         assert failure.reason == "reason of id"
-        assert failure.expected.startswith(path[-1][0])
+        assert failure.expected == path[-1][0]
         assert found in failure.found
 
     probe(x, look)
@@ -503,7 +503,7 @@ def test_lacking_beside_the_instance_dict_is_remembered_with_it(p: Probe, holder
     assert p.holds()
     one.b = 1  # type: ignore[attr-defined]
     failure = p.failure()
-    assert failure.kind == "lacks_instance_dict_item" and failure.expected == "b"
+    assert failure.kind == "lacks_instance_dict_item"
     assert failure.found == "the key is there"
     del one.b  # type: ignore[attr-defined]
     assert p.holds()
