@@ -287,8 +287,9 @@ Accessor::Accessor(const char* kind, PyObject* arg, const FrameLayout& layout, c
 }
 
 int Accessor::traverse(visitproc visit, void* arg) const {
-  if (const int stop = parts_.key.object.traverse(visit, arg)) return stop;
-  return parts_.object.traverse(visit, arg);
+  Py_VISIT(parts_.key.object.keeper());
+  Py_VISIT(parts_.object.keeper());
+  return 0;
 }
 
 void register_accessors(py::module_& module) {

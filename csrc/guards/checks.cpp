@@ -393,12 +393,10 @@ DL_HIT bool Check::holds_of(PyObject* value, std::string* found) const {
 
 int Check::traverse(visitproc visit, void* arg) const {
   Py_VISIT(reason_.get());
-  if (const int stop = parts_.held.traverse(visit, arg)) return stop;
+  Py_VISIT(parts_.held.keeper());
   if (!parts_.details) return 0;
-  if (const int stop = parts_.details->key.object.traverse(visit, arg)) return stop;
-  for (const Key& key : parts_.details->keys) {
-    if (const int stop = key.object.traverse(visit, arg)) return stop;
-  }
+  Py_VISIT(parts_.details->key.object.keeper());
+  for (const Key& key : parts_.details->keys) Py_VISIT(key.object.keeper());
   return 0;
 }
 

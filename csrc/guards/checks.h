@@ -98,6 +98,7 @@ class Check {
 
   // From now on it is made of the instance's __dict__.
   void move_to_instance_dict() noexcept { parts_.of_dict = true; }
+  bool is_of_dict() const noexcept { return parts_.of_dict; }
 
   const CheckKind& kind() const noexcept { return *kind_; }
   const CheckDetails& details() const noexcept { return *parts_.details; }

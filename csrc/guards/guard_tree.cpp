@@ -28,26 +28,17 @@ class Flag {
   bool& flag_;
 };
 
-bool has_duplicate(std::vector<PyObject*> values) {
+// A value that is there twice; null for none.
+PyObject* duplicate_of(std::vector<PyObject*> values) {
   std::sort(values.begin(), values.end());
   const auto first = std::find_if(values.begin(), values.end(), [](PyObject* each) { return each != nullptr; });
-  return std::adjacent_find(first, values.end()) != values.end();
+  const auto found = std::adjacent_find(first, values.end());
+  return found == values.end() ? nullptr : *found;
 }
 
 }  // namespace
 
 GuardTree::GuardTree(PyCodeObject* code) : layout_(code), steps_(1) {}
-
-GuardTree::Node GuardTree::Node::fresh() const noexcept {
-  Node node;
-  node.first_check = first_check;
-  node.end_check = end_check;
-  node.first_child = node.end_live = node.end_dict = first_child;
-  node.end_child = end_child;
-  node.expects_nothing = expects_nothing;
-  node.may_stay = may_stay;
-  return node;
-}
 
 GuardTree::GuardTree(const GuardTree& other)
     : layout_(other.layout_),
@@ -55,22 +46,14 @@ GuardTree::GuardTree(const GuardTree& other)
       steps_(other.steps_),
       facts_(other.facts_),
       all_facts_(other.all_facts_),
-      sealed_(other.sealed_),
-      children_(other.children_),
-      live_(other.live_.size()),
-      dicts_(other.dicts_.size()),
-      checks_(other.checks_),
-      lasts_(other.lasts_.size(), Lasts::Now) {
-  fact_values_.nodes = other.fact_values_.nodes;
-  captures_.nodes = other.captures_.nodes;
-  for (const Relation& each : other.relations_) {
-    Relation& relation = relations_.emplace_back();
-    relation.node = each.node;
-    relation.check = each.check;
-    relation.values.nodes = each.values.nodes;
+      fact_values_{other.fact_values_.nodes},
+      captures_{other.captures_.nodes} {
+  for (const Relation& each : other.relations_) relations_.push_back({each.node, each.check, {each.values.nodes}});
+  for (std::size_t at = 0; at < other.nodes_.size(); ++at) {  // as they were before the other one was sealed
+    const Node& node = other.nodes_[at];
+    for (auto i = node.first_check; i < node.end_check; ++i) steps_[at].checks.push_back(other.checks_[i]);
+    for (auto i = node.first_child; i < node.end_child; ++i) steps_[at].children.push_back(other.children_[i]);
   }
-  nodes_.reserve(other.nodes_.size());
-  for (const Node& each : other.nodes_) nodes_.push_back(each.fresh());
 }
 
 void GuardTree::expect_node(Py_ssize_t node) const {
@@ -109,10 +92,7 @@ void GuardTree::add_check(Py_ssize_t node, const char* kind, PyObject* arg, PyOb
     return;
   }
   if (check.relates()) {
-    Relation& relation = relations_.emplace_back();
-    relation.node = at;
-    relation.values.nodes = check.details().nodes;
-    relation.check = std::move(check);
+    relations_.push_back({at, check, {check.details().nodes}});
     return;
   }
   if ((at == 0) != (check.kind().subject == Subject::Frame)) {
@@ -136,7 +116,7 @@ void GuardTree::move_to_instance_dict(Step& step) {
   const auto is_dict = [this](std::uint32_t child) { return steps_[child].accessor.kind().is_instance_dict; };
   const auto dict = std::find_if(step.children.begin(), step.children.end(), is_dict);
   if (dict == step.children.end()) return;
-  const auto stays = [](const Check& check) { return !check.kind().of_instance_dict; };
+  const auto stays = [](const Check& check) { return !check.kind().of_instance_dict || check.is_of_dict(); };
   const auto moved = std::stable_partition(step.checks.begin(), step.checks.end(), stays);
   auto& target = steps_[*dict].checks;
   for (auto check = moved; check != step.checks.end(); ++check) {
@@ -431,7 +411,6 @@ DL_HIT bool GuardTree::relation_holds(Relation& relation, bool replayed, std::st
 bool GuardTree::are_distinct(Relation& relation, std::string* found) {
   const auto& values = relation.values.of;
   auto& before = relation.before;
-  const auto& numbers = relation.values.nodes;
   before.resize(values.size());
   if (relation.node != 0 && std::find(values.begin(), values.end(), nodes_[relation.node].value) != values.end()) {
     if (found) *found = "the same object as one of the others";
@@ -440,21 +419,16 @@ bool GuardTree::are_distinct(Relation& relation, std::string* found) {
   std::size_t changed = 0;
   for (std::size_t i = 0; i < values.size(); ++i) changed += values[i] != before[i];
   if (changed == 0) return true;
+  PyObject* twice = nullptr;
   const bool by_sorting = changed * values.size() > kPairsBySorting;
-  if (by_sorting && !found && has_duplicate(values)) return false;
-  for (std::size_t i = 0; (!by_sorting || found) && i < values.size(); ++i) {
-    if (!values[i] || values[i] == before[i]) continue;
-    for (std::size_t j = 0; j < values.size(); ++j) {
-      if (j == i || values[j] != values[i]) continue;
-      if (found) {
-        *found = "nodes " + std::to_string(numbers[std::min(i, j)]) + " and " +
-                 std::to_string(numbers[std::max(i, j)]) + " are one object: " + in_words(values[i]);
-      }
-      return false;
-    }
+  if (by_sorting) twice = duplicate_of(values);
+  for (std::size_t i = 0; !by_sorting && !twice && i < values.size(); ++i) {
+    const bool is_new = values[i] && values[i] != before[i];
+    if (is_new && std::count(values.begin(), values.end(), values[i]) > 1) twice = values[i];
   }
-  before = values;
-  return true;
+  if (!twice) before = values;
+  if (twice && found) *found = "one object in two places: " + in_words(twice);
+  return !twice;
 }
 
 DL_HIT bool GuardTree::capture(bool replayed, Ref& captured) {
@@ -512,35 +486,25 @@ void GuardTree::measure() {
 
 PyObject* GuardTree::reason_of(const Miss& miss) const noexcept {
   if (miss.check) return miss.check->reason();
-  // Depth first, as checks_in_order: a node's number is larger than its parent's.
-  std::uint32_t at = miss.node;
-  while (true) {
-    const Node& node = nodes_[at];
-    for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
-      return checks_[i].reason();
-    }
-    if (node.first_child == node.end_child) return Py_None;
-    at = children_[node.first_child];
+  const Node* node = &nodes_[miss.node];
+  while (node->first_check == node->end_check) {
+    if (node->first_child == node->end_child) return Py_None;
+    node = &nodes_[children_[node->first_child]];
   }
+  return checks_[node->first_check].reason();
 }
 
 int GuardTree::traverse(visitproc visit, void* arg) const {
+  int stop = 0;
+  const auto each = [&](const auto& part) { stop = stop ? stop : part.traverse(visit, arg); };
   for (const Step& step : steps_) {
-    if (const int stop = step.accessor.traverse(visit, arg)) return stop;
-    for (const Check& check : step.checks) {
-      if (const int stop = check.traverse(visit, arg)) return stop;
-    }
+    each(step.accessor);
+    for (const Check& check : step.checks) each(check);
   }
-  for (const Check& check : checks_) {
-    if (const int stop = check.traverse(visit, arg)) return stop;
-  }
-  for (const Relation& relation : relations_) {
-    if (const int stop = relation.check.traverse(visit, arg)) return stop;
-  }
-  for (const Check& fact : facts_) {
-    if (const int stop = fact.traverse(visit, arg)) return stop;
-  }
-  return 0;
+  for (const Check& check : checks_) each(check);
+  for (const Relation& relation : relations_) each(relation.check);
+  for (const Check& fact : facts_) each(fact);
+  return stop;
 }
 
 void GuardTree::clear() noexcept {
@@ -550,18 +514,10 @@ void GuardTree::clear() noexcept {
   const auto steps = std::exchange(steps_, {});
   const auto relations = std::exchange(relations_, {});
   const auto facts = std::exchange(facts_, {});
-  all_facts_ = {};
-  fact_values_ = {};
   const auto checks = std::exchange(checks_, {});
-  replay_ = {};
+  const auto replay = std::exchange(replay_, {});
   replayed_dicts_.clear();
   nodes_.clear();
-  children_.clear();
-  live_.clear();
-  dicts_.clear();
-  lasts_.clear();
-  owners_.clear();
-  captures_ = {};
 }
 
 }  // namespace dynamo_lite

@@ -92,9 +92,6 @@ class GuardTree {
     bool may_stay = false;         // its parent may vouch for its value
     std::uint32_t anew = 0;        // the number of the walk that last took nothing from memory
     std::uint32_t moved = 0;       // of a child of the frame: of the walk that last found another value
-
-    // As it was laid out, before any walk.
-    Node fresh() const noexcept;
   };
 
   // What only building and the slow path need of a node.
@@ -123,17 +120,17 @@ class GuardTree {
   // The values of a fixed list of nodes.
   struct Values {
     std::vector<std::uint32_t> nodes;
-    std::vector<PyObject*> of;            // as the last walk found them; borrowed
-    std::vector<std::uint32_t> may_move;  // the places of those that a replay may find to be others
+    std::vector<PyObject*> of = {};            // as the last walk found them; borrowed
+    std::vector<std::uint32_t> may_move = {};  // the places of those that a replay may find to be others
   };
 
   struct Relation {
     std::uint32_t node = 0;
     Check check;
     Values values;
-    bool node_may_move = true;      // by a replay
-    std::vector<PyObject*> before;  // when `distinct` held last
-    StoragesDistinct storages;
+    bool node_may_move = true;           // by a replay
+    std::vector<PyObject*> before = {};  // when `distinct` held last
+    StoragesDistinct storages = {};
 
     // Other relations compare identities alone.
     bool reads_storages() const noexcept { return check.kind().subject == Subject::StoragesDistinct; }
@@ -165,8 +162,6 @@ class GuardTree {
     std::vector<Relation*> relations;  // those that may fail although all words are the same
     std::vector<Ref> kept;             // constants: while they are alive an address identifies a value
     bool ready = false;
-    std::uint32_t not_before = 2;  // the number of the walk that may make the next one
-    std::uint32_t patience = 1;    // walks to wait after the next failure
   };
 
   // Throws where there is no such node, or nothing may be added any more.
@@ -227,6 +222,8 @@ class GuardTree {
   std::vector<Lasts> lasts_;           // the same places as checks_
   std::vector<std::uint32_t> owners_;  // while a walk lasts: nodes whose accessor made an object
   Replay replay_;
+  std::uint32_t no_replay_before_ = 2;     // the number of the walk that may make the next one
+  std::uint32_t patience_ = 1;             // walks to wait after the next failure
   WatchedDicts replayed_dicts_;            // whose words need not be read
   std::unordered_set<const void*> added_;  // the replay's words, while it is made
   std::uint32_t walks_ = 0;                // how many there were; none but the first has the number 1

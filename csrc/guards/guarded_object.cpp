@@ -44,11 +44,6 @@ Ref GuardedObject::share() const noexcept {
   return Ref::borrow(is_weak ? PyWeakref_GET_OBJECT(keeper_.get()) : object_);
 }
 
-int GuardedObject::traverse(visitproc visit, void* arg) const {
-  Py_VISIT(keeper_.get());
-  return 0;
-}
-
 void register_guarded_object(py::module_& module) {
   HeapType<LivenessObject>(module, "dynamo_lite._C.Liveness", {},
                            {{Py_tp_call, reinterpret_cast<void*>(end_liveness)}});

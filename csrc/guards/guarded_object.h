@@ -33,11 +33,12 @@ class GuardedObject {
   PyObject* get() const noexcept { return object_; }
   // The object for a report, None where it was deallocated; a new reference.
   Ref share() const noexcept;
-  int traverse(visitproc visit, void* arg) const;
+  // What it owns: the object itself, or its weak reference. Borrowed.
+  PyObject* keeper() const noexcept { return keeper_.get(); }
 
  private:
   PyObject* object_ = nullptr;  // borrowed from keeper_
-  Ref keeper_;                  // the object itself, or its weak reference
+  Ref keeper_;
 };
 
 void register_guarded_object(py::module_& module);

@@ -51,12 +51,12 @@ DL_HIT bool GuardTree::replay() {
     return true;
   };
   if (holds()) {
-    replay_.patience -= replay_.patience > 1;
+    patience_ -= patience_ > 1;
     return true;
   }
   replay_.ready = false;
-  replay_.not_before = walks_ > UINT32_MAX - kMostPatience - 2 ? UINT32_MAX : walks_ + 1 + replay_.patience;
-  replay_.patience = std::min(2 * replay_.patience, kMostPatience);
+  no_replay_before_ = walks_ > UINT32_MAX - kMostPatience - 2 ? UINT32_MAX : walks_ + 1 + patience_;
+  patience_ = std::min(2 * patience_, kMostPatience);
   return false;
 }
 
@@ -72,13 +72,8 @@ DL_HIT bool GuardTree::words_hold() const noexcept {
 }
 
 void GuardTree::make_replay() {
-  if (walks_ < replay_.not_before || walks_ == UINT32_MAX) return;
-  replay_.roots.clear();
-  replay_.words.clear();
-  replay_.visits.clear();
-  replay_.checks.clear();
-  replay_.relations.clear();
-  replay_.kept.clear();
+  if (walks_ < no_replay_before_ || walks_ == UINT32_MAX) return;
+  replay_ = {};
   replayed_dicts_.clear();
   const Node& frame = nodes_[0];
   add_checks(frame, true);
