@@ -586,8 +586,8 @@ class HookNotTraced(BreakReason, code="DL0716", numbers_matter=False):
 
 
 class ModuleBackwardHooks(BreakReason, code="DL0766", numbers_matter=False):
-    happened = "a module with full backward hooks is called while grad mode is on"
-    mend = "call it under torch.no_grad(), or use Tensor.register_hook() with a function of the gradient alone"
+    happened = "a module with full backward hooks is called"
+    mend = "use Tensor.register_hook() with a function of the gradient alone"
 
 
 # -- 08: what survives a break, and frames that run without a graph --------------------------------------------------

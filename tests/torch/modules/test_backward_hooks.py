@@ -268,7 +268,7 @@ def test_without_gradients():
         with torch.no_grad():
             return module(x)
 
-    check(fn, tensor(2, 4))
+    check(fn, tensor(2, 4), graphs=3, breaks=4)
     assert not noted
 
 
