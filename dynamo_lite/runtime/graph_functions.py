@@ -6,7 +6,6 @@ higher-order operator call that instead.
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import functools
 from collections.abc import Callable, Sequence
@@ -177,32 +176,26 @@ def lstm(*args: Any, **kwargs: Any) -> Any:
 
 
 class TracedFunction(torch.autograd.Function):
-    """A user's ``torch.autograd.Function`` with traced forward and backwards: one for each combination of whether grad
-    mode is on, and which gradients are there."""
+    """A user's ``torch.autograd.Function`` with traced forward and backward; perhaps one backward more, for a backward
+    that runs with grad mode on."""
 
     @staticmethod
     def forward(ctx: Any, bodies: Sequence[Body], extras: Tensors, facts: Any, *inputs: torch.Tensor) -> Any:
-        count, non_differentiable, kept, materializes, ways = facts
+        count, non_differentiable, kept, modes = facts
         results = bodies[0](*inputs, *extras)
         outputs = results[:count]
-        ctx.ways = {key: (body, *rest) for body, (key, *rest) in zip(bodies[1:], ways)}
-        ctx.all_there = (True,) * count if materializes else None
-        ctx.set_materialize_grads(materializes)
+        ctx.backwards = {mode: (body, wanted) for body, (mode, wanted) in zip(bodies[1:], modes)}
         ctx.kept = [None if saved else results[index] for index, saved in kept]
         ctx.save_for_backward(*(results[index] for index, saved in kept if saved))
         ctx.mark_non_differentiable(*(outputs[index] for index in non_differentiable))
         return outputs
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor | None) -> Any:
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         saved = iter(ctx.saved_tensors)
         values = [next(saved) if value is None else value for value in ctx.kept]
-        there = [each for each in gradients if each is not None]
-        pattern = ctx.all_there or tuple(each is not None for each in gradients)
-        body, wanted, raises = ctx.ways.get((torch.is_grad_enabled(), pattern)) or ctx.ways[False, pattern]
-        if raises:
-            raise getattr(builtins, raises[0])(*raises[1:])
-        return (None, None, None, *body(*there, *(values[index] for index in wanted)))
+        body, wanted = ctx.backwards.get(torch.is_grad_enabled()) or ctx.backwards[False]
+        return (None, None, None, *body(*gradients, *(values[index] for index in wanted)))
 
 
 class OnceTracedFunction(TracedFunction):
@@ -227,11 +220,9 @@ def autograd_function(
         name: of the class.
         bodies: the forward, then backwards.
         facts: (number of outputs, which are the first results of the forward; indices of non-differentiable outputs;
-            the results that the backwards read, as (index, whether it was saved with ``save_for_backward``); whether
-            missing gradients are materialized as zeros; a tuple for each backward).
-            That tuple: ((whether grad mode is on, for each output whether it has a gradient), indices into the values
-            that it reads, an exception that it raises instead as (name, *arguments)). A backward's results are the
-            gradients of the inputs, or None.
+            the results that the backwards read, as (index, whether it was saved with ``save_for_backward``); for each
+            backward whether it is for grad mode on, and indices into the values that it reads). A backward's results
+            are the gradients of the inputs, or None.
         once: whether the backward is ``once_differentiable``.
     """
     kind = OnceTracedFunction if once else TracedFunction

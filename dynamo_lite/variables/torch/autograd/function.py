@@ -5,8 +5,6 @@ When the graph runs, the operator applies a Function of ours that calls these bo
 
 from __future__ import annotations
 
-import builtins
-import itertools
 import types
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
@@ -14,7 +12,6 @@ from typing import NamedTuple, NoReturn
 import torch
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import AttributeChange, AutogradFunction, UnsupportedAttribute
 from dynamo_lite.records.restart import FunctionsUntraced, Restart
 from dynamo_lite.records.subgraphs import Body
@@ -46,13 +43,14 @@ from dynamo_lite.variables.torch.higher_order.bodies import (
 )
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
-_METHODS = ("save_for_backward", "mark_non_differentiable", "set_materialize_grads")
+_METHODS = ("save_for_backward", "mark_non_differentiable")
+_REFUSED_METHODS = ("mark_dirty", "set_materialize_grads")
 
 
 class FunctionContext(VariableTracker):
     """``ctx``, which carries values from the forward to the backward."""
 
-    __slots__ = ("function", "attrs", "saved", "non_differentiable", "needs", "materializes")
+    __slots__ = ("function", "attrs", "saved", "non_differentiable", "needs")
 
     def __init__(self, function: type[torch.autograd.Function], needs: list[bool]) -> None:
         self.source = None
@@ -62,8 +60,6 @@ class FunctionContext(VariableTracker):
         self.non_differentiable: list[VariableTracker] = []
         self.needs = needs
         """``needs_input_grad``."""
-        self.materializes = True
-        """Whether the backward gets zeros instead of None where there is no gradient."""
 
     def python_type(self) -> type:
         return FunctionCtx
@@ -82,8 +78,8 @@ class FunctionContext(VariableTracker):
             return tx.make(tuple(self.needs))
         if name in _METHODS:
             return BuiltinMethodVariable(self, name)
-        if name == "mark_dirty":
-            unsupported(AutogradFunction(self.function.__qualname__, "it calls ctx.mark_dirty"))
+        if name in _REFUSED_METHODS:
+            unsupported(AutogradFunction(self.function.__qualname__, f"it calls ctx.{name}"))
         unsupported(UnsupportedAttribute(self.describe(), name))
 
     def _check_read(self, tx: Translator, name: str) -> None:
@@ -110,10 +106,6 @@ class FunctionContext(VariableTracker):
 
     def method_mark_non_differentiable(self, tx: Translator, *tensors: VariableTracker) -> VariableTracker:
         self.non_differentiable = list(tensors)
-        return ConstantVariable(None)
-
-    def method_set_materialize_grads(self, tx: Translator, value: VariableTracker) -> VariableTracker:
-        self.materializes = tx.truth(value)
         return ConstantVariable(None)
 
 
@@ -178,22 +170,6 @@ def _is_plain(cls: type[torch.autograd.Function]) -> bool:
     base = torch.autograd.Function
     static = all(isinstance(class_lookup(cls, name), staticmethod) for name in ("forward", "backward"))
     return static and all(class_lookup(cls, name) is class_lookup(base, name) for name in ("vjp", "jvp"))
-
-
-Pattern = tuple[bool, ...]
-"""For each result, whether the backward gets a gradient for it."""
-Case = tuple[bool, Pattern]
-"""Whether the backward runs with grad mode on (double backward), and the pattern of gradients that it gets."""
-_MAX_OPTIONAL_GRADIENTS = 3
-"""The most results whose gradients may be None: the backward is traced for each combination."""
-
-
-class Backward(NamedTuple):
-    """A traced backward. The body's results are the gradients of the tensors among the arguments, or None."""
-
-    body: BodyVariable
-    raises: tuple[str, ...] = ()
-    """The type's name and the arguments of the error that the backward raises instead."""
 
 
 class _Application:
@@ -280,32 +256,16 @@ class _Application:
 
     # -- backward --------------------------------------------------------------------------------------------------
 
-    def _backwards(self, outputs: list[TensorVariable]) -> tuple[dict[Case, Backward], bool]:
-        """A backward for each case, and whether it is `once_differentiable`."""
+    def _backwards(self, outputs: list[TensorVariable]) -> tuple[dict[bool, BodyVariable], bool]:
+        """The backward, by whether grad mode is on when it runs, and whether it is `once_differentiable`."""
         function, once = _unwrap_once_differentiable(self._static("backward"))
-        traced: dict[Case, Backward] = {}
-        for pattern in self._patterns(outputs):
-            traced[False, pattern] = self._backward(function, outputs, pattern, False)
-            if traced[False, pattern].body.reads_grad_mode and not once:
-                traced[True, pattern] = self._backward(function, outputs, pattern, True)
+        traced = {False: self._backward(function, outputs, False)}
+        if traced[False].reads_grad_mode and not once:
+            traced[True] = self._backward(function, outputs, True)
         return traced, once
 
-    def _patterns(self, outputs: list[TensorVariable]) -> list[Pattern]:
-        """The combinations of results that may get gradients."""
-        if self.ctx.materializes:
-            return [(True,) * len(outputs)]
-        marked = self.ctx.non_differentiable
-        optional = [
-            each not in marked and (each.fake.is_floating_point() or each.fake.is_complex()) for each in outputs
-        ]
-        if sum(optional) > _MAX_OPTIONAL_GRADIENTS:
-            why = f"ctx.set_materialize_grads(False) with more than {_MAX_OPTIONAL_GRADIENTS} differentiable results"
-            self.refuse(why)
-        return list(itertools.product(*((True, False) if each else (False,) for each in optional)))
-
-    def _backward(
-        self, function: VariableTracker, outputs: list[TensorVariable], pattern: Pattern, grad_mode: bool
-    ) -> Backward:
+    def _backward(self, function: VariableTracker, outputs: list[TensorVariable], grad_mode: bool) -> BodyVariable:
+        """Trace the backward. The body's results are the gradients of the tensors among the arguments, or None."""
         tx = self.tx
 
         def run() -> VariableTracker:
@@ -314,9 +274,7 @@ class _Application:
             for fake in fakes:
                 if grad_mode and (fake.is_floating_point() or fake.is_complex()):
                     fake.requires_grad_()
-            parameters = iter(body_parameters(tx, itertools.compress(fakes, pattern), GradientVariable))
-            arguments = [next(parameters) if each else ConstantVariable(None) for each in pattern]
-            return tx.call(function, [self.ctx, *arguments], {}).realize()
+            return tx.call(function, [self.ctx, *body_parameters(tx, fakes, GradientVariable)], {}).realize()
 
         def results(output: VariableTracker) -> list[VariableTracker]:
             returned = [item.realize() for item in output.items] if isinstance(output, TupleVariable) else [output]
@@ -324,24 +282,10 @@ class _Application:
             return [returned[self.args.index(tensor)] for tensor in self.tensors]
 
         outside = [function, *self.args, *self.ctx.attrs.values()]
-        depth = len(tx.graph.bodies)
         try:
-            return Backward(trace_body(tx, run, outside, results, grad_mode, later=True))
-        except ObservedException as observed:  # raised when the backward runs, not here
-            args = [each.as_constant() if each.is_constant() else None for each in observed.error.args]
-            name = observed.error.cls.__name__
-            raised = [name if getattr(builtins, name, None) is observed.error.cls else None, *args]
-        except Unsupported as refused:
-            if all(pattern) or not isinstance(refused.__context__, TypeError):
-                raise
-            raised = [TypeError.__name__, str(refused.__context__)]  # an operator refuses None
-        reads_grad_mode = tx.graph.bodies[depth].reads_grad_mode
-        del tx.graph.bodies[depth:]
-        torch._C._set_grad_enabled(False)
-        texts = tuple(each for each in raised if type(each) is str)
-        if reads_grad_mode or len(texts) < len(raised):
+            return trace_body(tx, run, outside, results, grad_mode, later=True)
+        except ObservedException:
             self.refuse("backward raises")
-        return Backward(BodyVariable(tx.graph, ""), texts)
 
     def _check_gradients(self, gradients: list[VariableTracker]) -> None:
         count = len(self.args)
@@ -356,25 +300,23 @@ class _Application:
     # -- the graph's node ------------------------------------------------------------------------------------------
 
     def _record(
-        self, body: Body, outputs: list[TensorVariable], backwards: dict[Case, Backward], once: bool
+        self, body: Body, outputs: list[TensorVariable], backwards: dict[bool, BodyVariable], once: bool
     ) -> VariableTracker:
         tx = self.tx
         inputs = [body.lifted[tensor.node] for tensor in self.tensors]
         extras = [node for node in body.lifted if body.lifted[node] not in inputs]
         results = [body.lifted.get(each.node, each.node) for each in outputs]
-        wanted = list(dict.fromkeys(node for each in backwards.values() for node in each.body.lifted))
+        wanted = list(dict.fromkeys(node for each in backwards.values() for node in each.lifted))
         results += [node for node in wanted if node not in results]
         saved = {body.lifted.get(each.node, each.node) for each in tensor_leaves(TupleVariable(self.ctx.saved))}
         if any(each not in outputs for each in self.ctx.non_differentiable):
             self.refuse("it passes another tensor than a result to ctx.mark_non_differentiable")
         marked = tuple(at for at, each in enumerate(outputs) if each in self.ctx.non_differentiable)
         forward = BodyVariable(tx.graph, tx.graph.close(body, results))
-        cases = [(case, tuple(map(wanted.index, each.body.lifted)), each.raises) for case, each in backwards.items()]
+        modes = tuple((mode, tuple(map(wanted.index, each.lifted))) for mode, each in backwards.items())
         kept = tuple((results.index(node), node in saved) for node in wanted)
-        facts = InvariantVariable((len(outputs), marked, kept, self.ctx.materializes, tuple(cases)))
-        if all(each.raises for each in backwards.values()):
-            self.refuse("backward raises")
-        bodies = TupleVariable([forward, *(forward if each.raises else each.body for each in backwards.values())])
+        facts = InvariantVariable((len(outputs), marked, kept, modes))
+        bodies = TupleVariable([forward, *backwards.values()])
         name = ConstantVariable(self.cls.__name__)
         arguments: Args = [name, bodies, tuple_of_nodes(extras), facts, ConstantVariable(once), *self.tensors]
         applied = tensor_leaves(record(tx, graph_functions.autograd_function, arguments, {}))
