@@ -11,9 +11,10 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar
 
+from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.records.identity import identity
 
-from .base import Args, Kwargs, VariableTracker, call_handler, mro, refuse_arguments, takes_arguments
+from .base import Args, Kwargs, VariableTracker, call_handler, mro, refuse_arguments, takes_arguments, unsupported
 from .protocols import Translator
 
 Model = Callable[[Any, Args, Kwargs], VariableTracker]
@@ -55,6 +56,12 @@ def _model_of(value: Any, fn: Callable[..., VariableTracker]) -> Model:
 def models_raw(value: Any, model: Model) -> None:
     """Register a model that takes ``(tx, args, kwargs)``."""
     _CALLS[identity(value)] = (value, model)
+
+
+def models_break(reason: BreakReason, *callables: Any) -> None:
+    """Register callables whose calls break the graph."""
+    for each in callables:
+        models_raw(each, lambda tx, args, kwargs: unsupported(reason))
 
 
 def models_if(*kinds: type) -> Callable[[Rule], Rule]:

@@ -9,25 +9,22 @@ import torch
 from dynamo_lite.records.graph import tensor_of_scalar
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import VariableTracker, wraps_type
-from dynamo_lite.variables.core.protocols import Attempt, Translator
+from dynamo_lite.variables.core.protocols import Attempt
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 from .arrays import NdarrayVariable
-from .scalars import SCALARS, NumpyScalarVariable, is_cast
+from .scalars import SCALARS, NumpyScalarVariable
 
 
 class ExistingScalar(NumpyScalarVariable):
-    """A scalar that has been the same so far: a constant, whose bits are guarded where its value is used.
+    """A scalar that has been the same so far: a constant, whose bits are guarded where its value is used."""
 
-    An argument of the frame that is only cast to the dtype of a tensor beside it is data there."""
-
-    __slots__ = ("real", "data")
+    __slots__ = ("real",)
     is_loaded_as_constant = False
 
     def __init__(self, real: Any, source: Source) -> None:
         self.source: Source = source
         self.real = real
-        self.data: NdarrayVariable | None = None
 
     @property
     def value(self) -> Any:
@@ -39,16 +36,6 @@ class ExistingScalar(NumpyScalarVariable):
 
     def describe(self) -> str:
         return repr(self.real)
-
-    def as_tensor_operand(
-        self, tx: Translator, tensor: VariableTracker, symbol: str, reflected: bool = False
-    ) -> VariableTracker:
-        assert isinstance(tensor, TensorVariable)
-        is_data = self.source.kind == "local" and not tx.graph.bodies
-        if not is_data or not is_cast(self.real.dtype, tensor.fake.dtype, symbol, reflected):
-            return self
-        self.data = self.data or _as_data(tx.attempt, self.real, self.source)
-        return self.data.as_tensor_operand(tx, tensor, symbol, reflected)
 
 
 def _as_data(attempt: Attempt, value: Any, source: Source) -> NdarrayVariable:

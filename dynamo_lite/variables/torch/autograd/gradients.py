@@ -6,8 +6,6 @@ graph, and a backward that the call frees must not be needed after the graph.
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 import torch
 from torch.autograd.graph import Node
 
@@ -21,10 +19,6 @@ from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 from .tensor_hooks import has_pending_hooks
-
-
-def _refuse(why: str) -> NoReturn:
-    unsupported(GradientBeyondGraph(why))
 
 
 @models(torch.autograd.grad)
@@ -41,11 +35,11 @@ def _grad(
     materialize_grads: VariableTracker | None = None,
 ) -> VariableTracker:
     if only_inputs is not None and not tx.truth(only_inputs):
-        _refuse("torch warns of only_inputs=False")
+        unsupported(GradientBeyondGraph("torch warns of only_inputs=False"))
     operands = _plain_tensors(tx, outputs), _plain_tensors(tx, inputs)
     tangents = [] if grad_outputs is None or tx.is_none(grad_outputs) else _sequence(tx, grad_outputs)
     if any(not isinstance(each, TensorVariable) and not tx.is_none(each) for each in tangents):
-        _refuse("its grad_outputs are neither tensors nor None")
+        unsupported(GradientBeyondGraph("its grad_outputs are neither tensors nor None"))
     named = {
         "retain_graph": retain_graph,
         "create_graph": create_graph,
@@ -73,26 +67,26 @@ def _plain_tensors(tx: Translator, value: VariableTracker) -> list[TensorVariabl
     values = _sequence(tx, value)
     tensors = [each for each in values if isinstance(each, TensorVariable) and not each.has_torch_function]
     if len(tensors) < len(values):
-        _refuse("its outputs or inputs are no plain tensors")
+        unsupported(GradientBeyondGraph("its outputs or inputs are no plain tensors"))
     return tensors
 
 
 def _check_path(tx: Translator, outputs: list[TensorVariable], inputs: list[TensorVariable]) -> set[Node]:
     """The autograd nodes between outputs and inputs. Breaks the graph unless its operators created all of them."""
     if not tx.attempt.restart_facts.differentiates:
-        _refuse("the backend failed on a graph with it")
+        unsupported(GradientBeyondGraph("the backend failed on a graph with it"))
     bodies = tx.graph.bodies
     is_in_backward = len(bodies) == 2 and bodies[-1].is_backward  # of a Function that is called in no body
     if bodies and not is_in_backward:
-        _refuse("it is called in a function that an operator runs")
+        unsupported(GradientBeyondGraph("it is called in a function that an operator runs"))
     if has_pending_hooks(tx):
-        _refuse("a hook was registered before it, which takes effect after the graph only")
+        unsupported(GradientBeyondGraph("a hook was registered before it, which takes effect after the graph only"))
     outside: set[Node] = set()
     for graph_input in tx.graph.tensors:
         if not graph_input.value.requires_grad or graph_input.make is not None:
             continue
         if graph_input.convert is not None or graph_input.value._backward_hooks is not None:
-            _refuse(f"{graph_input.source} has hooks, or is of a subclass")
+            unsupported(GradientBeyondGraph(f"{graph_input.source} has hooks, or is of a subclass"))
         for name in ("_backward_hooks", "is_leaf"):
             tx.attempt.values.wrap(getattr(graph_input.value, name), graph_input.source.child("c_attr", name)).realize()
         if not graph_input.value.is_leaf:
@@ -101,5 +95,5 @@ def _check_path(tx: Translator, outputs: list[TensorVariable], inputs: list[Tens
         outside.update(history(body.existing()))
     path = set(history([each.fake for each in outputs], [each.fake for each in inputs]))
     if not path.isdisjoint(outside):
-        _refuse("it needs the backward of operators that ran before the graph")
+        unsupported(GradientBeyondGraph("it needs the backward of operators that ran before the graph"))
     return path

@@ -51,6 +51,8 @@ class ContextVariable(VariableTracker):
     """A context manager of torch that can be entered in a graph."""
 
     __slots__ = ("value", "arguments")
+    exit_result: bool | None = None
+    """The result of ``__exit__``."""
 
     def __init__(self, value: Any, arguments: tuple[Any, ...], source: Source | None = None) -> None:
         self.source = source
@@ -81,10 +83,6 @@ class ContextVariable(VariableTracker):
 
     def entered_value(self) -> VariableTracker:
         """The result of ``__enter__``."""
-        return ConstantVariable(None)
-
-    def exit_value(self) -> VariableTracker:
-        """The result of ``__exit__``."""
         return ConstantVariable(None)
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -225,7 +223,7 @@ class GraphContextVariable(ContextVariable):
         if tx.attempt.torch_state.contexts[-1:] != [self] or not tx.attempt.provenance.discard(self):
             unsupported(ContextByCall(self.describe(), "left"))
         self.exit(tx)
-        return self.exit_value()
+        return ConstantVariable(self.exit_result)
 
     @property
     def reenter(self) -> ReenterContext:
@@ -340,6 +338,7 @@ class AutocastVariable(GraphContextVariable):
     """``torch.autocast``."""
 
     __slots__ = ()
+    exit_result = False
     make = torch.autocast
 
     @staticmethod
@@ -357,9 +356,6 @@ class AutocastVariable(GraphContextVariable):
 
     def entered_value(self) -> VariableTracker:
         return self
-
-    def exit_value(self) -> VariableTracker:
-        return ConstantVariable(False)
 
     def reconstruct(self, cg: Codegen) -> None:
         """A copy of the real one, since classes derived from ``torch.autocast`` take other arguments."""
@@ -391,6 +387,7 @@ class AttentionVariable(GraphContextVariable):
     """``torch.nn.attention.sdpa_kernel``."""
 
     __slots__ = ()
+    exit_result = False
     make = staticmethod(_attention)
     read_state = staticmethod(partial(attention._cur_sdpa_kernel_backends, with_priority=True))
 
@@ -399,9 +396,6 @@ class AttentionVariable(GraphContextVariable):
 
     def entered_value(self) -> VariableTracker:
         return DictVariable({})
-
-    def exit_value(self) -> VariableTracker:
-        return ConstantVariable(False)
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.call(_attention, [partial(cg.load_const, each) for each in self.arguments])
@@ -483,7 +477,13 @@ class ExitVariable(VariableTracker):
             self.context.load_exit(cg)
 
 
-_CLASSES: tuple[Any, ...] = (torch.inference_mode, torch.autocast, torch.cpu.amp.autocast, torch.cuda.amp.autocast)
+_AUTOCAST = AutocastVariable, ("device", "fast_dtype", "_enabled", "_cache_enabled")
+_GRAPH_CONTEXTS: dict[type, tuple[type[GraphContextVariable], tuple[str, ...]]] = {
+    torch.inference_mode: (InferenceVariable, ("mode",)),
+    record_function: (RecordVariable, ("name", "args")),
+    **dict.fromkeys((torch.autocast, torch.cpu.amp.autocast, torch.cuda.amp.autocast), _AUTOCAST),
+}
+"""Classes of contexts, their trackers, and the attributes that are the arguments of an equal context."""
 
 
 def _create(cls: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -500,10 +500,15 @@ def _create(cls: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTra
     return GradModeVariable(created, ()) if cls in _GRAD_CLASSES else _graph_context(created)
 
 
+def _graph_context(value: Any, source: Source | None = None) -> GraphContextVariable:
+    kind, names = _GRAPH_CONTEXTS[type(value)]
+    return kind(value, tuple(getattr(value, name) for name in names), source)
+
+
 _DECORATORS = (torch.no_grad, torch.enable_grad, torch.inference_mode)
 """Context managers that may be called with the function that they decorate."""
 
-for _cls in (*_GRAD_CLASSES, *_CLASSES):
+for _cls in (*_GRAD_CLASSES, *_GRAPH_CONTEXTS):
     models_raw(_cls, partial(_create, _cls))
 
 
@@ -522,27 +527,6 @@ def _sdpa_kernel(
 wraps_type(SDPBackend)(BuiltinVariable.by_identity)
 
 
-@models(record_function)
-def _record_function(tx: Translator, name: VariableTracker, args: VariableTracker | None = None) -> VariableTracker:
-    given = tx.python_value(name), None if args is None else tx.python_value(args)
-    return RecordVariable(tx.fold(record_function, given), given)
-
-
-@wraps_type(record_function)
-def _wrap_record_function(attempt: Attempt, value: record_function, source: Source) -> VariableTracker:
-    source.check("type", type(value))
-    for name in ("name", "args"):
-        source.instance_item(name).check("equals", getattr(value, name))
-    return RecordVariable(value, (value.name, value.args), source)
-
-
-def _graph_context(value: torch.inference_mode | torch.autocast, source: Source | None = None) -> GraphContextVariable:
-    if isinstance(value, torch.inference_mode):
-        return InferenceVariable(value, (value.mode,), source)
-    arguments = (value.device, value.fast_dtype, value._enabled, value._cache_enabled)
-    return AutocastVariable(value, arguments, source)
-
-
 @wraps_type(*_GRAD_CLASSES)
 def _wrap_grad_mode(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     source.check("type", type(value))
@@ -552,12 +536,9 @@ def _wrap_grad_mode(attempt: Attempt, value: Any, source: Source) -> VariableTra
     return GradModeVariable(copy.copy(value), (), source)
 
 
-@wraps_type(*_CLASSES)
-def _wrap_graph_context(
-    attempt: Attempt, value: torch.inference_mode | torch.autocast, source: Source
-) -> VariableTracker:
+@wraps_type(*_GRAPH_CONTEXTS)
+def _wrap_graph_context(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     source.check("type", type(value))
-    is_autocast = not isinstance(value, torch.inference_mode)
-    for name in ("device", "fast_dtype", "_enabled", "_cache_enabled") if is_autocast else ("mode",):
+    for name in _GRAPH_CONTEXTS[type(value)][1]:
         source.instance_item(name).check("equals", getattr(value, name))
     return _graph_context(value, source)

@@ -36,7 +36,7 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.core.registry import models, models_raw
+from dynamo_lite.variables.core.registry import models, models_break, models_raw
 from dynamo_lite.variables.polyfills import distributed as polyfills
 from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
@@ -331,10 +331,6 @@ _NOT_CAPTURED = """all_gather_coalesced all_gather_object all_reduce_coalesced a
     scatter_object_list send send_object_list split_group init_device_mesh""".split()
 
 
-def _break(name: str, tx: Translator, args: Args, kwargs: Kwargs) -> NoReturn:
-    unsupported(CollectiveNotCaptured(name, "it has no functional counterpart"))
-
-
 for _name in _NOT_CAPTURED:
     if hasattr(dist, _name):
-        models_raw(getattr(dist, _name), partial(_break, _name))
+        models_break(CollectiveNotCaptured(_name, "it has no functional counterpart"), getattr(dist, _name))

@@ -16,14 +16,16 @@ import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.break_reasons import DisabledCall, UserGraphBreak
+from dynamo_lite.insight.break_reasons import DisabledCall, UnknownCall, UserGraphBreak
 from dynamo_lite.records.restart import RecordedWhole, Restart
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
+from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import Model, models_if
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.torch.contexts.torch_contexts import ContextVariable
 from dynamo_lite.variables.torch.tensors.fake_computation import operator_name
+from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 from .torch_functions import call_whole, is_compiling
 
@@ -68,9 +70,21 @@ def _error_on_break(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTrack
     return ErrorOnBreakVariable(bool(tx.python_value(errors)))
 
 
+def _mark_static(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """Specialize sizes in this trace. (The mark itself concerns other compilations.)"""
+    tensor = args[0].realize() if args else None
+    if kwargs or len(args) != 2 or not isinstance(tensor, TensorVariable):
+        unsupported(UnknownCall("mark_static()", "it is not called with a tensor and dimensions"))
+    dims = tx.python_value(args[1])
+    for dim in [dims] if isinstance(dims, int) else dims:
+        int(tensor.fake.shape[dim])  # guards the size
+    return ConstantVariable(None)
+
+
 _NAMED: dict[tuple[str, str], Model] = {
     (_DECORATORS, "graph_break"): _graph_break,
     (_DECORATORS, "error_on_graph_break"): _error_on_break,
+    (_DECORATORS, "mark_static"): _mark_static,
     (_DECORATORS, "patch_dynamo_config"): _ignore_setting,
     (_FRONT_END, "_set_in_optimized_module"): _ignore_setting,
     (_UTILITIES, "is_compiling"): _is_compiling,

@@ -5,6 +5,8 @@ A backend that compiles the graph drops these nodes: a profile of it doesn't sho
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch.cuda import nvtx
 
@@ -28,24 +30,13 @@ class _DepthVariable(VariableTracker):
         return "the depth of nested nvtx ranges"
 
 
-def _record(tx: Translator, name: str, *args: VariableTracker) -> VariableTracker:
+def _record(name: str, tx: Translator, msg: VariableTracker | None = None) -> VariableTracker:
     if not torch.cuda.is_available():
         unsupported(DeviceNotCaptured("an nvtx range", "there is no CUDA device, so it raises"))
-    tx.graph.call("call_function", graph_functions.nvtx, (name, *map(tx.python_value, args)), {}, None)
-    return _DepthVariable()
+    arguments = [] if msg is None else [tx.python_value(msg)]
+    tx.graph.call("call_function", graph_functions.nvtx, (name, *arguments), {}, None)
+    return ConstantVariable(None) if name == "mark" else _DepthVariable()
 
 
-@models(nvtx.range_push)
-def _range_push(tx: Translator, msg: VariableTracker) -> VariableTracker:
-    return _record(tx, "range_push", msg)
-
-
-@models(nvtx.range_pop)
-def _range_pop(tx: Translator) -> VariableTracker:
-    return _record(tx, "range_pop")
-
-
-@models(nvtx.mark)
-def _mark(tx: Translator, msg: VariableTracker) -> VariableTracker:
-    _record(tx, "mark", msg)
-    return ConstantVariable(None)
+for _name in ("range_push", "range_pop", "mark"):
+    models(getattr(nvtx, _name))(partial(_record, _name))

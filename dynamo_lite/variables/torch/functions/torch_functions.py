@@ -6,7 +6,7 @@ import functools
 import os
 import types
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 import torch.distributed
@@ -36,7 +36,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Translator
-from dynamo_lite.variables.core.registry import Model, models, models_if, models_raw
+from dynamo_lite.variables.core.registry import Model, models, models_break, models_if, models_raw
 from dynamo_lite.variables.core.structures import structure_leaves
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable
@@ -263,12 +263,8 @@ def _check_tensor(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker
 models_raw(torch._check_tensor_all_with, _check_tensor)
 
 
-def _read_data(name: str, tx: Translator, args: Args, kwargs: Kwargs) -> NoReturn:
-    unsupported(DataDependentValue(f"torch.{name}"))
-
-
 for _name in ("equal", "allclose", "is_nonzero"):
-    models_raw(getattr(torch, _name), functools.partial(_read_data, _name))
+    models_break(DataDependentValue(f"torch.{_name}"), getattr(torch, _name))
 
 
 # -- queries that depend on where the call is --------------------------------------------------------------------------
@@ -289,9 +285,9 @@ def _unpack_dual(tx: Translator, *args: VariableTracker, **kwargs: VariableTrack
     return tx.inline(tx.make(torch.autograd.forward_ad.unpack_dual), list(args), kwargs)
 
 
-@models(torch._unpack_dual)
-def _unpack_dual_in_c(tx: Translator, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    unsupported(UnknownCall("_unpack_dual()", "fake tensors don't have the tangents of pre-existing tensors"))
+models_break(
+    UnknownCall("_unpack_dual()", "fake tensors don't have the tangents of pre-existing tensors"), torch._unpack_dual
+)
 
 
 # -- queries of torch's state ------------------------------------------------------------------------------------------
@@ -501,12 +497,8 @@ def _set_grad_enabled(tx: Translator, mode: VariableTracker) -> VariableTracker:
     return ConstantVariable(None)
 
 
-def _set_default(name: str, tx: Translator, args: Args, kwargs: Kwargs) -> NoReturn:
-    unsupported(DefaultSet(name))
-
-
-models_raw(torch.set_default_dtype, functools.partial(_set_default, "dtype"))
-models_raw(torch.set_default_device, functools.partial(_set_default, "device"))
+models_break(DefaultSet("dtype"), torch.set_default_dtype)
+models_break(DefaultSet("device"), torch.set_default_device)
 
 
 @wraps_type(torch.Generator)

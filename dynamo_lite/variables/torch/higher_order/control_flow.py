@@ -21,7 +21,7 @@ from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.shared_memory import memory_of
 from dynamo_lite.variables.core.base import Args, InvariantVariable, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.core.registry import models, models_break
 from dynamo_lite.variables.python.containers.sequences import SequenceVariable, TupleVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
@@ -94,9 +94,8 @@ for _each in (torch.cond, torch.while_loop):
     _inline_whole(_each)
 
 
-@models(torch._higher_order_ops.map)
-def _map(tx: Translator, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    _refuse("torch._higher_order_ops.map()", "it is a prototype, which torch compiles itself")
+_PROTOTYPE = HigherOrderOperator("torch._higher_order_ops.map()", "it is a prototype, which torch compiles itself")
+models_break(_PROTOTYPE, torch._higher_order_ops.map)
 
 
 @models(type(cond_op).__call__)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import types
 
 import torch
 from torch.fx import traceback as fx_traceback
 
-from dynamo_lite.insight.break_reasons import HigherOrderOperator, UnknownCall
+from dynamo_lite.insight.break_reasons import HigherOrderOperator
 from dynamo_lite.runtime import graph_functions
-from dynamo_lite.variables.core.base import Args, InvariantVariable, Kwargs, VariableTracker, unsupported
-from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.base import Args, InvariantVariable, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import Model, models, models_if
 from dynamo_lite.variables.python.containers.mappings import DictVariable
@@ -42,23 +40,6 @@ def _indexing(value: type) -> Model | None:
     if (value.__module__, value.__name__) != _MODE:
         return None
     return lambda tx, args, kwargs: IndexingVariable(tx.fold(value), ())
-
-
-@models_if(types.FunctionType)
-def _mark_static(value: types.FunctionType) -> Model | None:
-    """``torch._dynamo.mark_static``: specializes sizes in this trace. (The mark itself concerns other compilations.)"""
-    is_from_torch = value.__name__ == "mark_static" and value.__module__ == "torch._dynamo.decorators"
-    return _specialize_sizes if is_from_torch else None
-
-
-def _specialize_sizes(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-    tensor = args[0].realize() if args else None
-    if kwargs or len(args) != 2 or not isinstance(tensor, TensorVariable):
-        unsupported(UnknownCall("mark_static()", "it is not called with a tensor and dimensions"))
-    dims = tx.python_value(args[1])
-    for dim in [dims] if isinstance(dims, int) else dims:
-        int(tensor.fake.shape[dim])  # guards the size
-    return ConstantVariable(None)
 
 
 @models(fx_traceback.annotate)

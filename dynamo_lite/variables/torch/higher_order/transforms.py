@@ -43,10 +43,6 @@ from .bodies import (
 _CHECKPOINT_OPTIONS = ("use_reentrant", "preserve_rng_state", "determinism_check", "context_fn", "debug", "early_stop")
 
 
-def _refuse_checkpoint(why: str) -> NoReturn:
-    unsupported(CheckpointCall(why))
-
-
 @models(torch_checkpoint.checkpoint)
 def _checkpoint(
     tx: Translator, function: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker
@@ -54,13 +50,13 @@ def _checkpoint(
     options = {name: tx.python_value(kwargs.pop(name)) for name in _CHECKPOINT_OPTIONS if name in kwargs}
     reentrant = options.get("use_reentrant")
     if not isinstance(reentrant, bool) or (reentrant and (kwargs or "determinism_check" in options)):
-        _refuse_checkpoint("torch warns of its arguments, or refuses them")
+        unsupported(CheckpointCall("torch warns of its arguments, or refuses them"))
     if set(options) - {"use_reentrant", "preserve_rng_state", "determinism_check"}:
-        _refuse_checkpoint("it has options other than preserve_rng_state and determinism_check")
+        unsupported(CheckpointCall("it has options other than preserve_rng_state and determinism_check"))
     if reentrant and not tx.graph.read_grad_mode():
         return _check_reentrant(tx.call(function, list(args), {}), args)
     if reentrant and not any(isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args):
-        _refuse_checkpoint("with use_reentrant=True, torch warns that no argument requires gradients")
+        unsupported(CheckpointCall("with use_reentrant=True, torch warns that no argument requires gradients"))
     body = trace_body(tx, lambda: tx.call(function, list(args), kwargs), [function, *args, *kwargs.values()])
     if reentrant:
         _check_reentrant(body.output, args)
@@ -82,7 +78,9 @@ def _check_reentrant(output: VariableTracker, args: Sequence[VariableTracker]) -
     results = [each.realize() for each in output.items] if isinstance(output, TupleVariable) else [output]
     taken = {memory_of(arg.fake) for arg in args if isinstance(arg, TensorVariable)}
     if not all(_is_new_result(each, taken) for each in results):
-        _refuse_checkpoint("with use_reentrant=True, its function must return new tensors that require gradients")
+        unsupported(
+            CheckpointCall("with use_reentrant=True, its function must return new tensors that require gradients")
+        )
     return output
 
 

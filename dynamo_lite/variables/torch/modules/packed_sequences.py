@@ -6,7 +6,6 @@ of the sequences, which are tensor data.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from torch import nn
@@ -15,16 +14,10 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from dynamo_lite.insight.break_reasons import PackedSequences
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.core.registry import models_raw
-
-
-def _model_break(function: Callable[..., object]) -> None:
-    reason = PackedSequences(f"torch.nn.utils.rnn.{function.__name__}()")
-    models_raw(function, lambda tx, args, kwargs: unsupported(reason))
-
+from dynamo_lite.variables.core.registry import models_break, models_raw
 
 for _function in (pack_padded_sequence, pad_packed_sequence):
-    _model_break(_function)
+    models_break(PackedSequences(f"torch.nn.utils.rnn.{_function.__name__}()"), _function)
 
 
 def _model_layer(layer: type[nn.RNNBase]) -> None:
