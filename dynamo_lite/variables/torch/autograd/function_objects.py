@@ -12,14 +12,39 @@ import torch
 
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute
 from dynamo_lite.records.captured_warnings import CAPTURED_WARNINGS
-from dynamo_lite.variables.core.base import CreatingCall, VariableTracker, unsupported
+from dynamo_lite.records.source import Source
+from dynamo_lite.variables.core.attributes import MISSING, class_lookup
+from dynamo_lite.variables.core.base import CreatingCall, LazyVariable, VariableTracker, unsupported, wraps_if
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_warnings import warn_after_graph
-from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
+from dynamo_lite.variables.python.objects.user_object import OpaqueVariable, UserObjectVariable
 
 _BASE = torch._C._FunctionBase
+
+
+class FunctionObjectVariable(OpaqueVariable):
+    """A pre-existing instance of a Function, of which programs use the class methods (``apply``)."""
+
+    __slots__ = ()
+
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
+        kind, namespace = type(self.value), vars(self.value)
+        raw = class_lookup(kind, name)
+        assert self.source is not None
+        if raw is MISSING and name in namespace:
+            return LazyVariable(tx.attempt, namespace[name], self.source.instance_item(name))
+        if not isinstance(raw, (classmethod, staticmethod)) or name in namespace:
+            return super().getattr(tx, name)
+        self.source.child("instance_dict").check("dict_lacks", name)
+        return tx.make(kind).getattr(tx, name)
+
+
+@wraps_if(lambda value: issubclass(type(value), torch.autograd.Function), order=85)
+def _wrap_function_object(attempt: Attempt, value: torch.autograd.Function, source: Source) -> VariableTracker:
+    source.check_type(value)
+    return FunctionObjectVariable(value, source, "it is a node of autograd")
 
 
 class CreatedFunctionObject(UserObjectVariable):
