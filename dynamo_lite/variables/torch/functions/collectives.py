@@ -40,7 +40,6 @@ from dynamo_lite.variables.core.registry import models, models_break, models_raw
 from dynamo_lite.variables.polyfills import distributed as polyfills
 from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
-from dynamo_lite.variables.python.objects.user_object import OpaqueVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 
@@ -231,22 +230,9 @@ class WorkVariable(VariableTracker):
         raise NotConstant(self.describe())
 
 
-class ExistingWorkVariable(OpaqueVariable):
-    """The ``Work`` of a collective that began outside of the graph."""
-
-    __slots__ = ()
-
-    def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        return BuiltinMethodVariable(self, name) if name == "wait" else super().getattr(tx, name)
-
-    def method_wait(self, tx: Translator, *args: VariableTracker) -> VariableTracker:
-        unsupported(CollectiveNotCaptured("Work.wait", "the collective began outside of the graph"))
-
-
 @wraps_type(dist.Work)
 def _wrap_work(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
-    source.check_type(value)
-    return ExistingWorkVariable(value, source, "a collective that began outside of the graph")
+    return attempt.values.opaque(value, source, "the collective began outside of the graph")
 
 
 @models(polyfills.pending)
