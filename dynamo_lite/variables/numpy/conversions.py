@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy
@@ -14,7 +15,7 @@ from dynamo_lite.runtime.graph_functions import from_numpy_written
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load, Translator
-from dynamo_lite.variables.core.registry import find_model, models, models_raw
+from dynamo_lite.variables.core.registry import Model, find_model, models, models_raw
 from dynamo_lite.variables.core.structures import structure_leaves
 from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable, record
 
@@ -101,24 +102,18 @@ def _from_numpy(tx: Translator, array: VariableTracker) -> VariableTracker:
     return tensor_of(tx, array)
 
 
-def _model_conversion(function: Any, copies: bool) -> None:
+def _convert(otherwise: Model, copies: bool, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
     """``torch.tensor`` or its like, which ``copies`` an array, or shares its memory where the dtype allows it."""
-    otherwise = find_model(function)
-    assert otherwise is not None
-
-    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        array = args[0].realize() if len(args) == 1 else None
-        if not isinstance(array, NdarrayVariable) or not set(kwargs) <= {"dtype", "device"}:
-            return otherwise(tx, args, _with_dtype(tx, args, kwargs))
-        if torch._C._len_torch_function_stack():
-            return otherwise(tx, args, kwargs)
-        named = {name: value for name, value in kwargs.items() if not tx.is_none(value)}
-        if copies or array.scalar:
-            return record(tx, "to", [array.memory], {**named, "copy": ConstantVariable(True)})
-        tensor = record(tx, "to", [array.memory], named) if named else array.memory
-        return tensor_of(tx, array) if tensor is array.memory else tensor
-
-    models_raw(function, model)
+    array = args[0].realize() if len(args) == 1 else None
+    if not isinstance(array, NdarrayVariable) or not set(kwargs) <= {"dtype", "device"}:
+        return otherwise(tx, args, _with_dtype(tx, args, kwargs))
+    if torch._C._len_torch_function_stack():
+        return otherwise(tx, args, kwargs)
+    named = {name: value for name, value in kwargs.items() if not tx.is_none(value)}
+    if copies or array.scalar:
+        return record(tx, "to", [array.memory], {**named, "copy": ConstantVariable(True)})
+    tensor = record(tx, "to", [array.memory], named) if named else array.memory
+    return tensor_of(tx, array) if tensor is array.memory else tensor
 
 
 def _with_dtype(tx: Translator, args: Args, kwargs: Kwargs) -> Kwargs:
@@ -132,9 +127,10 @@ def _with_dtype(tx: Translator, args: Args, kwargs: Kwargs) -> Kwargs:
         return {**kwargs, "dtype": ConstantVariable(torch.tensor(samples).dtype)}
 
 
-_model_conversion(torch.tensor, True)
-_model_conversion(torch.as_tensor, False)
-_model_conversion(torch.asarray, False)
+for _function in (torch.tensor, torch.as_tensor, torch.asarray):
+    _otherwise = find_model(_function)
+    assert _otherwise is not None
+    models_raw(_function, functools.partial(_convert, _otherwise, _function is torch.tensor))
 
 
 def _to_numpy(tx: Translator, tensor: TensorVariable, force: VariableTracker | None = None) -> VariableTracker:

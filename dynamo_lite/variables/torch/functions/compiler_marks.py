@@ -180,7 +180,7 @@ def _marked(value: Any) -> Model | None:
     if type(value) is torch.jit.ScriptFunction and hasattr(value, "_torchdynamo_inline"):
         return _call_instead(value._torchdynamo_inline)
     if getattr(value, "_dynamo_marked_constant", False) is True:
-        return _constant_result(value)
+        return functools.partial(_constant_result, value)
     return None
 
 
@@ -222,18 +222,14 @@ def _reason(disabled: object) -> str:
 _SCRIPTED_IF_TRACING = torch.jit.script_if_tracing(len).__code__
 
 
-def _constant_result(function: Callable[..., object]) -> Model:
-    """The model of a function marked by ``assume_constant_result``: it is called once, while tracing."""
-
-    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        values = [_known_value(tx, each) for each in args]
-        named = {name: _known_value(tx, each) for name, each in kwargs.items()}
-        with unset_fake_temporarily():
-            result = tx.fold(function, values, named)
-        tx.guards.const((result,)).check("length", 1)  # the guard keeps the tuple alive, and so what is in the result
-        return tx.make(result)
-
-    return model
+def _constant_result(function: Callable[..., object], tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """A function marked by ``assume_constant_result`` is called once, while tracing."""
+    values = [_known_value(tx, each) for each in args]
+    named = {name: _known_value(tx, each) for name, each in kwargs.items()}
+    with unset_fake_temporarily():
+        result = tx.fold(function, values, named)
+    tx.guards.const((result,)).check("length", 1)  # the guard keeps the tuple alive, and so what is in the result
+    return tx.make(result)
 
 
 def _known_value(tx: Translator, variable: VariableTracker) -> object:

@@ -72,22 +72,17 @@ if hasattr(torch._C, "_CudaDeviceProperties"):
 # -- the current device ------------------------------------------------------------------------------------------------
 
 
-def _model_exchange(function: Callable[[int], int], current: Callable[[], int]) -> None:
-    """A function that sets the current device, given its index, and returns the one before. An index below zero sets
-    nothing."""
-
-    def exchange(tx: Translator, index: VariableTracker) -> VariableTracker:
-        number = tx.python_value(index)
-        if number < 0:
-            return ConstantVariable(-1)
-        if number != tx.guards.query(current):
-            unsupported(DeviceNotCaptured("setting the current device", "a graph runs on one"))
-        return ConstantVariable(number)
-
-    models(function)(exchange)
+def _exchange(current: Callable[[], int], tx: Translator, index: VariableTracker) -> VariableTracker:
+    """Set the current device, given its index, and return the one before. An index below zero sets nothing."""
+    number = tx.python_value(index)
+    if number < 0:
+        return ConstantVariable(-1)
+    if number != tx.guards.query(current):
+        unsupported(DeviceNotCaptured("setting the current device", "a graph runs on one"))
+    return ConstantVariable(number)
 
 
 for _kind, _current in (("_cuda_", "_cuda_getDevice"), ("_accelerator_", "_accelerator_getDeviceIndex")):
     for _name in ("exchangeDevice", "maybeExchangeDevice", "setDevice", "setDeviceIndex"):
         if hasattr(torch._C, _kind + _name):
-            _model_exchange(getattr(torch._C, _kind + _name), getattr(torch._C, _current))
+            models(getattr(torch._C, _kind + _name))(partial(_exchange, getattr(torch._C, _current)))

@@ -114,22 +114,16 @@ def _set_cuda_state(
     return _restore(tx, new_state, partial(torch.cuda.set_rng_state, device=device_named(tx, "cuda", device)))
 
 
-def _model_seed(function: Callable[[int], Any], result: torch.Generator | None = None) -> None:
-    name = f"{function.__module__}.{function.__name__}()"
-
-    def seed_generators(tx: Translator, seed: VariableTracker) -> VariableTracker:
-        number = tx.python_value(seed)
-        _check_may_precede(tx, name)
-        tx.fold(torch.Generator().manual_seed, (int(number),))  # raises what the program's call raises
-        tx.attempt.before_graph.calls.append(CallBeforeGraph(function, args=(number,)))
-        return tx.make(result)
-
-    models(function)(seed_generators)
+def _seed(function: Callable[[int], object], tx: Translator, seed: VariableTracker) -> VariableTracker:
+    number = tx.python_value(seed)
+    _check_may_precede(tx, f"{function.__module__}.{function.__name__}()")
+    tx.fold(torch.Generator().manual_seed, (int(number),))  # raises what the program's call raises
+    tx.attempt.before_graph.calls.append(CallBeforeGraph(function, args=(number,)))
+    return tx.make(torch.default_generator if function is torch.manual_seed else None)
 
 
-_model_seed(torch.manual_seed, torch.default_generator)
-_model_seed(torch.cuda.manual_seed)
-_model_seed(torch.cuda.manual_seed_all)
+for _function in (torch.manual_seed, torch.cuda.manual_seed, torch.cuda.manual_seed_all):
+    models(_function)(partial(_seed, _function))
 
 
 def _call_marked(function: FunctionVariable, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:

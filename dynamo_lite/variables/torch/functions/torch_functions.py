@@ -228,23 +228,20 @@ def _custom_operator(
 def _method_in_c(value: types.MethodDescriptorType) -> Model | None:
     """``torch.Tensor.add(x, y)``."""
     is_of_tensor = value.__objclass__ in (torch._C.TensorBase, torch.Tensor)
-    return _method_model(value.__name__) if is_of_tensor else None
+    return functools.partial(_call_method, value.__name__) if is_of_tensor else None
 
 
 @models_if(types.FunctionType)
 def _method_in_python(value: types.FunctionType) -> Model | None:
     """Methods of Tensor written in Python, called through the class."""
     name = _TENSOR_METHODS.get(value)
-    return None if name is None else _method_model(name)
+    return None if name is None else functools.partial(_call_method, name)
 
 
-def _method_model(name: str) -> Model:
-    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if not args or not isinstance(args[0], TensorVariable):
-            unsupported(UnknownCall(f"torch.Tensor.{name}", "its first argument is not a tensor"))
-        return args[0].call_method(tx, name, args[1:], kwargs)
-
-    return model
+def _call_method(name: str, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+    if not args or not isinstance(args[0], TensorVariable):
+        unsupported(UnknownCall(f"torch.Tensor.{name}", "its first argument is not a tensor"))
+    return args[0].call_method(tx, name, args[1:], kwargs)
 
 
 # -- checks ------------------------------------------------------------------------------------------------------------

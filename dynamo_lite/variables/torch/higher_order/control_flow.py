@@ -19,9 +19,9 @@ from torch._higher_order_ops.while_loop import while_loop_op
 from dynamo_lite.insight.break_reasons import HigherOrderOperator
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.shared_memory import memory_of
-from dynamo_lite.variables.core.base import Args, InvariantVariable, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Args, InvariantVariable, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.core.registry import models, models_break
+from dynamo_lite.variables.core.registry import models, models_break, models_raw
 from dynamo_lite.variables.python.containers.sequences import SequenceVariable, TupleVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
@@ -81,17 +81,14 @@ def _shared_operands(bodies: Sequence[BodyVariable]) -> tuple[TupleVariable, Arg
     return tuple_of_nodes(union), [InvariantVariable(tuple(map(union.index, body.lifted))) for body in bodies]
 
 
-def _inline_whole(function: Callable[..., Any]) -> None:
+def _inline_whole(function: Callable[..., object], tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Inline a function without graph breaks inside it. It takes another path where `is_compiling` returns True, so a
     break must be before its call."""
-
-    @models(function)
-    def model(tx: Translator, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-        return tx.inline(tx.make(function), list(args), kwargs)
+    return tx.inline(tx.make(function), args, kwargs)
 
 
 for _each in (torch.cond, torch.while_loop):
-    _inline_whole(_each)
+    models_raw(_each, functools.partial(_inline_whole, _each))
 
 
 _PROTOTYPE = HigherOrderOperator("torch._higher_order_ops.map()", "it is a prototype, which torch compiles itself")

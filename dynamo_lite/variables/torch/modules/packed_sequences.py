@@ -6,7 +6,7 @@ of the sequences, which are tensor data.
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
@@ -20,17 +20,11 @@ for _function in (pack_padded_sequence, pad_packed_sequence):
     models_break(PackedSequences(f"torch.nn.utils.rnn.{_function.__name__}()"), _function)
 
 
-def _model_layer(layer: type[nn.RNNBase]) -> None:
-    forward: Any = layer.forward
-    reason = PackedSequences(f"torch.nn.{layer.__name__} of a packed sequence")
-
-    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if any(each.realize().python_type() is PackedSequence for each in (*args, *kwargs.values())):
-            unsupported(reason)
-        return tx.inline(tx.make(forward), args, kwargs)
-
-    models_raw(forward, model)
+def _call_layer(layer: type[nn.RNNBase], tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+    if any(each.realize().python_type() is PackedSequence for each in (*args, *kwargs.values())):
+        unsupported(PackedSequences(f"torch.nn.{layer.__name__} of a packed sequence"))
+    return tx.inline(tx.make(layer.forward), args, kwargs)
 
 
 for _layer in (nn.RNN, nn.LSTM, nn.GRU):
-    _model_layer(_layer)
+    models_raw(_layer.forward, partial(_call_layer, _layer))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import CollectiveNotCaptured, WrapperSubclass
@@ -58,13 +59,11 @@ wraps_if(lambda value: _is_placement_class(type(value)), order=1)(PlacementVaria
 @models_if(type)
 def _placement(value: type) -> Model | None:
     """A placement that the program creates."""
-    if not _is_placement_class(value):
-        return None
+    return partial(_create_placement, value) if _is_placement_class(value) else None
 
-    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        return PlacementVariable(tx.fold(value, *tx.python_values(args, kwargs)))
 
-    return model
+def _create_placement(cls: type, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+    return PlacementVariable(tx.fold(cls, *tx.python_values(args, kwargs)))
 
 
 _METHODS = frozenset({"to_local", "redistribute", "full_tensor"})
@@ -145,16 +144,15 @@ def _record(tx: Translator, function: Callable[..., Any], args: Args, kwargs: Kw
 @models_if(types.FunctionType)
 def _from_local(value: types.FunctionType) -> Model | None:
     """``DTensor.from_local``."""
-    if value.__module__ != _API or value.__qualname__ != "DTensor.from_local":
-        return None
+    is_from_local = value.__module__ == _API and value.__qualname__ == "DTensor.from_local"
+    return partial(_call_from_local, value) if is_from_local else None
 
-    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        local = args[0].realize() if args else None
-        if isinstance(local, DistributedTensorVariable) or not isinstance(local, TensorVariable):
-            unsupported(CollectiveNotCaptured("DTensor.from_local", "its first argument is not a local tensor"))
-        if "run_check" in kwargs and tx.truth(kwargs["run_check"]):
-            unsupported(CollectiveNotCaptured("DTensor.from_local", "run_check=True communicates"))
-        guard_default_group(tx)
-        return _record(tx, value, args, kwargs)
 
-    return model
+def _call_from_local(function: types.FunctionType, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+    local = args[0].realize() if args else None
+    if isinstance(local, DistributedTensorVariable) or not isinstance(local, TensorVariable):
+        unsupported(CollectiveNotCaptured("DTensor.from_local", "its first argument is not a local tensor"))
+    if "run_check" in kwargs and tx.truth(kwargs["run_check"]):
+        unsupported(CollectiveNotCaptured("DTensor.from_local", "run_check=True communicates"))
+    guard_default_group(tx)
+    return _record(tx, function, args, kwargs)
