@@ -508,8 +508,8 @@ def _graph_context(value: Any, source: Source | None = None) -> GraphContextVari
 _DECORATORS = (torch.no_grad, torch.enable_grad, torch.inference_mode)
 """Context managers that may be called with the function that they decorate."""
 
-for _cls in (*_GRAD_CLASSES, *_GRAPH_CONTEXTS):
-    models_raw(_cls, partial(_create, _cls))
+for _context in (*_GRAD_CLASSES, *_GRAPH_CONTEXTS):
+    models_raw(_context, partial(_create, _context))
 
 
 @models(sdpa_kernel)
