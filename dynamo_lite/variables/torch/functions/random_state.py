@@ -114,16 +114,18 @@ def _set_cuda_state(
     return _restore(tx, new_state, partial(torch.cuda.set_rng_state, device=device_named(tx, "cuda", device)))
 
 
-def _seed(function: Callable[[int], object], tx: Translator, seed: VariableTracker) -> VariableTracker:
+def _seed(function: Callable[[int], object], result: object, tx: Translator, seed: VariableTracker) -> VariableTracker:
     number = tx.python_value(seed)
     _check_may_precede(tx, f"{function.__module__}.{function.__name__}()")
     tx.fold(torch.Generator().manual_seed, (int(number),))  # raises what the program's call raises
     tx.attempt.before_graph.calls.append(CallBeforeGraph(function, args=(number,)))
-    return tx.make(torch.default_generator if function is torch.manual_seed else None)
+    return tx.make(result)
 
 
-for _function in (torch.manual_seed, torch.cuda.manual_seed, torch.cuda.manual_seed_all):
-    models(_function)(partial(_seed, _function))
+_SEEDS = {torch.manual_seed: torch.default_generator, torch.cuda.manual_seed: None, torch.cuda.manual_seed_all: None}
+"""Functions that seed generators, and their results."""
+for _function, _result in _SEEDS.items():
+    models(_function)(partial(_seed, _function, _result))
 
 
 def _call_marked(function: FunctionVariable, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
