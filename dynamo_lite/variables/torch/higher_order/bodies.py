@@ -181,3 +181,13 @@ def same_structure(one: VariableTracker, other: VariableTracker) -> bool:
         return len(items) == len(others) and all(map(same_structure, items, others))
     values = [each.as_constant() if each.is_constant() else None for each in (one, other)]
     return type(values[0]) is int and values[0] == values[1]  # torch's operators take no other constants
+
+
+def mapped_element(fake: torch.Tensor, dim: int) -> torch.Tensor:
+    """An element of a tensor along the dimension that a function is mapped over, which may have size 0."""
+    if fake.shape[dim]:
+        return fake.select(dim, 0)
+    shape, strides = list(fake.shape), list(fake.stride())
+    del shape[dim], strides[dim]
+    created = torch.empty_strided(shape, strides, dtype=fake.dtype, device=fake.device)
+    return created.requires_grad_(fake.requires_grad).view_as(created)

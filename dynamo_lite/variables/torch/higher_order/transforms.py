@@ -29,6 +29,7 @@ from .bodies import (
     NodeVariable,
     all_tensors,
     body_parameters,
+    mapped_element,
     replace_tensors,
     same_structure,
     tensor_leaves,
@@ -176,7 +177,7 @@ def _vmap(tx: Translator, transform: TransformVariable, args: Args, kwargs: Kwar
     _check_dims(transform, mapped)
 
     def run() -> VariableTracker:
-        elements = iter(body_parameters(tx, [leaf.fake.select(dim, 0) for leaf, dim in mapped]))
+        elements = iter(body_parameters(tx, [mapped_element(leaf.fake, dim) for leaf, dim in mapped]))
         new_args = []
         for arg, pairs in zip(args, dims_by_arg):
             tensors = [leaf if dim is None else next(elements) for leaf, dim in pairs]
@@ -220,8 +221,8 @@ def _check_dims(transform: TransformVariable, mapped: Sequence[tuple[TensorVaria
         if not -tensor.fake.ndim <= dim < tensor.fake.ndim:
             transform.refuse("an in_dim is out of range")
         sizes.append(tensor.fake.shape[dim])
-    if not sizes or not sizes[0] or any(size != sizes[0] for size in sizes):
-        transform.refuse("it maps over no tensor, over an empty dimension, or over dimensions of different sizes")
+    if not sizes or any(size != sizes[0] for size in sizes):
+        transform.refuse("it maps over no tensor, or over dimensions of different sizes")
 
 
 def _out_dims_fit(out_dims: Any, output: VariableTracker) -> bool:
