@@ -135,7 +135,7 @@ def test_with_a_gradient_and_a_hook():
         x.register_hook(lambda gradient: gradient * 2)
         return [(x * 3).sum()]
 
-    beside_eager(fn, lambda: [tensor(3)], graphs=2)
+    beside_eager(fn, lambda: [tensor(3)])
 
 
 def test_views_come_to_require_gradients_too():
