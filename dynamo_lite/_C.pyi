@@ -13,14 +13,15 @@ TORCH_VERSION: Final[str]
 
 # -- marks: process-wide words on a code object ----------------------------------------------------------------
 
-MARK_NONE: Final[int]
-MARK_SKIP: Final[int]
-"""This code's frames run as they are; frames they call are looked at."""
-MARK_SKIP_RECURSIVE: Final[int]
-"""This code's frames run as they are, with the hook off for all that they call."""
+class Mark:
+    NONE: Final[Mark]
+    SKIP: Final[Mark]
+    """This code's frames run as they are; frames they call are looked at."""
+    SKIP_RECURSIVE: Final[Mark]
+    """This code's frames run as they are, with the hook off for all that they call."""
 
-def mark_code(code: CodeType, mark: int) -> None: ...
-def get_mark(code: CodeType) -> int: ...
+def mark_code(code: CodeType, mark: Mark) -> None: ...
+def get_mark(code: CodeType) -> Mark: ...
 
 # -- owners ----------------------------------------------------------------------------------------------------
 

@@ -32,15 +32,10 @@ namespace {
 
 std::string show_bool(std::int64_t value) { return value ? "on" : "off"; }
 std::string show_number(std::int64_t value) { return std::to_string(value); }
-std::string show_torch_function(std::int64_t value) {
-  return std::array{"on", "off for subclasses", "off"}.at(static_cast<std::size_t>(value));
-}
-std::string show_matmul(std::int64_t value) {
-  return std::array{"highest", "high", "medium"}.at(static_cast<std::size_t>(value));
-}
-std::string show_precision(std::int64_t value) {
-  return std::array{"unset", "ieee", "tf32", "bf16", "default"}.at(static_cast<std::size_t>(value));
-}
+constexpr std::array kTorchFunction{"on", "off for subclasses", "off"};
+constexpr std::array kMatmul{"highest", "high", "medium"};
+constexpr std::array kPrecision{"unset", "ieee", "tf32", "bf16", "default"};
+std::string show_matmul(std::int64_t value) { return kMatmul.at(static_cast<std::size_t>(value)); }
 std::string show_keys(std::uint64_t value) {
   return c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, value));
 }
@@ -226,7 +221,7 @@ std::vector<std::pair<std::string, std::string>> in_words(const Facts& facts) {
       {"default dtype", c10::toString(facts.default_dtype)},
       DL_CONTEXT_FACTS(DL_WORDS)  //
       {"number of threads", show_number(facts.threads)},
-      {"torch function", show_torch_function(facts.torch_function)},
+      {"torch function", kTorchFunction.at(static_cast<std::size_t>(facts.torch_function))},
       {"depth of the torch function mode stack", show_number(facts.function_modes)},
       {"depth of the torch dispatch mode stack", show_number(facts.dispatch_modes)},
       {"the stack of functorch's transforms", show_number(facts.functorch)},
@@ -238,7 +233,7 @@ std::vector<std::pair<std::string, std::string>> in_words(const Facts& facts) {
     const auto [backend, op] = settings[i]->first;
     const std::string of = kPrecisionBackends.at(static_cast<std::size_t>(backend));
     words.emplace_back("float32 precision of " + of + kPrecisionOps.at(static_cast<std::size_t>(op)),
-                       show_precision(facts.precisions >> (kPrecisionBits * i) & 15));
+                       kPrecision.at(facts.precisions >> (kPrecisionBits * i) & 15));
   }
   const c10::DispatchKeySet excluded(c10::DispatchKeySet::RAW, facts.excluded);
   for (std::size_t i = 0; i < kAutocastDevices.size(); ++i) {
@@ -328,8 +323,6 @@ std::string difference(const Snapshot& snapshot, const Snapshot& other) {
   return text.empty() && !same_modes(snapshot, other) ? "other modes are on the torch function stack" : text;
 }
 
-Snapshot& snapshot_of(PyObject* state) noexcept { return HeapType<StateObject>::of(state).snapshot; }
-
 void prepare_types() {
   const auto find = [](const char* module, const char* name) {
     return py::object(py::module_::import(module).attr(name)).release().ptr();
@@ -344,7 +337,7 @@ void prepare_types() {
 bool is_global_state(PyObject* object) noexcept { return HeapType<StateObject>::is(object); }
 
 DL_HIT bool matches_current_state(PyObject* state, std::string* found) {
-  const Snapshot& expected = snapshot_of(state);
+  const Snapshot& expected = HeapType<StateObject>::of(state).snapshot;
   if (Facts::read() == expected.facts && (expected.modes.empty() || same_modes(expected))) return true;
   if (found) {
     Snapshot now;

@@ -1,6 +1,8 @@
 // What Python sees of guard trees: GuardTree and Failure.
 #include "guards/guards.h"
 
+#include <pybind11/stl.h>
+
 #include <chrono>
 #include <memory>
 
@@ -100,9 +102,7 @@ double cost(TreeObject& self, py::handle frame, int repeats) {
 }
 
 py::list seconds_of_checks(TreeObject& self, py::handle frame) {
-  py::list list;
-  for (const double seconds : self.tree->seconds_of_checks(read_frame(frame))) list.append(seconds);
-  return list;
+  return py::cast(self.tree->seconds_of_checks(read_frame(frame)));
 }
 
 py::list checks(TreeObject& self) {

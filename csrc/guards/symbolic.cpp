@@ -38,14 +38,6 @@ bool exact(double given, std::int64_t& number) noexcept {
   return true;
 }
 
-bool factorial(std::int64_t& number) noexcept {
-  if (number < 0 || number > 18) return false;  // of greater ones it is no float
-  std::int64_t product = 1;
-  for (; number > 1; --number) product *= number;
-  number = product;
-  return true;
-}
-
 // The quotient or the rest, rounded down as Python has them.
 template <bool is_rest>
 bool divide(std::int64_t& left, std::int64_t right) noexcept {
@@ -225,7 +217,6 @@ const SymbolicOperation kOperations[] = {
        a = a ? 64 - __builtin_clzll(static_cast<unsigned long long>(std::abs(a))) : 0;
        return true;
      }},
-    {"factorial", kOne, [](Int& a, Int) noexcept { return exact(float_of(a), a) && factorial(a); }},
 };
 
 }  // namespace

@@ -178,6 +178,10 @@ void register_types(py::module_& module) {
                    {"tree", T_OBJECT, offsetof(Entry, tree), READONLY, nullptr}})
       .def_property("valid", [](Entry& self) { return self.owner != nullptr && is_valid(guard_tree(self.tree.get())); })
       .def_property("owner", [](Entry& self) { return Ref::borrow(self.owner == nullptr ? Py_None : self.owner); });
+  py::enum_<Mark>(module, "Mark")
+      .value("NONE", Mark::None)
+      .value("SKIP", Mark::Skip)
+      .value("SKIP_RECURSIVE", Mark::SkipRecursive);
   py::enum_<Verdict> verdict(module, "Verdict");
   verdict.value("PASS", Verdict::Pass)
       .value("SKIP", Verdict::Skip)
@@ -198,17 +202,11 @@ void register_entries(py::module_& module) {
   module.attr("OFF") = py::handle(made.get());
   off = &HeapType<Owner>::of(Ref(made).release());
   module.attr("CAPTURED_NAME") = kCapturedName;
-  module.attr("MARK_NONE") = static_cast<int>(Mark::None);
-  module.attr("MARK_SKIP") = static_cast<int>(Mark::Skip);
-  module.attr("MARK_SKIP_RECURSIVE") = static_cast<int>(Mark::SkipRecursive);
   module.def("entries", [](const Code& code) { return valid_entries(code, nullptr); });
-  module.def("mark_code", [](const Code& code, int mark) {
-    if (mark < 0 || mark > 2) raise(PyExc_ValueError, "no mark %d: take one of the MARK_ constants", mark);
-    make_extra(code).mark = static_cast<Mark>(mark);
-  });
+  module.def("mark_code", [](const Code& code, Mark mark) { make_extra(code).mark = mark; });
   module.def("get_mark", [](const Code& code) {
     const Extra* extra = extra_of(code);
-    return static_cast<int>(extra == nullptr ? Mark::None : extra->mark);
+    return extra == nullptr ? Mark::None : extra->mark;
   });
 }
 

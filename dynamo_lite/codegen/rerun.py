@@ -139,7 +139,7 @@ def _eager_code(code: types.CodeType, count: int) -> types.CodeType:
     plain = code.replace(
         co_argcount=count, co_posonlyargcount=0, co_kwonlyargcount=0, co_flags=code.co_flags & ~_VARIADIC
     )
-    _C.mark_code(plain, _C.MARK_SKIP_RECURSIVE)
+    _C.mark_code(plain, _C.Mark.SKIP_RECURSIVE)
     return plain
 
 

@@ -182,7 +182,7 @@ class _Callee(BrokenFrame):
         for each in instructions:
             each.positions = self.instruction.positions
         code = assemble(instructions, like=self.original, argnames=names, cellvars=(), freevars=())
-        _C.mark_code(code, _C.MARK_SKIP)
+        _C.mark_code(code, _C.Mark.SKIP)
         return types.FunctionType(code, self.namespace)
 
 

@@ -57,7 +57,7 @@ class PrecomputedCalls:
     def may_run(self, function: FunctionType) -> bool:
         """Whether the function's frame could raise an exception that is kept for it: its code has no entry or mark."""
         code = function.__code__
-        if self._owner is None or _C.get_mark(code) != _C.MARK_NONE or code in self._owner.codes():
+        if self._owner is None or _C.get_mark(code) != _C.Mark.NONE or code in self._owner.codes():
             return False
         return not any(each.code is code for each in self._raised.waiting)
 

@@ -69,7 +69,6 @@ _ROWS = [
     *(FormulaOperation(getattr(operator, f"{name}_" if name != "xor" else name), f"bit_{name}", f"({{}} {sign} {{}})")
       for name, sign in [("and", "&"), ("or", "|"), ("xor", "^")]),
     FormulaOperation(int.bit_length, "bit_length", "int.bit_length({})"),
-    FormulaOperation(math.factorial, "factorial", "math.factorial({})"),
     FormulaOperation(math.isfinite, "finite", "math.isfinite({})"),
     FormulaOperation(float.__round__, "", "round({}, {})", domain=_ROUNDED),
     FormulaOperation(total_of, "", "sum"),
@@ -84,7 +83,7 @@ MAY_RAISE = frozenset({operator.pow, math.sqrt, math.exp, math.log, math.log2, m
 """Operations that may raise for other operands. A guard checks that their result is finite, not a domain."""
 _ROUNDING: frozenset[Callable[..., Any]] = frozenset({math.trunc, math.floor, math.ceil, round})
 OF_BITS: dict[Callable[..., Any], str] = {operator.and_: "&", operator.or_: "|", operator.xor: "^"}
-TO_INTEGER: frozenset[Callable[..., Any]] = frozenset({*_ROUNDING, *OF_BITS, int.bit_length, math.factorial})
+TO_INTEGER: frozenset[Callable[..., Any]] = frozenset({*_ROUNDING, *OF_BITS, int.bit_length})
 
 
 @dataclass(frozen=True, eq=False)
