@@ -353,7 +353,7 @@ def errors_of_c_functions_have_their_text(x, n):
     )
 
 
-@program(graphs=(1, 2), breaks=6)
+@program(graphs=(1, 2), breaks=2)
 def calls_with_wrong_arguments(x, n):
     def f(a, b=1, *, c):
         return a

@@ -329,7 +329,7 @@ def test_every_table_of_programs_is_run():
     texts = {path: path.read_text() for path in TESTS}
     tables = {path for path, text in texts.items() if "from table import Table" in text}
     assert tables
-    assert not [path.name for path in tables if ".parameters())" not in texts[path]]
+    assert not [path.name for path in tables if ".parameters())" not in texts[path] and ".test()" not in texts[path]]
 
 
 def test_every_test_is_in_a_room():

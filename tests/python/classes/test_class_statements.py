@@ -71,7 +71,7 @@ def super_after_a_break(x, n):
     return d.scaled(n), isinstance(d, Base)
 
 
-@program(graphs=1, breaks=3)
+@program(graphs=1, breaks=2)
 def body_sees_locals_and_its_own_names(x, n):
     outer = 3
 

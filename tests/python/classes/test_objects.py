@@ -41,7 +41,7 @@ class Indexed:
         return self.value
 
 
-@program(graphs=(1, 2), breaks=(1, 2))
+@program()
 def index_in_places(x, n):
     i = Indexed(2)
     items = [1, 2, 3, 4]
