@@ -92,6 +92,15 @@ def test_state_that_is_computed_with(x):
     return state[:8] * 2 + x
 
 
+@pytest.mark.fails_on_data
+@checked(tensor(3), others=[(-tensor(3).abs(),), (tensor(3).abs() + 1,)], graphs=(1, 2), breaks=None)
+def test_seed_after_a_condition_that_may_raise(x):
+    if x.sum() > 1:
+        raise ValueError("too much")
+    torch.manual_seed(5)
+    return x + 1, torch.rand(2)
+
+
 @checked(tensor(3))
 def test_seed_that_torch_refuses(x):
     try:

@@ -115,8 +115,10 @@ def _set_cuda_state(
 
 
 def _seed(function: Callable[[int], object], result: object, tx: Translator, seed: VariableTracker) -> VariableTracker:
-    number = tx.python_value(seed)
-    _check_may_precede(tx, f"{function.__module__}.{function.__name__}()")
+    number, name = tx.python_value(seed), f"{function.__module__}.{function.__name__}()"
+    _check_may_precede(tx, name)
+    if tx.attempt.runtime_assertions:
+        unsupported(RandomStateUsed(name, "the program may raise before it, depending on data"))
     tx.fold(torch.Generator().manual_seed, (int(number),))  # raises what the program's call raises
     tx.attempt.before_graph.calls.append(CallBeforeGraph(function, args=(number,)))
     return tx.make(result)
