@@ -547,7 +547,10 @@ class DataReplaced(BreakReason, code="DL0711", numbers_matter=True):
 
 
 class RequiresGradChange(BreakReason, code="DL0712", numbers_matter=True):
-    happened = "`requires_grad` of {tensor} can't be changed in the graph: it is no leaf, or others share its memory"
+    happened = (
+        "`requires_grad` of {tensor} can't be changed in the graph: it is no leaf, others share its memory, or an "
+        "operator gives it a history"
+    )
     mend = "set it before the compiled function is called, or on a new tensor: tensor.detach().requires_grad_()"
     tensor: str
 

@@ -82,3 +82,38 @@ def test_gradients_of_a_view_are_not_lost():
     compiled = dl.compile(lambda value: value * 2, backend="aot_eager")
     for value in (torch.ones(4), view_without_gradients(), torch.ones(4)):
         assert compiled(value).requires_grad == value.requires_grad
+
+
+def write_into_a_frozen_leaf(x):
+    doubled = x * 2
+    x.requires_grad_(False)
+    x[:] = doubled
+    return x, doubled
+
+
+def write_into_a_view_of_a_frozen_leaf(x):
+    doubled = x * 2
+    x.requires_grad_(False)
+    x.view(-1).copy_(doubled)
+    return x, doubled
+
+
+def begin_to_require_gradients_after_a_view(x):
+    made = x.detach() * 2
+    view = made[:2]
+    made.requires_grad_()
+    return made, view, view * 2
+
+
+@pytest.mark.parametrize(
+    "program",
+    [write_into_a_frozen_leaf, write_into_a_view_of_a_frozen_leaf, begin_to_require_gradients_after_a_view],
+)
+def test_gradients_that_tensors_come_to_require(program):
+    compiled = dl.compile(program, backend="eager")
+    for _ in range(2):
+        facts = []
+        for call in (program, compiled):
+            x = leaf()
+            facts.append([(each.requires_grad, each.is_leaf, each.tolist()) for each in (x, *call(x))])
+        assert facts[0] == facts[1]

@@ -83,6 +83,8 @@ def _set_requires_grad(
     wanted = requires_grad is None or tx.truth(requires_grad)
     is_result = tensor.source is None and tensor not in tx.attempt.before_graph.created
     if wanted and is_result and _can_require_grad(tensor.fake):
+        if _has_views(tx, tensor):  # they come to require gradients, too
+            unsupported(RequiresGradChange(tensor.describe()))
         if not become_created_leaf(tx, tensor):
             tensor.fake.requires_grad_()
             tensor.node = tx.graph.call("call_method", "requires_grad_", (tensor.node,), {}, tensor.fake)
@@ -91,13 +93,13 @@ def _set_requires_grad(
     if wanted is tensor.fake.requires_grad:
         return tensor
     if wanted and tensor.before_freezing is not None:
-        (tensor.node, tensor.fake), tensor.before_freezing = tensor.before_freezing, None
+        (tensor.node, tensor.fake, _), tensor.before_freezing = tensor.before_freezing, None
     elif tensor not in tx.attempt.before_graph.created and not _is_existing_leaf(tx, tensor):
         unsupported(RequiresGradChange(tensor.describe()))
     elif wanted and not _unfreeze(tx, tensor):
         unsupported(RequiresGradChange(tensor.describe()))
     elif not wanted:
-        tensor.before_freezing = tensor.node, tensor.fake
+        tensor.before_freezing = tensor.node, tensor.fake, tx.attempt.provenance.step
         tensor.fake = tensor.fake.detach()
         tensor.node = tx.graph.call("call_method", "detach", (tensor.node,), {}, tensor.fake)
         tx.attempt.values.fakes[id(tensor.fake)] = tensor
@@ -113,12 +115,16 @@ def _unfreeze(tx: Translator, tensor: TensorVariable) -> bool:
     (leaf,) = inputs
     if leaf.node is not tensor.node or leaf.convert is not None or leaf.make is not None:
         return False
-    if any(each.fake._is_view() for each in created_aliases(tx, tensor.fake) if each is not tensor):
+    if _has_views(tx, tensor):
         return False
     if not (tensor.fake.is_floating_point() or tensor.fake.is_complex()):
         return False
     tx.graph.thaw_input(leaf)
     return True
+
+
+def _has_views(tx: Translator, tensor: TensorVariable) -> bool:
+    return any(each.fake._is_view() for each in created_aliases(tx, tensor.fake) if each is not tensor)
 
 
 def _is_existing_leaf(tx: Translator, tensor: TensorVariable) -> bool:

@@ -26,6 +26,7 @@ from dynamo_lite.insight.break_reasons import (
     DataDependentValue,
     NumpyStorage,
     RandomStateUsed,
+    RequiresGradChange,
     ResultNotDense,
     TensorObjectMethod,
     UnsupportedAttribute,
@@ -33,11 +34,13 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedValue,
 )
 from dynamo_lite.records.initializations import draws_nothing
+from dynamo_lite.records.restart import MadeByCPython, Restart
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.distributed_tensors import is_distributed_class
 from dynamo_lite.runtime.graph_functions import indexed, plain_tensor, without_torch_function
 from dynamo_lite.runtime.inner_tensors import is_wrapper, overrides_torch_function
+from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.shapes.symbols import SYMBOLIC
 from dynamo_lite.variables.core.attributes import (
     MISSING,
@@ -155,8 +158,8 @@ class TensorVariable(VariableTracker):
         self.value = value
         self.attrs: dict[str, VariableTracker | None] = {}
         """Attributes set during tracing; None for a deleted one."""
-        self.before_freezing: tuple[torch.fx.Node, torch.Tensor] | None = None
-        """Node and fake that a leaf had before its ``requires_grad`` was set to False during tracing."""
+        self.before_freezing: tuple[torch.fx.Node, torch.Tensor, int] | None = None
+        """Node and fake that a leaf had before its ``requires_grad`` was set to False during tracing, and that step."""
 
     def python_type(self) -> type:
         return self.cls
@@ -622,6 +625,7 @@ def _record_plain(
         check_failure(tx, operator_name(target))
     if mutated:
         check_write(tx, operator_name(target), mutated)
+        _check_frozen(tx, mutated)
     node = tx.graph.call(*called, *operands, fake)
     tx.graph.define(node, fake)
     if mutated:
@@ -632,6 +636,15 @@ def _record_plain(
     if communicates:
         keep_if_unused(node, fake)
     return found
+
+
+def _check_frozen(tx: Translator, mutated: Iterable[torch.Tensor]) -> None:
+    """Let CPython freeze a leaf that autograd records a write into afterwards: in the graph it is another tensor."""
+    recorded = [fake for fake in mutated if fake.requires_grad]
+    for each in tx.effects.written if recorded else ():
+        frozen = each.before_freezing if isinstance(each, TensorVariable) else None
+        if frozen is not None and any(share_memory(frozen[1], fake) for fake in recorded):
+            raise Restart(MadeByCPython(frozen[2], False, RequiresGradChange(each.describe())))
 
 
 _CHECKS = (torch._assert_async,)
