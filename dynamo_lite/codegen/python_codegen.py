@@ -66,6 +66,7 @@ class PyCodegen:
         created = [each.node for each in graph.inputs if each.make]
         created += [before for before, _ in graph.replaced.values()]
         self._created: dict[torch.fx.Node, str] = {node: self.temp("created") for node in created}
+        self._replayed: set[VariableTracker] = set()
         """Placeholders of tensors that are created before the graph -> the local that each is kept in."""
         self.grad_mode: bool | None = None
         """The grad mode at this point of the new code; None before the first change."""
@@ -333,7 +334,7 @@ class PyCodegen:
         """Emit the side effects of the frame: stores to objects, then to globals, then the noted events."""
         effects = self.attempt.effects
         for tracker in effects.changed_trackers:
-            tracker.replay(self)
+            self._replay(tracker)
         for (scope, name), value in effects.written_globals.items():
             key = [functools.partial(self.load_const, each) for each in (scope.namespace, name)]
             if value is None:  # deleted; it may never have existed outside of the trace
@@ -345,6 +346,16 @@ class PyCodegen:
                 self.store_subscr()
         for event in effects.noted:
             event.replay(self)
+
+    def replay_once(self, tracker: VariableTracker) -> None:
+        """Emit the stores to an object, if any are left: for a value that is made of the object's new state."""
+        if tracker in self.attempt.effects.changed_trackers:
+            self._replay(tracker)
+
+    def _replay(self, tracker: VariableTracker) -> None:
+        if tracker not in self._replayed:
+            self._replayed.add(tracker)
+            tracker.replay(self)
 
     # -- torch's state ---------------------------------------------------------------------------------------------
 

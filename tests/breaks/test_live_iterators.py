@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import deque
 
 import pytest
 import torch
@@ -237,6 +238,37 @@ def test_the_type_of_what_goes_over_a_constant():
 
     check(fn, tensor(3))
     assert type(dl.compile(fn, backend="eager")(tensor(3))[3]) is type(iter("é"))
+
+
+MAKERS = {
+    "a dict's values": (lambda held: held.update(z=2), lambda held: iter(held.values()), {"a": 5}),
+    "a set": (lambda held: held.add(2), iter, {1}),
+    "a deque": (lambda held: held.append(2), iter, deque([1])),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_iterator_in_a_cell_over_what_was_mutated(name):
+    mutate, iterate, held = MAKERS[name]
+
+    def fn(x, items, held):
+        iterator = None
+
+        def produce():
+            yield 1
+            mutate(held)
+
+            def later():
+                nonlocal iterator
+                return iterator
+
+            items.append(later)
+
+        items.extend(produce())
+        iterator = iterate(held)
+        return x + 1, iterator
+
+    check(fn, tensor(3), [], held, graphs=None)
 
 
 test_program = programs.test()

@@ -456,6 +456,8 @@ class DictIterator(IteratorVariable):
             raise NotConstant("an iterator over a dict that may have changed")
 
         def make() -> None:
+            # Otherwise the iterator would find a changed dict.
+            cg.replay_once(self.of if isinstance(self.of, DictVariable) else self.of.of)
             view = DictViewVariable(self.of, self.kind)
             cg.call(reversed if self.is_reversed else iter, [lambda: view.reconstruct(cg)])
 
