@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import dataclasses
 import functools
@@ -357,3 +358,15 @@ def test_a_copy_of_a_namespace():
     thing = Thing()
     thing.a = 1
     check(fn, tensor(2), thing, fullgraph=True)
+
+
+Fields = collections.namedtuple("Fields", "a b")
+
+
+@checked(tensor(3), (1, tensor(2)), 1, graphs=None, breaks=None)
+def test_tuples_that_operators_return_as_they_are(x, given, n):
+    found = []
+    for each in ((x, 1), given, Pair((x, 1)), Fields(x, 2), x.shape, ()):
+        found += [each * 1 is each, 1 * each is each, each * n is each, each + () is each, tuple(each) is each]
+        found += [each[:] is each, each[0:] is each, each[:9] is each, each[::1] is each, each[::-1] is each]
+    return x + 1, found, () + given is given, given[1:][::-1]

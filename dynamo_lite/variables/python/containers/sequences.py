@@ -97,11 +97,14 @@ class SequenceVariable(ContainerVariable):
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         index = self._index(tx, key)
         if isinstance(index, slice):
-            return self.make(self.items[index])
+            return self._slice(index)
         try:
             return self.items[index]
         except IndexError:
             tx.raise_error(IndexError, f"{self.kind.__name__} index out of range")
+
+    def _slice(self, index: slice) -> SequenceVariable:
+        return self.make(self.items[index])
 
     def _index(self, tx: Translator, key: VariableTracker) -> int | slice:
         return tx.subscript_value(key, f"{self.kind.__name__} indices must be integers or slices, not {{}}")
@@ -170,7 +173,16 @@ class TupleVariable(SequenceVariable):
     def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if symbol == "+" and isinstance(other, SizeVariable) and not reflected and _SIZES_ADD_REFLECTED:
             return None  # Size.__radd__ comes before the tuple's own concatenation
-        return super().binary(tx, symbol, other, reflected)
+        found = super().binary(tx, symbol, other, reflected)
+        for each in (self, other):  # CPython returns an operand that has all of the result's items
+            if type(each) is type(found) is TupleVariable and len(each.items) == len(found.items):
+                return each
+        return found
+
+    def _slice(self, index: slice) -> SequenceVariable:
+        found = super()._slice(index)
+        in_order = index.step in (None, 1) or not self.items
+        return self if type(self) is TupleVariable and in_order and len(found.items) == len(self.items) else found
 
     def as_constant(self) -> Any:
         return tuple(item.realize().as_constant() for item in self.items)
@@ -583,6 +595,7 @@ class UnmutatedIterator(IteratorVariable):
             raise NotConstant("an iterator over a container that was mutated since")
 
         def make() -> None:
+            cg.replay_once(self.of)
             cg.call(self.function, [lambda: cg.load(self.of)])
 
         cg.call(advance_iterator, [make, lambda: cg.load_const(self.at)])

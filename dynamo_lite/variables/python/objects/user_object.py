@@ -396,7 +396,11 @@ class UserObjectVariable(VariableTracker):
             missing = self.call_special(tx, "__missing__", key)
             if missing is not None:
                 return missing
-        return self.payload.getitem(tx, key)
+        return self._new_if_tuple(self.payload.getitem(tx, key))
+
+    def _new_if_tuple(self, result: VariableTracker) -> VariableTracker:
+        """A slice of a tuple may be the tuple itself. Of an object of a derived class it is a new tuple."""
+        return result.like(result.items) if result is self.payload and isinstance(result, TupleVariable) else result
 
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         if self.call_special(tx, "__setitem__", key, value) is not None:
@@ -493,7 +497,8 @@ class UserObjectVariable(VariableTracker):
             is_merge = symbol == "|" and isinstance(self.payload, DictVariable)
             if is_merge and is_user_defined(tx.lookup(self.cls, "__iter__")):
                 unsupported(UnsupportedOperation("`|`", f"{self.describe()}, whose class overrides __iter__,"))
-            return self.payload.binary(tx, symbol, other, reflected)
+            found = self.payload.binary(tx, symbol, other, reflected)
+            return None if found is None else self._new_if_tuple(found)
         return unless_refused(result)
 
     def unary(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker | None:
