@@ -113,19 +113,16 @@ bool set_program(CheckParts& parts, PyObject* arg, std::size_t node_count, const
   return hold(parts, arg, liveness);
 }
 
-bool is_type(PyObject* arg) noexcept { return PyType_Check(arg); }
 bool is_token_and_function(PyObject* arg) noexcept {
   return PyList_Check(arg) && PyList_GET_SIZE(arg) == 2 && PyCFunction_Check(PyList_GET_ITEM(arg, 1));
 }
-bool is_anything(PyObject*) noexcept { return true; }
 
-constexpr CheckArgument kType{"a type", set_object<is_type>};
-constexpr CheckArgument kObject{"an object", set_object<is_anything>};
+constexpr CheckArgument kType{"a type", set_object<[](PyObject* arg) { return PyType_Check(arg) != 0; }>};
+constexpr CheckArgument kObject{"an object", set_object<[](PyObject*) { return true; }>};
 constexpr CheckArgument kConstant{"a constant (use id for other objects)", set_object<is_constant>};
 constexpr CheckArgument kState{"a GlobalState", set_object<is_global_state>};
 constexpr CheckArgument kRegistrations{"a list of a cache token and abc.get_cache_token",
                                        set_object<is_token_and_function>};
-constexpr CheckArgument kNoArgument{"nothing", set_object<is_anything>};
 constexpr CheckArgument kNumber{"a number that is not negative", set_number};
 constexpr CheckArgument kKey{"a key", set_key};
 constexpr CheckArgument kName{"a name", set_name};
@@ -310,7 +307,7 @@ constexpr CheckKind kCheckKinds[] = {
     {.name = "lacks_instance_dict_item", .argument = &kName, .holds = instance_lacks, .lasts = with_instance_dict,
      .of_instance_dict = true, .text = "has no instance attribute {arg!r}",
      .wanted = "without an attribute {arg!r} of its own", .given = "{arg!r}"},
-    {.name = "unobserved", .argument = &kNoArgument, .holds = value_is_unobservable,
+    {.name = "unobserved", .argument = &kObject, .holds = value_is_unobservable,
      .text = "is nothing whose deallocation can be observed"},
     {.name = "dict_item_unobserved", .argument = &kKey, .holds = item_is_unobservable,
      .text = "has nothing whose deallocation can be observed under the key {arg!r}"},
@@ -328,11 +325,11 @@ constexpr CheckKind kCheckKinds[] = {
      .text = "is a {arg.dtype} tensor on {arg.device}{grad}"},
     {.name = "storage_offset", .argument = &kNumber, .holds = begins_at, .text = "begins at element {arg} of its storage",
      .wanted = "a tensor that begins at element {arg} of its storage", .given = "one that begins at element {offset}"},
-    {.name = "accepts_writes", .argument = &kNoArgument, .holds = can_be_written,
+    {.name = "accepts_writes", .argument = &kObject, .holds = can_be_written,
      .text = "is no leaf and no view that autograd lets nobody mutate"},
-    {.name = "present", .argument = &kNoArgument, .holds = always, .lasts = forever, .replayed = Replayed::ByAddress,
+    {.name = "present", .argument = &kObject, .holds = always, .lasts = forever, .replayed = Replayed::ByAddress,
      .text = "is there", .wanted = "there", .given = "{arg!r}"},
-    {.name = "unbound", .argument = &kNoArgument, .holds = never, .subject = Subject::NoValue, .text = "is not bound"},
+    {.name = "unbound", .argument = &kObject, .holds = never, .subject = Subject::NoValue, .text = "is not bound"},
     {.name = "global_state", .argument = &kState, .holds = state_is, .subject = Subject::Frame,
      .text = "grad mode, autocast, default dtype and the like are as they were"},
     {.name = "registrations", .argument = &kRegistrations, .holds = nothing_was_registered, .subject = Subject::Frame,

@@ -101,10 +101,6 @@ double cost(TreeObject& self, py::handle frame, int repeats) {
   return took.count() / repeats;
 }
 
-py::list seconds_of_checks(TreeObject& self, py::handle frame) {
-  return py::cast(self.tree->seconds_of_checks(read_frame(frame)));
-}
-
 py::list checks(TreeObject& self) {
   py::list list;
   for (const Check* check : self.tree->all_checks()) {
@@ -145,7 +141,10 @@ void register_guards(py::module_& module, FrameReader reader) {
           py::arg("node"), py::arg("kind"), py::arg("arg"), py::arg("reason"))
       .def("capture", [](TreeObject& self, Py_ssize_t node) { return self.tree->add_capture(node); })
       .def("checks", checks)
-      .def("seconds_of_checks", seconds_of_checks, py::arg("frame"))
+      .def(
+          "seconds_of_checks",
+          [](TreeObject& self, py::handle frame) { return self.tree->seconds_of_checks(read_frame(frame)); },
+          py::arg("frame"))
       .def("test", test)
       .def("lookup", lookup)
       .def("cost", cost, py::arg("frame"), py::arg("repeats") = 1000)

@@ -100,15 +100,10 @@ bool float_of_integer(std::int64_t& number, std::int64_t) noexcept {
   return true;
 }
 
-bool load_size(const TensorShape& shape, PyObject*, std::int64_t dim, std::int64_t& number) noexcept {
+template <const std::int64_t* TensorShape::* numbers>
+bool load_of_dim(const TensorShape& shape, PyObject*, std::int64_t dim, std::int64_t& number) noexcept {
   if (dim < 0 || dim >= shape.ndim) return false;
-  number = shape.sizes[dim];
-  return true;
-}
-
-bool load_stride(const TensorShape& shape, PyObject*, std::int64_t dim, std::int64_t& number) noexcept {
-  if (dim < 0 || dim >= shape.ndim) return false;
-  number = shape.strides[dim];
+  number = (shape.*numbers)[dim];
   return true;
 }
 
@@ -160,8 +155,8 @@ constexpr SymbolicOperation kPushConstant{"const", Operands::Constant, nullptr, 
 constexpr SymbolicOperation kOr{"or", kTwo, integers<[](Int a, Int b) { return a != 0 || b != 0; }>};
 
 const SymbolicOperation kOperations[] = {
-    {"size", Operands::TensorAndDim, nullptr, load_size},
-    {"stride", Operands::TensorAndDim, nullptr, load_stride},
+    {"size", Operands::TensorAndDim, nullptr, load_of_dim<&TensorShape::sizes>},
+    {"stride", Operands::TensorAndDim, nullptr, load_of_dim<&TensorShape::strides>},
     {"offset", Operands::Tensor, nullptr, load_offset},
     {"int", Operands::Number, nullptr, load_int},
     {"float", Operands::Number, nullptr, load_float},

@@ -310,10 +310,7 @@ bool StoragesDistinct::holds(const std::vector<PyObject*>& tensors, std::size_t 
     const bool writes = range.which < written;
     const Range* before = writes ? any : changed;
     if (before && before->end > range.begin) {
-      if (found) {
-        *found =
-            "tensors number " + std::to_string(before->which) + " and " + std::to_string(range.which) + " share memory";
-      }
+      if (found) *found = "two of the tensors share memory";
       return false;
     }
     if (!any || range.end > any->end) any = &range;

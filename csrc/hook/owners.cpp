@@ -67,8 +67,7 @@ void end_thread(PyObject* capsule) {
 
 bool watch_thread_end(Stacks& stacks) {
   PyObject* kept = PyThreadState_GetDict();  // borrowed
-  if (kept == nullptr) return true;
-  if (PyDict_GetItemString(kept, kThreadKey) != nullptr) return true;
+  if (kept == nullptr || PyDict_GetItemString(kept, kThreadKey) != nullptr) return true;
   const Ref capsule = Ref::steal(PyCapsule_New(&stacks, kThreadKey, end_thread));
   return capsule && PyDict_SetItemString(kept, kThreadKey, capsule.get()) == 0;
 }
@@ -121,11 +120,8 @@ void begin_process() {
 void after_fork() {
   Installation& our = installation();
   our.users = this_threads_stacks().users + our.process_users;
-  if (our.users == 0) {
-    remove();
-  } else {
-    install();  // another thread may have had it out
-  }
+  if (our.users == 0) return remove();
+  install();  // another thread may have had it out
 }
 
 }  // namespace
