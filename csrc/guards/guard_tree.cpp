@@ -28,7 +28,7 @@ class Flag {
   bool& flag_;
 };
 
-// A value that is there twice; null for none.
+// A value that occurs twice; null if none does.
 PyObject* duplicate_of(std::vector<PyObject*> values) {
   std::sort(values.begin(), values.end());
   const auto first = std::find_if(values.begin(), values.end(), [](PyObject* each) { return each != nullptr; });

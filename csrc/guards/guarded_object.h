@@ -33,7 +33,7 @@ class GuardedObject {
   PyObject* get() const noexcept { return object_; }
   // The object for a report, None where it was deallocated; a new reference.
   Ref share() const noexcept;
-  // What it owns: the object itself, or its weak reference. Borrowed.
+  // A borrowed reference to what this owns: the object itself, or a weak reference to it.
   PyObject* keeper() const noexcept { return keeper_.get(); }
 
  private:

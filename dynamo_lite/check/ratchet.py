@@ -25,7 +25,7 @@ _HEADER = """\
 
 @dataclass(frozen=True)
 class Allowed:
-    """One entry. Entries are equal whatever their reasons are."""
+    """One allowed graph break. Comparisons ignore the reason."""
 
     target: str
     code: str
@@ -67,7 +67,7 @@ class Ratchet:
         """Rewrite the file: what there is now for these targets, with the reasons that were given; of other targets
         what was listed. The results then have findings only of what no file can allow."""
         checked = {result.target for result in results}
-        listed = {each: each for each in self.entries}
+        listed = {each: each for each in self.entries}  # an entry without a reason -> the equal one that has it
         kept = [each for each in self.entries if each.target not in checked]
         for result in results:
             now = dict.fromkeys(Allowed.of(result.target, each) for each in _breaks(result))

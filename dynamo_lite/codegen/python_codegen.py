@@ -66,8 +66,9 @@ class PyCodegen:
         created = [each.node for each in graph.inputs if each.make]
         created += [before for before, _ in graph.replaced.values()]
         self._created: dict[torch.fx.Node, str] = {node: self.temp("created") for node in created}
-        self._replayed: set[VariableTracker] = set()
         """Placeholders of tensors that are created before the graph -> the local that each is kept in."""
+        self._replayed: set[VariableTracker] = set()
+        """Mutated objects whose stores are emitted already."""
         self.grad_mode: bool | None = None
         """The grad mode at this point of the new code; None before the first change."""
 
@@ -348,7 +349,7 @@ class PyCodegen:
             event.replay(self)
 
     def replay_once(self, tracker: VariableTracker) -> None:
-        """Emit the stores to an object, if any are left: for a value that is made of the object's new state."""
+        """Emit the pending stores to an object now: the code that follows creates a value from its new state."""
         if tracker in self.attempt.effects.changed_trackers:
             self._replay(tracker)
 

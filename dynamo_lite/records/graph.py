@@ -595,9 +595,9 @@ class GraphBuilder:
             elif outside:
                 raise Unsupported(EffectInOperatorFunction("it writes into a tensor from outside"))
         for fake in fakes:
+            is_recorded = fake.requires_grad and torch.is_grad_enabled() and not hidden
             for each in self.inputs_in_storage(fake):
                 self._written.setdefault(each.source, self.step)
-                is_recorded = fake.requires_grad and torch.is_grad_enabled() and not hidden
                 if is_recorded and _C.accepts_writes(each.value):
                     each.source.check("accepts_writes")
 

@@ -456,7 +456,7 @@ class DictIterator(IteratorVariable):
             raise NotConstant("an iterator over a dict that may have changed")
 
         def make() -> None:
-            # Otherwise the iterator would find a changed dict.
+            # An iterator that is created before the stores to its dict raises: the dict's size has changed.
             cg.replay_once(self.of if isinstance(self.of, DictVariable) else self.of.of)
             view = DictViewVariable(self.of, self.kind)
             cg.call(reversed if self.is_reversed else iter, [lambda: view.reconstruct(cg)])

@@ -177,7 +177,7 @@ class ExistingExceptionVariable(UserObjectVariable):
         return tx.attempt.values.wrap(getattr(self.value, name), self.source.child("c_attr", name))
 
     def _builtin_text(self, tx: Translator, name: str) -> VariableTracker:
-        """Methods whose result depends on ``args`` alone."""
+        """``str()`` or ``repr()`` by a method that reads nothing but ``args``. Any other method breaks the graph."""
         if class_lookup(self.cls, name) not in _TEXTS_OF_ARGS:
             unsupported(UnsupportedOperation(f"{TEXTS[name].__name__}()", self.describe()))
         tx.python_value(self.c_attribute(tx, "args"))

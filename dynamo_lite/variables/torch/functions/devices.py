@@ -73,7 +73,7 @@ if hasattr(torch._C, "_CudaDeviceProperties"):
 
 
 def _exchange(current: Callable[[], int], tx: Translator, index: VariableTracker) -> VariableTracker:
-    """Set the current device, given its index, and return the one before. An index below zero sets nothing."""
+    """Set the current device, given its index, and return the one before. A negative index changes nothing."""
     number = tx.python_value(index)
     if number < 0:
         return ConstantVariable(-1)

@@ -115,7 +115,8 @@ def _set_cuda_state(
 
 
 def _seed(function: Callable[[int], object], result: object, tx: Translator, seed: VariableTracker) -> VariableTracker:
-    number, name = tx.python_value(seed), f"{function.__module__}.{function.__name__}()"
+    number = tx.python_value(seed)
+    name = f"{function.__module__}.{function.__name__}()"
     _check_may_precede(tx, name)
     if tx.attempt.runtime_assertions:
         unsupported(RandomStateUsed(name, "the program may raise before it, depending on data"))

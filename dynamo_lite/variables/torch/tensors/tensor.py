@@ -639,7 +639,7 @@ def _record_plain(
 
 
 def _check_frozen(tx: Translator, mutated: Iterable[torch.Tensor]) -> None:
-    """Let CPython freeze a leaf that autograd records a write into afterwards: in the graph it is another tensor."""
+    """Break the graph where a leaf was frozen if autograd records a write into it: the graph has a detached alias."""
     recorded = [fake for fake in mutated if fake.requires_grad]
     for each in tx.effects.written if recorded else ():
         frozen = each.before_freezing if isinstance(each, TensorVariable) else None
