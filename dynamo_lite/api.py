@@ -28,6 +28,7 @@ from .insight.observer import Observer
 from .insight.site import qualified_name
 from .variables.core import registry
 from .variables.core.base import Args, Kwargs, VariableTracker, unsupported
+from .variables.core.constant import ConstantVariable
 from .variables.torch.functions.torch_functions import call_whole
 
 if TYPE_CHECKING:
@@ -436,7 +437,7 @@ def _trace_graph_break(tx: InstructionTranslator, message: VariableTracker | Non
 
 @registry.models(is_compiling)
 def _trace_is_compiling(tx: InstructionTranslator) -> VariableTracker:
-    return tx.attempt.is_compiling_results.at_current_call(tx)
+    return ConstantVariable(True)
 
 
 def observe(

@@ -56,7 +56,7 @@ def _attempt(root: RootTranslator, request: Request, facts: RestartFacts, state:
     """One pass over the frame. It raises `Restart` for what another attempt can avoid."""
     attempt, translation = root.attempt, None
     try:
-        breaks = trace(root, request.fullgraph)
+        breaks = trace(root)
         cg = generate(root, breaks, request)
         if attempt.initializations.run():
             raise Restart(ModulesInitialized())

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dynamo_lite import config
-from dynamo_lite.records.restart import IsCompilingWithheld, Restart
 from dynamo_lite.records.restart_facts import RestartFacts
 from dynamo_lite.resume.graph_break import continues_where_errors_may_be_swallowed
 from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.translator.core import BreakHere, Frame, RootTranslator
-from dynamo_lite.variables.core.base import LazyVariable, ObservedException, VariableTracker
-from dynamo_lite.variables.core.reachable import reachable
+from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
 from dynamo_lite.variables.python.functions.function import CellVariable
 from dynamo_lite.variables.torch.functions.collectives import complete_pending
 
@@ -37,13 +35,13 @@ def begin(request: Request, facts: RestartFacts) -> RootTranslator:
     return RootTranslator(attempt, frame, facts.break_at)
 
 
-def trace(root: RootTranslator, fullgraph: bool) -> bool:
+def trace(root: RootTranslator) -> bool:
     """Run the translator. Returns whether the graph breaks, rather than goes on to the frame's return.
 
     Raises:
         Unsupported: what comes next can't be in a graph.
         ObservedException: the program raises out of the frame.
-        Restart: an answer of ``is_compiling()`` may be why it raises, or may matter after the break.
+        Restart: another attempt can go on.
     """
     attempt: Attempt = root.attempt
     breaks = False
@@ -53,23 +51,6 @@ def trace(root: RootTranslator, fullgraph: bool) -> bool:
             complete_pending(root)
         except BreakHere:
             complete_pending(root)
-            if not fullgraph:
-                _check_is_compiling_results(root)
             breaks = True
-        except ObservedException:
-            if attempt.is_compiling_results.given and not fullgraph:
-                raise Restart(IsCompilingWithheld(frozenset(attempt.is_compiling_results.given))) from None
-            raise
     attempt.innermost = root  # numbers that the code after the graph specializes are this place's doing
     return breaks
-
-
-def _check_is_compiling_results(root: RootTranslator) -> None:
-    """Whether the program may fail after the break because ``is_compiling()`` was True before it."""
-    attempt: Attempt = root.attempt
-    written = [scope.writes for scope in attempt.values.scopes]
-    sites = attempt.is_compiling_results.sites_that_matter(
-        lambda: reachable([*root.stopped(), *attempt.effects.written, *written])
-    )
-    if sites:
-        raise Restart(IsCompilingWithheld(sites))

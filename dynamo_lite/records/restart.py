@@ -57,13 +57,6 @@ class MadeByCPython:
 
 
 @dataclass(frozen=True)
-class IsCompilingWithheld:
-    """``is_compiling()`` returns False at these sites: what the program did with True would differ from eager."""
-
-    sites: frozenset[Site]
-
-
-@dataclass(frozen=True)
 class FunctionsUntraced:
     """Calls of these ``torch.autograd.Function`` classes break the graph: what their backward reads may change."""
 
@@ -102,7 +95,6 @@ Fact = (
     BreakAt
     | EndsBefore
     | MadeByCPython
-    | IsCompilingWithheld
     | FunctionsUntraced
     | RecordedWhole
     | NumbersRead

@@ -23,7 +23,6 @@ from .restart import (
     EndsBefore,
     Fact,
     FunctionsUntraced,
-    IsCompilingWithheld,
     MadeByCPython,
     ModulesInitialized,
     NumbersRead,
@@ -91,8 +90,6 @@ class RestartFacts:
     """Dicts and caches that may be filled at the break. Later translations don't wait for them again."""
     calls_backward: bool = False
     """Whether the graph breaks for a ``backward``."""
-    withheld: frozenset[Site] = frozenset()
-    """Where ``is_compiling()`` returns False."""
     untraced_functions: frozenset[type] = frozenset()
     """``torch.autograd.Function`` classes that break the graph."""
     leaves_before: bool = False
@@ -125,8 +122,6 @@ class RestartFacts:
                 return self._end_before(fact, place)
             case MadeByCPython():
                 return self._leave_to_cpython(fact, place)
-            case IsCompilingWithheld(sites):  # the program may go another way
-                return replace(self, withheld=self.withheld | sites, graph_break=None, break_at=())
             case FunctionsUntraced(functions):
                 return replace(self, untraced_functions=self.untraced_functions | functions)
             case RecordedWhole(function, can_be):

@@ -23,7 +23,6 @@ from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
 from dynamo_lite.shapes.policy import TranslationShapes
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.object_state import ObjectState
-from dynamo_lite.variables.torch.tensors.is_compiling_results import IsCompilingResults
 from dynamo_lite.variables.torch.tensors.specialize import specialize
 
 from .known_values import KnownValues
@@ -90,7 +89,6 @@ class Attempt:
         self.lifetimes = ObservableLifetimes()
         self.initializations = Initializations()
         self.restart_facts = restart_facts
-        self.is_compiling_results = IsCompilingResults(self.restart_facts.withheld)
         self.unread: set[Site] = set()
         """Where the program read numbers from tensors that it has only passed on so far."""
         self.runtime_assertions: list[RuntimeAssertion] = []
@@ -144,7 +142,7 @@ class Attempt:
         self.runtime_assertions.clear()
         for record in (
             *(self.values, self.provenance, self.before_graph, self.lifetimes, self.torch_state, self.effects),
-            *(self.is_compiling_results, self.graph.symbols, self.guards, self.streams, self.initializations),
+            *(self.graph.symbols, self.guards, self.streams, self.initializations),
         ):
             record.close()
         self.graph.inputs.clear()

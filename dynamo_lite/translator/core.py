@@ -258,8 +258,6 @@ class InstructionTranslator(Operations, Holder):
             error.path = (callee.steps, *error.path) if breaks_inside else ()
             raise
         assert callee.returned is not None
-        if self.attempt.is_compiling_results.branched:
-            self.attempt.is_compiling_results.end_call(callee, callee.returned, self.effects.count)
         return callee.returned
 
     def callee_for(self, is_tail: bool, frame: Frame) -> InstructionTranslator:

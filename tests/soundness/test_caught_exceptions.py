@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import traceback
 
-import pytest
 import torch
 
 import dynamo_lite as dl
@@ -184,22 +183,3 @@ def test_an_exception_that_a_break_left_is_raised_again():
 
     (_, one), (_, other) = fn(torch.ones(2)), dl.compile(fn, backend="eager")(torch.ones(2))
     assert lines(one) == lines(other)
-
-
-def needs_a_mask(x, mask=None):
-    if mask is None and not torch.compiler.is_compiling():
-        mask = torch.ones(3)
-    return x + mask[0]
-
-
-def test_what_raises_only_where_it_is_compiled_runs_as_in_eager():
-    def inner(x):
-        return needs_a_mask(x * 2) * 3
-
-    x = torch.arange(3.0)
-    for program in (needs_a_mask, inner):
-        compiled = dl.compile(program, backend="eager")
-        for _ in range(2):
-            assert torch.equal(compiled(x), program(x))
-    with pytest.raises(TypeError, match="NoneType"):
-        dl.compile(needs_a_mask, backend="eager", fullgraph=True)(x)

@@ -12,7 +12,6 @@ from dynamo_lite.records.restart import (
     BreakAt,
     EndsBefore,
     FunctionsUntraced,
-    IsCompilingWithheld,
     MadeByCPython,
     NumbersSpecialized,
     RecordedWhole,
@@ -44,11 +43,6 @@ def test_a_frame_whose_break_comes_no_earlier_is_skipped(path):
     with pytest.raises(SkipFrame) as skipped:
         learned(BreakAt((4,), CALL), BreakAt(path, GraphBreak(VALUE, (PLACE,))))
     assert skipped.value.cause.reason is VALUE
-
-
-def test_another_answer_of_is_compiling_begins_without_breaks():
-    known = learned(BreakAt((4,), CALL), IsCompilingWithheld(frozenset({SITE})))
-    assert (known.break_at, known.graph_break, known.withheld) == ((), None, {SITE})
 
 
 def test_a_leaf_is_made_before_the_graph_first_and_by_cpython_then():

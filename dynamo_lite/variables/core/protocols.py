@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from dynamo_lite.variables.python.containers.sequences import SliceVariable
     from dynamo_lite.variables.python.containers.sets import SetVariable
     from dynamo_lite.variables.python.functions.function import CellVariable, GlobalScope
-    from dynamo_lite.variables.torch.tensors.is_compiling_results import IsCompilingResults
 
     from .base import Args, Kwargs, VariableTracker
     from .operator_symbols import Binary
@@ -141,7 +140,6 @@ class Attempt(Protocol):
     shapes: TranslationShapes
     effects: SideEffects
     provenance: Provenance
-    is_compiling_results: IsCompilingResults
     runtime_assertions: list[RuntimeAssertion]
     ahead: PrecomputedCalls
     reprs: list[VariableTracker]

@@ -13,7 +13,6 @@ import torch.distributed
 import torch.overrides
 from torch import _jit_internal
 from torch._library.custom_ops import CustomOpDef
-from torch.distributed import _functional_collectives
 from torch.fx._symbolic_trace import is_fx_tracing
 
 from dynamo_lite.insight.break_reasons import (
@@ -363,14 +362,8 @@ def _model_constant(result: object, *functions: Callable[..., object]) -> None:
 
 @models(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._utils.is_compiling)
 def is_compiling(tx: Translator) -> VariableTracker:
-    """True for the program. torch's own files get a constant: under a compiler ``nn.modules`` would skip hooks and
-    compute something else than in eager, while functional collectives only leave out warnings."""
-    filename = tx.code.co_filename
-    if filename.startswith(_MODULES):
-        return ConstantVariable(False)
-    if filename == _functional_collectives.__file__:
-        return ConstantVariable(True)
-    return tx.attempt.is_compiling_results.at_current_call(tx)
+    """True, but not for ``torch.nn.modules``: under a compiler they skip hooks and compute something else."""
+    return ConstantVariable(not tx.code.co_filename.startswith(_MODULES))
 
 
 @models(torch.compiler.is_exporting)
