@@ -21,8 +21,10 @@ from dynamo_lite.exc import BackendCompilerFailed, WrongBackendResult
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import Observer
 from dynamo_lite.insight.recorder import RECORDING, GraphRecord
+from dynamo_lite.records.initializations import draws_by_tag
 from dynamo_lite.runtime.interrupts import reraise_if_from_signal
 from dynamo_lite.translator.attempt import Attempt
+from dynamo_lite.variables.torch.tensors.fake_computation import bare_name
 from dynamo_lite.variables.torch.tensors.runtime_failures import is_kept
 
 from .backend_traits import BackendTraits
@@ -61,7 +63,9 @@ def compile_graph(
         return CompiledGraph(None, None, 0.0)
     expected = [each.tensor.node for each in attempt.runtime_assertions]
     results = [*(tensor.node for tensor in cg.outputs), *expected]
-    unused = _unused_collectives(attempt, results)
+    unused: list[torch.fx.Node] = []
+    if attempt.graph.communicates or attempt.frees_at_once:
+        unused = _unused_effects(attempt, results)
     gm = attempt.graph.finish([*results, *unused])
     attempt.graph.symbols.check_marks()
     counters.graphs += 1
@@ -101,21 +105,28 @@ def _keeping_equal_collectives(attempt: Attempt) -> contextlib.AbstractContextMa
     return importlib.import_module("torch._functorch.config").patch(cse=False)
 
 
-def _unused_collectives(attempt: Attempt, results: list[torch.fx.Node]) -> list[torch.fx.Node]:
-    """The waits for collectives whose results the program doesn't use. They are results of the graph too: partitioners
-    drop what no result needs."""
-    if not attempt.graph.communicates:
-        return []
+def _unused_effects(attempt: Attempt, results: list[torch.fx.Node]) -> list[torch.fx.Node]:
+    """The waits for collectives, and the random numbers, that the program doesn't use. They are results of the graph
+    too: partitioners drop what no result needs, and then other processes wait, or the generator isn't advanced."""
     used, unused = set(results), []
     for node in reversed(attempt.graph.graph.nodes):
         written = node.args[0] if node.target == "copy_" else None
         writes_used = isinstance(written, torch.fx.Node) and (written.op == "placeholder" or written in used)
         is_used = node in used or writes_used
-        if not is_used and is_kept(node):
+        if not is_used and (attempt.graph.communicates and is_kept(node) or attempt.frees_at_once and _draws(node)):
             unused.append(node)
         if is_used or node in unused:
             used.update(node.all_input_nodes)
     return unused
+
+
+def _draws(node: torch.fx.Node) -> bool:
+    """Whether compilers would drop a node that draws random numbers, were it unused."""
+    if node.op not in ("call_function", "call_method") or not draws_by_tag(node.target):
+        return False
+    of = node.all_input_nodes[:1]
+    writes_input = bare_name(node.target).endswith("_") and of and of[0].op == "placeholder"
+    return isinstance(node.meta["example_value"], torch.Tensor) and not writes_input
 
 
 def _without_last(compiled: Callable[..., Any], count: int) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ modules before.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -63,3 +64,11 @@ def draws_nothing(op: str, target: Any) -> bool:
         return False
     overloads = [getattr(packet, each) for each in packet.overloads()]
     return not any(torch.Tag.nondeterministic_seeded in each.tags for each in overloads)
+
+
+@functools.cache
+def draws_by_tag(target: Any) -> bool:
+    """Whether a node's target is an operator of torch's that draws random numbers."""
+    packet = getattr(torch.ops.aten, str(getattr(target, "__name__", target)), None)
+    overloads = [] if packet is None else [getattr(packet, each) for each in packet.overloads()]
+    return any(torch.Tag.nondeterministic_seeded in each.tags for each in overloads)
