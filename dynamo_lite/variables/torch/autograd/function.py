@@ -16,6 +16,7 @@ from dynamo_lite.insight.break_reasons import AttributeChange, AutogradFunction,
 from dynamo_lite.records.restart import FunctionsUntraced, Restart
 from dynamo_lite.records.subgraphs import Body
 from dynamo_lite.runtime import graph_functions
+from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, bind, class_lookup
 from dynamo_lite.variables.core.base import (
     Args,
@@ -151,11 +152,17 @@ def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs
     value = cls.as_constant()
     tensors = list(dict.fromkeys(arg for arg in args if isinstance(arg, TensorVariable)))
     differentiable = [each for each in tensors if each.fake.requires_grad and torch.is_grad_enabled()]
-    is_repeated = any(args.count(each) > 1 for each in differentiable)  # its gradients would have to be summed
     is_transformed = any(body.transform for body in tx.graph.bodies) or torch._C._are_functorch_transforms_active()
-    if kwargs or is_transformed or not _is_plain(value) or is_repeated:
-        why = "it gets a tensor twice or keyword arguments, has a jvp or no staticmethods, or torch.func transforms it"
-        unsupported(AutogradFunction(value.__qualname__, why))
+    reasons = {
+        "it gets keyword arguments": bool(kwargs),
+        "torch.func transforms it": is_transformed,
+        "its forward or backward is no staticmethod": not _has_static_methods(value),
+        "it has a vjp or a jvp": not _has_default_rules(value),
+        "it gets a tensor twice": any(args.count(each) > 1 for each in differentiable),  # gradients would be summed
+    }
+    for why, holds in reasons.items():
+        if holds:
+            unsupported(AutogradFunction(value.__qualname__, why))
     if value in tx.attempt.restart_facts.untraced_functions:
         refuse_read("a mutable object on ctx, which the program keeps or changes")
     tensor_leaves(TupleVariable(list(tensors)))  # refuses subclasses
@@ -165,11 +172,14 @@ def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs
     return _Application(tx, value, list(args), tensors, ctx).run()
 
 
-def _is_plain(cls: type[torch.autograd.Function]) -> bool:
-    """Whether a Function has static methods, and no rule of its own for forward-mode differentiation."""
+def _has_static_methods(cls: type[torch.autograd.Function]) -> bool:
+    return all(isinstance(class_lookup(cls, name), staticmethod) for name in ("forward", "backward"))
+
+
+def _has_default_rules(cls: type[torch.autograd.Function]) -> bool:
+    """Whether a Function has no rule of its own for forward-mode differentiation, nor ``vjp`` for ``backward``."""
     base = torch.autograd.Function
-    static = all(isinstance(class_lookup(cls, name), staticmethod) for name in ("forward", "backward"))
-    return static and all(class_lookup(cls, name) is class_lookup(base, name) for name in ("vjp", "jvp"))
+    return all(class_lookup(cls, name) is class_lookup(base, name) for name in ("vjp", "jvp"))
 
 
 class _Application:
@@ -188,6 +198,8 @@ class _Application:
         self.args = args
         self.tensors = tensors
         self.ctx = ctx
+        self.returned: list[VariableTracker] = []
+        """The forward's results."""
         self.returns_one = False
         """Whether the forward returns a tensor instead of a tuple."""
 
@@ -212,13 +224,23 @@ class _Application:
         for tensor in self.tensors:
             body.lift(tensor.node)
         outputs = self._forward()
-        if body.overwritten:
-            self.refuse("forward mutates an argument")
+        self._check_writes(body.overwritten, [each.fake for each in outputs], "forward returns")
         if any(each.node.graph is not body.graph for each in outputs):
             self.refuse("forward returns a tensor that it didn't create")
         backwards, once = self._backwards(outputs)
+        read = [node.meta["example_value"] for each in backwards.values() for node in each.lifted]
+        self._check_writes(body.overwritten, read, "backward reads")
         torch._C._set_grad_enabled(enabled)
         return self._record(body, outputs, backwards, once)
+
+    def _check_writes(self, overwritten: list[torch.Tensor], used: list[torch.Tensor], use: str) -> None:
+        """Check the tensors from outside that the forward has written into: statistics, counters."""
+        for written in overwritten:
+            tensors = [each.fake for each in self.tensors if each.fake.requires_grad]
+            if written.requires_grad or any(share_memory(written, each) for each in tensors):
+                self.refuse("forward writes into an argument that requires gradients")
+            if any(share_memory(written, each) for each in used):
+                self.refuse(f"forward writes into a tensor from outside that {use}")
 
     # -- forward ---------------------------------------------------------------------------------------------------
 
@@ -237,8 +259,11 @@ class _Application:
         outputs: list[TensorVariable] = []
         for each in output.items if isinstance(output, TupleVariable) else [output]:
             each = each.realize()
+            self.returned.append(each)
             if not isinstance(each, TensorVariable):
-                self.refuse(f"forward returns {each.describe()}")
+                if not isinstance(each, ConstantVariable):
+                    self.refuse(f"forward returns {each.describe()}")
+                continue
             outputs.append(each)
             if each in self.tensors and has_setup:  # torch refuses it if it is saved for the backward
                 self.refuse("with setup_context, forward returns an argument")
@@ -274,7 +299,8 @@ class _Application:
             for fake in fakes:
                 if grad_mode and (fake.is_floating_point() or fake.is_complex()):
                     fake.requires_grad_()
-            return tx.call(function, [self.ctx, *body_parameters(tx, fakes, GradientVariable)], {}).realize()
+            gradients = self._results(body_parameters(tx, fakes, GradientVariable), ConstantVariable(None))
+            return tx.call(function, [self.ctx, *gradients], {}).realize()
 
         def results(output: VariableTracker) -> list[VariableTracker]:
             returned = [item.realize() for item in output.items] if isinstance(output, TupleVariable) else [output]
@@ -323,7 +349,15 @@ class _Application:
         return self._result(applied)
 
     def _result(self, outputs: Sequence[VariableTracker]) -> VariableTracker:
-        return outputs[0] if self.returns_one else TupleVariable(list(outputs))
+        results = self._results(outputs)
+        return results[0] if self.returns_one else TupleVariable(results)
+
+    def _results(
+        self, tensors: Sequence[VariableTracker], other: VariableTracker | None = None
+    ) -> list[VariableTracker]:
+        """One value for each result of the forward: these for its tensors; for others ``other``, or the result."""
+        following = iter(tensors)
+        return [next(following) if isinstance(each, TensorVariable) else other or each for each in self.returned]
 
 
 def _unwrap_once_differentiable(function: VariableTracker) -> tuple[VariableTracker, bool]:

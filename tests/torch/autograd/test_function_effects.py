@@ -1,0 +1,175 @@
+"""``autograd.Function`` whose forward writes into tensors from outside, or returns what is no tensor."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from programs import check, leaf, tensor
+
+STATISTICS = torch.zeros(3)
+
+
+class CountsInABuffer(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, buffer):
+        buffer.add_(x.detach().sum())
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * x, None
+
+
+class CountsInAGlobal(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        STATISTICS.mul_(2).add_(1)
+        return x * STATISTICS
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+class CountsInAModule(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, module):
+        module.running_mean.mul_(0.9).add_(x.detach())
+        return x - 1
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient, None
+
+
+class SavesTheBuffer(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, buffer):
+        buffer.add_(1)
+        ctx.save_for_backward(buffer)
+        return x * buffer
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.saved_tensors[0], None
+
+
+class CountsOnCtx(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.calls = 0
+        for _ in range(3):
+            ctx.calls += 1
+        return x * ctx.calls
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.calls
+
+
+class ReturnsConstants(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2, "two", None, x * 3, 4
+
+    @staticmethod
+    def backward(ctx, first, text, none, second, number):
+        assert text is None and none is None and number is None
+        return first * 2 + second * 3
+
+
+class ReturnsAList(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2, [x * 3]
+
+    @staticmethod
+    def backward(ctx, gradient, _):
+        return gradient * 2
+
+
+class Dirty(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x.mul_(2))
+        return x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+class HasAJvp(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return tangent * 2
+
+
+BACKENDS = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+
+
+@BACKENDS
+def test_forward_writes_into_a_buffer(backend):
+    def fn(x, buffer):
+        y = CountsInABuffer.apply(x * 1, buffer)
+        return y + 1, CountsInABuffer.apply(y, buffer) + buffer
+
+    check(fn, leaf(3), torch.zeros(3), backend=backend, backward=True)
+    check(fn, tensor(3), torch.zeros(3), backend=backend)
+
+
+@BACKENDS
+def test_forward_writes_into_a_global_and_a_modules_buffer(backend):
+    def fn(x, module):
+        y = CountsInAGlobal.apply(x * 1)
+        return CountsInAModule.apply(y, module) + 1
+
+    STATISTICS.zero_()
+    compiled = dl.compile(fn, backend=backend, fullgraph=True)
+    module, other = torch.nn.BatchNorm1d(3), torch.nn.BatchNorm1d(3)
+    for _ in range(3):
+        x, y, before = leaf(3), leaf(3), STATISTICS.clone()
+        expected = fn(x, module)
+        after = STATISTICS.clone()
+        STATISTICS.copy_(before)
+        found = compiled(y, other)
+        assert torch.equal(expected, found) and torch.equal(STATISTICS, after)
+        assert torch.equal(module.running_mean, other.running_mean)
+        expected.sum().backward()
+        found.sum().backward()
+        assert torch.equal(x.grad, y.grad)
+
+
+@BACKENDS
+@pytest.mark.parametrize("function", [CountsOnCtx, ReturnsConstants], ids=lambda each: each.__name__)
+def test_forward_is_captured(function, backend):
+    check(lambda x: function.apply(x * 1), leaf(3), backend=backend, backward=True)
+    check(lambda x: function.apply(x * 1), tensor(3), backend=backend)
+
+
+REASONS = {
+    "it calls ctx.mark_dirty": lambda x: Dirty.apply(x * 1),
+    "forward returns a list of 1": lambda x: ReturnsAList.apply(x)[0],
+    "it has a vjp or a jvp": lambda x: HasAJvp.apply(x),
+    "it gets a tensor twice": lambda x: CountsInABuffer.apply(x, x),
+    "forward writes into a tensor from outside that backward reads": lambda x: SavesTheBuffer.apply(x, STATISTICS),
+}
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_the_one_reason_that_holds(reason):
+    with pytest.raises(dl.exc.Unsupported, match="DL0714") as caught:
+        dl.compile(REASONS[reason], backend="eager", fullgraph=True)(leaf(3))
+    assert str(caught.value).splitlines()[0].endswith(f"can't be in the graph: {reason}")
