@@ -73,8 +73,8 @@ _TORCH_INLINED = _TORCH_USER_CODE + _in_torch(
     autograd/forward_ad.py autograd/functional.py autograd/grad_mode.py backends distributed/_functional_collectives.py
     distributed/tensor/parallel/style.py functional.py fx/experimental/symbolic_shapes.py jit/__init__.py
     nn/_reduction.py nn/attention nn/functional.py nn/parameter.py
-    overrides.py testing torch_version.py types.py utils/_contextlib.py utils/_foreach_utils.py utils/_pytree.py
-    utils/_typing_utils.py utils/checkpoint.py"""
+    overrides.py testing torch_version.py types.py utils/_contextlib.py utils/_foreach_utils.py utils/_ordered_set.py
+    utils/_pytree.py utils/_typing_utils.py utils/checkpoint.py"""
 )
 """Parts of torch whose functions are inlined."""
 

@@ -14,7 +14,6 @@ from typing import Any, NoReturn
 from dynamo_lite.insight.break_reasons import (
     AttributeChange,
     ComparisonNotTraced,
-    FailsInPython,
     UnsupportedAttribute,
 )
 from dynamo_lite.records.source import Source
@@ -243,13 +242,21 @@ def _bind_property(
     tx: Translator, raw: property, name: str, obj: VariableTracker, cls: type, owner: type
 ) -> VariableTracker:
     if raw.fget is None:
-        _refuse_property(name, cls, "getter")
+        _raise_as_property(tx, raw.__get__, name, cls)
     return tx.call(_inner(tx, raw, name, owner, "fget"), [obj], {})
 
 
-def _refuse_property(name: str, cls: type, what: str) -> NoReturn:
-    """Break the graph: CPython raises the AttributeError of a property without a getter or setter."""
-    unsupported(FailsInPython(f"access to {cls.__qualname__}.{name}", f"the property has no {what}"))
+def _raise_as_property(
+    tx: Translator, access: Callable[..., object], name: str, cls: type, *values: object
+) -> NoReturn:
+    """Raise the AttributeError of a property without a getter, setter or deleter."""
+    guard_class_attribute(tx, cls, name, class_lookup(cls, name))
+    stand_in = type(cls.__name__, (), {"__qualname__": cls.__qualname__})  # the text has its name
+    try:
+        access(stand_in(), *values)
+    except AttributeError as error:
+        tx.raise_error(AttributeError, str(error))
+    raise AssertionError(name)
 
 
 @binds(types.MemberDescriptorType)
@@ -314,7 +321,7 @@ def object_setattr(tx: Translator, obj: VariableTracker, name: str, value: Varia
         setter = class_lookup(type(raw), "__set__")
         if setter is _SET_PROPERTY:
             if raw.fset is None:
-                _refuse_property(name, cls, "setter")
+                _raise_as_property(tx, raw.__set__, name, cls, None)
             tx.call(_inner(tx, raw, name, cls, "fset"), [obj, value], {})
         elif issubclass(type(raw), types.MemberDescriptorType):
             guard_class_attribute(tx, cls, name, raw)
@@ -338,7 +345,9 @@ def object_delattr(tx: Translator, obj: VariableTracker, name: str) -> None:
     in_slot = issubclass(type(raw), types.MemberDescriptorType)
     if raw is not MISSING and is_data_descriptor(raw) and not in_slot:
         deleter = class_lookup(type(raw), "__delete__")
-        if deleter is _DELETE_PROPERTY and raw.fdel is not None:
+        if deleter is _DELETE_PROPERTY:
+            if raw.fdel is None:
+                _raise_as_property(tx, raw.__delete__, name, cls)
             tx.call(_inner(tx, raw, name, cls, "fdel"), [obj], {})
             return
         if isinstance(deleter, types.FunctionType):

@@ -66,6 +66,8 @@ class ExceptionVariable(VariableTracker):
             return self.args[0] if self.args else ConstantVariable(None)
         if name == "__suppress_context__":
             return ConstantVariable(self.suppress)
+        if name == "__traceback__":
+            return TracebackVariable() if tx.attempt.provenance.was_raised(self) else ConstantVariable(None)
         return tx.generic_getattr(self, name)
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
