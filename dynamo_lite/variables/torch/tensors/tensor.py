@@ -82,6 +82,7 @@ from .equivalent_operators import apply_rewrites
 from .fake_computation import bare_name, compute_with_symbols, operator_name
 from .mutated_arguments import OPERATORS, check_mutated, mutated_by_schema, tensors_in, version
 from .operator_warnings import run_capturing_warnings
+from .overlapping_views import through_base
 from .runtime_failures import (
     check_cast,
     check_collective,
@@ -615,7 +616,9 @@ def _record_plain(
     if isinstance(fake, torch.Size) or (not mutated and _is_metadata(tx, fake)):
         return tx.make(fake)
     if mutated:
-        check_mutated(tx, operator_name(target), mutated)
+        given, operands = operands, through_base(tx, name, mutated, fakes, operands)
+        if operands is given:
+            check_mutated(tx, operator_name(target), mutated)
         check_overlap(operator_name(target), mutated, tensors, fakes)
         check_cast(name, mutated, [*fakes, *tensors])
     communicates = is_collective(target) or any(is_distributed_class(type(each)) for each in wrappers)
