@@ -588,6 +588,12 @@ class HookNotTraced(BreakReason, code="DL0716", numbers_matter=False):
     because: str
 
 
+class SavedIsOverwritten(BreakReason, code="DL0717", numbers_matter=True):
+    happened = "{operator} writes into a tensor that an operator before it saved for its backward, which would fail"
+    mend = "compute a new tensor, or clone() before the write; without a backward, use torch.no_grad()"
+    operator: str
+
+
 class ModuleBackwardHooks(BreakReason, code="DL0766", numbers_matter=False):
     happened = "a module with full backward hooks is called"
     mend = "use Tensor.register_hook() with a function of the gradient alone"

@@ -94,6 +94,7 @@ from .runtime_failures import (
     keep_if_unused,
     may_fail,
 )
+from .saved_tensors import check_saved
 from .services import become_created_leaf, dispatch_torch_function, wrapper_result
 
 _DATA_METHODS = frozenset(
@@ -619,6 +620,8 @@ def _record_plain(
         given, operands = operands, through_base(tx, name, mutated, fakes, operands)
         if operands is given:
             check_mutated(tx, operator_name(target), mutated)
+        if tx.attempt.frees_at_once and not tx.graph.bodies:
+            check_saved(operator_name(target), mutated, given)
         check_overlap(operator_name(target), mutated, tensors, fakes)
         check_cast(name, mutated, [*fakes, *tensors])
     communicates = is_collective(target) or any(is_distributed_class(type(each)) for each in wrappers)
