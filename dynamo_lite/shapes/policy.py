@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from dynamo_lite.records.source import Source
 
 
+_ITEMS = frozenset({"tuple_item", "list_item", "deque_item", "dict_item"})
+"""Accessors from a container to an item."""
+
+
 class SymbolicDims(NamedTuple):
     """The dimensions of a tensor whose sizes are symbolic, and those whose strides are symbols of their own."""
 
@@ -47,6 +51,8 @@ class ValueHistory:
     """Name of a source -> (id of its module, last value)."""
     changed: set[tuple[str, int]] = field(default_factory=set)
     """(name of a source, dimension) whose values have changed. -1 instead of a dimension: the number itself."""
+    mixed: set[str] = field(default_factory=set)
+    """Names of sources that held tensors of several ranks, or tensors and numbers: all that is there may change."""
     specializations: SpecializationHistory = field(default_factory=SpecializationHistory)
 
 
@@ -116,7 +122,7 @@ class TranslationShapes:
             changed = self._changed_dims(source, tuple(tensor.shape))
             weakly = {*getattr(tensor, "_dynamo_weak_dynamic_indices", ()), *_unbacked(tensor)}
             free.update(range(tensor.dim()) if self._dynamic else (*changed, *weakly))
-            strides = self._changed_dims(source, _own_strides(tensor), ".stride()")
+            strides = self._changed_dims(source, _own_strides(tensor), f".stride() of rank {tensor.dim()}")
         sizes = [dim for dim, size in enumerate(tensor.shape) if size > 1 and dim in free and dim not in static]
         return SymbolicDims(sizes, sorted(strides))
 
@@ -134,6 +140,12 @@ class TranslationShapes:
         """Whether a number of another library's has differed between calls."""
         return -1 in self._changed_dims(source, value) and self._dynamic is not False
 
+    def varies_by_call(self, source: Source) -> bool:
+        """Whether what is at a source is each call's own: an argument, or an item of containers that are arguments."""
+        while source.kind in _ITEMS and source.parent is not None:
+            source = source.parent
+        return source.kind == "local" and self._dynamic is not False
+
     def _may_change(self, source: Source, value: float) -> bool:
         if self._dynamic is False or source.kind == "const":
             return False
@@ -146,9 +158,14 @@ class TranslationShapes:
         holder = self._holder(source)
         self._met[name] = (holder, value)
         before = self._values.values.get(name)
-        if before is not None and before[0] == holder and type(before[1]) is type(value):
-            for dim in _differences(before[1], value):
-                self._values.changed.add((name, dim))
+        if before is not None and before[0] == holder:
+            if _kind(before[1]) == _kind(value):
+                for dim in _differences(before[1], value):
+                    self._values.changed.add((name, dim))
+            else:
+                self._values.mixed.add(name)
+        if name in self._values.mixed:
+            return set(range(len(value))) if isinstance(value, tuple) else {-1}
         changed = self._values.changed.copy()  # other threads add to the set
         return {dim for place, dim in changed if place == name}
 
@@ -180,12 +197,18 @@ def _is_module_state(source: Source, tensor: torch.Tensor) -> bool:
     return isinstance(tensor, torch.nn.Parameter) or (holder is not None and holder.arg in ("_parameters", "_buffers"))
 
 
+def _kind(value: object) -> object:
+    """The kind of a number or of sizes. Values of one kind are compared with each other: tensors of one rank, Python's
+    ints and floats, numpy's scalars of one type."""
+    if isinstance(value, tuple):
+        return len(value)
+    return float if type(value) is int else type(value)
+
+
 def _differences(before: Any, now: Any) -> list[int]:
     """The dimensions in which two values differ, neither of them None there. [-1] for different numbers."""
     if not isinstance(now, tuple):
         return [] if before == now else [-1]
-    if len(before) != len(now):
-        return []
     return [dim for dim, (a, b) in enumerate(zip(before, now)) if a != b and a is not None and b is not None]
 
 

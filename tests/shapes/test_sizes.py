@@ -36,6 +36,34 @@ def test_sizes_that_change_one_after_the_other():
     sweep(lambda x: x + 1, [(tensor(*shape),) for shape in [(4, 5), (6, 7), *shapes]], graphs=2)
 
 
+def test_ranks_that_alternate():
+    """Where another rank was met, all sizes are symbolic: as many graphs as torch.compile makes."""
+    shapes = [(10,), (2, 3), (12,), (4, 5), (14,), (5, 6), (7, 3), (2, 3, 4), (5, 4, 3)]
+    sweep(lambda x: x + 1, [(tensor(*shape),) for shape in shapes[:6]], graphs=3, fullgraph=True)
+    sweep(lambda x: x + 1, [(tensor(*shape),) for shape in shapes], graphs=4, fullgraph=True)
+    sweep(lambda d: d["x"] + 1, [({"x": tensor(*shape)},) for shape in shapes], graphs=4, fullgraph=True)
+
+
+def test_strides_of_ranks_that_alternate():
+    steps = [(2, 3), (3, 4), (4, 5)]
+    calls = [call for a, b in steps for call in [(tensor(20)[::a],), (tensor(6, 20)[:, ::b],)]]
+    sweep(lambda x: x + 1, calls, graphs=3)
+
+
+@pytest.mark.parametrize("place", [lambda y: y, lambda y: [y], lambda y: {"y": y}], ids=["argument", "list", "dict"])
+def test_a_tensor_or_a_number_in_turn(place):
+    def fn(x, held):
+        y = held[0] if isinstance(held, list) else held["y"] if isinstance(held, dict) else held
+        return x + y
+
+    ints = [(tensor(n), place(tensor(n) if n % 2 else n)) for n in range(3, 11)]
+    floats = [(tensor(n), place(tensor(n) if n % 2 else n / 8)) for n in range(3, 11)]
+    sweep(fn, ints, graphs=3, fullgraph=True)
+    sweep(fn, floats, graphs=3, fullgraph=True)
+    mixed = [2, 0.5, 3, 1.5, 7, 2.5]
+    sweep(fn, [(tensor(3), place(n)) for n in mixed], graphs=3, fullgraph=True)
+
+
 def test_static_where_asked_for():
     sweep(lambda x: x + 1, matrices(), graphs=5, dynamic=False)
 
