@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import operator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+import dynamo_lite as dl
 from programs import check, checked, tensor
 
 KINDS = [np.float64(0.1), np.float32(0.1), np.float16(0.1), np.int64(3), np.int32(3), np.uint8(9), np.complex128(1j)]
@@ -130,6 +132,31 @@ RATES = [np.float64(each) for each in (0.5, 0.25, float("nan"), -0.0, 3.0, 0.1, 
 def test_arithmetic_of_a_scalar_that_changes(x, s):
     """The first is a constant, and from the second on it is data."""
     return x * (1 - s) + x * (s * 2 + s / 4), -s, s
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float64, np.float32])
+def test_an_argument_beside_tensors_is_data_from_the_first_call_on(kind):
+    def fn(x, s, held):
+        return x + s, s * x, x - held["s"], x > s
+
+    def calls():
+        return [(tensor(3), kind(n), {"s": kind(n + 1)}) for n in (3, 4, 0, 1, 7)]
+
+    first, *others = calls()
+    check(fn, *first, others=others, all_graphs=1, fullgraph=True)
+
+
+HELD = SimpleNamespace(rate=np.float64(1))
+
+
+def test_a_scalar_of_the_program_that_changes():
+    """Constants until they have changed."""
+    compiled = dl.compile(lambda x: x * HELD.rate, backend="eager", fullgraph=True)
+    before = dl.counters.graphs
+    for rate in (np.float64(each) for each in (1, 2, 0.5, 3, 4)):
+        HELD.rate = rate
+        assert torch.equal(compiled(tensor(3)), tensor(3) * rate)
+    assert dl.counters.graphs == before + 2
 
 
 def test_a_scalar_that_changes_in_a_container():
