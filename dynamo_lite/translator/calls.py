@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
@@ -87,10 +86,10 @@ def load_build_class(tx: InstructionTranslator, instruction: Instruction) -> Non
 def import_name(tx: InstructionTranslator, instruction: Instruction) -> None:
     fromlist, level = tx.pop(), tx.pop()
     name = _absolute_name(tx, instruction.argval, level.as_constant())
-    if name not in sys.modules:
+    found = loaded_module(tx, name if tx.truth(fromlist) else name.partition(".")[0])
+    if found is None or loaded_module(tx, name) is None:
         unsupported(FirstImport(name))
-    wanted = name if tx.truth(fromlist) else name.partition(".")[0]
-    tx.stack.append(loaded_module(tx, wanted))
+    tx.stack.append(found)
 
 
 def _absolute_name(tx: InstructionTranslator, name: str, level: int) -> str:
@@ -114,7 +113,8 @@ def import_from(tx: InstructionTranslator, instruction: Instruction) -> None:
         if not issubclass(observed.error.python_type(), AttributeError):
             raise
         submodule = f"{module.name}.{name}"
-        if submodule not in sys.modules:  # IMPORT_NAME would have imported it: CPython raises ImportError here
+        loaded = loaded_module(tx, submodule)
+        if loaded is None:  # IMPORT_NAME would have imported it: CPython raises ImportError here
             unsupported(MissingNameInModule(str(module.name), name))
-        found = loaded_module(tx, submodule)
+        found = loaded
     tx.stack.append(found)

@@ -135,6 +135,9 @@ class KnownValues:
 
     def builtin(self, name: str) -> VariableTracker | None:
         """The tracker of a builtin; None if there is none of this name."""
+        scope = self._scopes.get(identity(self.builtins_namespace))
+        if scope is not None and name in scope.writes:
+            return scope.writes[name]
         found = self._builtins.get(name)
         if found is None:
             namespace, values = self._guards.root.child("builtins"), self.builtins_namespace

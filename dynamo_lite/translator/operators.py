@@ -12,7 +12,6 @@ from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.python.containers.sequences import SliceVariable
 
 from .opcodes import opcode
-from .stack import load_builtin
 
 if TYPE_CHECKING:
     from .core import InstructionTranslator
@@ -126,7 +125,8 @@ def delete_attr(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.pop().delattr(tx, instruction.argval)
 
 
-_CONVERSIONS = {1: "str", 2: "repr", 3: "ascii"}
+_CONVERSIONS = {1: str, 2: repr, 3: ascii}
+"""By C functions: what the program has for these builtins doesn't matter."""
 
 
 @opcode("FORMAT_VALUE")
@@ -136,7 +136,7 @@ def format_value(tx: InstructionTranslator, instruction: Instruction) -> None:
     value = tx.pop()
     conversion = flags & 3
     if conversion:
-        value = tx.call(load_builtin(tx, _CONVERSIONS[conversion]), [value], {}).realize()
+        value = tx.call(tx.make(_CONVERSIONS[conversion]), [value], {}).realize()
     tx.stack.append(value.format(tx, spec))
 
 

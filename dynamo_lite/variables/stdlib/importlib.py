@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 
 from dynamo_lite.insight.break_reasons import UnknownCall
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
@@ -15,6 +14,7 @@ from dynamo_lite.variables.python.classes.classes import loaded_module
 @models(importlib.import_module)
 def _import_module(tx: Translator, name: VariableTracker, package: VariableTracker | None = None) -> VariableTracker:
     given = tx.python_value(name)
-    if not isinstance(given, str) or given.startswith(".") or sys.modules.get(given) is None:
+    module = loaded_module(tx, given) if isinstance(given, str) and not given.startswith(".") else None
+    if module is None:
         unsupported(UnknownCall("importlib.import_module()", "the module is not loaded yet, or its name is relative"))
-    return loaded_module(tx, given)
+    return module

@@ -13,6 +13,7 @@ import torch
 
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
 from dynamo_lite.records import code_origin
+from dynamo_lite.records.identity import identity
 from dynamo_lite.variables.core.attributes import (
     MISSING,
     bind,
@@ -94,8 +95,14 @@ class ModuleVariable(InvariantVariable):
         tx.attempt.values.scope(self.value.__dict__).store(name, value)
 
 
-def loaded_module(tx: Translator, name: str) -> VariableTracker:
-    """``sys.modules[name]``, for a module that is loaded."""
+def loaded_module(tx: Translator, name: str) -> VariableTracker | None:
+    """``sys.modules[name]``; None if it has no such module, or None in its place."""
+    known = tx.attempt.values.memo.get(identity(sys.modules))
+    if known is not None and known[1] in tx.effects.written:
+        found = known[1].find(tx, ConstantVariable(name))
+        return None if found is None or tx.is_none(found) else found.realize()
+    if sys.modules.get(name) is None:
+        return None
     modules = tx.guards.const(sys).child("instance_dict").child("dict_item", "modules")
     return LazyVariable(tx.attempt, sys.modules[name], modules.child("dict_item", name)).realize()
 
