@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.identity import identity
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
+from dynamo_lite.variables.core.class_lookup import class_lookup
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 
@@ -30,7 +32,15 @@ class InstanceDictVariable(VariableTracker):
         name = key.as_constant() if key.is_constant() else None
         if not isinstance(name, str):
             unsupported(UnsupportedOperation("indexing by a key that is not a string", "an object's __dict__"))
+        self._check_is_no_slot(name)
         return name
+
+    def _check_is_no_slot(self, name: str) -> None:
+        """Trackers keep one value a name, so where a class has a slot of that name the graph breaks."""
+        if issubclass(type(class_lookup(self.of.python_type(), name)), types.MemberDescriptorType):
+            unsupported(
+                UnsupportedOperation(f"use of {name!r}, which is a slot of the class too,", "an object's __dict__")
+            )
 
     def mapping_items(self, tx: Translator) -> DictVariable:
         """The attributes as a dict of their own, whose keys are guarded."""
@@ -84,6 +94,8 @@ class InstanceDictVariable(VariableTracker):
     def method_update(self, tx: Translator, /, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
         staged = DictVariable({})
         staged.method_update(tx, *others, **named)
+        for name in staged.items:
+            self._check_is_no_slot(name)
         for name, value in staged.items.items():
             self.of.instance_set(tx, name, value)
         return ConstantVariable(None)
@@ -99,6 +111,9 @@ class GlobalsVariable(InstanceDictVariable):
     def __init__(self, scope: Any) -> None:
         self.source = None
         self.of = scope
+
+    def _check_is_no_slot(self, name: str) -> None:
+        """A namespace has no slots."""
 
     def mapping_items(self, tx: Translator) -> DictVariable:
         found = DictVariable(*wrap_dict_items(tx.attempt, self.of.namespace, self.of.source))

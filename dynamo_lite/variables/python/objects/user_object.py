@@ -307,8 +307,11 @@ class UserObjectVariable(VariableTracker):
                 unsupported(UnsupportedAttribute(self.describe(), "__dict__", "its instances have none"))
             items = wrap_dict_items(tx.attempt, existing, self.source.child("instance_dict"))[0]
         for name in self.deleted:
-            items.pop(name, None)  # if it was written again, it comes last
+            if not self._is_slot(name):
+                items.pop(name, None)  # if it was written again, it comes last
         for name, value in self.attrs.items():
+            if self._is_slot(name):
+                continue
             if value is None:
                 items.pop(name, None)
             else:
@@ -580,16 +583,20 @@ class UserObjectVariable(VariableTracker):
             load = functools.partial(cg.load_const, self.cls)
             cg.call_with_top(object.__setattr__, [functools.partial(cg.load_const, "__class__"), load])
         for name in self.deleted:
-            cg.call_with_top(self.accessors.__delattr__, [functools.partial(cg.load_const, name)])
+            delete = _delete_item if self._is_shadowed(name) else self.accessors.__delattr__
+            cg.call_with_top(delete, [functools.partial(cg.load_const, name)])
         for name, value in self.attrs.items():
             if value is not None:
                 loads = [functools.partial(cg.load_const, name), functools.partial(cg.load, value)]
                 cg.call_with_top(_set_item if self._is_shadowed(name) else self.accessors.__setattr__, loads)
 
     def _is_shadowed(self, name: str) -> bool:
-        """Whether a data descriptor of the class shadows an item of ``__dict__``, so that setattr wouldn't set it."""
+        """Whether a data descriptor of the class shadows an item of ``__dict__``: setattr and delattr would call it."""
         raw = class_lookup(self.cls, name)
-        return is_data_descriptor(raw) and not issubclass(type(raw), types.MemberDescriptorType)
+        return is_data_descriptor(raw) and not self._is_slot(name)
+
+    def _is_slot(self, name: str) -> bool:
+        return issubclass(type(class_lookup(self.cls, name)), types.MemberDescriptorType)
 
     def replay(self, cg: Codegen) -> None:
         cg.load_source(self.source)
@@ -611,6 +618,10 @@ def _have_same_layout(one: type, other: type) -> bool:
 
 def _set_item(obj: object, name: str, value: object) -> None:
     object.__getattribute__(obj, "__dict__")[name] = value
+
+
+def _delete_item(obj: object, name: str) -> None:
+    del object.__getattribute__(obj, "__dict__")[name]
 
 
 OPERATIONS_OF_C = (
