@@ -29,6 +29,7 @@ from dynamo_lite.variables.core.base import (
     LazyVariable,
     UnpackedKwargs,
     VariableTracker,
+    mro,
     refuse_arguments,
     unsupported,
     wraps_if,
@@ -224,25 +225,42 @@ def instances(args: Args) -> list[Any]:
 
 @dispatch_torch_function.implementation
 def call_torch_function(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker:
-    """Call the ``__torch_function__`` of an argument's class, as torch does for a call of ``target``."""
-    owners = {each.cls for each in instances([*args, *kwargs.values()])}
-    if len(owners) != 1:
-        unsupported(TorchFunctionOverride("__torch_function__", "its arguments are of several classes"))
-    (cls,) = owners
+    """Call the ``__torch_function__`` of the arguments' classes, as torch does for a call of ``target``: in turn, until
+    one doesn't return NotImplemented."""
+    classes = _overloaded_classes(args, kwargs)
     function, given, named = _probed(tx, target, args, kwargs)
+    kinds = TupleVariable([tx.make(cls) for cls in classes])
+    for cls in classes:
+        result = _call_override(tx, cls, [function, kinds, given, *named]).realize()
+        if not (isinstance(result, ConstantVariable) and result.value is NotImplemented):
+            return result
+    names = " and ".join(cls.__qualname__ for cls in classes)
+    unsupported(TorchFunctionOverride(f"the __torch_function__ of {names}", "it returns NotImplemented"))
+
+
+def _overloaded_classes(args: Args, kwargs: Kwargs) -> list[type]:
+    """The classes of the `instances` in the order in which torch calls them: from left to right, a subclass before its
+    base classes."""
+    if len({each.cls for each in instances([*args, *kwargs.values()])}) > 1 and instances([*kwargs.values()]):
+        unsupported(TorchFunctionOverride("__torch_function__", "its keyword arguments are of several classes"))
+    classes: list[type] = []
+    for each in instances([*args, *kwargs.values()]):
+        if each.cls not in classes:
+            before = (at for at, known in enumerate(classes) if known in mro(each.cls))
+            classes.insert(next(before, len(classes)), each.cls)
+    return classes
+
+
+def _call_override(tx: Translator, cls: type, args: Args) -> VariableTracker:
+    """Call ``cls.__torch_function__``. ``args``: what torch passes to it."""
     raw = tx.lookup(cls, _FUNCTION)
     if raw is _DEFAULT:
-        return _default(tx, tx.make(cls), function, None, given, *named)
+        return _default(tx, tx.make(cls), *args)
     if not isinstance(raw, classmethod) or not isinstance(raw.__func__, types.FunctionType):
         unsupported(
             TorchFunctionOverride(f"{cls.__qualname__}.__torch_function__", "it is not a classmethod in Python")
         )
-    method = bind(tx, raw, _FUNCTION, None, cls)
-    kinds = TupleVariable([tx.make(cls)])
-    result = tx.call(method, [function, kinds, given, *named], {}).realize()
-    if isinstance(result, ConstantVariable) and result.value is NotImplemented:
-        unsupported(TorchFunctionOverride(f"{cls.__qualname__}.__torch_function__", "it returns NotImplemented"))
-    return result
+    return tx.call(bind(tx, raw, _FUNCTION, None, cls), args, {})
 
 
 def _probed(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> tuple[VariableTracker, TupleVariable, Args]:
@@ -314,11 +332,14 @@ def _default(
     tx: Translator,
     cls: VariableTracker,
     func: VariableTracker,
-    types: VariableTracker | None = None,
+    types: VariableTracker,
     args: VariableTracker | None = None,
     kwargs: VariableTracker | None = None,
 ) -> VariableTracker:
-    """``Tensor.__torch_function__``: call the function on plain tensors, and convert its results to ``cls``."""
+    """``Tensor.__torch_function__``: call the function on plain tensors, and convert its results to ``cls``. It returns
+    NotImplemented unless ``cls`` derives from all the types."""
+    if not all(tx.truth(tx.call(tx.make(issubclass), [cls, each], {})) for each in types.elements(tx)):
+        return ConstantVariable(NotImplemented)
     tx.attempt.torch_state.torch_function_disabled += 1
     try:
         named = {} if kwargs is None or tx.is_none(kwargs) else dict(kwargs.items)  # type: ignore[attr-defined]

@@ -24,7 +24,7 @@ from dynamo_lite.insight.break_reasons import (
 )
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime import graph_functions
-from dynamo_lite.variables.core.attributes import MethodVariable
+from dynamo_lite.variables.core.attributes import MISSING, MethodVariable
 from dynamo_lite.variables.core.base import (
     Args,
     Kwargs,
@@ -43,7 +43,7 @@ from dynamo_lite.variables.python.containers.sequences import ListVariable, Size
 from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable, PythonFunctionVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, SymNodeVariable
-from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, has_torch_function
 from dynamo_lite.variables.torch.tensors.fake_computation import compute, operator_name
 from dynamo_lite.variables.torch.tensors.mutated_arguments import OPERATORS
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
@@ -391,18 +391,31 @@ _model_constant([], torch.utils._python_dispatch._get_current_dispatch_mode_stac
 _model_constant(False, torch._C._is_torch_function_mode_enabled)
 
 
-def _has_torch_function(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-    if tx.attempt.torch_state.calls_torch_function and instances(args):
-        unsupported(UnknownCall("has_torch_function()", "it would be followed by a call of __torch_function__"))
-    return ConstantVariable(False)
+def _is_overloaded(tx: Translator, value: VariableTracker) -> bool:
+    """Whether an argument has a ``__torch_function__`` that torch calls now. Objects other than tensors may have it as
+    an attribute."""
+    value = value.realize()
+    cls = value.python_type()
+    if cls is torch.Tensor or cls in _WITHOUT_OVERRIDE:
+        return False
+    if tx.attempt.torch_state.torch_function_disabled or not torch._C._is_torch_function_enabled():
+        return False
+    if tx.lookup(cls, "__torch_function__") is not MISSING:
+        return has_torch_function(cls)
+    return tx.has_attribute(value, "__torch_function__")
 
 
-for _value in (
-    torch.overrides.has_torch_function,
-    torch.overrides.has_torch_function_unary,
-    torch.overrides.has_torch_function_variadic,
-):
-    models_raw(_value, _has_torch_function)
+_WITHOUT_OVERRIDE = frozenset({bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, type(None)})
+
+
+@models(torch.overrides.has_torch_function)
+def _has_torch_function(tx: Translator, values: VariableTracker) -> VariableTracker:
+    return ConstantVariable(any(_is_overloaded(tx, each) for each in values.elements(tx)))
+
+
+@models(torch.overrides.has_torch_function_unary, torch.overrides.has_torch_function_variadic)
+def _has_torch_function_variadic(tx: Translator, *values: VariableTracker) -> VariableTracker:
+    return ConstantVariable(any(_is_overloaded(tx, each) for each in values))
 
 
 @models(torch.is_tensor)

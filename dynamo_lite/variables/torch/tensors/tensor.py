@@ -203,7 +203,7 @@ class TensorVariable(VariableTracker):
         raw = class_lookup(self.cls, name)
         if raw is MISSING:
             tx.raise_error(AttributeError, f"'{self.cls.__name__}' object has no attribute {name!r}")
-        if type(raw) is types.FunctionType:
+        if type(raw) in (types.FunctionType, classmethod):
             return bind(tx, raw, name, self, self.cls)
         if callable(raw):
             return BuiltinMethodVariable(self, name)
