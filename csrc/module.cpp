@@ -1,6 +1,7 @@
 // The extension module dynamo_lite._C.
 #include <pybind11/pybind11.h>
 
+#include "cpython/lookup.h"
 #include "cpython/objects.h"
 #include "guards/finalizers.h"
 #include "guards/guards.h"
@@ -20,6 +21,10 @@ PYBIND11_MODULE(_C, module) {
   register_guards(module, frame_slots);
   register_launch(module);
   module.def("is_lifetime_observed", [](py::handle value) { return is_lifetime_observed(value.ptr()); });
+  module.def("looks_up_quietly", [](const py::dict& dict, py::handle name) {
+    return dict_find(dict.ptr(), name.ptr(), py::hash(name), compares_quietly(name.ptr())).presence !=
+           Presence::Unclear;
+  });
   module.def("thread_dict", [](py::handle local) {
     PyObject* dict = thread_dict(local.ptr());
     return Ref::borrow(dict ? dict : Py_None);

@@ -106,6 +106,10 @@ def is_lifetime_observed(value: Any) -> bool:
     """Whether user code observes the deallocation of a value: by its own finalizer or the callback of a weak reference
     to it. What it alone may hold is not looked at."""
 
+def looks_up_quietly(dict: dict[Any, Any], name: str) -> bool:
+    """Whether the dict's own lookup of a name runs no Python: a key of the same hash, of a class derived from str, may
+    have an ``__eq__`` of its own."""
+
 def thread_dict(local: Any) -> dict[str, Any] | None:
     """What a threading.local has on this thread; None: nothing yet, its class would begin it."""
 

@@ -179,8 +179,13 @@ DL_REACH(reach_closure) {
   PyObject* cells = frame.func ? function_closure(frame.func) : nullptr;
   return {cells && parts.index < PyTuple_GET_SIZE(cells) ? PyTuple_GET_ITEM(cells, parts.index) : nullptr};
 }
-DL_REACH(reach_globals) { return {frame.globals}; }
-DL_REACH(reach_builtins) { return {frame.builtins}; }
+// CPython looks names up in a subclass of dict by the subclass's own __getitem__.
+Reached namespace_of(PyObject* names) noexcept {
+  return PyDict_CheckExact(names) ? Reached{names} : Reached::unreadable();
+}
+
+DL_REACH(reach_globals) { return namespace_of(frame.globals); }
+DL_REACH(reach_builtins) { return namespace_of(frame.builtins); }
 DL_REACH(reach_function) { return {frame.func}; }
 DL_REACH(reach_const) { return {parts.object.get()}; }
 DL_REACH(reach_type) { return {reinterpret_cast<PyObject*>(Py_TYPE(from))}; }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dynamo_lite import config
+from dynamo_lite.exc import SkipFrame
 from dynamo_lite.records.restart_facts import RestartFacts
 from dynamo_lite.resume.graph_break import continues_where_errors_may_be_swallowed
 from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.translator.core import BreakHere, Frame, RootTranslator
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
+from dynamo_lite.variables.core.namespaces import why_unreadable
 from dynamo_lite.variables.python.functions.function import CellVariable
 from dynamo_lite.variables.torch.functions.collectives import complete_pending
 
@@ -17,6 +19,9 @@ from .translation import Request
 def begin(request: Request, facts: RestartFacts) -> RootTranslator:
     """The translator of the frame, in an attempt of its own."""
     view, traits = request.view, request.traits
+    why = why_unreadable(view.globals, view.builtins)
+    if why is not None:
+        raise SkipFrame(why)
     attempt = Attempt(view.globals, view.builtins, request.shapes, request.precomputed, facts)
     attempt.takes_wrappers = traits.wrappers
     attempt.frees_at_once = traits.frees_at_once

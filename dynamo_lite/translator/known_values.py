@@ -14,6 +14,7 @@ from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker, unsupported, wrap
 from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
 from dynamo_lite.variables.core.keys import AddressKeys
+from dynamo_lite.variables.core.namespaces import check_namespace
 from dynamo_lite.variables.python.classes.classes import module_of
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, SliceVariable, TupleVariable
@@ -124,6 +125,7 @@ class KnownValues:
         """The globals of a function: one tracker for each dict."""
         found = self._scopes.get(identity(namespace))
         if found is None:
+            check_namespace(namespace)
             if namespace is self._root_namespace:
                 source = self._guards.root.child("globals")
             elif (module := module_of(namespace)) is not None:

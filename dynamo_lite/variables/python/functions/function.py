@@ -23,6 +23,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.invariant_reads import check_value, is_in_hook, is_read_later, refuse_read
+from dynamo_lite.variables.core.namespaces import check_lookup
 from dynamo_lite.variables.core.overwritten_attributes import record_dropped_item
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable, globals_of
@@ -103,6 +104,7 @@ class GlobalScope:
             return self.writes[name]
         if name in self._loaded:
             return self._loaded[name]
+        check_lookup(self.namespace, name)
         value = self.namespace.get(name, MISSING)
         if value is MISSING:
             self.source.check("dict_lacks", name)
@@ -111,6 +113,7 @@ class GlobalScope:
         return loaded
 
     def store(self, name: str, value: VariableTracker | None) -> None:
+        check_lookup(self.namespace, name)
         self.attempt.effects.write_global(self, name, value)
 
     def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
@@ -286,6 +289,7 @@ class FunctionVariable(PythonFunctionVariable):
     def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
         if name in self.attrs:
             return self.attrs[name]
+        check_lookup(self.value.__dict__, name, self.describe)
         own = self.value.__dict__.get(name, MISSING)
         if own is MISSING:
             if self.source is not None:

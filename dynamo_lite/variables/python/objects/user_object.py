@@ -62,6 +62,7 @@ from dynamo_lite.variables.core.class_lookup import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
 from dynamo_lite.variables.core.formatting import call_class_text_method, call_text_method
+from dynamo_lite.variables.core.namespaces import check_lookup
 from dynamo_lite.variables.core.operator_symbols import method_of
 from dynamo_lite.variables.core.overwritten_attributes import guard_overwritten, overwritten_attribute, slot_is_bound
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
@@ -234,8 +235,11 @@ class UserObjectVariable(VariableTracker):
     def own_attribute_source(self, name: str) -> Source | None:
         """The source of an attribute in the pre-existing object's ``__dict__``; None (guarded) if it isn't there."""
         assert self.source is not None
-        if name in (self.existing_namespace() or ()):
-            return self.source.instance_item(name)
+        namespace = self.existing_namespace()
+        if namespace is not None:
+            check_lookup(namespace, name, self.describe)
+            if name in namespace:
+                return self.source.instance_item(name)
         self.source.check("lacks_instance_dict_item", name)
         return None
 

@@ -20,6 +20,7 @@ from dynamo_lite.variables.core.attributes import (
     object_setattr,
 )
 from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, VariableTracker, wraps_if
+from dynamo_lite.variables.core.namespaces import check_lookup
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, instance_dict
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
@@ -88,6 +89,7 @@ class NNModuleVariable(UserObjectVariable):
         guard_class_lacks(tx, self.cls, name)
         for table, entries in self._tables(tx).items():
             place = own.child("dict_item", table)
+            check_lookup(entries, name, self.describe)
             if name in entries:
                 self.source.check("lacks_instance_dict_item", name)
                 return LazyVariable(tx.attempt, entries[name], place.child("dict_item", name)).realize()
