@@ -9,6 +9,8 @@ time. So a process takes at most a few times as long as in eager, and what runs 
 
 from __future__ import annotations
 
+import functools
+import logging
 import math
 import weakref
 from types import CodeType
@@ -25,6 +27,10 @@ class TakesTooLong(Exception):
     """A translation has taken longer than the frame's calls are worth up to now."""
 
 
+def _forget(waiting: dict[int, weakref.ref[CodeType]], key: int, _: object) -> None:
+    waiting.pop(key, None)
+
+
 class TranslationBudget:
     """What an owner has spent on translations, in seconds, and which code objects wait."""
 
@@ -33,25 +39,35 @@ class TranslationBudget:
 
     def forget(self) -> None:
         """Begin as a new budget does."""
-        self._has_begun = False
+        self._has_translated = self._has_captured = False
         self._spent = 0.0
         self._translations = 0
         self._costs: weakref.WeakKeyDictionary[CodeType, float] = weakref.WeakKeyDictionary()
         """What translating each code object is expected to take: as long as the last time."""
-        self._waiting: weakref.WeakSet[CodeType] = weakref.WeakSet()
+        self._waiting: dict[int, weakref.ref[CodeType]] = {}
+        """By identity: two functions of equal code are two."""
 
     def wait(self, view: _C.FrameView) -> float | None:
         """The seconds that frames of this code are to run in eager before it is translated; None: translate it now."""
-        if self._spent < config.enable_allowance:
-            return None
-        if view.code in self._waiting:  # its calls have taken that long
-            self._waiting.discard(view.code)
-            return None
-        seconds = self._expected(view.code)
-        self._waiting.add(view.code)
+        if self.has_to_wait(view.code):
+            return self.begin_wait(view)
+        self._waiting.pop(id(view.code), None)
+        return None
+
+    def has_to_wait(self, code: CodeType) -> bool:
+        """Whether the allowance is spent, and this code's calls haven't taken long enough yet."""
+        return self._spent >= config.enable_allowance and id(code) not in self._waiting
+
+    def begin_wait(self, view: _C.FrameView) -> float:
+        """Have frames of this code wait. Returns for how many seconds."""
+        code = view.code
+        seconds = self._expected(code)
+        # It leaves before its memory, and so its id, can be reused.
+        self._waiting[id(code)] = weakref.ref(code, functools.partial(_forget, self._waiting, id(code)))
         counters.waits += 1
-        what = "translating it again" if view.entries else "translating it"
-        logs.perf.info("%s runs in eager until that took %.3f s, as %s may", code_place(view.code), seconds, what)
+        if logs.perf.isEnabledFor(logging.INFO):
+            what = "translating it again" if view.entries else "translating it"
+            logs.perf.info("%s runs in eager until that took %.3f s, as %s may", code_place(code), seconds, what)
         return seconds
 
     def _expected(self, code: CodeType) -> float:
@@ -70,10 +86,12 @@ class TranslationBudget:
         return self.wait(view)
 
     def note(self, code: CodeType, seconds: float, made_entry: bool) -> None:
-        """Record how long a translation took. Those up to the first entry don't count: they include imports and
-        caches that all later ones share."""
-        if not self._has_begun:
-            self._has_begun = made_entry
+        """Record how long a translation took. The first, and the first that made an entry, don't count: they include
+        imports and caches that all later ones share."""
+        is_first = not (self._has_captured if made_entry else self._has_translated)
+        self._has_translated = True
+        self._has_captured = self._has_captured or made_entry
+        if is_first:
             return
         self._spent += seconds
         self._translations += 1

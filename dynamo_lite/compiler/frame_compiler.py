@@ -38,7 +38,7 @@ from dynamo_lite.translator.attempt import Attempt
 
 from .backend_traits import BackendTraits
 from .budget import TakesTooLong, TranslationBudget
-from .eligibility import verdict, verdict_of_entries
+from .eligibility import is_new, verdict, verdict_of_entries
 from .entry import Entry, make_entry
 from .families import Family
 from .graph_call import compile_graph, traits_without
@@ -91,6 +91,9 @@ class FrameCompiler:
         in_its_place = entry_in_place_of(view)
         if in_its_place is not None:
             return in_its_place
+        if self.budget is not None and self.budget.has_to_wait(view.code) and not self.raised_ahead.waiting:
+            if is_new(view.code):
+                return self.budget.begin_wait(view)
         found = verdict(view, self.raised_ahead, self.observer, is_frozen=is_frozen, fullgraph=self.fullgraph)
         if found is None:
             if not self.family.locks.hold(view) and not self.fullgraph:

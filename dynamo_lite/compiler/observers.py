@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import inspect
+import operator
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -105,13 +106,13 @@ _LOSE_NOTHING = (torch.utils.checkpoint.__name__, torch.autograd.graph.__name__)
 forward and its recomputation save alike; those of `save_on_cpu` keep it elsewhere."""
 
 _REPLACEABLE = frozenset("print open input help exit quit license credits copyright breakpoint __import__".split())
-_BUILTINS = [(name, value) for name, value in vars(builtins).items() if name not in _REPLACEABLE]
+_BUILTINS = {name: value for name, value in vars(builtins).items() if name not in _REPLACEABLE}
 
 
 def _builtins_are_unchanged() -> bool:
     """Programs may replace builtins, or remove `sys._getframe`, and the translator runs on them as well."""
-    now = vars(builtins)
-    return all(now.get(name, now) is value for name, value in _BUILTINS) and hasattr(sys, "_getframe")
+    now = map(vars(builtins).get, _BUILTINS)  # checked for each frame that isn't translated yet: all of it in C
+    return all(map(operator.is_, now, _BUILTINS.values())) and hasattr(sys, "_getframe")
 
 
 def check_runs_at_call(fn: Callable[..., object], *, must: bool) -> None:

@@ -45,6 +45,8 @@ from .source import Source
 from .subgraphs import Body
 
 if TYPE_CHECKING:
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
     from dynamo_lite.variables.core.base import VariableTracker
 
 _STATE_CHANGERS = frozenset(
@@ -173,8 +175,16 @@ def _is_copyable(given: GraphInput) -> bool:
     return plain and not is_wrapper(value) and torch._debug_has_internal_overlap(value) != OVERLAPS
 
 
+def _shape_env() -> ShapeEnv:
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv  # brings sympy, which is slow to import
+
+    # duck_shape=False: sizes that are equal in this call get different symbols.
+    of_data = config.in_force("capture_scalar_outputs")
+    return ShapeEnv(allow_scalar_outputs=of_data, allow_dynamic_output_shape_ops=of_data, duck_shape=False)
+
+
 class GraphBuilder:
-    """Records operators. Its fake mode is active during the attempt."""
+    """Records operators. Its fake mode is active during the attempt, from the first tensor or operator on."""
 
     reads_inside = False
     """Whether operators that backends turn into loops read numbers from tensors."""
@@ -182,13 +192,9 @@ class GraphBuilder:
     """Where the program is."""
 
     def __init__(self) -> None:
-        from torch.fx.experimental.symbolic_shapes import ShapeEnv  # brings sympy, which is slow to import
-
-        # duck_shape=False: sizes that are equal in this call get different symbols.
-        of_data = config.in_force("capture_scalar_outputs")
-        shape_env = ShapeEnv(allow_scalar_outputs=of_data, allow_dynamic_output_shape_ops=of_data, duck_shape=False)
-        self.fake_mode = fake_mode(shape_env)
-        self.symbols = Symbols(shape_env)
+        self.symbols = Symbols(_shape_env)
+        self._fake_mode: FakeTensorMode | None = None
+        self._is_active = False
         self._floats: dict[Formula, GraphInput] = {}
         self._numbers: dict[Any, torch.fx.Node] = {}
         """Expression of symbols -> the node that computes it."""
@@ -451,26 +457,44 @@ class GraphBuilder:
         """The inputs that are tensors."""
         return [each for each in self.inputs if each.is_tensor]
 
+    @property
+    def fake_mode(self) -> FakeTensorMode:
+        return self.ensure_fake_mode()
+
+    def ensure_fake_mode(self) -> FakeTensorMode:
+        """The mode, created with the first tensor or operator: many frames have neither, and what it imports is slow to
+        import."""
+        if self._fake_mode is None:
+            with unset_fake_temporarily():
+                self._fake_mode = fake_mode(self.symbols.env)
+            if self._is_active:
+                self._fake_mode.__enter__()
+        return self._fake_mode
+
     def enter(self) -> None:
         """Run this thread's operators on fakes, until `leave`."""
-        self.fake_mode.__enter__()
+        self._is_active = True
+        if self._fake_mode is not None:
+            self._fake_mode.__enter__()
         _tracing.on = True
 
     def leave(self) -> None:
-        _tracing.on = False
-        self.fake_mode.__exit__(None, None, None)
+        _tracing.on = self._is_active = False
+        if self._fake_mode is not None:
+            self._fake_mode.__exit__(None, None, None)
 
     def _fake(self, source: Source, value: torch.Tensor, free: SymbolicDims | None) -> torch.Tensor:
         if self._thawed and value.layout is torch.strided and memory_of(value) in self._thawed:
             raise Unsupported(
                 UnsupportedValue("a tensor", "it shares memory with a leaf on which the program sets requires_grad")
             )
+        mode = self.fake_mode  # what its creation imports may warn
         with contextlib.ExitStack() as stack:
             if value.requires_grad and not value.is_leaf:  # the converter reads .grad, and torch warns about that
                 stack.enter_context(CAPTURED_WARNINGS)
             if free is not None and any(free):
-                return self.symbols.fake(self.fake_mode, source, value, free)
-            return self.fake_mode.from_tensor(value, static_shapes=True)
+                return self.symbols.fake(mode, source, value, free)
+            return mode.from_tensor(value, static_shapes=True)
 
     def call(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any) -> torch.fx.Node:
         """Record an operator, whose result on fakes was ``fake``, in the thread's grad mode."""
@@ -669,7 +693,8 @@ class GraphBuilder:
     def finish(self, outputs: list[torch.fx.Node]) -> torch.fx.GraphModule:
         """Close the graph. It returns a tuple of ``outputs`` and restores the grad mode."""
         self._follow_grad_mode(self._outermost.initial_grad_mode)
-        self.fake_mode.allow_scalar_outputs = self.reads_inside
+        if self._fake_mode is not None:
+            self._fake_mode.allow_scalar_outputs = self.reads_inside
         self.graph.output(tuple(outputs))
         for node in self._views:
             if not node.users:

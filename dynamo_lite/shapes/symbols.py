@@ -8,7 +8,7 @@ before each call.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from traceback import FrameSummary
 from typing import TYPE_CHECKING, Any
@@ -52,8 +52,9 @@ class _Name(torch._guards.Source):
 class Symbols:
     """The symbols of one attempt, over a ``ShapeEnv``."""
 
-    def __init__(self, shape_env: ShapeEnv) -> None:
-        self.env: Any = shape_env
+    def __init__(self, make_env: Callable[[], ShapeEnv]) -> None:
+        self._make_env = make_env
+        self._env: Any = None
         self.places: dict[Symbol, NumberSource | ComputedInt] = {}
         """Symbol -> where a call reads its number."""
         self._hints: dict[Symbol, int] = {}
@@ -88,6 +89,13 @@ class Symbols:
             for method in vars(type(self.env)).values():
                 if hasattr(method, "cache_clear"):
                     method.cache_clear()
+
+    @property
+    def env(self) -> Any:
+        """The ``ShapeEnv``, created when it is first needed."""
+        if self._env is None:
+            self._env = self._make_env()
+        return self._env
 
     @property
     def has_symbols(self) -> bool:
@@ -256,6 +264,8 @@ class Symbols:
     def note_guards(self, translator: Translator | None) -> None:
         """Attribute the guards that the ``ShapeEnv`` has added since the last call to the current frames of a
         translator; None: to no place in the program."""
+        if self._env is None:
+            return
         missing = len(self.env.guards) - len(self._guard_frames)
         if missing > 0:
             self._guard_frames += [() if translator is None else translator.places()] * missing
@@ -326,7 +336,7 @@ class Symbols:
                 yield known >= values.lower
             if values.upper.is_Integer:
                 yield known <= values.upper
-        for guard in self.env.guards:
+        for guard in () if self._env is None else self.env.guards:
             condition = self.env.replace(guard.expr)
             for symbol in condition.free_symbols & self._of_bases.keys() - self.places.keys():
                 self.places[symbol], self._hints[symbol] = self._of_bases[symbol]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import math
 
@@ -11,6 +12,7 @@ import torch
 import dynamo_lite as dl
 from dynamo_lite.compiler.budget import TranslationBudget
 from frames import define
+from processes import run_program
 from shared_programs import breaks
 
 
@@ -42,6 +44,58 @@ def test_past_it_frames_that_run_once_are_left_alone():
         for number, fn in enumerate(fns):
             assert torch.equal(fn(torch.ones(2)), torch.ones(2) * number + 1)
     assert (dl.counters.graphs, dl.counters.waits) == (1, 51)
+
+
+def without_tensors(count):
+    """As many functions that have nothing for a graph, each with code of its own."""
+    return [define(f"def fn(a, b={number}): return [a + b, a]").fn for number in range(count)]
+
+
+def test_frames_that_capture_nothing_use_up_the_allowance():
+    fns = without_tensors(50)
+    with dl.config.patch(enable_allowance=1e-9), dl.enable("eager"):
+        for number, fn in enumerate(fns):
+            assert fn(1) == [1 + number, 1]
+    assert (dl.counters.graphs, dl.counters.waits) == (0, 48)  # the first isn't counted, the second uses it up
+
+
+def test_functions_of_equal_code_wait_each():
+    fns = [define("def fn(a): return [a, a]").fn for _ in range(20)]
+    assert fns[0].__code__ == fns[1].__code__
+    with dl.config.patch(enable_allowance=0.0), dl.enable("eager"):
+        for fn in fns:
+            assert fn(1) == [1, 1]
+    assert dl.counters.waits == 20
+
+
+def test_no_record_is_kept_of_code_that_is_gone():
+    budget = TranslationBudget()
+    with dl.config.patch(enable_allowance=0.0):
+        for fn in without_tensors(20):
+            budget.wait(type("View", (), {"code": fn.__code__, "entries": 0})())
+    del fn
+    gc.collect()
+    assert len(budget._waiting) == 0
+
+
+def test_frames_without_tensors_dont_import_what_graphs_need():
+    """Their translation is all that a process pays which has none."""
+    program = """
+import sys
+import torch
+import dynamo_lite as dl
+
+def fn(a, b=2):
+    return [a + b, a]
+
+with dl.enable("eager"):
+    assert fn(1) == [3, 1]
+    print("sympy" in sys.modules, "torch._dynamo" in sys.modules, dl.counters.skips > 0)
+    assert torch.equal(torch.nn.ReLU()(torch.ones(2)), torch.ones(2))
+    print(dl.counters.graphs)
+"""
+    done = run_program(program, "torch")
+    assert done.stdout.split() == ["False", "False", "True", "1"], done.stderr
 
 
 def test_a_loop_gets_its_third_shape():

@@ -598,6 +598,7 @@ def _record_plain(
     # The ``__torch_function__`` of such a wrapper has run, or is disabled.
     if any(overrides_torch_function(type(each)) for each in wrappers):
         called = "call_function", without_torch_function(kind, target)
+    tx.graph.ensure_fake_mode()  # its creation may warn
     run = functools.partial(compute_with_symbols, tx, *called, fakes, fake_kwargs)
     fake = run_capturing_warnings(tx, called[1], tensors, run)
     mutated = [each for each, before in zip(tensors, versions) if before < 0 or each._version != before]
