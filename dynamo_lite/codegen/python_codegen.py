@@ -26,6 +26,7 @@ from dynamo_lite.shapes.symbols import SYMBOLIC
 from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load
+from dynamo_lite.variables.python.containers.set_recipes import SetStates
 from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable, load_formula
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
@@ -69,6 +70,7 @@ class PyCodegen:
         """Placeholders of tensors that are created before the graph -> the local that each is kept in."""
         self._replayed: set[VariableTracker] = set()
         """Mutated objects whose stores are emitted already."""
+        self.set_states = SetStates(self)
         self.grad_mode: bool | None = None
         """The grad mode at this point of the new code; None before the first change."""
 
@@ -356,7 +358,10 @@ class PyCodegen:
     def _replay(self, tracker: VariableTracker) -> None:
         if tracker not in self._replayed:
             self._replayed.add(tracker)
-            tracker.replay(self)
+            try:
+                tracker.replay(self)
+            except NotConstant:
+                let_cpython_create(self.attempt, tracker)
 
     # -- torch's state ---------------------------------------------------------------------------------------------
 

@@ -49,7 +49,8 @@ class Provenance:
     # -- values --------------------------------------------------------------------------------------------------------
 
     def created(self, value: VariableTracker, step: int | None = None) -> None:
-        """Record that a value is created at a step, by default the current one."""
+        """Record that a value, or the last state of an existing one, is created at a step, by default the current
+        one."""
         self._created[value] = self.step if step is None else step
 
     def created_with(self, value: VariableTracker, other: VariableTracker) -> None:
@@ -57,7 +58,8 @@ class Provenance:
         self._created[value] = self._created[other]
 
     def shared(self, value: VariableTracker) -> None:
-        """Record that an existing value starts to share its memory at this step, unless it is recorded already."""
+        """Record that a value starts to share memory with an existing one, or to depend on its state, at this step,
+        unless it is recorded already."""
         self._created.setdefault(value, self.step)
 
     def is_created(self, value: object) -> bool:

@@ -16,11 +16,12 @@ from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, ObservableDeallocation, UnsupportedOperation
 
 from .guards import Guards
-from .source import Source
 
 if TYPE_CHECKING:
     from dynamo_lite.variables.core.base import VariableTracker
     from dynamo_lite.variables.core.object_state import ObjectState
+    from dynamo_lite.variables.python.containers.set_recipes import Recipe
+    from dynamo_lite.variables.python.containers.sets import SetVariable
     from dynamo_lite.variables.python.functions.function import GlobalScope
 
 
@@ -41,6 +42,8 @@ class SideEffects:
         """Mutated trackers in the order of their first mutation -> their state before it; None: replay in any case."""
         self.written_globals: dict[tuple[GlobalScope, str], VariableTracker | None] = {}
         """Scope and name -> the value that was stored last; None: the global was deleted."""
+        self.set_operations: dict[int, tuple[SetVariable, Recipe]] = {}
+        """id of a recipe -> it, and the set that has this state: operations that depend on pre-existing sets."""
         self.noted: list[Any] = []
         """The other events to replay."""
         self.count = 0
@@ -53,6 +56,7 @@ class SideEffects:
 
     def close(self) -> None:
         self.noted.clear()
+        self.set_operations.clear()
         self.written.clear()
         self.written_globals.clear()
         self._last.clear()
@@ -123,10 +127,6 @@ class SideEffects:
         """Whether a dict of globals was written to."""
         return any(scope.namespace is namespace for scope, _ in self.written_globals)
 
-    def changed(self, source: Source) -> bool:
-        """Whether the object at a source was mutated."""
-        return any(tracker.source is source for tracker in self.written)
-
     @contextlib.contextmanager
     def forbidden(self, outside: set[VariableTracker]) -> Iterator[None]:
         """While a function that an operator runs is traced: break the graph if it mutates objects that have a source or
@@ -170,5 +170,5 @@ class SideEffects:
     @property
     def changed_trackers(self) -> list[VariableTracker]:
         """The trackers whose state differs from before, in the order in which they are replayed."""
-        rows = sorted(self.written.items(), key=lambda pair: not pair[0].is_replayed_first)
+        rows = sorted(self.written.items(), key=lambda pair: pair[0].replay_rank)
         return [tracker for tracker, before in rows if before is None or not before.is_current()]

@@ -130,8 +130,8 @@ class VariableTracker:
     """Whether generated code loads it as a constant even if it has a source: it lives as long as the process."""
     is_created_per_load = False
     """Whether each load in generated code creates a new value or has an effect, so that no local may keep it."""
-    is_replayed_first = False
-    """Whether its mutations are replayed before those of other objects."""
+    replay_rank = 2
+    """Its mutations are replayed before those of objects of a higher rank."""
 
     def __init__(self, source: Source | None = None) -> None:
         self.source = source

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dynamo_lite.variables.python.classes.classes import ClassVariable
     from dynamo_lite.variables.python.containers.mappings import DictVariable
     from dynamo_lite.variables.python.containers.sequences import SliceVariable
+    from dynamo_lite.variables.python.containers.set_recipes import SetStates
     from dynamo_lite.variables.python.containers.sets import SetVariable
     from dynamo_lite.variables.python.functions.function import CellVariable, GlobalScope
 
@@ -170,6 +171,8 @@ class Codegen(Protocol):
 
     @property
     def attempt(self) -> Attempt: ...
+    @property
+    def set_states(self) -> SetStates: ...
     def op(self, opname: str, arg: Any = None) -> None: ...
     def load_const(self, value: Any) -> None: ...
     def load_fast(self, name: str) -> None: ...

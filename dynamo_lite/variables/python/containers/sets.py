@@ -7,7 +7,6 @@ A set's order depends on the operations that created it. So each tracker does th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, KeysView
-from functools import partial
 from typing import Any, NamedTuple
 
 from dynamo_lite.insight.break_reasons import UnknownSetOrder
@@ -20,24 +19,7 @@ from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
 from .mappings import DictVariable, DictViewVariable
 from .sequences import UnmutatedIterator
-
-
-class Items(NamedTuple):
-    """The items of an operand that isn't a set. ``make``: creates a container like the operand of a tuple of them."""
-
-    make: Callable[[tuple[Any, ...]], Any]
-    trackers: tuple[VariableTracker, ...]
-
-
-class Recipe(NamedTuple):
-    """How a set was created: ``operation``, a method or function, was called on ``operands``. Without an operation the
-    only operand is a `Source` that holds the set, or a frozenset."""
-
-    operation: Any
-    operands: tuple[Any, ...]
-    """Each a `Recipe` or `Items`."""
-    is_mutation: bool = False
-    """Whether the operation mutates its first operand, which is the set."""
+from .set_recipes import EMPTY, Items, Recipe, created, existing, mutated, record, updated
 
 
 class Operand(NamedTuple):
@@ -107,7 +89,8 @@ class SetVariable(ContainerVariable):
     """A set or frozenset. ``items``: the items' trackers by their keys; ``table``: a real set with the traced set's
     order, None if the order isn't known."""
 
-    __slots__ = ("items", "cls", "table", "recipe", "real")
+    __slots__ = ("items", "cls", "table", "recipe", "real", "read_state")
+    replay_rank = 1
 
     def __init__(
         self,
@@ -125,10 +108,12 @@ class SetVariable(ContainerVariable):
         self.recipe = recipe
         self.real = real
         """The real set at the source; None once the traced program mutated it."""
+        self.read_state: Recipe | None = None
+        """The state in which it was an operand last."""
 
     @classmethod
     def empty(cls) -> SetVariable:
-        return cls({}, set, set(), _EMPTY)
+        return cls({}, set, set(), EMPTY)
 
     @classmethod
     def of(cls, tx: Translator, items: VariableTracker | list[VariableTracker], kind: type = set) -> SetVariable:
@@ -139,10 +124,15 @@ class SetVariable(ContainerVariable):
         if kind is set:
             result = cls.empty()
             result.update(operand)
+            record(tx, result, None)
             return result
-        return result_of(frozenset, (operand,), frozenset)
+        return result_of(tx, frozenset, (operand,), frozenset)
 
     def as_operand(self) -> Operand:
+        self.read_state = self.recipe
+        return self._as_operand()
+
+    def _as_operand(self) -> Operand:
         real = self.table if self.table is not None else self.cls(self.items)
         return Operand(real, list(self.items.items()), self.table is not None, self.recipe)
 
@@ -170,7 +160,7 @@ class SetVariable(ContainerVariable):
             self.table.update(operand.real)
         else:
             self.table = None
-        self.recipe = _extended(self.recipe, operand.recipe)
+        self.recipe = updated(self.recipe, operand.recipe, self.read_state is self.recipe)
         for key, tracker in operand.trackers:
             self.items.setdefault(key, tracker)
 
@@ -180,18 +170,21 @@ class SetVariable(ContainerVariable):
         self.real = None
         if operation is set.update:
             for each in operands:
+                before = self.recipe
                 self.update(each)
+                record(tx, self, before)
             return None
         results: list[Any] = []
 
-        def mutated(table: object, *others: object) -> object:
+        def change(table: object, *others: object) -> object:
             results.append(operation(table, *others))
             return table
 
         has_known_order = self.table is not None and all(each.has_known_order for each in operands)
-        table, self.items = _apply(mutated, (self.as_operand(), *operands))
+        table, self.items = _apply(change, (self._as_operand(), *operands))
         self.table = table if has_known_order else None
-        self.recipe = Recipe(operation, (self.recipe, *(each.recipe for each in operands)), is_mutation=True)
+        before, self.recipe = self.recipe, mutated(operation, self.recipe, *(each.recipe for each in operands))
+        record(tx, self, before)
         return results[0]
 
     def _change(self, tx: Translator, operation: Callable[..., Any], *others: VariableTracker) -> VariableTracker:
@@ -199,7 +192,7 @@ class SetVariable(ContainerVariable):
         return ConstantVariable(None)
 
     def _combine(self, tx: Translator, operation: Callable[..., Any], *others: VariableTracker) -> VariableTracker:
-        return result_of(operation, (self.as_operand(), *(operand_of(tx, other) for other in others)), self.cls)
+        return result_of(tx, operation, (self.as_operand(), *(operand_of(tx, other) for other in others)), self.cls)
 
     def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if symbol not in SET_OPERATORS or reflected or not isinstance(other, SetVariable):
@@ -310,79 +303,29 @@ class SetVariable(ContainerVariable):
     # -- code ------------------------------------------------------------------------------------------------------
 
     def reconstruct(self, cg: Codegen) -> None:
-        first, changes = _unrolled(self.recipe)
-        if first is _EMPTY:
-            cg.make_then_fill(self, lambda: cg.build("SET", 0), lambda cg: _replay_on_top(cg, changes))
-        else:
-            _emit(cg, self.recipe)
+        cg.set_states.create(self)
 
     def fill_instance(self, cg: Codegen) -> None:
         """Emit code that repeats the operations on the empty set on top of the stack, an instance of a subclass."""
-        _replay_on_top(cg, _unrolled(self.recipe)[1])
+        cg.set_states.fill(self)
 
     def replay(self, cg: Codegen) -> None:
-        cg.load_source(self.source)
-        _replay_on_top(cg, _unrolled(self.recipe)[1])
-        cg.pop_top()
+        cg.set_states.replay()
 
 
-_EMPTY = Recipe(set, ())
-
-
-def result_of(operation: Callable[..., Any], operands: tuple[Operand, ...], kind: type) -> SetVariable:
+def result_of(tx: Translator, operation: Callable[..., Any], operands: tuple[Operand, ...], kind: type) -> SetVariable:
     """The new set that an operation on several operands returns."""
     table, items = _apply(operation, operands)
-    recipe = Recipe(operation, tuple(each.recipe for each in operands))
-    return SetVariable(items, kind, table if all(each.has_known_order for each in operands) else None, recipe)
-
-
-def _extended(recipe: Recipe, operand: Recipe | Items) -> Recipe:
-    """The recipe after ``update`` by an operand. Successive additions of items become one."""
-    if recipe.is_mutation and recipe.operation is set.update:
-        before = recipe.operands[1]
-        if isinstance(before, Items) and isinstance(operand, Items) and before.make is operand.make is tuple:
-            operand = Items(tuple, (*before.trackers, *operand.trackers))
-            recipe = recipe.operands[0]
-    return Recipe(set.update, (recipe, operand), is_mutation=True)
-
-
-def _unrolled(recipe: Recipe) -> tuple[Recipe, list[Recipe]]:
-    """The recipe of the set's first state, and the mutations since, in order."""
-    changes: list[Recipe] = []
-    while recipe.is_mutation:
-        changes.append(recipe)
-        recipe = recipe.operands[0]
-    changes.reverse()
-    return recipe, changes
-
-
-def _replay_on_top(cg: Codegen, changes: list[Recipe]) -> None:
-    for change in changes:
-        cg.call_with_top(change.operation, [partial(_emit, cg, each) for each in change.operands[1:]])
-
-
-def _emit(cg: Codegen, recipe: Recipe | Items) -> None:
-    """Emit code that creates a set by its recipe, or a container of items."""
-    if isinstance(recipe, Items):
-        cg.call(recipe.make, [lambda: cg.load_tuple(recipe.trackers)])
-        return
-    first, changes = _unrolled(recipe)
-    origin = first.operands[0] if first.operands else None
-    if first.operation is not None:
-        cg.call(first.operation, [partial(_emit, cg, each) for each in first.operands])
-    elif isinstance(origin, Source):
-        if changes or cg.attempt.effects.changed(origin):
-            raise NotConstant("a set that was mutated since")
-        cg.load_source(origin)
-    else:
-        cg.load_const(origin)
-    _replay_on_top(cg, changes)
+    recipe = created(operation, *(each.recipe for each in operands))
+    result = SetVariable(items, kind, table if all(each.has_known_order for each in operands) else None, recipe)
+    record(tx, result, None)
+    return result
 
 
 def combine_views(tx: Translator, symbol: str, left: VariableTracker, right: VariableTracker) -> SetVariable:
     """``left symbol right``, one of which is a dict's view of keys."""
     operands = (_view_operand(tx, left), _view_operand(tx, right))
-    return result_of(SET_OPERATORS[symbol], operands, set)
+    return result_of(tx, SET_OPERATORS[symbol], operands, set)
 
 
 def _view_operand(tx: Translator, other: VariableTracker) -> Operand:
@@ -428,4 +371,4 @@ def _wrap_set(attempt: Attempt, value: set[Any] | frozenset[Any], source: Source
     attempt.values.addresses.note(tuple(items))
     if source.kind != "const":
         source.check("set_items", frozenset(value))
-    return SetVariable(items, type(value), None, Recipe(None, (source,)), source, value)
+    return SetVariable(items, type(value), None, existing(source), source, value)

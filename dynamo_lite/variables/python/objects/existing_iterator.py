@@ -43,7 +43,7 @@ class ExistingIterator(IteratorVariable):
 
     __slots__ = ("value", "taken", "taken_by_outer")
     source: Source
-    is_replayed_first = True
+    replay_rank = 0
 
     def __init__(self, value: Any, source: Source) -> None:
         self.source = source

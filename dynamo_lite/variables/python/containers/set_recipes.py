@@ -1,0 +1,188 @@
+"""How sets were created and mutated: generated code repeats it, since a set's order depends on its operations.
+
+An operation may read an existing set that the program mutates later. Those operations are repeated in the program's
+order, so that each finds the existing sets in the state that it found them in while tracing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dynamo_lite.records.source import Source
+from dynamo_lite.variables.core.base import NotConstant, VariableTracker
+from dynamo_lite.variables.core.protocols import Codegen, Translator
+
+if TYPE_CHECKING:
+    from .sets import SetVariable
+
+
+class Items(NamedTuple):
+    """The items of an operand that isn't a set. ``make``: creates a container like the operand of a tuple of them."""
+
+    make: Callable[[tuple[Any, ...]], Any]
+    trackers: tuple[VariableTracker, ...]
+
+
+class Recipe(NamedTuple):
+    """A state of a set: ``operation``, a method or function, was called on ``operands``. Without an operation the only
+    operand is a `Source` that holds the set, or a frozenset."""
+
+    operation: Any
+    operands: tuple[Any, ...]
+    """Each a `Recipe` or `Items`."""
+    is_mutation: bool = False
+    """Whether the operation mutates its first operand, which is the set."""
+    needs_existing: bool = False
+    """Whether it is a state of a set that existed before the call, or depends on one."""
+
+
+EMPTY = Recipe(set, ())
+
+
+def existing(source: Source) -> Recipe:
+    """The state of a set at the entry of the frame."""
+    return Recipe(None, (source,), needs_existing=source.kind != "const")
+
+
+def created(operation: Callable[..., Any], *operands: Recipe | Items) -> Recipe:
+    return Recipe(operation, operands, False, _need_existing(operands))
+
+
+def mutated(operation: Callable[..., Any], *operands: Recipe | Items) -> Recipe:
+    """The state of the set that is the first operand, after one of its methods."""
+    return Recipe(operation, operands, True, _need_existing(operands))
+
+
+def _need_existing(operands: tuple[Recipe | Items, ...]) -> bool:
+    return any(isinstance(each, Recipe) and each.needs_existing for each in operands)
+
+
+def updated(recipe: Recipe, operand: Recipe | Items, is_read: bool) -> Recipe:
+    """The state after ``update`` by an operand. Successive additions of items become one, unless the state between
+    them ``is_read``."""
+    if recipe.is_mutation and recipe.operation is set.update and not is_read:
+        before = recipe.operands[1]
+        if isinstance(before, Items) and isinstance(operand, Items) and before.make is operand.make is tuple:
+            operand = Items(tuple, (*before.trackers, *operand.trackers))
+            recipe = recipe.operands[0]
+    return mutated(set.update, recipe, operand)
+
+
+def record(tx: Translator, target: SetVariable, before: Recipe | None) -> None:
+    """Record an operation that created or mutated a set, if it depends on existing sets. ``before``: the set's state
+    before it, None if it was created."""
+    recipe = target.recipe
+    if recipe.needs_existing:
+        log = tx.effects.set_operations
+        if before is not None and recipe.operands[0] is not before:  # it is one with the operation before
+            log.pop(id(before), None)
+        log[id(recipe)] = target, recipe
+        if target.source is None:
+            tx.attempt.provenance.shared(target)
+        else:
+            tx.attempt.provenance.created(target)
+
+
+def unrolled(recipe: Recipe) -> tuple[Recipe, list[Recipe]]:
+    """The recipe of the set's first state, and the mutations since, in order."""
+    changes: list[Recipe] = []
+    while recipe.is_mutation:
+        changes.append(recipe)
+        recipe = recipe.operands[0]
+    changes.reverse()
+    return recipe, changes
+
+
+class SetStates:
+    """The states that sets have at this point of the new code."""
+
+    def __init__(self, cg: Codegen) -> None:
+        self._cg = cg
+        self._is_replayed = False
+        self._owners: dict[int, SetVariable] = {}
+        """id of a recipe -> the set that has or had this state."""
+        self._current: dict[SetVariable, Recipe] = {}
+        self._ordered: set[SetVariable] = set()
+        """Sets that are created or mutated in the program's order."""
+
+    def replay(self) -> None:
+        """Emit the operations on existing sets, and those that read such a set which the program mutated later, in the
+        program's order."""
+        if self._is_replayed:
+            return
+        self._is_replayed = True
+        operations = self._cg.attempt.effects.set_operations.values()
+        for target, _ in operations:
+            if target.source is not None:
+                self._advance(target, unrolled(target.recipe)[0])
+        ordered: list[tuple[SetVariable, Recipe]] = []
+        states = set(self._owners)
+        for target, recipe in operations:
+            if not states.isdisjoint(map(id, recipe.operands)):
+                states.add(id(recipe))
+                ordered.append((target, recipe))
+        self._ordered.update(target for target, _ in ordered)
+        for target, recipe in ordered:
+            self._repeat(target, recipe)
+
+    def _advance(self, target: SetVariable, recipe: Recipe) -> None:
+        self._owners[id(recipe)] = target
+        self._current[target] = recipe
+
+    def _repeat(self, target: SetVariable, recipe: Recipe) -> None:
+        cg, is_made = self._cg, target.source is not None or self._cg.has_made(target)
+        if not recipe.is_mutation:
+            cg.make_then_fill(target, partial(self._emit_first, recipe), lambda cg: None)
+        else:
+            before = recipe.operands[0]
+            if is_made:
+                cg.load(target)
+            else:
+                cg.make_then_fill(target, partial(self.emit, before), lambda cg: None)
+            self._mutate_top(recipe)
+        cg.pop_top()
+        self._advance(target, recipe)
+
+    def create(self, target: SetVariable) -> None:
+        """Emit code that leaves a new set on the stack, in its last state."""
+        first, changes = unrolled(target.recipe)
+        if target in self._ordered:
+            raise NotConstant("a set that is created in the program's order")
+        if first is EMPTY:
+            self._cg.make_then_fill(target, lambda: self._cg.build("SET", 0), lambda cg: self.fill(target))
+        else:
+            self.emit(target.recipe)
+
+    def fill(self, target: SetVariable) -> None:
+        """Repeat the mutations of a set on the empty one on top of the stack."""
+        for change in unrolled(target.recipe)[1]:
+            self._mutate_top(change)
+
+    def emit(self, recipe: Recipe | Items) -> None:
+        """Push a set in this state, or a container of items."""
+        if isinstance(recipe, Items):
+            self._cg.call(recipe.make, [lambda: self._cg.load_tuple(recipe.trackers)])
+            return
+        owner = self._owners.get(id(recipe))
+        if owner is not None and self._current[owner] is recipe:
+            self._cg.load(owner)
+            return
+        first, changes = unrolled(recipe)
+        if first.operation is None and first.needs_existing and (changes or owner is not None):
+            raise NotConstant("a set that was mutated since")
+        self._emit_first(first)
+        for change in changes:
+            self._mutate_top(change)
+
+    def _emit_first(self, first: Recipe) -> None:
+        if first.operation is not None:
+            self._cg.call(first.operation, [partial(self.emit, each) for each in first.operands])
+        elif isinstance(first.operands[0], Source):
+            self._cg.load_source(first.operands[0])
+        else:
+            self._cg.load_const(first.operands[0])
+
+    def _mutate_top(self, change: Recipe) -> None:
+        self._cg.call_with_top(change.operation, [partial(self.emit, each) for each in change.operands[1:]])
