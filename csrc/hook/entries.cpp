@@ -23,17 +23,18 @@ void forget(OwnerSlot& slot) {
   for (const Ref& entry : slot.entries) as_entry(entry)->owner = nullptr;
 }
 
-// Dropping entries may run Python, which finds the tables consistent.
+// Called while the code object is deallocated. Dropping entries may run Python, which must not reach the code through
+// any owner: so all owners forget it first.
 void free_extra(void* pointer) {
-  auto* extra = static_cast<Extra*>(pointer);
-  if (extra == nullptr) return;
-  while (!extra->slots.empty()) {
-    OwnerSlot* slot = extra->slots.back();
-    extra->slots.pop_back();
+  const std::unique_ptr<Extra> extra(static_cast<Extra*>(pointer));
+  if (!extra) return;
+  for (OwnerSlot* slot : extra->slots) {
     forget(*slot);
-    const auto dropped = slot->owner->slots.extract(extra->code);
+    const auto found = slot->owner->slots.find(extra->code);
+    (void)found->second.release();  // owned by this function from here on
+    slot->owner->slots.erase(found);
   }
-  delete extra;
+  for (OwnerSlot* slot : extra->slots) delete slot;
 }
 
 // The valid entries of one owner, or of all.
@@ -65,9 +66,11 @@ OwnerSlot& make_slot(PyCodeObject* code, Owner* owner) {
   Extra& extra = make_extra(code);
   if (OwnerSlot* slot = extra.find(owner)) return *slot;
   extra.slots.reserve(extra.slots.size() + 1);
-  OwnerSlot& made = owner->slots.emplace(code, OwnerSlot{owner, &extra}).first->second;
-  extra.slots.push_back(&made);
-  return made;
+  auto made = std::make_unique<OwnerSlot>(OwnerSlot{owner, &extra});
+  OwnerSlot* slot = made.get();
+  owner->slots.emplace(code, std::move(made));
+  extra.slots.push_back(slot);
+  return *slot;
 }
 
 void move_to_front(OwnerSlot& slot, const Entry* wanted) noexcept {
@@ -90,10 +93,23 @@ void drop_invalid(PyCodeObject* code, Owner* owner) noexcept {
   }
 }
 
-Ref add_entry(PyCodeObject* code, Owner* owner, Ref tree, PyObject* new_code, bool self_contained) {
+Ref make_new_code(PyObject* code) { return checked(HeapType<NewCode>::make(Ref::borrow(code), Ref())); }
+
+int NewCode::traverse(visitproc visit, void* arg) const {
+  for (const Ref* each : {&code, &flat}) {
+    // What a frame runs, or anybody else holds, lives whatever becomes of this object. The collector runs no Python
+    // between two visits that must agree.
+    if (!*each || Py_REFCNT(each->get()) != 1) continue;
+    Py_VISIT(reinterpret_cast<PyCodeObject*>(each->get())->co_consts);
+  }
+  return 0;
+}
+
+Ref add_entry(PyCodeObject* code, Owner* owner, Ref tree, Ref shared, bool self_contained) {
+  PyObject* new_code = HeapType<NewCode>::of(shared.get()).code.get();
   const int captured_slot = local_slot(reinterpret_cast<PyCodeObject*>(new_code), kCapturedName);
   Ref made =
-      checked(HeapType<Entry>::make(std::move(tree), Ref::borrow(new_code), Ref(), reinterpret_cast<PyObject*>(owner),
+      checked(HeapType<Entry>::make(std::move(tree), std::move(shared), new_code, reinterpret_cast<PyObject*>(owner),
                                     std::uint64_t{0}, captured_slot, self_contained));
   auto& entries = make_slot(code, owner).entries;
   entries.insert(entries.begin(), made);
@@ -106,19 +122,19 @@ bool adopt_entry(const FrameSlots& slots, Owner* owner) {
   std::vector<Ref> candidates;          // owned: a check may run the garbage collector, and that any Python
   std::unordered_set<PyObject*> codes;  // borrowed: an adopted entry shares the code of the first one
   if (const OwnerSlot* own = extra->find(owner)) {
-    for (const Ref& entry : own->entries) codes.insert(as_entry(entry)->code.get());  // they did not hold
+    for (const Ref& entry : own->entries) codes.insert(as_entry(entry)->code);  // they did not hold
   }
   for (const OwnerSlot* slot : extra->slots) {
     if (slot->owner == owner || slot->owner->family.get() != owner->family.get()) continue;
     for (const Ref& entry : slot->entries) {
-      if (codes.insert(as_entry(entry)->code.get()).second) candidates.push_back(entry);
+      if (codes.insert(as_entry(entry)->code).second) candidates.push_back(entry);
     }
   }
   for (const Ref& each : candidates) {
     const Entry* entry = as_entry(each);
     Ref captured;
     if (!check(guard_tree(entry->tree.get()), slots, captured)) continue;
-    add_entry(slots.code, owner, copied_tree(entry->tree.get()), entry->code.get(), entry->self_contained);
+    add_entry(slots.code, owner, copied_tree(entry->tree.get()), entry->shared, entry->self_contained);
     return true;
   }
   return false;
@@ -126,7 +142,7 @@ bool adopt_entry(const FrameSlots& slots, Owner* owner) {
 
 int Owner::traverse(visitproc visit, void* arg) const {
   for (const auto& [code, slot] : slots) {
-    for (const Ref& entry : slot.entries) Py_VISIT(entry.get());
+    for (const Ref& entry : slot->entries) Py_VISIT(entry.get());
   }
   return 0;
 }
@@ -140,8 +156,8 @@ void Owner::clear() {
 void Owner::reset() {
   auto dropped = std::exchange(slots, {});  // deallocated last, when the tables are consistent again
   for (auto& [code, slot] : dropped) {
-    forget(slot);
-    if (Extra* extra = extra_of(code)) std::erase(extra->slots, &slot);
+    forget(*slot);
+    if (Extra* extra = extra_of(code)) std::erase(extra->slots, slot.get());
   }
 }
 
@@ -172,6 +188,7 @@ void register_types(py::module_& module) {
              return list;
            })
       .def("reset", &Owner::reset);
+  HeapType<NewCode>(module, "dynamo_lite._C.NewCode");
   HeapType<Entry>(module, "dynamo_lite._C.Entry",
                   {{"hits", T_ULONGLONG, offsetof(Entry, hits), READONLY, nullptr},
                    {"code", T_OBJECT, offsetof(Entry, code), READONLY, nullptr},

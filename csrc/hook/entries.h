@@ -5,6 +5,7 @@
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -38,7 +39,7 @@ struct Owner {
   Ref family;                  // None: nobody else's. Owners of one family compile alike
   bool when_observed = false;  // its frames must be captured: where a tracer watches, too
   PyObject* weakrefs = nullptr;
-  std::unordered_map<PyCodeObject*, OwnerSlot> slots = {};  // a code object, borrowed, leaves when it is deallocated
+  std::unordered_map<PyCodeObject*, std::unique_ptr<OwnerSlot>> slots = {};  // by code, borrowed until its deallocation
 
   ~Owner() { reset(); }
   auto references() { return std::tie(callback, family); }
@@ -48,18 +49,31 @@ struct Owner {
   void reset();
 };
 
+// A Python object: code that entries share. Code objects are no part of the garbage collector's graph, so that a cycle
+// through a constant (a backend's result that refers to what holds the compiled function) would never be found: this
+// object shows what the code refers to.
+struct NewCode {
+  static constexpr bool kIsHeapObject = true;
+  PyObject_HEAD Ref code;
+  Ref flat;  // made when first needed: `code` with positional arguments only
+
+  auto references() { return std::tie(); }  // the collector tracks neither
+  int traverse(visitproc visit, void* arg) const;
+  void clear() {}
+};
+
 // A Python object: assumptions and the code that holds under them.
 struct Entry {
   static constexpr bool kIsHeapObject = true;
   PyObject_HEAD Ref tree;  // a GuardTree
-  Ref code;
-  Ref flat;         // made when first needed: `code` with positional arguments only
-  PyObject* owner;  // borrowed; null once the entry has been dropped
+  Ref shared;              // a NewCode
+  PyObject* code;          // borrowed of it
+  PyObject* owner;         // borrowed; null once the entry has been dropped
   std::uint64_t hits;
   int captured_slot;    // where `code` wants the captured values, -1 for nowhere
   bool self_contained;  // `code` runs its graph and makes its result: nothing that it calls is to be compiled
 
-  auto references() { return std::tie(tree, code, flat); }
+  auto references() { return std::tie(tree, shared); }
   void clear() {}  // Owner::clear takes entries off their code; the objects stay whole for what still refers to them
 };
 
@@ -84,7 +98,7 @@ struct Extra {
   // All modules share the code of `Module.__call__`, so that one code object may have thousands of slots.
   [[gnu::noinline]] OwnerSlot* find_of_many(Owner* owner) noexcept {
     const auto found = owner->slots.find(code);
-    return found == owner->slots.end() ? nullptr : &found->second;
+    return found == owner->slots.end() ? nullptr : found->second.get();
   }
 };
 
@@ -95,8 +109,10 @@ Extra* extra_of(PyCodeObject* code) noexcept;
 // The owner's slot on the code, made if needed. Throws.
 OwnerSlot& make_slot(PyCodeObject* code, Owner* owner);
 
-// Puts a new entry in front of the owner's others. Throws.
-Ref add_entry(PyCodeObject* code, Owner* owner, Ref tree, PyObject* new_code, bool self_contained);
+// An object to share the code by. Throws.
+Ref make_new_code(PyObject* code);
+// Puts a new entry in front of the owner's others. `new_code`: a NewCode. Throws.
+Ref add_entry(PyCodeObject* code, Owner* owner, Ref tree, Ref new_code, bool self_contained);
 // Gives the owner an entry of another one of its family that holds of a frame, with guards that remember by themselves.
 // False where there is none. Throws.
 [[gnu::cold, gnu::noinline]] bool adopt_entry(const FrameSlots& slots, Owner* owner);

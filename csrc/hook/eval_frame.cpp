@@ -78,9 +78,10 @@ Ref function_like(PyObject* code, const FrameSlots& slots) {
 // The frame's data stack has no room for the new code: it runs in a frame of its own, called with the slots.
 PyObject* run_beside(PyThreadState* state, Frame* frame, Entry* entry, Ref captured, Thread& thread) {
   const FrameSlots slots = slots_of(frame);
-  Ref flat = entry->flat;
-  if (!flat) entry->flat = flat = flattened(reinterpret_cast<PyCodeObject*>(entry->code.get()));
-  const Ref function = flat ? function_like(flat.get(), slots) : Ref();  // another thread may have replaced entry->flat
+  Ref& place = HeapType<NewCode>::of(entry->shared.get()).flat;
+  Ref flat = place;
+  if (!flat) place = flat = flattened(reinterpret_cast<PyCodeObject*>(entry->code));
+  const Ref function = flat ? function_like(flat.get(), slots) : Ref();  // another thread may have replaced the place's
   if (!function) return abandon(state, frame);
   install();  // the call must reach the hook, which another thread may have taken out meanwhile
   thread.direct = {flat.get(), entry, captured.get()};
@@ -115,7 +116,7 @@ PyObject* continue_with(Ref result, Thread& thread) {
   Entry* entry = as_entry(held);
   ++entry->hits;
   PyObject* result;
-  if (swap_code(state, frame, reinterpret_cast<PyCodeObject*>(entry->code.get()))) [[likely]] {
+  if (swap_code(state, frame, reinterpret_cast<PyCodeObject*>(entry->code))) [[likely]] {
     if (entry->captured_slot >= 0) set_slot(frame, entry->captured_slot, std::move(captured));
     result = run_new_code(state, frame, entry, thread);
     if (result != nullptr && is_continuation(result)) release_locals(frame);
@@ -206,10 +207,11 @@ Ref accept(PyObject* result, const FrameSlots& slots, Owner* owner) {
   }
   if (const py::object failure = explain(guard_tree(tree), slots)) raise_internal_error(failure);
   auto* other = reinterpret_cast<Owner*>(keeper);
+  Ref shared = make_new_code(code);
   if (keeper != Py_None && !has_entry(slots, other)) {
-    add_entry(slots.code, other, copied_tree(tree), code, self_contained != 0);
+    add_entry(slots.code, other, copied_tree(tree), shared, self_contained != 0);
   }
-  return add_entry(slots.code, owner, Ref::borrow(tree), code, self_contained != 0);
+  return add_entry(slots.code, owner, Ref::borrow(tree), std::move(shared), self_contained != 0);
 }
 
 Decision raise_inside(PyObject* result, const FrameSlots& slots) {

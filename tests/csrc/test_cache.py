@@ -96,17 +96,67 @@ def test_new_code_that_holds_its_owner_is_collected():
     """owner -> entry -> code -> constant -> owner."""
     p = program()
     owner, _ = owned()
-    backend = _C.GraphCall(lambda: owner)  # noqa: F821 (it is deleted below, which is the point)
+    backend = _C.GraphCall(lambda owner=owner: owner)
     held = weakref.ref(owner), weakref.ref(backend.fn)
     constants = tuple(backend if each is None else each for each in new_code.__code__.co_consts)
     assert backend in constants
     code = new_code.__code__.replace(co_consts=constants)
-    owner.callback = lambda view: (tree(view), code)  # noqa: F821
+    owner.callback = lambda view: (tree(view), code)  # noqa: F821 (it is deleted below, which is the point)
     assert _C.Wrapped(p.fn, owner)(1) == [1]
     del backend, constants, code, owner
     gc.collect()
     assert [ref() for ref in held] == [None, None]
     assert _C.entries(p.fn.__code__) == []
+
+
+def test_finalizer_finds_no_owner_that_lists_deallocated_code():
+    """Three owners have entries on one code object. The finalizer of a constant of one entry looks at all three."""
+    p = program()
+    found = []
+
+    class Constant:
+        def __del__(self):
+            found.append([owner.codes() for owner in owners])
+            gc.collect()
+
+    def answer(view):
+        return tree(view), new_code.__code__.replace(co_consts=(*new_code.__code__.co_consts, Constant()))
+
+    owners = [owned({p.fn: By(answer)})[0] for _ in range(3)]
+    assert [_C.Wrapped(p.fn, owner)(1) for owner in owners] == [[1]] * 3
+    for owner in owners:
+        owner.callback = None  # it holds the code
+    del p
+    gc.collect()
+    assert found == [[[], [], []]] * 3
+
+
+def test_code_that_two_owners_share_is_collected_with_the_last():
+    """An entry that an owner of the same family adopts has the same code, which refers to the first owner's holder."""
+    p, family = program(), object()
+
+    class Holder:
+        pass
+
+    holder = Holder()
+    code = new_code.__code__.replace(co_consts=(*new_code.__code__.co_consts, holder))
+    owners = [_C.Owner(None, "shares", family) for _ in range(2)]
+    owners[0].callback = lambda view, code=code: (tree(view), code)
+    owners[1].callback = lambda view: _C.RETRY if view.adopt() else _C.SKIP
+    holder.call = _C.Wrapped(p.fn, owners[0])
+    other = _C.Wrapped(p.fn, owners[1])
+    assert holder.call(1) == other(1) == [1]
+    (first,), (second,) = (owner.entries(p.fn.__code__) for owner in owners)
+    assert first.code is second.code
+    held = weakref.ref(holder)
+    del holder, code, first, second
+    owners[0].callback = None
+    del owners
+    gc.collect()
+    assert held().call(1) == other(1) == [1]
+    del other
+    gc.collect()
+    assert held() is None
 
 
 def test_a_hit_costs_the_same_for_one_of_thousands_of_owners():

@@ -266,3 +266,82 @@ def test_graphs_are_freed_on_reset():
     gc.collect()
     assert [ref() for ref in recorder_graphs] == [None, None]
     assert torch.equal(compiled(torch.ones(2), None)[0], torch.full((2,), 4.0))
+
+
+class Trainer:
+    """Compiles its own method with its own backend, whose results refer to it."""
+
+    def __init__(self, has_break):
+        self.weight, self.has_break = torch.ones(3, requires_grad=True), has_break
+        self.step = dl.compile(self._step, backend=self._backend)
+
+    def _backend(self, gm, example_inputs):
+        def run(*inputs):
+            self.runs = getattr(self, "runs", 0) + 1
+            return gm.forward(*inputs)
+
+        return run
+
+    def _step(self, x):
+        y = x * self.weight
+        if self.has_break:
+            dl.graph_break()
+        return (y + 1).sum()
+
+
+@pytest.mark.parametrize("has_break", [False, True])
+def test_object_that_its_backends_results_refer_to_is_collected(has_break):
+    trainers = [Trainer(has_break) for _ in range(3)]
+    for each in trainers:
+        assert each.step(torch.ones(3)) == each.step(torch.ones(3)) == 6
+        assert each.runs == (4 if has_break else 2)
+    gc.collect()
+    assert [each.step(torch.ones(3)).item() for each in trainers] == [6, 6, 6]  # the collector took nothing in use
+    held = [weakref.ref(each) for each in trainers]
+    del each, trainers
+    gc.collect()
+    assert [ref() for ref in held] == [None] * 3
+
+
+def test_module_that_its_backends_results_refer_to_is_collected():
+    class Layer(torch.nn.Linear):
+        def compiled(self):
+            kept = dl.compile(self, backend=lambda gm, inputs: lambda *given: self and gm.forward(*given))
+            object.__setattr__(self, "call", kept)
+            return kept
+
+    layer = Layer(3, 3)
+    x = torch.ones(3)
+    assert torch.equal(layer.compiled()(x), layer(x))
+    held = weakref.ref(layer)
+    del layer
+    gc.collect()
+    assert held() is None
+
+
+def test_object_is_kept_while_a_frame_runs_the_code_that_refers_to_it():
+    class Holder:
+        def backend(self, gm, example_inputs):
+            return lambda *inputs: self.forward(gm, *inputs)
+
+        def forward(self, gm, *inputs):
+            gc.collect()
+            return gm.forward(*inputs)
+
+    def program(x, collect):
+        y = x + 1
+        collect()
+        return y * 2
+
+    def drop():
+        calls.clear()
+        gc.collect()
+
+    holder = Holder()
+    calls = [dl.compile(program, backend=holder.backend)]
+    held = weakref.ref(holder)
+    del holder
+    assert torch.equal(calls[0](torch.ones(2), gc.collect), torch.full((2,), 4.0))
+    assert torch.equal(calls[0](torch.ones(2), drop), torch.full((2,), 4.0))
+    gc.collect()
+    assert held() is None
