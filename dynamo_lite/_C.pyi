@@ -197,6 +197,13 @@ class GlobalState:
     def difference(self, other: GlobalState) -> str:
         """What differs, in words; '' if nothing."""
 
+class InferenceBlock:
+    """A block of ``torch.inference_mode``, which its creation enters. Its deallocation doesn't exit it."""
+
+    def __init__(self, enabled: bool) -> None: ...
+    def exit(self) -> None:
+        """Restore the modes from before the block."""
+
 class Failure:
     """The first check of a tree that did not hold."""
 

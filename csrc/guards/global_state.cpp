@@ -7,6 +7,7 @@
 #include <ATen/autocast_mode.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/DefaultDtype.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/Device.h>
@@ -84,6 +85,7 @@ constexpr int kPrecisionBits = 4;  // of each setting
   row(memory_efficient, bool, enabled_mem_efficientSDP, "memory efficient attention", show_bool)                                   \
   row(math, bool, enabled_mathSDP, "math attention", show_bool)                                                                    \
   row(cudnn, bool, enabled_cudnnSDP, "cuDNN attention", show_bool)                                                                 \
+  row(overrideable, bool, enabled_overrideable, "attention of other devices", show_bool)                                           \
   row(mkldnn_enabled, bool, enabled_mkldnn, "use of oneDNN", show_bool)                                                            \
   row(cudnn_enabled, bool, enabled_cudnn, "use of cuDNN", show_bool)                                                               \
   row(cudnn_benchmark, bool, benchmark_cudnn, "benchmarks of cuDNN", show_bool)                                                    \
@@ -108,7 +110,7 @@ struct Facts {
 #undef DL_FIELD
   std::int8_t torch_function = 0;
   bool saved_hooks = false;
-  std::array<std::uint8_t, 2> padding{};  // the bytes are compared
+  std::array<std::uint8_t, 1> padding{};  // the bytes are compared
 
   bool operator==(const Facts& other) const noexcept { return std::memcmp(this, &other, sizeof(Facts)) == 0; }
 
@@ -349,6 +351,34 @@ DL_HIT bool matches_current_state(PyObject* state, std::string* found) {
 
 namespace {
 
+// A block of inference mode. Torch's own object leaves the block when it is deallocated: where a graph failed in the
+// block that is after the state was restored, and whenever the last traceback goes.
+struct InferenceBlock {
+  static constexpr bool kIsHeapObject = true;
+  PyObject_HEAD c10::AutogradState autograd;
+  c10::impl::LocalDispatchKeySet keys;
+
+  // Enters the block.
+  static Ref enter(py::handle, bool enabled) {
+    const c10::AutogradState autograd = c10::AutogradState::get_tls_state();
+    const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+    Ref block = HeapType<InferenceBlock>::make(autograd, keys);
+    if (!block) return block;
+    std::optional<c10::InferenceMode> mode(enabled);
+    const c10::AutogradState autograd_inside = c10::AutogradState::get_tls_state();
+    const c10::impl::LocalDispatchKeySet keys_inside = c10::impl::tls_local_dispatch_key_set();
+    mode.reset();
+    c10::AutogradState::set_tls_state(autograd_inside);
+    c10::impl::_force_tls_local_dispatch_key_set(keys_inside);
+    return block;
+  }
+
+  void exit() const {
+    c10::AutogradState::set_tls_state(autograd);
+    c10::impl::_force_tls_local_dispatch_key_set(keys);
+  }
+};
+
 struct Kept {
   Facts facts = Facts::read();
   c10::AutogradState autograd = c10::AutogradState::get_tls_state();
@@ -380,6 +410,7 @@ void KeptState::restore() const {
   context.setSDPUseMemEfficient(facts.memory_efficient);
   context.setSDPUseMath(facts.math);
   context.setSDPUseCuDNN(facts.cudnn);
+  context.setSDPUseOverrideable(facts.overrideable);
   std::vector<std::int64_t> order;
   for (const auto backend : kept.attention_order) order.push_back(static_cast<std::int64_t>(backend));
   context.setSDPPriorityOrder(order);
@@ -399,6 +430,9 @@ void register_global_state(py::module_& module) {
       })
       .def("difference",
            [](StateObject& self, StateObject& other) { return difference(self.snapshot, other.snapshot); });
+  HeapType<InferenceBlock>(module, "dynamo_lite._C.InferenceBlock")
+      .def_new(InferenceBlock::enter, py::arg("enabled"))
+      .def("exit", [](InferenceBlock& self) { self.exit(); });
 }
 
 }  // namespace dynamo_lite

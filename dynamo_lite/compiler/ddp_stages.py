@@ -23,10 +23,16 @@ from torch.amp import autocast_mode
 
 from dynamo_lite.backends.registry import Backend
 from dynamo_lite.records.graph import forget_source_with
-from dynamo_lite.runtime.graph_functions import enter_sdpa_kernel, exit_sdpa_kernel
+from dynamo_lite.runtime.graph_functions import (
+    enter_inference_mode,
+    enter_sdpa_kernel,
+    exit_inference_mode,
+    exit_sdpa_kernel,
+)
 
 _LEAVES: dict[Any, Callable[..., Any]] = {
     autocast_mode._enter_autocast: autocast_mode._exit_autocast,
+    enter_inference_mode: exit_inference_mode,
     enter_sdpa_kernel: exit_sdpa_kernel,
 }
 """What enters a region that may be cut, and what leaves it."""

@@ -17,7 +17,6 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.amp import autocast_mode
-from torch.autograd import grad_mode
 
 from dynamo_lite import _C, config
 from dynamo_lite.exc import Unsupported
@@ -25,6 +24,7 @@ from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, Unsuppor
 from dynamo_lite.runtime.graph_functions import (
     data_of,
     empty_leaf,
+    enter_inference_mode,
     enter_sdpa_kernel,
     leaf_of,
     plain_tensor,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from dynamo_lite.variables.core.base import VariableTracker
 
 _STATE_CHANGERS = frozenset(
-    {torch._C._set_grad_enabled, autocast_mode._enter_autocast, grad_mode._enter_inference_mode, enter_sdpa_kernel}
+    {torch._C._set_grad_enabled, autocast_mode._enter_autocast, enter_inference_mode, enter_sdpa_kernel}
 )
 
 

@@ -19,6 +19,8 @@ from torch.nn import attention
 from torch.utils import _pytree as pytree
 from torch.utils import checkpoint as torch_checkpoint
 
+from dynamo_lite import _C
+
 Tensors = tuple[torch.Tensor, ...]
 Body = Callable[..., Tensors]
 """A traced function: a graph module that takes and returns tensors. Tensors that it reads from outside of itself, its
@@ -111,6 +113,17 @@ def enter_sdpa_kernel(backends: Sequence[int], set_priority: bool) -> tuple[Any,
 def exit_sdpa_kernel(entered: tuple[Any, bool]) -> None:
     """Exit ``torch.nn.attention.sdpa_kernel``."""
     attention._sdpa_kernel(*entered)
+
+
+def enter_inference_mode(mode: bool) -> _C.InferenceBlock:
+    """Enter ``torch.inference_mode``. Returns the argument of `exit_inference_mode`. Torch's own function returns an
+    object that exits when it is deallocated: after the graph failed, and inside of any other mode."""
+    return _C.InferenceBlock(mode)
+
+
+def exit_inference_mode(entered: _C.InferenceBlock) -> None:
+    """Exit ``torch.inference_mode``."""
+    entered.exit()
 
 
 def enter_record_function(name: str, args: str | None) -> record_function | None:

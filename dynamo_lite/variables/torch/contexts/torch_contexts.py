@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 from torch.amp import autocast_mode
-from torch.autograd import grad_mode
 from torch.autograd.profiler import record_function
 from torch.nn import attention
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -319,7 +318,7 @@ class InferenceVariable(GraphContextVariable):
     read_state = torch.is_inference_mode_enabled
 
     def nodes(self) -> Nodes:
-        return grad_mode._enter_inference_mode, self.arguments, grad_mode._exit_inference_mode
+        return graph_functions.enter_inference_mode, self.arguments, graph_functions.exit_inference_mode
 
     def enter(self, tx: Translator) -> None:
         super().enter(tx)
