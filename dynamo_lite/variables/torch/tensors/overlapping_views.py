@@ -75,7 +75,7 @@ def through_base(
     for node in nodes_of(mutated, operands):
         path = list(path_to_base(node))
         if any(_is_overlapping(tx, each, fake) for each, fake in path):
-            is_first = [*mutated] == [fakes[0]] and operands[0][0] is node
+            is_first = len(mutated) == 1 and bool(operands[0]) and operands[0][0] is node
             if not is_first or fakes[0]._base is not path[-1][1]:
                 unsupported(OverlappingWrite(name, _SHARED))
             return _rebased(tx, name, path[-1], fakes, operands)
