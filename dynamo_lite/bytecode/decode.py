@@ -51,6 +51,10 @@ class PerCode(Generic[T]):
             entry = kept[key] = (weakref.ref(code, functools.partial(kept.pop, key)), self._compute(code))
         return entry[1]
 
+    def forget(self, code: CodeType) -> None:
+        """Drop the result for a code object: it is computed again when it is needed."""
+        self._kept.pop(id(code), None)
+
 
 def slot_names(code: CodeType) -> tuple[str, ...]:
     """The name of each slot of the frame: locals, then cells that aren't locals, then free variables."""

@@ -31,7 +31,7 @@ from dynamo_lite.exc import (
 from dynamo_lite.insight.notices import warn_here
 from dynamo_lite.insight.observer import Observer
 from dynamo_lite.insight.site import code_place
-from dynamo_lite.resume.graph_break import raising_code
+from dynamo_lite.resume.graph_break import forget_instructions, raising_code
 from dynamo_lite.runtime.interrupts import reraise_if_from_signal, without_garbage_collection
 from dynamo_lite.runtime.precomputed_calls import PendingExceptions, PrecomputedCalls
 from dynamo_lite.translator.attempt import Attempt
@@ -152,7 +152,10 @@ class FrameCompiler:
         """Translate and generate, compile, install."""
         started = time.perf_counter()
         with without_garbage_collection():
-            translation = self.translate(view)
+            try:
+                translation = self.translate(view)
+            finally:
+                forget_instructions(view.code)
         if translation.attempt.graph.operators and not hold_backends(view) and not self.fullgraph:
             translation.attempt.close()
             return _has_waited_too_long(view, "compiles a graph")

@@ -7,11 +7,12 @@ covers it, the continuation is a resume function that raises the exception again
 
 from __future__ import annotations
 
+import bisect
 import inspect
 import re
 import types
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -104,13 +105,29 @@ class ResumePoint:
 
 @dataclass
 class ResumeInfo:
-    """How a resume function's code relates to the user's. ``origin``: by its own index the original index, None in the
-    prologue. ``call``: its own index of the interrupted call, -1 if none was interrupted."""
+    """How a resume function's code relates to the user's. ``runs``: of consecutive instructions that are consecutive in
+    the user's code too, the first index and that in the user's code (None for those of the prologue). ``call``: its own
+    index of the interrupted call, -1 if none was interrupted."""
 
     original: types.CodeType
     point: ResumePoint
-    origin: list[int | None]
+    runs: list[tuple[int, int | None]]
     call: int = -1
+
+    def original_index(self, index: int) -> int | None:
+        """The index in the user's code of an instruction; None in the prologue."""
+        start, original = self.runs[bisect.bisect_right(self.runs, index, key=lambda run: run[0]) - 1]
+        return None if original is None else original + index - start
+
+
+def _runs(origin: Iterable[int | None]) -> list[tuple[int, int | None]]:
+    found: list[tuple[int, int | None]] = []
+    expected: int | None = -1
+    for at, index in enumerate(origin):
+        if index != expected:
+            found.append((at, index))
+        expected = None if index is None else index + 1
+    return found
 
 
 class ResumeCodes:
@@ -142,7 +159,7 @@ RESUME_CODES = ResumeCodes()
 def original_position(code: types.CodeType, index: int) -> tuple[types.CodeType, int | None]:
     """The user's code object and the index in it, for an instruction of that code or of a resume function."""
     info = RESUME_CODES.info(code)
-    return (code, index) if info is None else (info.original, info.origin[index])
+    return (code, index) if info is None else (info.original, info.original_index(index))
 
 
 def _continued(code: types.CodeType) -> Iterator[ResumeInfo]:
@@ -153,6 +170,17 @@ def _continued(code: types.CodeType) -> Iterator[ResumeInfo]:
         yield info
         callee = info.point.callee
         info = None if callee is None else RESUME_CODES.info(callee.code)
+
+
+def forget_instructions(code: types.CodeType) -> None:
+    """Drop the decoded instructions of a resume function and of those that it continues. It is rarely translated again,
+    and its code lives as long as the entry before it: a function with many breaks has many resume functions, each as
+    long as the rest of the function."""
+    while (info := RESUME_CODES.info(code)) is not None:
+        decode.forget(code)
+        if info.point.callee is None:
+            return
+        code = info.point.callee.code
 
 
 def interrupted_codes(code: types.CodeType) -> list[types.CodeType]:
@@ -261,14 +289,16 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
     for instruction in prologue:
         instruction.positions = start.positions
     unbound = [each for copied in body for each in _unbound_handler(copied, original.co_cellvars)]
-    kept = drop_unreachable([*prologue, *body, *unbound])
+    kept = [*prologue, *body, *unbound]
+    if point.raising or waiting or point.callee is not None:  # otherwise the prologue leads to all of it
+        kept = drop_unreachable(kept)
     code = assemble(kept, like=original, argnames=point.arguments(), cellvars=(), freevars=freevars)
     index_of = {id(copied): each.index for each, copied in mapping.items()}
     call = -1
     if point.callee is not None:
         index_of[id(again)] = point.index
         call = kept.index(again)
-    return code, ResumeInfo(original, point, [index_of.get(id(each)) for each in kept], call)
+    return code, ResumeInfo(original, point, _runs(index_of.get(id(each)) for each in kept), call)
 
 
 def _restored(point: ResumePoint) -> list[Instruction]:
