@@ -7,7 +7,7 @@ from traceback import FrameSummary
 
 import torch
 
-from dynamo_lite import _C, config
+from dynamo_lite import _C, config, logs
 from dynamo_lite.controls.stance import stance_in_force
 from dynamo_lite.exc import RecompileForbidden, SkipFrame
 from dynamo_lite.insight.counters import counters
@@ -76,6 +76,11 @@ def verdict_of_entries(view: _C.FrameView, versions: Versions, *, fullgraph: boo
     stance = _verdict_of_stance(view)
     if stance is not None:
         return stance
+    if versions.differ_by_iteration(view):
+        why = f"a loop with a graph break, none of whose {view.entries} compiled versions fits the next iteration"
+        record_skip(program_place(view), why)
+        logs.recompiles.info("%s goes on in eager: it continues %s", place_text(view), why)
+        return _C.SKIP
     if versions.at_limit(view):
         why = f"calls that none of its {view.entries} compiled versions fits; there are no more than that"
         record_skip(program_place(view), why)

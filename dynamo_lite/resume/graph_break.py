@@ -243,6 +243,16 @@ def continues_where_errors_may_be_swallowed(code: types.CodeType) -> bool:
     return False
 
 
+def continues_in_loop(code: types.CodeType) -> bool:
+    """Whether it is a resume function that continues inside a loop of the user's code, its own or an interrupted
+    call's."""
+    return any(
+        each.target is not None and each.target.index <= info.point.index <= each.index
+        for info in _continued(code)
+        for each in decode(info.original)
+    )
+
+
 def argument_of_super(code: types.CodeType) -> str | None:
     """The name of the argument that a native ``super()`` reads from the frame, if the code may call it."""
     return code.co_varnames[0] if "__class__" in code.co_freevars and code.co_argcount else None

@@ -1,0 +1,78 @@
+"""Loops with a break whose iterations differ in what guards can't make symbolic: a few versions, then eager."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+
+
+@dl.disable
+def note(value):
+    return value
+
+
+def growing_list(x):
+    found = []
+    for step in range(20):
+        found.append(x + step)
+        note(step)
+        x = x + len(found)
+    return x, found
+
+
+def list_that_is_iterated(x):
+    found = [x]
+    for each in found:
+        if len(found) < 20:
+            found.append(each + 1)
+        note(each)
+    return found
+
+
+def counter(x):
+    for step in range(20):
+        x = x * step + 1
+        note(step)
+    return x
+
+
+def rows_of_a_tensor(x):
+    for row in torch.arange(20.0):
+        x = x + row
+        note(row)
+    return x
+
+
+FUNCTIONS = (growing_list, list_that_is_iterated, counter, rows_of_a_tensor)
+
+
+@pytest.mark.parametrize("fn", FUNCTIONS, ids=lambda fn: fn.__name__)
+def test_few_versions_and_no_warning(fn):
+    compiled = dl.compile(fn, backend="eager")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            torch.testing.assert_close(compiled(torch.ones(4)), fn(torch.ones(4)), rtol=0, atol=0)
+    codes = [code for code in compiled.owner.codes() if code.co_name == fn.__name__]
+    assert codes and all(len(compiled.owner.entries(code)) <= 3 for code in codes)
+
+
+def test_other_dtypes_in_other_calls_are_versions_as_before():
+    def fn(x):
+        for step in range(3):
+            x = x + 1
+            note(step)
+        return x
+
+    compiled = dl.compile(fn, backend="eager")
+    dtypes = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+    for dtype in dtypes:
+        assert torch.equal(compiled(torch.ones(4, dtype=dtype)), torch.ones(4, dtype=dtype) + 3)
+    graphs = dl.counters.graphs
+    for dtype in dtypes:
+        compiled(torch.ones(4, dtype=dtype))
+    assert dl.counters.graphs == graphs >= 2 * len(dtypes)
