@@ -156,7 +156,7 @@ def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs
     reasons = {
         "it gets keyword arguments": bool(kwargs),
         "torch.func transforms it": is_transformed,
-        "its forward or backward is no staticmethod": not _has_static_methods(value),
+        "its forward or backward is not a static method": not _has_static_methods(value),
         "it has a vjp or a jvp": not _has_default_rules(value),
         "it gets a tensor twice": any(args.count(each) > 1 for each in differentiable),  # gradients would be summed
     }
@@ -165,7 +165,6 @@ def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs
             unsupported(AutogradFunction(value.__qualname__, why))
     if value in tx.attempt.restart_facts.untraced_functions:
         refuse_read("a mutable object on ctx, which the program keeps or changes")
-    tensor_leaves(TupleVariable(list(tensors)))  # refuses subclasses
     needs = [isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args]
     ctx = FunctionContext(value, needs)
     tx.attempt.provenance.created(ctx)
@@ -173,7 +172,9 @@ def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs
 
 
 def _has_static_methods(cls: type[torch.autograd.Function]) -> bool:
-    return all(isinstance(class_lookup(cls, name), staticmethod) for name in ("forward", "backward"))
+    """Whether a Function is called without an instance. A backward that is a plain function is, too: through the class."""
+    is_static = isinstance(class_lookup(cls, "forward"), staticmethod)
+    return is_static and isinstance(class_lookup(cls, "backward"), (staticmethod, types.FunctionType))
 
 
 def _has_default_rules(cls: type[torch.autograd.Function]) -> bool:
@@ -218,6 +219,7 @@ class _Application:
             outputs = self._forward()
             torch._C._set_grad_enabled(enabled)
             return self._result(outputs)
+        tensor_leaves(TupleVariable(list(self.tensors)))  # refuses subclasses
         torch._C._set_grad_enabled(False)
         body = tx.graph.open(False)
         body.overwritten = []

@@ -278,10 +278,13 @@ def _probe(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> tuple[
     trackers: dict[int, tuple[object, VariableTracker]] = {}
 
     def real(arg: VariableTracker) -> object:
-        is_instance = arg.overloaded_arguments()
-        value = _ObjectProbe() if is_instance and not isinstance(arg, TensorVariable) else arg.as_fx()[1]
-        if is_instance and isinstance(value, torch.Tensor):
-            value = torch.Tensor.as_subclass(torch.empty(value.shape, dtype=value.dtype, device="meta"), _TensorProbe)
+        value: object
+        if not arg.overloaded_arguments():
+            value = arg.as_fx()[1]
+        elif isinstance(arg, TensorVariable):
+            value = _tensor_probe(arg.fake)
+        else:
+            value = _ObjectProbe()
         if isinstance(value, (torch.Tensor, _ObjectProbe)):
             trackers[id(value)] = (value, arg)
         return value
@@ -305,6 +308,12 @@ def _probe(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> tuple[
     finally:
         tx.graph.enter()
     unsupported(TorchFunctionOverride("a function of torch", "it does not call __torch_function__"))
+
+
+def _tensor_probe(fake: torch.Tensor) -> _TensorProbe:
+    with torch._C.DisableTorchFunctionSubclass():
+        plain = torch.empty(fake.shape, dtype=fake.dtype, device="meta")
+        return torch.Tensor.as_subclass(plain, _TensorProbe)
 
 
 def _check_dispatches_itself(target: Target, dispatched: object) -> None:
@@ -340,16 +349,28 @@ def _default(
     NotImplemented unless ``cls`` derives from all the types."""
     if not all(tx.truth(tx.call(tx.make(issubclass), [cls, each], {})) for each in types.elements(tx)):
         return ConstantVariable(NotImplemented)
+    result = _disabled(tx, func, types, args, kwargs)
+    if func.is_constant() and func.as_constant() in get_default_nowrap_functions():
+        return result
+    return _converted(tx, result, cls.as_constant())
+
+
+@models(torch._C._disabled_torch_function_impl)
+def _disabled(
+    tx: Translator,
+    func: VariableTracker,
+    types: VariableTracker,
+    args: VariableTracker | None = None,
+    kwargs: VariableTracker | None = None,
+) -> VariableTracker:
+    """The ``__torch_function__`` of classes with a ``__torch_dispatch__`` alone."""
     tx.attempt.torch_state.torch_function_disabled += 1
     try:
         named = {} if kwargs is None or tx.is_none(kwargs) else dict(kwargs.items)  # type: ignore[attr-defined]
         given = [] if args is None else args.elements(tx)
-        result = tx.call(func, given, {name: value.realize() for name, value in named.items()}).realize()
+        return tx.call(func, given, {name: value.realize() for name, value in named.items()}).realize()
     finally:
         tx.attempt.torch_state.torch_function_disabled -= 1
-    if func.is_constant() and func.as_constant() in get_default_nowrap_functions():
-        return result
-    return _converted(tx, result, cls.as_constant())
 
 
 def _alias(tx: Translator, tensor: TensorVariable) -> TensorVariable:

@@ -112,8 +112,11 @@ class WrapperVariable(SubclassVariable):
             return self.size(tx)
         if name in _AUTOGRAD_ATTRIBUTES and tx.lookup(self.cls, name) is class_lookup(torch.Tensor, name):
             return TensorVariable.getattr(self, tx, name)
-        if self.is_being_flattened and (name in OPERATOR_ATTRIBUTES or name in ATTRIBUTES):
-            unsupported(WrapperSubclass(self.describe(), "its __tensor_flatten__ is being traced"))
+        if self.is_being_flattened and not self.is_dispatched(tx):
+            if name in OPERATOR_ATTRIBUTES or name in ATTRIBUTES.keys() - _SIZE_ATTRIBUTES:
+                unsupported(WrapperSubclass(self.describe(), "its __tensor_flatten__ is being traced"))
+            if name in _SIZE_ATTRIBUTES:
+                self._note_size_read()
         return super().getattr(tx, name)
 
     @property
@@ -152,9 +155,18 @@ class WrapperVariable(SubclassVariable):
             unsupported(WrapperSubclass(self.describe(), f"{name!r} isn't traced: it has no storage of its own"))
         if name == "size" and not self.is_dispatched(tx) and not kwargs:
             return self.size(tx) if not args or tx.is_none(args[0]) else self.size(tx).getitem(tx, args[0])
-        if self.is_being_flattened:
-            unsupported(WrapperSubclass(self.describe(), "its __tensor_flatten__ is being traced"))
+        if self.is_being_flattened and not self.is_dispatched(tx):
+            return self._read_metadata(tx, name, args, kwargs)
         return super().call_method(tx, name, args, kwargs)
+
+    def _read_metadata(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """Call a method in ``__tensor_flatten__``. The guard on the tensor checks its metadata."""
+        if name not in _METADATA_METHODS:
+            unsupported(WrapperSubclass(self.describe(), "its __tensor_flatten__ is being traced"))
+        self._note_size_read()
+        values, named = tx.python_values(args, kwargs)
+        with torch._C.DisableTorchFunctionSubclass():
+            return tx.make(compute("call_method", name, [self.fake, *values], named))
 
     def _read_data(self, tx: Translator, name: str, args: Args) -> NoReturn:
         unsupported(DataDependentValue(f"{self.cls.__qualname__}.{name}()"))
@@ -187,6 +199,11 @@ def _variable_class(cls: type) -> type[WrapperVariable]:
     return next((found for fits, found in wrapper_classes if fits(cls)), WrapperVariable)
 
 
+_SIZE_ATTRIBUTES = frozenset({"ndim", "nbytes"})
+_METADATA_METHODS = frozenset(
+    {"size", "stride", "dim", "ndimension", "numel", "nelement", "element_size", "is_contiguous", "__len__"}
+    | {"is_floating_point", "is_complex", "is_signed", "get_device", "type"}
+)
 _AUTOGRAD_ATTRIBUTES = ("grad", "is_leaf", "grad_fn")
 
 

@@ -150,7 +150,7 @@ def _only_raises_again(frame: Translator) -> bool:
         return False
     module = frame.cells["self"].load()
     assert module is not None
-    hooks = module.getattr(frame, "_forward_hooks_always_called"), frame.scope.load(_GLOBAL_HOOKS)
+    hooks = module.realize().getattr(frame, "_forward_hooks_always_called"), frame.scope.load(_GLOBAL_HOOKS)
     return all(each is not None and not frame.truth(each.realize()) for each in hooks)
 
 
