@@ -30,6 +30,7 @@ from .torch.functions import (
     devices,
     legacy_constructors,
     nvtx,
+    predicates,
     random_state,
     scalar_arguments,
     symbolic_float_factors,

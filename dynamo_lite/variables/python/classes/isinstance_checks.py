@@ -79,7 +79,7 @@ def _is_instance(tx: Translator, variable: VariableTracker, cls: Any) -> bool:
     if variable.python_type() is cls:
         return True
     if type(cls) is type(torch.FloatTensor):
-        unsupported(LegacyTensorType(variable.describe(), str(cls)))
+        return _is_of_legacy_type(tx, variable, cls)
     is_protocol = isinstance(cls, type) and class_lookup(cls, "_is_protocol") is True
     if is_protocol or not isinstance(cls, type):
         tx.fold(isinstance, (None, cls))  # raises unless the protocol is @runtime_checkable, and for no class
@@ -88,6 +88,16 @@ def _is_instance(tx: Translator, variable: VariableTracker, cls: Any) -> bool:
             unsupported(ProtocolCheck(variable.describe(), cls.__qualname__))
         return True
     return any(_check(tx, "__instancecheck__", variable, kind, cls) for kind in _kinds(tx, variable))
+
+
+def _is_of_legacy_type(tx: Translator, variable: VariableTracker, cls: Any) -> bool:
+    """``isinstance(x, torch.FloatTensor)``: a matter of the tensor's dtype, device and layout."""
+    if not issubclass(variable.python_type(), torch.Tensor):
+        return False
+    if not variable.is_tensor or variable.python_type() not in (torch.Tensor, torch.nn.Parameter):
+        unsupported(LegacyTensorType(variable.describe(), str(cls)))
+    dtype, device, layout = (tx.python_value(variable.getattr(tx, name)) for name in ("dtype", "device", "layout"))
+    return dtype is cls.dtype and layout is cls.layout and device.type == ("cuda" if cls.is_cuda else "cpu")
 
 
 def _check(tx: Translator, hook: str, variable: VariableTracker, kind: type, cls: Any) -> bool:

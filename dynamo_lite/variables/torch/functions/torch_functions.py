@@ -313,12 +313,16 @@ _STATE_QUERIES: tuple[Callable[..., Any], ...] = (
     torch.cuda.device_count,
     torch.backends.cuda.is_built,
     torch.backends.mps.is_available,
+    torch.mps.is_available,
+    torch.xpu.is_available,
+    torch.is_vulkan_available,
     torch.distributed.is_available,
     torch.broadcast_shapes,
     torch._C._get_default_device,
     torch.amp.is_autocast_available,
     torch.get_device_module,
     torch._C._get_privateuse1_backend_name,
+    *(value for name, value in vars(torch.cpu).items() if name.startswith("_is_") and callable(value)),
 )
 """Functions of constants whose result is in the guard on torch's global state, or invariant."""
 _AUTOCAST_QUERIES = (
@@ -328,6 +332,7 @@ _AUTOCAST_QUERIES = (
     torch.get_autocast_gpu_dtype,
     torch.get_autocast_dtype,
     torch.is_autocast_cache_enabled,
+    torch._C._is_any_autocast_enabled,
 )
 """The same, except in code that runs in the backward, which may be called under another state."""
 
@@ -388,6 +393,7 @@ _model_constant(None, torch._C._log_api_usage_once, torch._C._get_tracing_state)
 
 # No frame is traced under a mode of the program, and the mode of a default device is treated as none.
 _model_constant([], torch.utils._python_dispatch._get_current_dispatch_mode_stack)
+_model_constant(0, torch._C._len_torch_dispatch_stack)
 _model_constant(False, torch._C._is_torch_function_mode_enabled)
 
 
