@@ -33,7 +33,7 @@ class Record:
     """What was captured of some calls, and why the last one failed."""
 
     name: str
-    observer: Observer = field(default_factory=Observer)
+    observer: Observer = field(default_factory=lambda: Observer(captures_data=True))
     graphs: int = 0
     """Of the call that has most, where calls can be told apart."""
     trains: bool = False

@@ -34,6 +34,7 @@ def generate(root: RootTranslator, breaks: bool, request: Request) -> PyCodegen:
     _end_contexts(attempt, list(root.stacks()) if breaks else [])
     # Under fullgraph a frame that is skipped would have each of its callees compiled as one graph.
     check_is_for_graph(root, breaks, request.traits.empty_graphs or request.fullgraph and not breaks)
+    attempt.graph.assert_assumptions()
     _check_inputs_are_separate(attempt)
     attempt.effects.guard_deallocations()
     guard_aliases(attempt)

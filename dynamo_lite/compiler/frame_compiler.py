@@ -183,7 +183,8 @@ class FrameCompiler:
         shapes = self.family.shapes.begin(view.code, view.locals, traits.takes_floats, traits.arguments_only)
         precomputed = PrecomputedCalls(self.raised_ahead, view.owner)
         until = math.inf if self.budget is None else time.perf_counter() + self.budget.limit(view.code)
-        return translate(Request(view, traits, self.fullgraph, shapes, precomputed, self.prepare, until))
+        of_data = self.fullgraph or self.observer is not None and self.observer.captures_data
+        return translate(Request(view, traits, self.fullgraph, of_data, shapes, precomputed, self.prepare, until))
 
     def prepare(self, attempt: Attempt) -> None:
         """Change an attempt before it begins."""

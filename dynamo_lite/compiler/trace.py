@@ -22,7 +22,7 @@ def begin(request: Request, facts: RestartFacts) -> RootTranslator:
     why = why_unreadable(view.globals, view.builtins)
     if why is not None:
         raise SkipFrame(why)
-    attempt = Attempt(view.globals, view.builtins, request.shapes, request.precomputed, facts)
+    attempt = Attempt(view.globals, view.builtins, request.shapes, request.precomputed, facts, request.captures_data)
     attempt.takes_wrappers = traits.wrappers
     attempt.frees_at_once = traits.frees_at_once
     attempt.generates_kernels = traits.generates_kernels

@@ -23,6 +23,8 @@ class Request:
     view: _C.FrameView
     traits: BackendTraits
     fullgraph: bool
+    captures_data: bool
+    """Whether numbers read from tensors, and sizes that depend on data, are symbols whatever the setting is."""
     shapes: TranslationShapes
     precomputed: PrecomputedCalls
     prepare: Callable[[Attempt], None]

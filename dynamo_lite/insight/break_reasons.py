@@ -141,7 +141,10 @@ class DataDependentBranch(BreakReason, code="DL0301", numbers_matter=False):
 
 class DataDependentValue(BreakReason, code="DL0302", numbers_matter=False):
     happened = "{operation} needs a tensor's value, which is not known while tracing"
-    mend = "keep the value in a tensor, or read it outside of the compiled function"
+    mend = (
+        "keep the value in a tensor; or set dl.config.capture_scalar_outputs, which fullgraph=True does, to capture "
+        "the numbers of .item() and sizes like that of nonzero()"
+    )
     operation: str
 
 
@@ -153,7 +156,7 @@ class PackedSequences(BreakReason, code="DL0305", numbers_matter=False):
 
 class TensorAsIndex(BreakReason, code="DL0307", numbers_matter=False):
     happened = "{operator} by a tensor of no dimension takes it as a number, which is not known while tracing"
-    mend = "index by a tensor of one dimension, which stays one: x[i[None]][0]; or by torch.index_select"
+    mend = "index by a tensor of one dimension, which stays one: x[i[None]][0]; or set dl.config.capture_scalar_outputs"
     operator: str
 
 

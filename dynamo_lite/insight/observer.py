@@ -79,6 +79,8 @@ class Recompile:
 class Observer:
     """Collects what is compiled for one owner."""
 
+    captures_data: bool = False
+    """Whether data of tensors are captured as under ``fullgraph=True``, although graphs may break."""
     graphs: list[GraphModule] = field(default_factory=list)
     """In the order in which they were compiled."""
     breaks: list[GraphBreak] = field(default_factory=list)

@@ -20,7 +20,7 @@ from torch.amp import autocast_mode
 
 from dynamo_lite import _C, config
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, UnsupportedValue
+from dynamo_lite.insight.break_reasons import DataDependentValue, EffectInOperatorFunction, UnsupportedValue
 from dynamo_lite.runtime.graph_functions import (
     data_of,
     empty_leaf,
@@ -32,7 +32,7 @@ from dynamo_lite.runtime.graph_functions import (
 )
 from dynamo_lite.runtime.inner_tensors import is_wrapper
 from dynamo_lite.runtime.shared_memory import all_memory_of, memory_of, memory_ranges, overlap, overlaps_itself
-from dynamo_lite.shapes.expressions import Operation, Symbol, compile_expression
+from dynamo_lite.shapes.expressions import Expression, NoProgram, Operation, Symbol, compile_expression, symbolic_shapes
 from dynamo_lite.shapes.float_formulas import Formula
 from dynamo_lite.shapes.number_guards import ComputedInt
 from dynamo_lite.shapes.policy import SymbolicDims
@@ -175,12 +175,12 @@ def _is_copyable(given: GraphInput) -> bool:
     return plain and not is_wrapper(value) and torch._debug_has_internal_overlap(value) != OVERLAPS
 
 
-def _shape_env() -> ShapeEnv:
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv  # brings sympy, which is slow to import
-
+def _shape_env(of_data: bool) -> ShapeEnv:
+    """``of_data``: numbers read from tensors, and sizes that depend on data, are symbols."""
     # duck_shape=False: sizes that are equal in this call get different symbols.
-    of_data = config.in_force("capture_scalar_outputs")
-    return ShapeEnv(allow_scalar_outputs=of_data, allow_dynamic_output_shape_ops=of_data, duck_shape=False)
+    return symbolic_shapes().ShapeEnv(  # type: ignore[no-any-return]
+        allow_scalar_outputs=of_data, allow_dynamic_output_shape_ops=of_data, duck_shape=False
+    )
 
 
 class GraphBuilder:
@@ -191,8 +191,10 @@ class GraphBuilder:
     origin: Callable[[], NodeOrigin | None] = staticmethod(lambda: None)
     """Where the program is."""
 
-    def __init__(self) -> None:
-        self.symbols = Symbols(_shape_env)
+    def __init__(self, captures_data: bool = False) -> None:
+        self.captures_data: bool = captures_data or config.in_force("capture_scalar_outputs")
+        """Whether numbers read from tensors, and sizes that depend on data, are symbols."""
+        self.symbols = Symbols(functools.partial(_shape_env, self.captures_data))
         self._fake_mode: FakeTensorMode | None = None
         self._is_active = False
         self._floats: dict[Formula, GraphInput] = {}
@@ -200,6 +202,8 @@ class GraphBuilder:
         """Expression of symbols -> the node that computes it."""
         self._results: dict[Any, tuple[torch.fx.Node, Any]] = {}
         """Symbol that depends on data -> the node whose result brings it, and the path in that result."""
+        self._asserted: set[Expression] = set()
+        """Conditions on data that the graph asserts."""
         self._outermost = Body(torch.is_grad_enabled())
         self.graph = self._outermost.graph
         self.inputs: list[GraphInput] = []
@@ -401,17 +405,57 @@ class GraphBuilder:
         expression = number.node.expr
         found = self._numbers.get(expression)
         if found is None:
-            stack: list[Any] = []
-            for step in compile_expression(expression, lambda symbol: ("node", self._symbol(symbol)), False):
-                if isinstance(step, Operation):
-                    operands = tuple(stack[-step.operands :])
-                    stack[-step.operands :] = [self.graph.call_function(step.function, operands)]
-                else:
-                    stack.append(step[1])
-            (found,) = stack
+            found = self._numbers[expression] = self._compute(expression)
             found.meta["example_value"] = number
-            self._numbers[expression] = found
         return found
+
+    def _compute(self, expression: Expression) -> Any:
+        """The node that computes an expression of symbols; a number if it has none."""
+        stack: list[Any] = []
+        for step in compile_expression(expression, lambda symbol: ("node", self._symbol(symbol)), False):
+            if isinstance(step, Operation):
+                operands = tuple(stack[-step.operands :])
+                stack[-step.operands :] = [self.graph.call_function(step.function, operands)]
+            else:
+                stack.append(step[1])
+        (found,) = stack
+        return found
+
+    def assert_assumptions(self) -> None:
+        """Record assertions of what operators assumed of numbers that depend on data (that two such sizes are equal).
+        Where one fails, the frame runs again in eager.
+
+        Raises:
+            Unsupported: the graph can't compute such a condition.
+        """
+        for condition in self.symbols.assumptions():
+            if condition in self._asserted or not all(map(self._is_in_root, condition.free_symbols)):
+                continue
+            try:
+                node = self._compute(condition)
+            except NoProgram:
+                raise Unsupported(DataDependentValue(f"the condition {condition} on numbers of tensors")) from None
+            self._assert(condition, node)
+
+    def assert_condition(self, condition: torch.SymBool, node: torch.fx.Node) -> None:
+        """Record an assertion of a condition on data, which torch assumes from here on."""
+        expression = condition.node.expr
+        torch._check(condition)
+        if expression not in self._asserted:
+            self._assert(expression, node)
+
+    def _assert(self, condition: Expression, node: Any) -> None:
+        self._asserted.add(condition)
+        self.call("call_function", torch.ops.aten._assert_scalar.default, (node, str(condition)), {}, None)
+        self.may_fail = True
+        if self.can_restore_inputs():
+            self.fails_handled = True
+
+    def _is_in_root(self, symbol: Symbol) -> bool:
+        """Whether the outermost graph can read a symbol: an operator of it brings it, or a call does. Others are those
+        of functions that operators run."""
+        found = self._results.get(symbol)
+        return symbol in self.symbols.places if found is None else found[0].graph is self.graph
 
     def _symbol(self, symbol: Symbol) -> torch.fx.Node:
         """The node for a symbol: an input of its own, or a size, stride or offset of an input."""

@@ -261,6 +261,12 @@ class Symbols:
         """Whether a number isn't known before the graph runs."""
         return not self.of_data.isdisjoint(number.node.expr.free_symbols)
 
+    def assumptions(self) -> list[Expression]:
+        """The conditions on data that torch assumed because operators need them, or the program checks them."""
+        if not self.of_data:
+            return []
+        return [each.expr for found in self.env.deferred_runtime_asserts.values() for each in found]
+
     def note_guards(self, translator: Translator | None) -> None:
         """Attribute the guards that the ``ShapeEnv`` has added since the last call to the current frames of a
         translator; None: to no place in the program."""

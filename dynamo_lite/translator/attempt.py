@@ -75,9 +75,10 @@ class Attempt:
         shapes: TranslationShapes,
         ahead: PrecomputedCalls,
         restart_facts: RestartFacts,
+        captures_data: bool = False,
     ) -> None:
         self.guards = Guards()
-        self.graph = GraphBuilder()
+        self.graph = GraphBuilder(captures_data)
         self.graph.origin = self._node_origin
         self.shapes = shapes
         self.effects = SideEffects(self.guards, ObjectState)

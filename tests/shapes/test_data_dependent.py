@@ -58,9 +58,126 @@ def test_greatest_of_floats(x, n):
 
 
 def test_breaks_where_not_asked_for():
-    compiled = dl.compile(scaled, backend=Recorder(), fullgraph=True)
-    with pytest.raises(dl.exc.Unsupported, match=r"item\(\)"):
-        compiled(tensor(8), torch.tensor(3))
+    recorder = Recorder()
+    dl.compile(scaled, backend=recorder)(tensor(8), torch.tensor(3))
+    assert len(recorder.graphs) == 1
+    (found,) = dl.explain(scaled)(tensor(8), torch.tensor(3)).breaks
+    assert "capture_scalar_outputs" in found.hint
+
+
+# -- fullgraph=True ----------------------------------------------------------------------------------------------------
+
+
+MASKS = [(0, 1, 1, 0, 1), (1, 1, 0, 0, 1), (0, 0, 0, 1, 0), (0, 0, 0, 0, 0), (1, 1, 1, 1, 1)]
+
+
+def whole(fn, backend="eager"):
+    """``fn(x, mask, i)`` is one graph under ``fullgraph=True`` for masks of any count."""
+    compiled = dl.compile(fn, backend=backend, fullgraph=True)
+    before = dl.counters.graphs
+    for bits in MASKS:
+        mask = torch.tensor(bits, dtype=torch.bool)
+        i = torch.tensor([2, 0, 2, 4, 1]) * mask
+        Pairing().compare(fn(tensor(5, 3), mask, i), compiled(tensor(5, 3), mask, i), f"result of {bits}")
+    assert dl.counters.graphs - before <= 1
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "x * i.sum().item()",
+        "x * float(x.sum()), x + int(i.sum())",
+        "x[mask], x[x > 0].sum(), x[:, mask[:3]]",
+        "mask.nonzero(), torch.nonzero(mask, as_tuple=True), torch.where(mask), torch.argwhere(mask)",
+        "x.masked_select(mask[:, None]), torch.masked_select(x, x > 0)",
+        "torch.unique(i), i.unique(return_inverse=True, return_counts=True), i.reshape(-1, 1).unique(dim=0)",
+        "torch.unique_consecutive(i), i.unique_consecutive(return_counts=True)",
+        "torch.bincount(i), i.bincount(minlength=9), torch.bincount(i, weights=x[:, 0])",
+        "torch.combinations(i), torch.combinations(i, r=3, with_replacement=True)",
+        "torch.tensor_split(x, torch.tensor([1, 3])), x.tensor_split(i[:2].sort()[0])",
+        "torch.repeat_interleave(i), torch.zeros(mask.sum().item()), torch.arange(mask.sum())",
+        "x[i[0]], x[i[0] :], x[: mask.sum()], x[i[1], 0], x[-1, i[0] - 3]",
+        "x[mask].squeeze(0), x[mask][None].squeeze().ndim, torch.squeeze(x[mask], (0, 1)).shape",
+        "torch.nn.functional.pad(x, (0, mask.sum().item()))",
+        "round(x.sum().item(), 2), f'{x.sum().item():.3f}', i.tolist(), mask.any().item(), bool(mask.all())",
+        "x[mask].mean(0), x[mask].numel() + 1, x[mask].shape, len(x[mask]), torch.cat([x[mask], x[~mask]])",
+    ],
+)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_fullgraph_captures_data_without_a_setting(operation, backend):
+    scope = {"torch": torch}
+    exec(f"def fn(x, mask, i):\n    return {operation}", scope)
+    whole(scope["fn"], backend)
+
+
+def test_fullgraph_captures_writes_at_indices_of_tensors():
+    def fn(x, mask, i):
+        y = x.clone()
+        y[i[0]] = 1.0
+        y[:, i[0]] += 2
+        y[mask] = y[mask] * 3
+        y[i[1] :] = 0
+        return y
+
+    whole(fn)
+
+
+def test_fullgraph_captures_experts():
+    def fn(x, mask, i):
+        out = torch.zeros_like(x)
+        for expert in range(5):
+            rows = torch.where(i == expert)[0]
+            out.index_add_(0, rows, x[rows] * (expert + 1))
+        return out
+
+    whole(fn)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_sizes_of_data_that_operators_took_for_equal_may_differ(backend):
+    def fn(x, mask, i):
+        one, other = x[mask], x[i == 0]
+        both = one + other
+        return both, len(both), both.shape, len(one) * 2
+
+    compiled = dl.compile(fn, backend=backend, fullgraph=True)
+    for bits in ((1, 0, 1, 0, 1), (1, 0, 0, 0, 0), (1, 1, 0, 0, 0)):
+        mask, i = torch.tensor(bits, dtype=torch.bool), torch.tensor([0, 0, 0, 1, 1])
+        for args in ((mask, 1 - mask.long()), (mask, i)):
+            try:
+                expected = fn(tensor(5, 3), *args)
+            except RuntimeError:
+                with pytest.raises(RuntimeError, match="must match"):
+                    compiled(tensor(5, 3), *args)
+            else:
+                Pairing().compare(expected, compiled(tensor(5, 3), *args), f"result of {bits}")
+
+
+def test_takeover_captures_data_under_fullgraph():
+    def fn(x):
+        return x[x > 0] * x.sum().item()
+
+    compiled = torch.compile(fn, backend="eager", fullgraph=True)
+    with dl.takeover():
+        for scale in (1.0, -1.0, 0.0):
+            torch.testing.assert_close(compiled(tensor(5) * scale), fn(tensor(5) * scale))
+
+
+@pytest.mark.filterwarnings("ignore:_check_is_size:FutureWarning")
+def test_check_is_size():
+    def fn(x, n):
+        k = n.item()
+        torch._check_is_size(k, max=8)
+        return x[:k], torch.zeros(k)
+
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    for number in (3, 5):
+        Pairing().compare(fn(tensor(8), torch.tensor(number)), compiled(tensor(8), torch.tensor(number)), "result")
+    with pytest.raises(RuntimeError, match="Expected"):
+        compiled(tensor(8), torch.tensor(9))
+
+
+# -- under the setting -------------------------------------------------------------------------------------------------
 
 
 def test_numbers_are_plain_outside():

@@ -139,7 +139,19 @@ NEEDED = [
 def test_numbers_that_are_needed(fn):
     """The graph breaks at ``item()``, so that what follows is in a graph."""
     check(fn, tensor(3), graphs=2, breaks=1)
-    with pytest.raises(dl.exc.Unsupported, match="DL0302"):
+
+
+DECIDES = {branched_on: "DL0301", compared_by_identity: "DL0301", converted: "DL0301"}
+DECIDES |= {a_key: "DL0302", formatted_and_read: "DL0302"}
+
+
+@pytest.mark.parametrize("fn", NEEDED, ids=lambda fn: fn.__name__)
+def test_numbers_that_are_needed_under_fullgraph(fn):
+    """They are captured, unless the program decides something by one."""
+    if fn not in DECIDES:
+        check(fn, tensor(3), fullgraph=True)
+        return
+    with pytest.raises(dl.exc.Unsupported, match=DECIDES[fn]):
         dl.compile(fn, backend="eager", fullgraph=True)(tensor(3))
 
 

@@ -111,6 +111,13 @@ class DeferredNumberVariable(VariableTracker):
             self._restart()
         return self._derived(tx, float if function is float else int, function, self)
 
+    def rounded(self, tx: Translator, digits: VariableTracker | None = None) -> VariableTracker:
+        """``round``. Without digits it raises for infinities; with them it raises nothing."""
+        is_safe = isinstance(digits, ConstantVariable) and type(digits.value) is int
+        if self.kind is not float or not is_safe or digits is None:
+            self._restart()
+        return self._derived(tx, float, round, self, digits)
+
     def _derived(
         self, tx: Translator, kind: type, function: Callable[..., Any], *operands: VariableTracker
     ) -> VariableTracker:

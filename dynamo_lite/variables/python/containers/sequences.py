@@ -511,6 +511,11 @@ class SliceVariable(VariableTracker):
         pairs = [part.realize().as_fx() for part in self.parts]
         return slice(*(pair[0] for pair in pairs)), slice(*(pair[1] for pair in pairs))
 
+    def as_index(self, tx: Translator) -> VariableTracker:
+        parts = [part.realize() for part in self.parts]
+        found = [part.as_index(tx) for part in parts]
+        return self if all(map(operator.is_, found, parts)) else SliceVariable(found)
+
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in ("start", "stop", "step"):
             return self.parts[("start", "stop", "step").index(name)]

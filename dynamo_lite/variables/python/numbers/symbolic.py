@@ -34,6 +34,7 @@ from dynamo_lite.shapes.float_formulas import (
 from dynamo_lite.shapes.number_guards import ComputedInt, NumberSource
 from dynamo_lite.variables.core.base import TEXTS, Args, Kwargs, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable, wrap_constant
+from dynamo_lite.variables.core.deferred_number import DeferredNumberVariable
 from dynamo_lite.variables.core.deferred_text import text_of_number
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
@@ -421,6 +422,8 @@ def call_on_numbers(
     if function is math.log and len(args) == 2 and any(isinstance(each, SymbolicNumber) for each in args):
         number, base = (each.converted(tx, math.log) for each in args)
         return tx.binary("/", number, base)
+    if function is round and args and isinstance(args[0], DeferredNumberVariable):
+        return args[0].rounded(tx, *args[1:])
     if function is math.pow and has_ints:
         args = [each.converted(tx, float).realize() for each in args]
     if not any(isinstance(each, SymbolicFloat) for each in args):

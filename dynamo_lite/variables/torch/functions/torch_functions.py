@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import types
 from collections.abc import Callable, Iterable
@@ -34,6 +35,7 @@ from dynamo_lite.variables.core.base import (
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.deferred_number import DeferredNumberVariable
 from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.registry import Model, models, models_break, models_if, models_raw
 from dynamo_lite.variables.core.structures import structure_leaves
@@ -458,13 +460,27 @@ def _check_with(
 ) -> VariableTracker:
     condition = condition.realize()
     if isinstance(condition, SymNodeVariable):  # it depends on data: the graph checks it
-        node = condition.node  # read before the assumption, which may specialize its symbols
-        torch._check(condition.number)
-        tx.graph.call("call_function", torch._check, (node,), {}, None)
+        tx.graph.assert_condition(condition.number, condition.node)
         return ConstantVariable(None)
     if condition.python_type() is bool and tx.truth(condition):
         return ConstantVariable(None)
     return tx.inline(tx.make(torch._check_with), [error, condition, message], {})
+
+
+def _check_is_size(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """Of a number that depends on data: the graph checks it. The warning that the function is deprecated is left
+    out."""
+    number = args[0].realize() if args else None
+    if isinstance(number, DeferredNumberVariable):
+        number.as_constant()  # it is read
+    if not isinstance(number, SymNodeVariable) or len(args) > 1:
+        return tx.inline(tx.make(torch._check_is_size), args, kwargs)
+    limit = kwargs["max"].realize().operand if "max" in kwargs else None
+    inspect.unwrap(torch._check_is_size)(number.number, max=limit)
+    return ConstantVariable(None)
+
+
+models_raw(torch._check_is_size, _check_is_size)
 
 
 # -- groups of tensors -------------------------------------------------------------------------------------------------

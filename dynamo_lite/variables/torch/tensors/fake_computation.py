@@ -102,7 +102,8 @@ _INDEXING = {"getitem": "indexing", "setitem": "an assignment"}
 
 def compute_with_symbols(tx: Translator, kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
     """`compute` for tensors whose sizes may be symbolic."""
-    if not tx.graph.symbols.has_symbols or bare_name(target) in _NOT_DECOMPOSED:
+    symbols = tx.graph.symbols
+    if not (symbols.has_symbols or symbols.of_data) or bare_name(target) in _NOT_DECOMPOSED:
         return compute(kind, target, fakes, kwargs)
     with enable_python_dispatcher():  # some decompositions are registered for symbolic sizes alone
         result = compute(kind, target, fakes, kwargs)

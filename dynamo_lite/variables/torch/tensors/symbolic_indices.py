@@ -1,4 +1,5 @@
-"""Indexing a tensor by a symbolic int. ``tensor[i]`` would specialize it, so `select` is recorded instead."""
+"""Indexing a tensor by a symbolic int: ``tensor[i]`` would specialize it, so `select` is recorded instead. Other
+operators whose shapes depend on numbers in tensors."""
 
 from __future__ import annotations
 
@@ -117,3 +118,32 @@ def _setitem(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableT
     if view is None:
         return None
     return record(tx, operator.setitem, [view, ConstantVariable(...), value], {})
+
+
+@rewrites("squeeze", "squeeze_")
+def _squeeze(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    """torch assumes that a size which depends on data isn't 1, and so that `squeeze` keeps its dimension: asserted."""
+    tensor, ndim = args[0].realize(), 0
+    if tx.graph.symbols.of_data and isinstance(tensor, TensorVariable):
+        sizes, ndim = tensor.fake.shape, tensor.fake.ndim
+    given = [*args[1:], *kwargs.values()]
+    dims = tx.python_value(given[0]) if ndim and given else range(ndim)
+    for dim in (dims,) if isinstance(dims, int) else dims:
+        size = sizes[dim] if -ndim <= dim < ndim else 0
+        is_kept = size != 1
+        if isinstance(is_kept, torch.SymBool) and tx.graph.symbols.is_data_dependent(is_kept):
+            tx.graph.assert_condition(is_kept, SymNodeVariable(tx.attempt, is_kept).as_fx()[0])
+    return None
+
+
+@rewrites("tensor_split")
+def _tensor_split(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    if len(args) < 2:
+        return None
+    places = args[1].realize()
+    if not isinstance(places, TensorVariable) or places.fake.dtype is not torch.int64 or places.fake.ndim > 1:
+        return None
+    if places.fake.device.type != "cpu":
+        return None
+    numbers = places.known_numbers(tx)
+    return None if numbers is None else record(tx, torch.tensor_split, [args[0], numbers, *args[2:]], kwargs)

@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     FakeTensor,
     UnsupportedFakeTensorException,
+    unset_fake_temporarily,
 )
 from torch.utils._device import _device_constructors
 
@@ -237,13 +238,8 @@ class TensorVariable(VariableTracker):
     def _read_data(self, tx: Translator, name: str, args: Args) -> VariableTracker:
         if args or name in ("__array__", "__repr__", "__str__", "__format__"):
             unsupported(DataDependentValue(f"Tensor.{name}()"))
-        if name in _SCALARS and self._is_captured:
-            number = self._item(tx)
-            return number if name == "item" else tx.call(tx.make(_SCALARS[name]), [number], {})
-        if name == "tolist" and self._is_captured and self.fake.numel() <= _LONGEST_LIST:
-            return self._to_list(tx)
-        if self._is_captured:
-            unsupported(DataDependentValue(f"Tensor.{name}()"))
+        if self._is_captured(tx):
+            return self._symbolic_read(tx, name)
         if name != "tolist":  # that would specialize the sizes
             with contextlib.suppress(DataDependentOutputException, RuntimeError, ValueError, TypeError):
                 return tx.make(getattr(self.fake, name)())
@@ -251,6 +247,27 @@ class TensorVariable(VariableTracker):
         if deferred is not None:
             return deferred
         unsupported(DataDependentValue(f"Tensor.{name}()"))
+
+    def _symbolic_read(self, tx: Translator, name: str) -> VariableTracker:
+        """What a method that reads numbers returns where those are symbols. Under ``fullgraph`` alone, numbers that are
+        only passed on are read after the graph, as elsewhere."""
+        deferred = None if config.in_force("capture_scalar_outputs") else deferred_read(tx, self, name)
+        if deferred is not None:
+            return deferred
+        if name in _SCALARS:
+            number = self._item(tx)
+            return number if name == "item" else tx.call(tx.make(_SCALARS[name]), [number], {})
+        if name == "tolist" and self.fake.numel() <= _LONGEST_LIST:
+            return self._to_list(tx)
+        unsupported(DataDependentValue(f"Tensor.{name}()"))
+
+    def known_numbers(self, tx: Translator) -> VariableTracker | None:
+        """Its numbers: constants, or symbols of the graph; None if the graph breaks where numbers are read."""
+        constant = getattr(self.fake, "constant", None)
+        if constant is not None:
+            with unset_fake_temporarily():
+                return tx.make(constant.tolist())
+        return self._to_list(tx) if tx.graph.captures_data else None
 
     def _item(self, tx: Translator) -> VariableTracker:
         if self.fake.dtype is not torch.bool:
@@ -265,7 +282,14 @@ class TensorVariable(VariableTracker):
         return ListVariable([row._to_list(tx) for row in rows if isinstance(row, TensorVariable)])
 
     def deferred_truth(self, tx: Translator) -> VariableTracker | None:
-        return self._item(tx).deferred_truth(tx) if self._is_captured else None
+        return self._item(tx).deferred_truth(tx) if self._is_captured(tx) else None
+
+    def as_index(self, tx: Translator) -> VariableTracker:
+        """Indexing takes a tensor of one integer as a number, but not one of uint8, which is a mask."""
+        fake = self.fake
+        is_number = not (fake.ndim or fake.is_floating_point() or fake.is_complex())
+        is_number = is_number and fake.dtype not in (torch.bool, torch.uint8) and self.cls is torch.Tensor
+        return self._item(tx) if is_number and self._is_captured(tx) and not tx.graph.indexing else self
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         key = key.as_index(tx)
@@ -335,13 +359,12 @@ class TensorVariable(VariableTracker):
     def reverse(self, tx: Translator) -> VariableTracker:
         return tx.call(self.getattr(tx, "flip"), [ConstantVariable(0)], {}) if self.fake.ndim else self
 
-    @property
-    def _is_captured(self) -> bool:
+    def _is_captured(self, tx: Translator) -> bool:
         """Whether reading a number from it gives a symbolic number."""
-        return getattr(self.fake, "constant", None) is None and config.in_force("capture_scalar_outputs")
+        return getattr(self.fake, "constant", None) is None and tx.graph.captures_data
 
     def truth(self, tx: Translator) -> bool:
-        if self._is_captured:
+        if self._is_captured(tx):
             unsupported(DataDependentBranch())
         try:
             return bool(self.fake)
