@@ -16,6 +16,7 @@ from . import (  # noqa: F401
     pure_functions,
     random,
     re,
+    threading,
     types,
     typing,
     warnings,

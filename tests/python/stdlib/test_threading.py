@@ -6,6 +6,7 @@ import threading
 from collections import defaultdict
 
 import pytest
+import torch
 
 import dynamo_lite as dl
 from equality import Pairing
@@ -194,3 +195,102 @@ def test_threads_as_keys():
         thread.join()
     run()
     assert not errors and len(table) == 3 and list(map(len, table.values())) == [4, 2, 2]
+
+
+# -- locks -------------------------------------------------------------------------------------------------------------
+
+
+class Buffer:
+    def __init__(self, lock):
+        self.lock = lock
+        self.data = torch.zeros(4, 3)
+        self.added = []
+
+    def add(self, x):
+        with self.lock:
+            self.data[1] = x
+            self.added.append(len(self.added))
+        return self.data.sum()
+
+
+@pytest.mark.parametrize("kind", [threading.Lock, threading.RLock])
+def test_a_with_block_of_a_lock_breaks_once(kind):
+    def fn(x, buffer):
+        y = x.sin()
+        total = buffer.add(y)
+        return total + y.cos()
+
+    buffer, plain = Buffer(kind()), Buffer(kind())
+    recorder = Recorder()
+    compiled = dl.compile(fn, backend=recorder)
+    before = dl.counters.graph_breaks
+    assert torch.equal(compiled(tensor(3), buffer), fn(tensor(3), plain))
+    assert dl.counters.graph_breaks - before == 1
+    assert len(recorder.graphs) == 2
+    assert torch.equal(buffer.data, plain.data) and buffer.added == plain.added
+    assert buffer.lock.acquire(blocking=False)
+
+
+def test_a_lock_is_released_after_what_it_protects_and_before_what_follows():
+    lock, held = threading.Lock(), []
+
+    class Seen(list):
+        def append(self, item):
+            held.append((item, lock.locked()))
+
+    def fn(x, seen):
+        with lock:
+            y = x + 1
+            seen.append("inside")
+        z = y * 2
+        seen.append("after")
+        print(end="")
+        return z
+
+    for call in (fn, dl.compile(fn, backend="eager")):
+        call(tensor(3), Seen())
+    assert held[:2] == held[2:] == [("inside", True), ("after", False)]
+
+
+@pytest.mark.parametrize("catches", [True, False])
+def test_a_lock_is_released_where_the_block_fails(catches):
+    lock = threading.Lock()
+
+    def fn(x, i):
+        try:
+            with lock:
+                y = x.index_select(0, i)
+        except IndexError:
+            if not catches:
+                raise
+            return x
+        return y + 1
+
+    compiled = dl.compile(fn, backend="eager")
+    assert torch.equal(compiled(tensor(3), torch.tensor([1])), fn(tensor(3), torch.tensor([1])))
+    if catches:
+        assert torch.equal(compiled(tensor(3), torch.tensor([5])), tensor(3))
+    else:
+        with pytest.raises(IndexError):
+            compiled(tensor(3), torch.tensor([5]))
+    assert not lock.locked()
+
+
+def test_a_lock_is_released_where_the_program_raises():
+    lock = threading.Lock()
+
+    def fn(x, fails):
+        with lock:
+            if fails:
+                raise KeyError("inside")
+            y = x + 1
+        return y * 2
+
+    compiled = dl.compile(fn, backend="eager")
+    for fails in (False, True, False):
+        if fails:
+            with pytest.raises(KeyError, match="inside"):
+                compiled(tensor(3), fails)
+        else:
+            assert torch.equal(compiled(tensor(3), fails), fn(tensor(3), fails))
+        assert not lock.locked()
