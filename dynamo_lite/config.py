@@ -31,8 +31,8 @@ unroll_limit: int = 200_000
 hang the tracer."""
 
 capture_scalar_outputs: bool = False
-"""Whether numbers read from tensor data (``.item()``) and data-dependent sizes (``nonzero``) are symbols in the graph, as
-they are under ``fullgraph=True``. Otherwise the graph breaks there."""
+"""Whether numbers read from tensor data (``.item()``) and data-dependent sizes (``nonzero``) are symbols in the graph,
+as they are under ``fullgraph=True``. Otherwise the graph breaks there."""
 
 enable_allowance: float = 0.5
 """Seconds that a ``dl.enable`` may spend on translating frames at their first call. After that, a frame for which no

@@ -64,7 +64,7 @@ def guards_of(
     attempt = translation.attempt
     attempt.guards.written = attempt.graph.written | attempt.graph.alone
     attempt.graph.symbols.check_marks(compiled_by)
-    attempt.guards.facts = attempt.graph.symbols.guards()
+    attempt.guards.add_facts(attempt.graph.symbols.guards())
     if guard_filter is not None:
         leave_guards_out(guard_filter, attempt.guards, translation.state, view)
     return attempt.guards.build(view.code, translation.state)

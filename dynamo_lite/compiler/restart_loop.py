@@ -63,6 +63,8 @@ def _attempt(root: RootTranslator, request: Request, facts: RestartFacts, state:
         graph_break = facts.break_seen_from(root.place())
         translation = Translation(attempt, cg, root.current.positions, state, graph_break)
         attempt.guards.adopt(facts.assumed)
+        if facts.raised is not None:
+            attempt.guards.adopt_all(facts.raised)
         facts.after(attempt.specialized_at).remember()
         return translation
     except Unsupported as error:
@@ -103,4 +105,6 @@ def _break_where_raised(observed: ObservedException, root: RootTranslator) -> Br
     raised it."""
     is_created = isinstance(observed.error, ExceptionVariable)
     step = root.attempt.provenance.raised_at(observed.error, root.steps) if is_created else root.step_to_break()
-    return BreakAt((step,), GraphBreak(UncaughtException(observed.error.describe()), (root.place(),)))
+    graph_break = GraphBreak(UncaughtException(observed.error.describe()), (root.place(),))
+    attempt = root.attempt
+    return BreakAt((step,), graph_break, raised=attempt.guards.all(attempt.graph.symbols.guards()))

@@ -41,11 +41,29 @@ class RegistrationsReason(GuardReason):
     checks: AbstractClassChecks
 
 
-class Assumed(NamedTuple):
-    """The checks of one place, independent of a tree of sources."""
+Path = tuple[tuple[str, Any], ...]
+"""A place, independent of a tree of sources."""
 
-    path: tuple[tuple[str, Any], ...]
+
+class Assumed(NamedTuple):
+    """The checks of one place."""
+
+    path: Path
     checks: list[tuple[str, Any]]
+
+
+class AllAssumed(NamedTuple):
+    """All guards of an attempt."""
+
+    checks: tuple[Assumed, ...]
+    numbers: tuple[tuple[tuple[Path, ...], SymbolicGuard], ...]
+    """With the places that each reads."""
+    same: tuple[tuple[Path, Path], ...]
+    distinct: tuple[Path, ...]
+
+
+def path_to(place: Source) -> Path:
+    return tuple((each.kind, each.arg) for each in place.way())
 
 
 def _named(value: object) -> str:
@@ -185,17 +203,42 @@ class Guards:
     def of(places: Iterable[Source]) -> list[Assumed]:
         """The checks of these places, and of those on the path to them."""
         found = {place: None for source in places for place in source.way()}
-        return [
-            Assumed(tuple((each.kind, each.arg) for each in place.way()), [*place.checks.values()]) for place in found
+        return [Assumed(path_to(place), [*place.checks.values()]) for place in found]
+
+    def all(self, facts: Iterable[SymbolicGuard]) -> AllAssumed:
+        """All guards so far, and these on symbolic numbers."""
+        places = [place for place in self.root.walk() if place.checks or place.expected]
+        checks = [
+            Assumed(path_to(place), [*place.checks.values()] or [("present", None)]) for place in places if place.parent
         ]
+        numbers = [(tuple(map(path_to, fact.sources)), fact) for fact in facts]
+        same = [(path_to(one), path_to(other)) for one, other in self.same_places]
+        return AllAssumed(tuple(checks), tuple(numbers), tuple(same), tuple(map(path_to, self.distinct_places)))
 
     def adopt(self, assumed: Iterable[Assumed]) -> None:
         """Add checks of another attempt at the frame."""
         for path, checks in assumed:
-            source = reduce(lambda place, step: place.child(*step), path, self.root)
+            source = self._at(path)
             if source not in self._tensors:
                 for kind, arg in checks:
                     source.check(kind, arg)
+
+    def adopt_all(self, assumed: AllAssumed) -> None:
+        """Add the guards of another attempt at the frame."""
+        self.adopt(assumed.checks)
+        for one, other in assumed.same:
+            self.same(self._at(one), self._at(other))
+        for path in assumed.distinct:
+            self.distinct(self._at(path))
+        self.add_facts(fact._replace(sources=[*map(self._at, paths)]) for paths, fact in assumed.numbers)
+
+    def add_facts(self, facts: Iterable[SymbolicGuard]) -> None:
+        """Add guards on symbolic numbers, but for those that are there."""
+        known = [(fact.sources, fact.program) for fact in self.facts]
+        self.facts += [fact for fact in facts if (fact.sources, fact.program) not in known]
+
+    def _at(self, path: Path) -> Source:
+        return reduce(lambda place, step: place.child(*step), path, self.root)
 
     def same(self, one: Source, other: Source) -> None:
         """Guard that two sources reach one object."""

@@ -12,7 +12,7 @@ from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.insight.site import Site
 
-from .guards import Assumed
+from .guards import AllAssumed, Assumed
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class BreakAt:
     """Whether the break is a call of ``backward``."""
     unhelpful_step: int | None = None
     """The step before which numbers were specialized in vain; None: no such step."""
+    raised: AllAssumed | None = None
+    """The guards of the attempt in which the program raised out of the frame: others might not raise."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.insight.site import Site
 from dynamo_lite.shapes.policy import SpecializationHistory
 
-from .guards import Assumed, Guards
+from .guards import AllAssumed, Assumed, Guards
 from .restart import (
     BreakAt,
     EndsBefore,
@@ -86,6 +86,8 @@ class RestartFacts:
     """The path of steps at which to break, as in `BreakAt`; empty: the graph goes to the frame's return."""
     assumed: tuple[Assumed, ...] = ()
     """Guards on what caused the breaks, the last one's and earlier ones'."""
+    raised: AllAssumed | None = None
+    """The guards under which the program raises out of the frame, as in `BreakAt`."""
     to_fill: frozenset[object] = frozenset()
     """Dicts and caches that may be filled at the break. Later translations don't wait for them again."""
     calls_backward: bool = False
@@ -141,6 +143,7 @@ class RestartFacts:
             graph_break=fact.graph_break,
             break_at=fact.path,
             assumed=self.assumed + fact.assumed,
+            raised=fact.raised or self.raised,
             to_fill=self.to_fill | fact.to_fill,
             calls_backward=self.calls_backward or fact.calls_backward,
             numbers=self.numbers if fact.unhelpful_step is None else self.numbers.give_up(fact.unhelpful_step),

@@ -61,7 +61,7 @@ def test_message_has_what_stack_source_and_hint():
     assert re.search(rf"{re.escape(__file__)}:{line_of(callee, 'nbytes')} in (\S+\.)?callee\n", text)
     assert "return x.untyped_storage().nbytes()" in text
     assert [frame.name.split(".")[-1] for frame in error.user_stack][-2:] == ["fn", "callee"]
-    assert error.user_stack[-1].lineno == line_of(callee, "item")
+    assert error.user_stack[-1].lineno == line_of(callee, "nbytes")
 
 
 def test_user_graph_break_with_a_message():

@@ -214,11 +214,25 @@ class Buffer:
 
 
 @pytest.mark.parametrize("kind", [threading.Lock, threading.RLock])
+def test_a_method_with_a_lock(kind):
+    def fn(x, buffer):
+        return buffer.add(x.sin()) + buffer.add(x.cos()) + x
+
+    buffer, plain = Buffer(kind()), Buffer(kind())
+    compiled = dl.compile(fn, backend="eager")
+    for _ in range(3):
+        assert torch.equal(compiled(tensor(3), buffer), fn(tensor(3), plain))
+    assert torch.equal(buffer.data, plain.data) and buffer.added == plain.added
+
+
+@pytest.mark.parametrize("kind", [threading.Lock, threading.RLock])
 def test_a_with_block_of_a_lock_breaks_once(kind):
     def fn(x, buffer):
         y = x.sin()
-        total = buffer.add(y)
-        return total + y.cos()
+        with buffer.lock:
+            buffer.data[1] = y
+            buffer.added.append(len(buffer.added))
+        return buffer.data.sum() + y.cos()
 
     buffer, plain = Buffer(kind()), Buffer(kind())
     recorder = Recorder()
