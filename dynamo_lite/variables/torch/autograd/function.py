@@ -172,7 +172,7 @@ def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs
 
 
 def _has_static_methods(cls: type[torch.autograd.Function]) -> bool:
-    """Whether a Function is called without an instance. A backward that is a plain function is, too: through the class."""
+    """Whether a Function is called without an instance, a backward that is a plain function through the class."""
     is_static = isinstance(class_lookup(cls, "forward"), staticmethod)
     return is_static and isinstance(class_lookup(cls, "backward"), (staticmethod, types.FunctionType))
 
