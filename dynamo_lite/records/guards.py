@@ -67,7 +67,7 @@ def path_to(place: Source) -> Path:
 
 
 def _named(value: object) -> str:
-    name = value.co_name if isinstance(value, CodeType) else name_of(value)
+    name = value.co_name if type(value) is CodeType else name_of(value)
     return type(value).__name__ + (f" {name}" if name is not None else "")
 
 

@@ -11,7 +11,7 @@ import torch
 from dynamo_lite.insight.break_reasons import UnsupportedKey
 
 from .base import NotConstant, VariableTracker, unsupported
-from .class_lookup import type_name
+from .class_lookup import class_lookup, type_name
 from .constant import ConstantVariable
 from .protocols import Translator
 
@@ -35,10 +35,11 @@ class ObjectKey:
         return self.hash
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, ObjectKey):
-            theirs: VariableTracker = other.variable
-        elif isinstance(other, VariableTracker):
-            theirs = other
+        kind = type(other)  # not `isinstance`, see `has_stable_hash`
+        if issubclass(kind, ObjectKey):
+            theirs: VariableTracker = other.variable  # type: ignore[attr-defined]
+        elif issubclass(kind, VariableTracker):
+            theirs = other  # type: ignore[assignment]
         elif type(other) in PLAIN_KEYS:
             theirs = ConstantVariable(other)
         else:
@@ -112,11 +113,12 @@ def has_stable_hash(key: Any) -> bool:
     """Whether a key has the same hash in every call, as it has while tracing."""
     if type(key) in (tuple, frozenset):
         return all(map(has_stable_hash, key))
-    if isinstance(key, ObjectKey):  # its `hash` is a constant
+    kind = type(key)  # `isinstance` would read the key's `__class__`, which may be a property
+    if issubclass(kind, ObjectKey):  # its `hash` is a constant
         return True
-    if type(key) in _IN_C:
-        return isinstance(getattr(key, "__self__", None), (type, types.ModuleType, type(None)))
-    return isinstance(key, _STABLE_HASH) and type(key).__hash__ is not None
+    if any(kind is each for each in _IN_C):
+        return issubclass(type(getattr(key, "__self__", None)), (type, types.ModuleType, type(None)))
+    return issubclass(kind, _STABLE_HASH) and class_lookup(kind, "__hash__") is not None
 
 
 LEAST_ADDRESS = 1 << 20
@@ -137,7 +139,7 @@ class AddressKey:
         return hash((AddressKey, self.identity))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, AddressKey) and self.identity == other.identity
+        return type(other) is AddressKey and self.identity == other.identity
 
 
 class AddressKeys:
