@@ -40,6 +40,7 @@ from dynamo_lite.variables.core.base import (
     unsupported,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.inert import CODERS, INERT_TYPE_IDS, why_not_folded
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.classes import construct
@@ -86,9 +87,21 @@ class Operations(_Base):
         return self.attempt.values.make(value)
 
     def fold(
+        self, function: Callable[..., Any], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
+    ) -> Any:
+        """Call a function on constants. Break the graph unless they are inert: user code that the function calls would
+        run while tracing, and never again."""
+        if kwargs or id(function) in CODERS or not all(id(type(arg)) in INERT_TYPE_IDS for arg in args):
+            why = why_not_folded(function, args, kwargs or {})
+            if why is not None:
+                unsupported(UnknownCall(f"{getattr(function, '__qualname__', type(function).__name__)}()", why))
+        return self.evaluate(function, args, kwargs)
+
+    def evaluate(
         self, function: Callable[..., Any], args: Iterable[object] = (), kwargs: Mapping[str, object] | None = None
     ) -> Any:
-        """Call a function on constants. The traced program raises what it raises."""
+        """Call a function of which the caller knows that it runs no user code on these arguments. The traced program
+        raises what it raises."""
         try:
             return function(*args, **(kwargs or {}))
         except _FOLDING_ERRORS as error:
@@ -130,7 +143,8 @@ class Operations(_Base):
         return variable.realize().python_value(self)
 
     def is_plain(self, variable: VariableTracker) -> bool:
-        """Whether it is a constant whose ``repr`` runs no user code, or a builtin container of only such values."""
+        """Whether it is a constant on which functions in C run no user code, or a builtin container of only such
+        values."""
         return variable.realize().is_plain(self)
 
     def is_none(self, variable: VariableTracker) -> bool:

@@ -37,6 +37,7 @@ from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 
 from .class_lookup import MISSING, class_lookup, is_heap_type, is_user_defined, mro, own_namespace, owner_of
+from .inert import has_known_text, is_inert
 from .protocols import Attempt, Codegen, Translator
 
 if TYPE_CHECKING:
@@ -190,8 +191,8 @@ class VariableTracker:
             unsupported(UnknownValue(self.describe()))
 
     def is_plain(self, tx: Translator) -> bool:
-        """Whether it is a constant whose ``str`` and ``repr`` run no user code."""
-        return self.is_constant()
+        """Whether it is a constant on which functions in C run no user code."""
+        return self.is_constant() and is_inert(self.as_constant())
 
     def sample_value(self) -> Any:
         """A real value of the type. Operations on it raise the errors that depend on the type alone.
@@ -436,11 +437,12 @@ class VariableTracker:
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
         """The result of the special method ``name``, which is ``__str__`` or ``__repr__``."""
-        return tx.make(tx.fold(TEXTS[name], (self.python_value(tx),)))
+        value = self.python_value(tx)
+        return tx.make((tx.evaluate if has_known_text(value) else tx.fold)(TEXTS[name], (value,)))
 
     def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
         """``format(self, spec)``."""
-        if self.is_constant():
+        if tx.is_plain(self):
             return tx.make(tx.fold(format, (self.python_value(tx), tx.python_value(spec))))
         return self.plain_format(tx, spec)
 

@@ -25,7 +25,8 @@ from .base import (
     unsupported,
     wraps_type,
 )
-from .class_lookup import class_lookup
+from .class_lookup import class_lookup, is_heap_type
+from .inert import is_inert
 from .protocols import Attempt, Codegen, Translator
 
 _NUMBERS = (int, float, bool)
@@ -60,7 +61,9 @@ class ConstantVariable(InvariantVariable):
         return repr(self.value)
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        found = tx.fold(getattr, (self.value, name))
+        kind = type(self.value)  # an alias passes reads on to its class
+        is_type = kind is types.UnionType or kind is types.GenericAlias and not is_heap_type(self.value.__origin__)
+        found = (tx.evaluate if is_type else tx.fold)(getattr, (self.value, name))
         if callable(found) and not isinstance(found, type):
             return tx.generic_getattr(self, name)
         if type(found) is tuple:  # the constant holds it: each read returns the same object
@@ -68,7 +71,7 @@ class ConstantVariable(InvariantVariable):
         return tx.make(found)
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name == "format" and type(self.value) is str and not all(map(tx.is_plain, [*args, *kwargs.values()])):
+        if name == "format" and type(self.value) is str and not _have_known_attributes(tx, [*args, *kwargs.values()]):
             return tx.format_text(self.value, args, kwargs)
         if name == "__iter__":
             return super().call_method(tx, name, args, kwargs)
@@ -123,6 +126,11 @@ class ConstantVariable(InvariantVariable):
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
         return tx.fold(lambda value, other: other in value, (self.value, tx.python_value(item)))
+
+
+def _have_known_attributes(tx: Translator, values: Args) -> bool:
+    """Whether reading attributes of the values, as ``str.format`` may, runs no user code."""
+    return all(tx.is_plain(each) and is_inert(tx.python_value(each), with_classes=False) for each in values)
 
 
 def unless_refused(result: VariableTracker | None) -> VariableTracker | None:

@@ -20,10 +20,13 @@ from dynamo_lite.variables.core.base import (
     wraps_if,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.inert import register_inert_types
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
 from dynamo_lite.variables.core.protocols import Translator
 
-SCALARS: tuple[Any, ...] = tuple({numpy.dtype(code).type for code in "?bBhHiIlLqQefdFD"})
+_DTYPES = [numpy.dtype(code) for code in "?bBhHiIlLqQefdFD"]
+SCALARS: tuple[Any, ...] = tuple({dtype.type for dtype in _DTYPES})
+register_inert_types(*SCALARS, *map(type, _DTYPES))
 
 
 class NumpyScalarVariable(InvariantVariable):

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import builtins, collections, copy, distributed, functools, inspect, itertools, logging, operator
+from . import bisect, builtins, collections, copy, distributed, functools, inspect, itertools, logging, operator, re
 
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {
+    **bisect.TABLE,
     **builtins.TABLE,
     **collections.TABLE,
     **distributed.TABLE,
@@ -22,4 +23,4 @@ TABLE: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 """The replaced callable -> the function that is inlined instead."""
 
-__all__ = ["TABLE", "copy", "itertools", "operator"]
+__all__ = ["TABLE", "copy", "itertools", "operator", "re"]

@@ -17,7 +17,6 @@ from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsup
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models, models_raw
-from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber, call_on_numbers
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
@@ -86,11 +85,13 @@ def _pow(
 
 
 def _model_on_constants(function: Any) -> None:
-    """A function that calls methods of other objects: it is called on constants and containers of constants only."""
+    """A function that calls methods of other objects: its polyfill is inlined for those, if there is one."""
+    polyfill = polyfills.TABLE.get(function)
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        given = [*args, *kwargs.values()]
-        if not all(map(tx.is_plain, given)) or any(isinstance(each.realize(), ClassVariable) for each in given):
+        if not all(map(tx.is_plain, [*args, *kwargs.values()])):
+            if polyfill is not None:
+                return tx.call(tx.make(polyfill), args, kwargs)
             name = f"{function.__module__}.{function.__name__}()"
             unsupported(UnsupportedOperation(name, "values other than constants and containers of constants"))
         return tx.fold_call(function, args, kwargs)

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import FailsInPython, UnsupportedAttribute
-from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
+from dynamo_lite.variables import polyfills
+from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, is_callable
 from dynamo_lite.variables.core.base import (
     Args,
     InvariantVariable,
     Kwargs,
     NotConstant,
     VariableTracker,
+    call_handler,
     unsupported,
     wraps_type,
 )
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.inert import register_inert_types
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.python.containers.sequences import ListVariable, TupleVariable
 
 
 class PatternVariable(InvariantVariable):
@@ -37,6 +43,9 @@ class PatternVariable(InvariantVariable):
         return BuiltinMethodVariable(self, name) if callable(value) else tx.make(value)
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        replacement = args[0] if args else kwargs.get("repl")
+        if name in ("sub", "subn") and replacement is not None and is_callable(tx, replacement.realize()):
+            return call_handler(self._substitute, (tx, name, *args), kwargs, f"re.Pattern.{name}")
         searched = args[0] if args else kwargs.get("string")
         if name in _READ_ONLY:  # they read the characters of an instance of a subclass of str, and call no method of it
             args = [each.realize().builtin_part() for each in args]
@@ -47,6 +56,30 @@ class PatternVariable(InvariantVariable):
         if isinstance(result, re.Match):
             return MatchVariable(tx, result, searched)
         return tx.make(result)
+
+    def _substitute(
+        self,
+        tx: Translator,
+        name: str,
+        repl: VariableTracker,
+        string: VariableTracker,
+        count: VariableTracker | None = None,
+    ) -> VariableTracker:
+        """``sub`` or ``subn`` with a function, which is inlined for each match."""
+        text = string.realize().builtin_part()
+        if not tx.is_plain(text):
+            unsupported(UnsupportedAttribute(self.describe(), name, "its arguments are not constant"))
+        value, limit = tx.python_value(text), 0 if count is None else tx.index_value(count)
+        matches = tx.fold(lambda text: [*islice(self.value.finditer(text), limit or None)], (value,))
+        found: list[VariableTracker] = []
+        at = 0
+        for match in matches:
+            before = ConstantVariable(value[at : match.start()])
+            found.append(TupleVariable([before, MatchVariable(tx, match, string)]))
+            at = match.end()
+        given = [repl, ListVariable(found), ConstantVariable(value[at:]), ConstantVariable(value[:0])]
+        result = tx.call(tx.make(polyfills.re.substitute), given, {})
+        return result if name == "sub" else TupleVariable([result, ConstantVariable(len(found))])
 
 
 _READ_ONLY = frozenset({"match", "fullmatch", "search", "findall", "split"})
@@ -81,6 +114,7 @@ class MatchVariable(VariableTracker):
         raise NotConstant("a match")
 
 
+register_inert_types(re.Pattern, re.Match)
 wraps_type(re.Pattern)(PatternVariable.by_identity)
 
 
@@ -88,6 +122,6 @@ wraps_type(re.Pattern)(PatternVariable.by_identity)
 def _compile(tx: Translator, pattern: VariableTracker, flags: VariableTracker) -> VariableTracker:
     values = tx.python_value(pattern), tx.python_value(flags)
     try:
-        return tx.make(re._compile(*values))  # type: ignore[attr-defined]
-    except (re.error, TypeError, ValueError):
+        return tx.make(tx.fold(re._compile, values))  # type: ignore[attr-defined]
+    except re.error:
         unsupported(FailsInPython("re.compile()", "the pattern is invalid"))

@@ -75,7 +75,7 @@ def _catch_warnings(tx: Translator, **options: VariableTracker) -> VariableTrack
         unsupported(UnknownCall("warnings.catch_warnings()", "it is given a module"))
     if named.get("record"):
         unsupported(WarningsObserved("warnings.catch_warnings(record=True)"))
-    context = tx.fold(warnings.catch_warnings, (), named)
+    context = tx.evaluate(warnings.catch_warnings, (), named)
     if named.get("action") is None:
         return CatchWarningsVariable(context, ())
     return CatchWarningsVariable(warnings.catch_warnings(), tuple(named.get(name, _FILTER[name]) for name in _FILTER))

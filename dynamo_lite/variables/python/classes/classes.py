@@ -23,6 +23,7 @@ from dynamo_lite.variables.core.attributes import (
     overrides_instance,
 )
 from dynamo_lite.variables.core.base import (
+    TEXTS,
     Args,
     InvariantVariable,
     Kwargs,
@@ -35,7 +36,8 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.class_lookup import is_heap_type, is_user_defined
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
-from dynamo_lite.variables.core.formatting import call_class_text_method, call_text_method, has_user_text
+from dynamo_lite.variables.core.formatting import call_class_text_method, call_text_method
+from dynamo_lite.variables.core.inert import defines_special_methods, is_inert
 from dynamo_lite.variables.core.invariant_reads import check_global, is_read_later, refuse_read
 from dynamo_lite.variables.core.operator_symbols import method_of
 from dynamo_lite.variables.core.protocols import Translator
@@ -167,7 +169,7 @@ class ClassVariable(InvariantVariable):
         result = unless_refused(self.call_special(tx, method_of(symbol, "r" if reflected else ""), other))
         if result is None and symbol == "|" and isinstance(other, (ClassVariable, ConstantVariable)):
             operands = (other.value, self.value) if reflected else (self.value, other.value)
-            return tx.make(tx.fold(operator.or_, operands))
+            return tx.make(self._evaluate_type(tx, operator.or_, *operands))
         return result
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
@@ -181,8 +183,12 @@ class ClassVariable(InvariantVariable):
         if isinstance(hook, (classmethod, types.FunctionType)) and not _makes_generic_alias(hook):
             return tx.call(self.getattr(tx, "__class_getitem__"), [key], {})
         if key.is_constant() or method is None:
-            return tx.make(tx.fold(operator.getitem, (self.value, tx.python_value(key))))
+            return tx.make(self._evaluate_type(tx, operator.getitem, self.value, tx.python_value(key)))
         unsupported(UnsupportedOperation("indexing" if method is not None else "subscripting", self.describe()))
+
+    def _evaluate_type(self, tx: Translator, function: Callable[..., Any], one: object, other: object) -> Any:
+        """A union or generic alias: classes in it are compared, and used as keys of caches."""
+        return (tx.evaluate if _is_compared_in_c((one, other)) else tx.fold)(function, (one, other))
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         result = unless_refused(self.call_special(tx, method_of(symbol), other))
@@ -192,10 +198,10 @@ class ClassVariable(InvariantVariable):
         return result
 
     def is_plain(self, tx: Translator) -> bool:
-        return not has_user_text(tx, type(self.value))
+        return is_inert(self.value)
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
-        return call_class_text_method(tx, self, name) or super().text(tx, name)
+        return call_class_text_method(tx, self, name) or tx.make(tx.evaluate(TEXTS[name], (self.value,)))
 
     def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
         method = self.find_special(tx, "__format__")
@@ -239,7 +245,7 @@ class ClassVariable(InvariantVariable):
         tx.raise_error(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")
 
     def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
-        value = tx.fold(getattr, (self.value, name))
+        value = tx.evaluate(type.__getattribute__, (self.value, name))
         if not is_heap_type(self.value):
             return tx.make(value)
         if name == "__flags__":
@@ -258,6 +264,13 @@ class ClassVariable(InvariantVariable):
             return tx.checked_iterator(iterator)
         tx.check_iterable(self, f"'{type(self.value).__name__}' object is not iterable")
         return super().iterate(tx)
+
+
+def _is_compared_in_c(part: object) -> bool:
+    """Whether hashing and comparing a part of a type runs no user code."""
+    if type(part) in (tuple, list):
+        return all(map(_is_compared_in_c, part))  # type: ignore[call-overload]
+    return class_compares_by_identity(part) if isinstance(part, type) else not defines_special_methods(type(part))
 
 
 def _makes_generic_alias(method: object) -> bool:

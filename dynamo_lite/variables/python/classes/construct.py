@@ -23,8 +23,9 @@ from dynamo_lite.variables.core.base import (
     refuse_arguments,
     unsupported,
 )
-from dynamo_lite.variables.core.class_lookup import is_heap_type, is_user_defined
+from dynamo_lite.variables.core.class_lookup import class_lookup, is_heap_type, is_user_defined
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.inert import is_inert, own_enum_value
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import find_model, models, models_class_method
 from dynamo_lite.variables.python.containers.deques import DequeVariable
@@ -69,7 +70,7 @@ def construct(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwargs) ->
 def _construct_by_metaclass(
     tx: Translator, cls: ClassVariable, call: object, args: Args, kwargs: Kwargs
 ) -> VariableTracker:
-    if issubclass(cls.value, enum.Enum):
+    if issubclass(cls.value, enum.Enum) and call is class_lookup(enum.EnumMeta, "__call__"):
         if len(args) == 1 and not kwargs and (args[0].is_constant() or isinstance(args[0], SymbolicNumber)):
             return _find_member(tx, cls, args[0].as_constant())
         if not cls.value.__members__:  # the functional API
@@ -83,10 +84,14 @@ def _construct_by_metaclass(
 def _find_member(tx: Translator, cls: ClassVariable, value: object) -> VariableTracker:
     """The enum member with a value. A user's ``_missing_`` is called where the graph breaks."""
     missing = tx.lookup(cls.value, "_missing_")
+    members = type.__getattribute__(cls.value, "_member_map_").values()
+    values = [own_enum_value(each) for each in members]
+    if not all(map(is_inert, (value, *values))) and not any(each is value for each in members):
+        unsupported(NotCreated(cls.describe(), "its members' values are compared by user code"))
     is_default = any(each is missing for each in _DEFAULT_MISSING)
-    if is_default or any(each.value == value for each in cls.value.__members__.values()):
-        member = tx.fold(cls.value, [value])
-        if tx.fold(cls.value, [value]) is member:
+    if is_default or any(each is value for each in members) or value in values:
+        member = tx.evaluate(cls.value, (value,))
+        if tx.evaluate(cls.value, (value,)) is member:
             return tx.make(member)
         unsupported(NotCreated(cls.describe(), "each call makes a new member"))  # bits without a name
     unsupported(NotCreated(cls.describe(), "its _missing_ is called"))
@@ -172,7 +177,7 @@ def new_instance(tx: Translator, cls: type, args: Args, kwargs: Kwargs) -> Varia
     if tx.lookup(cls, "__del__") is not MISSING:
         unsupported(NotCreated(f"class {cls.__qualname__}", "it has a __del__, which runs at a time of its own"))
     if getattr(cls, "__abstractmethods__", None):
-        tx.fold(object.__new__, (cls,))  # raises the TypeError for abstract classes
+        tx.evaluate(object.__new__, (cls,))  # raises the TypeError for abstract classes
     if base in SCALAR_CONVERSIONS:
         payload: VariableTracker | None = ConstantVariable(tx.fold(base, *tx.python_values(args, kwargs)))
     else:
@@ -311,7 +316,7 @@ def _method(tx: Translator, function: VariableTracker, receiver: VariableTracker
 
 @models_class_method(type, "mro")
 def _mro(tx: Translator, cls: ClassVariable) -> VariableTracker:
-    return tx.make(tx.fold(type.mro, (cls.value,)))
+    return tx.make(tx.evaluate(type.mro, (cls.value,)))
 
 
 @models_class_method(type, "__getattribute__")

@@ -82,7 +82,7 @@ def _is_instance(tx: Translator, variable: VariableTracker, cls: Any) -> bool:
         return _is_of_legacy_type(tx, variable, cls)
     is_protocol = isinstance(cls, type) and class_lookup(cls, "_is_protocol") is True
     if is_protocol or not isinstance(cls, type):
-        tx.fold(isinstance, (None, cls))  # raises unless the protocol is @runtime_checkable, and for no class
+        tx.evaluate(isinstance, (None, cls))  # raises unless the protocol is @runtime_checkable, and for no class
     if is_protocol:
         if not guarded_derives(tx, variable.python_type(), cls):
             unsupported(ProtocolCheck(variable.describe(), cls.__qualname__))
@@ -126,7 +126,7 @@ def _is_never_opaque(kind: type, cls: Any) -> bool:
 def _call_issubclass(tx: Translator, kind: type, cls: Any) -> bool:
     """Run ``issubclass``. A class can be registered with an abstract class later, but not unregistered, so only the
     result False is guarded."""
-    if tx.fold(issubclass, (kind, cls)):
+    if tx.evaluate(issubclass, (kind, cls)):
         return True
     if not isinstance(cls, type) or issubclass(type(cls), abc.ABCMeta):
         tx.guards.abstract_class_checks.make(issubclass, kind, cls)

@@ -87,7 +87,8 @@ class DictVariable(ContainerVariable):
         return found if self.cls is dict else self.cls(found)
 
     def is_plain(self, tx: Translator) -> bool:
-        return not self.keys and all(map(tx.is_plain, self.items.values()))
+        adds_items = self.cls is defaultdict and self.factory is not None
+        return not self.keys and not adds_items and all(map(tx.is_plain, self.items.values()))
 
     def structure_items(self) -> Iterable[VariableTracker] | None:
         return self.items.values()

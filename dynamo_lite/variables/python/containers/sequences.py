@@ -26,6 +26,7 @@ from dynamo_lite.variables.core.class_lookup import is_final
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_text import concatenated
 from dynamo_lite.variables.core.formatting import Texts, bracketed, call_class_text_method, has_user_text, listed, reprs
+from dynamo_lite.variables.core.inert import defines_special_methods
 from dynamo_lite.variables.core.item_comparison import ItemComparison
 from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
@@ -303,7 +304,7 @@ class NamedTupleVariable(TupleVariable):
         return tx.generic_getattr(self, name)
 
     def is_plain(self, tx: Translator) -> bool:
-        return super().is_plain(tx) and not has_user_text(tx, self.cls)
+        return super().is_plain(tx) and not has_user_text(tx, self.cls) and not defines_special_methods(self.cls)
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
         return call_class_text_method(tx, self, name) or VariableTracker.text(self, tx, name)

@@ -48,7 +48,7 @@ class BuiltinVariable(InvariantVariable):
         """Distinct objects are equal if they are the same method of the same object."""
         if symbol not in ("==", "!=") or not isinstance(other, BuiltinVariable):
             return None
-        return tx.make(tx.fold(COMPARE[symbol], (self.value, other.value)))
+        return tx.make(tx.evaluate(COMPARE[symbol], (self.value, other.value)))
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         model = find_model(self.value)

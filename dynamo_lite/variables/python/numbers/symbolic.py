@@ -214,7 +214,7 @@ class SymNodeVariable(SymbolicNumber):
         left, right = (number, self.number) if reflected else (self.number, number)
         raises = symbol in _DIVISIONS and self._decide(right == 0)
         if (symbol in _ARITHMETIC and not raises) or (symbol == "**" and self._is_integer_power(other, reflected)):
-            value = tx.fold(BINARY[symbol], (left, right))
+            value = tx.evaluate(BINARY[symbol], (left, right))
             if not _may_overflow(value):
                 return tx.make(value)
         return self._binary_on_constants(tx, symbol, other, reflected)

@@ -9,9 +9,10 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import UnsupportedValue
 from dynamo_lite.records import code_origin
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup
-from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_if
+from dynamo_lite.variables.core.base import TEXTS, Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_if
 from dynamo_lite.variables.core.class_lookup import is_user_defined
 from dynamo_lite.variables.core.formatting import has_user_text
+from dynamo_lite.variables.core.inert import is_inert, own_enum_value
 from dynamo_lite.variables.core.operator_symbols import method_of
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 
@@ -50,13 +51,17 @@ class EnumVariable(UserObjectVariable):
         return self.value
 
     def is_plain(self, tx: Translator) -> bool:
-        return not has_user_text(tx, self.cls)
+        return is_inert(self.value) and not has_user_text(tx, self.cls)
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
-        return VariableTracker.text(self, tx, name) if self.is_plain(tx) else super().text(tx, name)
+        if has_user_text(tx, self.cls) or name == "__repr__" and not is_inert(own_enum_value(self.value)):
+            return super().text(tx, name)
+        return tx.make(tx.evaluate(TEXTS[name], (self.value,)))
 
     def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
-        return VariableTracker.format(self, tx, spec) if self.is_plain(tx) else super().format(tx, spec)
+        if has_user_text(tx, self.cls):
+            return super().format(tx, spec)
+        return tx.make(tx.evaluate(format, (self.value, tx.python_value(spec))))
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         is_inherited = class_lookup(self.cls, name) is class_lookup(enum.Enum, name)

@@ -127,8 +127,7 @@ class ExceptionVariable(VariableTracker):
                 return concatenated(tx, ["(", *items_texts(tx, args), ")"] if args else [])
             return args[0].text(tx, "__repr__" if raw is KeyError.__str__ else "__str__")
         base = next(base for base in mro(self.cls) if not is_heap_type(base))
-        error = tx.fold(base, [tx.python_value(arg) for arg in args])  # runs no user code
-        return tx.make(tx.fold(TEXTS[name], (error,)))
+        return tx.make(tx.fold(lambda *args: TEXTS[name](base(*args)), [tx.python_value(arg) for arg in args]))
 
     def reconstruct(self, cg: Codegen) -> None:
         if cg.attempt.provenance.was_raised(self):
@@ -182,8 +181,9 @@ class ExistingExceptionVariable(UserObjectVariable):
         """``str()`` or ``repr()`` by a method that reads nothing but ``args``. Any other method breaks the graph."""
         if class_lookup(self.cls, name) not in _TEXTS_OF_ARGS:
             unsupported(UnsupportedOperation(f"{TEXTS[name].__name__}()", self.describe()))
-        tx.python_value(self.c_attribute(tx, "args"))
-        return tx.make(tx.fold(TEXTS[name], (self.value,)))
+        if not tx.is_plain(self.c_attribute(tx, "args")):
+            unsupported(UnsupportedOperation(f"{TEXTS[name].__name__}()", f"{self.describe()} with objects"))
+        return tx.make(tx.evaluate(TEXTS[name], (self.value,)))
 
 
 wraps_if(lambda value: issubclass(type(value), BaseException), order=6)(ExistingExceptionVariable.by_type)

@@ -520,7 +520,7 @@ def _sdpa_kernel(
     if not all(isinstance(each, SDPBackend) for each in chosen):
         unsupported(FailsInPython("sdpa_kernel()", "an argument is no SDPBackend"))
     arguments = (tuple(each.value for each in chosen), has_priority)
-    return AttentionVariable(tx.fold(sdpa_kernel, (given, has_priority)), arguments)
+    return AttentionVariable(tx.evaluate(sdpa_kernel, (given, has_priority)), arguments)
 
 
 wraps_type(SDPBackend)(BuiltinVariable.by_identity)

@@ -63,7 +63,7 @@ class ImmutableVariable(InvariantVariable):
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in self.attributes:
-            return tx.make(tx.fold(getattr, (self.value, name)))
+            return tx.make(tx.evaluate(getattr, (self.value, name)))
         if name in self.methods:
             return BuiltinMethodVariable(self, name)
         unsupported(UnsupportedAttribute(self.describe(), name))
@@ -76,7 +76,7 @@ class ImmutableVariable(InvariantVariable):
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if symbol not in ("==", "!=") or type(other) is not type(self):
             return None
-        return tx.make(tx.fold(COMPARE[symbol], (self.value, other.value)))
+        return tx.make(tx.evaluate(COMPARE[symbol], (self.value, other.value)))
 
 
 class ProcessGroupVariable(ImmutableVariable):
@@ -185,7 +185,7 @@ def _call_polyfill(
         code, namespace = function.__code__, function.__globals__
         registry = namespace.setdefault("__warningregistry__", {})
         place = code.co_filename, code.co_firstlineno, namespace["__name__"], registry
-        tx.fold(warnings.warn_explicit, (text, FutureWarning, *place))
+        tx.evaluate(warnings.warn_explicit, (text, FutureWarning, *place))
     return tx.call(FunctionVariable(polyfill, None), args, kwargs)
 
 

@@ -227,7 +227,7 @@ def _constant_result(function: Callable[..., object], tx: Translator, args: Args
     values = [_known_value(tx, each) for each in args]
     named = {name: _known_value(tx, each) for name, each in kwargs.items()}
     with unset_fake_temporarily():
-        result = tx.fold(function, values, named)
+        result = tx.evaluate(function, values, named)
     tx.guards.const((result,)).check("length", 1)  # the guard keeps the tuple alive, and so what is in the result
     return tx.make(result)
 

@@ -205,7 +205,7 @@ class InvariantObjectVariable(BuiltinVariable):
     __slots__ = ()
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        return tx.make(tx.fold(getattr, (self.value, name)))
+        return tx.make(tx.evaluate(getattr, (self.value, name)))
 
 
 _NAMESPACES = (torch._ops._OpNamespace, torch._ops._Ops, type(torch._C._VariableFunctions))
@@ -500,7 +500,7 @@ def _group_tensors(
         return value.fake
 
     rows = [[fake(each.realize()) for each in row.elements(tx)] for row in lists.elements(tx)]
-    groups = tx.fold(
+    groups = tx.evaluate(
         torch._C._group_tensors_by_device_and_dtype, (rows, with_indices is not None and tx.truth(with_indices))
     )
     result = DictVariable({})
