@@ -13,7 +13,7 @@ from dynamo_lite.insight.break_reasons import (
     ExceptionState,
     NotCreated,
 )
-from dynamo_lite.variables.core.attributes import MISSING, bind, is_callable, owner_of
+from dynamo_lite.variables.core.attributes import MISSING, MethodVariable, bind, is_callable, owner_of
 from dynamo_lite.variables.core.base import (
     Args,
     Kwargs,
@@ -306,9 +306,9 @@ def _deque(
 
 @models(types.MethodType)
 def _method(tx: Translator, function: VariableTracker, receiver: VariableTracker) -> VariableTracker:
-    if tx.is_none(receiver):
-        refuse_arguments("method")
-    return tx.call(function.getattr(tx, "__get__"), [receiver], {})
+    if tx.is_none(receiver) or not is_callable(tx, function.realize()):
+        tx.evaluate(types.MethodType, (len if is_callable(tx, function.realize()) else None, None))  # it raises
+    return MethodVariable(function, receiver)
 
 
 # -- class methods implemented in C ------------------------------------------------------------------------------------
