@@ -9,10 +9,16 @@ from typing import Any
 Key = Callable[[Any], Any]
 
 
+def _length(a: Any) -> int:
+    if isinstance(a, dict):
+        raise TypeError("dict is not a sequence")
+    return len(a)
+
+
 def bisect_right(a: Any, x: Any, lo: int = 0, hi: int | None = None, *, key: Key | None = None) -> int:
     if lo < 0:
         raise ValueError("lo must be non-negative")
-    end = len(a) if hi is None or hi == -1 else hi
+    end = _length(a) if hi is None or hi == -1 else hi
     while lo < end:
         middle = (lo + end) // 2
         if x < (a[middle] if key is None else key(a[middle])):
@@ -25,7 +31,7 @@ def bisect_right(a: Any, x: Any, lo: int = 0, hi: int | None = None, *, key: Key
 def bisect_left(a: Any, x: Any, lo: int = 0, hi: int | None = None, *, key: Key | None = None) -> int:
     if lo < 0:
         raise ValueError("lo must be non-negative")
-    end = len(a) if hi is None or hi == -1 else hi
+    end = _length(a) if hi is None or hi == -1 else hi
     while lo < end:
         middle = (lo + end) // 2
         if (a[middle] if key is None else key(a[middle])) < x:
