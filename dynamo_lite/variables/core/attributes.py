@@ -128,6 +128,14 @@ def is_callable(tx: Translator, value: VariableTracker) -> bool:
     return issubclass(value.python_type(), type) or tx.lookup(value.python_type(), "__call__") is not MISSING
 
 
+def attribute_name(tx: Translator, name: VariableTracker) -> str:
+    """The name of an attribute, as functions and methods in C take it."""
+    if not issubclass(name.python_type(), str):
+        tx.raise_error(TypeError, f"attribute name must be string, not '{name.python_type().__name__}'")
+    value: str = tx.python_value(name)
+    return value
+
+
 def is_data_descriptor(raw: Any) -> bool:
     kind = type(raw)
     return class_lookup(kind, "__set__") is not MISSING or class_lookup(kind, "__delete__") is not MISSING

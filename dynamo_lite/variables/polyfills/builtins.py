@@ -28,6 +28,10 @@ def any_(iterable: Iterable[object]) -> bool:
 def _pick(
     better: Callable[[Any, Any], bool], name: str, args: tuple[Any, ...], key: Key | None, default: object
 ) -> Any:
+    if not args:
+        raise TypeError(name + " expected at least 1 argument, got 0")
+    if len(args) > 1 and default is not _MISSING:
+        raise TypeError("Cannot specify a default for " + name + "() with multiple positional arguments")
     items = iter(args[0] if len(args) == 1 else args)
     best = _MISSING
     best_key = None

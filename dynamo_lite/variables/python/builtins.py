@@ -16,7 +16,7 @@ import torch
 from dynamo_lite.insight.break_reasons import ClassCreation, UnsupportedKey, UnsupportedOperation
 from dynamo_lite.shapes.float_formulas import total_of
 from dynamo_lite.variables import polyfills
-from dynamo_lite.variables.core.attributes import MISSING, is_callable
+from dynamo_lite.variables.core.attributes import MISSING, attribute_name, is_callable
 from dynamo_lite.variables.core.base import (
     Args,
     Exhausted,
@@ -119,7 +119,7 @@ _OPERATIONS: dict[Callable[..., Any], Callable[..., VariableTracker]] = {
     callable: lambda tx, of: ConstantVariable(is_callable(tx, of)),
     filter: lambda tx, function, iterable: FilterVariable(function, tx.iterate(iterable)),
     globals: lambda tx: globals_of(tx, tx.scope),
-    hasattr: lambda tx, of, name: ConstantVariable(tx.has_attribute(of, _attribute_name(tx, name))),
+    hasattr: lambda tx, of, name: ConstantVariable(tx.has_attribute(of, attribute_name(tx, name))),
     isinstance: lambda tx, of, classinfo: ConstantVariable(is_instance(tx, of, classinfo)),
     issubclass: lambda tx, of, classinfo: ConstantVariable(is_subclass(tx, of, classinfo)),
     len: lambda tx, of: tx.length(of),
@@ -179,29 +179,22 @@ def _getattr(
     tx: Translator, of: VariableTracker, name: VariableTracker, default: VariableTracker | None = None
 ) -> VariableTracker:
     try:
-        return of.getattr(tx, _attribute_name(tx, name))
+        return of.getattr(tx, attribute_name(tx, name))
     except ObservedException as observed:
         if default is None or not issubclass(observed.error.python_type(), AttributeError):
             raise
         return default
 
 
-def _attribute_name(tx: Translator, name: VariableTracker) -> str:
-    value = tx.python_value(name)
-    if not isinstance(value, str):
-        tx.raise_error(TypeError, f"attribute name must be string, not '{type(value).__name__}'")
-    return value
-
-
 @models(setattr)
 def _setattr(tx: Translator, of: VariableTracker, name: VariableTracker, value: VariableTracker) -> VariableTracker:
-    of.setattr(tx, _attribute_name(tx, name), value)
+    of.setattr(tx, attribute_name(tx, name), value)
     return ConstantVariable(None)
 
 
 @models(delattr)
 def _delattr(tx: Translator, of: VariableTracker, name: VariableTracker) -> VariableTracker:
-    of.delattr(tx, _attribute_name(tx, name))
+    of.delattr(tx, attribute_name(tx, name))
     return ConstantVariable(None)
 
 
@@ -231,7 +224,10 @@ def _build_class(
 
 for _factory in (collections.namedtuple, types.new_class, dataclasses._process_class):  # type: ignore[attr-defined]
     # The first argument is the name of the class, or the class that is copied.
-    models_raw(_factory, lambda tx, args, kwargs: _create_class(tx, next(iter((*args, *kwargs.values())))))
+    models_raw(
+        _factory,
+        lambda tx, args, kwargs: _create_class(tx, next(iter((*args, *kwargs.values())), ConstantVariable(""))),
+    )
 
 
 @models(type)

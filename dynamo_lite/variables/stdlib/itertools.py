@@ -26,6 +26,7 @@ from dynamo_lite.variables.core.base import (
     refuse_arguments,
     unsupported,
 )
+from dynamo_lite.variables.core.class_lookup import MISSING
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Load, Translator
 from dynamo_lite.variables.core.registry import models, models_class_method, models_raw
@@ -136,6 +137,11 @@ def _islice(tx: Translator, iterable: VariableTracker, *limits: VariableTracker)
     return PolyfillIterator(tx, itertools.islice, polyfills.islice, [tx.iterate(iterable), *numbers])
 
 
+def _is_number(tx: Translator, value: VariableTracker) -> bool:
+    """``PyNumber_Check``."""
+    return any(tx.lookup(value.python_type(), name) is not MISSING for name in ("__index__", "__int__", "__float__"))
+
+
 @models(itertools.count)
 def _count(
     tx: Translator, start: VariableTracker | None = None, step: VariableTracker | None = None
@@ -143,6 +149,8 @@ def _count(
     for each in (start, step):
         if each is not None and not isinstance(each, (TensorVariable, UserObjectVariable)):
             tx.fold(itertools.count, (tx.python_value(each),))
+        elif isinstance(each, UserObjectVariable) and each.payload is None and not _is_number(tx, each):
+            tx.raise_error(TypeError, "a number is required")
     given = [start or ConstantVariable(0), step or ConstantVariable(1)]
     return PolyfillIterator(tx, itertools.count, polyfills.count, given)
 

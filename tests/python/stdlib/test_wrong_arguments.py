@@ -14,6 +14,11 @@ from outcomes import outcome
 from programs import check, checked, tensor
 
 CALLS = {
+    "max of two with a default": lambda: max(1, 2, default=3),
+    "min by a key alone": lambda: min(key=len),
+    "min of a default alone": lambda: min(default=3),
+    "min of nothing with a default": lambda: min([], default=3),
+    "namedtuple of nothing": lambda: collections.namedtuple(),
     "map of nothing": lambda: map(len),
     "slice of nothing": lambda: slice(),
     "slice of four": lambda: slice(1, 2, 3, 4),
@@ -104,3 +109,48 @@ def test_methods_of_tensors(name, args):
         return outcome(getattr(y, name), *args), y * 2
 
     check(fn, tensor(2), graphs=None)
+
+
+class Plain:
+    def read(self, name):
+        return super().__getattribute__(name)
+
+    def write(self, name):
+        super().__setattr__(name, 1)
+
+
+class OfInt(int):
+    pass
+
+
+@pytest.mark.parametrize("base", [object, list, dict, set, tuple, int, float, complex, str, bytes])
+def test_new_takes_classes_that_derive_from_its_own(base):
+    def program(x):
+        wrong = [outcome(base.__new__, value) for value in (3, None, "a", [], Plain())]
+        wrong += [outcome(base.__new__, cls) for cls in (Plain, OfInt, type(wrong)) if not issubclass(cls, base)]
+        return x + 1, wrong, outcome(base.__new__, base) == ("object" if base is object else base())
+
+    check(program, tensor(2), graphs=None)
+
+
+@pytest.mark.parametrize("name", [3, None, 1.5, (), "missing"])
+def test_names_of_attributes_are_strings(name):
+    def program(x, obj):
+        methods = object.__getattribute__, object.__delattr__, obj.__getattribute__, obj.__delattr__, obj.read
+        found = [outcome(each, *((obj, name) if at < 2 else (name,))) for at, each in enumerate(methods)]
+        if not isinstance(name, str):
+            found += [
+                outcome(object.__setattr__, obj, name, 4),
+                outcome(obj.write, name),
+                outcome(setattr, obj, name, 1),
+            ]
+        return x + 1, found, outcome(getattr, obj, name), outcome(type.__getattribute__, Plain, name)
+
+    check(program, tensor(2), Plain(), graphs=None)
+
+
+def test_a_counter_starts_at_a_number():
+    def program(x, obj):
+        return x + 1, outcome(itertools.count, obj)
+
+    check(program, tensor(2), Plain())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import types
 from collections import OrderedDict, defaultdict, deque
+from typing import Any
 
 import torch
 
@@ -13,7 +14,7 @@ from dynamo_lite.insight.break_reasons import (
     ExceptionState,
     NotCreated,
 )
-from dynamo_lite.variables.core.attributes import MISSING, MethodVariable, bind, is_callable, owner_of
+from dynamo_lite.variables.core.attributes import MISSING, MethodVariable, attribute_name, bind, is_callable, owner_of
 from dynamo_lite.variables.core.base import (
     Args,
     Kwargs,
@@ -23,7 +24,7 @@ from dynamo_lite.variables.core.base import (
     refuse_arguments,
     unsupported,
 )
-from dynamo_lite.variables.core.class_lookup import class_lookup, is_heap_type, is_user_defined
+from dynamo_lite.variables.core.class_lookup import class_lookup, is_heap_type, is_user_defined, type_name
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.inert import is_inert, own_enum_value
 from dynamo_lite.variables.core.protocols import Translator
@@ -218,10 +219,25 @@ def _tuple(tx: Translator, items: VariableTracker | None = None) -> VariableTrac
     return TupleVariable([] if items is None else list(items.each_with_length_hint(tx)))
 
 
+def _class_to_create(tx: Translator, base: Any, cls: VariableTracker) -> type:
+    """The first argument of ``base.__new__``, which must be a class that derives from ``base``."""
+    name = base.__new__.__self__.__name__
+    if not isinstance(cls, ClassVariable):
+        given = cls.python_type().__name__
+        tx.raise_error(TypeError, f"{name}.__new__(X): X is not a type object ({given})")
+    kind: type = cls.value
+    if not derives(kind, base):
+        given = type_name(kind)
+        tx.raise_error(TypeError, f"{name}.__new__({given}): {given} is not a subtype of {name}")
+    if not is_heap_type(kind) and kind is not base:
+        unsupported(NotCreated(cls.describe(), f"{name}.__new__() is called, which may not create it"))
+    return kind
+
+
 @models(tuple.__new__)
 def _tuple_new(tx: Translator, cls: VariableTracker, items: VariableTracker | None = None) -> VariableTracker:
+    kind = _class_to_create(tx, tuple, cls)
     made = TupleVariable([] if items is None else list(items.each_with_length_hint(tx)))
-    kind = cls.as_constant()
     if kind is tuple:
         return made
     return NamedTupleVariable(made.items, kind) if is_namedtuple_class(kind) else new_instance(tx, kind, [made], {})
@@ -231,7 +247,7 @@ def _tuple_new(tx: Translator, cls: VariableTracker, items: VariableTracker | No
 def _object_new(
     tx: Translator, cls: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker
 ) -> VariableTracker:
-    kind = cls.as_constant()
+    kind = _class_to_create(tx, object, cls)
     if payload_base(kind) is not None:
         unsupported(NotCreated(cls.describe(), "it derives from a builtin type, and object.__new__() is called"))
     if args or kwargs:
@@ -242,11 +258,17 @@ def _object_new(
     return new_instance(tx, kind, [], {})
 
 
-@models(*(kind.__new__ for kind in (dict, OrderedDict, list, set, *SCALAR_CONVERSIONS)))
-def _builtin_new(
-    tx: Translator, cls: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker
-) -> VariableTracker:
-    return new_instance(tx, cls.as_constant(), list(args), kwargs)
+def _model_new(base: type) -> None:
+    @models(base.__new__)
+    def new(
+        tx: Translator, cls: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker
+    ) -> VariableTracker:
+        kind = _class_to_create(tx, base, cls)
+        return DictVariable({}) if kind is dict else new_instance(tx, kind, list(args), kwargs)
+
+
+for _base in (dict, OrderedDict, list, set, *SCALAR_CONVERSIONS):
+    _model_new(_base)
 
 
 @models(dict)
@@ -321,7 +343,7 @@ def _mro(tx: Translator, cls: ClassVariable) -> VariableTracker:
 
 @models_class_method(type, "__getattribute__")
 def _type_getattribute(tx: Translator, cls: ClassVariable, name: VariableTracker) -> VariableTracker:
-    return cls.plain_getattr(tx, name.as_constant())
+    return cls.plain_getattr(tx, attribute_name(tx, name))
 
 
 @models_class_method(dict, "fromkeys")

@@ -6,7 +6,14 @@ import copyreg
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute
-from dynamo_lite.variables.core.attributes import MISSING, class_lookup, generic_getattr, object_delattr, object_setattr
+from dynamo_lite.variables.core.attributes import (
+    MISSING,
+    attribute_name,
+    class_lookup,
+    generic_getattr,
+    object_delattr,
+    object_setattr,
+)
 from dynamo_lite.variables.core.base import VariableTracker, own_namespace, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
@@ -15,12 +22,12 @@ from dynamo_lite.variables.python.containers.sequences import TupleVariable
 
 
 def _object_setattr(tx: Translator, obj: Any, name: VariableTracker, value: VariableTracker) -> VariableTracker:
-    object_setattr(tx, obj, name.as_constant(), value)
+    object_setattr(tx, obj, attribute_name(tx, name), value)
     return ConstantVariable(None)
 
 
 def _object_delattr(tx: Translator, obj: Any, name: VariableTracker) -> VariableTracker:
-    object_delattr(tx, obj, name.as_constant())
+    object_delattr(tx, obj, attribute_name(tx, name))
     return ConstantVariable(None)
 
 
@@ -67,7 +74,7 @@ def _object_state(tx: Translator, obj: Any) -> VariableTracker:
 OBJECT_METHODS: dict[str, Any] = {
     "__setattr__": _object_setattr,
     "__delattr__": _object_delattr,
-    "__getattribute__": lambda tx, obj, name: generic_getattr(tx, obj, name.as_constant(), hook=False),
+    "__getattribute__": lambda tx, obj, name: generic_getattr(tx, obj, attribute_name(tx, name), hook=False),
     "__init__": _object_init,
     "__init_subclass__": lambda tx, obj: ConstantVariable(None),
     "__eq__": _object_eq,
