@@ -48,20 +48,12 @@ def _scaled(tx: Translator, value: VariableTracker, number: VariableTracker) -> 
     return converted(tx, product, value.fake.dtype)
 
 
-_COMBINE: dict[str, Callable[..., object]] = {
-    **{"addcdiv": torch.div, "addcmul": torch.mul},
-    **{"_foreach_addcdiv": torch._foreach_div, "_foreach_addcmul": torch._foreach_mul},
-}
-
-
 @rewrites("addcdiv", "addcdiv_", "addcmul", "addcmul_")
 def _scaled_product(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-    """``self + value * combine(one, other)``."""
+    """``self + value * one * other`` or ``self + value * one / other``, from left to right as eager computes it."""
     if len(args) != 3 or set(kwargs) != {"value"} or not _is_number_tensor(kwargs["value"], args):
         return None
-    combined = record(tx, _COMBINE[name.removesuffix("_")], args[1:], {})
-    scaled = _scaled(tx, combined, kwargs["value"])
-    return record(tx, "add_" if name.endswith("_") else "add", [args[0], scaled], {})
+    return record(tx, name, [args[0], _scaled(tx, args[1], kwargs["value"]), args[2]], {})
 
 
 def _number_list(tx: Translator, numbers: VariableTracker, args: Args) -> ListVariable | None:
@@ -81,18 +73,31 @@ def _scaled_products(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> V
     number_list = None if numbers is None else _number_list(tx, numbers.realize(), args[0].elements(tx))
     if number_list is None:
         return None
-    combined = record(tx, _COMBINE[name.removesuffix("_")], args[1:3], {})
-    scaled = record(tx, torch._foreach_mul, [combined, number_list], {})
-    add = torch._foreach_add_ if name.endswith("_") else torch._foreach_add
-    return record(tx, add, [args[0], scaled], {})
+    scaled = record(tx, torch._foreach_mul, [args[1], number_list], {})
+    return record(tx, getattr(torch, name), [args[0], scaled, args[2]], {})
+
+
+def are_alike(one: VariableTracker, other: VariableTracker) -> bool:
+    """Whether two tensors have one shape and no broadcast dimension. Over such a dimension eager's loop rounds
+    differently."""
+    assert isinstance(one, TensorVariable) and isinstance(other, TensorVariable)
+    fakes = one.fake, other.fake
+    strides = [stride for fake in fakes for size, stride in zip(fake.shape, fake.stride()) if size != 1]
+    return fakes[0].shape == fakes[1].shape and 0 not in strides
 
 
 @rewrites("add", "add_", "sub", "sub_")
 def _scaled_sum(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-    """``self + alpha * other``."""
+    """``self + alpha * other``. ``addcmul`` rounds once, as eager does where the tensors are alike."""
     if len(args) != 2 or set(kwargs) != {"alpha"} or not _is_number_tensor(kwargs["alpha"], args):
         return None
-    return record(tx, name, [args[0], _scaled(tx, args[1], kwargs["alpha"])], {})
+    one, other = args
+    assert isinstance(one, TensorVariable) and isinstance(other, TensorVariable)
+    if one.fake.dtype is not other.fake.dtype or not are_alike(one, other) or is_differentiated(args):
+        return record(tx, name, [one, _scaled(tx, other, kwargs["alpha"])], {})
+    factor = converted(tx, kwargs["alpha"], one.fake.dtype)
+    sign = {"value": ConstantVariable(-1)} if name.startswith("sub") else {}
+    return record(tx, "addcmul_" if name.endswith("_") else "addcmul", [one, other, factor], sign)
 
 
 def is_differentiated(tensors: Args) -> bool:

@@ -14,7 +14,7 @@ from dynamo_lite.variables.python.containers.sequences import ListVariable, Tupl
 from dynamo_lite.variables.torch.tensors.equivalent_operators import takes_floats
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
-from .scalar_arguments import Target, converted, fits_float32, float_as_tensor, is_differentiated
+from .scalar_arguments import Target, are_alike, converted, fits_float32, float_as_tensor, is_differentiated
 
 
 def _factor(tx: Translator, number: VariableTracker, tensors: Args) -> VariableTracker | None:
@@ -32,15 +32,6 @@ def _factor(tx: Translator, number: VariableTracker, tensors: Args) -> VariableT
 def _sole_keyword(name: str, kwargs: Kwargs) -> VariableTracker | None:
     """The keyword argument of this name, if there is no other one."""
     return kwargs[name].realize() if set(kwargs) == {name} else None
-
-
-def _are_alike(one: VariableTracker, other: VariableTracker) -> bool:
-    """Whether two tensors have one shape and no broadcast dimension. Over such a dimension eager's loop rounds
-    differently."""
-    assert isinstance(one, TensorVariable) and isinstance(other, TensorVariable)
-    fakes = one.fake, other.fake
-    strides = [stride for fake in fakes for size, stride in zip(fake.shape, fake.stride()) if size != 1]
-    return fakes[0].shape == fakes[1].shape and 0 not in strides
 
 
 def _tensors(arg: VariableTracker) -> Args:
@@ -76,7 +67,7 @@ def _sum(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> Variable
         return None
     one, other = map(_tensors, args)
     factor = _factor(tx, alpha, [*one, *other])
-    if factor is None or not all(map(_are_alike, one, other)):
+    if factor is None or not all(map(are_alike, one, other)):
         return None
     product, more = _SUMS[target]
     return record(tx, product, [*args, _beside(factor, args[0])], more)
