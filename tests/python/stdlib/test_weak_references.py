@@ -210,3 +210,93 @@ def test_nothing_is_kept_alive(kind):
     gc.collect()
     assert watched() is None and len(table) == 0
     torch.testing.assert_close(compiled(tensor(2), Thing(2)), tensor(2))
+
+
+LAYER, OTHER, HOLDER = nn.Linear(3, 3), Thing(2), Thing(3)
+HOLDER.part = Thing(4)
+TABLE = {weakref.ref(LAYER): 2, weakref.ref(OTHER): 3}
+
+
+def calls_what_it_refers_to(x):
+    reference = weakref.ref(LAYER)
+    return reference()(x), reference() is LAYER, weakref.ref(LAYER) is reference
+
+
+def refers_to_arguments(x, thing):
+    references = weakref.ref(x), weakref.ref(thing)
+    return x + 1, references[0]() is x, references[1]() is thing
+
+
+def uses_as_keys(x, thing):
+    numbers = {weakref.ref(thing): 1, weakref.ref(LAYER): 2}
+    numbers[weakref.ref(thing)] += 5
+    seen = {weakref.ref(LAYER), weakref.ref(LAYER), weakref.ref(thing)}
+    return x + numbers[weakref.ref(thing)] + len(seen), weakref.ref(OTHER) in seen
+
+
+def looks_up_in_a_table(x):
+    return x * TABLE[weakref.ref(OTHER)], weakref.ref(LAYER) in TABLE, weakref.ref(HOLDER) in TABLE
+
+
+@pytest.mark.parametrize(
+    "fn, args",
+    [
+        (calls_what_it_refers_to, ()),
+        (refers_to_arguments, (Thing(1),)),
+        (uses_as_keys, (Thing(1),)),
+        (looks_up_in_a_table, ()),
+    ],
+)
+def test_created_to_objects_that_are_alive(fn, args):
+    x = tensor(2, 3)
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    for _ in range(2):
+        results = zip(compiled(x, *args), fn(x, *args), strict=True)
+        assert all(torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other for one, other in results)
+
+
+def counts_keys(x, one, other):
+    return x + len({weakref.ref(one): 1, weakref.ref(other): 2})
+
+
+def test_keys_that_refer_to_one_object_or_two():
+    one, other = Thing(1), Thing(2)
+    compiled = dl.compile(counts_keys, backend="eager")
+    for pair in ((one, other), (one, one), (other, one)):
+        assert torch.equal(compiled(tensor(3), *pair), counts_keys(tensor(3), *pair))
+
+
+def drops_an_argument(x, things):
+    thing = things.pop()
+    reference = weakref.ref(thing)
+    del thing
+    return x + 1, reference() is None
+
+
+def replaces_an_attribute(x, things):
+    reference = weakref.ref(HOLDER.part)
+    HOLDER.part = things[0]
+    return x + 1, reference() is None, reference
+
+
+def over_a_break_to_an_argument(x, things):
+    thing = things[0]
+    reference = weakref.ref(thing)
+    print("between")
+    return x + 1, reference() is thing
+
+
+def refuses(x, things):
+    try:
+        return weakref.ref(3)
+    except TypeError as error:
+        return x + 1, str(error)
+
+
+@pytest.mark.parametrize("fn", [drops_an_argument, replaces_an_attribute, over_a_break_to_an_argument, refuses])
+def test_created_to_objects_that_may_die(fn):
+    compiled = dl.compile(fn, backend="eager")
+    for _ in range(2):
+        (x, *rest), (y, *others) = (each(tensor(3), [Thing(1)]) for each in (compiled, fn))
+        same = [one() is other() if isinstance(one, weakref.ref) else one == other for one, other in zip(rest, others)]
+        assert torch.equal(x, y) and all(same)

@@ -19,13 +19,16 @@ from dynamo_lite.variables.core.base import (
     wraps_if,
     wraps_type,
 )
+from dynamo_lite.variables.core.class_lookup import class_lookup
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.core.registry import models_raw
+from dynamo_lite.variables.core.registry import models, models_raw
+
+_KEY_METHODS = ("__hash__", "__eq__")
 
 
 class WeakReferenceVariable(VariableTracker):
-    """A weak reference. ``target``: the referent of a reference created during tracing, as the handle of a hook has."""
+    """A weak reference. ``target``: the referent of a reference created during tracing."""
 
     __slots__ = ("attempt", "value", "target")
     exact_type = weakref.ReferenceType
@@ -51,6 +54,17 @@ class WeakReferenceVariable(VariableTracker):
             target = self.referent_at_entry() if callback is None else None
         return self if target is None else (weakref.ref, target)
 
+    def key(self) -> Any:
+        """A reference hashes and compares as its referent."""
+        identity = self.identity()
+        cls = object if identity is self else identity[1].python_type()
+        if identity is self or any(class_lookup(cls, name) is not getattr(object, name) for name in _KEY_METHODS):
+            raise NotConstant(self.describe())
+        return identity
+
+    def guard_key(self, tx: Translator) -> None:
+        self.referent(tx).guard_key(tx)
+
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if args or kwargs:
             unsupported(FailsInPython("the call of a weak reference", "it takes no arguments"))
@@ -60,13 +74,21 @@ class WeakReferenceVariable(VariableTracker):
         """The referent, None if it is deallocated. Breaks the graph if the traced code may have dropped the last strong
         reference to it: eager would deallocate it, while the trace keeps it alive."""
         if self.target is not None:
-            unsupported(ReferentMayBeDead())
+            source = self.target.source
+            if source is None or not (self._is_undisturbed(tx) or _is_still_at(tx, source)):
+                unsupported(ReferentMayBeDead())
+            return self.target
         referent = _C.weak_referent(self.value)
         known = tx.attempt.values.memo.get(identity(referent))
-        if referent is not None and not (tx.effects.empty and _keeps_arguments(tx)):
+        if referent is not None and not self._is_undisturbed(tx):
             if known is None or not _is_still_at(tx, known[1].source):
                 unsupported(ReferentMayBeDead())
         return self.referent_at_entry()
+
+    @staticmethod
+    def _is_undisturbed(tx: Translator) -> bool:
+        """Whether the traced code has dropped no reference that existed before it."""
+        return tx.effects.empty and _keeps_arguments(tx)
 
     def referent_at_entry(self) -> VariableTracker:
         """The referent at the call of the frame, even if it may be deallocated by now."""
@@ -81,7 +103,19 @@ class WeakReferenceVariable(VariableTracker):
         return LazyVariable(self.attempt, referent, source).realize()
 
     def reconstruct(self, cg: Codegen) -> None:
-        raise NotConstant(self.describe())
+        raise NotConstant(self.describe())  # loading the referent would keep it alive
+
+
+@models(weakref.ref)
+def _create(tx: Translator, of: VariableTracker, callback: VariableTracker | None = None, /) -> VariableTracker:
+    """``weakref.ref(obj)`` of a pre-existing object, which is alive."""
+    if of.source is None or (callback is not None and not tx.is_none(callback)):
+        unsupported(NotCreated("a weak reference", "it has a callback, or refers to an object created during tracing"))
+    if not of.python_type().__weakrefoffset__:
+        unsupported(FailsInPython("weakref.ref()", "its argument has no weak references"))
+    created = WeakReferenceVariable(target=of)
+    tx.attempt.provenance.created(created)
+    return created
 
 
 # -- liveness: which strong references the traced code leaves ----------------------------------------------------------
