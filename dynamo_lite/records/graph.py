@@ -178,7 +178,7 @@ def _is_copyable(given: GraphInput) -> bool:
 def _shape_env(of_data: bool) -> ShapeEnv:
     """``of_data``: numbers read from tensors, and sizes that depend on data, are symbols."""
     # duck_shape=False: sizes that are equal in this call get different symbols.
-    return symbolic_shapes().ShapeEnv(  # type: ignore[no-any-return]
+    return symbolic_shapes().ShapeEnv(
         allow_scalar_outputs=of_data, allow_dynamic_output_shape_ops=of_data, duck_shape=False
     )
 

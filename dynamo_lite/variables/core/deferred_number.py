@@ -113,9 +113,8 @@ class DeferredNumberVariable(VariableTracker):
 
     def rounded(self, tx: Translator, digits: VariableTracker | None = None) -> VariableTracker:
         """``round``. Without digits it raises for infinities; with them it raises nothing."""
-        is_safe = isinstance(digits, ConstantVariable) and type(digits.value) is int
-        if self.kind is not float or not is_safe or digits is None:
-            self._restart()
+        if self.kind is not float or not isinstance(digits, ConstantVariable) or type(digits.value) is not int:
+            return self._restart()
         return self._derived(tx, float, round, self, digits)
 
     def _derived(
