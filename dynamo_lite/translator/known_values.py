@@ -21,8 +21,8 @@ from dynamo_lite.variables.python.containers.sequences import ListVariable, Size
 from dynamo_lite.variables.python.containers.sets import set_of_constants
 from dynamo_lite.variables.python.functions.function import GlobalScope
 from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable
+from dynamo_lite.variables.python.objects.opaque import wrap_opaque
 from dynamo_lite.variables.python.objects.ordered_dict import OrderedDictVariable
-from dynamo_lite.variables.python.objects.user_object import wrap_opaque
 
 if TYPE_CHECKING:
     from dynamo_lite.variables.torch.tensors.tensor import TensorVariable

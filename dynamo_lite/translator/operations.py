@@ -53,7 +53,8 @@ from dynamo_lite.variables.python.containers.sets import SetVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable, PythonFunctionVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, SymbolicNumber
 from dynamo_lite.variables.python.objects.exception import ExceptionVariable, ExistingExceptionVariable
-from dynamo_lite.variables.python.objects.user_object import OpaqueVariable, UserObjectVariable
+from dynamo_lite.variables.python.objects.opaque import OpaqueVariable
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 if TYPE_CHECKING:
     _Base = Translator
@@ -251,8 +252,10 @@ class Operations(_Base):
             if not isinstance(left, UserObjectVariable):
                 right = right.builtin_part()  # a comparison in C reads the value of an instance of a derived class
             if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
-                return self.make(self.fold(COMPARE[sign], (left.value, right.value)))
-            found = left.compare(self, sign, right)
+                compared = self.fold(getattr(type(left.value), method_of(sign)), (left.value, right.value))
+                found = None if compared is NotImplemented else self.make(compared)
+            else:
+                found = left.compare(self, sign, right)
             if found is not None:
                 return found
         if symbol in ("==", "!="):

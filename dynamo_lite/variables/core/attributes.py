@@ -303,7 +303,7 @@ def _bind_c_method(
     tx: Translator, raw: Any, name: str, obj: VariableTracker, cls: type, owner: type
 ) -> VariableTracker:
     guard_class_attribute(tx, owner, name, raw)
-    return BuiltinMethodVariable(obj, name)
+    return BuiltinMethodVariable(obj, raw.__name__, None if raw.__name__ == name else raw)
 
 
 @binds(types.ClassMethodDescriptorType, classes=True)

@@ -38,6 +38,7 @@ from dynamo_lite.records.source import Source
 
 from .class_lookup import MISSING, class_lookup, is_heap_type, is_user_defined, mro, own_namespace, owner_of
 from .inert import has_known_text, is_inert
+from .operator_symbols import OPERATOR_METHODS
 from .protocols import Attempt, Codegen, Translator
 
 if TYPE_CHECKING:
@@ -517,12 +518,16 @@ class IteratorVariable(VariableTracker):
 
 
 class ContainerVariable(VariableTracker):
-    """Base of builtin containers: a call of a special method does the operation that it implements."""
+    """Base of builtin containers: a call of a special method does the operation that it implements. If the other
+    operand is an instance of a derived class, C code reads its items, whatever methods that class has."""
 
     __slots__ = ()
     implements_equality = True
     items: Sized
     """A list of the items' trackers, or a dict of them by key."""
+    concatenates = False
+    """Whether ``+`` and ``*`` are those of sequences: called by name they raise TypeError for operands of other types,
+    and don't return ``NotImplemented``."""
 
     def describe(self) -> str:
         return f"a {self.python_type().__name__} of {len(self.items)}"
@@ -530,8 +535,27 @@ class ContainerVariable(VariableTracker):
     def length(self, tx: Translator) -> Any:
         return len(self.items)
 
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        operation = OPERATOR_METHODS.get(name)
+        if operation is None or len(args) != 1 or kwargs:
+            return super().call_method(tx, name, args, kwargs)
+        symbol, prefix, is_comparison = operation
+        other = args[0].realize()
+        if is_comparison:
+            found = self.compare(tx, symbol, other.builtin_part())
+        elif prefix == "i":
+            found = self.inplace(tx, symbol, other)
+        else:
+            found = self.binary(tx, symbol, other, prefix == "r")
+        if found is None and self.concatenates and not is_comparison:
+            refuse_arguments(f"{self.python_type().__name__}.{name}")
+        return found or tx.make(NotImplemented)
+
     def method___len__(self, tx: Translator) -> VariableTracker:
         return tx.make(self.length(tx))
+
+    def method___reversed__(self, tx: Translator) -> VariableTracker:
+        return self.reverse(tx)
 
     def method___contains__(self, tx: Translator, item: VariableTracker) -> VariableTracker:
         return tx.make(self.contains(tx, item))
@@ -546,9 +570,6 @@ class ContainerVariable(VariableTracker):
     def method___delitem__(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         self.delitem(tx, key)
         return tx.make(None)
-
-    def method___eq__(self, tx: Translator, other: VariableTracker) -> VariableTracker:
-        return self.compare(tx, "==", other) or tx.make(NotImplemented)
 
 
 class InvariantVariable(VariableTracker):

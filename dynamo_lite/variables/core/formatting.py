@@ -89,8 +89,8 @@ def percent(tx: Translator, template: str, values: VariableTracker) -> VariableT
         unsupported(UnsupportedOperation("`%`", f"{template!r} and objects"))
     if any("%" in each for each in (first, *literals)) or not _KINDS.issuperset(spec[-1] for spec in specs):
         return tx.make(tx.fold(str.__mod__, (template, tx.python_value(values))))  # it raises
-    several = values.structure_items() is not None and issubclass(values.python_type(), tuple)
-    items = iter(values.elements(tx) if several else [values])
+    several = issubclass(values.python_type(), tuple)
+    items = iter(values.builtin_part().elements(tx) if several else [values])  # C reads the items of any tuple
     parts: list[str | VariableTracker] = [first]
     for spec, literal in zip(specs, literals):
         if spec[-1] == "%":

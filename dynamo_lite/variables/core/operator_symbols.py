@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 Binary = Callable[[Any, Any], Any]
 
@@ -28,6 +28,25 @@ UNARY: dict[str, Callable[[Any], Any]] = {
 }
 
 
+class OperatorMethod(NamedTuple):
+    """What a special method of an operator does. ``prefix``: as in `method_of`."""
+
+    symbol: str
+    prefix: str
+    is_comparison: bool
+
+
 def method_of(symbol: str, prefix: str = "") -> str:
     """The special method of a binary operator. ``prefix``: ``r`` for the reflected one, ``i`` for the one in place."""
     return f"__{prefix}{_NAMES[symbol]}__"
+
+
+OPERATOR_METHODS: dict[str, OperatorMethod] = {
+    **{method_of(symbol): OperatorMethod(symbol, "", True) for symbol in _COMPARISONS},
+    **{
+        method_of(symbol, prefix): OperatorMethod(symbol, prefix, False)
+        for symbol in _ARITHMETIC
+        for prefix in ("", "r", "i")
+    },
+}
+"""The special methods of comparisons and binary operators, by name."""

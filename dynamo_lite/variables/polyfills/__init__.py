@@ -23,4 +23,4 @@ TABLE: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 """The replaced callable -> the function that is inlined instead."""
 
-__all__ = ["TABLE", "copy", "itertools", "operator", "re"]
+__all__ = ["TABLE", "collections", "copy", "itertools", "operator", "re"]

@@ -15,7 +15,7 @@ from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.python.objects.user_object import OpaqueVariable
+from dynamo_lite.variables.python.objects.opaque import OpaqueVariable
 
 _UNSET = object()
 

@@ -10,7 +10,7 @@ import torch
 
 from dynamo_lite.insight.break_reasons import CopyOfValue
 from dynamo_lite.variables import polyfills
-from dynamo_lite.variables.core.attributes import MethodVariable, class_lookup
+from dynamo_lite.variables.core.attributes import MethodVariable
 from dynamo_lite.variables.core.base import VariableTracker, mro, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import key_of
@@ -21,10 +21,9 @@ from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVa
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import (
     MutableSequence,
-    NamedTupleVariable,
     SizeVariable,
+    StructSequenceVariable,
     TupleVariable,
-    is_struct_sequence,
 )
 from dynamo_lite.variables.python.containers.sets import SetVariable
 from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
@@ -45,17 +44,6 @@ def _itself(tx: Translator, of: VariableTracker) -> VariableTracker:
     return of
 
 
-def _named_tuple_like(tx: Translator, of: NamedTupleVariable, items: list[VariableTracker]) -> VariableTracker:
-    if not is_struct_sequence(of.cls) and any(
-        tx.lookup(of.cls, name) is not class_lookup(tuple, name) for name in _COPY_METHODS
-    ):
-        unsupported(CopyOfValue("copy.copy", f"{of.describe()}, whose class defines how it is copied,"))
-    return of.like(items)
-
-
-_COPY_METHODS = ("__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
-
-
 def _copy_object(tx: Translator, of: VariableTracker) -> VariableTracker:
     return tx.call(tx.make(polyfills.copy.copy_object), [of], {})
 
@@ -70,7 +58,7 @@ _COPIERS: dict[type, Copier] = {
     OrderedDictVariable: lambda tx, of: of.method_copy(tx).with_attributes(of.namespace(tx).items),
     TupleVariable: _itself,
     SizeVariable: lambda tx, of: of.make(list(of.items)),
-    NamedTupleVariable: lambda tx, of: _named_tuple_like(tx, of, list(of.items)),
+    StructSequenceVariable: lambda tx, of: of.like(list(of.items)),
     InstanceDictVariable: lambda tx, of: of.mapping_items(tx),
     UserObjectVariable: _copy_object,
     NNModuleVariable: _copy_object,
@@ -145,8 +133,8 @@ class _DeepCopy:
             return existing.realize()
         return of if all(a is b.realize() for a, b in zip(items, of.items)) else TupleVariable(items)
 
-    def _named_tuple(self, of: NamedTupleVariable) -> VariableTracker:
-        return _named_tuple_like(self._tx, of, [self.copy(item) for item in of.items])
+    def _struct_sequence(self, of: StructSequenceVariable) -> VariableTracker:
+        return of.like([self.copy(item) for item in of.items])
 
     def _dict(self, of: DictVariable) -> Any:
         copied = self._remember(of, of.like({}, {}))
@@ -203,7 +191,7 @@ _DEEP_COPIERS: dict[type, Any] = {
     MutableSequence: _DeepCopy._sequence,
     TupleVariable: _DeepCopy._tuple,
     SizeVariable: lambda deep_copy, of: of.make(list(of.items)),
-    NamedTupleVariable: _DeepCopy._named_tuple,
+    StructSequenceVariable: _DeepCopy._struct_sequence,
     DictVariable: _DeepCopy._dict,
     OrderedDictVariable: _DeepCopy._ordered_dict,
     InstanceDictVariable: _DeepCopy._instance_dict,

@@ -13,7 +13,7 @@ from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import VariableTracker, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Translator
-from dynamo_lite.variables.python.objects.user_object import OpaqueVariable
+from dynamo_lite.variables.python.objects.opaque import OpaqueVariable
 
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 

@@ -33,9 +33,7 @@ from dynamo_lite.variables.python.containers.deques import DequeVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable, MappingProxyVariable
 from dynamo_lite.variables.python.containers.sequences import (
     ListVariable,
-    NamedTupleVariable,
     TupleVariable,
-    is_namedtuple_class,
     is_struct_sequence,
 )
 from dynamo_lite.variables.python.containers.sets import SetVariable
@@ -170,7 +168,7 @@ _MODELED_NEW = (torch._C.TensorBase.__new__, torch._C._FunctionBase.__new__)
 def new_instance(tx: Translator, cls: type, args: Args, kwargs: Kwargs) -> VariableTracker:
     """``object.__new__(cls)``, or ``__new__`` of the builtin type that ``cls`` derives from."""
     base = payload_base(cls)
-    c_base = unmodeled_c_base(cls) or (base if base in (defaultdict, frozenset) else None)
+    c_base = unmodeled_c_base(cls) or (base if base is defaultdict else None)
     if c_base is property:
         return CreatedPropertyVariable(None, cls)
     if c_base is not None:
@@ -193,7 +191,9 @@ def _empty_payload(tx: Translator, base: type | None, args: Args) -> VariableTra
     if base in (dict, OrderedDict):
         return DictVariable({}, None, None, base)
     if base is tuple:
-        return TupleVariable(args[0].elements(tx) if args else [])
+        return TupleVariable(list(args[0].each_with_length_hint(tx)) if args else [])
+    if base is frozenset:
+        return SetVariable.of(tx, args[0] if args else [], frozenset).of_derived_class()
     if base is list:
         return ListVariable([])
     return SetVariable.empty() if base is set else DequeVariable([])
@@ -238,9 +238,7 @@ def _class_to_create(tx: Translator, base: Any, cls: VariableTracker) -> type:
 def _tuple_new(tx: Translator, cls: VariableTracker, items: VariableTracker | None = None) -> VariableTracker:
     kind = _class_to_create(tx, tuple, cls)
     made = TupleVariable([] if items is None else list(items.each_with_length_hint(tx)))
-    if kind is tuple:
-        return made
-    return NamedTupleVariable(made.items, kind) if is_namedtuple_class(kind) else new_instance(tx, kind, [made], {})
+    return made if kind is tuple else new_instance(tx, kind, [made], {})
 
 
 @models(object.__new__)
@@ -267,7 +265,7 @@ def _model_new(base: type) -> None:
         return DictVariable({}) if kind is dict else new_instance(tx, kind, list(args), kwargs)
 
 
-for _base in (dict, OrderedDict, list, set, *SCALAR_CONVERSIONS):
+for _base in (dict, OrderedDict, list, set, frozenset, *SCALAR_CONVERSIONS):
     _model_new(_base)
 
 

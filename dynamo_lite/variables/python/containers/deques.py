@@ -8,6 +8,7 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import UnsupportedMethod, UnsupportedValue
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.class_lookup import class_lookup
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
@@ -57,13 +58,9 @@ class DequeVariable(MutableSequence):
             unsupported(UnsupportedMethod(self.describe(), name))
         return super().call_method(tx, name, args, kwargs)
 
-    def method_append(self, tx: Translator, item: VariableTracker) -> VariableTracker:
-        super().method_append(tx, item)
-        return self._trim(left=True)
-
-    def method_extend(self, tx: Translator, items: VariableTracker) -> VariableTracker:
-        super().method_extend(tx, items)
-        return self._trim(left=True)
+    def _add(self, items: list[VariableTracker]) -> None:
+        super()._add(items)
+        self._trim(left=True)
 
     def method_appendleft(self, tx: Translator, item: VariableTracker) -> VariableTracker:
         self._record_mutation(tx)
@@ -71,7 +68,7 @@ class DequeVariable(MutableSequence):
         return self._trim(left=False)
 
     def method_extendleft(self, tx: Translator, items: VariableTracker) -> VariableTracker:
-        for item in items.elements(tx):
+        for item in list(items.each(tx)) if items.builtin_part() is self else items.each(tx):
             self.method_appendleft(tx, item)
         return ConstantVariable(None)
 
@@ -112,5 +109,15 @@ class DequeVariable(MutableSequence):
 @wraps_type(deque)
 def _wrap_deque(attempt: Attempt, value: deque[object], source: Source) -> VariableTracker:
     source.check("type", deque)
+    found = existing_deque(attempt, value, source)
+    assert found is not None
+    return found
+
+
+def existing_deque(attempt: Attempt, value: deque[object], source: Source) -> DequeVariable | None:
+    """The items of a deque, or of an instance of a derived class; None if the class overrides ``maxlen``."""
+    if class_lookup(type(value), "maxlen") is not deque.__dict__["maxlen"]:
+        return None
     source.child("c_attr", "maxlen").check("equals", value.maxlen)
-    return DequeVariable(wrap_items(attempt, value, source, "deque_item"), source, value.maxlen)
+    items = wrap_items(attempt, [*deque.__iter__(value)], source, "deque_item")
+    return DequeVariable(items, source, value.maxlen)

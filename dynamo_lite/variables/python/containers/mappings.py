@@ -234,7 +234,7 @@ class DictVariable(ContainerVariable):
         self, tx: Translator, other: VariableTracker | None = None, /, **named: VariableTracker
     ) -> VariableTracker:
         tx.effects.mutate(self)
-        mapping = None if other is None else other.realize().mapping_items(tx)
+        mapping = None if other is None else self._items_to_merge(tx, other.realize())
         if mapping is not None:
             self._merge(mapping)
         elif other is not None:
@@ -246,6 +246,12 @@ class DictVariable(ContainerVariable):
         for name, value in named.items():
             self.items[name] = value
         return ConstantVariable(None)
+
+    def _items_to_merge(self, tx: Translator, other: VariableTracker) -> DictVariable | None:
+        """The items of a mapping that ``update`` adds. An OrderedDict reads them from an instance of a derived class by
+        its ``keys`` and ``__getitem__``."""
+        is_derived = other.payload is not None
+        return tx.collected_items(other) if is_derived and self.cls is OrderedDict else other.mapping_items(tx)
 
     def method_clear(self, tx: Translator) -> VariableTracker:
         tx.effects.mutate(self)

@@ -1,4 +1,4 @@
-"""Lists, tuples, named tuples, `torch.Size` and slices, and their iterators. Items are trackers in a real list."""
+"""Lists, tuples, struct sequences, `torch.Size` and slices, and their iterators. Items are trackers in a real list."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.class_lookup import is_final
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_text import concatenated
-from dynamo_lite.variables.core.formatting import Texts, bracketed, call_class_text_method, has_user_text, listed, reprs
-from dynamo_lite.variables.core.inert import defines_special_methods
+from dynamo_lite.variables.core.formatting import Texts, bracketed, listed, reprs
 from dynamo_lite.variables.core.item_comparison import ItemComparison
 from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
@@ -42,6 +41,7 @@ class SequenceVariable(ContainerVariable):
 
     __slots__ = ("items",)
     kind: type = tuple
+    concatenates = True
 
     def __init__(self, items: list[VariableTracker], source: Source | None = None) -> None:
         self.source = source
@@ -115,8 +115,9 @@ class SequenceVariable(ContainerVariable):
         return any(comparison.equal(each, item) for each in self.items)
 
     def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
-        if symbol == "+" and isinstance(other, SequenceVariable) and not reflected and self._is_compatible(other):
-            return self.make(self.items + other.items)
+        theirs = other.builtin_part()
+        if symbol == "+" and isinstance(theirs, SequenceVariable) and not reflected and self._is_compatible(theirs):
+            return self.make(self.items + theirs.items)
         if symbol == "*" and tx.is_index(other):
             return self.make(self.items * tx.index_value(other))
         return None
@@ -159,9 +160,6 @@ class SequenceVariable(ContainerVariable):
     def method_count(self, tx: Translator, item: VariableTracker) -> VariableTracker:
         comparison = ItemComparison(tx, self)
         return ConstantVariable(sum(comparison.equal(each, item) for each in self.items))
-
-    def method___add__(self, tx: Translator, other: VariableTracker) -> VariableTracker:
-        return tx.binary("+", self, other)
 
     def method___init__(self, tx: Translator, items: VariableTracker | None = None) -> VariableTracker:
         return ConstantVariable(None)
@@ -265,8 +263,8 @@ class SizeVariable(TupleVariable):
         cg.call(torch.Size, [lambda: cg.load_tuple(self.items)])
 
 
-class NamedTupleVariable(TupleVariable):
-    """An instance of a named tuple class, or of a struct sequence (``torch.return_types``)."""
+class StructSequenceVariable(TupleVariable):
+    """An instance of a struct sequence (``torch.return_types``)."""
 
     __slots__ = ("cls",)
 
@@ -281,11 +279,9 @@ class NamedTupleVariable(TupleVariable):
         return TupleVariable(items)
 
     def like(self, items: list[VariableTracker]) -> SequenceVariable:
-        return NamedTupleVariable(items, self.cls)
+        return StructSequenceVariable(items, self.cls)
 
     def _build(self, values: list[Any]) -> Any:
-        if not is_struct_sequence(self.cls):
-            return self.cls(*values)
         try:
             return self.cls(values)
         except TypeError:
@@ -298,29 +294,14 @@ class NamedTupleVariable(TupleVariable):
         return VariableTracker.cache_key(self, tx)
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        fields: tuple[str, ...] = self.cls.__match_args__ if is_struct_sequence(self.cls) else ()  # type: ignore[attr-defined]
-        if name in fields:
-            return self.items[fields.index(name)]
-        return tx.generic_getattr(self, name)
-
-    def is_plain(self, tx: Translator) -> bool:
-        return super().is_plain(tx) and not has_user_text(tx, self.cls) and not defines_special_methods(self.cls)
+        fields: tuple[str, ...] = self.cls.__match_args__  # type: ignore[attr-defined]
+        return self.items[fields.index(name)] if name in fields else tx.generic_getattr(self, name)
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
-        return call_class_text_method(tx, self, name) or VariableTracker.text(self, tx, name)
-
-    def method___repr__(self, tx: Translator) -> VariableTracker:
-        """``tuple.__repr__``."""
-        return super().text(tx, "__repr__")
+        return VariableTracker.text(self, tx, name)
 
     def reconstruct(self, cg: Codegen) -> None:
-        def load() -> None:
-            cg.load_tuple(self.items)
-
-        if is_struct_sequence(self.cls):
-            cg.call(self.cls, [load])
-        else:
-            cg.call(tuple.__new__, [lambda: cg.load_const(self.cls), load])
+        cg.call(self.cls, [lambda: cg.load_tuple(self.items)])
 
 
 class MutableSequence(SequenceVariable):
@@ -385,7 +366,7 @@ class MutableSequence(SequenceVariable):
         if isinstance(items, SequenceVariable):
             self._add(list(items.items))
         elif items.payload is self:
-            self._add(list(self.items))
+            self._add(list(items.each(tx)))
         else:
             for item in items.each_with_length_hint(tx) if self.kind is list else items.each(tx):
                 self._add([item])
@@ -486,6 +467,21 @@ class ListVariable(MutableSequence):
         cg.load_source(self.source)
         cg.load_const(slice(None))
         cg.store_subscr()
+
+
+class DerivedListVariable(ListVariable):
+    """The items of a pre-existing instance of a class that derives from list, which may override ``__setitem__``."""
+
+    __slots__ = ()
+
+    def make(self, items: list[VariableTracker]) -> SequenceVariable:
+        return ListVariable(items)
+
+    def replay(self, cg: Codegen) -> None:
+        cg.load_source(self.source)
+        cg.call_with_top(list.clear, [])
+        cg.call_with_top(list.extend, [lambda: cg.load_tuple(self.items)])
+        cg.pop_top()
 
 
 class SliceVariable(VariableTracker):
@@ -696,21 +692,10 @@ def is_struct_sequence(cls: type) -> bool:
     return type(fields) is int and fields == items and unnamed == 0
 
 
-def is_namedtuple_class(cls: type) -> bool:
-    """Whether ``namedtuple`` or ``typing.NamedTuple`` created the class, or it is a struct sequence. (A class derived
-    from one has instances with a ``__dict__``: they are user objects.)"""
-    if not issubclass(cls, tuple) or cls is tuple or cls.__dictoffset__:
-        return False
-    if is_struct_sequence(cls):
-        return True
-    return isinstance(getattr(cls, "_fields", None), tuple) and cls.__new__ is not tuple.__new__
-
-
-@wraps_if(lambda value: issubclass(type(value), tuple) and is_namedtuple_class(type(value)), order=10)
-def _wrap_namedtuple(attempt: Attempt, value: tuple[object, ...], source: Source) -> VariableTracker:
+@wraps_if(lambda value: is_struct_sequence(type(value)), order=10)
+def _wrap_struct_sequence(attempt: Attempt, value: tuple[object, ...], source: Source) -> VariableTracker:
     source.check("type", type(value))
-    items = wrap_items(attempt, [*tuple.__iter__(value)], source, "tuple_item")
-    return NamedTupleVariable(items, type(value), source)
+    return StructSequenceVariable(wrap_items(attempt, value, source, "tuple_item"), type(value), source)
 
 
 @wraps_type(slice)

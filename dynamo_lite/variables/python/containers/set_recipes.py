@@ -157,6 +157,8 @@ class SetStates:
 
     def fill(self, target: SetVariable) -> None:
         """Repeat the mutations of a set on the empty one on top of the stack."""
+        if target in self._ordered:
+            raise NotConstant("a set that is created in the program's order")
         for change in unrolled(target.recipe)[1]:
             self._mutate_top(change)
 

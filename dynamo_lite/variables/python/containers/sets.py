@@ -6,7 +6,8 @@ A set's order depends on the operations that created it. So each tracker does th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, KeysView
+from collections.abc import Callable, Iterable, Iterator, KeysView
+from functools import partial
 from typing import Any, NamedTuple
 
 from dynamo_lite.insight.break_reasons import UnknownSetOrder
@@ -14,7 +15,7 @@ from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import ContainerVariable, NotConstant, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import has_stable_hash, key_of
-from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
+from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, method_of
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
 from .mappings import DictVariable, DictViewVariable
@@ -76,13 +77,14 @@ def _combining(name: str) -> Callable[..., VariableTracker]:
     return combine
 
 
-def _testing(name: str) -> Callable[..., VariableTracker]:
-    """The model of a method that returns a bool."""
+def _each_key(tx: Translator, items: VariableTracker, other: VariableTracker) -> Iterator[Any]:
+    """The keys of an iterable's items, one by one: a test that is decided leaves the rest of an iterator. ``items``:
+    what C code reads directly if it is a set."""
+    return iter(items.items) if isinstance(items, SetVariable) else (key_of(tx, item) for item in other.each(tx))
 
-    def test(self: Any, tx: Translator, other: VariableTracker) -> VariableTracker:
-        return ConstantVariable(getattr(set(self.items), name)(operand_of(tx, other).real))
 
-    return test
+class _Derived(frozenset[Any]):
+    """Has the order that instances of derived classes have."""
 
 
 class SetVariable(ContainerVariable):
@@ -107,7 +109,7 @@ class SetVariable(ContainerVariable):
         self.table = table
         self.recipe = recipe
         self.real = real
-        """The real set at the source; None once the traced program mutated it."""
+        """The items of the real set at the source, in their order; None once the traced program mutated it."""
         self.read_state: Recipe | None = None
         """The state in which it was an operand last."""
 
@@ -135,6 +137,17 @@ class SetVariable(ContainerVariable):
     def _as_operand(self) -> Operand:
         real = self.table if self.table is not None else self.cls(self.items)
         return Operand(real, list(self.items.items()), self.table is not None, self.recipe)
+
+    def of_derived_class(self) -> SetVariable:
+        """The items of an instance of a derived class that is created from this frozenset."""
+        return SetVariable(
+            dict(self.items), frozenset, None if self.table is None else _Derived(self.table), self.recipe
+        )
+
+    def copied(self) -> SetVariable:
+        """The frozenset with the items of an instance of a derived class, in an order of its own."""
+        table = frozenset(self.items) if len(self.items) < 2 else None
+        return SetVariable(dict(self.items), frozenset, table, created(frozenset, self.recipe))
 
     def python_type(self) -> type:
         return self.cls
@@ -195,12 +208,16 @@ class SetVariable(ContainerVariable):
         return result_of(tx, operation, (self.as_operand(), *(operand_of(tx, other) for other in others)), self.cls)
 
     def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
-        if symbol not in SET_OPERATORS or reflected or not isinstance(other, SetVariable):
+        if symbol not in SET_OPERATORS or not isinstance(other.builtin_part(), SetVariable):
             return None
-        return self._combine(tx, SET_OPERATORS[symbol], other)
+        if reflected:
+            return result_of(
+                tx, getattr(self.cls, method_of(symbol, "r")), (self.as_operand(), operand_of(tx, other)), self.cls
+            )
+        return self._combine(tx, getattr(self.cls, method_of(symbol)), other)
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if symbol not in SET_OPERATORS or self.cls is frozenset or not isinstance(other, SetVariable):
+        if symbol not in SET_OPERATORS or self.cls is frozenset or not isinstance(other.builtin_part(), SetVariable):
             return None
         self._change(tx, _IN_PLACE[symbol], other)
         return self
@@ -225,7 +242,7 @@ class SetVariable(ContainerVariable):
                 unsupported(UnknownSetOrder("iteration", self.describe()))
             if self.source.kind != "const":
                 self.source.check("set_order", tuple(self.real))
-            return list(self.real)
+            return [*self.real]
         return list(self.items if self.table is None else self.table)
 
     def elements(self, tx: Translator) -> list[VariableTracker]:
@@ -238,10 +255,12 @@ class SetVariable(ContainerVariable):
         return ConstantVariable(None)
 
     def method_discard(self, tx: Translator, item: VariableTracker) -> VariableTracker:
-        key = self._lookup(tx, item)
+        self._discard(tx, self._lookup(tx, item))
+        return ConstantVariable(None)
+
+    def _discard(self, tx: Translator, key: Any) -> None:
         if key in self.items:
             self._mutate(tx, set.difference_update, _operand_of_items(tx, [self.items[key]]))
-        return ConstantVariable(None)
 
     def _lookup(self, tx: Translator, item: VariableTracker) -> Any:
         """The key of an item that is searched or removed: CPython treats a set as a frozenset there."""
@@ -283,7 +302,11 @@ class SetVariable(ContainerVariable):
 
     def method_difference_update(self, tx: Translator, *others: VariableTracker) -> VariableTracker:
         for other in others:  # one by one, since the next may raise
-            self._change(tx, set.difference_update, other)
+            if isinstance(other.builtin_part(), (SetVariable, DictVariable)):
+                self._change(tx, set.difference_update, other)
+            else:
+                for item in other.each(tx):
+                    self._discard(tx, key_of(tx, item))
         return ConstantVariable(None)
 
     def method_clear(self, tx: Translator) -> VariableTracker:
@@ -292,7 +315,14 @@ class SetVariable(ContainerVariable):
     def method_copy(self, tx: Translator) -> VariableTracker:
         return self if self.cls is frozenset else self._combine(tx, self.cls.copy)  # type: ignore[attr-defined]
 
-    method_isdisjoint, method_issubset, method_issuperset = map(_testing, ("isdisjoint", "issubset", "issuperset"))
+    def method_issubset(self, tx: Translator, other: VariableTracker) -> VariableTracker:
+        return ConstantVariable(set(self.items).issubset(operand_of(tx, other).real))
+
+    def method_issuperset(self, tx: Translator, other: VariableTracker) -> VariableTracker:
+        return ConstantVariable(all(key in self.items for key in _each_key(tx, other.builtin_part(), other)))
+
+    def method_isdisjoint(self, tx: Translator, other: VariableTracker) -> VariableTracker:
+        return ConstantVariable(not any(key in self.items for key in _each_key(tx, other.realize(), other)))
 
     def method___init__(self, tx: Translator, items: VariableTracker | None = None) -> VariableTracker:
         if issubclass(self.cls, frozenset):  # object.__init__: `__new__` took the arguments
@@ -305,9 +335,14 @@ class SetVariable(ContainerVariable):
     def reconstruct(self, cg: Codegen) -> None:
         cg.set_states.create(self)
 
+    def new_instance(self, cg: Codegen, base: type, load_class: Callable[[], None]) -> None:
+        items = [] if base is set else [partial(cg.set_states.emit, self.recipe)]
+        cg.call(base.__new__, [load_class, *items])
+
     def fill_instance(self, cg: Codegen) -> None:
         """Emit code that repeats the operations on the empty set on top of the stack, an instance of a subclass."""
-        cg.set_states.fill(self)
+        if self.cls is set:
+            cg.set_states.fill(self)
 
     def replay(self, cg: Codegen) -> None:
         cg.set_states.replay()
@@ -363,12 +398,21 @@ def _wrap_set(attempt: Attempt, value: set[Any] | frozenset[Any], source: Source
     if source.kind == "const" and type(value) is frozenset:
         return set_of_constants(attempt, value)
     source.check_type(value)
-    if not all(map(has_stable_hash, value)):
-        return attempt.values.opaque(
-            value, source, "it has items other than numbers, strings, classes and enum members"
-        )
-    items = {item: attempt.values.make(item) for item in value}
+    found = existing_set(attempt, value, source, type(value))
+    return attempt.values.opaque(value, source, f"it has {UNSTABLE_ITEMS}") if found is None else found
+
+
+UNSTABLE_ITEMS = "items other than numbers, strings, classes and enum members"
+
+
+def existing_set(attempt: Attempt, value: Any, source: Source, kind: type) -> SetVariable | None:
+    """The items of a set, or of an instance of a class that derives from ``kind``, guarded; None if they are
+    `UNSTABLE_ITEMS`."""
+    keys: list[Any] = [*kind.__iter__(value)]  # type: ignore[attr-defined]
+    if not all(map(has_stable_hash, keys)):
+        return None
+    items = {item: attempt.values.make(item) for item in keys}
     attempt.values.addresses.note(tuple(items))
     if source.kind != "const":
-        source.check("set_items", frozenset(value))
-    return SetVariable(items, type(value), None, existing(source), source, value)
+        source.check("set_items", frozenset(keys))
+    return SetVariable(items, kind, None, existing(source), source, keys)

@@ -9,25 +9,22 @@ from __future__ import annotations
 import functools
 import sys
 import types
-import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
+from torch.utils._pytree import is_namedtuple_class
 
 from dynamo_lite.insight.break_reasons import (
     FailsInPython,
     TextWithAddress,
-    UnknownValue,
     UnsupportedAttribute,
     UnsupportedOperation,
-    UnsupportedValue,
 )
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import (
     MISSING,
-    BuiltinMethodVariable,
     bind,
     class_lookup,
     generic_getattr,
@@ -50,13 +47,11 @@ from dynamo_lite.variables.core.base import (
     own_namespace,
     remaining_items,
     unsupported,
-    wraps_if,
-    wraps_type,
 )
 from dynamo_lite.variables.core.class_lookup import (
+    c_lookup,
     has_finalizer,
     is_heap_type,
-    is_immutable,
     is_instantiable,
     is_user_defined,
 )
@@ -70,8 +65,13 @@ from dynamo_lite.variables.polyfills.builtins import iterate_by_getitem, reverse
 from dynamo_lite.variables.polyfills.recreation import create_object
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable, wrap_dict_items
-from dynamo_lite.variables.python.containers.sequences import ListVariable, SequenceVariable, TupleVariable, wrap_items
+from dynamo_lite.variables.python.containers.sequences import (
+    SequenceVariable,
+    TupleVariable,
+)
+from dynamo_lite.variables.python.containers.sets import SetVariable
 
+from . import inherited_methods
 from .object_methods import OBJECT_METHODS
 
 SCALAR_CONVERSIONS: dict[type, Any] = {
@@ -118,7 +118,7 @@ class UserObjectVariable(VariableTracker):
     """An instance. ``value``: the pre-existing object, None for one created during tracing. ``attrs``: attributes
     written during tracing, None for deleted ones."""
 
-    __slots__ = ("value", "cls", "attrs", "payload", "deleted")
+    __slots__ = ("value", "cls", "attrs", "payload", "deleted", "own_dict")
     implements_equality = True
     accessors: type = object
     """The class in C whose ``__setattr__`` and ``__delattr__`` generated code calls."""
@@ -133,6 +133,8 @@ class UserObjectVariable(VariableTracker):
         self.deleted: dict[str, None] = {}
         """Attributes of the pre-existing object that were deleted, perhaps written again after."""
         self.payload = payload
+        self.own_dict: DictVariable | None = None
+        """The payload, if the object is its own ``__dict__``: attributes are items."""
 
     @classmethod
     def by_type(cls, attempt: Attempt, value: Any, source: Source) -> VariableTracker:
@@ -226,6 +228,13 @@ class UserObjectVariable(VariableTracker):
                 return self.payload
         return super().mapping_items(tx)
 
+    def structure_items(self) -> Iterable[VariableTracker] | None:
+        """Named tuples are nodes of pytrees, other classes that derive from builtin containers are leaves."""
+        return self.payload.items if isinstance(self.payload, TupleVariable) and is_namedtuple_class(self.cls) else None
+
+    def with_structure_items(self, tx: Translator, new: Iterator[VariableTracker]) -> VariableTracker:
+        return UserObjectVariable(None, self.cls, None, TupleVariable(list(new)))
+
     # -- attributes of the instance itself -------------------------------------------------------------------------
 
     def existing_namespace(self) -> dict[str, Any] | None:
@@ -244,6 +253,8 @@ class UserObjectVariable(VariableTracker):
         return None
 
     def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
+        if self.own_dict is not None:
+            return self.own_dict.find(tx, ConstantVariable(name))
         if name in self.attrs:
             return self.attrs[name]
         if self.value is None:
@@ -253,7 +264,7 @@ class UserObjectVariable(VariableTracker):
 
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         if name == "__dict__":
-            return InstanceDictVariable(self)
+            return InstanceDictVariable(self) if self.own_dict is None else self
         if name in self.attrs:
             return self.attrs[name]
         if self.value is None:
@@ -277,6 +288,9 @@ class UserObjectVariable(VariableTracker):
             guard_overwritten(self)
 
     def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
+        if self.own_dict is not None:
+            self.own_dict.setitem(tx, ConstantVariable(name), value)
+            return
         self._drop_existing(tx, name)
         tx.effects.mutate(self)
         if name in self.deleted:
@@ -284,6 +298,9 @@ class UserObjectVariable(VariableTracker):
         self.attrs[name] = value
 
     def instance_delete(self, tx: Translator, name: str) -> None:
+        if self.own_dict is not None:
+            self.own_dict.delitem(tx, ConstantVariable(name))
+            return
         self._drop_existing(tx, name)
         tx.effects.mutate(self)
         self.attrs.pop(name, None)
@@ -303,6 +320,8 @@ class UserObjectVariable(VariableTracker):
 
     def namespace(self, tx: Translator) -> DictVariable:
         """A copy of ``__dict__``, whose keys are guarded."""
+        if self.own_dict is not None:
+            return self.own_dict.method_copy(tx)
         items: dict[Any, VariableTracker] = {}
         if self.value is not None:
             assert self.source is not None
@@ -338,14 +357,19 @@ class UserObjectVariable(VariableTracker):
 
     def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
         if name == "__dict__":
-            return InstanceDictVariable(self)
+            return InstanceDictVariable(self) if self.own_dict is None else self
         if isinstance(self.payload, ConstantVariable) and name != "__class__":
             return self.payload.getattr(tx, name)
         return super().c_attribute(tx, name)
 
     def set_c_attribute(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        """``__class__`` can be assigned, as lazy modules do. Other descriptors in C break the graph."""
+        """``__class__`` can be assigned, as lazy modules do, and an object may become its own ``__dict__``. Other
+        descriptors in C break the graph."""
         value = value.realize()
+        is_fresh = self.is_new and not self.attrs and self.own_dict is None
+        if name == "__dict__" and value is self and is_fresh and isinstance(self.payload, DictVariable):
+            self.own_dict = self.payload
+            return
         cls = value.value
         is_class = issubclass(value.python_type(), type) and isinstance(cls, type)
         is_modeled = name == "__class__" and is_class and self.payload is None and not self.is_new
@@ -356,9 +380,9 @@ class UserObjectVariable(VariableTracker):
         tx.attempt.torch_state.note_class(cls)
 
     def find_special(self, tx: Translator, name: str) -> VariableTracker | None:
-        """The bound special method, if the class has one in Python."""
+        """The bound special method, if the class has one in Python, or another method in C under this name."""
         raw = class_lookup(self.cls, name)
-        if is_user_defined(raw):
+        if is_user_defined(raw) or getattr(raw, "__name__", name) != name:
             return bind(tx, raw, name, self, self.cls)
         guard_class_attribute(tx, self.cls, name, raw)
         if raw is None:
@@ -375,20 +399,44 @@ class UserObjectVariable(VariableTracker):
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """A method implemented in C: ``object``'s, or the payload type's."""
         handler = OBJECT_METHODS.get(name)
-        if isinstance(self.payload, ConstantVariable) and name == "__init__":
-            return ConstantVariable(None)
-        if self.payload is not None and name == "__str__" and not args and not kwargs:
-            if class_lookup(self.payload.python_type(), name) is object.__str__:
-                return self.text(tx, "__repr__")
         if self.payload is not None and (handler is None or name in ("__init__", "__eq__", "__ne__")):
-            if name == "__getitem__" and len(args) == 1 and not kwargs:
-                return self._payload_item(tx, args[0])
-            if self.payload.source is None and self.value is not None:
-                tx.effects.mutate(self)
-            return self.payload.call_method(tx, name, args, kwargs)
+            return self._call_inherited(tx, name, args, kwargs)
         if handler is None:
             unsupported(UnsupportedAttribute(self.describe(), name, "the method is not modelled"))
         return call_handler(handler, (tx, self, *args), kwargs, f"{self.cls.__qualname__}.{name}")
+
+    def _call_inherited(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """A method of the payload's type."""
+        assert self.payload is not None
+        if isinstance(self.payload, ConstantVariable) and name == "__init__":
+            return ConstantVariable(None)
+        replacement = inherited_methods.replacement(self.payload.python_type(), name)
+        if replacement is not None:
+            return tx.call(tx.make(replacement), [self, *args], kwargs)
+        if name in TEXTS and not args and not kwargs:
+            is_objects = class_lookup(self.payload.python_type(), name) is object.__str__
+            return self.text(tx, "__repr__") if is_objects else self._builtin_text(tx, name)
+        if name == "__getitem__" and len(args) == 1 and not kwargs:
+            return self._payload_item(tx, args[0])
+        payload = self._inherited(tx, name)
+        if payload.source is None and self.value is not None:
+            tx.effects.mutate(self)
+        return self._unless_payload(payload.call_method(tx, name, args, kwargs))
+
+    def _inherited(self, tx: Translator, name: str) -> VariableTracker:
+        """The payload, for a method of its type. Breaks the graph if that calls a method which the class overrides."""
+        assert self.payload is not None
+        base = self.payload.python_type()
+        called = inherited_methods.CALLED.get(base, {}).get(name, ())
+        overridden = [each for each in called if tx.lookup(self.cls, each) is not class_lookup(base, each)]
+        if overridden or name in inherited_methods.NOT_MODELLED.get(base, ()):
+            why = (
+                f"whose class overrides {overridden[0]},"
+                if overridden
+                else "which may create an instance of its class,"
+            )
+            unsupported(UnsupportedOperation(f"{base.__name__}.{name}()", f"{self.describe()}, {why}"))
+        return self.payload
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         item = self.call_special(tx, "__getitem__", key)
@@ -403,11 +451,16 @@ class UserObjectVariable(VariableTracker):
             missing = self.call_special(tx, "__missing__", key)
             if missing is not None:
                 return missing
-        return self._new_if_tuple(self.payload.getitem(tx, key))
+        return self._unless_payload(self.payload.getitem(tx, key))
 
-    def _new_if_tuple(self, result: VariableTracker) -> VariableTracker:
-        """A slice of a tuple may be the tuple itself. Of an object of a derived class it is a new tuple."""
-        return result.like(result.items) if result is self.payload and isinstance(result, TupleVariable) else result
+    def _unless_payload(self, result: VariableTracker) -> VariableTracker:
+        """A method of a mutable type that returns its object returns the instance. Those of tuples and frozensets,
+        which may return the object itself, return a new one of their type."""
+        if result is not self.payload:
+            return result
+        if isinstance(result, TupleVariable):
+            return result.like(result.items)
+        return result.copied() if isinstance(result, SetVariable) and result.cls is frozenset else self
 
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         if self.call_special(tx, "__setitem__", key, value) is not None:
@@ -481,7 +534,7 @@ class UserObjectVariable(VariableTracker):
                 name = result.python_type().__name__
                 tx.raise_error(TypeError, f"__bool__ should return bool, returned {name}")
             return tx.truth(result)
-        if isinstance(self.payload, ConstantVariable):
+        if isinstance(self.payload, ConstantVariable) and not is_user_defined(tx.lookup(self.cls, "__len__")):
             return bool(self.payload.value)
         return super().truth(tx)
 
@@ -501,11 +554,11 @@ class UserObjectVariable(VariableTracker):
                 return None
             return tx.binary(symbol, *((theirs, self.payload) if reflected else (self.payload, theirs)))
         if result is None and self.payload is not None:
-            is_merge = symbol == "|" and isinstance(self.payload, DictVariable)
-            if is_merge and is_user_defined(tx.lookup(self.cls, "__iter__")):
-                unsupported(UnsupportedOperation("`|`", f"{self.describe()}, whose class overrides __iter__,"))
-            found = self.payload.binary(tx, symbol, other, reflected)
-            return None if found is None else self._new_if_tuple(found)
+            name = method_of(symbol, "r" if reflected else "")
+            if inherited_methods.replacement(self.payload.python_type(), name) is not None:
+                return unless_refused(self._call_inherited(tx, name, [other], {}))
+            found = self._inherited(tx, name).binary(tx, symbol, other, reflected)
+            return None if found is None else self._unless_payload(found)
         return unless_refused(result)
 
     def unary(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker | None:
@@ -517,7 +570,10 @@ class UserObjectVariable(VariableTracker):
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         result = self.call_special(tx, method_of(symbol, "i"), other)
         if result is None and self.payload is not None:
-            result = self.payload.inplace(tx, symbol, other)
+            name = method_of(symbol, "i")
+            if inherited_methods.replacement(self.payload.python_type(), name) is not None:
+                return self._call_inherited(tx, name, [other], {})
+            result = self._inherited(tx, name).inplace(tx, symbol, other)
             return self if result is self.payload else result
         return unless_refused(result)
 
@@ -529,7 +585,7 @@ class UserObjectVariable(VariableTracker):
         if result is None and self.payload is not None:
             theirs = other.builtin_part()
             if not isinstance(self.payload, ConstantVariable):
-                return self.payload.compare(tx, symbol, theirs)
+                return self._inherited(tx, method_of(symbol)).compare(tx, symbol, theirs)
             return tx.compare(symbol, self.payload, theirs) if isinstance(theirs, ConstantVariable) else None
         return unless_refused(result)
 
@@ -541,9 +597,18 @@ class UserObjectVariable(VariableTracker):
 
     def _builtin_text(self, tx: Translator, name: str) -> VariableTracker:
         """The result of ``__str__`` or ``__repr__`` implemented in C. ``object``'s contains the address."""
-        if self.payload is not None and class_lookup(self.cls, name) is class_lookup(self.payload.python_type(), name):
-            return self.payload.text(tx, name)
-        unsupported(TextWithAddress(TEXTS[name].__name__, self.describe()))
+        base = object if self.payload is None else self.payload.python_type()
+        if self.payload is None or c_lookup(self.cls, name) is not class_lookup(base, name):
+            unsupported(TextWithAddress(TEXTS[name].__name__, self.describe()))
+        text = self._inherited(tx, "__repr__").text(tx, name)
+        if base not in (set, frozenset, deque, OrderedDict):
+            return text
+        items = str(text.as_constant()).removeprefix(base.__name__) if text.is_constant() else None
+        if items is None:
+            unsupported(UnsupportedOperation("repr()", f"{self.describe()}, whose items are no constants,"))
+        if base is set:
+            items = "()" if items == "()" else f"({items})"
+        return ConstantVariable(self.cls.__name__ + items)
 
     def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
         method = self.find_special(tx, "__format__")
@@ -586,6 +651,8 @@ class UserObjectVariable(VariableTracker):
         if self.value is not None and type(self.value) is not self.cls:
             load = functools.partial(cg.load_const, self.cls)
             cg.call_with_top(object.__setattr__, [functools.partial(cg.load_const, "__class__"), load])
+        if self.is_new and self.own_dict is not None:
+            cg.call_with_top(_become_own_dict, [])
         for name in self.deleted:
             delete = _delete_item if self._is_shadowed(name) else self.accessors.__delattr__
             cg.call_with_top(delete, [functools.partial(cg.load_const, name)])
@@ -620,6 +687,10 @@ def _have_same_layout(one: type, other: type) -> bool:
     return len(layouts) == 1
 
 
+def _become_own_dict(obj: dict[str, object]) -> None:
+    object.__setattr__(obj, "__dict__", obj)
+
+
 def _set_item(obj: object, name: str, value: object) -> None:
     object.__getattribute__(obj, "__dict__")[name] = value
 
@@ -644,99 +715,3 @@ def instance_dict(value: object) -> dict[str, Any] | None:
     except AttributeError:
         return None
     return namespace
-
-
-class OpaqueVariable(VariableTracker):
-    """A value that can be passed along, but not operated on."""
-
-    __slots__ = ("value", "why")
-
-    def __init__(self, value: Any, source: Source, why: str) -> None:
-        self.source = source
-        self.value = value
-        self.why = why
-
-    def python_type(self) -> type:
-        return type(self.value)
-
-    def describe(self) -> str:
-        return f"a {type(self.value).__qualname__} ({self.why})"
-
-    def key(self) -> Any:
-        raise NotConstant(self.why)
-
-    def sample_value(self) -> Any:
-        raise NotConstant(self.why)
-
-    def index(self, tx: Translator, message: str) -> Any:
-        if class_lookup(type(self.value), "__index__") is not MISSING:
-            unsupported(UnknownValue(self.describe()))
-        return super().index(tx, message)
-
-    def refuse(self) -> NoReturn:
-        """Break the graph where the value is operated on."""
-        unsupported(UnsupportedValue(self.describe(), "it can only be passed on while tracing"))
-
-    def as_fx(self) -> tuple[Any, Any]:
-        self.refuse()
-
-    def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        kind = type(self.value)
-        if issubclass(kind, weakref.ProxyTypes):  # the attributes are the referent's
-            self.refuse()
-        if name == "__class__":
-            return tx.make(kind)
-        is_method = is_immutable(kind) and type(class_lookup(kind, name)) is types.MethodDescriptorType
-        if is_method and not name.startswith("_"):  # the graph breaks at its call, so reading it need not
-            return BuiltinMethodVariable(self, name)
-        self.refuse()
-
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.load_const(self.value)
-
-
-def wrap_opaque(attempt: Attempt, value: object, source: Source, why: str) -> VariableTracker:
-    """Wrap a value that is passed along, guarded by its type."""
-    source.check_type(value)
-    return OpaqueVariable(value, source, why)
-
-
-wraps_type(types.UnionType, types.GenericAlias)(ConstantVariable.by_identity)
-
-
-def _wrap_payload(attempt: Attempt, value: Any, source: Source) -> VariableTracker | None:
-    base = payload_base(type(value))
-    if base is None:
-        return None
-    if base in (dict, OrderedDict):
-        return DictVariable(*wrap_dict_items(attempt, value, source), source, base)
-    if base in (list, tuple):
-        kind, accessor = (ListVariable, "list_item") if base is list else (TupleVariable, "tuple_item")
-        sequence: SequenceVariable = kind(wrap_items(attempt, [*base.__iter__(value)], source, accessor), source)
-        return sequence
-    if base in SCALAR_CONVERSIONS:
-        scalar = SCALAR_CONVERSIONS[base](value)
-        source.check("payload", scalar)
-        return ConstantVariable(scalar)
-    return None
-
-
-@wraps_if(lambda value: is_heap_type(type(value)), order=90)
-def _wrap_user_object(attempt: Attempt, value: object, source: Source) -> VariableTracker:
-    cls = type(value)
-    source.check_type(value)
-    c_base, builtin = unmodeled_c_base(cls), payload_base(cls)
-    if c_base is not None:
-        return OpaqueVariable(value, source, f"its state is that of {c_base.__name__}, which is implemented in C")
-    if type(class_lookup(cls, "__dict__")) not in (types.GetSetDescriptorType, object):
-        return OpaqueVariable(value, source, "its class overrides __dict__")
-    payload = _wrap_payload(attempt, value, source)
-    if payload is None and builtin is not None:
-        return OpaqueVariable(value, source, f"its class derives from {builtin.__name__}")
-    attempt.torch_state.note_class(cls)
-    return UserObjectVariable(value, cls, source, payload)
-
-
-@wraps_if(lambda value: True, order=100)
-def _wrap_rest(attempt: Attempt, value: object, source: Source) -> VariableTracker:
-    return wrap_opaque(attempt, value, source, "its type is implemented in C and not known to the tracer")

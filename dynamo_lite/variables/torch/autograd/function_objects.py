@@ -19,7 +19,8 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_warnings import warn_after_graph
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.python.objects.user_object import OpaqueVariable, UserObjectVariable
+from dynamo_lite.variables.python.objects.opaque import OpaqueVariable
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 _BASE = torch._C._FunctionBase
 

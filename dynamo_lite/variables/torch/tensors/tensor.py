@@ -71,11 +71,12 @@ from dynamo_lite.variables.core.overwritten_attributes import record_dropped_ite
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.python.containers.sequences import (
     ListVariable,
-    NamedTupleVariable,
     SizeVariable,
+    StructSequenceVariable,
     TupleVariable,
-    is_namedtuple_class,
+    is_struct_sequence,
 )
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.torch.contexts.streams import record_stream
 
 from .array_memory import array_owner, load_view
@@ -532,7 +533,10 @@ def _inherits_requires_grad(node: torch.fx.Node) -> bool:
 
 def _tuple_result(tx: Translator, node: torch.fx.Node, fake: tuple[Any, ...]) -> VariableTracker:
     items = _items(tx, node, fake)
-    return NamedTupleVariable(items, type(fake)) if is_namedtuple_class(type(fake)) else TupleVariable(items)
+    if is_struct_sequence(type(fake)):
+        return StructSequenceVariable(items, type(fake))
+    made = TupleVariable(items)
+    return made if type(fake) is tuple else UserObjectVariable(None, type(fake), None, made)
 
 
 def _items(tx: Translator, node: torch.fx.Node, fake: Iterable[object]) -> list[VariableTracker]:

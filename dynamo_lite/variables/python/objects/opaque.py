@@ -1,0 +1,74 @@
+"""Values that are only passed along: their type isn't known to the tracer."""
+
+from __future__ import annotations
+
+import types
+import weakref
+from typing import Any, NoReturn
+
+from dynamo_lite.insight.break_reasons import UnknownValue, UnsupportedValue
+from dynamo_lite.records.source import Source
+from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, class_lookup
+from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupported, wraps_if
+from dynamo_lite.variables.core.class_lookup import is_immutable
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+
+
+class OpaqueVariable(VariableTracker):
+    """A value that can be passed along, but not operated on."""
+
+    __slots__ = ("value", "why")
+
+    def __init__(self, value: Any, source: Source, why: str) -> None:
+        self.source = source
+        self.value = value
+        self.why = why
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def describe(self) -> str:
+        return f"a {type(self.value).__qualname__} ({self.why})"
+
+    def key(self) -> Any:
+        raise NotConstant(self.why)
+
+    def sample_value(self) -> Any:
+        raise NotConstant(self.why)
+
+    def index(self, tx: Translator, message: str) -> Any:
+        if class_lookup(type(self.value), "__index__") is not MISSING:
+            unsupported(UnknownValue(self.describe()))
+        return super().index(tx, message)
+
+    def refuse(self) -> NoReturn:
+        """Break the graph where the value is operated on."""
+        unsupported(UnsupportedValue(self.describe(), "it can only be passed on while tracing"))
+
+    def as_fx(self) -> tuple[Any, Any]:
+        self.refuse()
+
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
+        kind = type(self.value)
+        if issubclass(kind, weakref.ProxyTypes):  # the attributes are the referent's
+            self.refuse()
+        if name == "__class__":
+            return tx.make(kind)
+        is_method = is_immutable(kind) and type(class_lookup(kind, name)) is types.MethodDescriptorType
+        if is_method and not name.startswith("_"):  # the graph breaks at its call, so reading it need not
+            return BuiltinMethodVariable(self, name)
+        self.refuse()
+
+    def reconstruct(self, cg: Codegen) -> None:
+        cg.load_const(self.value)
+
+
+def wrap_opaque(attempt: Attempt, value: object, source: Source, why: str) -> VariableTracker:
+    """Wrap a value that is passed along, guarded by its type."""
+    source.check_type(value)
+    return OpaqueVariable(value, source, why)
+
+
+@wraps_if(lambda value: True, order=100)
+def _wrap_rest(attempt: Attempt, value: object, source: Source) -> VariableTracker:
+    return wrap_opaque(attempt, value, source, "its type is implemented in C and not known to the tracer")

@@ -1,0 +1,339 @@
+"""Classes that derive from builtin ones: each operation runs the method that CPython finds on the class's MRO."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import random
+from collections import OrderedDict, deque
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from builtin_classes import FAMILIES, difference, programs
+from programs import check, tensor
+from table import Table
+
+cases = Table()
+
+PROGRAMS_OF_A_FAMILY = 160
+
+
+class Vector(NamedTuple):
+    """Adds and scales its items, where tuples concatenate and repeat them."""
+
+    x: torch.Tensor
+    y: torch.Tensor
+
+    def __add__(self, other: Any) -> Any:
+        return Vector(self.x + other.x, self.y + other.y)
+
+    def __mul__(self, factor: Any) -> Any:
+        return Vector(self.x * factor, self.y * factor)
+
+    def __rmul__(self, factor: Any) -> Any:
+        return self * factor
+
+
+class Odd(NamedTuple):
+    x: int
+    y: int
+
+    def __len__(self):
+        return 7
+
+    def __iter__(self):
+        return iter((9, 8))
+
+    def __getitem__(self, index):
+        return tuple.__getitem__(self, index) * 2
+
+    def __eq__(self, other):
+        return "equal"
+
+    def __hash__(self):
+        return 5
+
+    def __contains__(self, item):
+        return item == 100
+
+    def __reversed__(self):
+        return iter((1,))
+
+    def __getattribute__(self, name):
+        return 3 if name == "z" else tuple.__getattribute__(self, name)
+
+
+class Successors(collections.namedtuple("Pair", "a b")):
+    """Its ``__new__`` doesn't create what it is given."""
+
+    __slots__ = ()
+
+    def __new__(cls, a, b):
+        return super().__new__(cls, a + 1, b + 1)
+
+
+class Output(OrderedDict):
+    """Its items are attributes too."""
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        super().__setattr__(key, value)
+
+
+class Renamed(dict):
+    def keys(self):
+        return ["k"]
+
+    def __getitem__(self, key):
+        return 5
+
+
+class Comparing(dict):
+    def __eq__(self, other):
+        return super().__eq__(other)
+
+    __hash__ = None
+
+
+class Attributes(dict):
+    __getattr__ = dict.get
+    __setattr__ = dict.__setitem__
+    __delattr__ = dict.__delitem__
+
+
+class OwnDict(dict):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.__dict__ = self
+
+
+class Ordered(OrderedDict):
+    pass
+
+
+class Tuple_(tuple):
+    pass
+
+
+class List_(list):
+    pass
+
+
+class Set_(set):
+    pass
+
+
+class Frozen(frozenset):
+    pass
+
+
+class Int(int):
+    pass
+
+
+@cases(tensor(3), graphs=1)
+def operators_of_a_named_tuple(x):
+    one, other = Vector(x, x * 2), Vector(x, x)
+    return one + other, one * 2, 3 * one
+
+
+@cases(tensor(3), graphs=1)
+def protocols_of_a_named_tuple(x):
+    odd = Odd(1, 2)
+    texts = len(odd), odd[0], odd == odd, hash(odd), 100 in odd, 1 in odd, odd.z, odd.x
+    return x + 1, texts, [*odd], list(odd), tuple(odd), list(reversed(odd)), max(odd)
+
+
+@cases(tensor(3), graphs=1)
+def named_tuple_with_a_constructor_of_its_own(x):
+    size = Successors(1, 2)
+    return torch.zeros(size) + x, x[0].expand(size), f"{size}", repr([size]), copy.copy(size), size._replace(a=5)
+
+
+@cases(tensor(3), graphs=1)
+def ordered_dict_that_sets_attributes(x):
+    out = Output(logits=x + 1)
+    out.update(loss=x)
+    out.setdefault("cache", 3)
+    out |= {"n": 4}
+    return out.logits, out.loss, out.cache, out.n, out
+
+
+@cases(tensor(3), graphs=1)
+def ordered_dict_that_creates_others_of_its_class(x):
+    out = Output(a=1) | {"b": 2}
+    return x + 1, out.b, type(out.copy()).__name__, repr(out), {"z": 1} | out, Ordered(a=1).copy(), repr(Ordered(a=1))
+
+
+@cases(tensor(3), graphs=1)
+def dict_with_keys_of_its_own(x):
+    odd = Renamed(a=1)
+    return x + 1, dict(odd), {**odd}, odd | {}, odd.copy(), OrderedDict(odd), (lambda **named: named)(**odd)
+
+
+@cases(tensor(3), graphs=1)
+def comparison_by_the_base_class(x):
+    pairs = (Tuple_((1,)), Tuple_((1,))), (List_([1]), List_([1])), (Set_([1]), Set_([1])), (Ordered(a=1), Ordered(a=1))
+    found = [type(one).__mro__[1].__eq__(one, other) for one, other in pairs]
+    return x + 1, found, Comparing(a=1) == Comparing(a=1), Comparing(a=1) == Comparing(a=2)
+
+
+@cases(tensor(3), graphs=1)
+def methods_of_dict_under_other_names(x):
+    items = Attributes()
+    items.zed = x
+    found = items.zed
+    items.other = 5
+    del items.other
+    return found + 1, items
+
+
+@cases(tensor(3), graphs=1)
+def dict_that_is_its_own_namespace(x):
+    items = OwnDict(b=1)
+    items["a"] = 9
+    found = items.a
+    items.c = 4
+    items.pop("a")
+    missing = hasattr(items, "a")
+    del items.b
+    return x + 1, found, items["c"], missing, dict(items)
+
+
+@cases(tensor(3), graphs=1)
+def percent_takes_the_items_of_any_tuple(x):
+    return x + 1, "%s" % Tuple_((5,)), "%s" % (Tuple_((5,)),)
+
+
+@cases(tensor(3), graphs=1)
+def operators_of_derived_containers(x):
+    lists = List_([1]) + List_([2]), [0] + List_([1]), List_([1]) + [0]
+    sets = Set_([1]) | Set_([2]), Frozen([1]) | {2}, {1} & Set_([1]), repr(Set_([1])), repr(Frozen())
+    return x + 1, Tuple_((1,)) + Tuple_((2,)), lists, sets, Frozen([1])
+
+
+@cases(tensor(3), graphs=1)
+def copies_of_instances_of_derived_classes(x):
+    values = Attributes(a=1), List_([1]), Set_([1]), Int(3), Tuple_((1, 2)), Ordered(a=1), collections.Counter("ab")
+    return x + 1, [copy.copy(each) for each in values], [copy.deepcopy(each) for each in values]
+
+
+@cases(tensor(3), graphs=1)
+def operators_by_the_names_of_their_methods(x):
+    items = {"a": 1}
+    merged = items.__or__({"b": 2})
+    items.__ior__({"c": 3})
+    return x + 1, {1}.__or__({2}), [1].__mul__(2), merged, items, [*[1, 2].__reversed__()], (1).__add__(2)
+
+
+def test_iterables_are_consumed_one_item_at_a_time():
+    def fn(x):
+        left: deque[int] = deque([1, 2])
+        left.extendleft(left[0] + n for n in range(3))
+        kept = {1, 2, 3, 4}
+        kept.difference_update(k for k in (1, 2, 4) if len(kept) > 2)
+        limited: deque[int] = deque(maxlen=2)
+        limited.extend(len(limited) for _ in range(4))
+        return x + 1, left, kept, limited
+
+    check(fn, tensor(3), graphs=1)
+
+
+def test_tests_of_sets_stop_where_they_are_decided():
+    def fn(x):
+        seen = []
+
+        def numbers():
+            for n in (1, 2, 3, 4):
+                seen.append(n)
+                yield n
+
+        disjoint = {2, 4}.isdisjoint(numbers())
+        superset = {1, 3}.issuperset(numbers())
+        rest = iter([1, 2, 3, 4])
+        return x + 1, disjoint, superset, seen, {2}.isdisjoint(rest), list(rest)
+
+    check(fn, tensor(3), graphs=1)
+
+
+def test_items_before_an_error_are_added():
+    def fn(x):
+        def numbers():
+            yield 1
+            raise ValueError("no more")
+
+        found = deque([0]), [0], {0}, {0: 0}
+        for method in (found[0].extendleft, found[1].extend, found[2].update):
+            try:
+                method(numbers())
+            except ValueError:
+                x = x + 1
+        try:
+            found[3].update((n, n) for n in numbers())
+        except ValueError:
+            x = x + 1
+        return x, found
+
+    check(fn, tensor(3), graphs=1)
+
+
+def test_existing_instances_are_read_and_mutated():
+    def fn(x, items, numbers, members, frozen, queue):
+        items["n"] = 2
+        numbers.append(3)
+        members.add(7)
+        queue.append(4)
+        return x + 1, items.n, numbers + [1], members | {9}, frozen | {8}, len(queue)
+
+    class Queue(deque):
+        pass
+
+    args = Output(a=1), List_([1, 2]), Set_([1]), Frozen([1]), Queue([1])
+    check(fn, tensor(3), *args, graphs=1)
+
+
+def test_existing_dict_that_is_its_own_namespace():
+    def fn(x, own):
+        own["n"] = 5
+        own.m = 6
+        del own.b
+        return x + own.n, own["m"]
+
+    own, other = OwnDict(b=1), OwnDict(b=1)
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    for each in (fn, compiled):
+        found = each(tensor(3), own if each is fn else other)
+        assert torch.equal(found[0], tensor(3) + 5) and found[1] == 6
+    assert own == other == {"n": 5, "m": 6} and vars(other) is other
+
+
+def test_replay_calls_no_method_of_the_class():
+    class Loud(list):
+        def __setitem__(self, index, value):
+            raise RuntimeError("not called")
+
+    def fn(x, loud):
+        loud.append(3)
+        return x + len(loud)
+
+    check(fn, tensor(3), Loud([1]), graphs=1)
+
+
+test_case = cases.test()
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.base.__name__)
+def test_made_programs_do_as_in_eager(family, pytestconfig):
+    """A sample; ``make fuzz`` runs all."""
+    made = [each for each in programs() if each.family is family]
+    drawn = random.Random(pytestconfig.getoption("sample_seed")).sample(made, min(len(made), PROGRAMS_OF_A_FAMILY))
+    whole = 0
+    for program in drawn:
+        wrong, graphs = difference(program)
+        assert not wrong, f"{program}\n{program.source()}\n{wrong}"
+        whole += graphs == 1
+        dl.reset()
+    assert whole > len(drawn) / 2, "these programs are to be captured"
