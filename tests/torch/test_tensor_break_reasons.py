@@ -14,11 +14,11 @@ SCALES = [2.0]
 
 
 class Double(torch.autograd.Function):
-    """Its forward returns more than tensors."""
+    """Its forward returns a list beside a tensor."""
 
     @staticmethod
     def forward(ctx, x):
-        return x * 2, "double"
+        return x * 2, [2]
 
     @staticmethod
     def backward(ctx, gradient, _):
@@ -74,7 +74,7 @@ def hook_that_reads_a_list(x, weight):
     return y.sum()
 
 
-def function_that_returns_a_string(x, weight):
+def function_that_returns_a_list(x, weight):
     y, _ = Double.apply(weight)
     return y * x
 
@@ -150,7 +150,7 @@ def default_device(x):
         ("DL0711", data_from_a_row, lambda: (tensor(2, 3), leaf(3))),
         ("DL0712", requires_grad_after_a_view, lambda: (tensor(2, 3),)),
         ("DL0716", hook_that_reads_a_list, lambda: (tensor(3), leaf(3))),
-        ("DL0714", function_that_returns_a_string, lambda: (tensor(3), leaf(3))),
+        ("DL0714", function_that_returns_a_list, lambda: (tensor(3), leaf(3))),
         ("DL0715", gradient_of_an_argument, result_and_leaf),
         ("DL0770", name_of_an_autograd_node, lambda: (tensor(3), leaf(3))),
         ("DL0771", parameter_of_a_row, lambda: (tensor(2, 3),)),
