@@ -181,7 +181,7 @@ DL_REACH(reach_closure) {
 }
 // CPython looks names up in a subclass of dict by the subclass's own __getitem__.
 Reached namespace_of(PyObject* names) noexcept {
-  return PyDict_CheckExact(names) ? Reached{names} : Reached::unreadable();
+  return !names || PyDict_CheckExact(names) ? Reached{names} : Reached::unreadable();
 }
 
 DL_REACH(reach_globals) { return namespace_of(frame.globals); }

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch.nn.parameter import is_lazy
 
 from dynamo_lite.insight.break_reasons import OverlappingWrite
 from dynamo_lite.runtime.shared_memory import share_memory
@@ -112,7 +113,7 @@ def _is_overlapping(tx: Translator, node: torch.fx.Node, fake: torch.Tensor) -> 
     if node.op == "placeholder":
         given = tx.attempt.values.fakes.get(id(fake))
         value = None if given is None else given.value
-        return isinstance(value, torch.Tensor) and _overlaps_itself(value)
+        return isinstance(value, torch.Tensor) and not is_lazy(value) and _overlaps_itself(value)
     made_by = node.args[0] if bare_name(node.target) == "getitem" else node
     is_view = isinstance(made_by, torch.fx.Node) and bare_name(made_by.target) in _OVERLAPPING
     return is_view and _overlaps_itself(fake)
