@@ -22,6 +22,7 @@ from dynamo_lite import _C, config
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import DataDependentValue, EffectInOperatorFunction, UnsupportedValue
 from dynamo_lite.runtime.graph_functions import (
+    call_by_names,
     data_of,
     empty_leaf,
     enter_inference_mode,
@@ -41,6 +42,7 @@ from dynamo_lite.shapes.symbols import Symbols
 from .captured_warnings import CAPTURED_WARNINGS
 from .fakes import fake_mode
 from .node_origin import NodeMeta, NodeOrigin
+from .node_text import is_name, is_text, with_attributes
 from .source import Source
 from .subgraphs import Body
 
@@ -249,6 +251,7 @@ class GraphBuilder:
         self.bodies: list[Body] = []  # nested graphs being recorded, innermost last
         self._root = torch.nn.Module()
         self._modules = 0
+        self._attributes = 0
 
     def input(
         self,
@@ -551,11 +554,26 @@ class GraphBuilder:
     def _create(
         self, graph: torch.fx.Graph, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any
     ) -> torch.fx.Node:
-        node = graph.create_node(kind, target, args, kwargs)
+        called = kind, target
+        if not all(map(is_name, kwargs)):
+            args, kwargs = (target, args, tuple(kwargs), tuple(kwargs.values())), {}
+            called = "call_function", call_by_names
+        if not is_text((*args, *kwargs.values())):
+            args, kwargs = with_attributes((args, kwargs), functools.partial(self._attribute, graph))
+        node = graph.create_node(*called, args, kwargs)
         origin = self.origin()
         if origin is not None:
             node.meta = NodeMeta(origin, node.name, target)
         node.meta["example_value"] = fake
+        return node
+
+    def _attribute(self, graph: torch.fx.Graph, value: Any) -> torch.fx.Node:
+        """The node of a value that can't stand in the graph's code as text."""
+        name = f"constant{self._attributes}"
+        self._attributes += 1
+        setattr(self._root, name, value)
+        node = graph.create_node("get_attr", name)
+        node.meta["example_value"] = value
         return node
 
     @property

@@ -33,6 +33,13 @@ def plain_tensor(value: torch.Tensor) -> torch.Tensor:
         return value.as_subclass(torch.Tensor)
 
 
+def call_by_names(function: Any, args: Any, names: Any, values: Any) -> Any:
+    """A call with keyword arguments whose names aren't identifiers. ``function``: a name is a method's."""
+    if isinstance(function, str):
+        function, args = getattr(args[0], function), args[1:]
+    return function(*args, **dict(zip(names, values, strict=True)))
+
+
 Numbers = tuple[int, ...]
 
 
