@@ -265,7 +265,7 @@ def _model_new(base: type) -> None:
         return DictVariable({}) if kind is dict else new_instance(tx, kind, list(args), kwargs)
 
 
-for _base in (dict, OrderedDict, list, set, frozenset, *SCALAR_CONVERSIONS):
+for _base in (OrderedDict, dict, list, set, frozenset, *SCALAR_CONVERSIONS):
     _model_new(_base)
 
 
