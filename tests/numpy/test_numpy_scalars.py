@@ -196,3 +196,15 @@ def test_a_computed_scalar_as_a_number_of_steps(x, a):
         return [x * at for at in range(a.sum())], np.array(object=[a, a])
     except TypeError:
         return "not an integer"
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, "float32", np.dtype("float64")])
+def test_limits_of_dtypes_are_read_whether_or_not_numpy_has_cached_them(dtype):
+    info = np.finfo(np.float32)
+
+    def step(x):
+        limits = np.finfo(dtype)
+        return x * float(limits.max) + float(limits.eps), limits.bits, float(info.tiny), limits is np.finfo(dtype)
+
+    np.finfo._finfo_cache.clear()
+    check(step, tensor(2))

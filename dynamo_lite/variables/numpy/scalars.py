@@ -18,11 +18,14 @@ from dynamo_lite.variables.core.base import (
     VariableTracker,
     unsupported,
     wraps_if,
+    wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.inert import register_inert_types
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
 from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.torch.functions.torch_functions import InvariantObjectVariable
 
 _DTYPES = [numpy.dtype(code) for code in "?bBhHiIlLqQefdFD"]
 SCALARS: tuple[Any, ...] = tuple({dtype.type for dtype in _DTYPES})
@@ -115,6 +118,24 @@ class DtypeVariable(ConstantVariable):
 
 
 wraps_if(lambda value: issubclass(type(value), numpy.dtype), order=5)(DtypeVariable.by_identity)
+
+
+class FloatLimitsVariable(InvariantObjectVariable):
+    """A ``numpy.finfo``. numpy keeps one for each dtype."""
+
+    __slots__ = ()
+
+    def identity(self) -> Any:
+        return self.value
+
+
+@models(numpy.finfo)
+def _finfo(tx: Translator, dtype: VariableTracker) -> VariableTracker:
+    """numpy fills a cache in the first call for a dtype, so the call isn't traced."""
+    return FloatLimitsVariable(tx.fold(numpy.finfo, (tx.python_value(dtype),)))
+
+
+wraps_type(numpy.finfo)(FloatLimitsVariable.by_identity)
 
 
 def is_cast(kind: Any, dtype: torch.dtype, symbol: str, reflected: bool) -> bool:
