@@ -187,6 +187,21 @@ def deque_errors(x, n):
     return x + 1, outcomes(lambda: deque().pop(), lambda: deque().popleft(), lambda: deque()[0])
 
 
+@program()
+def deque_inserts_and_rotates(x, n):
+    d, full = deque([3, 1, 2], 5), deque([1, 2], 2)
+    d.insert(1, 7)
+    d.insert(-1, 8)
+    d.rotate(2)
+    CUT
+    d.rotate()
+    d.remove(8)
+    joined, twice = d + deque([4, 5, 6]), d * 2
+    full *= 2
+    wrong = outcomes(lambda: full.insert(0, 1), lambda: full.remove(9), lambda: full.index(9), lambda: full + [1])
+    return x + 1, d, d.index(3), d.index(2, 1), joined, joined.maxlen, twice, 2 * full, full, wrong
+
+
 @program(inputs=(deque([1, 2], maxlen=3), tensor(3)), others=[(deque([5]), tensor(5, seed=1))])
 def deque_argument_is_changed(d, x):
     d.append(x)

@@ -155,6 +155,30 @@ def lists_and_tuples_ask_for_the_length(x):
     return x + first, found, rest
 
 
+class OnlyHinted:
+    def __init__(self, hint):
+        self.hint = hint
+
+    def __iter__(self):
+        return iter([1, 2])
+
+    def __length_hint__(self):
+        if isinstance(self.hint, type):
+            raise self.hint("no hint")
+        return self.hint
+
+
+@programs(tensor(3))
+def lists_and_tuples_ask_for_a_hint(x):
+    return x + 1, list(OnlyHinted(2)), tuple(OnlyHinted(0)), [*OnlyHinted(9)]
+
+
+@programs(tensor(3), graphs=None)
+def hints_that_are_wrong(x):
+    wrong = [outcome(list, OnlyHinted(hint)) for hint in (-1, "a", NotImplemented, TypeError, ValueError, True)]
+    return x + 1, wrong
+
+
 @programs(tensor(3), breaks=2)
 def lengths_that_raise(x):
     return (
@@ -165,7 +189,7 @@ def lengths_that_raise(x):
     )
 
 
-@programs(tensor(3), breaks=1)
+@programs(tensor(3))
 def hints_of_lengths(x):
     hinted = Hinted(0)
     return x + 1, outcome(lambda: list(hinted)), hinted.asked

@@ -93,6 +93,16 @@ def dict_views_are_live(x, n):
 
 
 @program()
+def views_of_items_as_sets(x, n):
+    a, b = {"x": 1, "y": 2}, {"y": 2, "z": 3}
+    both, either = a.items() & b.items(), a.items() | [("q", 0)]
+    CUT
+    equal = a.items() == b.items(), a.items() != b.items(), {"k": [1]}.items() == {"k": [1]}.items()
+    same = OrderedDict(a).items() == OrderedDict(y=2, x=1).items()
+    return x + 1, both, sorted(either), a.items() - b.items(), sorted(b.items() ^ a.items()), equal, same
+
+
+@program()
 def dict_views_as_sets(x, n):
     a, b = {"x": 1, "y": 2}, {"y": 2, "z": 3}
     CUT

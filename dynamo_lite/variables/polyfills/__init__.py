@@ -9,7 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import bisect, builtins, collections, copy, distributed, functools, inspect, itertools, logging, operator, re
+from . import (
+    bisect,
+    builtins,
+    collections,
+    copy,
+    distributed,
+    functools,
+    heapq,
+    inspect,
+    itertools,
+    logging,
+    operator,
+    re,
+)
 
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {
     **bisect.TABLE,
@@ -23,4 +36,4 @@ TABLE: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 """The replaced callable -> the function that is inlined instead."""
 
-__all__ = ["TABLE", "collections", "copy", "itertools", "operator", "re"]
+__all__ = ["TABLE", "collections", "copy", "heapq", "itertools", "operator", "re"]

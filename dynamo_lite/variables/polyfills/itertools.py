@@ -129,6 +129,55 @@ def compress(data: Iterable[T], selectors: Iterable[object]) -> Iterator[T]:
             yield item
 
 
+def tee(iterator: Iterator[T], link: list[Any]) -> Iterator[T]:
+    """One of the iterators. ``link``: a list that they share, which the first to get there fills with the next item
+    and the next such list."""
+    while True:
+        if not link:
+            item: Any = next(iterator, _MISSING)
+            if item is _MISSING:
+                return
+            link += [item, []]
+        item, link = link
+        yield item
+
+
+def groupby(iterable: Iterator[T], key: Callable[[T], object] | None = None) -> Iterator[tuple[object, Iterator[T]]]:
+    state: list[Any] = [_MISSING, _MISSING, None]  # the item that was read ahead, its key, what marks the current group
+    target: object = _MISSING
+    while True:
+        state[2] = None
+        while state[1] is _MISSING or [target] == [state[1]]:
+            if not _read_ahead(iterable, key, state):
+                return
+        target = state[1]
+        state[2] = []
+        yield target, _group(iterable, key, state, target, state[2])
+
+
+def _read_ahead(iterable: Iterator[T], key: Callable[[T], object] | None, state: list[Any]) -> bool:
+    """Whether there is another item."""
+    item: Any = next(iterable, _MISSING)
+    if item is _MISSING:
+        return False
+    state[1] = item if key is None else key(item)
+    state[0] = item
+    return True
+
+
+def _group(
+    iterable: Iterator[T], key: Callable[[T], object] | None, state: list[Any], target: object, mark: object
+) -> Iterator[T]:
+    while state[2] is mark:
+        if state[0] is _MISSING and not _read_ahead(iterable, key, state):
+            return
+        if not [target] == [state[1]]:
+            return
+        item = state[0]
+        state[0] = _MISSING
+        yield item
+
+
 def zip_longest(*iterables: Iterator[object], fillvalue: object = None) -> Iterator[tuple[object, ...]]:
     iterators: list[Iterator[object] | None] = list(iterables)
     active = len(iterators)

@@ -34,7 +34,7 @@ from dynamo_lite.variables.core.registry import Model, models, models_raw
 
 from .classes.isinstance_checks import is_instance, is_subclass
 from .containers.instance_dict import globals_of
-from .containers.iterators import EnumerateVariable, FilterVariable, MapVariable, ZipVariable
+from .containers.iterators import CallIterator, EnumerateVariable, FilterVariable, MapVariable, ZipVariable
 from .containers.sequences import ListVariable, SequenceVariable, SliceVariable
 from .containers.sets import SetVariable
 from .functions.function import FunctionVariable
@@ -245,7 +245,9 @@ def _type(tx: Translator, of: VariableTracker, /, *rest: VariableTracker, **kwar
 @models(iter)
 def _iter(tx: Translator, of: VariableTracker, sentinel: VariableTracker | None = None) -> VariableTracker:
     if sentinel is not None:
-        unsupported(UnsupportedOperation("iter() with a sentinel", of.describe()))
+        if not is_callable(tx, of):
+            refuse_arguments("iter")
+        return CallIterator(of, sentinel)
     kind = of.python_type()
     if tx.lookup(kind, "__iter__") is MISSING and tx.lookup(kind, "__getitem__") is not MISSING:
         # A loop over it inlines a polyfill, a generator: `iter` would return an object of another type than CPython's.

@@ -8,6 +8,7 @@ from . import (  # noqa: F401
     contextvars,
     copy,
     functools,
+    heapq,
     importlib,
     itertools,
     lru_cache,

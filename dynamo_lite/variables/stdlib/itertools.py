@@ -33,7 +33,7 @@ from dynamo_lite.variables.core.registry import models, models_class_method, mod
 from dynamo_lite.variables.polyfills import itertools as polyfills
 from dynamo_lite.variables.polyfills.recreation import advance_iterator
 from dynamo_lite.variables.python.containers.iterators import GeneratorVariable, IteratorVariable
-from dynamo_lite.variables.python.containers.sequences import TupleVariable
+from dynamo_lite.variables.python.containers.sequences import ListVariable, TupleVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
@@ -176,6 +176,53 @@ if sys.version_info >= (3, 12):
         numbers = {name: ConstantVariable(value) for name, value in values.items()}
         given = [tx.iterate(iterable), ConstantVariable(size)]
         return PolyfillIterator(tx, itertools.batched, polyfills.batched, given, numbers)
+
+
+# -- iterators that share one iterator -------------------------------------------------------------------------------
+
+
+class SharingIterator(PolyfillIterator):
+    """An iterator that shares its iterator with others, so that no call can recreate it alone."""
+
+    __slots__ = ()
+
+    def creating_call(self) -> None:
+        return None
+
+    def reconstruct(self, cg: Codegen) -> None:
+        raise NotConstant(self.describe())
+
+
+_TEE: Any = type(itertools.tee(())[0])
+_GROUP: Any = type(next(itertools.groupby([0]))[1])
+
+
+@models(itertools.tee)
+def _tee(tx: Translator, iterable: VariableTracker, n: VariableTracker | None = None) -> VariableTracker:
+    iterator, count = tx.iterate(iterable), 2 if n is None else tx.index_value(n)
+    if iterator.python_type() is _TEE or count < 0:  # an iterator of `tee` would be copied
+        refuse_arguments("itertools.tee")
+    link = ListVariable([])
+    return TupleVariable([SharingIterator(tx, _TEE, polyfills.tee, [iterator, link]) for _ in range(count)])
+
+
+class GroupBy(PolyfillIterator):
+    """``itertools.groupby``, whose groups share its iterator."""
+
+    __slots__ = ()
+
+    def next(self, tx: Translator) -> VariableTracker:
+        pair = super().next(tx)
+        assert isinstance(pair, TupleVariable) and isinstance(pair.items[1], GeneratorVariable)
+        group = SharingIterator(tx, _GROUP, None, [])
+        group.generator = pair.items[1]
+        return TupleVariable([pair.items[0], group])
+
+
+@models(itertools.groupby)
+def _groupby(tx: Translator, iterable: VariableTracker, key: VariableTracker | None = None) -> VariableTracker:
+    given = [tx.iterate(iterable), key or ConstantVariable(None)]
+    return GroupBy(tx, itertools.groupby, polyfills.groupby, given)
 
 
 # -- combinatoric iterators --------------------------------------------------------------------------------------------

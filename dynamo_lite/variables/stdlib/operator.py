@@ -10,7 +10,7 @@ from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, refuse_arguments, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, UNARY
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 
@@ -77,6 +77,42 @@ def _attrgetter(tx: Translator, *names: VariableTracker) -> VariableTracker:
     values = tuple(tx.python_value(name) for name in names)
     tx.fold(operator.attrgetter, values)
     return ItemOrAttributeGetterVariable(operator.attrgetter, values)
+
+
+class MethodCallerVariable(VariableTracker):
+    """``operator.methodcaller``."""
+
+    __slots__ = ("name", "args", "kwargs")
+    exact_type = operator.methodcaller
+
+    def __init__(self, name: str, args: Args, kwargs: Kwargs) -> None:
+        self.source = None
+        self.name = name
+        self.args = args
+        self.kwargs = kwargs
+
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if len(args) != 1 or kwargs:
+            refuse_arguments("operator.methodcaller")
+        return tx.call(args[0].getattr(tx, self.name), self.args, self.kwargs)
+
+    def reconstruct(self, cg: Codegen) -> None:
+        loads: list[Load] = [
+            lambda: cg.load_const(self.name),
+            *(functools.partial(cg.load, each) for each in self.args),
+        ]
+        named: dict[str, Load] = {name: functools.partial(cg.load, each) for name, each in self.kwargs.items()}
+        cg.call_named(operator.methodcaller, loads, named)
+
+
+@models(operator.methodcaller)
+def _methodcaller(
+    tx: Translator, name: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
+    value = tx.python_value(name)
+    if type(value) is not str:
+        refuse_arguments("operator.methodcaller")
+    return MethodCallerVariable(value, list(args), kwargs)
 
 
 @wraps_type(operator.itemgetter, operator.attrgetter)

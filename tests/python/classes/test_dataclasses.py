@@ -232,6 +232,18 @@ def test_flags_with_bits_that_have_no_name():
     assert is_kept or dl.counters.graph_breaks > 0
 
 
+class Access(enum.IntFlag):
+    READ = 1
+    WRITE = 2
+
+
+@program(inputs=(tensor(3), Access.READ), others=[(tensor(3), Access.READ | Access.WRITE)])
+def flags_that_are_integers_decide(x, access):
+    if access & Access.WRITE:
+        x = x * 2
+    return x + 1, bool(access), not access & Access.READ
+
+
 @program()
 def wrong_enum_values_raise(x, n):
     return x + 1, outcomes(lambda: Colour(9), lambda: Colour["NONE"], lambda: Colour.NONE)

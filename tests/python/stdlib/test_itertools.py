@@ -152,13 +152,38 @@ def permutations_and_combinations(x, items):
     return x + len(a), a, b, c, d, e
 
 
-@programs(tensor(2), graphs=None)
+@programs(tensor(2))
 def groupby_of_pairs_with_tensors(x):
     rows = [("a", x), ("a", x + 1), ("b", x * 2)]
     return {key: sum(v for _, v in group) for key, group in itertools.groupby(rows, key=operator.itemgetter(0))}
 
 
-@programs(tensor(2), graphs=None)
+@programs(tensor(2), [1, 1, 2, 3, 3], others=[(tensor(2), []), (tensor(2), [float("nan")] * 2)])
+def groups_end_when_the_next_begins(x, items):
+    groups = itertools.groupby(items)
+    kept = [(key, group) for key, group in groups]
+    first = [list(group) for _, group in kept]
+    odd = {key: [*group] for key, group in itertools.groupby(items, key=lambda v: v % 2)}
+    counted = [(key, next(group), len(list(group))) for key, group in itertools.groupby("aabAc", str.upper)]
+    return x + len(kept), first, odd, counted, [key for key, _ in itertools.groupby(items, None)]
+
+
+@programs(tensor(2), [3, 2, 1, 0, 5])
+def iterator_until_a_sentinel(x, items):
+    it = iter(items.pop, 2)
+    found = [next(it), *it, next(it, None)]
+    at = iter([1, 2])
+    return x + found[0], found, items, list(iter(lambda: next(at), 5)), list(iter(lambda: 1, 1)), next(it, 7)
+
+
+@programs(tensor(2), 3)
+def tee_of_several(x, n):
+    a, b, c = itertools.tee((x + at for at in range(n)), 3)
+    pairs = list(zip(a, itertools.islice(b, 1, None)))
+    return next(c), len(pairs), pairs[0][1] - pairs[0][0], list(b), list(c), itertools.tee([], 0)
+
+
+@programs(tensor(2))
 def tee_of_one_iterator(x):
     it = iter(range(4))
     a, b = itertools.tee(it)

@@ -114,6 +114,13 @@ def getters_from_outside(x):
     return x * second([1, 2]) + name(Item(5))
 
 
+@programs(tensor(2))
+def created_method_callers(x):
+    call = operator.methodcaller("scaled", x, 2, plus=1)
+    lower = operator.methodcaller("lower")
+    return call(Item(3)), sorted(["b", "A"], key=lower), operator.methodcaller("sum", dim=0)(x), lower, call
+
+
 @programs(tensor(2), graphs=None, recompiles=True)
 def method_callers(x):
     call = operator.methodcaller("scaled", x, 2, plus=1)

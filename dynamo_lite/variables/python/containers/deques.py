@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import Any, NoReturn
 
 from dynamo_lite.insight.break_reasons import UnsupportedMethod, UnsupportedValue
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.class_lookup import class_lookup
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.deferred_text import concatenated
+from dynamo_lite.variables.core.formatting import reprs
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
 from .sequences import MutableSequence, SequenceVariable, UnmutatedIterator, wrap_items
 
-_NOT_MODELLED = frozenset({"__init__", "index", "insert", "remove", "rotate"})
+_NOT_MODELLED = frozenset({"__init__"})
 """Methods whose model in `MutableSequence` would be wrong for a deque."""
 
 
@@ -48,10 +50,15 @@ class DequeVariable(MutableSequence):
         return ConstantVariable(self.maxlen) if name == "maxlen" else super().getattr(tx, name)
 
     def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
-        return None
+        found = super().binary(tx, symbol, other, reflected)
+        if isinstance(found, DequeVariable):
+            found._trim(left=True)
+        return found
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        return super().inplace(tx, symbol, other) if symbol == "+" else None
+        found = super().inplace(tx, symbol, other)
+        self._trim(left=True)
+        return found
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name in _NOT_MODELLED:
@@ -66,6 +73,18 @@ class DequeVariable(MutableSequence):
         self._record_mutation(tx)
         self.items.insert(0, item)
         return self._trim(left=False)
+
+    def method_insert(self, tx: Translator, at: VariableTracker, item: VariableTracker) -> VariableTracker:
+        if len(self.items) == self.maxlen:
+            tx.raise_error(IndexError, "deque already at its maximum size")
+        return super().method_insert(tx, at, item)
+
+    def method_rotate(self, tx: Translator, n: VariableTracker | None = None) -> VariableTracker:
+        rotated = deque(self.items)
+        rotated.rotate(1 if n is None else tx.index_value(n))
+        self._record_mutation(tx)
+        self.items[:] = rotated
+        return ConstantVariable(None)
 
     def method_extendleft(self, tx: Translator, items: VariableTracker) -> VariableTracker:
         for item in list(items.each(tx)) if items.builtin_part() is self else items.each(tx):
@@ -89,6 +108,9 @@ class DequeVariable(MutableSequence):
             tx.raise_error(IndexError, "pop from an empty deque")
         self._record_mutation(tx)
         return self.items.pop(at)
+
+    def _not_found(self, tx: Translator, item: VariableTracker) -> NoReturn:
+        tx.raise_with(ValueError, [concatenated(tx, [*reprs(tx, [item]), " is not in deque"])])
 
     def _index(self, tx: Translator, key: VariableTracker) -> int | slice:
         return tx.index_value(key, "sequence index must be integer, not '{}'")

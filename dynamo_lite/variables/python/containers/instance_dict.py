@@ -83,6 +83,21 @@ class InstanceDictVariable(VariableTracker):
     ) -> VariableTracker:
         return self.of.instance_get(tx, self._name(key)) or default or ConstantVariable(None)
 
+    def method_setdefault(
+        self, tx: Translator, key: VariableTracker, default: VariableTracker | None = None
+    ) -> VariableTracker:
+        if not self.contains(tx, key):
+            self.setitem(tx, key, default or ConstantVariable(None))
+        return self.getitem(tx, key)
+
+    def method_clear(self, tx: Translator) -> VariableTracker:
+        for name in self.mapping_items(tx).items:
+            self.of.instance_delete(tx, name)
+        return ConstantVariable(None)
+
+    def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        return None if reflected else self.mapping_items(tx).binary(tx, symbol, other, reflected)
+
     def method_pop(
         self, tx: Translator, key: VariableTracker, default: VariableTracker | None = None
     ) -> VariableTracker:

@@ -25,7 +25,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
-from dynamo_lite.variables.polyfills.recreation import strict_zip
+from dynamo_lite.variables.polyfills.recreation import advance_iterator, strict_zip
 
 from .sequences import TupleVariable
 
@@ -126,6 +126,41 @@ class FilterVariable(IteratorVariable):
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.call(filter, [lambda: cg.load(self.function), lambda: cg.load(self.of)])
+
+
+class CallIterator(IteratorVariable):
+    """``iter(function, sentinel)``. ``function``: None once it is exhausted."""
+
+    __slots__ = ("function", "sentinel")
+    exact_type = type(iter(int, 0))
+
+    def __init__(self, function: VariableTracker, sentinel: VariableTracker) -> None:
+        self.source = None
+        self.function: VariableTracker | None = function
+        self.sentinel = sentinel
+
+    def next(self, tx: Translator) -> VariableTracker:
+        if self.function is None:
+            raise Exhausted
+        try:
+            item = tx.call(self.function, [], {}).realize()
+        except ObservedException as observed:
+            if not issubclass(observed.error.python_type(), StopIteration):
+                raise
+            item = self.sentinel
+        if tx.same_or_equal(self.sentinel, item):
+            self.function = None
+            raise Exhausted
+        return item
+
+    def reconstruct(self, cg: Codegen) -> None:
+        if self.function is None:
+            cg.call(
+                advance_iterator,
+                [lambda: cg.call(iter, [partial(cg.load_const, each) for each in (int, 0)]), lambda: cg.load_const(1)],
+            )
+        else:
+            cg.call(iter, [partial(cg.load, each) for each in (self.function, self.sentinel)])
 
 
 class GeneratorVariable(IteratorVariable):

@@ -388,12 +388,15 @@ class DictViewVariable(VariableTracker):
         return found is not None and tx.same_or_equal(found, pair.items[1])
 
     def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
-        if self.kind != "keys" or symbol not in "&|-^":
+        if self.kind == "values" or symbol not in "&|-^":
             return None
         pair = (other, self) if reflected else (self, other)
         return tx.combine_views(symbol, *pair)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if self.kind == "items" and isinstance(other, DictViewVariable) and other.kind == "items":
+            pair = [DictVariable(each.of.mapping_items(tx).items) for each in (self, other)]
+            return pair[0].compare(tx, symbol, pair[1])
         if self.kind != "keys":
             return None
         if isinstance(other, DictViewVariable):

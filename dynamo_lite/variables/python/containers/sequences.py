@@ -390,6 +390,17 @@ class MutableSequence(SequenceVariable):
         except IndexError:
             tx.raise_error(IndexError, "pop index out of range")
 
+    def method_remove(self, tx: Translator, item: VariableTracker) -> VariableTracker:
+        comparison = ItemComparison(tx, self)
+        for at, each in enumerate(self.items):
+            if comparison.equal(each, item):
+                self._record_mutation(tx)
+                del self.items[at]
+                return ConstantVariable(None)
+        if self.kind is not list:
+            self._not_found(tx, item)
+        tx.raise_error(ValueError, "list.remove(x): x not in list")
+
     def method_clear(self, tx: Translator) -> VariableTracker:
         self._record_mutation(tx)
         self.items.clear()
@@ -408,6 +419,9 @@ class ListVariable(MutableSequence):
     __slots__ = ()
     kind = list
 
+    def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        return super().binary(tx, symbol, other.builtin_part() if symbol == "+" else other, reflected)
+
     def as_index(self, tx: Translator) -> VariableTracker:
         """A list of integers selects the same items as a tensor of them."""
         items = [item.realize() for item in self.items]
@@ -421,15 +435,6 @@ class ListVariable(MutableSequence):
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
         return bracketed(tx, self, "[]", lambda tx: items_texts(tx, self.items))
-
-    def method_remove(self, tx: Translator, item: VariableTracker) -> VariableTracker:
-        comparison = ItemComparison(tx, self)
-        for at, each in enumerate(self.items):
-            if comparison.equal(each, item):
-                self._record_mutation(tx)
-                del self.items[at]
-                return ConstantVariable(None)
-        tx.raise_error(ValueError, "list.remove(x): x not in list")
 
     def method_sort(
         self, tx: Translator, *, key: VariableTracker | None = None, reverse: VariableTracker | None = None

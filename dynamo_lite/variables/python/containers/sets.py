@@ -6,7 +6,7 @@ A set's order depends on the operations that created it. So each tracker does th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, KeysView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -61,11 +61,13 @@ def _apply(operation: Callable[..., Any], operands: tuple[Operand, ...]) -> tupl
     """The result on the real containers, a set of keys, and the trackers of its items."""
     by_id: dict[int, tuple[Any, VariableTracker]] = {}
     """The keys are kept: a deallocated one would leave its id to the next."""
+    by_key: dict[Any, tuple[Any, VariableTracker]] = {}
+    """For the pairs of a view of items, which creates new ones."""
     for operand in operands:
         for key, tracker in operand.trackers:
-            by_id.setdefault(id(key), (key, tracker))
+            by_key.setdefault(key, by_id.setdefault(id(key), (key, tracker)))
     table = operation(*(each.real for each in operands))
-    return table, {key: by_id[id(key)][1] for key in table}
+    return table, {key: by_id.get(id(key), by_key[key])[1] for key in table}
 
 
 def _combining(name: str) -> Callable[..., VariableTracker]:
@@ -358,20 +360,24 @@ def result_of(tx: Translator, operation: Callable[..., Any], operands: tuple[Ope
 
 
 def combine_views(tx: Translator, symbol: str, left: VariableTracker, right: VariableTracker) -> SetVariable:
-    """``left symbol right``, one of which is a dict's view of keys."""
+    """``left symbol right``, one of which is a dict's view of keys or items."""
     operands = (_view_operand(tx, left), _view_operand(tx, right))
     return result_of(tx, SET_OPERATORS[symbol], operands, set)
 
 
 def _view_operand(tx: Translator, other: VariableTracker) -> Operand:
     operand = operand_of(tx, other)
-    if isinstance(other, DictViewVariable) and other.kind == "keys":
-        return _with_container(operand, _keys_view)
+    if isinstance(other, DictViewVariable) and other.kind != "values":
+        return _with_container(operand, _keys_view if other.kind == "keys" else _items_view)
     return operand
 
 
 def _keys_view(keys: Iterable[object]) -> KeysView[object]:
     return dict.fromkeys(keys).keys()
+
+
+def _items_view(pairs: Iterable[tuple[object, object]]) -> ItemsView[object, object]:
+    return dict(pairs).items()
 
 
 SET_OPERATORS = {symbol: BINARY[symbol] for symbol in "&|-^"}

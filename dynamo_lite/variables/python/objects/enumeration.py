@@ -88,7 +88,8 @@ class EnumVariable(UserObjectVariable):
         return None if result is NotImplemented else tx.make(result)
 
     def truth(self, tx: Translator) -> bool:
-        if any(is_user_defined(tx.lookup(self.cls, name)) for name in ("__bool__", "__len__")):
+        method = tx.lookup(self.cls, "__bool__")
+        if is_user_defined(tx.lookup(self.cls, "__len__") if method is MISSING else method):
             return super().truth(tx)
         return bool(tx.fold(bool, (self.value,)))
 

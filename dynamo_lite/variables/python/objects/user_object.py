@@ -490,13 +490,15 @@ class UserObjectVariable(VariableTracker):
 
     def each_with_length_hint(self, tx: Translator) -> Iterator[VariableTracker]:
         iterator = self.iterate(tx)
-        if is_user_defined(tx.lookup(self.cls, "__length_hint__")):
-            unsupported(UnsupportedOperation("list()", f"{self.describe()}, whose class has a __length_hint__,"))
-        if is_user_defined(tx.lookup(self.cls, "__len__")):
-            try:
-                self.length(tx)  # for its side effects
+        has_length = tx.lookup(self.cls, "__len__") not in (MISSING, None)
+        name = "__len__" if has_length else "__length_hint__"
+        if is_user_defined(tx.lookup(self.cls, name)):
+            try:  # for its side effects
+                hint = tx.make(self.length(tx)) if has_length else self.call_special(tx, name)
             except ObservedException:
-                unsupported(FailsInPython(f"__len__() of {self.describe()}", "it raises an exception"))
+                unsupported(FailsInPython(f"{name}() of {self.describe()}", "it raises an exception"))
+            if hint is None or hint.python_type() is not int or tx.truth(tx.compare("<", hint, ConstantVariable(0))):
+                unsupported(FailsInPython(f"{name}() of {self.describe()}", "its result is not a length"))
         yield from remaining_items(tx, iterator)
 
     def reverse(self, tx: Translator) -> VariableTracker:
