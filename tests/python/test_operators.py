@@ -326,4 +326,12 @@ def sequences_ask_the_other_operand_first(x, n):
     return x + 1, one, two, three, four, five, six, seven, eight, [1] * AskedFirst(), (1,) + AskedFirst()
 
 
+@program()
+def lists_of_derived_classes_are_added(x, n):
+    one, two, own = PlainList([1]), PlainList([2]), ListWithItsOwn([3])
+    CUT
+    added = one + two, [0] + one, one + [x], PlainList([0]) * 2
+    return x + 1, added, [type(each) for each in added], one + own, [1] + own, own + [1], one
+
+
 test_program = program.test()
