@@ -37,9 +37,9 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import Model, models_if, models_raw
-from dynamo_lite.variables.core.structures import structure_leaves
 from dynamo_lite.variables.polyfills.builtins import iterate_by_getitem
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SliceVariable, TupleVariable
+from dynamo_lite.variables.python.containers.structures import structure_leaves
 from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 

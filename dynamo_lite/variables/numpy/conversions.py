@@ -16,7 +16,7 @@ from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableT
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load, Translator
 from dynamo_lite.variables.core.registry import Model, find_model, models, models_raw
-from dynamo_lite.variables.core.structures import structure_leaves
+from dynamo_lite.variables.python.containers.structures import structure_leaves
 from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable, record
 
 from .arrays import NdarrayVariable

@@ -187,7 +187,7 @@ def test_a_callback_that_returns_no_text_raises_the_error_of_c():
 
 def test_breaks_name_the_function_and_the_type():
     def step(x):
-        return x + 1, "{a.norm}".format_map({"a": POINT})
+        return x + 1, "{a.label}".format_map({"a": Color.RED})
 
     with pytest.raises(dl.exc.Unsupported, match=r"str\.format_map\(\) can't be traced: user code may run by .* dict"):
         dl.compile(step, backend="eager", fullgraph=True)(torch.ones(2))

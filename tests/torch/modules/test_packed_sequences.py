@@ -81,17 +81,25 @@ def test_the_layer_alone():
         dl.compile(layer, backend="eager", fullgraph=True)(packed)
 
 
-@pytest.mark.parametrize("function", [torch._VF._pad_packed_sequence, torch._VF._pack_padded_sequence])
-def test_operators_that_read_lengths_say_so(function):
+def test_operator_that_reads_lengths_says_so():
     def fn(x, lengths):
-        y = x + 1
-        if function is torch._VF._pack_padded_sequence:
-            return function(y, lengths, True)
-        return function(y.view(-1, 3), lengths, True, 0.0, 5)
+        return torch._VF._pad_packed_sequence((x + 1).view(-1, 3), lengths, True, 0.0, 5)
 
-    lengths = torch.tensor([2] * 5 if function is torch._VF._pad_packed_sequence else [5, 5])
+    lengths = torch.tensor([2] * 5)
     for dynamic in (False, True):
         with pytest.raises(dl.exc.Unsupported) as raised:
             dl.compile(fn, backend="eager", fullgraph=True, dynamic=dynamic)(tensor(2, 5, 3), lengths)
         assert "not allocated" not in str(raised.value) and "symbolic sizes/strides" not in str(raised.value)
     check(fn, tensor(2, 5, 3), lengths, graphs=1, breaks=1)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_packing_is_one_graph_where_sizes_of_data_are_captured(backend):
+    def fn(x, lengths):
+        return torch._VF._pack_padded_sequence(x + 1, lengths, True)
+
+    whole = dl.compile(fn, backend=backend, fullgraph=True)
+    for lengths in (torch.tensor([5, 5]), torch.tensor([5, 3]), torch.tensor([4, 1])):
+        x = tensor(2, 5, 3)
+        Pairing().compare(fn(x, lengths), whole(x, lengths), "result")
+        check(fn, x, lengths, graphs=1, breaks=1)

@@ -233,6 +233,7 @@ class SizeVariable(TupleVariable):
     kind: type = torch.Size
 
     def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        other = other.builtin_part()
         if symbol != "+" or not isinstance(other, TupleVariable):
             return super().binary(tx, symbol, other, reflected)
         if not all(issubclass(item.realize().python_type(), int) for item in other.items):

@@ -23,7 +23,7 @@ CALLED: dict[type, dict[str, tuple[str, ...]]] = {
     frozenset: _TEXT,
     deque: {**_TEXT, **dict.fromkeys(_COMPARISONS, ("__iter__",))},
     dict: dict.fromkeys(("copy", "__or__", "__ror__"), ("__iter__",)),
-    OrderedDict: {"__repr__": ("items", "__iter__")},
+    OrderedDict: {"__repr__": ("items", "keys", "__getitem__", "__iter__")},  # which of them depends on the version
 }
 """The builtin type, the name of its method -> the methods that it calls. If `dict` is read by ``keys`` and
 ``__getitem__``, then because ``__iter__`` is overridden."""

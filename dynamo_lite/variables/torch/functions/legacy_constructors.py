@@ -15,9 +15,9 @@ from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsup
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models_raw
-from dynamo_lite.variables.core.structures import structure_leaves
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, TupleVariable
+from dynamo_lite.variables.python.containers.structures import structure_leaves
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
 from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable, record
 

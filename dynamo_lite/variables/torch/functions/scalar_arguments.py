@@ -18,8 +18,8 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, SWAPPED
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models_raw
-from dynamo_lite.variables.core.structures import structure_leaves
 from dynamo_lite.variables.python.containers.sequences import ListVariable, TupleVariable
+from dynamo_lite.variables.python.containers.structures import structure_leaves
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, SymbolicNumber, SymNodeVariable
 from dynamo_lite.variables.torch.tensors.equivalent_operators import rewrites, takes_floats
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record

@@ -38,10 +38,10 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_number import DeferredNumberVariable
 from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.registry import Model, models, models_break, models_if, models_raw
-from dynamo_lite.variables.core.structures import structure_leaves
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, TupleVariable
+from dynamo_lite.variables.python.containers.structures import structure_leaves
 from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable, PythonFunctionVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, SymNodeVariable

@@ -18,9 +18,9 @@ from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.reachable import reachable
-from dynamo_lite.variables.core.structures import map_structure, structure_leaves
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
+from dynamo_lite.variables.python.containers.structures import map_structure, structure_leaves
 from dynamo_lite.variables.torch.contexts.torch_contexts import AUTOCAST_DEVICES
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 

@@ -84,7 +84,7 @@ from .equivalent_operators import apply_rewrites
 from .fake_computation import bare_name, compute_with_symbols, operator_name
 from .mutated_arguments import OPERATORS, check_mutated, mutated_by_schema, tensors_in, version
 from .operator_warnings import run_capturing_warnings
-from .overlapping_views import through_base
+from .overlapping_views import Operands, through_base
 from .runtime_failures import (
     check_cast,
     check_collective,
@@ -609,6 +609,18 @@ def _of_unknown_data(tx: Translator, value: VariableTracker) -> VariableTracker:
     return copy
 
 
+def _operands_to_mutate(
+    tx: Translator, target: Any, mutated: list[torch.Tensor], fakes: list[Any], operands: Operands
+) -> Operands:
+    """The operands of an operator that mutates tensors, through which the backend may write."""
+    through = through_base(tx, bare_name(target), mutated, fakes, operands)
+    if through is operands:
+        check_mutated(tx, operator_name(target), mutated)
+    if tx.attempt.frees_at_once and not tx.graph.bodies:
+        check_saved(operator_name(target), mutated, operands)
+    return through
+
+
 def _record_plain(
     tx: Translator, kind: str, target: Any, args: Args, pairs: list[tuple[Any, Any]], named: dict[str, tuple[Any, Any]]
 ) -> VariableTracker:
@@ -645,11 +657,7 @@ def _record_plain(
     if isinstance(fake, torch.Size) or (not mutated and _is_metadata(tx, fake)):
         return tx.make(fake)
     if mutated:
-        given, operands = operands, through_base(tx, name, mutated, fakes, operands)
-        if operands is given:
-            check_mutated(tx, operator_name(target), mutated)
-        if tx.attempt.frees_at_once and not tx.graph.bodies:
-            check_saved(operator_name(target), mutated, given)
+        operands = _operands_to_mutate(tx, target, mutated, fakes, operands)
         check_overlap(operator_name(target), mutated, tensors, fakes)
         check_cast(name, mutated, [*fakes, *tensors])
     communicates = is_collective(target) or any(is_distributed_class(type(each)) for each in wrappers)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from .base import VariableTracker
-from .protocols import Translator
+from dynamo_lite.variables.core.base import VariableTracker
+from dynamo_lite.variables.core.protocols import Translator
 
 
 def structure_leaves(value: VariableTracker) -> Iterator[VariableTracker]:
