@@ -70,7 +70,7 @@ class PyCodegen:
         """Placeholders of tensors that are created before the graph -> the local that each is kept in."""
         self._replayed: set[VariableTracker] = set()
         """Mutated objects whose stores are emitted already."""
-        self.set_states = SetStates(self)
+        self.set_states = SetStates()
         self.grad_mode: bool | None = None
         """The grad mode at this point of the new code; None before the first change."""
 

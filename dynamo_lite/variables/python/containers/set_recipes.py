@@ -96,10 +96,10 @@ def unrolled(recipe: Recipe) -> tuple[Recipe, list[Recipe]]:
 
 
 class SetStates:
-    """The states that sets have at this point of the new code."""
+    """The states that sets have at this point of the new code. Its methods are handed the code generator, whose part it
+    is: a reference back would keep arguments alive in a cycle."""
 
-    def __init__(self, cg: Codegen) -> None:
-        self._cg = cg
+    def __init__(self) -> None:
         self._is_replayed = False
         self._owners: dict[int, SetVariable] = {}
         """id of a recipe -> the set that has or had this state."""
@@ -107,13 +107,13 @@ class SetStates:
         self._ordered: set[SetVariable] = set()
         """Sets that are created or mutated in the program's order."""
 
-    def replay(self) -> None:
+    def replay(self, cg: Codegen) -> None:
         """Emit the operations on existing sets, and those that read such a set which the program mutated later, in the
         program's order."""
         if self._is_replayed:
             return
         self._is_replayed = True
-        operations = self._cg.attempt.effects.set_operations.values()
+        operations = cg.attempt.effects.set_operations.values()
         for target, _ in operations:
             if target.source is not None:
                 self._advance(target, unrolled(target.recipe)[0])
@@ -125,66 +125,66 @@ class SetStates:
                 ordered.append((target, recipe))
         self._ordered.update(target for target, _ in ordered)
         for target, recipe in ordered:
-            self._repeat(target, recipe)
+            self._repeat(cg, target, recipe)
 
     def _advance(self, target: SetVariable, recipe: Recipe) -> None:
         self._owners[id(recipe)] = target
         self._current[target] = recipe
 
-    def _repeat(self, target: SetVariable, recipe: Recipe) -> None:
-        cg, is_made = self._cg, target.source is not None or self._cg.has_made(target)
+    def _repeat(self, cg: Codegen, target: SetVariable, recipe: Recipe) -> None:
+        is_made = target.source is not None or cg.has_made(target)
         if not recipe.is_mutation:
-            cg.make_then_fill(target, partial(self._emit_first, recipe), lambda cg: None)
+            cg.make_then_fill(target, partial(self._emit_first, cg, recipe), lambda cg: None)
         else:
             before = recipe.operands[0]
             if is_made:
                 cg.load(target)
             else:
-                cg.make_then_fill(target, partial(self.emit, before), lambda cg: None)
-            self._mutate_top(recipe)
+                cg.make_then_fill(target, partial(self.emit, cg, before), lambda cg: None)
+            self._mutate_top(cg, recipe)
         cg.pop_top()
         self._advance(target, recipe)
 
-    def create(self, target: SetVariable) -> None:
+    def create(self, cg: Codegen, target: SetVariable) -> None:
         """Emit code that leaves a new set on the stack, in its last state."""
         first, changes = unrolled(target.recipe)
         if target in self._ordered:
             raise NotConstant("a set that is created in the program's order")
         if first is EMPTY:
-            self._cg.make_then_fill(target, lambda: self._cg.build("SET", 0), lambda cg: self.fill(target))
+            cg.make_then_fill(target, lambda: cg.build("SET", 0), lambda cg: self.fill(cg, target))
         else:
-            self.emit(target.recipe)
+            self.emit(cg, target.recipe)
 
-    def fill(self, target: SetVariable) -> None:
+    def fill(self, cg: Codegen, target: SetVariable) -> None:
         """Repeat the mutations of a set on the empty one on top of the stack."""
         if target in self._ordered:
             raise NotConstant("a set that is created in the program's order")
         for change in unrolled(target.recipe)[1]:
-            self._mutate_top(change)
+            self._mutate_top(cg, change)
 
-    def emit(self, recipe: Recipe | Items) -> None:
+    def emit(self, cg: Codegen, recipe: Recipe | Items) -> None:
         """Push a set in this state, or a container of items."""
         if isinstance(recipe, Items):
-            self._cg.call(recipe.make, [lambda: self._cg.load_tuple(recipe.trackers)])
+            cg.call(recipe.make, [lambda: cg.load_tuple(recipe.trackers)])
             return
         owner = self._owners.get(id(recipe))
         if owner is not None and self._current[owner] is recipe:
-            self._cg.load(owner)
+            cg.load(owner)
             return
         first, changes = unrolled(recipe)
         if first.operation is None and first.needs_existing and (changes or owner is not None):
             raise NotConstant("a set that was mutated since")
-        self._emit_first(first)
+        self._emit_first(cg, first)
         for change in changes:
-            self._mutate_top(change)
+            self._mutate_top(cg, change)
 
-    def _emit_first(self, first: Recipe) -> None:
+    def _emit_first(self, cg: Codegen, first: Recipe) -> None:
         if first.operation is not None:
-            self._cg.call(first.operation, [partial(self.emit, each) for each in first.operands])
+            cg.call(first.operation, [partial(self.emit, cg, each) for each in first.operands])
         elif isinstance(first.operands[0], Source):
-            self._cg.load_source(first.operands[0])
+            cg.load_source(first.operands[0])
         else:
-            self._cg.load_const(first.operands[0])
+            cg.load_const(first.operands[0])
 
-    def _mutate_top(self, change: Recipe) -> None:
-        self._cg.call_with_top(change.operation, [partial(self.emit, each) for each in change.operands[1:]])
+    def _mutate_top(self, cg: Codegen, change: Recipe) -> None:
+        cg.call_with_top(change.operation, [partial(self.emit, cg, each) for each in change.operands[1:]])

@@ -335,19 +335,19 @@ class SetVariable(ContainerVariable):
     # -- code ------------------------------------------------------------------------------------------------------
 
     def reconstruct(self, cg: Codegen) -> None:
-        cg.set_states.create(self)
+        cg.set_states.create(cg, self)
 
     def new_instance(self, cg: Codegen, base: type, load_class: Callable[[], None]) -> None:
-        items = [] if base is set else [partial(cg.set_states.emit, self.recipe)]
+        items = [] if base is set else [partial(cg.set_states.emit, cg, self.recipe)]
         cg.call(base.__new__, [load_class, *items])
 
     def fill_instance(self, cg: Codegen) -> None:
         """Emit code that repeats the operations on the empty set on top of the stack, an instance of a subclass."""
         if self.cls is set:
-            cg.set_states.fill(self)
+            cg.set_states.fill(cg, self)
 
     def replay(self, cg: Codegen) -> None:
-        cg.set_states.replay()
+        cg.set_states.replay(cg)
 
 
 def result_of(tx: Translator, operation: Callable[..., Any], operands: tuple[Operand, ...], kind: type) -> SetVariable:
