@@ -18,6 +18,7 @@ from dynamo_lite.insight.counters import counted, counters
 from dynamo_lite.insight.notices import warn_here
 from dynamo_lite.insight.observer import Observer, Recompile
 from dynamo_lite.insight.recorder import RECORDING, RecompileRecord
+from dynamo_lite.insight.value_text import value_text
 from dynamo_lite.records.code_origin import is_module_call
 from dynamo_lite.resume.graph_break import continues_in_loop, in_program_names, original_position
 
@@ -116,7 +117,7 @@ def recompile_of(view: _C.FrameView, failure: _C.Failure) -> Recompile:
     place = place_in_program(failure.reason.place, view)
     found, expected = failure.found, failure.expected
     if failure.kind in ("equals", "bits", "payload"):
-        found = f"{found.removeprefix(type(expected).__name__ + ' ')}, was {_shortened(repr(expected))}"
+        found = f"{found.removeprefix(type(expected).__name__ + ' ')}, was {_shortened(value_text(expected))}"
         hint = _OF_NUMBERS if type(expected) in (int, float) else _OF_OBJECTS
     elif failure.kind == "symbolic":
         condition = place_in_program(failure.reason.text, view)

@@ -13,14 +13,29 @@ from types import CodeType
 from dynamo_lite import _C
 
 from .site import qualified_name
+from .value_text import value_text
 
 _UNSHOWN = frozenset({"RESUME", "PUSH_NULL", "PRECALL", "NOP"})
+
+
+def _with_texts(code: CodeType) -> CodeType:
+    """The code with texts in the place of constants for which `dis` finds none."""
+    long = {at for at, value in enumerate(code.co_consts) if type(value) is int and value.bit_length() > _LONG}
+    if not long:
+        return code
+    return code.replace(
+        co_consts=tuple(value_text(each) if at in long else each for at, each in enumerate(code.co_consts))
+    )
+
+
+_LONG = 2_000
+"""Bits of an integer that Python writes in decimal under any limit that a program may set."""
 
 
 def as_text(code: CodeType) -> str:
     """One instruction a line, with a note on what it loads if that is a constant."""
     lines = []
-    for each in dis.get_instructions(code):
+    for each in dis.get_instructions(_with_texts(code)):
         if each.opname in _UNSHOWN:
             continue
         target = ">>" if each.is_jump_target else "  "
@@ -38,7 +53,7 @@ def _constant(value: object) -> tuple[str, str]:
     if type(value) is _C.Resume:
         return "<rest>", f"# goes on in {value.code.co_qualname}, after a break at line {_line_after(value.code)}"
     if type(value) in (int, float, str, bool, type(None), tuple):
-        return repr(value), ""
+        return value_text(value), ""
     return f"<{type(value).__name__}>", f"# {qualified_name(value)}"
 
 

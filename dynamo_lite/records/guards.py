@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 
 from dynamo_lite import _C
+from dynamo_lite.insight.value_text import value_text
 from dynamo_lite.shapes.number_guards import SymbolicGuard
 
 from .abstract_class_checks import AbstractClassChecks
@@ -75,7 +76,7 @@ def _keys(keys: Iterable[object]) -> str:
     """Constants by their values, other objects by how many of a type there are."""
     constants = [_is_constant(key) for key in keys]
     others = Counter(type(key).__name__ for key, is_constant in zip(keys, constants) if not is_constant)
-    shown = [repr(key) for key in itertools.compress(keys, constants)]
+    shown = [value_text(key) for key in itertools.compress(keys, constants)]
     shown += [f"{count} of type {name}" for name, count in others.items()]
     return f"the keys {', '.join(shown)}" if shown else "no keys"
 

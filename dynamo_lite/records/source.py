@@ -17,6 +17,7 @@ from typing import Any
 from dynamo_lite import _C
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import NestedTooDeep
+from dynamo_lite.insight.value_text import Shown, value_text
 
 from .identity import identity
 
@@ -145,13 +146,19 @@ def _item_name(source: Source) -> str:
     if parent.kind == "dict_item" and parent.arg in ("_modules", "_parameters", "_buffers") and grand is not None:
         owner = str(grand.parent)
         return f"{owner}[{source.arg}]" if str(source.arg).isdigit() else f"{owner}.{source.arg}"
-    return f"{parent}[{source.arg!r}]"
+    return f"{parent}[{value_text(source.arg)}]"
 
 
 def fill(text: str, words: Mapping[str, Callable[[Any], object]], subject: object) -> str:
     """Fill in the fields of a text, each by what ``words`` has for its name."""
     fields = _fields(text)
-    return text.format_map({field: words[field](subject) for field in fields}) if fields else text
+    if not fields:
+        return text
+    values = {field: words[field](subject) for field in fields}
+    try:
+        return text.format_map(values)
+    except ValueError:  # an integer with too many digits
+        return text.format_map({field: Shown(value) for field, value in values.items()})
 
 
 @functools.cache

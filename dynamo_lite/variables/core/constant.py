@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
+from dynamo_lite.insight.value_text import value_text
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.polyfills.recreation import advance_iterator
 
@@ -58,7 +59,7 @@ class ConstantVariable(InvariantVariable):
         return self
 
     def describe(self) -> str:
-        return repr(self.value)
+        return value_text(self.value)
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         kind = type(self.value)  # an alias passes reads on to its class

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import ExceptionState, UnsupportedOperation
+from dynamo_lite.insight.value_text import value_text
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, is_data_descriptor, object_setattr, owner_of
 from dynamo_lite.variables.core.base import TEXTS, Args, NotConstant, VariableTracker, mro, unsupported, wraps_if
 from dynamo_lite.variables.core.class_lookup import c_lookup, is_heap_type
@@ -45,7 +46,7 @@ class ExceptionVariable(VariableTracker):
 
     def describe(self) -> str:
         try:
-            return f"{self.cls.__name__}({', '.join(repr(arg.realize().as_constant()) for arg in self.args)})"
+            return f"{self.cls.__name__}({', '.join(value_text(arg.realize().as_constant()) for arg in self.args)})"
         except NotConstant:
             return f"{self.cls.__name__}(...)"
 

@@ -1,0 +1,36 @@
+"""The text of a constant, also where ``repr`` refuses: Python writes no integer of more digits than
+``sys.get_int_max_str_digits()`` in decimal."""
+
+from __future__ import annotations
+
+
+def value_text(value: object) -> str:
+    """``repr(value)``, with integers that are too long for it in hexadecimal."""
+    try:
+        return repr(value)
+    except ValueError:
+        return _long_text(value)
+
+
+def _long_text(value: object) -> str:
+    kind = type(value)
+    if kind is int:
+        return hex(value)  # type: ignore[call-overload]
+    if isinstance(value, (tuple, list, set, frozenset)):
+        return f"{kind.__name__}({', '.join(map(value_text, value))})"
+    if isinstance(value, slice):
+        return f"slice({', '.join(map(value_text, (value.start, value.stop, value.step)))})"
+    return f"<{kind.__name__}>"
+
+
+class Shown:
+    """Stands for a value in a format string."""
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __repr__(self) -> str:
+        return value_text(self._value)
+
+    def __str__(self) -> str:
+        return self._value if isinstance(self._value, str) else value_text(self._value)
