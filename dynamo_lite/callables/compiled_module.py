@@ -34,6 +34,9 @@ class CompiledModule:
     _dl_original: torch.nn.Module
     _dl_recompile: Callable[..., torch.nn.Module]
 
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        """The original's class has been announced to its bases already."""
+
     def __repr__(self) -> str:
         return f"compiled {super().__repr__()}"
 
@@ -94,7 +97,8 @@ def compiled_module(module: torch.nn.Module, owner: _C.Owner, recompile: Callabl
     made: Any = object.__new__(
         types.new_class(cls.__name__, (CompiledModule, cls), {}, lambda body: body.update(names))
     )
-    made.__dict__ = original.__dict__
+    # Not by the class's own __setattr__ and __getattribute__, which know other attributes.
+    object.__setattr__(made, "__dict__", object.__getattribute__(original, "__dict__"))
     call_original = _C.Wrapped(_call_of(cls, original), owner)
     for name in ("_dl_original", "_torchdynamo_orig_callable"):
         object.__setattr__(made, name, original)  # Module's own would make a child of the original

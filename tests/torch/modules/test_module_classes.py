@@ -301,3 +301,56 @@ def test_a_module_whose_hash_is_its_own():
     for rows in (1, 2, 3):
         compiled(tensor(rows, 3))
     assert module.counted == [1, 1, 2, 3]
+
+
+class RefusesAttributes(torch.nn.Linear):
+    """Its hooks know the attributes that the class has, and see no others."""
+
+    seen = []
+
+    def __setattr__(self, name, value):
+        self.seen.append(name)
+        if name.startswith("_") and name not in vars(self) and hasattr(self, "weight"):
+            raise TypeError(name)
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name):
+        raise TypeError(name)
+
+
+class NamesItself(torch.nn.Linear):
+    names = []
+
+    def __init_subclass__(cls, *, label):
+        cls.names.append(label)
+
+
+class Named(NamesItself, label="first"):
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+
+
+class ReadsAll(torch.nn.Linear):
+    read = []
+
+    def __getattribute__(self, name):
+        if name.startswith("_dl") or name == "__dict__":
+            ReadsAll.read.append(name)
+        return super().__getattribute__(name)
+
+
+@pytest.mark.parametrize("cls", [RefusesAttributes, Named, ReadsAll])
+def test_module_is_compiled_without_the_hooks_of_its_class(cls):
+    module, x = cls(3, 3), torch.ones(3)
+    RefusesAttributes.seen.clear()
+    ReadsAll.read.clear()
+    compiled = dl.compile(module, backend="eager")
+    assert RefusesAttributes.seen == ReadsAll.read == [] and NamesItself.names == ["first"]
+    assert torch.equal(compiled(x), module(x))
+    assert isinstance(compiled, cls) and vars(compiled) is vars(module)
+    compiled.extra = 3
+    assert module.extra == 3
+    if cls is RefusesAttributes:
+        assert cls.seen == ["extra"]
+        with pytest.raises(TypeError, match="_private"):
+            compiled._private = 1
