@@ -154,6 +154,17 @@ def force_eager(on: bool) -> None:
 def tell_when_traced(tell: Callable[[], None]) -> None:
     """Call ``tell`` when next a tracer keeps a frame from being compiled, once. What it raises the frame raises."""
 
+def hold_collector() -> None:
+    """Turn the garbage collector off for the process, until `release_collector` or the end of the callback that runs on
+    this thread. Nothing if the program has turned it off."""
+
+def release_collector() -> None: ...
+def is_busy_elsewhere() -> bool:
+    """Whether a callback is at work on another greenlet of this thread."""
+
+def is_free(lock: Any) -> bool:
+    """Whether this thread could acquire a threading.RLock at once."""
+
 def call_watched(fn: Callable[..., Any], *args: Any) -> Any:
     """Call a function of the program's in an owner's callback, which trace and profile functions don't see, so that
     they see that call."""

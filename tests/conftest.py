@@ -71,8 +71,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "changes_what_is_guarded: while it is compiled; elsewhere that is a bug of ours")
+
+
 @pytest.fixture(autouse=True)
-def clean_state() -> Iterator[None]:
+def clean_state(request: pytest.FixtureRequest) -> Iterator[None]:
     dl.reset()
     dl.counters.reset()
     dtype = torch.get_default_dtype()
@@ -92,3 +96,5 @@ def clean_state() -> Iterator[None]:
         from dynamo_lite import _C
 
         assert not _C.hook_installed(), "the frame hook is still installed though nobody needs it"
+        changes = request.node.get_closest_marker("changes_what_is_guarded") is not None
+        assert changes or not dl.counters.outdated, "a guard doesn't hold of the frame that it was made from"

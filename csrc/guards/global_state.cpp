@@ -396,7 +396,7 @@ struct Kept {
 
 KeptState::KeptState() : kept_(std::make_shared<const Kept>()) {}
 
-void KeptState::restore() const {
+void KeptState::restore_thread() const {
   const Kept& kept = *static_cast<const Kept*>(kept_.get());
   const Facts& facts = kept.facts;
   c10::AutogradState::set_tls_state(kept.autograd);
@@ -405,6 +405,16 @@ void KeptState::restore() const {
     at::autocast::set_autocast_dtype(kAutocastDevices[i], facts.autocast_dtype[i]);
   }
   at::autocast::set_autocast_cache_enabled(facts.autocast_cache);
+  int nesting = Kept::autocast_nesting();
+  if (nesting > kept.nesting && kept.nesting == 0) at::autocast::clear_cache();
+  while (nesting > kept.nesting) nesting = at::autocast::decrement_nesting();
+  while (nesting < kept.nesting) nesting = at::autocast::increment_nesting();
+}
+
+void KeptState::restore() const {
+  restore_thread();
+  const Kept& kept = *static_cast<const Kept*>(kept_.get());
+  const Facts& facts = kept.facts;
   at::Context& context = at::globalContext();
   context.setSDPUseFlash(facts.flash);
   context.setSDPUseMemEfficient(facts.memory_efficient);
@@ -414,10 +424,6 @@ void KeptState::restore() const {
   std::vector<std::int64_t> order;
   for (const auto backend : kept.attention_order) order.push_back(static_cast<std::int64_t>(backend));
   context.setSDPPriorityOrder(order);
-  int nesting = Kept::autocast_nesting();
-  if (nesting > kept.nesting && kept.nesting == 0) at::autocast::clear_cache();
-  while (nesting > kept.nesting) nesting = at::autocast::decrement_nesting();
-  while (nesting < kept.nesting) nesting = at::autocast::increment_nesting();
 }
 
 void register_global_state(py::module_& module) {

@@ -18,8 +18,10 @@ bool matches_current_state(PyObject* state, std::string* found);
 class KeptState {
  public:
   [[gnu::noinline]] KeptState();
-  // Puts this thread's state back to what it was.
+  // Puts this thread's state back to what it was, and what attention may use in the whole process.
   [[gnu::cold, gnu::noinline]] void restore() const;
+  // This thread's state alone.
+  [[gnu::cold, gnu::noinline]] void restore_thread() const;
 
  private:
   std::shared_ptr<const void> kept_;

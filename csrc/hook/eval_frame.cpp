@@ -13,6 +13,7 @@
 #include "guards/guards.h"
 #include "hit.h"
 #include "hook/callables.h"
+#include "hook/collector.h"
 #include "hook/frame_view.h"
 #include "hook/installation.h"
 #include "hook/owners.h"
@@ -170,25 +171,31 @@ double seconds_since(std::chrono::steady_clock::time_point began) noexcept {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 
-// Calls the owner's callback. Meanwhile no frame is compiled, and the recursion depth counts from zero.
+// Calls the owner's callback. Meanwhile no frame is compiled, and the recursion depth counts from zero. An error may
+// come anywhere, that of a signal's handler or another thread too: what the callback holds and torch's state are
+// restored here, not in Python.
 Ref call_back(PyThreadState* state, Frame* frame, const FrameViewScope& view, Owner* owner, Thread& thread) {
   const Ref callback = owner->callback;
   const HookOut out(thread.owner);
   const Unwatched unwatched(state, frame, thread);
   const FreshRecursion recursion(state);
-  const at::ThreadLocalState torch;  // an error may come anywhere, that of a signal's handler too
+  const at::ThreadLocalState torch;
+  const int held = thread.collector_holds;
   ++thread.busy;
   const auto began = std::chrono::steady_clock::now();
   Ref result = Ref::steal(hang_at_exit([&] { return PyObject_CallOneArg(callback.get(), view.get()); }));
   thread.accounted += seconds_since(began);
   --thread.busy;
-  if (!result || holds_error(result.get())) at::ThreadLocalState::setThreadLocalState(torch);
+  release_collector(thread, held);
+  const bool is_entry = result && PyTuple_Check(result.get()) && !holds_error(result.get());
+  if (!is_entry) at::ThreadLocalState::setThreadLocalState(torch);
   return result;
 }
 
-// A new entry of (GuardTree, code, self_contained, keeper), which must hold of the frame it was made from. The keeper,
-// an owner or None, has one like it.
-Ref accept(PyObject* result, const FrameSlots& slots, Owner* owner) {
+// A new entry of (GuardTree, code, self_contained, keeper). The keeper, an owner or None, has one like it. Empty where
+// the guards don't hold of the frame they were made from: another thread, a signal's handler or the backend has changed
+// something meanwhile.
+Ref accept(PyObject* result, const FrameViewScope& view, const FrameSlots& slots, Owner* owner) {
   PyObject* tree = nullptr;
   PyObject* code = nullptr;
   int self_contained = 0;
@@ -205,7 +212,10 @@ Ref accept(PyObject* result, const FrameSlots& slots, Owner* owner) {
           "generator's",
           code, slots.code);
   }
-  if (const py::object failure = explain(guard_tree(tree), slots)) raise_internal_error(failure);
+  if (const py::object failure = explain(guard_tree(tree), slots)) {
+    py::module_::import("dynamo_lite.compiler.recompilation").attr("note_outdated")(py::handle(view.get()), failure);
+    return {};
+  }
   auto* other = reinterpret_cast<Owner*>(keeper);
   Ref shared = make_new_code(code);
   if (keeper != Py_None && !has_entry(slots, other)) {
@@ -250,7 +260,8 @@ Decision decide(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread
     return {verdict == Verdict::Freeze ? Decision::RunOff : Decision::RunAsItIs};
   }
   if (has_entry(slots, owner)) return {Decision::Retry};  // of another thread, meanwhile
-  return {Decision::RunEntry, accept(result.get(), slots, owner)};
+  Ref entry = accept(result.get(), view, slots, owner);
+  return {entry ? Decision::RunEntry : Decision::RunAsItIs, std::move(entry)};
 }
 
 PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail);
@@ -310,7 +321,7 @@ PyObject* run_decision(PyThreadState* state, Frame* frame, Owner* owner, Thread&
   if (check(tree, slots_of(frame), captured)) {
     return run_entry(state, frame, decision.entry, std::move(captured), thread, tail);
   }
-  if (!explain(tree, slots_of(frame))) raise_internal_error(py::none());
+  if (!explain(tree, slots_of(frame))) raise_internal_error();
   // What it guards has changed since: a finalizer, another thread.
   return hang_at_exit([&] { return pass_on(state, frame, 0); });
 }
@@ -432,6 +443,7 @@ void register_eval_frame(py::module_& module) {
   installation().slot = &evaluator_slot(PyInterpreterState_Get());
   register_owners(module);
   register_unwatched(module);
+  register_collector(module);
   module.def("hook_installed", is_installed);
   module.def("compile_when_observed", [](bool on) { settings.when_observed = on; });
   module.def("force_eager", [](bool on) { settings.in_eager = on; });

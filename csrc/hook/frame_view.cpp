@@ -95,14 +95,25 @@ const FrameSlots& frame_slots(py::handle view) {
   return HeapType<FrameView>::of(view.ptr()).slots();
 }
 
-void raise_internal_error(const py::object& failure) {
+void raise_internal_error() {
   const py::object error = py::module_::import("dynamo_lite.exc").attr("InternalError");
-  if (failure.is_none()) raise(error.ptr(), "two walks of a guard tree over one frame disagree");
-  const py::object reason = failure.attr("reason"), found = failure.attr("found");
-  raise(error.ptr(), "a guard does not hold of the frame it was made from: %S (found: %S)", reason.ptr(), found.ptr());
+  raise(error.ptr(), "two walks of a guard tree over one frame disagree");
 }
 
+namespace {
+
+// Whether a threading.RLock can be acquired at once. In C, so that no exception of a signal's handler or another thread
+// comes between that and the release.
+bool is_free(const Ref& lock) {
+  const Ref release = checked(Ref::steal(PyObject_GetAttrString(lock.get(), "release")));
+  const Ref acquired = checked(Ref::steal(PyObject_CallMethod(lock.get(), "acquire", "O", Py_False)));
+  return acquired.get() == Py_True && checked(Ref::steal(PyObject_CallNoArgs(release.get())));
+}
+
+}  // namespace
+
 void register_frame_view(py::module_& module) {
+  module.def("is_free", is_free, py::arg("lock"));
   const auto borrow = [](auto* object) { return Ref::borrow(reinterpret_cast<PyObject*>(object)); };
   HeapType<FrameView>(module, "dynamo_lite._C.FrameView")
       .def_property("code", [borrow](FrameView& view) { return borrow(view.slots().code); })

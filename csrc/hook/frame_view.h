@@ -24,9 +24,8 @@ class FrameViewScope {
 // The slots behind a FrameView; throws a RuntimeError once its callback has returned, or a TypeError.
 const FrameSlots& frame_slots(py::handle view);
 
-// Raises dynamo_lite.exc.InternalError for a guard that fails on the very frame it was made from. `failure` may be
-// None: a tree whose two walks disagree.
-[[noreturn]] void raise_internal_error(const py::object& failure);
+// Raises dynamo_lite.exc.InternalError for a tree whose two walks disagree.
+[[noreturn]] void raise_internal_error();
 
 void register_frame_view(py::module_& module);
 

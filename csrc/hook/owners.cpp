@@ -1,10 +1,12 @@
 #include "hook/owners.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
 #include "cpython/objects.h"
 #include "hit.h"
+#include "hook/collector.h"
 #include "hook/torch_hook.h"
 
 namespace dynamo_lite {
@@ -111,6 +113,8 @@ void begin_process() {
   replace_owner(process.owner, nullptr, installation().process_users);
   delete std::exchange(process.blocks, nullptr);
   thread.busy = 0;
+  forget_other_holders();
+  release_collector(thread, 0);
   this_threads_stacks().users = installation().users = 0;
   remove();
   forget_owners(thread);
@@ -118,10 +122,21 @@ void begin_process() {
 
 // A forked child has one thread, which continues the calls under way on it. The other threads' calls never end.
 void after_fork() {
+  forget_other_holders();
   Installation& our = installation();
   our.users = this_threads_stacks().users + our.process_users;
   if (our.users == 0) return remove();
   install();  // another thread may have had it out
+}
+
+// Whether a callback is at work on another stack of this thread: another greenlet's.
+bool is_busy_elsewhere() {
+  const Thread& here = this_thread();
+  const Stacks& stacks = this_threads_stacks();
+  const auto is_busy = [&here](const Thread& each) { return &each != &here && each.busy != 0; };
+  if (is_busy(stacks.first)) return true;
+  return stacks.others != nullptr && std::any_of(stacks.others->begin(), stacks.others->end(),
+                                                 [&](const auto& each) { return is_busy(each.second); });
 }
 
 }  // namespace
@@ -181,6 +196,7 @@ void register_owners(py::module_& module) {
     return as_object(thread.owner != nullptr ? thread.owner : process_owner());
   });
   module.def("outermost_calls", [] { return this_threads_stacks().calls; });
+  module.def("is_busy_elsewhere", is_busy_elsewhere);
   module.def("begin_process", begin_process);
   py::module_::import("os").attr("register_at_fork")(py::arg("after_in_child") = py::cpp_function(after_fork));
 }

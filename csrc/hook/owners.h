@@ -36,6 +36,7 @@ struct Thread {
   int busy = 0;                          // callbacks at work: while there are any, frames run as they are
   int capture_depth = 0;                 // callback_depth() where the call began that must be captured
   bool unwatched = false;                // begin_unwatched() is in force
+  int collector_holds = 0;               // hold_collector() calls that are not released
   PyObject* tail = nullptr;              // borrowed: the code of the continuation that the hook's loop is calling
   PyObject* continuation = nullptr;      // borrowed: that continuation
   const Frame* passing = nullptr;        // the frame that was passed to another hook

@@ -1,17 +1,21 @@
 #include "hook/unwatched.h"
 
+#include <exception>
 #include <utility>
 
 #include "cpython/objects.h"
+#include "guards/global_state.h"
 
 namespace dynamo_lite {
 
 namespace {
 
-// Calls a function of the program that runs during a translation: a tracer of the program sees it. A plain C
-// function: pybind11's calls must end in the order in which they began, which those of two greenlets need not.
-PyObject* call_watched(PyObject*, PyObject* const* args, Py_ssize_t count) {
+// Calls a function of the program that runs during a translation: a tracer of the program sees it, and torch's modes
+// that it leaves changed are restored. A plain C function: pybind11's calls must end in the order in which they began,
+// which those of two greenlets need not.
+PyObject* call_watched(PyObject*, PyObject* const* args, Py_ssize_t count) try {
   if (count < 1) return PyErr_Format(PyExc_TypeError, "call_watched() takes a function and its arguments");
+  const KeptState modes;
   Thread& thread = this_thread();
   PyThreadState* state = PyThreadState_Get();
   const bool unwatched = std::exchange(thread.unwatched, false);
@@ -20,7 +24,11 @@ PyObject* call_watched(PyObject*, PyObject* const* args, Py_ssize_t count) {
       [&] { return PyObject_Vectorcall(args[0], args + 1, static_cast<std::size_t>(count - 1), nullptr); }));
   if (unwatched) begin_unwatched(state);
   thread.unwatched = unwatched;
+  modes.restore_thread();
   return result.release();
+} catch (const std::exception&) {  // before the call, or after it
+  set_python_error();
+  return nullptr;
 }
 
 PyMethodDef call_watched_method = {"call_watched", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call_watched)),

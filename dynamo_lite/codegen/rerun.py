@@ -20,7 +20,7 @@ from dynamo_lite import _C, logs
 from dynamo_lite.bytecode import emit
 from dynamo_lite.bytecode.instructions import Instruction
 from dynamo_lite.exc import WrongBackendResult
-from dynamo_lite.runtime.interrupts import is_from_signal_handler
+from dynamo_lite.runtime.interrupts import is_asynchronous
 
 _ERROR = "___failure"
 """Differs from the name of the error that a resume function raises, an argument of the same frame."""
@@ -88,7 +88,7 @@ def _is_from_saved_tensors_hook(error: BaseException) -> bool:
 def _propagates(error: BaseException) -> bool:
     """Whether an error of the graph propagates. For any other, the frame runs again."""
     ours = not isinstance(error, Exception) or isinstance(error, WrongBackendResult)
-    return ours or _is_from_saved_tensors_hook(error) or is_from_signal_handler(error)
+    return ours or _is_from_saved_tensors_hook(error) or is_asynchronous(error)
 
 
 def _error_to_raise(error: BaseException, name: str) -> BaseException | None:

@@ -20,7 +20,16 @@ from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 
 from .code_ahead import holds_tensors, may_compute_with_tensors
 from .observers import tell_once, why_not_here
-from .recompilation import Versions, failures_of, hold_again, limit_reached, place_text, program_place, recompile_of
+from .recompilation import (
+    Versions,
+    failures_of,
+    hold_again,
+    limit_reached,
+    outdated_too_often,
+    place_text,
+    program_place,
+    recompile_of,
+)
 from .recording import record_skip
 
 
@@ -85,6 +94,10 @@ def verdict_of_entries(view: _C.FrameView, versions: Versions, *, fullgraph: boo
         why = f"calls that none of its {view.entries} compiled versions fits; there are no more than that"
         record_skip(program_place(view), why)
         limit_reached(view, fullgraph)
+        return _C.FREEZE
+    if versions.is_always_outdated(view):
+        record_skip(program_place(view), "what it guards changes in each translation")
+        outdated_too_often(view, fullgraph)
         return _C.FREEZE
     return None
 

@@ -32,7 +32,7 @@ from dynamo_lite.insight.notices import warn_here
 from dynamo_lite.insight.observer import Observer
 from dynamo_lite.insight.site import code_place
 from dynamo_lite.resume.graph_break import forget_instructions, raising_code
-from dynamo_lite.runtime.interrupts import reraise_if_from_signal, without_garbage_collection
+from dynamo_lite.runtime.interrupts import reraise_if_asynchronous, without_garbage_collection
 from dynamo_lite.runtime.precomputed_calls import PendingExceptions, PrecomputedCalls
 from dynamo_lite.translator.attempt import Attempt
 
@@ -44,8 +44,8 @@ from .families import Family
 from .graph_call import compile_graph, traits_without
 from .guard_filter import Filter
 from .observers import without_saved_tensor_hooks
-from .one_at_a_time import Translating, hold_backends
-from .recompilation import Versions, note_recompile, note_recompiled, program_place
+from .one_at_a_time import backend_hangs, hold_backends
+from .recompilation import Versions, note_outdated, note_recompile, note_recompiled, program_place
 from .reports import Times, report_entry, report_skip, report_writes
 from .restart_loop import translate
 from .translation import Request, Translation
@@ -101,6 +101,8 @@ class FrameCompiler:
             found = verdict_of_entries(view, self.versions, fullgraph=self.fullgraph)
         if found is not None:
             return found
+        if backend_hangs() and not self.fullgraph:
+            return _has_waited_too_long(view, "compiles a graph")
         if self.budget is None:
             return self._translated(view)
         seconds = self.budget.wait(view)
@@ -135,16 +137,17 @@ class FrameCompiler:
     def _entry(self, view: _C.FrameView) -> Entry | _C.Verdict:
         """Raises what the user is to see, and `InternalError` for anything else."""
         try:
-            with Translating(), without_saved_tensor_hooks():
+            with without_saved_tensor_hooks():
                 return self._compile(view)
         except SkipFrame as skipped:
             return self._skip(view.code, skipped)
         except (RecursionError, MemoryError, Warning) as error:  # by the program's limits and filters
+            reraise_if_asynchronous(error)
             return self._skip(view.code, SkipFrame(f"translating it raised {type(error).__name__}"))
         except _RAISED:
             raise
         except Exception as error:
-            reraise_if_from_signal(error)
+            reraise_if_asynchronous(error)
             what = f"translating {code_place(view.code)} failed"
             raise InternalError(f"{what}: {type(error).__name__}: {error}") from error
 
@@ -172,6 +175,11 @@ class FrameCompiler:
         generating = time.perf_counter()
         entry = make_entry(translation, compiled, view, self.name, self.family, self.guard_filter)
         if isinstance(entry, tuple):
+            outdated = entry[0].test(view)
+            if outdated is not None:  # by another thread, a signal's handler, or the backend
+                note_outdated(view, outdated)
+                self.versions.add_outdated(view)
+                return _C.PASS
             note_graph(entry[1], compiled.graph)
             times = Times(generating - started - compiled.seconds, compiled.seconds, time.perf_counter() - generating)
             report_entry(view, entry, translation.graph_break, times, self.observer, compiled.record)

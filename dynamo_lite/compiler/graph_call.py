@@ -22,7 +22,7 @@ from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import Observer
 from dynamo_lite.insight.recorder import RECORDING, GraphRecord
 from dynamo_lite.records.initializations import draws_by_tag
-from dynamo_lite.runtime.interrupts import reraise_if_from_signal
+from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
 from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.variables.torch.tensors.fake_computation import bare_name
 from dynamo_lite.variables.torch.tensors.runtime_failures import is_kept
@@ -87,7 +87,7 @@ def compile_graph(
         ):
             compiled = _C.call_watched(staged, gm, [each.example for each in attempt.graph.inputs])
     except Exception as error:
-        reraise_if_from_signal(error)
+        reraise_if_asynchronous(error)
         raise BackendCompilerFailed(name, error) from error
     if not callable(compiled):
         raise WrongBackendResult(name, f"returned {described(compiled)}, which can't be called")

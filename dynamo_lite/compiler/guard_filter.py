@@ -15,7 +15,7 @@ from dynamo_lite import _C
 from dynamo_lite.exc import GuardFilterFailed
 from dynamo_lite.records.guards import Guard, Guards
 from dynamo_lite.records.source import Source
-from dynamo_lite.runtime.interrupts import reraise_if_from_signal
+from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
 
 from .recompilation import place_in_program
 
@@ -102,7 +102,7 @@ def leave_guards_out(fn: Filter, guards: Guards, state: _C.GlobalState, view: _C
     try:
         kept = list(_C.call_watched(fn, entries))
     except Exception as error:
-        reraise_if_from_signal(error)
+        reraise_if_asynchronous(error)
         raise GuardFilterFailed(f"raised {type(error).__name__}: {error}") from error
     if len(kept) != len(each) or not all(type(is_kept) is bool for is_kept in kept):
         raise GuardFilterFailed(f"is to return {len(each)} bools, one for each guard, not {kept!r:.80}")

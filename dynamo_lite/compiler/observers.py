@@ -25,8 +25,6 @@ from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import NotCompiledHere
 from dynamo_lite.insight.notices import said, warn_here
 
-from .one_at_a_time import another_greenlet_translates
-
 
 @dataclass(frozen=True)
 class WhyNotHere:
@@ -86,7 +84,7 @@ def why_not_here() -> WhyNotHere | None:
         return IN_DISPATCH
     if torch._C._get_tracing_state() is not None:
         return JIT_TRACE
-    if another_greenlet_translates():
+    if _C.is_busy_elsewhere():
         return GREENLET
     return None if _builtins_are_unchanged() else BUILTINS
 

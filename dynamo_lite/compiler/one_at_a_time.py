@@ -1,55 +1,77 @@
-"""Which threads wait while one translates, and which greenlets.
+"""Which threads wait while one translates.
 
 A frame's code is translated by one thread; others that call it wait for the entry. Backends compile one at a time, in
 the whole process: torch's tracers patch modules and keep globals (``make_fx``, ``fx.Tracer``), which two at once would
-restore wrong. A greenlet can't wait for another of its own thread, and torch keeps much of a tracer's state for the
-thread: its frames run in eager meanwhile."""
+restore wrong. Who holds a turn for too long is waited for once: after that, calls run in eager until it is done."""
 
 from __future__ import annotations
 
+import math
 import os
-import sys
 import threading
+import time
 import weakref
-from types import CodeType, FrameType
+from types import CodeType
 
 from dynamo_lite import _C
 
 PATIENCE = 60.0
-"""Seconds that a thread waits for another's translation. That may be waiting for this thread in turn, in a backend or a
-finalizer, so there has to be an end."""
+"""Seconds from the beginning of a translation for which other threads wait for it. It may be waiting for one of them in
+turn, in a backend or a finalizer, so there has to be an end."""
+
+_GRACE = 0.05
+"""Seconds in which a thread that has just got its turn has noted that."""
+
+
+class Turn:
+    """A lock that one thread holds until its callback ends, and since when one has held it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._since = -math.inf
+        self._given_up = math.nan
+        """``_since`` of a holder that was waited for in vain."""
+
+    def hold(self, view: _C.FrameView) -> bool:
+        """Wait for the turn, until `PATIENCE` has passed since its holder got it. False: it holds it still, and later
+        calls don't wait for it."""
+        until = time.monotonic() + PATIENCE
+        held = view.hold(self._lock, 0.0)
+        while not held and self._since != self._given_up and time.monotonic() < until:
+            since = self._since
+            patience = min(since + PATIENCE, until) - time.monotonic()
+            held = view.hold(self._lock, max(patience, _GRACE))
+            if not held and since == self._since:
+                self._given_up = since
+        if held:
+            self._since = time.monotonic()
+        return held
+
+    def is_given_up(self) -> bool:
+        """Whether a thread holds it for which no other one waits any more."""
+        return self._since == self._given_up and not _C.is_free(self._lock)
 
 
 class _Backends:
     """One backend of this process compiles at a time."""
 
-    lock = threading.RLock()
-
-
-class _Innermost(threading.local):
-    """The frame that runs the innermost translation which this thread has begun, if any."""
-
-    frame: FrameType | None = None
-
-
-_innermost = _Innermost()
-_getframe = sys._getframe
+    turn = Turn()
 
 
 class TranslationLocks:
-    """A lock for each code object, of the owners of one family: what one translates, the others run as well."""
+    """A turn for each code object, of the owners of one family: what one translates, the others run as well."""
 
     def __init__(self) -> None:
-        self._locks: weakref.WeakKeyDictionary[CodeType, threading.RLock] = weakref.WeakKeyDictionary()
+        self._turns: weakref.WeakKeyDictionary[CodeType, Turn] = weakref.WeakKeyDictionary()
         _LIVE.add(self)
 
     def hold(self, view: _C.FrameView) -> bool:
         """Wait until no other thread translates this code. From then until the callback ends, none does. False: one
         still does."""
-        return view.hold(self._locks.setdefault(view.code, threading.RLock()), PATIENCE)
+        return self._turns.setdefault(view.code, Turn()).hold(view)
 
     def forget(self) -> None:
-        self._locks.clear()
+        self._turns.clear()
 
 
 _LIVE: weakref.WeakSet[TranslationLocks] = weakref.WeakSet()
@@ -58,32 +80,18 @@ _LIVE: weakref.WeakSet[TranslationLocks] = weakref.WeakSet()
 def hold_backends(view: _C.FrameView) -> bool:
     """Wait until no other thread's backend compiles. From then until the callback ends, none does. False: one still
     does."""
-    return view.hold(_Backends.lock, PATIENCE)
+    return _Backends.turn.hold(view)
 
 
-class Translating:
-    """Marks a block as a translation."""
-
-    def __enter__(self) -> None:
-        self.outer, _innermost.frame = _innermost.frame, _getframe(1)
-
-    def __exit__(self, *error: object) -> None:
-        _innermost.frame = self.outer
-
-
-def another_greenlet_translates() -> bool:
-    """Whether a translation has begun on this thread that isn't among the callers."""
-    if _innermost.frame is None:
-        return False
-    frame: FrameType | None = _getframe()
-    while frame is not None and frame is not _innermost.frame:
-        frame = frame.f_back
-    return frame is None
+def backend_hangs() -> bool:
+    """Whether a backend compiles on another thread for which none waits any more. What needs a backend would be
+    translated for nothing."""
+    return _Backends.turn.is_given_up()
 
 
 def _forget_other_threads() -> None:
     """In a forked child: the threads that held these locks are gone."""
-    _Backends.lock = threading.RLock()
+    _Backends.turn = Turn()
     for each in _LIVE:
         each.forget()
 

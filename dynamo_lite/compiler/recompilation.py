@@ -38,9 +38,11 @@ class Versions:
         self._of: weakref.WeakKeyDictionary[CodeType, WeakIdKeyDictionary] = weakref.WeakKeyDictionary()
         self._in_call: weakref.WeakKeyDictionary[CodeType, Counter[int]] = weakref.WeakKeyDictionary()
         """Resume function -> entries made in the outermost call of that number."""
+        self._outdated: weakref.WeakKeyDictionary[CodeType, int] = weakref.WeakKeyDictionary()
 
     def add(self, view: _C.FrameView) -> None:
         """Count a new entry."""
+        self._outdated.pop(view.code, None)
         counts = self._of.setdefault(view.code, WeakIdKeyDictionary())
         module = _module_of(view)
         counts[module] = counts.get(module, 0) + 1
@@ -67,9 +69,18 @@ class Versions:
         counts = self._of.get(view.code)
         return 0 if counts is None else counts.get(_module_of(view), 0)
 
+    def add_outdated(self, view: _C.FrameView) -> None:
+        """Count a translation that was dropped, as a guard no longer held when it was finished."""
+        self._outdated[view.code] = self._outdated.get(view.code, 0) + 1
+
+    def is_always_outdated(self, view: _C.FrameView) -> bool:
+        """Whether so many in a row were dropped that there may be no further one."""
+        return self._outdated.get(view.code, 0) >= max(1, config.in_force("recompile_limit"))
+
     def forget(self) -> None:
         self._of.clear()
         self._in_call.clear()
+        self._outdated.clear()
 
 
 def _module_of(view: _C.FrameView) -> object:
@@ -214,6 +225,33 @@ def note_recompiled(view: _C.FrameView, seconds: float) -> None:
     """Log the end of a recompilation for which other processes may have waited."""
     if view.entries and logs.recompiles.isEnabledFor(20) and (rank := logs.rank()):
         logs.recompiles.info("%s%s runs again, after %.1f s", rank, view.code.co_qualname, seconds)
+
+
+def note_outdated(view: _C.FrameView, failure: _C.Failure) -> None:
+    """Count and log that a translation is dropped: a guard no longer holds of the frame it was made from. This call
+    runs in eager, the next one is translated again."""
+    counters.outdated += 1
+    guard = place_in_program(str(failure.reason), view)
+    logs.recompiles.info(
+        "%s%s changed while it was compiled, so this call runs in eager: the guard %r no longer holds (%s)",
+        logs.rank(),
+        place_text(view),
+        guard,
+        failure.found,
+    )
+
+
+def outdated_too_often(view: _C.FrameView, fullgraph: bool) -> None:
+    """Warn that a frame runs in eager from now on, as guards changed in each of several translations; under
+    ``fullgraph``, which forbids that, raise."""
+    message = (
+        f"{logs.rank()}{place_text(view)} was compiled several times (dl.config.recompile_limit), and each time a "
+        f"value that it guards had changed when that was done"
+    )
+    hint = "\nHint: the logger dynamo_lite.recompiles (INFO) names the guards; compile before other threads change them"
+    if fullgraph:
+        raise RecompileLimitExceeded(f"{message}; fullgraph=True forbids eager{hint}")
+    warn_here(f"{message}; it runs in eager from now on{hint}")
 
 
 def limit_reached(view: _C.FrameView, fullgraph: bool) -> None:

@@ -27,6 +27,8 @@ class Counters:
     graph_breaks: int = 0
     recompiles: int = 0
     """Frames that were translated again because no guards held."""
+    outdated: int = 0
+    """Translations that were dropped: a value that they guard had changed when they were finished."""
     shared: int = 0
     """Frames that run code compiled by another ``dl.compile`` with the same settings."""
     skips: int = 0

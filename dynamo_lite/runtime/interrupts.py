@@ -1,25 +1,39 @@
-"""User code that may run at any time during a translation: signal handlers, and finalizers of collected garbage."""
+"""User code that may run at any time during a translation: signal handlers, and finalizers of collected garbage; and
+exceptions that other threads set (``PyThreadState_SetAsyncExc``)."""
 
 from __future__ import annotations
 
 import contextlib
+import dis
 import functools
-import gc
-import os
 import signal
-import threading
 import types
 from collections.abc import Iterator
 
-
-def reraise_if_from_signal(error: BaseException) -> None:
-    """Re-raise an exception that a signal handler raised, as eager code would."""
-    if is_from_signal_handler(error):
-        raise error
+from dynamo_lite import _C
 
 
-def is_from_signal_handler(error: BaseException) -> bool:
-    """Whether an exception was raised in a signal handler or in a function that it called."""
+def reraise_if_asynchronous(error: BaseException) -> None:
+    """Re-raise an exception that a signal handler raised or another thread set, as eager code would; also where a
+    library has wrapped it in an exception of its own."""
+    found: BaseException | None = error
+    while found is not None:
+        if is_asynchronous(found):
+            raise found
+        found = found.__cause__
+
+
+def is_asynchronous(error: BaseException) -> bool:
+    """Whether an exception was raised in a signal handler, in a function that it called, or by another thread."""
+    innermost = error.__traceback__
+    if innermost is None:
+        return False
+    while innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    return _is_from_signal_handler(error) or _is_from_another_thread(error, innermost)
+
+
+def _is_from_signal_handler(error: BaseException) -> bool:
     handlers = filter(callable, map(signal.getsignal, signal.valid_signals()))
     codes = {id(code) for code in map(_code_of, handlers) if code is not None}
     at = error.__traceback__
@@ -38,34 +52,28 @@ def _code_of(handler: object) -> types.CodeType | None:
     return getattr(found, "__code__", None)
 
 
-_holders: list[int] = []
-"""The threads that are in `without_garbage_collection` blocks, once for each."""
+def _is_from_another_thread(error: BaseException, innermost: types.TracebackType) -> bool:
+    """Whether no instruction has raised an exception. CPython makes one that another thread set from its class, without
+    arguments, where a function begins, a loop goes on, or a call has returned."""
+    if isinstance(error, (StopIteration, StopAsyncIteration)):  # which C functions raise without arguments
+        return False
+    instruction = dis.opname[innermost.tb_frame.f_code.co_code[innermost.tb_lasti]]
+    if instruction in _RAISE_NOTHING:
+        return True
+    sets_its_arguments = isinstance(getattr(type(error), "__init__", None), types.FunctionType)
+    return instruction.startswith(_AFTER_WHICH) and (not error.args or sets_its_arguments)
+
+
+_RAISE_NOTHING = ("RESUME", "JUMP_BACKWARD")
+_AFTER_WHICH = ("CALL", "PRECALL", "POP_JUMP_BACKWARD")
 
 
 @contextlib.contextmanager
 def without_garbage_collection() -> Iterator[None]:
     """Turn the garbage collector off. Finalizers of the user's garbage that run during a translation would see fake
     tensors."""
-    if not _holders and not gc.isenabled():  # the user turned it off
-        yield
-        return
-    _holders.append(threading.get_ident())
-    gc.disable()
+    _C.hold_collector()
     try:
         yield
     finally:
-        _holders.remove(threading.get_ident())
-        if not _holders:
-            gc.enable()
-
-
-def _forget_other_threads() -> None:
-    """In a forked child: the threads that would turn the collector on again are gone."""
-    if not _holders:
-        return
-    _holders[:] = [each for each in _holders if each == threading.get_ident()]
-    if not _holders:
-        gc.enable()
-
-
-os.register_at_fork(after_in_child=_forget_other_threads)
+        _C.release_collector()

@@ -23,7 +23,7 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedOperation,
 )
 from dynamo_lite.records import code_origin
-from dynamo_lite.runtime.interrupts import reraise_if_from_signal
+from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
 from dynamo_lite.variables.core import attributes, formatting, registry
 from dynamo_lite.variables.core.attributes import MISSING, bind, class_lookup
 from dynamo_lite.variables.core.base import (
@@ -106,7 +106,7 @@ class Operations(_Base):
         try:
             return function(*args, **(kwargs or {}))
         except _FOLDING_ERRORS as error:
-            reraise_if_from_signal(error)
+            reraise_if_asynchronous(error)
             if isinstance(error, Warning) or type(error).__module__ != "builtins":
                 unsupported(FailsInPython("a call with constants", f"it raises {type(error).__name__}"))
             self.raise_error(type(error), *error.args)

@@ -435,11 +435,15 @@ def test_a_callback_that_answers_nonsense(answer):
     assert plain(1) == 2
 
 
-def test_a_guard_that_fails_at_once_is_an_internal_error():
-    owner, _ = owned({plain: By(lambda view: (tree(view, "x", 5), other.__code__))})
-    with pytest.raises(exc.InternalError, match="x == 5"):
-        _C.Wrapped(plain, owner)(1)
-    assert owner.entries(plain.__code__) == []
+@pytest.mark.changes_what_is_guarded
+def test_entry_whose_guard_fails_at_once_is_dropped(caplog):
+    caplog.set_level("INFO", "dynamo_lite.recompiles")
+    owner, asked = owned({plain: By(lambda view: (tree(view, "x", 5), other.__code__))})
+    call = _C.Wrapped(plain, owner)
+    assert (call(1), call(5), call(5)) == (2, 500, 500)
+    assert "x == 5" in caplog.text and "int 1" in caplog.text
+    assert asked.seen == ["plain"] * 2
+    assert len(owner.entries(plain.__code__)) == 1
 
 
 # -- owners --------------------------------------------------------------------------------------------------------

@@ -3,8 +3,10 @@ that the program is in."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import signal
+import threading
 import weakref
 
 import pytest
@@ -12,6 +14,7 @@ import torch
 
 import dynamo_lite as dl
 from dynamo_lite import _C
+from dynamo_lite.translator.core import RootTranslator
 from programs import tensor
 
 
@@ -322,3 +325,102 @@ def test_collector_that_the_program_turned_off_stays_so():
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+class Timeout(Exception):
+    pass
+
+
+class WithArguments(Exception):
+    def __init__(self):
+        super().__init__("late", 3)
+
+
+def interrupt_this_thread(kind):
+    """As another thread does it, at the next instruction that checks for it."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.get_ident()), ctypes.py_object(kind))
+
+
+def some_calls():
+    for _ in range(100):
+        pass
+
+
+ASYNCHRONOUS = [Timeout, WithArguments, TimeoutError, RuntimeError, ValueError, KeyError, MemoryError, UserWarning]
+
+
+@pytest.mark.parametrize("kind", ASYNCHRONOUS)
+def test_exception_of_another_thread_in_a_backend(kind):
+    def fail():
+        interrupt_this_thread(kind)
+        some_calls()
+
+    compiled = dl.compile(lambda x: x + 1, backend=failing_at(1, fail))
+    with pytest.raises(kind) as caught:
+        compiled(tensor(2))
+    assert caught.type is kind
+    assert torch.equal(compiled(tensor(2)), tensor(2) + 1) and dl.counters.frames == 1
+
+
+@pytest.mark.parametrize("kind", ASYNCHRONOUS)
+@pytest.mark.parametrize("step", [1, 7, 14, 24])
+def test_exception_of_another_thread_while_a_frame_is_traced(kind, step, monkeypatch):
+    """It is no error of the program's, which handles ValueError: in the translator, and in the operators it calls."""
+    step_once, left = RootTranslator.step, [step]
+
+    def stepping(self, *args):
+        left[0] -= 1
+        if left[0] == 0:
+            interrupt_this_thread(kind)
+        return step_once(self, *args)
+
+    def program(x):
+        with torch.no_grad():
+            try:
+                y = (x + 1).relu().sin()
+            except (ValueError, RuntimeError, KeyError):
+                y = x
+        return y * 2 + x.cos() - 1
+
+    monkeypatch.setattr(RootTranslator, "step", stepping)
+    compiled = dl.compile(program, backend="eager")
+    with pytest.raises(kind) as caught:
+        compiled(tensor(2))
+    assert caught.type is kind
+    assert gc.isenabled() and torch.is_grad_enabled() and not _C.hook_installed()
+    assert torch._C._len_torch_dispatch_stack() == 0
+    assert torch.equal(compiled(tensor(2)), program(tensor(2))) and dl.counters.graphs == 1
+
+
+def test_exception_of_another_thread_that_a_backend_wraps():
+    def fail():
+        try:
+            interrupt_this_thread(Timeout)
+            some_calls()
+        except Timeout as error:
+            raise RuntimeError("the compiler failed") from error
+
+    with pytest.raises(Timeout):
+        dl.compile(lambda x: x + 1, backend=failing_at(1, fail))(tensor(2))
+
+
+def test_what_is_raised_is_not_taken_for_an_exception_of_another_thread():
+    def raised():
+        raise Timeout
+
+    def called():
+        next(iter(()))
+
+    for fail in (raised, called, lambda: int("x"), lambda: {}["x"], lambda: None.x):
+        with pytest.raises(dl.exc.BackendCompilerFailed):
+            dl.compile(lambda x: x + 1, backend=failing_at(1, fail))(tensor(2))
+
+
+def test_collector_is_on_again_after_an_exception_that_leaves_it_off():
+    def fail():
+        _C.hold_collector()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        dl.compile(lambda x: x + 1, backend=failing_at(1, fail))(tensor(2))
+    assert gc.isenabled()

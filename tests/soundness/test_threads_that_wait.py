@@ -13,6 +13,7 @@ from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import dynamo_lite as dl
+from dynamo_lite import _C
 from dynamo_lite.compiler import one_at_a_time
 from programs import Recorder
 
@@ -162,7 +163,7 @@ def test_a_thread_that_waits_is_interrupted_where_it_is_in_the_program(graph):
     class Interrupting(Held):
         def while_held(self):
             main = threading.main_thread().ident
-            while sys._current_frames()[main].f_code is not one_at_a_time.TranslationLocks.hold.__code__:
+            while sys._current_frames()[main].f_code is not one_at_a_time.Turn.hold.__code__:
                 self.go_on.wait(0.001)  # there is no event for a thread that begins to wait
             signal.pthread_kill(main, signal.SIGINT)
 
@@ -274,3 +275,66 @@ def test_compiles_of_two_functions_take_turns():
     thread.join(30)
     assert overlapped == [[]] and len(second.graphs) == 1 and torch.equal(found[0], other(torch.ones(2)))
     assert proxy_tensor._CURRENT_MAKE_FX_TRACER is None
+
+
+def numbered(number):
+    scope = {}
+    exec(f"def program(x):\n    return x * {number}", scope)
+    return scope["program"]
+
+
+def test_backend_that_hangs_is_waited_for_once(monkeypatch):
+    """Other threads' calls run in eager after that, without being translated, until it returns."""
+    monkeypatch.setattr(one_at_a_time, "PATIENCE", 0.5)
+    recorder, other = Held(), Recorder()
+    first = dl.compile(program, backend=recorder)
+    thread = threading.Thread(target=first, args=(torch.ones(2),), daemon=True)
+    thread.start()
+    assert recorder.compiling.wait(60)
+    compiled = [dl.compile(numbered(number), backend=other) for number in range(20)]
+    assert torch.equal(compiled[0](torch.ones(2)), torch.zeros(2))
+    waited = []
+    hold = _C.FrameView.hold
+
+    def noted(view, lock, seconds):
+        waited.append(seconds)
+        return hold(view, lock, seconds)
+
+    monkeypatch.setattr(_C.FrameView, "hold", noted)
+    for number, call in enumerate(compiled):
+        for _ in range(2):
+            assert torch.equal(call(torch.ones(2)), torch.full((2,), float(number)))
+    same = dl.compile(program, backend=recorder)
+    for _ in range(3):
+        assert torch.equal(same(torch.ones(2)), torch.full((2,), 4.0))
+    assert sum(waited) <= 0.5 and dl.counters.graphs == 1 and not other.graphs
+    assert thread.is_alive()
+    recorder.go_on.set()
+    thread.join(60)
+    for number, call in enumerate(compiled):
+        assert torch.equal(call(torch.ones(2)), torch.full((2,), float(number)))
+    assert len(other.graphs) == other.runs == 20
+    assert torch.equal(same(torch.ones(2)), torch.full((2,), 4.0)) and len(recorder.graphs) == 1
+
+
+def test_turn_that_was_given_up_is_waited_for_again_later(monkeypatch):
+    """Each occasion is waited for."""
+    monkeypatch.setattr(one_at_a_time, "PATIENCE", 0.2)
+    for _ in range(2):
+        recorder = Held()
+        thread = threading.Thread(target=dl.compile(program, backend=recorder), args=(torch.ones(2),), daemon=True)
+        thread.start()
+        assert recorder.compiling.wait(60)
+        fresh = numbered(2)
+        dl.compile(fresh, backend="eager")(torch.ones(2))
+        assert one_at_a_time.backend_hangs()
+        recorder.go_on.set()
+        thread.join(60)
+        assert not one_at_a_time.backend_hangs()
+        monkeypatch.setattr(one_at_a_time, "PATIENCE", 60.0)
+        dl.reset()
+        compiled = dl.compile(program, backend=Recorder())
+        compiled(torch.ones(2))
+        assert len(compiled.owner.entries(program.__code__)) == 1
+        monkeypatch.setattr(one_at_a_time, "PATIENCE", 0.2)
+        dl.reset()

@@ -23,7 +23,7 @@ from dynamo_lite.insight.break_reasons import (
 )
 from dynamo_lite.records.code_origin import FOLDED_ERRORS
 from dynamo_lite.records.source import Source
-from dynamo_lite.runtime.interrupts import reraise_if_from_signal
+from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable
@@ -100,7 +100,7 @@ def try_call(
                     trial.differs("a writeable array")
             _check_kernel(trial, target, values, named, result)
     except FOLDED_ERRORS as error:
-        reraise_if_from_signal(error)
+        reraise_if_asynchronous(error)
         unsupported(OperatorFailed(trial.name, f"{type(error).__name__}: {error}"))
     if caught:
         unsupported(OperatorWarns(f"numpy's {trial.name}", str(caught[0].message)))

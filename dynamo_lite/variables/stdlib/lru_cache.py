@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from dynamo_lite.insight.break_reasons import CacheCreated, UncachedCall, UnknownCall, UnsupportedOperation
 from dynamo_lite.records.guards import Assumed
 from dynamo_lite.runtime.collectives import Communicates, without_collectives
-from dynamo_lite.runtime.interrupts import reraise_if_from_signal
+from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
 from dynamo_lite.variables.core.attributes import MethodVariable, binds, class_attribute
 from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.protocols import Codegen, Translator
@@ -116,7 +116,7 @@ class CachedFunctionVariable(UserObjectVariable):
         except Communicates:
             unsupported(UncachedCall(self.describe(), "it communicates with other processes"))
         except Exception as error:  # the program's own: it is raised once more where CPython makes the call
-            reraise_if_from_signal(error)
+            reraise_if_asynchronous(error)
             if in_python:
                 ahead.raised(function, args, named, error)
             unsupported(UncachedCall(self.describe(), f"it raises {type(error).__name__}"))

@@ -21,7 +21,7 @@ from dynamo_lite.insight.break_reasons import (
 )
 from dynamo_lite.records.code_origin import FOLDED_ERRORS
 from dynamo_lite.runtime import graph_functions
-from dynamo_lite.runtime.interrupts import reraise_if_from_signal
+from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
 from dynamo_lite.variables.core.base import unsupported
 from dynamo_lite.variables.core.protocols import Translator
 
@@ -88,7 +88,7 @@ def compute(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) ->
     except UnsupportedOperatorException as error:
         unsupported(OperatorFailed(operator_name(target), f"no fake implementation of {error}"))
     except _OPERATOR_ERRORS as error:
-        reraise_if_from_signal(error)
+        reraise_if_asynchronous(error)
         first = str(error).strip().partition("\n")[0]
         if _NO_DATA in first:
             unsupported(DataDependentValue(operator_name(target)))
