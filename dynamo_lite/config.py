@@ -43,6 +43,11 @@ translate_library: bool = False
 """Whether frames of the standard library that are called in eager are translated too. They rarely have operators; the
 setting is for tests, which show that translating any frame is safe."""
 
+internal_errors: str = "default"
+"""What a bug of dynamo_lite does to the program: "raise" raises `exc.InternalError`; "warn" warns once for each frame,
+which runs in eager from then on. By default functions and modules that are compiled by name raise, and frames under
+``dl.enable`` warn. ``fullgraph=True``, `explain`, `export` and ``dynamo_lite check`` always raise."""
+
 compile_when_observed: bool = False
 """Whether frames are compiled where something observes what runs inside of them: a tracer (a debugger, coverage), which
 sees no lines of compiled code, or a ``TorchDispatchMode``, which sees the operators of the compiled graph. Otherwise
@@ -129,7 +134,7 @@ def patch(**changes: Any) -> Iterator[None]:
     Raises:
         AttributeError: the setting doesn't exist; the message names the one that is meant.
         TypeError: a value has another type than the setting.
-        ValueError: a limit is negative.
+        ValueError: a limit is negative, or the setting doesn't have such a value.
 
     Example:
         >>> import dynamo_lite as dl
@@ -158,11 +163,13 @@ def _check(name: str, value: object) -> None:
     kind = type(_DEFAULTS[name])
     if type(value) is not kind and not (kind is float and type(value) is int):
         raise TypeError(f"dl.config.{name} is {_WORDS[kind]}, not {value!r}")
+    if name == "internal_errors" and value not in ("default", "raise", "warn"):
+        raise ValueError(f"dl.config.internal_errors is 'default', 'raise' or 'warn', not {value!r}")
     if isinstance(value, (int, float)) and not value >= 0:
         raise ValueError(f"dl.config.{name} is a limit of at least 0, not {value}")
 
 
-_WORDS = {bool: "True or False", int: "an integer", float: "a number of seconds"}
+_WORDS = {bool: "True or False", int: "an integer", float: "a number of seconds", str: "a string"}
 
 
 class _Settings(types.ModuleType):

@@ -1,7 +1,7 @@
 """The exceptions that a user may see, and the two that control a translation.
 
 Three kinds: *this can't be in a graph* (`Unsupported`: a graph break, or an error under ``fullgraph=True``), *this
-frame is not for us* (`SkipFrame`, never seen by a user), and *we have a bug* (`InternalError`, always raised).
+frame is not for us* (`SkipFrame`, never seen by a user), and *we have a bug* (`InternalError`, raised or warned of).
 """
 
 from __future__ import annotations
@@ -142,8 +142,9 @@ class InvalidInput(ValueError):
 
 
 class InternalError(RuntimeError):
-    """A bug in dynamo_lite. It is raised, and never a silent fallback to eager; where the program has set
-    ``torch._dynamo.config.suppress_errors`` it is a warning."""
+    """A bug in dynamo_lite. It is raised, and never a silent fallback to eager. By ``dl.config.internal_errors``, under
+    ``dl.enable`` by default, and where the program has set ``torch._dynamo.config.suppress_errors``, it is a warning
+    instead, and the frame runs in eager."""
 
 
 class SkipFrame(Exception):

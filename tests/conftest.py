@@ -39,6 +39,7 @@ if not reference.MODE:
     notices.said.update(value for value in vars(observers).values() if isinstance(value, observers.WhyNotHere))
 
     dl.config.enable_allowance = 60.0  # what is captured doesn't depend on how busy the machine is
+    dl.config.internal_errors = "raise"  # in dl.enable, too
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

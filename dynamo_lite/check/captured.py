@@ -154,7 +154,7 @@ class Captured:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         limit = max(config.recompile_limit, len(self.record.observer.recompiles) + 2)
-        with config.patch(recompile_limit=limit), self.record.call():
+        with config.patch(recompile_limit=limit, internal_errors="raise"), self.record.call():
             check_runs_at_call(self._fn, must=True)
             if getattr(self._fn, "_torchdynamo_disable", False):
                 raise Unsupported(DisabledCall(qualified_name(self._fn)))

@@ -28,6 +28,7 @@ from dynamo_lite.exc import (
     SkipFrame,
     Unsupported,
 )
+from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.notices import warn_here
 from dynamo_lite.insight.observer import Observer
 from dynamo_lite.insight.site import code_place
@@ -45,7 +46,7 @@ from .graph_call import compile_graph, traits_without
 from .guard_filter import Filter
 from .observers import without_saved_tensor_hooks
 from .one_at_a_time import backend_hangs, hold_backends
-from .recompilation import Versions, note_outdated, note_recompile, note_recompiled, program_place
+from .recompilation import Versions, note_outdated, note_recompile, note_recompiled, place_text
 from .reports import Times, report_entry, report_skip, report_writes
 from .restart_loop import translate
 from .translation import Request, Translation
@@ -124,15 +125,38 @@ class FrameCompiler:
         try:
             entry = self._entry(view)
         except (BackendCompilerFailed, InternalError) as error:
-            if self.fullgraph or self.observer is not None or not config.torchs("suppress_errors"):
+            if not self._is_suppressed(error):
                 raise
-            setting = "torch._dynamo.config.suppress_errors"
-            warn_here(f"{program_place(view)[0]} runs in eager from now on, by {setting}: {error}")
-            return self._skip(view.code, SkipFrame(f"{setting} is set, and {type(error).__name__} was raised"))
+            return self._run_in_eager(view, error)
         note_recompiled(view, time.perf_counter() - began)
         if entry is not _C.PASS:
             self.versions.add(view)
         return entry
+
+    def _is_suppressed(self, error: BackendCompilerFailed | InternalError) -> bool:
+        """Whether the frame runs in eager instead."""
+        if self.fullgraph or self.observer is not None:
+            return False
+        if config.torchs("suppress_errors"):
+            return True
+        warns = "warn" if self.budget is not None else "raise"  # whether it is a frame of dl.enable
+        setting = config.internal_errors
+        return isinstance(error, InternalError) and (warns if setting == "default" else setting) == "warn"
+
+    def _run_in_eager(self, view: _C.FrameView, error: BackendCompilerFailed | InternalError) -> _C.Verdict:
+        place = place_text(view)
+        if not isinstance(error, InternalError) or config.torchs("suppress_errors"):
+            setting = "torch._dynamo.config.suppress_errors"
+            warn_here(f"{place} runs in eager from now on, by {setting}: {error}")
+            return self._skip(view.code, SkipFrame(f"{setting} is set, and {type(error).__name__} was raised"))
+        counters.internal_errors += 1
+        logs.breaks.info("%s could not be translated", place, exc_info=error)
+        warn_here(
+            f"{place} runs in eager from now on, because of a bug of dynamo_lite: {error}\n\nHint: please report it, "
+            f"with the function and the traceback, which dl.logs.set('breaks') shows; "
+            f"dl.config.internal_errors = 'raise' makes it an error"
+        )
+        return self._skip(view.code, SkipFrame("translating it failed by a bug of dynamo_lite"))
 
     def _entry(self, view: _C.FrameView) -> Entry | _C.Verdict:
         """Raises what the user is to see, and `InternalError` for anything else."""

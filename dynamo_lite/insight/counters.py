@@ -33,6 +33,8 @@ class Counters:
     """Frames that run code compiled by another ``dl.compile`` with the same settings."""
     skips: int = 0
     """Frames that run in eager from now on."""
+    internal_errors: int = 0
+    """Frames that run in eager because translating them failed by a bug of dynamo_lite (`config.internal_errors`)."""
     waits: int = 0
     """Frames under ``dl.enable`` that run in eager until translating them pays (`config.enable_allowance`)."""
     trace_seconds: float = 0.0

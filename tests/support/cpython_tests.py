@@ -130,7 +130,9 @@ def run_module(name: str, hook: bool, folder: Path) -> None:
         runpy.run_module("test", run_name="__main__", alter_sys=True)
         return
     watch_translator(folder / "errors")
-    with dl.config.patch(translate_library=True, unroll_limit=2_000, enable_allowance=math.inf):
+    with dl.config.patch(
+        translate_library=True, unroll_limit=2_000, enable_allowance=math.inf, internal_errors="raise"
+    ):
         with dl.enable("eager"):
             try:
                 runpy.run_module("test", run_name="__main__", alter_sys=True)

@@ -33,6 +33,7 @@ if HOOK:
 
     if WAY == "at-once":
         dl.config.enable_allowance = math.inf
+        dl.config.internal_errors = "raise"
     with dl.enable("eager"):
         OWNER = _C.current_owner()
 

@@ -291,6 +291,118 @@ def test_internal_errors_are_loud(monkeypatch):
     assert torch.equal(dl.compile(lambda x: x + 1, backend="eager")(tensor(2)), tensor(2) + 1)
 
 
+@pytest.fixture
+def bug(monkeypatch):
+    """A bug of ours in what translates each operator."""
+    from dynamo_lite.records.graph import GraphBuilder
+
+    def buggy(self, *args, **kwargs):
+        raise AttributeError("a bug of ours")
+
+    monkeypatch.setattr(GraphBuilder, "call", buggy)
+    return monkeypatch
+
+
+def has_operators(x):
+    return x + 1
+
+
+def calls_it_thrice(x):
+    return has_operators(x), has_operators(x), has_operators(x)
+
+
+def test_frame_of_enable_that_a_bug_keeps_from_being_translated_runs_in_eager(bug, caplog):
+    caplog.set_level("INFO", "dynamo_lite.breaks")
+    x, results = tensor(2), []
+    with dl.config.patch(internal_errors="default"):
+        with pytest.warns(RuntimeWarning, match="has_operators.*bug of dynamo_lite.*a bug of ours") as caught:
+            for _ in range(3):
+                with dl.enable("eager", threads="current"):
+                    results.append(has_operators(x))
+    assert all(torch.equal(each, x + 1) for each in results)
+    assert len(caught) == dl.counters.internal_errors == 3  # each block has entries of its own
+    assert dl.counters.graphs == 0
+    assert "AttributeError: a bug of ours" in caplog.text  # with the traceback
+    assert torch.is_grad_enabled() and torch._C._len_torch_dispatch_stack() == 0
+
+
+def test_each_frame_warns_once_of_a_bug(bug):
+    with dl.config.patch(internal_errors="warn"):
+        compiled = dl.compile(calls_it_thrice, backend="eager")
+        with pytest.warns(RuntimeWarning, match="bug of dynamo_lite") as caught:
+            for _ in range(2):
+                assert torch.equal(compiled(tensor(2))[2], tensor(2) + 1)
+    assert len(caught) == dl.counters.internal_errors == 2  # its own and that of the function that it calls
+
+
+def test_effects_before_a_bug_happen_once(bug):
+    """A translation has no effects until its entry runs."""
+    seen = []
+
+    def program(x, log):
+        log.append(1)
+        seen.append(x.shape[0])
+        return x + 1
+
+    log = []
+    with dl.config.patch(internal_errors="warn"), pytest.warns(RuntimeWarning, match="bug of dynamo_lite"):
+        dl.compile(program, backend="eager")(tensor(2), log)
+    assert log == [1] and seen == [tensor(2).shape[0]]
+
+
+def test_bug_after_a_graph_break_runs_the_rest_in_eager(monkeypatch):
+    from dynamo_lite.records.graph import GraphBuilder
+
+    call = GraphBuilder.call
+
+    def buggy(self, *args, **kwargs):
+        if any(getattr(each, "__name__", each) == "cos" for each in args):
+            raise AttributeError("a bug of ours")
+        return call(self, *args, **kwargs)
+
+    def program(x):
+        with torch.no_grad():
+            y = x + 1
+            dl.graph_break()
+            return y.cos(), torch.is_grad_enabled()
+
+    monkeypatch.setattr(GraphBuilder, "call", buggy)
+    with dl.config.patch(internal_errors="warn"), pytest.warns(RuntimeWarning, match="program.*bug of dynamo_lite"):
+        result, grad = dl.compile(program, backend="eager")(tensor(2))
+    assert torch.equal(result, (tensor(2) + 1).cos()) and not grad and torch.is_grad_enabled()
+    assert dl.counters.graphs == 1
+
+
+@pytest.mark.parametrize("setting", ["default", "raise", "warn"])
+def test_what_must_be_captured_raises_internal_errors(bug, setting):
+    with dl.config.patch(internal_errors=setting):
+        with pytest.raises(dl.exc.InternalError, match="a bug of ours"):
+            dl.compile(has_operators, backend="eager", fullgraph=True)(tensor(2))
+        with pytest.raises(dl.exc.InternalError, match="a bug of ours"):
+            dl.export(has_operators, tensor(2))
+        with pytest.raises(dl.exc.InternalError, match="a bug of ours"):
+            dl.explain(has_operators)(tensor(2))
+        if setting != "warn":
+            with pytest.raises(dl.exc.InternalError, match="a bug of ours"):
+                dl.compile(has_operators, backend="eager")(tensor(2))
+    assert dl.counters.internal_errors == 0
+
+
+def test_backends_failure_is_no_internal_error():
+    def backend(gm, example_inputs):
+        raise dl.exc.InternalError("not ours")
+
+    with dl.config.patch(internal_errors="warn"), pytest.raises(dl.exc.BackendCompilerFailed, match="not ours"):
+        dl.compile(has_operators, backend=backend)(tensor(2))
+
+
+def test_settings_of_internal_errors():
+    with pytest.raises(ValueError, match="'default', 'raise' or 'warn', not 'ignore'"):
+        dl.config.internal_errors = "ignore"
+    with pytest.raises(TypeError, match="a string"):
+        dl.config.internal_errors = True
+
+
 def looks_at_its_variables(x):
     y = x + 1
     assert set(locals()) == {"x", "y"}
