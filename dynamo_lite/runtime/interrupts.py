@@ -60,12 +60,15 @@ def _is_from_another_thread(error: BaseException, innermost: types.TracebackType
     instruction = dis.opname[innermost.tb_frame.f_code.co_code[innermost.tb_lasti]]
     if instruction in _RAISE_NOTHING:
         return True
+    had_none = not error.args or str(error.args[0]).startswith(_ADDED_BY_FX)
     sets_its_arguments = isinstance(getattr(type(error), "__init__", None), types.FunctionType)
-    return instruction.startswith(_AFTER_WHICH) and (not error.args or sets_its_arguments)
+    return instruction.startswith(_AFTER_WHICH) and (had_none or sets_its_arguments)
 
 
 _RAISE_NOTHING = ("RESUME", "JUMP_BACKWARD")
 _AFTER_WHICH = ("CALL", "PRECALL", "POP_JUMP_BACKWARD")
+_ADDED_BY_FX = "While executing "
+"""What `torch.fx.Interpreter` makes the argument of an exception that has none."""
 
 
 @contextlib.contextmanager

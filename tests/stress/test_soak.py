@@ -10,6 +10,7 @@ import torch
 
 import dynamo_lite as dl
 import soak
+import soak_changes
 import soak_company
 from processes import run_program
 
@@ -37,6 +38,28 @@ def test_threads_with_a_model_each():
 def test_a_hundred_greenlets_that_switch_in_compiled_calls():
     pytest.importorskip("gevent")
     assert soak_company.soak_greenlets(3) > 100
+
+
+@pytest.mark.changes_what_is_guarded
+def test_values_that_change_while_they_are_compiled():
+    assert soak_changes.soak_changed_values(3) > 20
+
+
+def test_code_that_is_deallocated_with_entries_of_several_owners():
+    assert soak_changes.soak_deallocated_code(2) >= 4
+
+
+def test_calls_beside_backends_that_hang():
+    assert soak_changes.soak_hanging_backends(2) >= 80
+
+
+def test_objects_that_only_their_entries_hold():
+    assert soak_changes.soak_cycles(3) >= 4
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # set while a finalizer runs
+def test_exceptions_of_another_thread_at_any_time():
+    assert soak_changes.soak_asynchronous_exceptions(5) >= 5
 
 
 def test_workers_that_are_forked_beside_threads():

@@ -227,9 +227,10 @@ def main() -> None:
     dl.reset()
     left, grown = collected() - objects, resident() - before
     print(f"a quarter of that again leaves {left} objects and {grown} KiB")
+    import soak_changes
     import soak_company
 
-    for what in soak_company.soak_all(options.seconds):
+    for what in (*soak_company.soak_all(options.seconds), *soak_changes.soak_all(options.seconds)):
         print(what, flush=True)
     sys.exit(each > 2 or memory > 20 or left > 2_000)
 
