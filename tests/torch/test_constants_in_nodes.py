@@ -41,7 +41,7 @@ def test_complex_numbers_keep_their_parts(number):
         *([complex(0, -0.0), math.inf], (len, (1, torch.add)), slice(1, 2), range(3), b"a", "q\"'", True, -0.0),
         *(torch.device("cpu"), torch.float32, torch.strided, ..., None),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_a_function_in_the_graph_gets_the_value(value):
     def step(x):
