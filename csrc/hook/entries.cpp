@@ -100,7 +100,7 @@ int NewCode::traverse(visitproc visit, void* arg) const {
     // What a frame runs, or anybody else holds, lives whatever becomes of this object. The collector runs no Python
     // between two visits that must agree.
     if (!*each || Py_REFCNT(each->get()) != 1) continue;
-    Py_VISIT(code_constants(reinterpret_cast<PyCodeObject*>(each->get())));
+    Py_VISIT(constants_of(reinterpret_cast<PyCodeObject*>(each->get())));
   }
   return 0;
 }

@@ -213,6 +213,7 @@ Ref accept(PyObject* result, const FrameViewScope& view, const FrameSlots& slots
           code, slots.code);
   }
   if (const py::object failure = explain(guard_tree(tree), slots)) {
+    const OffScope off(this_thread());
     py::module_::import("dynamo_lite.compiler.recompilation").attr("note_outdated")(py::handle(view.get()), failure);
     return {};
   }

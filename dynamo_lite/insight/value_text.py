@@ -13,14 +13,14 @@ def value_text(value: object) -> str:
 
 
 def _long_text(value: object) -> str:
-    kind = type(value)
-    if kind is int:
-        return hex(value)  # type: ignore[call-overload]
+    name = type(value).__name__
+    if isinstance(value, int):
+        return hex(value)
     if isinstance(value, (tuple, list, set, frozenset)):
-        return f"{kind.__name__}({', '.join(map(value_text, value))})"
+        return f"{name}({', '.join(map(value_text, value))})"
     if isinstance(value, slice):
         return f"slice({', '.join(map(value_text, (value.start, value.stop, value.step)))})"
-    return f"<{kind.__name__}>"
+    return f"<{name}>"
 
 
 class Shown:
