@@ -71,7 +71,7 @@ inline Stacks& this_threads_stacks() noexcept {
 [[gnu::cold, gnu::noinline]] Thread& switch_stacks(Stacks& stacks, PyThreadState* state) noexcept;
 
 // The state of the stack that is running. Valid as long as calls on this stack last, whatever is switched to meanwhile.
-DL_HIT inline Thread& this_thread(PyThreadState* state = PyThreadState_Get()) noexcept {
+[[gnu::always_inline]] inline Thread& this_thread(PyThreadState* state = PyThreadState_Get()) noexcept {
   Stacks& stacks = this_threads_stacks();
   if (data_stack(state) == stacks.stack) [[likely]]
     return *stacks.current;
