@@ -46,7 +46,7 @@ from .graph_call import compile_graph, traits_without
 from .guard_filter import Filter
 from .observers import without_saved_tensor_hooks
 from .one_at_a_time import backend_hangs, hold_backends
-from .recompilation import Versions, note_outdated, note_recompile, note_recompiled, place_text
+from .recompilation import Versions, note_outdated, note_recompile, note_recompiled, place_text, program_place
 from .reports import Times, report_entry, report_skip, report_writes
 from .restart_loop import translate
 from .translation import Request, Translation
@@ -144,12 +144,12 @@ class FrameCompiler:
         return isinstance(error, InternalError) and (warns if setting == "default" else setting) == "warn"
 
     def _run_in_eager(self, view: _C.FrameView, error: BackendCompilerFailed | InternalError) -> _C.Verdict:
-        place = place_text(view)
         if not isinstance(error, InternalError) or config.torchs("suppress_errors"):
             setting = "torch._dynamo.config.suppress_errors"
-            warn_here(f"{place} runs in eager from now on, by {setting}: {error}")
+            warn_here(f"{program_place(view)[0]} runs in eager from now on, by {setting}: {error}")
             return self._skip(view.code, SkipFrame(f"{setting} is set, and {type(error).__name__} was raised"))
         counters.internal_errors += 1
+        place = place_text(view)
         logs.breaks.info("%s could not be translated", place, exc_info=error)
         warn_here(
             f"{place} runs in eager from now on, because of a bug of dynamo_lite: {error}\n\nHint: please report it, "
