@@ -253,6 +253,7 @@ class PyCodegen:
         return tracker in self._temps or tracker in self._recreated
 
     def _create(self, tracker: VariableTracker) -> None:
+        self.attempt.effects.shared_results.check_is_only_read(tracker)
         try:
             tracker.reconstruct(self)
         except NotConstant:

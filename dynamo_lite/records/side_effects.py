@@ -16,6 +16,7 @@ from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, ObservableDeallocation, UnsupportedOperation
 
 from .guards import Guards
+from .shared_results import SharedResults
 
 if TYPE_CHECKING:
     from dynamo_lite.variables.core.base import VariableTracker
@@ -52,6 +53,7 @@ class SideEffects:
         """Tracker, or scope and name -> the count at its last effect."""
         self._fixed: set[VariableTracker] = set()
         """Trackers of objects that the graph reads as they were before it."""
+        self.shared_results = SharedResults()
         self._bodies: list[_OperatorFunction] = []
 
     def close(self) -> None:
@@ -61,6 +63,7 @@ class SideEffects:
         self.written_globals.clear()
         self._last.clear()
         self._fixed.clear()
+        self.shared_results.close()
 
     @property
     def empty(self) -> bool:
@@ -70,6 +73,7 @@ class SideEffects:
         """Record that the program is about to mutate an object. Guard that no other source in use reaches it."""
         self.count += 1
         self._last[tracker] = self.count
+        self.shared_results.check_is_only_read(tracker)
         if tracker in self._fixed:
             self._refuse_fixed()
         for body in self._bodies:

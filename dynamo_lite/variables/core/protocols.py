@@ -155,6 +155,7 @@ class Attempt(Protocol):
     errors_on_break: bool
     is_exporting: bool
     restart_facts: RestartFacts
+    steps: int
     unread: set[Site]
     """Where the program read numbers from tensors that it has only passed on so far."""
     values: KnownValues

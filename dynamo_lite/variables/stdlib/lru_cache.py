@@ -1,8 +1,12 @@
 """``functools.lru_cache``: a call of a cached function returns the object in its cache, and the entry is guarded.
 
 So a result is the same object as in eager, and the guard fails once the entry is evicted or cleared. If the cache has
-no entry yet, the function runs once during tracing, as it would have run in eager. Symbolic numbers among the arguments
-are specialized. Applying ``lru_cache`` inside a traced function breaks the graph.
+no entry yet, the function runs once during tracing, as it would have run in eager. Applying ``lru_cache`` inside a
+traced function breaks the graph.
+
+A function that is called with symbolic numbers is traced through, as if it weren't cached. This assumes that its result
+depends on nothing but its arguments. Where the trace shows otherwise (it has effects), or the identity of the result
+matters, the numbers are specialized, and the cache is read.
 """
 
 from __future__ import annotations
@@ -13,16 +17,30 @@ import types
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
+from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import CacheCreated, UncachedCall, UnknownCall, UnsupportedOperation
 from dynamo_lite.records.guards import Assumed
+from dynamo_lite.records.restart import NumbersSpecialized, Restart
 from dynamo_lite.runtime.collectives import Communicates, without_collectives
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
 from dynamo_lite.variables.core.attributes import MethodVariable, binds, class_attribute
-from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.base import (
+    Args,
+    Kwargs,
+    LazyVariable,
+    NotConstant,
+    VariableTracker,
+    unsupported,
+    wraps_type,
+)
 from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.reachable import reachable
 from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.python.containers.sequences import SizeVariable, TupleVariable
+from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber, SymNodeVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 WRAPPER: type = functools._lru_cache_wrapper
@@ -70,6 +88,10 @@ class CachedFunctionVariable(UserObjectVariable):
     __slots__ = ()
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if any(map(_has_symbolic_number, (*args, *kwargs.values()))):
+            result = self._trace_through(tx, args, kwargs)
+            if result is not None:
+                return result
         values = [arg.cache_key(tx) for arg in args]
         named = {name: value.cache_key(tx) for name, value in kwargs.items()}
         if not hasattr(self.value, "cache_parameters"):
@@ -87,7 +109,8 @@ class CachedFunctionVariable(UserObjectVariable):
             tx.attempt.ahead.filled.append(entry)
         is_repeated = any(isinstance(each, CacheHit) and each.entry == entry for each in tx.effects.noted)
         was_called = entry in tx.attempt.ahead.filled and not is_repeated
-        tx.effects.note(CacheHit(values, named, entry, was_called))
+        if not tx.effects.shared_results.in_cached_call:
+            tx.effects.note(CacheHit(values, named, entry, was_called))
         key = next(each for each in cache if each == key)  # the cache's own object: a guard finds it by identity
         place = tx.guards.const(cache).child("dict_item", key)
         if parameters["maxsize"] is None:
@@ -95,6 +118,28 @@ class CachedFunctionVariable(UserObjectVariable):
         place.check("id", cache[key])
         result = _result_of(self.value, key, cache[key])
         return tx.attempt.values.wrap(result, tx.guards.const(result))  # not `make`, which would copy a container
+
+    def _trace_through(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+        """The result of tracing the function's body. None: the numbers have to be specialized."""
+        step, function = tx.attempt.steps, self.value.__wrapped__
+        if step in tx.attempt.restart_facts.numbers.steps or type(function) is not types.FunctionType:
+            return None
+        named = tuple((name, _part_of_key(tx, value)) for name, value in kwargs.items())
+        key = id(self.value), tuple(_part_of_key(tx, arg) for arg in args), named
+        known = tx.effects.shared_results.known(key)
+        if known is not None:
+            return known
+        try:
+            outside = set(reachable([*args, *kwargs.values()]))
+            with tx.effects.shared_results.cached_call(), tx.effects.forbidden(outside):
+                result = tx.call(tx.make(function), args, kwargs).realize()
+            created = _created_containers(result)
+        except (Unsupported, NotConstant):
+            raise Restart(NumbersSpecialized(step)) from None
+        if created is None:
+            raise Restart(NumbersSpecialized(step))
+        tx.effects.shared_results.add(key, result, created, step)
+        return result
 
     def _run(self, tx: Translator, args: list[Any], named: dict[str, Any], is_full: bool) -> None:
         """Call the function to fill its cache. Breaks the graph if the trace has deferred an effect that
@@ -126,6 +171,42 @@ class CachedFunctionVariable(UserObjectVariable):
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         unsupported(UnsupportedOperation(f"{name}()", self.describe()))
+
+
+def _has_symbolic_number(value: VariableTracker) -> bool:
+    value = value.realize()
+    if type(value) in (TupleVariable, SizeVariable):
+        return any(map(_has_symbolic_number, value.structure_items() or ()))
+    return isinstance(value, SymbolicNumber)
+
+
+def _part_of_key(tx: Translator, value: VariableTracker) -> Hashable:
+    """An argument, or an item of one, as a part of a key in which symbolic numbers stand for themselves."""
+    value = value.realize()
+    if type(value) in (TupleVariable, SizeVariable):
+        return tuple, tuple(_part_of_key(tx, item) for item in value.structure_items() or ())
+    if isinstance(value, SymNodeVariable):
+        return SymNodeVariable, value.number.node.expr
+    if isinstance(value, SymbolicNumber):
+        return SymbolicNumber, value
+    constant = value.cache_key(tx)
+    return type(constant), constant
+
+
+def _created_containers(result: VariableTracker) -> list[VariableTracker] | None:
+    """The containers in a result that its call created. None: it created something else than containers of numbers and
+    strings."""
+    created, left = [], [result]
+    while left:
+        value = left.pop().realize()
+        is_scalar = value.is_constant() or value.python_type() in (int, float, bool, str)
+        if is_scalar or value.source is not None or value in created:
+            continue
+        if value.python_type() not in (tuple, list, dict, torch.Size):
+            return None
+        created.append(value)
+        left += value.structure_items() or ()
+    return created
 
 
 class CacheHit:
