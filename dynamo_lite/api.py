@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, ov
 import torch
 
 from . import _C, config
-from .backends.registry import Backend, configured, lookup_backend, name_of
+from .backends.registry import Backend, configured, list_backends, lookup_backend, name_of
 from .callables.compiled_function import compiled_function, disabled_function
 from .callables.compiled_module import CompiledModule, compiled_module
 from .compiler.budget import TranslationBudget
@@ -29,6 +29,7 @@ from .insight.site import qualified_name
 from .variables.core import registry
 from .variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from .variables.core.constant import ConstantVariable
+from .variables.torch.functions.compile_calls import models_compile
 from .variables.torch.functions.torch_functions import call_whole
 
 if TYPE_CHECKING:
@@ -428,6 +429,9 @@ def reset() -> None:
         owner.reset()
         if isinstance(owner.callback, FrameCompiler):
             owner.callback.forget()
+
+
+models_compile(compile, "fn", list_backends)
 
 
 @registry.models(graph_break)

@@ -28,6 +28,7 @@ from .torch.autograd import function as autograd_function
 from .torch.contexts import streams, torch_contexts
 from .torch.functions import (
     collectives,
+    compile_calls,
     compiler_marks,
     devices,
     legacy_constructors,
