@@ -28,9 +28,13 @@ Body = Callable[..., Tensors]
 
 
 def plain_tensor(value: torch.Tensor) -> torch.Tensor:
-    """An alias of type ``torch.Tensor``, without a call of the subclass's ``__torch_function__``."""
+    """An alias of type ``torch.Tensor``, without a call of the subclass's ``__torch_function__``. It requires gradients
+    if the tensor does, also with grad mode off: the program may compute with it where the mode is on."""
     with torch._C.DisableTorchFunctionSubclass():
-        return value.as_subclass(torch.Tensor)
+        if torch.is_grad_enabled() or not value.requires_grad:
+            return value.as_subclass(torch.Tensor)
+        with torch.enable_grad():
+            return value.as_subclass(torch.Tensor)
 
 
 def call_by_names(function: Any, args: Any, names: Any, values: Any) -> Any:

@@ -498,3 +498,30 @@ def test_instances_share_what_they_are_made_of(x):
     Bare(x).add_(1)
     torch.Tensor(x).mul_(2)
     return x + 1, type(Marked(x)) is Marked, isinstance(Bare(x), torch.Tensor)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("grad", [False, True])
+def test_history_where_grad_mode_differs_from_the_call(backend, grad):
+    def recorded(w, x):
+        with torch.enable_grad():
+            y = w * x
+        return y * 2, y
+
+    def written(w, x):
+        with torch.no_grad():
+            w.add_(x)
+        return w * x
+
+    for fn in (recorded, written):
+        found = []
+        for call in (fn, dl.compile(fn, backend=backend)):
+            w = tensor(3).as_subclass(Plain).requires_grad_()
+            with torch.set_grad_enabled(grad):
+                results = call(w, tensor(3, seed=1))
+            for each in results if isinstance(results, tuple) else (results,):
+                if each.requires_grad:
+                    each.sum().backward(retain_graph=True)
+                found.append((type(each), each.detach().tolist(), each.requires_grad, each.grad_fn is None))
+            found.append((None if w.grad is None else w.grad.tolist(), w.detach().tolist()))
+        assert found[: len(found) // 2] == found[len(found) // 2 :]

@@ -41,6 +41,7 @@ from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import Model, models, models_if
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, TupleVariable
+from dynamo_lite.variables.python.objects.user_object import has_torch_function
 from dynamo_lite.variables.torch.contexts.torch_contexts import ContextVariable
 from dynamo_lite.variables.torch.tensors.services import dispatch_torch_function
 from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable, record, wrap_as_input
@@ -102,7 +103,10 @@ class SubclassVariable(TensorVariable):
 
     def is_dispatched(self, tx: Translator) -> bool:
         """Whether torch would call the class's ``__torch_function__`` now."""
-        return tx.attempt.torch_state.calls_torch_function
+        return tx.attempt.torch_state.calls_torch_function and has_torch_function(self.cls)
+
+    def overloaded_arguments(self) -> Iterable[VariableTracker]:
+        return (self,) if has_torch_function(self.cls) else ()
 
     def _instance_attribute(self, tx: Translator, name: str) -> VariableTracker | None:
         if name in self.attrs or self.instance is None:
@@ -213,9 +217,13 @@ _PER_ALIAS = ("grad", "is_leaf", "grad_fn", "requires_grad_", "retain_grad", "_v
 
 
 def as_subclass(plain: torch.Tensor, cls: type) -> torch.Tensor:
-    """An alias of a tensor, of a class whose ``__torch_function__`` is not called."""
+    """An alias of a tensor, of a class whose ``__torch_function__`` is not called. It has the tensor's history, also
+    with grad mode off."""
     with torch._C.DisableTorchFunctionSubclass():
-        return torch.Tensor.as_subclass(plain, cls)
+        if torch.is_grad_enabled() or not plain.requires_grad:
+            return torch.Tensor.as_subclass(plain, cls)
+        with torch.enable_grad():
+            return torch.Tensor.as_subclass(plain, cls)
 
 
 def instances(args: Args) -> list[Any]:
@@ -452,16 +460,14 @@ def _attribute_getter(value: types.MethodWrapperType) -> Model | None:
 
 
 def has_only_torch_function(cls: type) -> bool:
-    """Whether a tensor subclass overrides torch's functions by ``__torch_function__`` alone."""
-    is_plain_dense = class_lookup(cls, _DISPATCH) is class_lookup(_TENSOR, _DISPATCH) and not issubclass(cls, _OTHERS)
-    return is_plain_dense and isinstance(class_lookup(cls, _FUNCTION), classmethod)
+    """Whether a tensor subclass overrides torch's functions by ``__torch_function__`` at most. Subclasses of
+    ``nn.Parameter`` disable it."""
+    if class_lookup(cls, _DISPATCH) is not class_lookup(_TENSOR, _DISPATCH) or issubclass(cls, _UNINITIALIZED):
+        return False
+    return isinstance(class_lookup(cls, _FUNCTION), classmethod) or not has_torch_function(cls)
 
 
-_OTHERS: tuple[type, ...] = (
-    torch.nn.Parameter,
-    torch.nn.Buffer,
-    vars(torch.nn.parameter)["UninitializedTensorMixin"],
-)
+_UNINITIALIZED: type = vars(torch.nn.parameter)["UninitializedTensorMixin"]
 
 
 def _as_subclass(tx: Translator, tensor: TensorVariable, cls: VariableTracker) -> VariableTracker:
@@ -470,7 +476,7 @@ def _as_subclass(tx: Translator, tensor: TensorVariable, cls: VariableTracker) -
     kind = tx.python_value(cls)
     if kind is _TENSOR:
         return _alias(tx, tensor)
-    if not has_only_torch_function(kind):
+    if issubclass(kind, (torch.nn.Parameter, torch.nn.Buffer)) or not has_only_torch_function(kind):
         unsupported(
             TorchFunctionOverride("Tensor.as_subclass()", f"{kind.__qualname__} overrides more than __torch_function__")
         )
@@ -501,6 +507,6 @@ def _wrap_subclass(attempt: Attempt, value: torch.Tensor, source: Source) -> Var
     plain = wrap_as_input(attempt, plain_tensor(value), source, cls)
     if not isinstance(plain, TensorVariable):
         return plain
-    attempt.torch_state.has_subclasses = True
+    attempt.torch_state.has_subclasses |= has_torch_function(cls)
     instance = attempt.values.fakes[id(plain.fake)] = SubclassVariable(plain, cls, source, value)
     return instance

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import itertools
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import torch
@@ -40,7 +40,7 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.class_lookup import is_heap_type, is_user_defined
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, has_torch_function, unmodeled_c_base
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, unmodeled_c_base
 from dynamo_lite.variables.torch.functions.torch_function import SubclassVariable
 from dynamo_lite.variables.torch.tensors.fake_computation import compute
 from dynamo_lite.variables.torch.tensors.services import wrapper_result
@@ -78,12 +78,6 @@ class WrapperVariable(SubclassVariable):
         """The step of the translation that created it."""
         self.is_recreatable = True
         """Whether a compiled graph creates it as its class does: not if it aliases an input."""
-
-    def is_dispatched(self, tx: Translator) -> bool:
-        return tx.attempt.torch_state.calls_torch_function and has_torch_function(self.cls)
-
-    def overloaded_arguments(self) -> Iterable[VariableTracker]:
-        return (self,) if has_torch_function(self.cls) else ()
 
     def _instance_attribute(self, tx: Translator, name: str) -> VariableTracker | None:
         if self.instance is not None or name not in vars(self.fake):

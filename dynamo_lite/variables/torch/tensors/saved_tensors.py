@@ -25,8 +25,17 @@ def check_saved(name: str, mutated: Sequence[torch.Tensor], operands: Operands) 
     for node in nodes_of(mutated, operands):
         base = list(path_to_base(node))[-1][0]
         for value in _computed_from(base):
-            if value.grad_fn is not None and not _has_all_it_saved(value.grad_fn):
+            if not _is_intact(value):
                 unsupported(SavedIsOverwritten(name))
+
+
+def _is_intact(value: torch.Tensor) -> bool:
+    """Whether nothing that a tensor's history needs was mutated since."""
+    try:
+        grad_fn = value.grad_fn
+    except RuntimeError:  # of a view, after a mutation of its base by which torch can't compute it
+        return False
+    return grad_fn is None or _has_all_it_saved(grad_fn)
 
 
 def _computed_from(base: torch.fx.Node) -> Iterator[torch.Tensor]:
