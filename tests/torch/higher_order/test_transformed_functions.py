@@ -209,3 +209,27 @@ def test_written_to_with_gradients():
 
     check(fn, tensor(4, 3), tensor(3, seed=1, grad=True), graphs=None, backward=True)
     check(lambda x, w: (vmap(lambda row: row.mul_(w))(x * 1), x), tensor(4, 3), tensor(3, grad=True), graphs=None)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_transforms_of_a_compiled_function_run_it_in_eager(backend):
+    def scalar(x):
+        return (x.sin() * 2).sum()
+
+    compiled = dl.compile(scalar, backend=backend)
+    x, tangent = tensor(3), tensor(3, seed=1)
+    assert torch.equal(compiled(x), scalar(x))  # what is compiled for plain tensors isn't used under a transform
+    for transformed in (
+        lambda f: vmap(f)(x.expand(2, 3)),
+        lambda f: vmap(grad(f))(x.expand(2, 3)),
+        lambda f: jvp(f, (x,), (tangent,)),
+        lambda f: vjp(f, x)[1](torch.ones(())),
+        lambda f: jacrev(f)(x),
+    ):
+        found, expected = transformed(compiled), transformed(scalar)
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    refused = dl.compile(scalar, backend=backend, fullgraph=True)
+    with pytest.raises(dl.exc.Unsupported, match=r"a tensor of a torch.func transform around the compiled function"):
+        jvp(refused, (x,), (tangent,))
+    calls_transform = dl.compile(lambda x: jvp(scalar, (x,), (tangent,)), backend=backend, fullgraph=True)
+    torch.testing.assert_close(calls_transform(x), jvp(scalar, (x,), (tangent,)))

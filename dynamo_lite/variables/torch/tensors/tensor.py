@@ -723,7 +723,7 @@ def wrap_as_input(attempt: Attempt, value: torch.Tensor, source: Source, cls: ty
     if not _is_dense(value):
         return attempt.values.opaque(value, source, "a tensor that is not dense")
     if torch._C._functorch.is_functorch_wrapped_tensor(value):
-        return attempt.values.opaque(value, source, "a tensor of a torch.func transform")
+        return attempt.values.opaque(value, source, "a tensor of a torch.func transform around the compiled function")
     base = value._base
     if base is not None and is_wrapper(base):  # its class's code creates fake views, and may read data
         return attempt.values.opaque(value, source, "a view of a wrapper subclass")
