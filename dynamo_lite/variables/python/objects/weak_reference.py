@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from dynamo_lite import _C
@@ -122,13 +123,29 @@ def _create(tx: Translator, of: VariableTracker, callback: VariableTracker | Non
 
 
 def _is_still_at(tx: Translator, source: Source | None) -> bool:
-    """Whether a source, other than a local variable, still holds its object: nothing on the way to it is mutated."""
-    if source is None or source.kind == "local":
+    """Whether an object at this source is still alive: a variable holds it, or an object on the way to it from which on
+    nothing is mutated. The frame itself holds its globals and closure, but not its arguments."""
+    if source is None:
         return False
     mutated = {each.source for each in tx.effects.written}
     mutated.update(scope.source for scope, _ in tx.effects.written_globals)
+    held = {each.source for each in _variables(tx)}
     path = source.way()
-    return mutated.isdisjoint(path[:-1]) and all(step.kind != "weakref_target" for step in path)
+    for at in reversed(range(len(path))):
+        if path[at] in held or (at == 0 and path[at].kind != "local"):
+            return True
+        if path[at].kind == "weakref_target" or (at and path[at - 1] in mutated):
+            return False
+    return False
+
+
+def _variables(tx: Translator) -> Iterator[VariableTracker]:
+    """What the variables of the active frames hold."""
+    frame: Any = tx
+    while frame is not None:
+        yield from (each.known() for each in frame.locals.values())
+        yield from (cell.content.known() for cell in frame.cells.values() if cell.content is not None)
+        frame = frame.parent
 
 
 def _keeps_arguments(tx: Translator) -> bool:
