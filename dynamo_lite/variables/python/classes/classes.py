@@ -101,7 +101,8 @@ def loaded_module(tx: Translator, name: str) -> VariableTracker | None:
     """``sys.modules[name]``; None if it has no such module, or None in its place."""
     known = tx.attempt.values.memo.get(identity(sys.modules))
     if known is not None and known[1] in tx.effects.written:
-        found = known[1].find(tx, ConstantVariable(name))
+        key = ConstantVariable(name)
+        found = known[1].getitem(tx, key) if known[1].contains(tx, key) else None
         return None if found is None or tx.is_none(found) else found.realize()
     if sys.modules.get(name) is None:
         return None

@@ -14,7 +14,7 @@ from typing import Any
 from dynamo_lite.variables import polyfills
 
 _ITERATION = ("__iter__", "__len__")
-_TEXT = {"__repr__": _ITERATION}
+_TEXT: dict[str, tuple[str, ...]] = {"__repr__": _ITERATION}
 _NEW_DEQUES = ("__add__", "__mul__", "__rmul__", "copy", "__copy__")
 _COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
 

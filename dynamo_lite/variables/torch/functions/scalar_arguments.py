@@ -96,7 +96,7 @@ def _scaled_sum(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> Variab
     if one.fake.dtype is not other.fake.dtype or not are_alike(one, other) or is_differentiated(args):
         return record(tx, name, [one, _scaled(tx, other, kwargs["alpha"])], {})
     factor = converted(tx, kwargs["alpha"], one.fake.dtype)
-    sign = {"value": ConstantVariable(-1)} if name.startswith("sub") else {}
+    sign: Kwargs = {"value": ConstantVariable(-1)} if name.startswith("sub") else {}
     return record(tx, "addcmul_" if name.endswith("_") else "addcmul", [one, other, factor], sign)
 
 

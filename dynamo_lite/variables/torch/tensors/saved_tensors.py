@@ -6,7 +6,6 @@ raises while it compiles, so the write is in a graph of its own.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -52,9 +51,8 @@ def _computed_from(base: torch.fx.Node) -> Iterator[torch.Tensor]:
             todo += new
 
 
-@functools.cache
-def _names_of_saved(kind: type) -> list[str]:
-    return [name for name in dir(kind) if name.startswith("_saved_")]
+def _names_of_saved(node: object) -> list[str]:
+    return [name for name in dir(type(node)) if name.startswith("_saved_")]
 
 
 def _has_all_it_saved(grad_fn: Any) -> bool:
@@ -62,7 +60,7 @@ def _has_all_it_saved(grad_fn: Any) -> bool:
     that mutates its operand puts a node in front of the one that computed it.)"""
     before = [each for each, _ in grad_fn.next_functions if each is not None]
     for each in (grad_fn, *before):
-        for name in _names_of_saved(type(each)):
+        for name in _names_of_saved(each):
             try:
                 getattr(each, name)
             except RuntimeError:  # as the backward would
