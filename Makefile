@@ -55,10 +55,12 @@ matrix:
 	  $(MAKE) test stress PYTHON=$$each VENV=.venv-$$(basename $$each); \
 	done
 
-# Programs made by a grammar, from a random seed: make fuzz N=10000
+# Programs made by a grammar, from a random seed: make fuzz N=10000; and all programs over classes that derive from
+# builtin ones.
 N ?= 2000
 fuzz: $(STAMP)
 	$(BIN)/python tests/support/fuzz.py $(N)
+	PYTHONPATH=tests $(BIN)/python tests/support/builtin_classes.py --all
 
 # CPython's own tests, with the hook on and every frame offered to the translator.
 cpython-tests: $(STAMP)
