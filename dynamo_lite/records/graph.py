@@ -32,6 +32,7 @@ from dynamo_lite.runtime.graph_functions import (
     thawed,
 )
 from dynamo_lite.runtime.inner_tensors import is_wrapper
+from dynamo_lite.runtime.node_text import is_name, is_text, with_attributes
 from dynamo_lite.runtime.shared_memory import all_memory_of, memory_of, memory_ranges, overlap, overlaps_itself
 from dynamo_lite.shapes.expressions import Expression, NoProgram, Operation, Symbol, compile_expression, symbolic_shapes
 from dynamo_lite.shapes.float_formulas import Formula
@@ -42,7 +43,6 @@ from dynamo_lite.shapes.symbols import Symbols
 from .captured_warnings import CAPTURED_WARNINGS
 from .fakes import fake_mode
 from .node_origin import NodeMeta, NodeOrigin
-from .node_text import is_name, is_text, with_attributes
 from .source import Source
 from .subgraphs import Body
 
