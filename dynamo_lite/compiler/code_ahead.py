@@ -214,11 +214,11 @@ def _creates_by_call(cls: type) -> bool:
     return id(cls) in _CREATORS or any(base in _CREATING for base in mro(cls))
 
 
-def holds_tensors(value: object, depth: int = 2) -> bool:
-    """Whether a real value is, or contains, a tensor or module."""
-    if issubclass(type(value), _TENSORS_AND_MODULES):
+def holds_tensors(value: object, depth: int = 2, modules: bool = True) -> bool:
+    """Whether a real value is, or contains, a tensor or (unless ``modules`` is False) a module."""
+    if issubclass(type(value), _TENSORS_AND_MODULES if modules else torch.Tensor):
         return True
-    return bool(depth) and any(holds_tensors(item, depth - 1) for item in items_of(value))
+    return bool(depth) and any(holds_tensors(item, depth - 1, modules) for item in items_of(value))
 
 
 def items_of(value: object) -> Iterable[object]:

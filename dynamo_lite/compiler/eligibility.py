@@ -168,14 +168,19 @@ def _is_in_forward(user_stack: tuple[FrameSummary, ...]) -> bool:
 
 def check_is_for_graph(root: RootTranslator, breaks: bool, takes_empty: bool) -> None:
     """Skip a frame without operators, unless one of its variables holds a tensor or module, or the rest of it after a
-    break may compute with tensors. ``takes_empty``: whether it is compiled all the same."""
+    break may compute with tensors. In a library only tensors count if nothing follows: ``ModuleList.__getitem__`` would
+    have a version for each index. ``takes_empty``: whether it is compiled all the same."""
     attempt = root.attempt
     if attempt.graph.operators or takes_empty or attempt.graph.inputs:
         return
-    if any(isinstance(tracker, NNModuleVariable) for _, tracker in attempt.values.memo.values()):
+    is_library = code_origin.is_library(root.code)
+    computes_nothing = is_library and not breaks and not code_origin.is_module_call(root.code.co_filename)
+    uses_module = any(isinstance(each, NNModuleVariable) for _, each in attempt.values.memo.values())
+    if uses_module and not computes_nothing:
         return
     variables = [*root.arguments, *root.locals.values(), *root.stack]
-    if any(isinstance(value, LazyVariable) and holds_tensors(value.value) for value in variables):
+    found = (value for value in variables if isinstance(value, LazyVariable))
+    if any(holds_tensors(each.value, modules=not computes_nothing) for each in found):
         return
-    if code_origin.is_library(root.code) or not (breaks and may_compute_with_tensors(root)):
+    if is_library or not (breaks and may_compute_with_tensors(root)):
         raise SkipFrame("there is nothing in it for a graph", loses=False, over_operands=True)

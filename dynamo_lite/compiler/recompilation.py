@@ -20,7 +20,7 @@ from dynamo_lite.insight.observer import Observer, Recompile
 from dynamo_lite.insight.recorder import RECORDING, RecompileRecord
 from dynamo_lite.insight.value_text import value_text
 from dynamo_lite.records.code_origin import is_module_call
-from dynamo_lite.resume.graph_break import continues_in_loop, in_program_names, original_position
+from dynamo_lite.resume.graph_break import continued_in_loop, in_program_names, original_position
 
 _VERSIONS_OF_ITERATIONS = 3
 """Two in which numbers have the values of an iteration (0 and 1 stay constants), and one in which they are symbolic."""
@@ -46,14 +46,18 @@ class Versions:
         counts = self._of.setdefault(view.code, WeakIdKeyDictionary())
         module = _module_of(view)
         counts[module] = counts.get(module, 0) + 1
-        if continues_in_loop(view.code):
+        if continued_in_loop(view.code):
             call = _C.outermost_calls()
             self._in_call[view.code] = Counter({call: self._in_call.get(view.code, Counter())[call] + 1})
 
     def differ_by_iteration(self, view: _C.FrameView) -> bool:
         """Whether the frame continues a loop, and one call has made several entries for it already, none of
         which holds: each iteration would make another one, as for a list that grows."""
-        return self._in_call.get(view.code, Counter())[_C.outermost_calls()] >= _VERSIONS_OF_ITERATIONS
+        call = _C.outermost_calls()
+        differs = self._in_call.get(view.code, Counter())[call] >= _VERSIONS_OF_ITERATIONS
+        for inner in continued_in_loop(view.code)[1:] if differs else ():  # they continue the same loop
+            self._in_call[inner] = Counter({call: _VERSIONS_OF_ITERATIONS})
+        return differs
 
     def at_limit(self, view: _C.FrameView) -> bool:
         """Whether there may be no further entry for this call."""

@@ -243,14 +243,17 @@ def continues_where_errors_may_be_swallowed(code: types.CodeType) -> bool:
     return False
 
 
-def continues_in_loop(code: types.CodeType) -> bool:
-    """Whether it is a resume function that continues inside a loop of the user's code, its own or an interrupted
-    call's."""
-    return any(
-        each.target is not None and each.target.index <= info.point.index <= each.index
-        for info in _continued(code)
-        for each in decode(info.original)
-    )
+def continued_in_loop(code: types.CodeType) -> list[types.CodeType]:
+    """The resume function and those of the interrupted calls, outermost first, down to the innermost that continues
+    inside a loop of the user's code; empty if none does."""
+    found, codes = list[types.CodeType](), [code]
+    for info in _continued(code):
+        jumps = ((each.target.index, each.index) for each in decode(info.original) if each.target is not None)
+        if any(start <= info.point.index <= end for start, end in jumps):
+            found = codes[:]
+        if info.point.callee is not None:
+            codes.append(info.point.callee.code)
+    return found
 
 
 def argument_of_super(code: types.CodeType) -> str | None:

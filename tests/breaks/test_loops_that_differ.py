@@ -76,3 +76,60 @@ def test_other_dtypes_in_other_calls_are_versions_as_before():
     for dtype in dtypes:
         compiled(torch.ones(4, dtype=dtype))
     assert dl.counters.graphs == graphs >= 2 * len(dtypes)
+
+
+class Experts(torch.nn.Module):
+    """Calls one of its experts at each turn of a loop."""
+
+    def __init__(self, chosen):
+        super().__init__()
+        self.experts = torch.nn.ModuleList([torch.nn.Linear(4, 4) for _ in range(12)])
+        self.chosen = chosen
+
+    def forward(self, x):
+        out = torch.zeros_like(x)
+        for expert in self.chosen():
+            rows = torch.nonzero(x[:, 0] > -100)[:, 0]
+            out[rows] += self.experts[expert](x[rows])
+        return out
+
+
+CHOSEN = {
+    "tensors": lambda: torch.ones(12).nonzero(),
+    "items": lambda: (each.item() for each in torch.ones(12).nonzero()),
+    "list": lambda: torch.ones(12).nonzero().flatten().tolist(),
+    "counter": lambda: range(12),
+}
+
+
+@pytest.mark.parametrize("chosen", CHOSEN.values(), ids=CHOSEN)
+def test_experts_picked_by_index_recompile_at_most_twice(chosen):
+    model = Experts(chosen).eval()
+    compiled = dl.compile(model, backend="eager")
+    recompiles = dl.counters.recompiles
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            x = torch.randn(4, 4)
+            torch.testing.assert_close(compiled(x), model(x), rtol=0, atol=0)
+    assert dl.counters.recompiles <= recompiles + 2
+
+
+def test_experts_appended_to_a_list_recompile_at_most_twice():
+    class Collecting(Experts):
+        def forward(self, x):
+            found = []
+            for expert in self.chosen():
+                found.append(self.experts[expert](x))
+                x = x + len(found)
+            return x, found
+
+    model = Collecting(CHOSEN["tensors"]).eval()
+    compiled = dl.compile(model, backend="eager")
+    recompiles = dl.counters.recompiles
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            x = torch.randn(4, 4)
+            torch.testing.assert_close(compiled(x), model(x), rtol=0, atol=0)
+    assert dl.counters.recompiles <= recompiles + 2
