@@ -9,7 +9,7 @@ from . import emit
 from .assemble import assemble
 from .decode import copy_with_map, decode
 from .instructions import BINARY_OPS, BytecodeError, Handler, Instruction, enclosing_handlers
-from .liveness import live_locals
+from .liveness import bound_locals, live_locals
 from .references import References, references, references_after
 from .stack_depth import drop_unreachable, effect, reachable_from, stack_depths, successors, targets_and_handler
 from .verifier import verify
@@ -21,6 +21,7 @@ __all__ = [
     "Instruction",
     "References",
     "assemble",
+    "bound_locals",
     "copy_with_map",
     "decode",
     "drop_unreachable",

@@ -62,6 +62,7 @@ class PyCodegen:
         self._filled: set[VariableTracker] = set()
         """Objects created by `make_then_fill`."""
         self._recreated: set[VariableTracker] = set()
+        self._passing: list[str] = []
         self._count = 0
         graph = attempt.graph
         created = [each.node for each in graph.inputs if each.make]
@@ -85,6 +86,12 @@ class PyCodegen:
     def temp(self, hint: str = "value") -> str:
         self._count += 1
         return f"___{hint}{self._count}"
+
+    def _passing_temp(self, hint: str) -> str:
+        """A local for a value on its way to a call."""
+        name = self.temp(hint)
+        self._passing.append(name)
+        return name
 
     def load_const(self, value: object) -> None:
         if isinstance(value, SYMBOLIC):
@@ -167,7 +174,7 @@ class PyCodegen:
 
     def call_with_pair(self, function: object) -> None:
         """Replace the two values on top of the stack by ``function(one, other)``."""
-        one, other = self.temp("one"), self.temp("other")
+        one, other = self._passing_temp("one"), self._passing_temp("other")
         self.store_fast(other)
         self.store_fast(one)
         self.call(function, [lambda: self.load_fast(one), lambda: self.load_fast(other)])
@@ -179,7 +186,7 @@ class PyCodegen:
 
     def call_with_top(self, function: object, args: Sequence[Load]) -> None:
         """Call ``function(top, *args)`` for its effect. The top of the stack stays."""
-        held = self.temp("held")
+        held = self._passing_temp("held")
         self.store_copy(held)
         self.call_for_effect(function, [lambda: self.load_fast(held), *args])
 
@@ -267,11 +274,16 @@ class PyCodegen:
             self.store_copy(name)
 
     def drop_temporaries(self) -> None:
-        """Clear the locals that keep values for further loads, so that they don't prolong any object's life."""
+        """Unbind the locals that keep values for further loads: they don't prolong any object's life, and code that
+        reads the frame's variables by name doesn't see them. Some may be unbound already, by a branch."""
         computed = [name for _, name in self._computed.values()]
-        for name in (*self._temps.values(), *computed, *self.outputs.values(), *self._created.values()):
+        names = [*self._temps.values(), *computed, *self.outputs.values(), *self._created.values(), *self._passing]
+        if self.attempt.guards.captured:
+            names.append(_C.CAPTURED_NAME)
+        for name in names:
             self.load_const(None)
             self.store_fast(name)
+            self.op("DELETE_FAST", name)
 
     def load_tuple(self, trackers: Sequence[VariableTracker]) -> None:
         for tracker in trackers:

@@ -13,6 +13,7 @@ from dynamo_lite.exc import RecompileForbidden, SkipFrame
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import GraphBreak, Observer
 from dynamo_lite.records import code_origin
+from dynamo_lite.resume.graph_break import unused_arguments
 from dynamo_lite.runtime.precomputed_calls import PendingExceptions
 from dynamo_lite.translator.core import RootTranslator
 from dynamo_lite.variables.core.base import LazyVariable
@@ -178,8 +179,10 @@ def check_is_for_graph(root: RootTranslator, breaks: bool, takes_empty: bool) ->
     uses_module = any(isinstance(each, NNModuleVariable) for _, each in attempt.values.memo.values())
     if uses_module and not computes_nothing:
         return
-    variables = [*root.arguments, *root.locals.values(), *root.stack]
-    found = (value for value in variables if isinstance(value, LazyVariable))
+    unused = unused_arguments(root.code)
+    arguments = [value for name, value in zip(root.argument_names, root.arguments) if name not in unused]
+    variables = [value for name, value in root.locals.items() if name not in unused]
+    found = (value for value in (*arguments, *variables, *root.stack) if isinstance(value, LazyVariable))
     if any(holds_tensors(each.value, modules=not computes_nothing) for each in found):
         return
     if is_library or not (breaks and may_compute_with_tensors(root)):

@@ -17,13 +17,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import torch
-
 from dynamo_lite import _C
 from dynamo_lite.bytecode import (
     Handler,
     Instruction,
     assemble,
+    bound_locals,
     copy_with_map,
     decode,
     drop_unreachable,
@@ -39,16 +38,15 @@ from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.exc import SkipFrame
 from dynamo_lite.records.code_origin import reads_frame_by_name
 from dynamo_lite.records.identity import identity
-from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
-from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.null import NULL, unbound_local
 from dynamo_lite.variables.core.protocols import Load, Translator
 from dynamo_lite.variables.polyfills.recreation import build_from_recipe
 from dynamo_lite.variables.python.functions.function import CellVariable, ResumeFunction
 from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
 from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable, ReenterContext, can_be_left
-from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
+from .dead_variables import exists, is_deallocation_observable, rebound_by_closures
 from .iterator_recipes import IteratorRecipes, Recipe
 
 if TYPE_CHECKING:
@@ -256,6 +254,16 @@ def continued_in_loop(code: types.CodeType) -> list[types.CodeType]:
     return found
 
 
+def unused_arguments(code: types.CodeType) -> frozenset[str]:
+    """The parameters of a resume function that it only keeps bound."""
+    info = RESUME_CODES.info(code)
+    if info is None:
+        return frozenset()
+    live, following = live_locals(info.original), info.point.index + (info.point.callee is not None)
+    handlers = enclosing_handlers(decode(info.original)[info.point.index])
+    return frozenset(info.point.names).difference(live[following], *(live[each.target.index] for each in handlers))
+
+
 def argument_of_super(code: types.CodeType) -> str | None:
     """The name of the argument that a native ``super()`` reads from the frame, if the code may call it."""
     return code.co_varnames[0] if "__class__" in code.co_freevars and code.co_argcount else None
@@ -405,7 +413,7 @@ class BrokenFrame:
         self.recipes: dict[str, Recipe] = {}
         """Locals that the resume function recreates."""
         self.outlive: frozenset[str] = frozenset()
-        """Locals that are dead, but stay bound as in CPython: the deallocation of their values is observable."""
+        """Locals that are dead, but stay bound as in CPython."""
         self.bound: Collection[str] = ()
         """Names, the locals among them, that the new code has a value for."""
 
@@ -426,6 +434,10 @@ class BrokenFrame:
 
     def load(self, cg: PyCodegen, recipes: IteratorRecipes) -> None:
         """For a callee: load its values into locals of the root's new code."""
+        raise NotImplementedError
+
+    def load_dead(self, cg: PyCodegen, recipes: IteratorRecipes) -> None:
+        """`load` for the values that the rest of the callee doesn't use."""
         raise NotImplementedError
 
     def exits(self, cg: PyCodegen) -> list[Load]:
@@ -488,9 +500,25 @@ class BrokenFrame:
         observable = [name for name in rest if is_deallocation_observable(cg, bound[name])]
         for name in observable:
             store(name)
-        if overwritten in bound and is_deallocation_observable(cg, self.tx.stack[-1]):
+        if overwritten in bound:
             observable.append(overwritten)
         self.outlive = frozenset(observable)
+
+    def load_dead_locals(self, cg: PyCodegen, store: Callable[[str], None]) -> None:
+        """Load and store the other locals whose values exist: code that the instruction calls may read them by name.
+        Those that aren't bound on each path here are left out, for the resume function is one for all paths."""
+        surely_bound = bound_locals(self.original)[self.index] - self.live() - self.outlive
+        names = [name for name, value in self.tx.locals.items() if name in surely_bound and exists(cg, value)]
+        for name in names:
+            store(name)
+        self.outlive |= {*names}
+
+    def contents_of_cells(self, cg: PyCodegen) -> dict[str, VariableTracker]:
+        """Variables in cells, which the new code keeps under other names, whose values exist and stay the same while
+        the instruction runs."""
+        changing = rebound_by_closures(self.original)
+        found = ((name, cell.content) for name, cell in self.tx.cells.items() if name not in changing)
+        return {name: value for name, value in found if value is not None and exists(cg, value)}
 
     def resume_point(
         self, index: int, depth: int, nulls: set[int], raising: bool = False, callee: ResumeFunction | None = None
@@ -563,22 +591,25 @@ class FrameBreaker(BrokenFrame):
             self.load_local(cg, recipes, name)
 
         self.load_locals(cg, load)
+        self.load_dead_locals(cg, load)
+        for callee in callees:
+            callee.load_dead(cg, recipes)
         for name in self.cells:
             cg.load(tx.cells[name])
+        shown = {name: value for name, value in self.contents_of_cells(cg).items() if name in self.cells}
+        for value in shown.values():
+            cg.load(value)
         if self.first == SELF and SELF not in tx.locals:
             cg.load(self.content_of_self())
             cg.store_fast(SELF)
-        for name in reversed(list(self.cells.values())):
+        for name in reversed([*names, *self.cells.values(), *shown]):
             cg.store_fast(name)
-        for name in reversed(names):
-            cg.store_fast(name)
-        self._drop_arguments(names)
+        self._unbind_others({*names, *self.cells.values(), *shown, SELF})
         cg.set_grad_mode(tx.attempt.torch_state.final_grad_mode)
         self.bound = [*names, SELF] if self.first == SELF else names
 
-    def _drop_arguments(self, names: list[str]) -> None:
-        """Drop references that are no longer needed, except those whose deallocation is observable."""
-        kept = {*names, *self.cells.values(), SELF}
+    def _unbind_others(self, kept: set[str]) -> None:
+        """Drop references that the program has dropped or never had."""
         for name in self.tx.argument_names:
             if name not in kept:
                 self.cg.op("DELETE_FAST", name)
@@ -752,28 +783,6 @@ class FrameBreaker(BrokenFrame):
             else:
                 cg.load_fast(self.cells[name])
         cg.build("TUPLE", len(names))
-
-
-_UNOBSERVED = frozenset(
-    map(
-        id,  # a metaclass may compare classes
-        (
-            *(int, float, complex, bool, str, bytes, type(None), torch.Tensor, torch.nn.Parameter, torch.Size),
-            *(torch.dtype, torch.device, type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType),
-        ),
-    )
-)
-
-
-def is_deallocation_observable(cg: PyCodegen, value: VariableTracker) -> bool:
-    """Whether user code can observe the deallocation of a value: by a weak reference, a finalizer, or in C."""
-    if isinstance(value, LazyVariable):
-        return id(type(value.value)) not in _UNOBSERVED
-    if cg.attempt.lifetimes.holds_watched(value):
-        return True
-    if isinstance(value, (ConstantVariable, TensorVariable)) or value.is_symbolic or value.is_loaded_as_constant:
-        return False
-    return cg.has_made(value) or value.source is not None and not value.is_guarded_by_identity
 
 
 def _is_handler_open(value: VariableTracker) -> bool:

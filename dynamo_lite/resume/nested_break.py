@@ -25,6 +25,7 @@ from dynamo_lite.variables.core.protocols import Load, Translator
 from dynamo_lite.variables.python.functions.function import ResumeFunction
 from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
 
+from .dead_variables import is_deallocation_observable
 from .graph_break import (
     ARGUMENTS,
     CLOSURE,
@@ -99,6 +100,8 @@ class _Callee(BrokenFrame):
         self.operands_at: list[str | None] = []
         """The locals that hold the instruction's operands; None for NULL."""
         self.cells_at: list[str] = []
+        self.shown: dict[str, str] = {}
+        """Variable of the frame -> the local that holds its value."""
 
     def load(self, cg: PyCodegen, recipes: IteratorRecipes) -> None:
         tx = self.tx
@@ -119,6 +122,16 @@ class _Callee(BrokenFrame):
             self.where[SELF] = self._keep(cg, partial(cg.load, self.content_of_self()))
         for name in (*self.original.co_cellvars, *self.original.co_freevars):
             self.cells_at.append(self._keep(cg, partial(cg.load, tx.cells[name])))
+
+    def load_dead(self, cg: PyCodegen, recipes: IteratorRecipes) -> None:
+        def keep(name: str) -> None:
+            self.where[name] = self._keep(cg, partial(self.load_local, cg, recipes, name))
+
+        self.load_dead_locals(cg, keep)
+        self.shown = {name: at for name, at in self.where.items() if name in self.tx.locals and name != SELF}
+        for name, value in self.contents_of_cells(cg).items():
+            if name in self.original.co_cellvars or not is_deallocation_observable(cg, value):
+                self.shown[name] = self._keep(cg, partial(cg.load, value))
 
     @staticmethod
     def _keep(cg: PyCodegen, load: Load) -> str:
@@ -167,7 +180,7 @@ class _Callee(BrokenFrame):
             body += self.native_instructions()
         if not self.leaves_value():
             body.append(emit.load_const(None))
-        return self._function(body, names)
+        return self._function(body, [*names, *self.shown])
 
     def leaves_value(self) -> bool:
         return _tests_truth(self.instruction) or self.instruction.opname in _LEAVE_VALUE
@@ -175,7 +188,7 @@ class _Callee(BrokenFrame):
     def calling_function(self) -> types.FunctionType:
         """A function that calls another, in a frame that looks like this one in tracebacks."""
         body = [emit.push_null(), emit.load_fast(_NEXT), emit.load_fast(_ARGS), emit.make("CALL_FUNCTION_EX", 0)]
-        return self._function(body, [_NEXT, _ARGS])
+        return self._function(body, [_NEXT, _ARGS, *self.shown])
 
     def _function(self, body: list[Instruction], names: list[str]) -> types.FunctionType:
         instructions = [*emit.prologue(0), *body, emit.return_value()]
@@ -234,19 +247,24 @@ class NestedBreaker:
         cg = self.cg
         functions = [callee.calling_function() for callee in self.callees[:-1]]
         functions.append(self.innermost.native_function())
-        operands = [name for name in self.innermost.operands_at if name is not None]
         cg.push_null()
-        for function in functions:
-            cg.load_const(function)
-        for name in operands:
-            cg.take_fast(name)
-        if len(functions) == 1:
-            cg.add(*emit.call(len(operands)))
-            return
-        cg.build("TUPLE", len(operands))
-        for _ in functions[2:]:
-            cg.build("TUPLE", 2)
-        cg.add(*emit.call(2))
+        cg.load_const(functions[0])
+        cg.add(*emit.call(self._load_arguments(functions, 0)))
+
+    def _load_arguments(self, functions: list[types.FunctionType], at: int) -> int:
+        """Push the arguments of one of these functions, and return how many it takes."""
+        callee = self.callees[at]
+        if callee is self.innermost:
+            given = [name for name in callee.operands_at if name is not None]
+            for name in given:
+                self.cg.take_fast(name)
+        else:
+            given = [_NEXT, _ARGS]
+            self.cg.load_const(functions[at + 1])
+            self.cg.build("TUPLE", self._load_arguments(functions, at + 1))
+        for name in callee.shown.values():
+            self.cg.load_fast(name)
+        return len(given) + len(callee.shown)
 
     def _continue(self) -> None:
         cg, frame = self.cg, self.innermost

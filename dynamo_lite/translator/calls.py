@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.insight.break_reasons import FailsInPython, FirstImport, MissingNameInModule
+from dynamo_lite.resume.graph_break import is_call_of_broken_callee
 from dynamo_lite.variables.core.base import ObservedException, UnpackedKwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.python.classes.classes import ModuleVariable, loaded_module
 from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.functions.function import CellVariable, NestedFunctionVariable
 
 from .opcodes import opcode
@@ -54,7 +56,10 @@ def call_function_ex(tx: InstructionTranslator, instruction: Instruction) -> Non
     unpacked, function = tx.pop(), tx.pop()
     if not tx.is_iterable(unpacked):
         unsupported(FailsInPython(f"`*` of {unpacked.describe()}", "it is no iterable"))
-    args = list(unpacked.each_with_length_hint(tx))
+    if isinstance(unpacked, TupleVariable) and is_call_of_broken_callee(tx):
+        args = list(unpacked.items)  # not realized: the callee may only keep them bound
+    else:
+        args = list(unpacked.each_with_length_hint(tx))
     if tx.stack and tx.stack[-1] is NULL:
         tx.stack.pop()
     tx.stack.append(tx.call_from_instruction(function, args, kwargs))

@@ -55,6 +55,11 @@ class SymbolicNumber(VariableTracker):
         """Whether its value is unknown while tracing: the graph computes it."""
         return False
 
+    @property
+    def is_computed_outside(self) -> bool:
+        """Whether generated code can compute it without the graph, and without specializing it."""
+        raise NotImplementedError
+
     def is_constant(self) -> bool:
         return False
 
@@ -298,6 +303,10 @@ class SymNodeVariable(SymbolicNumber):
         """The graph node that computes the number."""
         return self.attempt.graph.number(self.number)
 
+    @property
+    def is_computed_outside(self) -> bool:
+        return not self.is_data_dependent and _can_load(self.number.node.expr)
+
     def reconstruct(self, cg: Codegen) -> None:
         if self.is_data_dependent:
             cg.graph_result(self)
@@ -363,6 +372,10 @@ class SymbolicFloat(SymbolicNumber):
             return None
         result = self._compare_formulas(symbol, other)
         return tx.compare(symbol, ConstantVariable(self.as_constant()), other) if result is None else result
+
+    @property
+    def is_computed_outside(self) -> bool:
+        return True
 
     def reconstruct(self, cg: Codegen) -> None:
         load_formula(cg, self.formula)

@@ -1,0 +1,83 @@
+"""Variables that the rest of the program doesn't read: which of them stay bound at a graph break, as in CPython.
+
+Code that runs at the break may read them from the frame by their names (``DataFrame.query("a > @k")``, a debugger), and
+user code may observe when their values are deallocated.
+"""
+
+from __future__ import annotations
+
+import types
+
+import torch
+
+from dynamo_lite.bytecode import decode
+from dynamo_lite.codegen.python_codegen import PyCodegen
+from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.containers.sequences import (
+    ListVariable,
+    SequenceVariable,
+    SizeVariable,
+    TupleVariable,
+)
+from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
+from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
+
+_UNOBSERVED = frozenset(
+    map(
+        id,  # a metaclass may compare classes
+        (
+            *(int, float, complex, bool, str, bytes, type(None), torch.Tensor, torch.nn.Parameter, torch.Size),
+            *(torch.dtype, torch.device, type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType),
+        ),
+    )
+)
+
+
+def is_deallocation_observable(cg: PyCodegen, value: VariableTracker) -> bool:
+    """Whether user code can observe the deallocation of a value: by a weak reference, a finalizer, or in C."""
+    if isinstance(value, LazyVariable):
+        return id(type(value.value)) not in _UNOBSERVED
+    if cg.attempt.lifetimes.holds_watched(value):
+        return True
+    if isinstance(value, (ConstantVariable, TensorVariable)) or value.is_symbolic or value.is_loaded_as_constant:
+        return False
+    return cg.has_made(value) or value.source is not None and not value.is_guarded_by_identity
+
+
+def exists(cg: PyCodegen, value: VariableTracker) -> bool:
+    """Whether generated code has a value without another result of the graph: it is pre-existing, a constant or
+    computed from such, an output already, or a plain container of such values."""
+    return _exists(cg, value, set())
+
+
+def _exists(cg: PyCodegen, value: VariableTracker, inside: set[int]) -> bool:
+    value = value.known()
+    if isinstance(value, (LazyVariable, ConstantVariable)) or value.is_loaded_as_constant:
+        return True
+    if cg.has_made(value) or value in cg.outputs or value.source is not None:
+        return True
+    if isinstance(value, SymbolicNumber):
+        return value.is_computed_outside
+    if id(value) in inside:
+        return True
+    inside.add(id(value))
+    if type(value) in (ListVariable, TupleVariable, SizeVariable):
+        assert isinstance(value, SequenceVariable)
+        return all(_exists(cg, each, inside) for each in value.items)
+    if type(value) is DictVariable and value.cls is dict:
+        return all(_exists(cg, each, inside) for each in (*value.keys.values(), *value.items.values()))
+    return False
+
+
+def rebound_by_closures(code: types.CodeType) -> frozenset[str]:
+    """The variables of a code object that functions defined in it assign to (``nonlocal``)."""
+    nested = [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    names = {
+        each.argval
+        for inner in nested
+        for each in decode(inner)
+        if each.opname in ("STORE_DEREF", "DELETE_DEREF") and each.argval in inner.co_freevars
+    }
+    return frozenset(names.union(*(rebound_by_closures(inner) & {*inner.co_freevars} for inner in nested)))
