@@ -49,9 +49,9 @@ class References:
         self.operates = self.operates or found.operates
 
 
-def references_after(code: CodeType, index: int) -> References:
+def references_after(instructions: Sequence[Instruction], index: int) -> References:
     """What instructions after the one at ``index`` refer to."""
-    return _collect(reachable_after(decode(code), index))
+    return _collect(reachable_after(instructions, index))
 
 
 def _collect(instructions: Iterable[Instruction]) -> References:

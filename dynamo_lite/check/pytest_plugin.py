@@ -30,7 +30,7 @@ from dynamo_lite.backends import list_backends
 from dynamo_lite.backends.registry import Backend
 from dynamo_lite.controls.takeover import Takeover
 from dynamo_lite.insight.observer import GraphBreak, Recompile
-from dynamo_lite.resume.graph_break import original_position
+from dynamo_lite.resume.resume_code import original_position
 
 from .captured import CAPTURE_ERRORS, Record
 from .findings import Limits

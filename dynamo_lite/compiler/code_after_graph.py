@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
-
 import torch
 
+from dynamo_lite.bytecode import reachable_from
+from dynamo_lite.bytecode.instructions import KIND, NAME
 from dynamo_lite.codegen.python_codegen import PyCodegen, let_cpython_create
 from dynamo_lite.insight.break_reasons import DroppedGenerator, FreedTogether, SharedMemory
 from dynamo_lite.records.restart import EndsBefore, Restart
 from dynamo_lite.resume.graph_break import FrameBreaker
 from dynamo_lite.resume.nested_break import NestedBreaker
+from dynamo_lite.resume.resume_code import instructions_of
 from dynamo_lite.translator.attempt import Attempt
-from dynamo_lite.translator.core import RootTranslator
+from dynamo_lite.translator.core import RootTranslator, StoppingTranslator
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.torch.autograd.function import check_kept_on_ctx
 from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable, GraphContextVariable
@@ -129,14 +130,25 @@ def _check_history(attempt: Attempt, outputs: list[torch.Tensor]) -> None:
 def _check_what_is_freed(attempt: Attempt, root: RootTranslator, outputs: list[torch.Tensor]) -> None:
     """After the break the program may run the backward of a part of the graph, and a compiled graph frees all that it
     saved at once. So operators that share no autograd history are in graphs of their own."""
-    names = itertools.chain.from_iterable(each.code.co_names for each in root.stopped())
-    goes_back = attempt.restart_facts.calls_backward or any(name in _GO_BACK or "backward" in name for name in names)
-    if not attempt.frees_at_once or not goes_back:
+    if not attempt.frees_at_once or not (attempt.restart_facts.calls_backward or any(map(_goes_back, root.stopped()))):
         return
     step = attempt.provenance.first_unrelated_step(outputs)
     if step is not None:
         otherwise = "a backward would free what another needs, were they one compiled graph"
         raise Restart(EndsBefore(step, FreedTogether(), otherwise))
+
+
+def _goes_back(frame: StoppingTranslator) -> bool:
+    """Whether the frame may run a backward, by the names of what it reads from its first instruction on."""
+    if frame.code is frame.original or not any(map(_runs_backward, frame.original.co_names)):
+        return any(map(_runs_backward, frame.code.co_names))
+    instructions, start = instructions_of(frame.code)
+    reached = reachable_from(instructions, [instructions[start]])
+    return any(KIND[each.opcode] == NAME and _runs_backward(each.argval) for each in reached)
+
+
+def _runs_backward(name: str) -> bool:
+    return name in _GO_BACK or "backward" in name
 
 
 _GO_BACK = frozenset({"grad", "register_hook"})

@@ -40,7 +40,7 @@ _CALLED_BY_CLASS = ("__init__", "__new__", "__post_init__")
 def may_compute_with_tensors(root: RootTranslator) -> bool:
     """Whether the instructions after the one at which the frame breaks name tensors, modules or torch's operators, or
     compute with the results of functions that do."""
-    left = references_after(root.code, root.current.index)
+    left = references_after(root.instructions, root.current.index)
     if not left.computes:
         return False
     search = _Search(root)

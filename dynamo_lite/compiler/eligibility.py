@@ -14,6 +14,7 @@ from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import GraphBreak, Observer
 from dynamo_lite.records import code_origin
 from dynamo_lite.resume.graph_break import unused_arguments
+from dynamo_lite.resume.resume_code import original_position
 from dynamo_lite.runtime.precomputed_calls import PendingExceptions
 from dynamo_lite.translator.core import RootTranslator
 from dynamo_lite.variables.core.base import LazyVariable
@@ -130,7 +131,7 @@ def _may_compute(view: _C.FrameView) -> bool:
     """Whether a frame that was never compiled takes tensors or modules, or names torch."""
     if any(holds_tensors(each) for each in view.locals.values()):
         return True
-    named = (view.globals.get(name) for name in view.code.co_names)
+    named = (view.globals.get(name) for name in original_position(view.code, 0)[0].co_names)
     return any(type(each) is types.ModuleType and each.__name__.partition(".")[0] == "torch" for each in named)
 
 

@@ -9,7 +9,7 @@ import torch
 from dynamo_lite import _C
 from dynamo_lite.bytecode import Instruction, assemble
 from dynamo_lite.codegen.rerun import graph_failure_handler
-from dynamo_lite.resume.graph_break import raising_code
+from dynamo_lite.resume.resume_code import never_compiled, raising_code
 from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 
@@ -50,9 +50,9 @@ def _new_code(
 ) -> list[Instruction]:
     attempt, cg = translation.attempt, translation.cg
     tensors = attempt.graph.inputs if compiled.call is not None else []
-    failed = graph_failure_handler(
-        like, attempt.are_failures_observable, raising_code(like), cg.random_state_restores(), cg.put_back()
-    )
+    reruns = attempt.are_failures_observable
+    plain, raiser = never_compiled(like) if reruns else like, raising_code(like, continuing=True)
+    failed = graph_failure_handler(plain, reruns, raiser, cg.random_state_restores(), cg.put_back())
     return cg.finish(compiled.call, tensors, translation.positions, failed, self_contained)
 
 

@@ -32,7 +32,7 @@ from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.notices import warn_here
 from dynamo_lite.insight.observer import Observer
 from dynamo_lite.insight.site import code_place
-from dynamo_lite.resume.graph_break import forget_instructions, raising_code
+from dynamo_lite.resume.resume_code import forget_instructions, raising_code, runs_rest_as_own_function
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous, without_garbage_collection
 from dynamo_lite.runtime.precomputed_calls import PendingExceptions, PrecomputedCalls
 from dynamo_lite.translator.attempt import Attempt
@@ -80,12 +80,15 @@ class FrameCompiler:
 
     def __call__(self, view: _C.FrameView) -> Answer:
         try:
-            return self._miss(view)
+            answer = self._miss(view)
         except BaseException as error:  # raised in the resume function's blocks, as any error there
             code = raising_code(view.code)
             if code is None:
                 raise
             return code, error
+        if isinstance(answer, float) and runs_rest_as_own_function(view.code):
+            return _C.SKIP
+        return answer
 
     def _miss(self, view: _C.FrameView) -> Entry | _C.Verdict | float | Exception:
         is_frozen = getattr(self.frozen, "on", False)

@@ -20,7 +20,8 @@ from dynamo_lite.insight.observer import Observer, Recompile
 from dynamo_lite.insight.recorder import RECORDING, RecompileRecord
 from dynamo_lite.insight.value_text import value_text
 from dynamo_lite.records.code_origin import is_module_call
-from dynamo_lite.resume.graph_break import continued_in_loop, in_program_names, original_position
+from dynamo_lite.resume.graph_break import continued_in_loop, in_program_names
+from dynamo_lite.resume.resume_code import original_position
 
 _VERSIONS_OF_ITERATIONS = 3
 """Two in which numbers have the values of an iteration (0 and 1 stay constants), and one in which they are symbolic."""

@@ -25,7 +25,8 @@ from dynamo_lite.insight.recorder import (
     SkipRecord,
 )
 from dynamo_lite.records.node_origin import NodeOrigin, frames_of
-from dynamo_lite.resume.graph_break import in_program_names, original_position
+from dynamo_lite.resume.graph_break import in_program_names
+from dynamo_lite.resume.resume_code import original_position
 
 from .recompilation import place_in_program, program_place
 from .translation import Translation

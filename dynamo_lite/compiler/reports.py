@@ -15,7 +15,7 @@ from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import GraphBreak, Observer
 from dynamo_lite.insight.recorder import RECORDING, GraphRecord
 from dynamo_lite.insight.site import code_place
-from dynamo_lite.resume.graph_break import original_position
+from dynamo_lite.resume.resume_code import original_position
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 

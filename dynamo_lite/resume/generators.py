@@ -19,7 +19,8 @@ from dynamo_lite.variables.python.functions.function import ResumeFunction
 from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
 from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable
 
-from .graph_break import NEW, RESUME_CODES, WAITING, ResumePoint, argument_of_super, original_position
+from .graph_break import argument_of_super
+from .resume_code import NEW, RESUME_CODES, WAITING, ResumePoint, original_position
 
 if TYPE_CHECKING:
     from dynamo_lite.translator.core import InstructionTranslator

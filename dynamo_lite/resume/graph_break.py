@@ -7,13 +7,10 @@ covers it, the continuation is a resume function that raises the exception again
 
 from __future__ import annotations
 
-import bisect
 import inspect
 import re
 import types
-import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,170 +18,54 @@ from dynamo_lite import _C
 from dynamo_lite.bytecode import (
     Handler,
     Instruction,
-    assemble,
     bound_locals,
-    copy_with_map,
     decode,
-    drop_unreachable,
     effect,
     emit,
     enclosing_handlers,
     live_locals,
-    reachable_from,
     targets_and_handler,
 )
+from dynamo_lite.bytecode.decode import PerCode
 from dynamo_lite.bytecode.instructions import EXCEPT_STAR, TERMINATORS
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.exc import SkipFrame
 from dynamo_lite.records.code_origin import reads_frame_by_name
-from dynamo_lite.records.identity import identity
 from dynamo_lite.variables.core.base import VariableTracker
-from dynamo_lite.variables.core.null import NULL, unbound_local
+from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.core.protocols import Load, Translator
-from dynamo_lite.variables.polyfills.recreation import build_from_recipe
 from dynamo_lite.variables.python.functions.function import CellVariable, ResumeFunction
 from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
-from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable, ReenterContext, can_be_left
+from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable, can_be_left
 
 from .dead_variables import exists, is_deallocation_observable, rebound_by_closures
 from .iterator_recipes import IteratorRecipes, Recipe
+from .resume_code import (
+    ARGUMENTS,
+    ERROR,
+    LOOKS_INTO_CELL,
+    RESUME_CODES,
+    SELF,
+    STACK,
+    ResumePoint,
+    continued,
+    original_position,
+    raise_unbound,
+)
 
 if TYPE_CHECKING:
     from dynamo_lite.translator.core import RootTranslator, StoppingTranslator
 
-STACK = "___stack{}"
 _KEPT = "___kept{}"
 """Copies of the stack values that a handler expects, kept while the instruction runs."""
 _PREVIOUS = "___previous{}"
 """The exception that was handled when a handler of the frame was entered."""
-SELF = "___self"
-ERROR = "___error"
-CLOSURE = "___closure"
-ARGUMENTS = "___arguments"
-"""The arguments of the callee's resume function, which the interrupted call continues in."""
-NEW, WAITING = "new", "waiting"
-
-
-@dataclass(frozen=True)
-class ResumePoint:
-    """Where a frame continues and which values it needs. ``raising``: it raises an error that it receives there."""
-
-    index: int
-    """The index of the instruction in the user's code."""
-    depth: int
-    nulls: tuple[int, ...]
-    """Stack positions of NULL."""
-    names: tuple[str, ...]
-    """The locals that are passed on."""
-    first: str | None
-    """The local that holds the argument which ``super()`` reads."""
-    handled: tuple[int, ...] = ()
-    """Stack positions of saved exc_info (PUSH_EXC_INFO); the argument there is the exception being handled."""
-    raising: bool = False
-    generator: str = ""
-    """`NEW` or `WAITING` if the function returns a generator that continues here."""
-    callee: ResumeFunction | None = None
-    """If a call was interrupted: the callee's resume function. This frame continues after the call, with its result."""
-    contexts: tuple[tuple[int, ReenterContext], ...] = ()
-    """Stack positions of the ``__exit__`` of suspended contexts, and what enters them again."""
-    recipes: tuple[tuple[str, Recipe], ...] = ()
-    """Arguments that the function recreates (see `IteratorRecipes`)."""
-
-    def arguments(self) -> list[str]:
-        """The parameters: the argument that ``super()`` reads, stack, callee, locals, error."""
-        created = {*self.nulls, *dict(self.contexts)}
-        stack = [STACK.format(at) for at in range(self.depth) if at not in created]
-        first = [] if self.first is None else [self.first]
-        rest = [name for name in self.names if name != self.first]
-        error = [ERROR] if self.raising else []
-        callee = [CLOSURE, ARGUMENTS] if self.callee is not None else []
-        return [*first, *stack, *callee, *rest, *error]
-
-
-@dataclass
-class ResumeInfo:
-    """How a resume function's code relates to the user's. ``runs``: of consecutive instructions that are consecutive in
-    the user's code too, the first index and that in the user's code (None for those of the prologue). ``call``: its own
-    index of the interrupted call, -1 if none was interrupted."""
-
-    original: types.CodeType
-    point: ResumePoint
-    runs: list[tuple[int, int | None]]
-    call: int = -1
-
-    def original_index(self, index: int) -> int | None:
-        """The index in the user's code of an instruction; None in the prologue."""
-        start, original = self.runs[bisect.bisect_right(self.runs, index, key=lambda run: run[0]) - 1]
-        return None if original is None else original + index - start
-
-
-def _runs(origin: Iterable[int | None]) -> list[tuple[int, int | None]]:
-    found: list[tuple[int, int | None]] = []
-    expected: int | None = -1
-    for at, index in enumerate(origin):
-        if index != expected:
-            found.append((at, index))
-        expected = None if index is None else index + 1
-    return found
-
-
-class ResumeCodes:
-    """The code of all resume functions, cached weakly: it lives as long as generated code refers to it."""
-
-    def __init__(self) -> None:
-        self._codes: weakref.WeakValueDictionary[tuple[int, ResumePoint], types.CodeType] = (
-            weakref.WeakValueDictionary()
-        )
-        self._infos: dict[int, ResumeInfo] = {}
-
-    def info(self, code: types.CodeType) -> ResumeInfo | None:
-        return self._infos.get(identity(code))
-
-    def get(self, original: types.CodeType, point: ResumePoint) -> types.CodeType:
-        key = (identity(original), point)
-        found = self._codes.get(key)
-        if found is None:
-            found, info = _resume_code(original, point)
-            self._codes[key] = found
-            self._infos[identity(found)] = info
-            weakref.finalize(found, self._infos.pop, identity(found), None)
-        return found
-
-
-RESUME_CODES = ResumeCodes()
-
-
-def original_position(code: types.CodeType, index: int) -> tuple[types.CodeType, int | None]:
-    """The user's code object and the index in it, for an instruction of that code or of a resume function."""
-    info = RESUME_CODES.info(code)
-    return (code, index) if info is None else (info.original, info.original_index(index))
-
-
-def _continued(code: types.CodeType) -> Iterator[ResumeInfo]:
-    """What a frame of this code continues: its own frame, then the interrupted calls, outermost first. Nothing if it is
-    no resume function's."""
-    info = RESUME_CODES.info(code)
-    while info is not None:
-        yield info
-        callee = info.point.callee
-        info = None if callee is None else RESUME_CODES.info(callee.code)
-
-
-def forget_instructions(code: types.CodeType) -> None:
-    """Drop the decoded instructions of a resume function and of those that it continues. It is rarely translated again,
-    and its code lives as long as the entry before it: a function with many breaks has many resume functions, each as
-    long as the rest of the function."""
-    while (info := RESUME_CODES.info(code)) is not None:
-        decode.forget(code)
-        if info.point.callee is None:
-            return
-        code = info.point.callee.code
 
 
 def interrupted_codes(code: types.CodeType) -> list[types.CodeType]:
     """The user's code objects that a frame of this code runs: its own, then those of the interrupted calls that it
     continues, outermost first."""
-    return [info.original for info in _continued(code)] or [code]
+    return [info.original for info in continued(code)] or [code]
 
 
 def in_program_names(place: str, code: types.CodeType, forward: types.FunctionType | None = None) -> str:
@@ -195,12 +76,12 @@ def in_program_names(place: str, code: types.CodeType, forward: types.FunctionTy
     if forward is not None:
         parameters = dict(enumerate(inspect.getfullargspec(forward).args, -1))
         place = _ARGUMENT.sub(lambda given: parameters.get(int(given[1]), given[0]), place)
-    continued = _continued(code)
-    info = next(continued, None)
+    frames = continued(code)
+    info = next(frames, None)
     if info is None:
         return place
     while place.startswith(f"{ARGUMENTS}["):
-        info = next(continued)
+        info = next(frames)
         at, _, rest = place.removeprefix(f"{ARGUMENTS}[").partition("]")
         place = f"{info.point.arguments()[int(at)]}{rest}"
     positions = decode(info.original)[info.point.index].positions
@@ -210,17 +91,6 @@ def in_program_names(place: str, code: types.CodeType, forward: types.FunctionTy
 
 _ARGUMENT = re.compile(r"(?<![\w.])args\[(\d+)\]")
 _ON_STACK = re.compile(re.escape(STACK).replace(r"\{\}", r"(\d+)"))
-
-
-def raising_code(code: types.CodeType) -> types.CodeType | None:
-    """For a resume function that continues inside a ``try`` or ``with``: the variant that raises, in that block, an
-    error which it takes as its last argument. None if the frame would propagate the error anyway."""
-    info = RESUME_CODES.info(code)
-    if info is None or info.point.generator:
-        return None
-    if all(decode(each.original)[each.point.index].handler is None for each in _continued(code)):
-        return None
-    return RESUME_CODES.get(info.original, replace(info.point, raising=True))
 
 
 def _blocks(source: Sequence[Instruction], index: int) -> Iterator[tuple[int, bool]]:
@@ -233,7 +103,7 @@ def _blocks(source: Sequence[Instruction], index: int) -> Iterator[tuple[int, bo
 def continues_where_errors_may_be_swallowed(code: types.CodeType) -> bool:
     """Whether it is a resume function that continues inside a block which may swallow an error: a ``try``, or a
     ``with`` other than of torch's contexts that it enters again."""
-    for info in _continued(code):
+    for info in continued(code):
         contexts = dict(info.point.contexts)
         blocks = () if info.point.generator else _blocks(decode(info.original), info.point.index)
         if any(not is_with or depth - 1 not in contexts for depth, is_with in blocks):
@@ -245,9 +115,8 @@ def continued_in_loop(code: types.CodeType) -> list[types.CodeType]:
     """The resume function and those of the interrupted calls, outermost first, down to the innermost that continues
     inside a loop of the user's code; empty if none does."""
     found, codes = list[types.CodeType](), [code]
-    for info in _continued(code):
-        jumps = ((each.target.index, each.index) for each in decode(info.original) if each.target is not None)
-        if any(start <= info.point.index <= end for start, end in jumps):
+    for info in continued(code):
+        if any(start <= info.point.index <= end for start, end in _jumps_back(info.original)):
             found = codes[:]
         if info.point.callee is not None:
             codes.append(info.point.callee.code)
@@ -264,6 +133,16 @@ def unused_arguments(code: types.CodeType) -> frozenset[str]:
     return frozenset(info.point.names).difference(live[following], *(live[each.target.index] for each in handlers))
 
 
+_jumps_back = PerCode(
+    lambda code: [
+        (each.target.index, each.index)
+        for each in decode(code)
+        if each.target is not None and each.target.index <= each.index
+    ]
+)
+"""The indices of targets and jumps that lead back."""
+
+
 def argument_of_super(code: types.CodeType) -> str | None:
     """The name of the argument that a native ``super()`` reads from the frame, if the code may call it."""
     return code.co_varnames[0] if "__class__" in code.co_freevars and code.co_argcount else None
@@ -273,108 +152,6 @@ def is_call_of_broken_callee(tx: Translator) -> bool:
     """Whether the current instruction is a call that an earlier graph break, inside the callee, interrupted."""
     info = RESUME_CODES.info(tx.code)
     return info is not None and info.call == tx.current.index
-
-
-def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.CodeType, ResumeInfo]:
-    source = decode(original)
-    waiting = source[point.index - 2 : point.index] if point.generator == WAITING else ()
-    following = source[point.index + (point.callee is not None)]
-    body, mapping = copy_with_map(reachable_from(source, [*waiting, source[point.index], following]))
-    freevars = (*original.co_cellvars, *original.co_freevars)
-    start = mapping[source[point.index]]
-    prologue = emit.prologue(len(freevars))
-    if point.generator:
-        prologue[-1:-1] = [emit.make("RETURN_GENERATOR"), emit.pop_top()]
-    prologue += _restored(point)
-    callee = point.callee
-    interrupted = None if callee is None else RESUME_CODES.info(callee.code)
-    raises_anyway = interrupted is not None and interrupted.point.raising
-    if point.raising and callee is not None:
-        raising = raising_code(callee.code)
-        callee = None if raising is None else ResumeFunction(raising, callee.namespace)
-    if point.raising and callee is None:
-        prologue += emit.take_fast(ERROR)
-        again = emit.make("RERAISE", 0)
-        again.handler = start.handler
-        prologue.append(again)
-    elif callee is not None:
-        calls = _callee_call(callee, point.raising, raises_anyway)
-        again = calls[-1]
-        for instruction in calls:
-            instruction.handler = start.handler
-        prologue += [*calls, emit.jump(mapping[following])]
-    else:
-        if waiting:  # at a yield with the same handlers, so that throw() and close() find them
-            prologue += [emit.load_const(None), *(emit.copy_of(mapping[each]) for each in waiting)]
-        prologue.append(emit.jump(start))
-    for instruction in prologue:
-        instruction.positions = start.positions
-    unbound = [each for copied in body for each in _unbound_handler(copied, original.co_cellvars)]
-    kept = [*prologue, *body, *unbound]
-    if point.raising or waiting or point.callee is not None:  # otherwise the prologue leads to all of it
-        kept = drop_unreachable(kept)
-    code = assemble(kept, like=original, argnames=point.arguments(), cellvars=(), freevars=freevars)
-    index_of = {id(copied): each.index for each, copied in mapping.items()}
-    call = -1
-    if point.callee is not None:
-        index_of[id(again)] = point.index
-        call = kept.index(again)
-    return code, ResumeInfo(original, point, _runs(index_of.get(id(each)) for each in kept), call)
-
-
-def _restored(point: ResumePoint) -> list[Instruction]:
-    """Recreate the locals with a recipe, then push the stack."""
-    code: list[Instruction] = []
-    for name, recipe in point.recipes:
-        args = [[emit.load_const(recipe)], [emit.load_fast(name)]]
-        code += [*emit.call_function(build_from_recipe, args), emit.store_fast(name)]
-    contexts = dict(point.contexts)
-    for at in range(point.depth):
-        if at in point.nulls:
-            code.append(emit.push_null())
-        elif at in contexts:
-            code += emit.call_function(contexts[at])
-        else:
-            code += emit.take_fast(STACK.format(at))
-        if at in point.handled:
-            code += [emit.make("PUSH_EXC_INFO"), emit.pop_top()]
-    return code
-
-
-def _unbound_handler(instruction: Instruction, cells: tuple[str, ...]) -> list[Instruction]:
-    """Raise UnboundLocalError for an empty cell that the user's code creates. It is a free variable in the resume
-    function, for which CPython would raise a NameError with another message."""
-    name = instruction.argval
-    if instruction.opname not in _LOOKS_INTO_CELL or name not in cells:
-        return []
-    block = [emit.pop_top(), *_raise_unbound(name)]
-    for each in block:
-        each.handler, each.positions = instruction.handler, instruction.positions
-    depth = 0 if instruction.handler is None else instruction.handler.depth
-    instruction.handler = Handler(block[0], depth, False)
-    return block
-
-
-_LOOKS_INTO_CELL = ("LOAD_DEREF", "DELETE_DEREF")
-
-
-def _raise_unbound(name: str) -> list[Instruction]:
-    """Raise the UnboundLocalError that CPython raises for an unbound local variable."""
-    error = emit.call_function(UnboundLocalError, [[emit.load_const(unbound_local(name))]])
-    return [*error, emit.make("RAISE_VARARGS", 1)]
-
-
-def _callee_call(callee: ResumeFunction, raising: bool, raises_anyway: bool) -> list[Instruction]:
-    """Call the callee's resume function in place of the interrupted call. ``raises_anyway``: the last of the arguments
-    is an error already, which ``raising`` replaces."""
-    function = emit.call_function(callee, [[emit.load_fast(CLOSURE)]])
-    code = [emit.push_null(), *function, emit.load_fast(ARGUMENTS)]
-    if raising and raises_anyway:
-        code += [emit.load_const(slice(None, -1)), emit.make("BINARY_SUBSCR")]
-    if raising:
-        code += [emit.load_fast(ERROR), emit.make("BUILD_TUPLE", 1), emit.binary_op("+")]
-    code += [emit.delete_fast(name) for name in (CLOSURE, ARGUMENTS, *([ERROR] if raising else []))]
-    return [*code, emit.make("CALL_FUNCTION_EX", 0)]
 
 
 def why_not_breakable(code: types.CodeType, namespace: Mapping[str, object], index: int | None) -> str | None:
@@ -651,13 +428,13 @@ class FrameBreaker(BrokenFrame):
         """Whether the instruction reads an empty cell that the user's code creates. In the new code the cell is a free
         variable or in a local, for which CPython would raise another error."""
         name = self.instruction.argval
-        if self.instruction.opname not in _LOOKS_INTO_CELL or name not in self.original.co_cellvars:
+        if self.instruction.opname not in LOOKS_INTO_CELL or name not in self.original.co_cellvars:
             return False
         return self.tx.cells[name].content is None
 
     def _emit_native(self, jump_to: Instruction | None) -> None:
         if self._is_unbound():
-            self.cg.add(*_raise_unbound(self.instruction.argval))
+            self.cg.add(*raise_unbound(self.instruction.argval))
         elif self.instruction.opname == "RERAISE":
             self.cg.add(emit.make("RERAISE", 0))  # the offset on the stack is the original's
         else:
@@ -757,7 +534,7 @@ class FrameBreaker(BrokenFrame):
         """Return a continuation. ``loads``: for arguments that are not in a local of the same name."""
         cg = self.cg
         cg.push_null()
-        cg.load_const(_C.Resume(RESUME_CODES.get(self.original, point)))
+        cg.load_const(_C.Resume(RESUME_CODES.continuing(self.original, point)))
         self._load_closure()
         arguments = point.arguments()
         for name in arguments:

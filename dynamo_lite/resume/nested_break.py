@@ -26,20 +26,9 @@ from dynamo_lite.variables.python.functions.function import ResumeFunction
 from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
 
 from .dead_variables import is_deallocation_observable
-from .graph_break import (
-    ARGUMENTS,
-    CLOSURE,
-    ERROR,
-    RESUME_CODES,
-    SELF,
-    STACK,
-    BrokenFrame,
-    FrameBreaker,
-    ResumePoint,
-    original_position,
-    why_not_breakable,
-)
+from .graph_break import BrokenFrame, FrameBreaker, why_not_breakable
 from .iterator_recipes import IteratorRecipes
+from .resume_code import ARGUMENTS, CLOSURE, ERROR, RESUME_CODES, SELF, STACK, ResumePoint, original_position
 
 if TYPE_CHECKING:
     from dynamo_lite.translator.core import RootTranslator, StoppingTranslator
@@ -163,7 +152,7 @@ class _Callee(BrokenFrame):
                     cg.load_fast(self.where[name])
             cg.build("TUPLE", len(arguments))
 
-        function = ResumeFunction(RESUME_CODES.get(self.original, point), self.namespace)
+        function = RESUME_CODES.function(self.original, point, self.namespace)
         return function, {CLOSURE: load_closure, ARGUMENTS: load_arguments}
 
     # -- frames to run the instruction in --------------------------------------------------------------------------

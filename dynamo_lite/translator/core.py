@@ -8,7 +8,7 @@ from traceback import FrameSummary
 from typing import NamedTuple, NoReturn
 
 from dynamo_lite import config
-from dynamo_lite.bytecode import Instruction, decode
+from dynamo_lite.bytecode import Instruction
 from dynamo_lite.exc import InternalError, Unsupported
 from dynamo_lite.insight.break_reasons import (
     InlineLimit,
@@ -23,8 +23,9 @@ from dynamo_lite.insight.site import Site, SiteFrame
 from dynamo_lite.records.code_origin import is_polyfill
 from dynamo_lite.records.node_origin import ModuleCall, NodeOrigin
 from dynamo_lite.resume.generators import generator_call
-from dynamo_lite.resume.graph_break import is_call_of_broken_callee, original_position
+from dynamo_lite.resume.graph_break import is_call_of_broken_callee
 from dynamo_lite.resume.nested_break import can_break_inside
+from dynamo_lite.resume.resume_code import instructions_of, original_position
 from dynamo_lite.variables import kinds  # noqa: F401  (its modules register their kinds)
 from dynamo_lite.variables.core.base import (
     Args,
@@ -89,12 +90,14 @@ class InstructionTranslator(Operations, Holder):
         self.graph = attempt.graph
         self.effects = attempt.effects
         self.code = code
-        attempt.guards.constants.note_code(code)
         if code.co_cellvars:
             attempt.cell_frames.append(self)
-        self.instructions = decode(code)
+        self.instructions, self.pc = instructions_of(code)
         self.original: types.CodeType = original_position(code, 0)[0]
         """The user's code; for a resume function, the code that it continues."""
+        attempt.guards.constants.note_code(code)
+        if self.original is not code:
+            attempt.guards.constants.note_code(self.original)
         attempt.has_handlers = attempt.has_handlers or bool(self.original.co_exceptiontable)
         self.scope = frame.scope
         self.locals = frame.locals
@@ -102,8 +105,7 @@ class InstructionTranslator(Operations, Holder):
         self.parent: InstructionTranslator | None = parent
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.stack: list[VariableTracker] = []
-        self.pc = 0
-        self.current: Instruction = self.instructions[0]
+        self.current: Instruction = self.instructions[self.pc]
         self.kw_names: tuple[str, ...] = ()
         self.handled: VariableTracker | None = None if parent is None else parent.handled
         self.steps = 0

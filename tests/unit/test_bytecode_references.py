@@ -27,7 +27,7 @@ def test_of_a_function():
 def test_after_an_instruction():
     code = sample.__code__
     call = next(each for each in decode(code) if each.opname == "CALL")
-    found = references_after(code, call.index)
+    found = references_after(decode(code), call.index)
     assert Path(("x", "data"), False) not in found.variables and Path(("print",), True) not in found.globals
     assert Path(("y", "items"), True) in found.variables and found.imports == {"json.decoder"}
 

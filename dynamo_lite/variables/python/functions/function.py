@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import types
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import AttributeChange
@@ -431,12 +431,16 @@ class NestedFunctionVariable(PythonFunctionVariable):
             super().delattr(tx, name)
         self.instance_delete(tx, name)
 
+    def code_in_cpython(self) -> types.CodeType:
+        """The code of the function that generated code creates."""
+        return self.code
+
     def reconstruct(self, cg: Codegen) -> None:
         def create() -> None:
             cg.call(
                 make_function,
                 [
-                    lambda: cg.load_const(self.code),
+                    lambda: cg.load_const(self.code_in_cpython()),
                     lambda: cg.load_const(self._scope.namespace),
                     lambda: cg.load(self._defaults or ConstantVariable(None)),
                     lambda: cg.load(self._keyword_defaults or ConstantVariable(None)),
@@ -468,16 +472,27 @@ def make_function(
 
 
 class ResumeFunction:
-    """Creates the resume functions of one code object. Generated code calls it with the closure's cells."""
+    """Creates the resume functions of one code object. Generated code calls it with the closure's cells.
 
-    __slots__ = ("code", "namespace")
+    ``whole``: if ``code`` can only be traced, what makes the code that CPython runs."""
 
-    def __init__(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
+    __slots__ = ("_whole", "code", "namespace")
+
+    def __init__(
+        self, code: types.CodeType, namespace: dict[str, Any], whole: Callable[[], types.CodeType] | None = None
+    ) -> None:
         self.code = code
         self.namespace = namespace
+        self._whole = whole if whole is not None else code
 
     def __call__(self, cells: tuple[types.CellType, ...]) -> types.FunctionType:
-        return types.FunctionType(self.code, self.namespace, self.code.co_name, None, cells or None)
+        return types.FunctionType(self.whole(), self.namespace, self.code.co_name, None, cells or None)
+
+    def whole(self) -> types.CodeType:
+        """The code that CPython runs."""
+        if not isinstance(self._whole, types.CodeType):
+            self._whole = self._whole()
+        return self._whole
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ResumeFunction) and self.code is other.code and self.namespace is other.namespace
@@ -498,7 +513,20 @@ class ResumeFunctionVariable(VariableTracker):
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         scope = tx.attempt.values.scope(self.value.namespace)
-        return NestedFunctionVariable(self.value.code, scope, [_as_cell(each) for each in args[0].elements(tx)])
+        return _ResumeFunctionCreated(self.value, scope, [_as_cell(each) for each in args[0].elements(tx)])
+
+
+class _ResumeFunctionCreated(NestedFunctionVariable):
+    """A resume function that the traced code has created."""
+
+    __slots__ = ("_creator",)
+
+    def __init__(self, creator: ResumeFunction, scope: GlobalScope, cells: list[CellVariable]) -> None:
+        super().__init__(creator.code, scope, cells)
+        self._creator = creator
+
+    def code_in_cpython(self) -> types.CodeType:
+        return self._creator.whole()
 
 
 @wraps_type(ResumeFunction)
