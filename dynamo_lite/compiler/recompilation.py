@@ -21,7 +21,7 @@ from dynamo_lite.insight.recorder import RECORDING, RecompileRecord
 from dynamo_lite.insight.value_text import value_text
 from dynamo_lite.records.code_origin import is_module_call
 from dynamo_lite.resume.graph_break import continued_in_loop, in_program_names
-from dynamo_lite.resume.resume_code import original_position
+from dynamo_lite.resume.resume_code import RESUME_CODES, original_position
 
 _VERSIONS_OF_ITERATIONS = 3
 """Two in which numbers have the values of an iteration (0 and 1 stay constants), and one in which they are symbolic."""
@@ -37,8 +37,8 @@ class Versions:
 
     def __init__(self) -> None:
         self._of: weakref.WeakKeyDictionary[CodeType, WeakIdKeyDictionary] = weakref.WeakKeyDictionary()
-        self._in_call: weakref.WeakKeyDictionary[CodeType, Counter[int]] = weakref.WeakKeyDictionary()
-        """Resume function -> entries made in the outermost call of that number."""
+        self._in_call: weakref.WeakKeyDictionary[CodeType, Counter[tuple[int, int]]] = weakref.WeakKeyDictionary()
+        """Resume function -> `_occasion` -> entries made on it."""
         self._outdated: weakref.WeakKeyDictionary[CodeType, int] = weakref.WeakKeyDictionary()
 
     def add(self, view: _C.FrameView) -> None:
@@ -47,17 +47,22 @@ class Versions:
         counts = self._of.setdefault(view.code, WeakIdKeyDictionary())
         module = _module_of(view)
         counts[module] = counts.get(module, 0) + 1
-        if continued_in_loop(view.code):
-            call = _C.outermost_calls()
-            self._in_call[view.code] = Counter({call: self._in_call.get(view.code, Counter())[call] + 1})
+        if RESUME_CODES.info(view.code) is not None:
+            occasion = _occasion(view)
+            in_call = {each: n for each, n in self._in_call.get(view.code, Counter()).items() if each[0] == occasion[0]}
+            self._in_call[view.code] = Counter(in_call) + Counter([occasion])
 
     def differ_by_iteration(self, view: _C.FrameView) -> bool:
-        """Whether the frame continues a loop, and one call has made several entries for it already, none of
-        which holds: each iteration would make another one, as for a list that grows."""
-        call = _C.outermost_calls()
-        differs = self._in_call.get(view.code, Counter())[call] >= _VERSIONS_OF_ITERATIONS
+        """Whether the frame continues a loop or what one calls, and one call has made several entries for it already,
+        none of which holds: each iteration would make another one, as for a list that grows."""
+        made = self._in_call.get(view.code)
+        if made is None:
+            return False
+        occasion = _occasion(view)
+        every = (occasion[0], 0)
+        differs = max(made[occasion], made[every]) >= _VERSIONS_OF_ITERATIONS
         for inner in continued_in_loop(view.code)[1:] if differs else ():  # they continue the same loop
-            self._in_call[inner] = Counter({call: _VERSIONS_OF_ITERATIONS})
+            self._in_call[inner] = Counter({every: _VERSIONS_OF_ITERATIONS})
         return differs
 
     def at_limit(self, view: _C.FrameView) -> bool:
@@ -92,6 +97,12 @@ def _module_of(view: _C.FrameView) -> object:
     """The first argument that is a module; `Versions` stands for none."""
     found = (value for value in view.locals.values() if issubclass(type(value), torch.nn.Module))
     return next(found, Versions)
+
+
+def _occasion(view: _C.FrameView) -> tuple[int, int]:
+    """The number of the outermost call, and the id of the module that a resume function continues a call of; 0 in a
+    loop, whose iterations may be over modules."""
+    return _C.outermost_calls(), 0 if continued_in_loop(view.code) else id(_module_of(view))
 
 
 def hold_again(view: _C.FrameView) -> bool:

@@ -47,7 +47,21 @@ def rows_of_a_tensor(x):
     return x
 
 
-FUNCTIONS = (growing_list, list_that_is_iterated, counter, rows_of_a_tensor)
+def collect(x, found):
+    x = x + 1
+    note(found)
+    return x * 2 + len(found)
+
+
+def growing_list_in_a_callee(x):
+    found = []
+    for step in range(20):
+        found.append(step)
+        x = collect(x, found)
+    return x
+
+
+FUNCTIONS = (growing_list_in_a_callee, growing_list, list_that_is_iterated, counter, rows_of_a_tensor)
 
 
 @pytest.mark.parametrize("fn", FUNCTIONS, ids=lambda fn: fn.__name__)
