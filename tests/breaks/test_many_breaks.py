@@ -80,7 +80,8 @@ LONG = "".join(f"    note({number})\n" for number in range(60))
 
 def test_the_rest_of_a_long_function_in_eager_raises_at_the_same_lines():
     body = f"    y = x + 1\n    cell = [n]\n    get = lambda: (cell, n)\n    note(1)\n{LONG}"
-    source = f"def fn(x, n):\n{body}    try:\n        1 // n\n    finally:\n        cell.append(get()[1])\n    return y, cell\n"
+    block = "    try:\n        1 // n\n    finally:\n        cell.append(get()[1])\n"
+    source = f"def fn(x, n):\n{body}{block}    return y, cell\n"
     fn = define(source, note=note).fn
     compiled = dl.compile(fn, backend="eager")
     for n in (1, 2):
