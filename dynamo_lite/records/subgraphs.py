@@ -25,6 +25,8 @@ class Body:
         self.is_backward = False
         """Whether it runs in a backward: it is that of a Function, or a tensor's hook."""
         self.is_hook = False
+        self.takes_wrappers = False
+        """Whether it may compute with wrapper subclasses."""
         self.reads_grad_mode = False
         """Whether its operators depend on the grad mode that it is called in, apart from recording history."""
         self.overwritten: list[torch.Tensor] | None = None

@@ -217,3 +217,108 @@ def test_class_whose_code_raises(monkeypatch, ready):
     for _ in range(2):
         for one, other in zip(fn(weight, x), compiled(weight, x), strict=True):
             assert torch.equal(one, other)
+
+
+# -- as arguments of a torch.autograd.Function ------------------------------------------------------------------------
+
+
+class Linear(torch.autograd.Function):
+    """Multiplies by a quantised weight, which it keeps for the backward as it is."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return x @ weight.dequantised().t()
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        needed = ctx.needs_input_grad
+        return grad @ weight.dequantised() if needed[0] else None, None
+
+
+class OfAttributes(torch.autograd.Function):
+    """Keeps the inner tensors on ctx."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.ints, ctx.scale = weight.ints, weight.scale
+        return x @ (weight.ints * weight.scale).t()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad @ (ctx.ints * ctx.scale), None
+
+
+class Operators(torch.autograd.Function):
+    """Calls operators of the wrapper itself."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.weight = weight
+        return torch.nn.functional.linear(x, weight)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad @ ctx.weight.dequantised(), None
+
+
+class Returning(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        return x * 2, weight.detach()
+
+    @staticmethod
+    def backward(ctx, grad, other):
+        return grad * 2, None
+
+
+def weight(seed=0):
+    return Int8.of(tensor(4, 8, seed=seed), [1, 8])
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("function", [Linear, OfAttributes, Operators])
+def test_frozen_weight(function, backend):
+    def fn(x, weight):
+        return function.apply(x.sin(), weight).relu() + 1
+
+    settings = {"backward": True, "exact": False, "fullgraph": True, "backend": backend}
+    others = [(tensor(3, 8, grad=True, seed=1), weight(2))]
+    check(fn, tensor(3, 8, grad=True), weight(), others=others, **settings)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_weights_of_a_trained_model(backend):
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.first = torch.nn.Linear(8, 8)
+            self.weight = torch.nn.Parameter(weight(), requires_grad=False)
+
+        def forward(self, x):
+            return Linear.apply(self.first(x), self.weight)
+
+    losses = []
+    for compiled in (False, True):
+        model = Model()
+        call = dl.compile(model, backend=backend, fullgraph=True) if compiled else model
+        optimizer = torch.optim.SGD(model.first.parameters(), lr=0.01)
+        losses.append([])
+        for seed in range(3):
+            model.weight = torch.nn.Parameter(weight(seed), requires_grad=False)
+            loss = call(tensor(3, 8)).square().sum()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            losses[-1].append(float(loss))
+    torch.testing.assert_close(losses[0], losses[1])
+
+
+def test_wrapper_that_a_function_returns_breaks():
+    def fn(x, weight):
+        y, same = Returning.apply(x, weight)
+        return y, same.dequantised()
+
+    check(fn, tensor(3, 8, grad=True), weight(), graphs=None, exact=False)

@@ -171,6 +171,14 @@ def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs
     return _Application(tx, value, list(args), tensors, ctx).run()
 
 
+def _tensors_or_wrappers(values: Sequence[VariableTracker]) -> list[TensorVariable]:
+    """The tensors among values. Of subclasses there may be wrappers that require no gradients, such as quantized
+    weights: autograd creates no gradients of theirs."""
+    wrappers = [each for each in values if each.is_wrapper and not each.fake.requires_grad]  # type: ignore[attr-defined]
+    others = tensor_leaves(TupleVariable([each for each in values if each not in wrappers]))
+    return [each for each in values if each in wrappers or each in others]  # type: ignore[misc]
+
+
 def _has_static_methods(cls: type[torch.autograd.Function]) -> bool:
     """Whether a Function is called without an instance, a backward that is a plain function through the class."""
     is_static = isinstance(class_lookup(cls, "forward"), staticmethod)
@@ -219,10 +227,10 @@ class _Application:
             outputs = self._forward()
             torch._C._set_grad_enabled(enabled)
             return self._result(outputs)
-        tensor_leaves(TupleVariable(list(self.tensors)))  # refuses subclasses
+        _tensors_or_wrappers(self.tensors)
         torch._C._set_grad_enabled(False)
         body = tx.graph.open(False)
-        body.overwritten = []
+        body.overwritten, body.takes_wrappers = [], True
         for tensor in self.tensors:
             body.lift(tensor.node)
         outputs = self._forward()
@@ -237,6 +245,8 @@ class _Application:
 
     def _check_writes(self, overwritten: list[torch.Tensor], used: list[torch.Tensor], use: str) -> None:
         """Check the tensors from outside that the forward has written into: statistics, counters."""
+        if overwritten and any(each.is_wrapper for each in self.tensors):  # it may be an inner tensor
+            self.refuse("forward writes into a tensor from outside, and gets a wrapper subclass")
         for written in overwritten:
             tensors = [each.fake for each in self.tensors if each.fake.requires_grad]
             if written.requires_grad or any(share_memory(written, each) for each in tensors):
@@ -311,7 +321,7 @@ class _Application:
 
         outside = [function, *self.args, *self.ctx.attrs.values()]
         try:
-            return trace_body(tx, run, outside, results, grad_mode, later=True)
+            return trace_body(tx, run, outside, results, grad_mode, later=True, takes_wrappers=True)
         except ObservedException:
             self.refuse("backward raises")
 
@@ -336,7 +346,7 @@ class _Application:
         results = [body.lifted.get(each.node, each.node) for each in outputs]
         wanted = list(dict.fromkeys(node for each in backwards.values() for node in each.lifted))
         results += [node for node in wanted if node not in results]
-        saved = {body.lifted.get(each.node, each.node) for each in tensor_leaves(TupleVariable(self.ctx.saved))}
+        saved = {body.lifted.get(each.node, each.node) for each in _tensors_or_wrappers(self.ctx.saved)}
         if any(each not in outputs for each in self.ctx.non_differentiable):
             self.refuse("it passes another tensor than a result to ctx.mark_non_differentiable")
         marked = tuple(at for at, each in enumerate(outputs) if each in self.ctx.non_differentiable)
@@ -347,7 +357,9 @@ class _Application:
         bodies = TupleVariable([forward, *backwards.values()])
         name = ConstantVariable(self.cls.__name__)
         arguments: Args = [name, bodies, tuple_of_nodes(extras), facts, ConstantVariable(once), *self.tensors]
+        tx.attempt.torch_state.torch_function_disabled += 1  # `apply` isn't dispatched, what the bodies call was
         applied = tensor_leaves(record(tx, graph_functions.autograd_function, arguments, {}))
+        tx.attempt.torch_state.torch_function_disabled -= 1
         return self._result(applied)
 
     def _result(self, outputs: Sequence[VariableTracker]) -> VariableTracker:

@@ -97,6 +97,7 @@ def trace_body(
     grad_mode: bool | None = None,
     transform: str = "",
     later: bool = False,
+    takes_wrappers: bool = False,
 ) -> BodyVariable:
     """Trace a call of the program's function as a body.
 
@@ -107,10 +108,11 @@ def trace_body(
         grad_mode: the grad mode of the body, if it isn't the program's.
         transform: the torch.func transform that calls the body.
         later: whether the body runs in the backward, where autocast is usually disabled.
+        takes_wrappers: whether it may compute with wrapper subclasses.
     """
     before = torch.is_grad_enabled()
     body = tx.graph.open(before if grad_mode is None else grad_mode)
-    body.transform, body.is_backward = transform, later
+    body.transform, body.is_backward, body.takes_wrappers = transform, later, takes_wrappers
     torch._C._set_grad_enabled(body.initial_grad_mode)
     with (
         tx.effects.forbidden(set(reachable(outside))),

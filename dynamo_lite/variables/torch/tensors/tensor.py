@@ -630,7 +630,7 @@ def _record_plain(
     fake_kwargs = {name: pair[1] for name, pair in named.items()}
     tensors = tensors_in([*fakes, *fake_kwargs.values()])
     wrappers = [each for each in tensors if type(each) is not FakeTensor and is_wrapper(each)]
-    if tx.graph.bodies and wrappers:
+    if wrappers and not all(body.takes_wrappers for body in tx.graph.bodies):
         unsupported(UnsupportedOperation(operator_name(target), "wrapper subclasses in an operator's function"))
     versions = [version(each) for each in tensors]
     called = kind, target
