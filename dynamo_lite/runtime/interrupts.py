@@ -62,11 +62,11 @@ def _is_from_another_thread(error: BaseException, innermost: types.TracebackType
         return True
     had_none = not error.args or str(error.args[0]).startswith(_ADDED_BY_FX)
     sets_its_arguments = isinstance(getattr(type(error), "__init__", None), types.FunctionType)
-    return instruction.startswith(_AFTER_WHICH) and (had_none or sets_its_arguments)
+    return instruction not in _RAISE and (had_none or sets_its_arguments)
 
 
 _RAISE_NOTHING = ("RESUME", "JUMP_BACKWARD")
-_AFTER_WHICH = ("CALL", "PRECALL", "POP_JUMP_BACKWARD")
+_RAISE = ("RAISE_VARARGS", "RERAISE")
 _ADDED_BY_FX = "While executing "
 """What `torch.fx.Interpreter` makes the argument of an exception that has none."""
 
