@@ -69,9 +69,10 @@ class NumberFunctionOfTensor(BreakReason, code="DL0213", numbers_matter=False):
 
 
 class NumpyWrite(BreakReason, code="DL0215", numbers_matter=True):
-    happened = "{write} writes into a numpy array, which numpy does"
-    mend = "write into a tensor, or make a new array, for example by numpy.where"
+    happened = "{write} writes into a numpy array, which numpy does: {why}"
+    mend = "convert value and index first, write into a tensor, or make a new array, for example by numpy.where"
     write: str
+    why: str
 
 
 class LegacyConstructor(BreakReason, code="DL0216", numbers_matter=True):

@@ -208,3 +208,15 @@ def test_limits_of_dtypes_are_read_whether_or_not_numpy_has_cached_them(dtype):
 
     np.finfo._finfo_cache.clear()
     check(step, tensor(2))
+
+
+def test_tensors_made_of_scalars():
+    def fn(x, a):
+        n = np.int64(2)
+        pair = torch.tensor([a[0], a[1]]), torch.as_tensor([[a[2], 1.0], [a.max(), a.mean()]])
+        return x + torch.LongTensor([n, n * 2]), torch.FloatTensor([np.float32(1), 2.0]), *pair
+
+    a = np.arange(6.0)
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    for one, other in zip(fn(torch.ones(2), a), compiled(torch.ones(2), a)):
+        assert one.dtype is other.dtype and torch.equal(one, other)

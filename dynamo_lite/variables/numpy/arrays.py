@@ -20,9 +20,7 @@ import torch._numpy
 
 from dynamo_lite.insight.break_reasons import (
     DataDependentValue,
-    FailureAndWrite,
     NumpyCall,
-    NumpyWrite,
 )
 from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, class_lookup
@@ -54,6 +52,7 @@ from .node_targets import (
 )
 from .scalars import SCALARS, NumpyScalarVariable, call_numpy, has_array, is_cast
 from .trials import ArrayVariable, Trial, try_call
+from .writes import assign, assign_in_place, check_indices_at_run_time, has_negative_step, indices_of
 
 # -- arrays ------------------------------------------------------------------------------------------------------------
 
@@ -114,13 +113,13 @@ class NdarrayVariable(ArrayVariable):
             size = self.fake.shape[0]
             if not -size <= key.value < size:
                 tx.raise_error(IndexError, f"index {key.value} is out of bounds for axis 0 with size {int(size)}")
-        indices = _indices(key)
-        if any(isinstance(each, SliceVariable) and _has_negative_step(each) for each in indices):
+        indices = indices_of(key)
+        if any(map(has_negative_step, indices)):
             unsupported(NumpyCall("numpy's indexing", "torch's version gives no views with negative steps"))
         if any(isinstance(each, NdarrayVariable) and each.scalar for each in indices):
             unsupported(DataDependentValue("indexing by a numpy scalar"))
         if _has_array(key):
-            _check_indices_at_run_time(tx)
+            check_indices_at_run_time(tx)
         return call(tx, BY_OPERATOR["getitem"], operator.getitem, [self, key], {})
 
     def binary(
@@ -145,12 +144,13 @@ class NdarrayVariable(ArrayVariable):
         return call(tx, BY_OPERATOR[function.__name__], function, [self], {})
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if not self.scalar:
-            unsupported(NumpyWrite(f"`{symbol}=`"))
-        return None
+        if self.scalar:
+            return None
+        assign_in_place(tx, self, tx.binary(symbol, self, other))
+        return self
 
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
-        unsupported(NumpyWrite("an assignment to items"))
+        assign(tx, self, key, value)
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.call(_scalar_of if self.scalar else torch.Tensor.numpy, [lambda: cg.load(self.memory)])
@@ -184,7 +184,7 @@ def call(
         if expected is ones and not isinstance(ones, numpy.bool_):  # the two numpy.bool_ objects are shared
             return each
     if trial.name in _INDEXING:
-        _check_indices_at_run_time(tx)
+        check_indices_at_run_time(tx)
     given = [_for_graph(tx, arg) for arg in args]
     named = {name: _for_graph(tx, value) for name, value in kwargs.items()}
     recorded = record(tx, target, given, named)
@@ -197,22 +197,6 @@ def call(
 
 _INDEXING = frozenset({"take", "take_along_axis"})
 """Functions that raise if an index is out of range, as `getitem` does."""
-
-
-def _check_indices_at_run_time(tx: Translator) -> None:
-    """If an index is out of range, the graph raises: then the frame runs again in eager, and numpy raises its error."""
-    if not tx.graph.can_restore_inputs():
-        unsupported(FailureAndWrite("indexing of a numpy array"))
-    tx.graph.fails_handled = True
-
-
-def _indices(key: VariableTracker) -> Args:
-    return [each.realize() for each in (key.items if isinstance(key, TupleVariable) else [key])]
-
-
-def _has_negative_step(index: SliceVariable) -> bool:
-    step = index.parts[2].realize()
-    return isinstance(step, ConstantVariable) and type(step.value) is int and step.value < 0
 
 
 def _for_graph(tx: Translator, variable: VariableTracker) -> VariableTracker:

@@ -16,7 +16,7 @@ from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableT
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load, Translator
 from dynamo_lite.variables.core.registry import Model, find_model, models, models_raw
-from dynamo_lite.variables.python.containers.structures import structure_leaves
+from dynamo_lite.variables.python.containers.structures import map_structure, structure_leaves
 from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable, record
 
 from .arrays import NdarrayVariable
@@ -106,7 +106,7 @@ def _convert(otherwise: Model, copies: bool, tx: Translator, args: Args, kwargs:
     """``torch.tensor`` or its like, which ``copies`` an array, or shares its memory where the dtype allows it."""
     array = args[0].realize() if len(args) == 1 else None
     if not isinstance(array, NdarrayVariable) or not set(kwargs) <= {"dtype", "device"}:
-        return otherwise(tx, args, _with_dtype(tx, args, kwargs))
+        return otherwise(tx, [_with_tensors(tx, arg) for arg in args], _with_dtype(tx, args, kwargs))
     if torch._C._len_torch_function_stack():
         return otherwise(tx, args, kwargs)
     named = {name: value for name, value in kwargs.items() if not tx.is_none(value)}
@@ -120,11 +120,30 @@ def _with_dtype(tx: Translator, args: Args, kwargs: Kwargs) -> Kwargs:
     """The arguments, with the dtype that torch infers if the data contain numpy's scalars: the graph has numbers."""
     data = args[0] if args else kwargs.get("data", kwargs.get("obj"))
     leaves = [] if data is None else [each.realize() for each in structure_leaves(data)]
-    if data is None or "dtype" in kwargs or not any(isinstance(each, NumpyScalarVariable) for each in leaves):
+    has_scalars = any(isinstance(each, NumpyScalarVariable) or _is_scalar_data(each) for each in leaves)
+    if data is None or "dtype" in kwargs or not has_scalars:
         return kwargs
-    samples = [1 if each.is_symbolic and each.python_type() is int else tx.python_value(each) for each in leaves]
+    samples = [_sample(tx, each) for each in leaves]
     with unset_fake_temporarily(), torch._C.DisableTorchFunction():
         return {**kwargs, "dtype": ConstantVariable(torch.tensor(samples).dtype)}
+
+
+def _sample(tx: Translator, leaf: VariableTracker) -> Any:
+    """A number of the type that a leaf has."""
+    if _is_scalar_data(leaf) or leaf.is_symbolic and leaf.python_type() is int:
+        return leaf.python_type()(1)
+    return tx.python_value(leaf)
+
+
+def _is_scalar_data(value: VariableTracker) -> bool:
+    return isinstance(value, NdarrayVariable) and value.scalar
+
+
+def _with_tensors(tx: Translator, data: VariableTracker) -> VariableTracker:
+    """The data of ``torch.tensor`` with tensors in place of the numpy scalars in lists, which are data of the graph."""
+    if not any(map(_is_scalar_data, structure_leaves(data))):
+        return data
+    return map_structure(tx, data, lambda leaf: leaf.memory if isinstance(leaf, NdarrayVariable) else leaf)
 
 
 for _function in (torch.tensor, torch.as_tensor, torch.asarray):

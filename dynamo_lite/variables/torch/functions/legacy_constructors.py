@@ -43,7 +43,7 @@ def _construct(cls: Any, tx: Translator, args: Args, kwargs: Kwargs) -> Variable
     if len(given) == 1 and isinstance(given[0], (ListVariable, TupleVariable)):
         if isinstance(given[0], SizeVariable):
             return record(tx, torch.empty, given, named)
-        if all(map(_is_datum, structure_leaves(given[0]))):
+        if all(_is_datum(each, named["dtype"].as_constant()) for each in structure_leaves(given[0])):
             return tx.call(tx.make(torch.tensor), given, named)
     elif all(_is_number(each, int) for each in given):
         return record(tx, torch.empty, [TupleVariable(given)], named)
@@ -58,7 +58,9 @@ def _is_number(value: VariableTracker, *kinds: type) -> bool:
     return isinstance(value, (ConstantVariable, SymbolicNumber)) and value.python_type() in kinds
 
 
-def _is_datum(value: VariableTracker) -> bool:
+def _is_datum(value: VariableTracker, dtype: torch.dtype) -> bool:
+    if value.is_taken_as_number:  # a number of another library
+        return type(value.as_fx()[0]) in (int, float) and (dtype.is_floating_point or type(value.as_fx()[0]) is int)
     return not value.fake.ndim if isinstance(value, TensorVariable) else _is_number(value, int, float, bool)
 
 
