@@ -144,6 +144,11 @@ def what_the_array_can_not_hold(a):
         counts += 0.5
     except TypeError as error:
         errors.append(type(error).__name__)
+    half = np.ones(2, np.float16)
+    try:
+        half *= 1j
+    except TypeError as error:
+        errors.append(type(error).__name__)
     try:
         a[7] = 1
     except IndexError as error:
