@@ -86,7 +86,7 @@ class FrameCompiler:
             if code is None:
                 raise
             return code, error
-        if isinstance(answer, float) and runs_rest_as_own_function(view.code):
+        if type(answer) is float and runs_rest_as_own_function(view.code):
             return _C.SKIP
         return answer
 
