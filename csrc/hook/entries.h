@@ -49,9 +49,9 @@ struct Owner {
   void reset();
 };
 
-// A Python object: code that entries share. Code objects are no part of the garbage collector's graph, so that a cycle
-// through a constant (a backend's result that refers to what holds the compiled function) would never be found: this
-// object shows what the code refers to.
+// A Python object that holds the code which entries share. The garbage collector doesn't traverse code objects, so it
+// would never find a cycle through one of their constants (a backend's result that refers to what holds the compiled
+// function). This object traverses the constants in their place.
 struct NewCode {
   static constexpr bool kIsHeapObject = true;
   PyObject_HEAD Ref code;

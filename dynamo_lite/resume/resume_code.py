@@ -42,8 +42,8 @@ ARGUMENTS = "___arguments"
 """The arguments of the callee's resume function, which the interrupted call continues in."""
 NEW, WAITING = "new", "waiting"
 COPIED_AT_MOST = 256
-"""The length of functions, in instructions, whose resume functions are assembled whole. That saves calls that run in
-eager a step."""
+"""In functions of at most so many instructions, each resume function is a copy of the rest of the code: a call that
+runs in eager then needs no second continuation."""
 
 
 @dataclass(frozen=True)

@@ -410,9 +410,9 @@ class UserObjectVariable(VariableTracker):
         assert self.payload is not None
         if isinstance(self.payload, ConstantVariable) and name == "__init__":
             return ConstantVariable(None)
-        replacement = inherited_methods.replacement(self.payload.python_type(), name)
-        if replacement is not None:
-            return tx.call(tx.make(replacement), [self, *args], kwargs)
+        replaced = self._call_replacement(tx, name, args, kwargs)
+        if replaced is not None:
+            return replaced
         if name in TEXTS and not args and not kwargs:
             is_objects = class_lookup(self.payload.python_type(), name) is object.__str__
             return self.text(tx, "__repr__") if is_objects else self._builtin_text(tx, name)
@@ -422,6 +422,12 @@ class UserObjectVariable(VariableTracker):
         if payload.source is None and self.value is not None:
             tx.effects.mutate(self)
         return self._unless_payload(payload.call_method(tx, name, args, kwargs))
+
+    def _call_replacement(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+        """Inline what replaces a method of the payload's type on instances of derived classes; None if nothing does."""
+        assert self.payload is not None
+        replacement = inherited_methods.replacement(self.payload.python_type(), name)
+        return None if replacement is None else tx.call(tx.make(replacement), [self, *args], kwargs)
 
     def _inherited(self, tx: Translator, name: str) -> VariableTracker:
         """The payload, for a method of its type. Breaks the graph if that calls a method which the class overrides."""
@@ -557,8 +563,9 @@ class UserObjectVariable(VariableTracker):
             return tx.binary(symbol, *((theirs, self.payload) if reflected else (self.payload, theirs)))
         if result is None and self.payload is not None:
             name = method_of(symbol, "r" if reflected else "")
-            if inherited_methods.replacement(self.payload.python_type(), name) is not None:
-                return unless_refused(self._call_inherited(tx, name, [other], {}))
+            replaced = self._call_replacement(tx, name, [other], {})
+            if replaced is not None:
+                return unless_refused(replaced)
             found = self._inherited(tx, name).binary(tx, symbol, other, reflected)
             return None if found is None else self._unless_payload(found)
         return unless_refused(result)
@@ -573,8 +580,9 @@ class UserObjectVariable(VariableTracker):
         result = self.call_special(tx, method_of(symbol, "i"), other)
         if result is None and self.payload is not None:
             name = method_of(symbol, "i")
-            if inherited_methods.replacement(self.payload.python_type(), name) is not None:
-                return self._call_inherited(tx, name, [other], {})
+            replaced = self._call_replacement(tx, name, [other], {})
+            if replaced is not None:
+                return replaced
             result = self._inherited(tx, name).inplace(tx, symbol, other)
             return self if result is self.payload else result
         return unless_refused(result)

@@ -140,7 +140,7 @@ def _is_still_at(tx: Translator, source: Source | None) -> bool:
 
 
 def _variables(tx: Translator) -> Iterator[VariableTracker]:
-    """What the variables of the active frames hold."""
+    """The values of the local variables of all active frames."""
     frame: Any = tx
     while frame is not None:
         yield from (each.known() for each in frame.locals.values())
