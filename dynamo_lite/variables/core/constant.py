@@ -193,3 +193,6 @@ def wrap_constant(attempt: Attempt, value: Any, source: Source) -> VariableTrack
     """A constant, guarded by identity if its type has few objects, otherwise by value."""
     source.check("id" if type(value) in _SINGLETONS else "equals", value)
     return attempt.values.existing_constant(value, source)
+
+
+wraps_type(types.UnionType, types.GenericAlias)(ConstantVariable.by_identity)

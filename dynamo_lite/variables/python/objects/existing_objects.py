@@ -8,7 +8,7 @@ from typing import Any
 
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import class_lookup
-from dynamo_lite.variables.core.base import VariableTracker, wraps_if, wraps_type
+from dynamo_lite.variables.core.base import VariableTracker, wraps_if
 from dynamo_lite.variables.core.class_lookup import is_heap_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt
@@ -24,8 +24,6 @@ from dynamo_lite.variables.python.containers.sets import UNSTABLE_ITEMS, existin
 
 from .opaque import OpaqueVariable
 from .user_object import SCALAR_CONVERSIONS, UserObjectVariable, instance_dict, payload_base, unmodeled_c_base
-
-wraps_type(types.UnionType, types.GenericAlias)(ConstantVariable.by_identity)
 
 
 def _wrap_payload(attempt: Attempt, value: Any, source: Source) -> VariableTracker | None:
