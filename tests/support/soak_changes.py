@@ -26,6 +26,8 @@ from dynamo_lite.compiler import one_at_a_time
 
 Function = Callable[..., Any]
 
+LEAST = 5  # rounds, however slow the machine is: a first compilation imports for a second or more
+
 
 class Changing:
     """What a program reads while another thread writes it."""
@@ -51,12 +53,12 @@ def reads(x: torch.Tensor, changing: Changing) -> torch.Tensor:
 def soak_changed_values(seconds: float) -> int:
     """Each result is that of some state which the object had: one more or one less than a multiple of x."""
     soak.one_model(0)  # imports what tracers need, which takes seconds
-    changing, until, calls = Changing(), time.monotonic() + seconds, 0
+    changing, until, calls, ended = Changing(), time.monotonic() + seconds, 0, threading.Event()
     possible = [factor + step for factor in range(3) for step in (1, -1)]
 
     def change() -> None:
         draw = random.Random(0)
-        while time.monotonic() < until:
+        while not ended.is_set():
             changing.change(draw)
             time.sleep(0.0002)
 
@@ -66,15 +68,18 @@ def soak_changed_values(seconds: float) -> int:
 
     writer = threading.Thread(target=change, daemon=True)
     writer.start()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the recompile limit, and frames that are always outdated
-        while time.monotonic() < until:
-            compiled = dl.compile(reads, backend=slow)
-            for _ in range(10):
-                found = compiled(torch.ones(1), changing).item()
-                assert found in possible, f"{found} is the result of no state"
-                calls += 1
-    writer.join()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the recompile limit, and frames that are always outdated
+            while time.monotonic() < until or calls < 10 * LEAST:
+                compiled = dl.compile(reads, backend=slow)
+                for _ in range(10):
+                    found = compiled(torch.ones(1), changing).item()
+                    assert found in possible, f"{found} is the result of no state"
+                    calls += 1
+    finally:
+        ended.set()
+        writer.join()
     soak_company.check_at_rest()
     return calls
 
@@ -96,7 +101,7 @@ class Result:
 def soak_deallocated_code(seconds: float) -> int:
     """Code objects with entries of several owners, some of which end before the code does."""
     until, done, draw = time.monotonic() + seconds, 0, random.Random(0)
-    while time.monotonic() < until or not done:
+    while time.monotonic() < until or done < LEAST:
         scope: dict[str, Any] = {}
         exec("def program(x):\n    return x * 2 + 1", scope)
         code = scope.pop("program").__code__
@@ -227,7 +232,7 @@ def soak_asynchronous_exceptions(seconds: float) -> int:
     x, me = torch.ones(3), ctypes.c_ulong(threading.get_ident())
     wanted = broken(x, 3)
     taken = 0.05
-    while time.monotonic() < until or not raised:
+    while time.monotonic() < until or raised < LEAST:
         kind = draw.choice((Timeout, TimeoutError, RuntimeError, ValueError, KeyboardInterrupt))
         delay, called = draw.random() * taken, threading.Event()
 
