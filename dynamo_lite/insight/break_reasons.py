@@ -538,6 +538,12 @@ class BackwardReads(BreakReason, code="DL0703", numbers_matter=False):
     place: str
 
 
+class UnknownInBackward(BreakReason, code="DL0718", numbers_matter=False):
+    happened = "a backward or a hook reads {value}, which is not known before it runs"
+    mend = "call .contiguous() on the gradient before its strides are read; or use operators in place of the condition"
+    value: str
+
+
 class BackwardCall(BreakReason, code="DL0710", numbers_matter=False):
     happened = "Tensor.backward() runs in eager, between graphs"
     mend = "call it outside of the compiled function; its backward is compiled all the same"

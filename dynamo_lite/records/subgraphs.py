@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
 
 from dynamo_lite.runtime.shared_memory import share_memory
+
+if TYPE_CHECKING:
+    from dynamo_lite.variables.torch.tensors.later_states import Replay
 
 
 class Body:
@@ -25,13 +28,20 @@ class Body:
         self.is_backward = False
         """Whether it runs in a backward: it is that of a Function, or a tensor's hook."""
         self.is_hook = False
+        self.opened_by: object = None
+        """The frame that calls the function."""
         self.takes_wrappers = False
         """Whether it may compute with wrapper subclasses."""
         self.reads_grad_mode = False
         """Whether its operators depend on the grad mode that it is called in, apart from recording history."""
         self.overwritten: list[torch.Tensor] | None = None
         """The outside tensors that it wrote into; None if it may not write into any."""
-        self._given: list[Any] = []
+        self.replays: list[Replay] = []
+        """The body as it would be computed in other states, if it runs later and reads something that may differ."""
+        self.uncertain_writes: list[tuple[torch.fx.Node, torch.Tensor]] = []
+        """What it wrote into, if that may be memory of a gradient, or a copy."""
+        self.parameters: list[torch.fx.Node] = []
+        """The placeholders for arguments of the function."""
 
     def lift(self, outer: torch.fx.Node) -> torch.fx.Node:
         """The placeholder for a value from outside."""
@@ -45,18 +55,21 @@ class Body:
 
     def placeholder(self, fake: Any) -> torch.fx.Node:
         """A placeholder for an argument of the function."""
-        node = self.graph.placeholder(f"given{len(self._given)}")
+        node = self.graph.placeholder(f"given{len(self.parameters)}")
         node.meta["example_value"] = fake
-        self._given.append(fake)
+        self.parameters.append(node)
         return node
 
     def maps_over(self, fake: torch.Tensor) -> bool:
         """Whether a tensor is the slice of one that ``vmap`` maps over: a write into it is visible outside."""
-        is_given = any(share_memory(fake, each) for each in self._given)
+        is_given = any(share_memory(fake, each) for each in self._given())
         is_lifted = any(share_memory(fake, node.meta["example_value"]) for node in self.lifted)
         return self.transform == "vmap" and is_given and not is_lifted and not fake.requires_grad
 
+    def _given(self) -> list[Any]:
+        return [node.meta["example_value"] for node in self.parameters]
+
     def existing(self) -> list[torch.Tensor]:
-        """The tensors that exist when it runs."""
-        fakes = [*self._given, *(node.meta["example_value"] for node in self.lifted)]
+        """The tensors that exist when it runs. A backward may write into its gradients."""
+        fakes = [*(() if self.is_backward else self._given()), *(node.meta["example_value"] for node in self.lifted)]
         return [fake for fake in fakes if isinstance(fake, torch.Tensor)]

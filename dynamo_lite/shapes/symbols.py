@@ -7,6 +7,7 @@ before each call.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -101,6 +102,10 @@ class Symbols:
     def has_symbols(self) -> bool:
         """Whether any size or integer is a symbol."""
         return bool(self._numbers)
+
+    def without_guards(self) -> contextlib.AbstractContextManager[None]:
+        """Compute with symbols without assuming anything of them."""
+        return self.env.suppress_guards() if self.has_symbols else contextlib.nullcontext()
 
     def fake(self, mode: FakeTensorMode, source: Source, tensor: torch.Tensor, free: SymbolicDims) -> torch.Tensor:
         """A fake tensor with symbolic sizes, strides and offset."""

@@ -6,6 +6,7 @@ Opcode handlers, models of builtins and the kinds of values all build on these. 
 
 from __future__ import annotations
 
+import operator
 import types
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -55,6 +56,8 @@ from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, Symboli
 from dynamo_lite.variables.python.objects.exception import ExceptionVariable, ExistingExceptionVariable
 from dynamo_lite.variables.python.objects.opaque import OpaqueVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
+from dynamo_lite.variables.torch.tensors.later_states import certain
+from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 if TYPE_CHECKING:
     _Base = Translator
@@ -188,6 +191,8 @@ class Operations(_Base):
             return True
         if (one.is_symbolic or other.is_symbolic) and one.python_type() is not other.python_type():
             return False
+        if self.graph.bodies and isinstance(one, TensorVariable) and isinstance(other, TensorVariable):
+            certain(self, "whether two tensors are one object", operator.is_, one, other)
         first, second = one.identity(), other.identity()
         if type(first) is type(second) is ConstantVariable:
             return self._identical_constants(first.value, second.value)

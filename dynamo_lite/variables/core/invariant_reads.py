@@ -7,7 +7,7 @@ read tensors from its closure: it gets the tensors themselves, with the data of 
 
 These variables are invariant:
 
-- those of torch, Triton and the standard library;
+- those of torch, Triton and the standard library, except ``os.environ``;
 - a global, unless a function of its module assigns to it in a ``global`` statement or calls ``globals()``. (An
   assignment by another module, to the module's attribute, isn't detected: as in torch.compile, the value at the call
   is used.)
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import os
 import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping
@@ -66,22 +67,27 @@ _STORES_CELL = frozenset({"STORE_DEREF", "DELETE_DEREF"})
 _LIBRARY = sys.stdlib_module_names | {torch.__name__, "triton"}
 
 
-def is_read_later(tx: Translator) -> bool:
-    """Whether the frame is user code of a backward, which runs after the compiled call."""
+def runs_later(tx: Translator) -> bool:
+    """Whether what is traced is a backward, which runs after the compiled call."""
     bodies = tx.graph.bodies
-    if not bodies or not any(each.is_backward for each in bodies) or any(each.transform in BACKWARD for each in bodies):
-        return False
-    return not (is_library(tx.code) or is_polyfill(tx.code))
+    return any(each.is_backward for each in bodies) and not any(each.transform in BACKWARD for each in bodies)
+
+
+def is_read_later(tx: Translator) -> bool:
+    """Whether the frame is user code of a backward."""
+    return runs_later(tx) and not (is_library(tx.code) or is_polyfill(tx.code))
 
 
 BACKWARD = frozenset({"grad", "grad_and_value", "jacrev"})
 """Transforms of torch.func that run the backward before they return."""
 
 
-def check_global(scope: GlobalScope, name: str, value: VariableTracker) -> None:
+def check_global(tx: Translator, scope: GlobalScope, name: str, value: VariableTracker) -> None:
     """Break the graph if a global, or attribute of a module, that a backward reads isn't invariant."""
     namespace = scope.namespace
-    if is_of_library(namespace.get("__name__")):
+    if value.value is os.environ:
+        refuse_read("os.environ")
+    if is_library(tx.code) or is_polyfill(tx.code) or is_of_library(namespace.get("__name__")):
         return
     if name in scope.writes or _assigns_global(namespace, name):
         refuse_read(f"the global {name}, which is assigned to")

@@ -15,6 +15,7 @@ from dynamo_lite.insight.break_reasons import LegacyTensorType, ProtocolCheck, U
 from dynamo_lite.variables.core.attributes import bind, class_lookup
 from dynamo_lite.variables.core.base import VariableTracker, mro, unsupported
 from dynamo_lite.variables.core.class_lookup import is_heap_type, is_user_defined
+from dynamo_lite.variables.core.invariant_reads import is_read_later, refuse_read
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.objects.enumeration import is_user_code
@@ -129,5 +130,7 @@ def _call_issubclass(tx: Translator, kind: type, cls: Any) -> bool:
     if tx.evaluate(issubclass, (kind, cls)):
         return True
     if not isinstance(cls, type) or issubclass(type(cls), abc.ABCMeta):
+        if tx.graph.bodies and is_read_later(tx):
+            refuse_read(f"the classes that are registered with {cls.__qualname__}")
         tx.guards.abstract_class_checks.make(issubclass, kind, cls)
     return False

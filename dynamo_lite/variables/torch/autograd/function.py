@@ -21,7 +21,6 @@ from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable
 from dynamo_lite.variables.core.base import (
     Args,
     InvariantVariable,
-    Kwargs,
     LazyVariable,
     NotConstant,
     ObservedException,
@@ -42,6 +41,7 @@ from dynamo_lite.variables.torch.higher_order.bodies import (
     trace_body,
     tuple_of_nodes,
 )
+from dynamo_lite.variables.torch.tensors.later_states import gradient_like
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 _METHODS = ("save_for_backward", "mark_non_differentiable")
@@ -133,17 +133,6 @@ def check_kept_on_ctx(attempt: Attempt, has_made: Callable[[VariableTracker], bo
     }
     if outdated:
         raise Restart(FunctionsUntraced(frozenset(outdated)))
-
-
-class GradientVariable(TensorVariable):
-    """A gradient that the backward gets. Its sizes are known, its strides aren't before the backward runs."""
-
-    __slots__ = ()
-
-    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name in ("stride", "is_contiguous", "storage_offset", "dim_order"):
-            unsupported(UnsupportedAttribute("a gradient", name, "its strides are not known before the backward runs"))
-        return super().call_method(tx, name, args, kwargs)
 
 
 @models(torch.autograd.Function.apply.__func__)  # type: ignore[attr-defined]
@@ -306,12 +295,8 @@ class _Application:
         tx = self.tx
 
         def run() -> VariableTracker:
-            # Expanded, so that no gradient is taken for contiguous.
-            fakes = [each.fake.detach().new_empty(()).expand(each.fake.shape) for each in outputs]
-            for fake in fakes:
-                if grad_mode and (fake.is_floating_point() or fake.is_complex()):
-                    fake.requires_grad_()
-            gradients = self._results(body_parameters(tx, fakes, GradientVariable), ConstantVariable(None))
+            fakes = [gradient_like(each.fake, grad_mode) for each in outputs]
+            gradients = self._results(body_parameters(tx, fakes), ConstantVariable(None))
             return tx.call(function, [self.ctx, *gradients], {}).realize()
 
         def results(output: VariableTracker) -> list[VariableTracker]:

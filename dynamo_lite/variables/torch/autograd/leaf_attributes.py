@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import torch
 
 from dynamo_lite.insight.break_reasons import (
@@ -18,16 +20,20 @@ from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.torch.tensors.fake_computation import compute
+from dynamo_lite.variables.torch.tensors.later_states import certain
 from dynamo_lite.variables.torch.tensors.services import become_created_leaf
 from dynamo_lite.variables.torch.tensors.tensor import ATTRIBUTES, METHODS, SETTERS, TensorVariable
 
 from .created_leaves import created_aliases, try_replace_data
+
+_REQUIRES_GRAD = operator.attrgetter("requires_grad")
 
 
 def _grad(tx: Translator, tensor: TensorVariable) -> VariableTracker:
     written = tensor.attrs.get("grad")
     if written is not None:
         return written
+    certain(tx, f"grad of {tensor.describe()}", _REQUIRES_GRAD, tensor)
     if tensor.source is not None and tensor.value is not None and tensor.value.is_leaf and _read_is_leaf(tensor.fake):
         return tx.attempt.values.wrap(tensor.value.grad, tensor.source.child("c_attr", "grad"))
     if tensor.source is None and (not tensor.fake.requires_grad or _read_is_leaf(tensor.fake)):
@@ -90,7 +96,7 @@ def _set_requires_grad(
             tensor.node = tx.graph.call("call_method", "requires_grad_", (tensor.node,), {}, tensor.fake)
             tx.attempt.provenance.created_leaf(tensor)
         return tensor
-    if wanted is tensor.fake.requires_grad:
+    if wanted is certain(tx, f"requires_grad of {tensor.describe()}", _REQUIRES_GRAD, tensor):
         return tensor
     if wanted and tensor.before_freezing is not None:
         (tensor.node, tensor.fake, _), tensor.before_freezing = tensor.before_freezing, None
@@ -161,6 +167,8 @@ def _detach_(tx: Translator, tensor: TensorVariable) -> VariableTracker:
 
 
 def _is_leaf(tx: Translator, tensor: TensorVariable) -> VariableTracker:
+    if tx.graph.bodies:
+        certain(tx, f"is_leaf of {tensor.describe()}", _read_is_leaf, tensor)
     if tensor.source is None or not tensor.fake.requires_grad or not tensor.value.requires_grad:
         return ConstantVariable(_read_is_leaf(tensor.fake))
     return tx.attempt.values.wrap(tensor.value.is_leaf, tensor.source.child("c_attr", "is_leaf"))

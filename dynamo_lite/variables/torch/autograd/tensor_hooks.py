@@ -22,9 +22,8 @@ from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.torch.higher_order.bodies import body_parameters, trace_body
 from dynamo_lite.variables.torch.tensors.hook_handles import remove_hook
+from dynamo_lite.variables.torch.tensors.later_states import gradient_like
 from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable
-
-from .function import GradientVariable
 
 _HOOK = "register_hook"
 _HOOK_AFTER_ACCUMULATION = "register_post_accumulate_grad_hook"
@@ -104,8 +103,7 @@ def _register_in_graph(method: str, tx: Translator, tensor: TensorVariable, hook
         tx.graph.bodies[-1].is_hook = True
         for each in _parts(tx, hook):
             check_value(each, "an object that it is a method or a partial of", in_hook=True)
-        fake = tensor.fake.detach().new_empty(()).expand(tensor.fake.shape)
-        return tx.call(hook, list(body_parameters(tx, [fake], GradientVariable)), {}).realize()
+        return tx.call(hook, list(body_parameters(tx, [gradient_like(tensor.fake, False)])), {}).realize()
 
     def results(output: VariableTracker) -> list[VariableTracker]:
         return [] if tx.is_none(output) else [output]

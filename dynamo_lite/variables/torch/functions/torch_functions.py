@@ -36,6 +36,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_number import DeferredNumberVariable
+from dynamo_lite.variables.core.invariant_reads import refuse_read, runs_later
 from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.registry import Model, models, models_break, models_if, models_raw
 from dynamo_lite.variables.python.classes.classes import ClassVariable
@@ -291,6 +292,13 @@ models_break(
 # -- queries of torch's state ------------------------------------------------------------------------------------------
 
 _STATE_QUERIES: tuple[Callable[..., Any], ...] = (
+    torch.is_autocast_enabled,
+    torch.is_autocast_cpu_enabled,
+    torch.get_autocast_cpu_dtype,
+    torch.get_autocast_gpu_dtype,
+    torch.get_autocast_dtype,
+    torch.is_autocast_cache_enabled,
+    torch._C._is_any_autocast_enabled,
     torch.is_inference_mode_enabled,
     torch.get_default_dtype,
     torch.get_default_device,
@@ -311,6 +319,10 @@ _STATE_QUERIES: tuple[Callable[..., Any], ...] = (
     torch.is_deterministic_algorithms_warn_only_enabled,
     torch.get_num_threads,
     torch.get_float32_matmul_precision,
+    torch._C._get_default_device,
+)
+"""Functions of constants whose result is in the guard on torch's global state. A backward may run in another state."""
+_INVARIANT_QUERIES: tuple[Callable[..., Any], ...] = (
     torch.cuda.is_available,
     torch.cuda.device_count,
     torch.backends.cuda.is_built,
@@ -320,33 +332,28 @@ _STATE_QUERIES: tuple[Callable[..., Any], ...] = (
     torch.is_vulkan_available,
     torch.distributed.is_available,
     torch.broadcast_shapes,
-    torch._C._get_default_device,
     torch.amp.is_autocast_available,
     torch.get_device_module,
     torch._C._get_privateuse1_backend_name,
     *(value for name, value in vars(torch.cpu).items() if name.startswith("_is_") and callable(value)),
 )
-"""Functions of constants whose result is in the guard on torch's global state, or invariant."""
-_AUTOCAST_QUERIES = (
-    torch.is_autocast_enabled,
-    torch.is_autocast_cpu_enabled,
-    torch.get_autocast_cpu_dtype,
-    torch.get_autocast_gpu_dtype,
-    torch.get_autocast_dtype,
-    torch.is_autocast_cache_enabled,
-    torch._C._is_any_autocast_enabled,
-)
-"""The same, except in code that runs in the backward, which may be called under another state."""
+"""Functions of constants whose result is always the same."""
 
 
 def _query(function: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-    if function in _AUTOCAST_QUERIES and any(body.is_backward for body in tx.graph.bodies):
-        unsupported(UnknownCall(operator_name(function), "it is called in code that runs in the backward"))
+    if runs_later(tx):
+        refuse_read(f"{operator_name(function)}()")
     return tx.fold_call(function, args, kwargs)
 
 
-for _value in (*_STATE_QUERIES, *_AUTOCAST_QUERIES, torch.device, torch.finfo, torch.iinfo):
+def _invariant(function: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+    return tx.fold_call(function, args, kwargs)
+
+
+for _value in _STATE_QUERIES:
     models_raw(_value, functools.partial(_query, _value))
+for _value in (*_INVARIANT_QUERIES, torch.device, torch.finfo, torch.iinfo):
+    models_raw(_value, functools.partial(_invariant, _value))
 
 
 @models(torch.Size)

@@ -22,6 +22,7 @@ from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.containers.structures import map_structure, structure_leaves
 from dynamo_lite.variables.torch.contexts.torch_contexts import AUTOCAST_DEVICES
+from dynamo_lite.variables.torch.tensors.later_states import check_returned
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 
@@ -76,14 +77,12 @@ def tuple_of_nodes(nodes: Iterable[torch.fx.Node]) -> TupleVariable:
     return TupleVariable([NodeVariable(node) for node in nodes])
 
 
-def body_parameters(
-    tx: Translator, fakes: Iterable[torch.Tensor], kind: type[TensorVariable] = TensorVariable
-) -> list[TensorVariable]:
+def body_parameters(tx: Translator, fakes: Iterable[torch.Tensor]) -> list[TensorVariable]:
     """New parameters of the innermost body, one for each fake tensor."""
     body = tx.graph.bodies[-1]
     parameters = []
     for fake in fakes:
-        parameter = kind(body.placeholder(fake), fake, torch.Tensor)
+        parameter = TensorVariable(body.placeholder(fake), fake, torch.Tensor)
         tx.attempt.values.fakes[id(fake)] = parameter
         parameters.append(parameter)
     return parameters
@@ -113,6 +112,7 @@ def trace_body(
     before = torch.is_grad_enabled()
     body = tx.graph.open(before if grad_mode is None else grad_mode)
     body.transform, body.is_backward, body.takes_wrappers = transform, later, takes_wrappers
+    body.opened_by = tx
     torch._C._set_grad_enabled(body.initial_grad_mode)
     with (
         tx.effects.forbidden(set(reachable(outside))),
@@ -123,6 +123,7 @@ def trace_body(
     selected: Sequence[VariableTracker] = tensor_leaves(output) if results is None else results(output)
     if not later and not all(tx.graph.may_be_output(each.as_fx()[1]) for each in selected):
         unsupported(EffectInOperatorFunction("it returns a tensor that a backward writes into"))
+    check_returned(tx, [each.as_fx()[1] for each in selected if isinstance(each, TensorVariable)])
     name = tx.graph.close(body, [each.as_fx()[0] for each in selected])
     traced = BodyVariable(tx.graph, name, list(body.lifted), output)
     traced.differentiates, traced.reads_grad_mode = body.differentiates, body.reads_grad_mode

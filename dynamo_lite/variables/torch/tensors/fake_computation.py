@@ -40,7 +40,7 @@ def bare_name(target: object) -> str:
     return target if isinstance(target, str) else getattr(target, "__name__", "")
 
 
-_OPERATOR_ERRORS: tuple[type[Exception], ...] = (Warning, AssertionError, *FOLDED_ERRORS)
+OPERATOR_ERRORS: tuple[type[Exception], ...] = (Warning, AssertionError, *FOLDED_ERRORS)
 """Warnings are raised where the program's filters say so."""
 
 _NO_DATA = "its data is not allocated yet"
@@ -49,7 +49,7 @@ _SYMBOLIC = "on tensor with symbolic sizes/strides"
 """In the message of a kernel that can't compute with symbolic sizes."""
 
 
-def _call(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
+def call_on_fakes(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
     if kind == "call_method":
         return getattr(fakes[0], target)(*fakes[1:], **kwargs)
     if getattr(target, "__module__", None) == graph_functions.__name__:
@@ -76,18 +76,18 @@ def compute(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) ->
     """Call an operator on fake tensors. An error breaks the graph, so that CPython runs the operator and raises it."""
     try:
         try:
-            return _call(kind, target, fakes, kwargs)
+            return call_on_fakes(kind, target, fakes, kwargs)
         except DataDependentOutputException:
             # Some operators read data only to check it. Their decompositions don't.
             with enable_python_dispatcher():
-                return _call(kind, target, fakes, kwargs)
+                return call_on_fakes(kind, target, fakes, kwargs)
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         if operator_name(target) in _INDEXING and isinstance(error, DataDependentOutputException):
             unsupported(TensorAsIndex(_INDEXING[operator_name(target)]))
         unsupported(DataDependentValue(operator_name(target)))
     except UnsupportedOperatorException as error:
         unsupported(OperatorFailed(operator_name(target), f"no fake implementation of {error}"))
-    except _OPERATOR_ERRORS as error:
+    except OPERATOR_ERRORS as error:
         reraise_if_asynchronous(error)
         first = str(error).strip().partition("\n")[0]
         if _NO_DATA in first:

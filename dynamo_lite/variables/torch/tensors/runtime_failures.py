@@ -18,7 +18,13 @@ from typing import Any, TypeGuard
 import torch
 
 from dynamo_lite.bytecode import enclosing_handlers
-from dynamo_lite.insight.break_reasons import CollectiveAndFailure, FailureAndWrite, OperatorFailed, OverlappingWrite
+from dynamo_lite.insight.break_reasons import (
+    CollectiveAndFailure,
+    FailureAndWrite,
+    OperatorFailed,
+    OverlappingWrite,
+    UnknownInBackward,
+)
 from dynamo_lite.records.code_origin import is_module_call
 from dynamo_lite.records.graph import DENSE
 from dynamo_lite.runtime.shared_memory import memory_of, share_memory
@@ -67,6 +73,8 @@ def may_fail(target: object, name: str, operands: Sequence[torch.Tensor]) -> boo
 def check_failure(tx: Translator, name: str) -> None:
     """Note an operator that may fail, before it is recorded. Breaks the graph if inputs can't be restored."""
     tx.graph.may_fail = True
+    if is_handled_later(tx):
+        unsupported(UnknownInBackward(f"whether {name} raises"))
     if not tx.graph.handled_failure and _is_handled(tx):
         if not tx.graph.can_restore_inputs():
             unsupported(FailureAndWrite(name))
@@ -74,14 +82,21 @@ def check_failure(tx: Translator, name: str) -> None:
         tx.graph.handled_failure = name
 
 
-def _is_handled(tx: Translator) -> bool:
-    """Whether a handler, in this frame or in a caller, may swallow an error of the current instruction."""
+def _is_handled(tx: Translator, caller: object = None) -> bool:
+    """Whether a handler, in this frame or in a caller (up to this one), may swallow an error of the current
+    instruction."""
     frame: Translator | None = tx
-    while frame is not None:
+    while frame is not caller and frame is not None:
         if _handles(frame) or (frame.parent is None and tx.attempt.begins_handled):
             return True
         frame = frame.parent
     return False
+
+
+def is_handled_later(tx: Translator) -> bool:
+    """Whether a body that runs later has a handler for errors of the current instruction."""
+    opened_by = next((body.opened_by for body in tx.graph.bodies if body.is_backward), None)
+    return opened_by is not None and _is_handled(tx, opened_by)
 
 
 _COLLECTIVES = frozenset({"_c10d_functional", "c10d_functional", "_c10d_functional_autograd", "c10d"})

@@ -82,6 +82,7 @@ from dynamo_lite.variables.torch.contexts.streams import record_stream
 from .array_memory import array_owner, load_view
 from .equivalent_operators import apply_rewrites
 from .fake_computation import bare_name, compute_with_symbols, operator_name
+from .later_states import certain, check_in_body
 from .mutated_arguments import OPERATORS, check_mutated, mutated_by_schema, tensors_in, version
 from .operator_warnings import run_capturing_warnings
 from .overlapping_views import Operands, through_base
@@ -191,6 +192,8 @@ class TensorVariable(VariableTracker):
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in _GUARDED_ATTRIBUTES:
+            if tx.graph.bodies and name != "shape":
+                return tx.make(certain(tx, f"{name} of {self.describe()}", operator.attrgetter(name), self))
             return tx.make(getattr(self.fake, name))
         if name in OPERATOR_ATTRIBUTES:
             return record(tx, getattr, [self, ConstantVariable(name)], {})
@@ -466,7 +469,8 @@ def _storage_offset(tx: Translator, tensor: TensorVariable) -> VariableTracker:
             base.source.check("storage_offset", base.value.storage_offset())
     owner = array_owner(tx.attempt, tensor)
     if owner is None:
-        return tx.make(tensor.fake.storage_offset())
+        read = operator.methodcaller("storage_offset")
+        return tx.make(certain(tx, f"storage_offset() of {tensor.describe()}", read, tensor))
     if owner.fake.dtype is not tensor.fake.dtype:
         unsupported(NumpyStorage("storage_offset"))
     return tx.make(tensor.fake.storage_offset() - owner.fake.storage_offset())
@@ -641,6 +645,9 @@ def _record_plain(
     run = functools.partial(compute_with_symbols, tx, *called, fakes, fake_kwargs)
     fake = run_capturing_warnings(tx, called[1], tensors, run)
     mutated = [each for each, before in zip(tensors, versions) if before < 0 or each._version != before]
+    operands = tuple(pair[0] for pair in pairs), {key: pair[0] for key, pair in named.items()}
+    if tx.graph.bodies:
+        fake = check_in_body(tx, *called, operands, fake, tensors[:1] if name.endswith("_as") else tensors, mutated)
     known = tx.attempt.values.fakes.get(id(fake))
     if not mutated and (known is not None or (isinstance(fake, _LITERAL) and fake is not None)):
         return known if known is not None else tx.make(fake)
@@ -649,7 +656,6 @@ def _record_plain(
         mutated = mutated_by_schema(target, fakes, fake_kwargs)
     if fake is None and not mutated and target not in _CHECKS:
         unsupported(UnsupportedOperation(f"{operator_name(target)}, which returns nothing,", "tensors"))
-    operands = tuple(pair[0] for pair in pairs), {key: pair[0] for key, pair in named.items()}
     if isinstance(fake, SYMBOLIC) and not mutated:
         if tx.graph.symbols.is_new(fake):
             tx.graph.define(tx.graph.call(*called, *operands, fake), fake)
