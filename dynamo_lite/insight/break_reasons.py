@@ -539,7 +539,7 @@ class BackwardReads(BreakReason, code="DL0703", numbers_matter=False):
 
 
 class UnknownInBackward(BreakReason, code="DL0718", numbers_matter=False):
-    happened = "a backward or a hook reads {value}, which is not known before it runs"
+    happened = "a backward, hook or checkpoint reads {value}, which is not known before it runs"
     mend = "call .contiguous() on the gradient before its strides are read; or use operators in place of the condition"
     value: str
 

@@ -30,6 +30,10 @@ class Body:
         self.is_hook = False
         self.opened_by: object = None
         """The frame that calls the function."""
+        self.is_recomputed = False
+        """Whether it is a checkpoint's function, which runs in the call and again in the backward."""
+        self.is_reentrant = False
+        """Whether it is that of a reentrant checkpoint, which runs without gradients, then with them."""
         self.takes_wrappers = False
         """Whether it may compute with wrapper subclasses."""
         self.reads_grad_mode = False

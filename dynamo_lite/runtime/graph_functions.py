@@ -176,13 +176,33 @@ def being_traced() -> bool:
     return torch._C._len_torch_dispatch_stack() > 0
 
 
-def checkpoint(body: Body, preserve_rng_state: bool, determinism_check: str, *tensors: torch.Tensor) -> Tensors:
-    """``torch.utils.checkpoint.checkpoint(..., use_reentrant=False)``."""
+def checkpoint(
+    body: Body,
+    reentrant: Sequence[bool] | None,
+    preserve_rng_state: bool,
+    determinism_check: str,
+    *tensors: torch.Tensor,
+) -> Tensors:
+    """``torch.utils.checkpoint.checkpoint``. ``reentrant``: with ``use_reentrant=True``, for each tensor whether the
+    program passes it as an argument; others the function reads from outside."""
     if being_traced():
         operator = torch.ops.higher_order.tag_activation_checkpoint
         return operator(body, *tensors, use_reentrant=False, preserve_rng_state=preserve_rng_state)
+    if reentrant is not None:
+        return _reentrant_checkpoint(body, reentrant, preserve_rng_state, tensors)
     options: dict[str, Any] = {"preserve_rng_state": preserve_rng_state, "determinism_check": determinism_check}
     return torch_checkpoint.checkpoint(body, *tensors, use_reentrant=False, **options)
+
+
+def _reentrant_checkpoint(
+    body: Body, is_argument: Sequence[bool], preserve_rng_state: bool, tensors: Sequence[torch.Tensor]
+) -> Tensors:
+    def run(*args: torch.Tensor) -> Tensors:
+        following = iter(args)
+        return body(*(next(following) if is_given else each for each, is_given in zip(tensors, is_argument)))
+
+    given = [each for each, is_given in zip(tensors, is_argument) if is_given]
+    return torch_checkpoint.checkpoint(run, *given, use_reentrant=True, preserve_rng_state=preserve_rng_state)
 
 
 def lstm(*args: Any, **kwargs: Any) -> Any:

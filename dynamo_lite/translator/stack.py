@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.invariant_reads import check_cell, check_global, is_read_later, runs_later
+from dynamo_lite.variables.core.invariant_reads import check_cell, check_global, is_read_later
 from dynamo_lite.variables.core.null import NULL, unbound_local
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.functions.function import CellVariable
@@ -151,7 +151,7 @@ def load_global(tx: InstructionTranslator, instruction: Instruction) -> None:
     value = tx.scope.load(name)
     if value is None:
         value = load_builtin(tx, name)
-    elif tx.graph.bodies and runs_later(tx):
+    elif tx.graph.bodies:
         check_global(tx, tx.scope, name, value)
     tx.stack.append(value)
 

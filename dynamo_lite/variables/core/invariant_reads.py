@@ -18,6 +18,7 @@ Attributes of classes (except methods), of functions and of other objects, and i
 
 from __future__ import annotations
 
+import dis
 import enum
 import functools
 import os
@@ -63,6 +64,7 @@ _METHODS_IN_C = (types.BuiltinFunctionType, types.MethodWrapperType)
 _OWNERS_IN_C = (type(None), type, types.ModuleType)
 """Types of ``__self__`` of functions in C that aren't methods of an object."""
 _STORES_GLOBAL = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
+_STORES_GLOBAL_CODES = frozenset(dis.opmap[name] for name in _STORES_GLOBAL)
 _STORES_CELL = frozenset({"STORE_DEREF", "DELETE_DEREF"})
 _LIBRARY = sys.stdlib_module_names | {torch.__name__, "triton"}
 
@@ -83,13 +85,18 @@ BACKWARD = frozenset({"grad", "grad_and_value", "jacrev"})
 
 
 def check_global(tx: Translator, scope: GlobalScope, name: str, value: VariableTracker) -> None:
-    """Break the graph if a global, or attribute of a module, that a backward reads isn't invariant."""
+    """Break the graph if a global, or attribute of a module, that a backward reads isn't invariant. A checkpoint's
+    function, which is called again in the backward, may read all that its module doesn't assign to."""
     namespace = scope.namespace
+    if not runs_later(tx):
+        if any(body.is_recomputed for body in tx.graph.bodies) and name in _assigned_names(scope):
+            refuse_read(f"the global {name}, which is assigned to")
+        return
     if value.value is os.environ:
         refuse_read("os.environ")
     if is_library(tx.code) or is_polyfill(tx.code) or is_of_library(namespace.get("__name__")):
         return
-    if name in scope.writes or _assigns_global(namespace, name):
+    if name in scope.writes or name in _assigned_names(scope) or _calls_globals(namespace):
         refuse_read(f"the global {name}, which is assigned to")
     check_value(value, f"the global {name}")
 
@@ -155,11 +162,22 @@ def is_of_library(module: Any) -> bool:
 # -- who assigns to a variable -----------------------------------------------------------------------------------------
 
 
-def _assigns_global(namespace: Mapping[str, Any], name: str) -> bool:
-    return any(
-        "globals" in code.co_names or name in code.co_names and _stores(decode(code), _STORES_GLOBAL, name)
-        for *_, code in _codes(namespace)
-    )
+def _assigned_names(scope: GlobalScope) -> frozenset[str]:
+    """The globals that functions of their module assign to."""
+    if scope.assigned_names is None:
+        stores = [
+            each.argval
+            for *_, code in _codes(scope.namespace)
+            if not _STORES_GLOBAL_CODES.isdisjoint(code.co_code[::2])
+            for each in decode(code)
+            if each.opname in _STORES_GLOBAL
+        ]
+        scope.assigned_names = frozenset(stores)
+    return scope.assigned_names
+
+
+def _calls_globals(namespace: Mapping[str, Any]) -> bool:
+    return any("globals" in code.co_names for *_, code in _codes(namespace))
 
 
 def _stores(instructions: Iterable[Instruction], opcodes: frozenset[str], name: str) -> list[Instruction]:

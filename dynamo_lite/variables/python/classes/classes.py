@@ -38,7 +38,7 @@ from dynamo_lite.variables.core.class_lookup import is_heap_type, is_user_define
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
 from dynamo_lite.variables.core.formatting import call_class_text_method, call_text_method
 from dynamo_lite.variables.core.inert import defines_special_methods, is_inert
-from dynamo_lite.variables.core.invariant_reads import check_global, is_read_later, refuse_read, runs_later
+from dynamo_lite.variables.core.invariant_reads import check_global, is_read_later, refuse_read
 from dynamo_lite.variables.core.operator_symbols import method_of
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.instance_dict import globals_of
@@ -68,7 +68,7 @@ class ModuleVariable(InvariantVariable):
         variable = scope.load(name)
         if variable is not None:
             guard_behind_instance(tx, type(self.value), name, raw)
-            if tx.graph.bodies and runs_later(tx):
+            if tx.graph.bodies:
                 check_global(tx, scope, name, variable)
             return variable
         if raw is not MISSING:

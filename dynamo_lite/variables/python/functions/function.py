@@ -97,6 +97,8 @@ class GlobalScope:
         self.source = source
         self.writes: dict[str, VariableTracker | None] = {}
         self._loaded: dict[str, LazyVariable] = {}
+        self.assigned_names: frozenset[str] | None = None
+        """Those that functions of the module assign to, once that was asked for."""
 
     def load(self, name: str) -> VariableTracker | None:
         """The global, None if there is none of that name (which is guarded)."""

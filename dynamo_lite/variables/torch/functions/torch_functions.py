@@ -20,6 +20,7 @@ from dynamo_lite.insight.break_reasons import (
     DataDependentValue,
     DefaultSet,
     UnknownCall,
+    UnknownInBackward,
     UnsupportedOperation,
     UnsupportedValue,
 )
@@ -352,8 +353,8 @@ def _invariant(function: Any, tx: Translator, args: Args, kwargs: Kwargs) -> Var
 
 for _value in _STATE_QUERIES:
     models_raw(_value, functools.partial(_query, _value))
-for _value in (*_INVARIANT_QUERIES, torch.device, torch.finfo, torch.iinfo):
-    models_raw(_value, functools.partial(_invariant, _value))
+for _function in (*_INVARIANT_QUERIES, torch.device, torch.finfo, torch.iinfo):
+    models_raw(_function, functools.partial(_invariant, _function))
 
 
 @models(torch.Size)
@@ -366,6 +367,8 @@ def _size(tx: Translator, sizes: VariableTracker | None = None, /) -> VariableTr
 
 @models(torch.is_grad_enabled)
 def _is_grad_enabled(tx: Translator) -> VariableTracker:
+    if any(body.is_reentrant for body in tx.graph.bodies):
+        unsupported(UnknownInBackward("torch.is_grad_enabled()"))
     return ConstantVariable(tx.graph.read_grad_mode())
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -88,6 +88,9 @@ def body_parameters(tx: Translator, fakes: Iterable[torch.Tensor]) -> list[Tenso
     return parameters
 
 
+Recomputed = Literal["", "reentrant", "not reentrant"]
+
+
 def trace_body(
     tx: Translator,
     run: Callable[[], VariableTracker],
@@ -96,6 +99,7 @@ def trace_body(
     grad_mode: bool | None = None,
     transform: str = "",
     later: bool = False,
+    recomputed: Recomputed = "",
     takes_wrappers: bool = False,
 ) -> BodyVariable:
     """Trace a call of the program's function as a body.
@@ -107,12 +111,13 @@ def trace_body(
         grad_mode: the grad mode of the body, if it isn't the program's.
         transform: the torch.func transform that calls the body.
         later: whether the body runs in the backward, where autocast is usually disabled.
+        recomputed: how the body is checkpointed, if it is.
         takes_wrappers: whether it may compute with wrapper subclasses.
     """
     before = torch.is_grad_enabled()
     body = tx.graph.open(before if grad_mode is None else grad_mode)
     body.transform, body.is_backward, body.takes_wrappers = transform, later, takes_wrappers
-    body.opened_by = tx
+    body.opened_by, body.is_recomputed, body.is_reentrant = tx, bool(recomputed), recomputed == "reentrant"
     torch._C._set_grad_enabled(body.initial_grad_mode)
     with (
         tx.effects.forbidden(set(reachable(outside))),

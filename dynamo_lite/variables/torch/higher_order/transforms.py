@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 import torch
 from torch.utils import checkpoint as torch_checkpoint
 
-from dynamo_lite.insight.break_reasons import CheckpointCall, HigherOrderOperator
+from dynamo_lite.exc import Unsupported
+from dynamo_lite.insight.break_reasons import BackwardReads, CheckpointCall, HigherOrderOperator
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.shared_memory import memory_of
 from dynamo_lite.variables.core.base import Args, InvariantVariable, Kwargs, NotConstant, VariableTracker, unsupported
@@ -27,6 +28,7 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record, r
 from .bodies import (
     BodyVariable,
     NodeVariable,
+    Recomputed,
     all_tensors,
     body_parameters,
     mapped_element,
@@ -57,15 +59,30 @@ def _checkpoint(
         return _check_reentrant(tx.call(function, list(args), {}), args)
     if reentrant and not any(isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args):
         unsupported(CheckpointCall("with use_reentrant=True, torch warns that no argument requires gradients"))
-    body = trace_body(tx, lambda: tx.call(function, list(args), kwargs), [function, *args, *kwargs.values()])
+    body = _trace_checkpointed(tx, reentrant, function, args, kwargs)
     if reentrant:
         _check_reentrant(body.output, args)
+    given = {arg.node for arg in args if isinstance(arg, TensorVariable)}
     settings: Args = [
+        InvariantVariable(tuple(node in given for node in body.lifted) if reentrant else None),
         ConstantVariable(options.get("preserve_rng_state", True)),
         ConstantVariable(options.get("determinism_check", "default")),
     ]
     lifted: Args = [NodeVariable(node) for node in body.lifted]
     return with_results(tx, body.output, record(tx, graph_functions.checkpoint, [body, *settings, *lifted], {}))
+
+
+def _trace_checkpointed(
+    tx: Translator, reentrant: bool, function: VariableTracker, args: Sequence[VariableTracker], kwargs: Kwargs
+) -> BodyVariable:
+    how: Recomputed = "reentrant" if reentrant else "not reentrant"
+    outside = [function, *args, *kwargs.values()]
+    try:
+        return trace_body(tx, lambda: tx.call(function, list(args), kwargs), outside, recomputed=how)
+    except Unsupported as error:
+        if isinstance(error.reason, BackwardReads):
+            unsupported(CheckpointCall(f"its function reads {error.reason.place}, and is called again in the backward"))
+        raise
 
 
 def _check_reentrant(output: VariableTracker, args: Sequence[VariableTracker]) -> VariableTracker:

@@ -40,12 +40,13 @@ _Value = tuple[torch.fx.Node, torch.Tensor]
 
 
 class _State(NamedTuple):
-    """``layout``: of the gradients. ``has_history``: whether tensors from outside of the body require gradients.
-    ``other_dtype``: whether the default dtype isn't that of the call. ``other_mode``: whether the grad mode isn't that
-    for which the body is traced."""
+    """``layout``: of the gradients. ``has_history``: whether tensors from outside of the body require gradients; None:
+    as in the call. ``are_leaves``: whether those are leaves. ``other_dtype``: whether the default dtype isn't that of
+    the call. ``other_mode``: whether the grad mode isn't that for which the body is traced."""
 
     layout: str = "contiguous"
-    has_history: bool = False
+    has_history: bool | None = False
+    are_leaves: bool = False
     other_dtype: bool = False
     other_mode: bool = False
 
@@ -59,6 +60,9 @@ _OTHERS = (
 _OTHER_MODES = (_State(other_mode=True), _State(has_history=True, other_mode=True))
 """The backward of a Function that depends on the grad mode is traced for each."""
 
+_OF_REENTRANT_CHECKPOINT = (_State(has_history=None, other_mode=True), _State(has_history=None, are_leaves=True))
+"""In the call it runs without gradients; in the backward with them, and with detached arguments."""
+
 
 def gradient_like(fake: torch.Tensor, has_history: bool) -> torch.Tensor:
     """A fake gradient of a tensor, in the state for which bodies are traced."""
@@ -66,23 +70,25 @@ def gradient_like(fake: torch.Tensor, has_history: bool) -> torch.Tensor:
 
 
 def _gradient(fake: torch.Tensor, state: _State) -> torch.Tensor:
-    sizes = list(fake.shape)
+    sizes, has_history = list(fake.shape), bool(state.has_history)
     if state.layout == "expanded":
-        return _fresh(fake, [], state.has_history).expand(sizes)
+        return _fresh(fake, [], has_history).expand(sizes)
     if state.layout == "transposed":
-        return _fresh(fake, sizes[::-1], state.has_history).permute(*reversed(range(len(sizes))))
+        return _fresh(fake, sizes[::-1], has_history).permute(*reversed(range(len(sizes))))
     if state.layout == "channels last" and len(sizes) in (4, 5):
         order = [0, *range(2, len(sizes)), 1]
         back = sorted(range(len(sizes)), key=order.__getitem__)
-        return _fresh(fake, [sizes[dim] for dim in order], state.has_history).permute(back)
+        return _fresh(fake, [sizes[dim] for dim in order], has_history).permute(back)
     if state.layout == "padded":
-        padded = _fresh(fake, [*sizes, 2], state.has_history)
+        padded = _fresh(fake, [*sizes, 2], has_history)
         return padded.select(-1, 1)
-    return _fresh(fake, sizes, state.has_history)
+    return _fresh(fake, sizes, has_history)
 
 
-def _fresh(fake: torch.Tensor, sizes: list[int], has_history: bool, strides: tuple[int, ...] = ()) -> torch.Tensor:
-    """A new tensor of these sizes. One with a history is no leaf."""
+def _fresh(
+    fake: torch.Tensor, sizes: list[int], has_history: bool, strides: tuple[int, ...] = (), is_leaf: bool = False
+) -> torch.Tensor:
+    """A new tensor of these sizes."""
     with torch.no_grad():
         if strides:
             created = torch.empty_strided(sizes, strides, dtype=fake.dtype, device=fake.device)
@@ -91,7 +97,7 @@ def _fresh(fake: torch.Tensor, sizes: list[int], has_history: bool, strides: tup
     if not has_history or not (fake.is_floating_point() or fake.is_complex()):
         return created
     with torch.enable_grad():
-        return created.requires_grad_().clone()
+        return created.requires_grad_() if is_leaf else created.requires_grad_().clone()
 
 
 # -- computing a body for another state --------------------------------------------------------------------------------
@@ -163,7 +169,9 @@ class Replay:
         """A value from outside of the body."""
         if type(example) is not FakeTensor:  # operators of a backward don't mutate wrapper subclasses
             return example
-        return _fresh(example, list(example.shape), self.state.has_history, example.stride())
+        has_history = example.requires_grad if self.state.has_history is None else self.state.has_history
+        is_leaf = self.state.are_leaves or self.state.has_history is None and example.is_leaf
+        return _fresh(example, list(example.shape), has_history, example.stride(), is_leaf)
 
     def _call(self, node: torch.fx.Node) -> None:
         is_factory = node.target in _device_constructors()
@@ -313,18 +321,19 @@ def _shares_always_or_never(tx: Translator, one: _Value, other: _Value) -> bool:
 def _later_bodies(tx: Translator) -> list[Body]:
     """The body that runs later and those inside of it; none if what is traced doesn't run later."""
     bodies = tx.graph.bodies
-    first = next((at for at, body in enumerate(bodies) if body.is_backward), len(bodies))
+    first = next((at for at, body in enumerate(bodies) if body.is_backward or body.is_reentrant), len(bodies))
     return bodies[first:]
 
 
 def _is_certain(tx: Translator, found: object, read: Callable[[Replay], object]) -> bool:
     bodies = _later_bodies(tx)
-    bodies[0].replays = bodies[0].replays or [Replay(state) for state in (*_OTHERS, *_OTHER_MODES)]
-    others, modes = bodies[0].replays[: len(_OTHERS)], bodies[0].replays[len(_OTHERS) :]
+    states = _OF_REENTRANT_CHECKPOINT if bodies[0].is_reentrant else _OTHERS
+    bodies[0].replays = bodies[0].replays or [Replay(state) for state in (*states, *_OTHER_MODES)]
+    others, modes = bodies[0].replays[: len(states)], bodies[0].replays[len(states) :]
     with CAPTURED_WARNINGS, tx.graph.symbols.without_guards():
         if not all(_agrees(replay, bodies, found, read) for replay in others):
             return False
-        if all(_agrees(replay, bodies, found, read) for replay in modes):
+        if bodies[0].is_reentrant or all(_agrees(replay, bodies, found, read) for replay in modes):
             return True
     tx.graph.read_grad_mode()
     return not bodies[0].is_hook
