@@ -1,11 +1,12 @@
 """CPython bytecode as data: decoding, editing, assembling and verifying, for 3.11 and 3.12.
 
 Enters: code objects, or lists of `Instruction`.
-Leaves: instructions, code objects, and analyses of them.
+Leaves: instructions, code objects, and analyses of them; predicates (`roles`) and constructors (`emit`), with which
+    other rooms read and write bytecode without naming opcodes.
 May import: nothing.
 """
 
-from . import emit
+from . import emit, roles
 from .assemble import assemble
 from .decode import copy_with_map, decode
 from .instructions import BINARY_OPS, BytecodeError, Handler, Instruction, enclosing_handlers
@@ -32,6 +33,7 @@ __all__ = [
     "reachable_from",
     "references",
     "references_after",
+    "roles",
     "stack_depths",
     "successors",
     "targets_and_handler",

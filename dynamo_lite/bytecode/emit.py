@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dis
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .instructions import (
@@ -62,9 +62,36 @@ def take_fast(name: str) -> list[Instruction]:
     return [load_fast(name), delete_fast(name)]
 
 
+def load_attr(name: str) -> Instruction:
+    return make("LOAD_ATTR", name)
+
+
+def store_attr(name: str) -> Instruction:
+    return make("STORE_ATTR", name)
+
+
+def delete_attr(name: str) -> Instruction:
+    return make("DELETE_ATTR", name)
+
+
 def load_closure(name: str) -> Instruction:
     """Push a cell itself."""
     return make("LOAD_CLOSURE", name)
+
+
+def build(kind: str, count: int) -> Instruction:
+    """``kind``: of what is built from so many values, such as ``TUPLE``, ``STRING`` or ``SLICE``."""
+    return make(f"BUILD_{kind}", count)
+
+
+def extend_list() -> Instruction:
+    """Pop an iterable, and extend the list below it."""
+    return make("LIST_EXTEND", 1)
+
+
+def unpack(count: int) -> Instruction:
+    """Replace a sequence by its items, the first on top."""
+    return make("UNPACK_SEQUENCE", count)
 
 
 # -- operators -------------------------------------------------------------------------------------------------
@@ -75,11 +102,48 @@ def binary_op(symbol: str) -> Instruction:
     return make("BINARY_OP", BINARY_OPS.index(symbol))
 
 
+def compare(symbol: str) -> Instruction:
+    return make("COMPARE_OP", symbol)
+
+
+def subscript() -> Instruction:
+    """Replace a container and a key by the item."""
+    return make("BINARY_SUBSCR")
+
+
+def store_subscript() -> Instruction:
+    """Pop a value, a container and a key, the key on top."""
+    return make("STORE_SUBSCR")
+
+
+def negate() -> Instruction:
+    return make("UNARY_NEGATIVE")
+
+
+def truth() -> list[Instruction]:
+    """Replace the top by True or False."""
+    return [make("UNARY_NOT"), make("UNARY_NOT")]
+
+
+def is_sequence() -> Instruction:
+    """Push whether the top, which stays, is a sequence for ``match``."""
+    return make("MATCH_SEQUENCE")
+
+
+def length() -> Instruction:
+    """Push the length of the top, which stays."""
+    return make("GET_LEN")
+
+
 # -- the stack -------------------------------------------------------------------------------------------------
 
 
 def pop_top() -> Instruction:
     return make("POP_TOP")
+
+
+def copy_top() -> Instruction:
+    return make("COPY", 1)
 
 
 def swap(depth: int = 2) -> Instruction:
@@ -103,9 +167,32 @@ def call(count: int, kwnames: Sequence[str] = ()) -> list[Instruction]:
     return [*before, make("CALL", count)]
 
 
+def callee(load: Iterable[Instruction]) -> list[Instruction]:
+    """Push a callable for `call`, and the NULL beside it. ``load``: pushes the callable."""
+    return [push_null(), *load]
+
+
+def top_as_callee() -> list[Instruction]:
+    """Make the top of the stack a callable for `call`."""
+    return [push_null(), swap()]
+
+
+def call_with_tuple() -> Instruction:
+    """A call with a callable (`callee`) and a tuple of its arguments on the stack."""
+    return make("CALL_FUNCTION_EX", 0)
+
+
 def call_function(function: object, args: Sequence[Sequence[Instruction]] = ()) -> list[Instruction]:
     """Call a constant. Each of ``args`` pushes one value."""
-    return [push_null(), load_const(function), *itertools.chain.from_iterable(args), *call(len(args))]
+    return [*callee([load_const(function)]), *itertools.chain.from_iterable(args), *call(len(args))]
+
+
+def attribute_of_method(instruction: Instruction) -> Instruction:
+    """For an instruction that pushes a method and a NULL: one that pushes the method alone."""
+    name = "LOAD_ATTR" if instruction.opname == "LOAD_METHOD" else instruction.opname
+    plain = make(name, instruction.argval)
+    plain.flag2 = instruction.flag2
+    return plain
 
 
 # -- control ---------------------------------------------------------------------------------------------------
@@ -129,8 +216,49 @@ def jump_if_not_none(target: Instruction) -> Instruction:
     return make(f"{POP_JUMP}NOT_NONE", target=target)
 
 
+def landing() -> Instruction:
+    """Does nothing: something to jump to."""
+    return make("NOP")
+
+
+def end_of_loop() -> Instruction:
+    """What a loop jumps to that has ended, for versions of CPython that have such an opcode."""
+    return make("END_FOR")
+
+
 def return_value() -> Instruction:
     return make("RETURN_VALUE")
+
+
+def return_generator() -> list[Instruction]:
+    """Create the generator of this frame and return it. When it is started, it goes on here."""
+    return [make("RETURN_GENERATOR"), pop_top()]
+
+
+# -- exceptions ------------------------------------------------------------------------------------------------
+
+
+def raise_top() -> Instruction:
+    """Raise the exception on top of the stack."""
+    return make("RAISE_VARARGS", 1)
+
+
+def reraise() -> Instruction:
+    """Raise the exception on top of the stack with the traceback that it has."""
+    return make("RERAISE", 0)
+
+
+def push_handled() -> Instruction:
+    """Make the exception on top of the stack the handled one, and push the one that was handled before below it."""
+    return make("PUSH_EXC_INFO")
+
+
+def pop_handled() -> Instruction:
+    """Pop the exception that was handled before, and make it the handled one."""
+    return make("POP_EXCEPT")
+
+
+# -- beginnings ------------------------------------------------------------------------------------------------
 
 
 def prologue(free: int) -> list[Instruction]:

@@ -80,9 +80,6 @@ class PyCodegen:
     def add(self, *instructions: Instruction) -> None:
         self.body.extend(instructions)
 
-    def op(self, opname: str, arg: Any = None) -> None:
-        self.body.append(emit.make(opname, arg))
-
     def temp(self, hint: str = "value") -> str:
         self._count += 1
         return f"___{hint}{self._count}"
@@ -116,10 +113,10 @@ class PyCodegen:
         self.add(*emit.take_fast(name))
 
     def load_attr(self, name: str) -> None:
-        self.op("LOAD_ATTR", name)
+        self.add(emit.load_attr(name))
 
     def store_attr(self, name: str) -> None:
-        self.op("STORE_ATTR", name)
+        self.add(emit.store_attr(name))
 
     def set_on_top(self, name: str, value: VariableTracker) -> None:
         """Set an attribute of the object on top of the stack, which stays there."""
@@ -129,28 +126,28 @@ class PyCodegen:
         self.store_attr(name)
 
     def delete_attr(self, name: str) -> None:
-        self.op("DELETE_ATTR", name)
+        self.add(emit.delete_attr(name))
 
     def store_subscr(self) -> None:
-        self.op("STORE_SUBSCR")
+        self.add(emit.store_subscript())
 
     def binary_op(self, symbol: str) -> None:
         self.add(emit.binary_op(symbol))
 
     def push_null(self) -> None:
-        self.op("PUSH_NULL")
+        self.add(emit.push_null())
 
     def pop_top(self) -> None:
-        self.op("POP_TOP")
+        self.add(emit.pop_top())
 
     def copy_top(self) -> None:
-        self.op("COPY", 1)
+        self.add(emit.copy_top())
 
     def swap(self) -> None:
-        self.op("SWAP", 2)
+        self.add(emit.swap())
 
     def build(self, kind: str, count: int) -> None:
-        self.op(f"BUILD_{kind}", count)
+        self.add(emit.build(kind, count))
 
     def _call(self, count: int, names: tuple[str, ...] = ()) -> None:
         self.add(*emit.call(count, names))
@@ -160,14 +157,14 @@ class PyCodegen:
         self.call_named(function, args, {})
 
     def call_named(self, function: object, args: Sequence[Load], kwargs: dict[str, Load]) -> None:
-        self.push_null()
-        self.load_const(function)
+        self.add(*emit.callee([emit.load_const(function)]))
         for load in (*args, *kwargs.values()):
             load()
         self._call(len(args) + len(kwargs), tuple(kwargs))
 
     def finish_call(self, args: Sequence[Load]) -> None:
-        """Call the function on the stack, which is above a NULL."""
+        """Call the function on top of the stack."""
+        self.add(*emit.top_as_callee())
         for load in args:
             load()
         self._call(len(args))
@@ -193,9 +190,7 @@ class PyCodegen:
     def call_method_of_top(self, name: str) -> None:
         """Replace the top of the stack by the result of its method."""
         self.load_attr(name)
-        self.push_null()
-        self.swap()
-        self._call(0)
+        self.finish_call([])
 
     # -- values ----------------------------------------------------------------------------------------------------
 
@@ -242,7 +237,7 @@ class PyCodegen:
             self.binary_op("+")
         else:
             self.load_const(-value)
-            self.op("UNARY_NEGATIVE")
+            self.add(emit.negate())
         name = self.temp("constant")
         self._computed[id(value)] = value, name
         self.store_copy(name)
@@ -283,7 +278,7 @@ class PyCodegen:
         for name in names:
             self.load_const(None)
             self.store_fast(name)
-            self.op("DELETE_FAST", name)
+            self.add(emit.delete_fast(name))
 
     def load_tuple(self, trackers: Sequence[VariableTracker]) -> None:
         for tracker in trackers:
@@ -314,7 +309,7 @@ class PyCodegen:
             index = self.attempt.guards.capture(source)
             self.load_fast(_C.CAPTURED_NAME)
             self.load_const(index)
-            self.op("BINARY_SUBSCR")
+            self.add(emit.subscript())
 
     def graph_output(self, tensor: TensorVariable) -> None:
         """Push a tensor that the graph computes, not one of a function that an operator runs."""
@@ -506,13 +501,13 @@ class PyCodegen:
         unpack = self._unpack_outputs()
         report = emit.call_function(graph_call.wrong, [[emit.load_fast(_RESULTS)]])
         wrong = [emit.store_fast(_RESULTS), *report, emit.jump(unpack[0])]
-        self.add(emit.make("MATCH_SEQUENCE"), emit.jump_if_false(wrong[0]), emit.make("GET_LEN"))
-        self.add(emit.load_const(len(self.outputs)), emit.make("COMPARE_OP", "=="), emit.jump_if_false(wrong[0]))
+        self.add(emit.is_sequence(), emit.jump_if_false(wrong[0]), emit.length())
+        self.add(emit.load_const(len(self.outputs)), emit.compare("=="), emit.jump_if_false(wrong[0]))
         self.add(*unpack)
         return wrong
 
     def _unpack_outputs(self) -> list[Instruction]:
-        return [emit.make("UNPACK_SEQUENCE", len(self.outputs)), *map(emit.store_fast, self.outputs.values())]
+        return [emit.unpack(len(self.outputs)), *map(emit.store_fast, self.outputs.values())]
 
 
 def _is_one_object(value: object) -> bool:

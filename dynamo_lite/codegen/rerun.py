@@ -122,7 +122,7 @@ def graph_failure_handler(
         return []
     block = [emit.store_fast(_ERROR), *put_back]
     if raiser is None:
-        raises = [*emit.take_fast(_ERROR), emit.make("RAISE_VARARGS", 1)]
+        raises = [*emit.take_fast(_ERROR), emit.raise_top()]
     else:
         raises = _continue(raiser, [*raiser.co_varnames[: raiser.co_argcount - 1], _ERROR])
     if reruns:
@@ -145,9 +145,9 @@ def _eager_code(code: types.CodeType, count: int) -> types.CodeType:
 
 def _continue(code: types.CodeType, names: Sequence[str]) -> list[Instruction]:
     """Return a continuation that calls ``code`` with the frame's closure and these locals."""
-    block = [emit.push_null(), emit.load_const(_C.Resume(code))]
+    block = emit.callee([emit.load_const(_C.Resume(code))])
     if code.co_freevars:
-        block += [*map(emit.load_closure, code.co_freevars), emit.make("BUILD_TUPLE", len(code.co_freevars))]
+        block += [*map(emit.load_closure, code.co_freevars), emit.build("TUPLE", len(code.co_freevars))]
     else:
         block.append(emit.load_const(None))
     for name in names:  # the error's traceback refers to this frame

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from dynamo_lite.bytecode import reachable_from
+from dynamo_lite.bytecode import emit, reachable_from
 from dynamo_lite.bytecode.instructions import KIND, NAME
 from dynamo_lite.codegen.python_codegen import PyCodegen, let_cpython_create
 from dynamo_lite.insight.break_reasons import DroppedGenerator, FreedTogether, SharedMemory
@@ -106,7 +106,7 @@ def _return(cg: PyCodegen, root: RootTranslator) -> None:
     cg.set_grad_mode(root.attempt.torch_state.final_grad_mode)
     assert root.returned is not None
     cg.load(root.returned)
-    cg.op("RETURN_VALUE")
+    cg.add(emit.return_value())
 
 
 # -- what may not leave the graph as it is -----------------------------------------------------------------------------

@@ -89,7 +89,7 @@ def entry_in_place_of(view: _C.FrameView) -> Entry | None:
     tree.check(tree.child(0, "const", _active[-1].on), "type", _On, "the takeover is on")
     tree.capture(tree.child(0, "function"))
     called: list[Instruction] = [
-        *(*emit.prologue(len(view.code.co_freevars)), emit.push_null(), emit.load_const(_call)),
+        *(*emit.prologue(len(view.code.co_freevars)), *emit.callee([emit.load_const(_call)])),
         *(emit.load_fast(name) for name in (_C.CAPTURED_NAME, "args", "kwargs")),
         *(*emit.call(3), emit.return_value()),
     ]

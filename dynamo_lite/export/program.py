@@ -268,7 +268,7 @@ class _Exporter(FrameCompiler):
         finally:
             attempt.close()
         self.built = True
-        code = [emit.make("RESUME", 0), emit.load_const(result), emit.return_value()]
+        code = [*emit.prologue(0), emit.load_const(result), emit.return_value()]
         return tree, assemble(code, like=view.code, cellvars=())
 
     def _build(self, translation: Translation, view: _C.FrameView) -> tuple[Any, _C.GuardTree]:

@@ -11,11 +11,10 @@ import dis
 from types import CodeType
 
 from dynamo_lite import _C
+from dynamo_lite.bytecode import roles
 
 from .site import qualified_name
 from .value_text import value_text
-
-_UNSHOWN = frozenset({"RESUME", "PUSH_NULL", "PRECALL", "NOP"})
 
 
 def _with_texts(code: CodeType) -> CodeType:
@@ -36,11 +35,11 @@ def as_text(code: CodeType) -> str:
     """One instruction a line, with a note on what it loads if that is a constant."""
     lines = []
     for each in dis.get_instructions(_with_texts(code)):
-        if each.opname in _UNSHOWN:
+        if roles.is_noise(each):
             continue
         target = ">>" if each.is_jump_target else "  "
         operand, note = each.argrepr or ("" if each.arg is None else str(each.arg)), ""
-        if each.opname == "LOAD_CONST":
+        if roles.loads_constant(each):
             operand, note = _constant(each.argval)
         lines.append(f"{target} {each.offset:4} {each.opname:28} {operand:32}{note}".rstrip())
     return "\n".join(lines)

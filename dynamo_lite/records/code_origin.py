@@ -21,7 +21,7 @@ from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_NEWLOCALS
 import torch
 
 from dynamo_lite import config
-from dynamo_lite.bytecode import Instruction, decode, drop_unreachable, stack_depths
+from dynamo_lite.bytecode import Instruction, decode, drop_unreachable, roles, stack_depths
 from dynamo_lite.insight.program_files import OURS
 
 _ASYNCHRONOUS = CO_COROUTINE | CO_ASYNC_GENERATOR
@@ -256,7 +256,7 @@ def reads_frame_by_name(code: types.CodeType, namespace: Mapping[str, object]) -
 
 def _loads(code: types.CodeType, name: str) -> list[Instruction]:
     """The instructions that load a global, and not an attribute of this name (``Module.eval``)."""
-    return [each for each in decode(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME") and each.argval == name]
+    return [each for each in decode(code) if roles.loads_global(each) and each.argval == name]
 
 
 def _is_given_an_object(code: types.CodeType, name: str) -> bool:
@@ -264,11 +264,11 @@ def _is_given_an_object(code: types.CodeType, name: str) -> bool:
     reads the frame."""
     depths = stack_depths(drop_unreachable(decode(code)))
     calls = [_consumer(code, load, depths) for load in _loads(code, name)]
-    return all(each.opname in ("CALL", "CALL_KW") and each.arg for each in calls)
+    return all(roles.is_call(each) and each.arg for each in calls)
 
 
 def _consumer(code: types.CodeType, load: Instruction, depths: Mapping[Instruction, int]) -> Instruction:
-    """The instruction that takes what a LOAD_GLOBAL for a call has pushed: the function and a NULL."""
+    """The instruction that takes what the load of a global for a call has pushed: the function and a NULL."""
     after_call = depths.get(load, 0) + 1
     following = decode(code)[load.index + 1 :]
     return [load, *itertools.takewhile(lambda each: depths.get(each, 0) > after_call, following)][-1]

@@ -10,7 +10,7 @@ import types
 
 import torch
 
-from dynamo_lite.bytecode import decode
+from dynamo_lite.bytecode import decode, roles
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -78,6 +78,6 @@ def rebound_by_closures(code: types.CodeType) -> frozenset[str]:
         each.argval
         for inner in nested
         for each in decode(inner)
-        if each.opname in ("STORE_DEREF", "DELETE_DEREF") and each.argval in inner.co_freevars
+        if roles.assigns_cell(each) and each.argval in inner.co_freevars
     }
     return frozenset(names.union(*(rebound_by_closures(inner) & {*inner.co_freevars} for inner in nested)))

@@ -51,7 +51,8 @@ def generator_call(frame: InstructionTranslator) -> CreatingCall:
 
 def _position(frame: InstructionTranslator) -> tuple[types.CodeType, int]:
     """The user's code and the index at which it continues: one after the program counter, since the prologue does what
-    the RESUME there does. A generator suspended at the ``yield`` of its prologue continues where that one would."""
+    the first instruction there does. A generator suspended at the ``yield`` of its prologue continues where that
+    one would."""
     code, index = original_position(frame.code, frame.pc + 1)
     if index is None:
         info = RESUME_CODES.info(frame.code)

@@ -24,6 +24,7 @@ from dynamo_lite.bytecode import (
     emit,
     enclosing_handlers,
     live_locals,
+    roles,
     targets_and_handler,
 )
 from dynamo_lite.bytecode.decode import PerCode
@@ -43,7 +44,6 @@ from .iterator_recipes import IteratorRecipes, Recipe
 from .resume_code import (
     ARGUMENTS,
     ERROR,
-    LOOKS_INTO_CELL,
     RESUME_CODES,
     SELF,
     STACK,
@@ -97,7 +97,7 @@ def _blocks(source: Sequence[Instruction], index: int) -> Iterator[tuple[int, bo
     """The blocks around an instruction that catch errors, innermost first: how much of the stack each keeps, and
     whether it is a ``with``."""
     for handler in enclosing_handlers(source[index]):
-        yield handler.depth, source[handler.target.index + 1].opname == "WITH_EXCEPT_START"
+        yield handler.depth, roles.leaves_with(source[handler.target.index + 1])
 
 
 def continues_where_errors_may_be_swallowed(code: types.CodeType) -> bool:
@@ -245,7 +245,7 @@ class BrokenFrame:
     def load_local(self, cg: PyCodegen, recipes: IteratorRecipes, name: str) -> None:
         """Load a local, or the operands of its recipe."""
         value = self.tx.locals[name]
-        is_operand = self.instruction.argval == name and "FAST" in self.instruction.opname
+        is_operand = roles.names_local(self.instruction, name)
         self._load(cg, recipes, name, value, None if is_operand or name == self.first else recipes.recipe(value))
 
     def load_from_stack(self, cg: PyCodegen, recipes: IteratorRecipes, at: int) -> None:
@@ -267,12 +267,12 @@ class BrokenFrame:
     def load_locals(self, cg: PyCodegen, store: Callable[[str], None]) -> None:
         """Load and store the locals that survive the break."""
         live, bound = self.live(), self.tx.locals
-        overwritten = self.instruction.argval if self.instruction.opname == "STORE_FAST" else None
+        overwritten = roles.stored_local(self.instruction)
         wanted = {*live, self.first, overwritten}  # CPython's store deallocates the old value, perhaps observably
         for name in bound:
             if name in wanted:
                 store(name)
-        deleted = self.instruction.argval if self.instruction.opname == "DELETE_FAST" else None
+        deleted = roles.deleted_local(self.instruction)
         rest = [name for name in bound if name not in wanted and name != deleted]
         observable = [name for name in rest if is_deallocation_observable(cg, bound[name])]
         for name in observable:
@@ -317,19 +317,13 @@ class BrokenFrame:
             index, depth, lower, names, self.first, handled, raising, callee=callee, contexts=contexts, recipes=recipes
         )
 
-    def pushes_null(self) -> bool:
-        name = self.instruction.opname
-        return name == "LOAD_METHOD" or (name in ("LOAD_ATTR", "LOAD_SUPER_ATTR") and self.instruction.flag)
-
     def native_instructions(self, jump_to: Instruction | None = None) -> list[Instruction]:
         """The instruction in the new code, without the NULL that a method is pushed with."""
-        instruction, name = self.instruction, self.instruction.opname
-        if name == "CALL":
+        instruction = self.instruction
+        if roles.is_call(instruction):
             return emit.call(instruction.arg, self.tx.kw_names)
-        if self.pushes_null():
-            native = emit.make("LOAD_ATTR" if name == "LOAD_METHOD" else name, instruction.argval)
-            native.flag2 = instruction.flag2
-            return [native]
+        if roles.pushes_null(instruction):
+            return [emit.attribute_of_method(instruction)]
         native = emit.copy_of(instruction)
         native.target, native.handler = jump_to, None
         return [native]
@@ -389,7 +383,7 @@ class FrameBreaker(BrokenFrame):
         """Drop references that the program has dropped or never had."""
         for name in self.tx.argument_names:
             if name not in kept:
-                self.cg.op("DELETE_FAST", name)
+                self.cg.add(emit.delete_fast(name))
         self.cg.drop_temporaries()
 
     def _load_handled(self, at: int, value: ExceptionInfoVariable) -> None:
@@ -406,13 +400,12 @@ class FrameBreaker(BrokenFrame):
         """Emit the instruction, the continuations after it and, if a handler covers it, the one that raises."""
         cg = self.cg
         self.restore()
-        if self.instruction.opname == "RETURN_VALUE":
+        if roles.is_return(self.instruction):
             raise SkipFrame("the graph breaks at its return", loses=cg.attempt.graph.operators > 0)
         start = len(cg.body)
         target = self.source[self.index].target
-        ends_loop = target is not None and target.opname == "END_FOR"
-        # On 3.12 FOR_ITER must jump to an END_FOR, which the evaluator skips.
-        jump_to = None if target is None else emit.make("END_FOR" if ends_loop else "NOP")
+        ends_loop = target is not None and roles.ends_loop(target)
+        jump_to = None if target is None else emit.end_of_loop() if ends_loop else emit.landing()
         self._emit_native(jump_to)
         covered = cg.body[start:]
         raises = self._is_unbound() or self.instruction.opcode in TERMINATORS
@@ -428,27 +421,27 @@ class FrameBreaker(BrokenFrame):
         """Whether the instruction reads an empty cell that the user's code creates. In the new code the cell is a free
         variable or in a local, for which CPython would raise another error."""
         name = self.instruction.argval
-        if self.instruction.opname not in LOOKS_INTO_CELL or name not in self.original.co_cellvars:
+        if not roles.fails_on_empty_cell(self.instruction) or name not in self.original.co_cellvars:
             return False
         return self.tx.cells[name].content is None
 
     def _emit_native(self, jump_to: Instruction | None) -> None:
         if self._is_unbound():
             self.cg.add(*raise_unbound(self.instruction.argval))
-        elif self.instruction.opname == "RERAISE":
-            self.cg.add(emit.make("RERAISE", 0))  # the offset on the stack is the original's
+        elif roles.reraises(self.instruction):
+            self.cg.add(emit.reraise())  # the offset on the stack is the original's
         else:
             self.cg.add(*self.native_instructions(jump_to))
-        if self.pushes_null():
-            self.cg.add(emit.push_null(), emit.swap(2))
+        if roles.pushes_null(self.instruction):
+            self.cg.add(*emit.top_as_callee())
 
     def _continue(self, index: int, jump: bool) -> None:
         """Return a continuation at an index of the user's code."""
-        ends_loop = jump and self.instruction.opname == "FOR_ITER"  # which pops the iterator
+        ends_loop = jump and roles.takes_item(self.instruction)  # which pops the iterator
         depth = len(self.tx.stack) + (-1 if ends_loop else effect(self.instruction, jump))
-        is_call = self.instruction.opname in ("CALL", "CALL_FUNCTION_EX")  # the result replaces the NULL
+        is_call = roles.is_any_call(self.instruction)  # the result replaces the NULL
         nulls = {at for at in self.nulls if at < depth - is_call}
-        if self.pushes_null():
+        if roles.pushes_null(self.instruction):
             nulls.add(depth - 2)
 
         def emit_return() -> None:
@@ -465,7 +458,7 @@ class FrameBreaker(BrokenFrame):
         if not exits:
             emit_return()
             return
-        inside = emit.make("NOP")
+        inside = emit.landing()
         self.cg.call(can_be_left, exits)
         self.cg.add(emit.jump_if_false(inside))
         emit_return()
@@ -489,7 +482,7 @@ class FrameBreaker(BrokenFrame):
                 cg.pop_top()
                 continue
             if at in self.handled:
-                cg.op("POP_EXCEPT")
+                cg.add(emit.pop_handled())
                 cg.load_fast(_KEPT.format(at))
             cg.store_fast(STACK.format(at))
 
@@ -517,7 +510,7 @@ class FrameBreaker(BrokenFrame):
         self.cg.add(landing)
         if self.handled:
             self.cg.load_fast(_PREVIOUS.format(min(self.handled)))
-            self.cg.op("POP_EXCEPT")
+            self.cg.add(emit.pop_handled())
 
     def take_kept(self, depth: int) -> None:
         """Move the copies of the stack, up to a depth, to the locals that become arguments."""
@@ -533,8 +526,7 @@ class FrameBreaker(BrokenFrame):
     def return_continuation(self, point: ResumePoint, loads: Mapping[str, Load] | None = None) -> None:
         """Return a continuation. ``loads``: for arguments that are not in a local of the same name."""
         cg = self.cg
-        cg.push_null()
-        cg.load_const(_C.Resume(RESUME_CODES.continuing(self.original, point)))
+        cg.add(*emit.callee([emit.load_const(_C.Resume(RESUME_CODES.continuing(self.original, point)))]))
         self._load_closure()
         arguments = point.arguments()
         for name in arguments:

@@ -18,7 +18,7 @@ from inspect import CO_GENERATOR
 from typing import TYPE_CHECKING
 
 from dynamo_lite import _C
-from dynamo_lite.bytecode import Instruction, assemble, effect, emit
+from dynamo_lite.bytecode import Instruction, assemble, effect, emit, roles
 from dynamo_lite.codegen.python_codegen import PyCodegen, let_cpython_create
 from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.core.protocols import Load, Translator
@@ -33,20 +33,9 @@ from .resume_code import ARGUMENTS, CLOSURE, ERROR, RESUME_CODES, SELF, STACK, R
 if TYPE_CHECKING:
     from dynamo_lite.translator.core import RootTranslator, StoppingTranslator
 
-_LEAVE_VALUE = frozenset(
-    """CALL CALL_FUNCTION_EX FORMAT_VALUE BUILD_STRING LOAD_ATTR LOAD_METHOD GET_ITER UNARY_NEGATIVE UNARY_NOT
-    UNARY_INVERT UNARY_POSITIVE BINARY_OP BINARY_SUBSCR BINARY_SLICE COMPARE_OP CONTAINS_OP IS_OP""".split()
-)
-"""Opcodes whose meaning doesn't depend on the frame that they run in, and that push a value (and a method's NULL)."""
-_LEAVE_NOTHING = frozenset("STORE_ATTR DELETE_ATTR STORE_SUBSCR DELETE_SUBSCR STORE_SLICE".split())
-"""Those that push nothing."""
 _NEXT = "___next"
 _ARGS = "___args"
 _OPERAND = "___operand{}"
-
-
-def _tests_truth(instruction: Instruction) -> bool:
-    return instruction.opname.startswith("POP_JUMP_") and instruction.opname.endswith(("_IF_TRUE", "_IF_FALSE"))
 
 
 def can_break_inside(tx: Translator, path: tuple[int, ...]) -> bool:
@@ -60,8 +49,8 @@ def can_break_inside(tx: Translator, path: tuple[int, ...]) -> bool:
         return False
     if path:
         return True
-    may_be_super = "__class__" in original.co_freevars and instruction.opname == "CALL" and instruction.arg == 0
-    is_movable = instruction.opname in _LEAVE_VALUE | _LEAVE_NOTHING or _tests_truth(instruction)
+    may_be_super = "__class__" in original.co_freevars and roles.is_call(instruction) and instruction.arg == 0
+    is_movable = any(holds(instruction) for holds in (roles.leaves_value, roles.leaves_nothing, roles.tests_truth))
     return is_movable and not may_be_super
 
 
@@ -79,7 +68,7 @@ class _Callee(BrokenFrame):
     def __init__(self, tx: StoppingTranslator) -> None:
         super().__init__(tx)
         self.namespace: dict[str, object] = tx.scope.namespace
-        pushed = (self.instruction.opname in _LEAVE_VALUE) + self.pushes_null()
+        pushed = roles.leaves_value(self.instruction) + roles.pushes_null(self.instruction)
         taken = pushed - effect(self.instruction, False) if tx.callee is None else 0
         self.depth = len(tx.stack) - taken
         """How much of the stack the instruction leaves."""
@@ -163,8 +152,8 @@ class _Callee(BrokenFrame):
         body: list[Instruction] = []
         for at, name in enumerate(self.operands_at):
             body += [emit.push_null()] if name is None else emit.take_fast(_OPERAND.format(at))
-        if _tests_truth(self.instruction):
-            body += [emit.make("UNARY_NOT"), emit.make("UNARY_NOT")]
+        if roles.tests_truth(self.instruction):
+            body += emit.truth()
         else:
             body += self.native_instructions()
         if not self.leaves_value():
@@ -172,11 +161,11 @@ class _Callee(BrokenFrame):
         return self._function(body, [*names, *self.shown])
 
     def leaves_value(self) -> bool:
-        return _tests_truth(self.instruction) or self.instruction.opname in _LEAVE_VALUE
+        return roles.tests_truth(self.instruction) or roles.leaves_value(self.instruction)
 
     def calling_function(self) -> types.FunctionType:
         """A function that calls another, in a frame that looks like this one in tracebacks."""
-        body = [emit.push_null(), emit.load_fast(_NEXT), emit.load_fast(_ARGS), emit.make("CALL_FUNCTION_EX", 0)]
+        body = [*emit.callee([emit.load_fast(_NEXT)]), emit.load_fast(_ARGS), emit.call_with_tuple()]
         return self._function(body, [_NEXT, _ARGS, *self.shown])
 
     def _function(self, body: list[Instruction], names: list[str]) -> types.FunctionType:
@@ -236,8 +225,7 @@ class NestedBreaker:
         cg = self.cg
         functions = [callee.calling_function() for callee in self.callees[:-1]]
         functions.append(self.innermost.native_function())
-        cg.push_null()
-        cg.load_const(functions[0])
+        cg.add(*emit.callee([emit.load_const(functions[0])]))
         cg.add(*emit.call(self._load_arguments(functions, 0)))
 
     def _load_arguments(self, functions: list[types.FunctionType], at: int) -> int:
@@ -259,11 +247,11 @@ class NestedBreaker:
         cg, frame = self.cg, self.innermost
         instruction = frame.instruction
         index = frame.index + 1
-        if _tests_truth(instruction):
+        if roles.tests_truth(instruction):
             target = frame.source[frame.index].target
             assert target is not None
-            landing = emit.make("NOP")
-            cg.add((emit.jump_if_true if instruction.opname.endswith("_TRUE") else emit.jump_if_false)(landing))
+            landing = emit.landing()
+            cg.add((emit.jump_if_true if roles.jumps_if_true(instruction) else emit.jump_if_false)(landing))
             self._resume_at(index, frame.depth, frame.nulls)
             cg.add(landing)
             self._resume_at(target.index, frame.depth, frame.nulls)
@@ -272,7 +260,7 @@ class NestedBreaker:
         if not frame.leaves_value():
             cg.pop_top()
         else:
-            if frame.pushes_null():
+            if roles.pushes_null(instruction):
                 nulls.add(depth)
                 depth += 1
             result = frame.where[STACK.format(depth)] = cg.temp("result")

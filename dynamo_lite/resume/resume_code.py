@@ -24,6 +24,7 @@ from dynamo_lite.bytecode import (
     drop_unreachable,
     emit,
     reachable_from,
+    roles,
 )
 from dynamo_lite.bytecode.decode import PerCode
 from dynamo_lite.records.identity import identity
@@ -60,7 +61,7 @@ class ResumePoint:
     first: str | None
     """The local that holds the argument which ``super()`` reads."""
     handled: tuple[int, ...] = ()
-    """Stack positions of saved exc_info (PUSH_EXC_INFO); the argument there is the exception being handled."""
+    """Stack positions of saved exc_info; the argument there is the exception being handled."""
     raising: bool = False
     generator: str = ""
     """`NEW` or `WAITING` if the function returns a generator that continues here."""
@@ -257,7 +258,7 @@ def _prologue(
     at, with the same handlers, so that throw() and close() find them."""
     code = emit.prologue(len(original.co_cellvars) + len(original.co_freevars))
     if point.generator:
-        code[-1:-1] = [emit.make("RETURN_GENERATOR"), emit.pop_top()]
+        code[-1:-1] = emit.return_generator()
     code += _restored(point)
     callee = point.callee
     interrupted = None if callee is None else RESUME_CODES.info(callee.code)
@@ -266,7 +267,7 @@ def _prologue(
         callee = _raising_function(callee)
     if point.raising and callee is None:
         code += emit.take_fast(ERROR)
-        again = emit.make("RERAISE", 0)
+        again = emit.reraise()
         again.handler = start.handler
         code.append(again)
     elif callee is not None:
@@ -326,8 +327,8 @@ def _deferred_code(
     ``mark``: of that one's code."""
     skeleton, arguments = _skeleton(original), point.arguments()
     names = skeleton.co_freevars
-    body = [*emit.prologue(len(names)), emit.push_null(), *emit.call_function(_Rest(original, point, mark))]
-    body += [*map(emit.load_closure, names), emit.make("BUILD_TUPLE", len(names))] if names else [emit.load_const(None)]
+    body = [*emit.prologue(len(names)), *emit.callee(emit.call_function(_Rest(original, point, mark)))]
+    body += [*map(emit.load_closure, names), emit.build("TUPLE", len(names))] if names else [emit.load_const(None)]
     for name in arguments:
         body += emit.take_fast(name)
     body += [*emit.call(len(arguments) + 1), emit.return_value()]
@@ -345,7 +346,7 @@ def _deferred_code(
 
 
 def _assemble_skeleton(original: types.CodeType) -> types.CodeType:
-    body = [emit.make("RESUME", 0), emit.load_const(None), emit.return_value()]
+    body = [*emit.prologue(0), emit.load_const(None), emit.return_value()]
     freevars = (*original.co_cellvars, *original.co_freevars)
     return assemble(body, like=original, argnames=(), cellvars=(), freevars=freevars)
 
@@ -369,7 +370,7 @@ def _restored(point: ResumePoint) -> list[Instruction]:
         else:
             code += emit.take_fast(STACK.format(at))
         if at in point.handled:
-            code += [emit.make("PUSH_EXC_INFO"), emit.pop_top()]
+            code += [emit.push_handled(), emit.pop_top()]
     return code
 
 
@@ -377,7 +378,7 @@ def _unbound_handler(instruction: Instruction, cells: tuple[str, ...]) -> list[I
     """Raise UnboundLocalError for an empty cell that the user's code creates. It is a free variable in the resume
     function, for which CPython would raise a NameError with another message."""
     name = instruction.argval
-    if instruction.opname not in LOOKS_INTO_CELL or name not in cells:
+    if not roles.fails_on_empty_cell(instruction) or name not in cells:
         return []
     block = [emit.pop_top(), *raise_unbound(name)]
     for each in block:
@@ -387,23 +388,20 @@ def _unbound_handler(instruction: Instruction, cells: tuple[str, ...]) -> list[I
     return block
 
 
-LOOKS_INTO_CELL = ("LOAD_DEREF", "DELETE_DEREF")
-
-
 def raise_unbound(name: str) -> list[Instruction]:
     """Raise the UnboundLocalError that CPython raises for an unbound local variable."""
     error = emit.call_function(UnboundLocalError, [[emit.load_const(unbound_local(name))]])
-    return [*error, emit.make("RAISE_VARARGS", 1)]
+    return [*error, emit.raise_top()]
 
 
 def _callee_call(callee: ResumeFunction, raising: bool, raises_anyway: bool) -> list[Instruction]:
     """Call the callee's resume function in place of the interrupted call. ``raises_anyway``: the last of the arguments
     is an error already, which ``raising`` replaces."""
     function = emit.call_function(callee, [[emit.load_fast(CLOSURE)]])
-    code = [emit.push_null(), *function, emit.load_fast(ARGUMENTS)]
+    code = [*emit.callee(function), emit.load_fast(ARGUMENTS)]
     if raising and raises_anyway:
-        code += [emit.load_const(slice(None, -1)), emit.make("BINARY_SUBSCR")]
+        code += [emit.load_const(slice(None, -1)), emit.subscript()]
     if raising:
-        code += [emit.load_fast(ERROR), emit.make("BUILD_TUPLE", 1), emit.binary_op("+")]
+        code += [emit.load_fast(ERROR), emit.build("TUPLE", 1), emit.binary_op("+")]
     code += [emit.delete_fast(name) for name in (CLOSURE, ARGUMENTS, *([ERROR] if raising else []))]
-    return [*code, emit.make("CALL_FUNCTION_EX", 0)]
+    return [*code, emit.call_with_tuple()]

@@ -4,13 +4,13 @@ exceptions that other threads set (``PyThreadState_SetAsyncExc``)."""
 from __future__ import annotations
 
 import contextlib
-import dis
 import functools
 import signal
 import types
 from collections.abc import Iterator
 
 from dynamo_lite import _C
+from dynamo_lite.bytecode import roles
 
 
 def reraise_if_asynchronous(error: BaseException) -> None:
@@ -57,16 +57,14 @@ def _is_from_another_thread(error: BaseException, innermost: types.TracebackType
     arguments, where a function begins, a loop goes on, or a call has returned."""
     if isinstance(error, (StopIteration, StopAsyncIteration)):  # which C functions raise without arguments
         return False
-    instruction = dis.opname[innermost.tb_frame.f_code.co_code[innermost.tb_lasti]]
-    if instruction in _RAISE_NOTHING:
+    code, offset = innermost.tb_frame.f_code, innermost.tb_lasti
+    if roles.raises_nothing(code, offset):
         return True
     had_none = not error.args or str(error.args[0]).startswith(_ADDED_BY_FX)
     sets_its_arguments = isinstance(getattr(type(error), "__init__", None), types.FunctionType)
-    return instruction not in _RAISE and (had_none or sets_its_arguments)
+    return not roles.sets_error(code, offset) and (had_none or sets_its_arguments)
 
 
-_RAISE_NOTHING = ("RESUME", "JUMP_BACKWARD")
-_RAISE = ("RAISE_VARARGS", "RERAISE")
 _ADDED_BY_FX = "While executing "
 """What `torch.fx.Interpreter` makes the argument of an exception that has none."""
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from dynamo_lite.bytecode import roles
 from dynamo_lite.insight.site import Site
 from dynamo_lite.records.restart import NumbersRead, Restart
 
@@ -36,9 +37,6 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "__int__": int,
 }
 """Methods that read numbers, and what generated code calls for each."""
-_USES = frozenset({"BINARY_SUBSCR", "COMPARE_OP", "CONTAINS_OP", "GET_ITER", "IS_OP", "TO_BOOL", "UNARY_NOT"})
-_USE_PREFIXES = ("POP_JUMP_", "JUMP_IF_", "UNPACK_")
-"""Opcodes that need the number, and beginnings of their names."""
 _ARITHMETIC = frozenset("+-*")
 _UNARY = frozenset({operator.neg, operator.pos, operator.abs, abs})
 _LARGEST = 2**63
@@ -153,8 +151,7 @@ def deferred_read(tx: Translator, tensor: Any, name: str) -> DeferredNumberVaria
     """The result of a method of a tensor that reads numbers. None if the graph has to break there instead: the next
     instruction needs the number, an earlier attempt found that the program does, or reading it may raise."""
     fake, read = tensor.fake, _READERS.get(name)
-    following = tx.instructions[tx.pc].opname
-    if read is None or following in _USES or following.startswith(_USE_PREFIXES):
+    if read is None or roles.needs_number(tx.instructions[tx.pc]):
         return None
     is_plain = tensor.cls in (torch.Tensor, torch.nn.Parameter) and fake.layout is torch.strided
     is_single = all(type(size) is int and size == 1 for size in fake.shape)

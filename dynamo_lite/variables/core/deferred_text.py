@@ -126,7 +126,7 @@ class DeferredTextVariable(VariableTracker):
             else:
                 function, operands = part
                 cg.call(function, [partial(cg.load, each) for each in operands])
-        cg.op("BUILD_STRING", len(self.parts))
+        cg.build("STRING", len(self.parts))
 
 
 def _known_text(function: Callable[..., str], operands: list[VariableTracker]) -> str:

@@ -18,7 +18,6 @@ Attributes of classes (except methods), of functions and of other objects, and i
 
 from __future__ import annotations
 
-import dis
 import enum
 import functools
 import os
@@ -30,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 import torch.distributed as dist
 
-from dynamo_lite.bytecode import Instruction, decode, reachable_from
+from dynamo_lite.bytecode import Instruction, decode, reachable_from, roles
 from dynamo_lite.bytecode.stack_depth import reachable_after
 from dynamo_lite.insight.break_reasons import BackwardReads
 from dynamo_lite.records.code_origin import is_library, is_polyfill
@@ -63,9 +62,6 @@ _INVARIANT = (
 _METHODS_IN_C = (types.BuiltinFunctionType, types.MethodWrapperType)
 _OWNERS_IN_C = (type(None), type, types.ModuleType)
 """Types of ``__self__`` of functions in C that aren't methods of an object."""
-_STORES_GLOBAL = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
-_STORES_GLOBAL_CODES = frozenset(dis.opmap[name] for name in _STORES_GLOBAL)
-_STORES_CELL = frozenset({"STORE_DEREF", "DELETE_DEREF"})
 _LIBRARY = sys.stdlib_module_names | {torch.__name__, "triton"}
 
 
@@ -168,9 +164,9 @@ def _assigned_names(scope: GlobalScope) -> frozenset[str]:
         stores = [
             each.argval
             for *_, code in _codes(scope.namespace)
-            if not _STORES_GLOBAL_CODES.isdisjoint(code.co_code[::2])
+            if roles.may_assign_global(code)
             for each in decode(code)
-            if each.opname in _STORES_GLOBAL
+            if roles.assigns_global(each)
         ]
         scope.assigned_names = frozenset(stores)
     return scope.assigned_names
@@ -180,8 +176,9 @@ def _calls_globals(namespace: Mapping[str, Any]) -> bool:
     return any("globals" in code.co_names for *_, code in _codes(namespace))
 
 
-def _stores(instructions: Iterable[Instruction], opcodes: frozenset[str], name: str) -> list[Instruction]:
-    return [each for each in instructions if each.opname in opcodes and each.argval == name]
+def _stores(instructions: Iterable[Instruction], name: str) -> list[Instruction]:
+    """The instructions that assign to a cell."""
+    return [each for each in instructions if roles.assigns_cell(each) and each.argval == name]
 
 
 def _codes(namespace: Mapping[str, Any]) -> Iterator[tuple[types.CodeType, ...]]:
@@ -219,7 +216,7 @@ def is_assigned_once(tx: Translator, cell: CellVariable, name: str) -> bool:
     frame, own_name = cell.creator or find_in_root(tx, cell)
     if frame is not None:
         remaining = reachable_from(frame.instructions, [frame.current])
-        return not _stores(remaining, _STORES_CELL, own_name) and not _inner_stores(frame.original, own_name)
+        return not _stores(remaining, own_name) and not _inner_stores(frame.original, own_name)
     owner = _owner(tx.scope.namespace, tx.original, name)
     return owner is not None and not _inner_stores(owner, name) and not _assigns_again(owner, name)
 
@@ -241,12 +238,12 @@ def _owner(namespace: Mapping[str, Any], code: types.CodeType, name: str) -> typ
 def _inner_stores(owner: types.CodeType, name: str) -> bool:
     """Whether a function inside of ``owner`` assigns to a variable of it."""
     inner = [const for const in owner.co_consts if type(const) is types.CodeType and name in const.co_freevars]
-    return any(_stores(decode(each), _STORES_CELL, name) or _inner_stores(each, name) for each in inner)
+    return any(_stores(decode(each), name) or _inner_stores(each, name) for each in inner)
 
 
 def _assigns_again(owner: types.CodeType, name: str) -> bool:
     """Whether a function may assign to its own variable twice."""
-    stores = _stores(decode(owner), _STORES_CELL, name)
+    stores = _stores(decode(owner), name)
     arguments = owner.co_argcount + owner.co_kwonlyargcount + bool(owner.co_flags & 4) + bool(owner.co_flags & 8)
     if len(stores) + (name in owner.co_varnames[:arguments]) > 1:
         return True

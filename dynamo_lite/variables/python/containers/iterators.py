@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from dynamo_lite.bytecode import enclosing_handlers
+from dynamo_lite.bytecode import enclosing_handlers, roles
 from dynamo_lite.insight.break_reasons import FailsInPython
 from dynamo_lite.variables.core.base import (
     CreatingCall,
@@ -188,16 +188,16 @@ class GeneratorVariable(IteratorVariable):
         ``Sequence.__iter__``, whose generator ``in`` drops."""
         instructions = self.frame.instructions
         at = target.index + 1
-        while instructions[at].opname == "LOAD_GLOBAL":
+        while roles.loads_global(instructions[at]):
             test, jump = instructions[at + 1 : at + 3]
             found = self.frame.scope.load(instructions[at].argval) or self.frame.attempt.values.builtin(
                 instructions[at].argval
             )
             kind = None if found is None else found.value
-            if test.opname != "CHECK_EXC_MATCH" or not isinstance(kind, type) or issubclass(GeneratorExit, kind):
+            if not roles.matches_exception(test) or not isinstance(kind, type) or issubclass(GeneratorExit, kind):
                 return False
             at = jump.target.index
-        return instructions[at].opname == "RERAISE"
+        return roles.reraises(instructions[at])
 
     def describe(self) -> str:
         return f"a generator of {self.frame.code.co_qualname}"

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from dynamo_lite.bytecode import emit
 from dynamo_lite.insight.break_reasons import ChangedDuringIteration, UnsupportedOperation
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
@@ -467,7 +468,7 @@ class ListVariable(MutableSequence):
         """Emit code that extends the list on top of the stack with the items."""
         if self.items:
             cg.load_tuple(self.items)
-            cg.op("LIST_EXTEND", 1)
+            cg.add(emit.extend_list())
 
     def replay(self, cg: Codegen) -> None:
         """Emit code that replaces the items of the list at the source by these."""
@@ -539,7 +540,7 @@ class SliceVariable(VariableTracker):
     def reconstruct(self, cg: Codegen) -> None:
         for part in self.parts:
             cg.load(part)
-        cg.op("BUILD_SLICE", 3)
+        cg.build("SLICE", 3)
 
 
 class SequenceIterator(IteratorVariable):
@@ -674,7 +675,7 @@ class ExistingListVariable(ListVariable):
             return super().replay(cg)
         cg.load_source(self.source)
         cg.load_tuple(self.added)
-        cg.op("LIST_EXTEND", 1)
+        cg.add(emit.extend_list())
         cg.pop_top()
 
 

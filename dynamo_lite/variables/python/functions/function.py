@@ -336,7 +336,7 @@ class FunctionVariable(PythonFunctionVariable):
 
 
 class NestedFunctionVariable(PythonFunctionVariable):
-    """A function created during tracing (``MAKE_FUNCTION``)."""
+    """A function created during tracing."""
 
     __slots__ = ("_defaults", "_keyword_defaults", "_cells", "_scope", "attrs", "members", "annotations")
 
@@ -399,7 +399,7 @@ class NestedFunctionVariable(PythonFunctionVariable):
         return super().getattr(tx, name)
 
     def _initial_member(self, tx: Translator, name: str) -> VariableTracker:
-        """The value that ``MAKE_FUNCTION`` sets."""
+        """The value that a new function has."""
         if name == "__module__":
             return self._scope.load("__name__") or ConstantVariable(None)
         if name == "__annotations__":
@@ -466,7 +466,7 @@ def make_function(
     cells: tuple[types.CellType, ...],
     annotations: tuple[Any, ...],
 ) -> types.FunctionType:
-    """``MAKE_FUNCTION`` as a function, called by generated code."""
+    """What a ``def`` does, as a function that generated code calls."""
     function = types.FunctionType(code, namespace, code.co_name, defaults, cells or None)
     function.__kwdefaults__ = keyword_defaults
     function.__annotations__ = dict(zip(annotations[::2], annotations[1::2]))

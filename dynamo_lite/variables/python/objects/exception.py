@@ -7,6 +7,7 @@ import types
 from functools import partial
 from typing import Any
 
+from dynamo_lite.bytecode import emit
 from dynamo_lite.insight.break_reasons import ExceptionState, UnsupportedOperation
 from dynamo_lite.insight.value_text import value_text
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, is_data_descriptor, object_setattr, owner_of
@@ -215,10 +216,10 @@ def _exc_info(tx: Translator) -> VariableTracker:
 
 
 class ExceptionInfoVariable(VariableTracker):
-    """The entry that ``PUSH_EXC_INFO`` pushes in a handler of ``error``: the exception handled before, to be restored.
+    """What a handler of ``error`` pushes when it begins: the exception handled before, to be restored.
 
     Loading it in generated code makes ``error`` the handled exception there; `graph_break` undoes that. ``is_left``:
-    ``POP_EXCEPT`` has run on a copy of this entry (so does a handler that raises), which is still on the stack."""
+    the handler has ended with a copy of this entry (so does a handler that raises), which is still on the stack."""
 
     __slots__ = ("previous", "error", "is_left")
     is_created_per_load = True
@@ -238,7 +239,7 @@ class ExceptionInfoVariable(VariableTracker):
             cg.load(self.previous or ConstantVariable(None))
             return
         cg.load(self.error)
-        cg.op("PUSH_EXC_INFO")
+        cg.add(emit.push_handled())
         cg.pop_top()
 
 

@@ -66,8 +66,6 @@ class TensorHookVariable(VariableTracker):
             self.before.replay(cg)
         cg.load(self.tensor)
         cg.load_attr(self.method)
-        cg.push_null()
-        cg.swap()
         cg.finish_call([lambda: cg.load(self.hook)])
 
     def _is_moved(self, attempt: Attempt) -> bool:

@@ -9,7 +9,6 @@ gradients, the graph breaks before the second of the two.
 from __future__ import annotations
 
 import contextlib
-import dis
 import itertools
 import types
 from collections.abc import Iterable, Sequence
@@ -17,7 +16,7 @@ from typing import Any, TypeGuard
 
 import torch
 
-from dynamo_lite.bytecode import enclosing_handlers
+from dynamo_lite.bytecode import enclosing_handlers, roles
 from dynamo_lite.insight.break_reasons import (
     CollectiveAndFailure,
     FailureAndWrite,
@@ -150,7 +149,7 @@ def _handles(frame: Translator) -> bool:
     """Whether the frame's current instruction is covered by a handler that may swallow an error (not ``finally``)."""
     for handler in enclosing_handlers(frame.current):
         at = handler.target.index + 1
-        if frame.instructions[at].opname == "WITH_EXCEPT_START":
+        if roles.leaves_with(frame.instructions[at]):
             if _swallows(frame.stack[handler.depth - 1].realize()):
                 return True
         elif _catches(frame, at) and not _only_raises_again(frame):
@@ -170,13 +169,12 @@ def _only_raises_again(frame: Translator) -> bool:
 
 
 _GLOBAL_HOOKS = "_global_forward_hooks_always_called"
-_HANDLER_OPS = frozenset({"CHECK_EXC_MATCH", "CHECK_EG_MATCH", "POP_EXCEPT", "RERAISE"})
 
 
 def _catches(frame: Translator, at: int) -> bool:
     """Whether the handler that begins at this instruction does more than run a ``finally`` block and raise again."""
     handler = itertools.islice(frame.instructions, at, None)
-    return next(each.opname for each in handler if each.opname in _HANDLER_OPS) != "RERAISE"
+    return not roles.reraises(next(filter(roles.decides_handler, handler)))
 
 
 def _swallows(leave: VariableTracker) -> bool:
@@ -185,19 +183,9 @@ def _swallows(leave: VariableTracker) -> bool:
         return not isinstance(leave, ExitVariable)
     function = leave.function.realize().value
     if function is not contextlib._GeneratorContextManager.__exit__:
-        return not isinstance(function, types.FunctionType) or _returns_truth(function.__code__)
+        return not isinstance(function, types.FunctionType) or not roles.returns_only(function.__code__, (None, False))
     generator = leave.receiver.attrs.get("gen") if isinstance(leave.receiver, UserObjectVariable) else None
     return isinstance(generator, GeneratorVariable) and not generator.finished and _handles(generator.frame)
-
-
-def _returns_truth(code: types.CodeType) -> bool:
-    """Whether code returns anything but the constants None and False."""
-    instructions = [*dis.get_instructions(code)]
-    if any(each.opname == "RETURN_VALUE" and each.is_jump_target for each in instructions):
-        return True  # `return self.found or None`: what is returned depends on where the jump came from
-    results = [each for each in instructions if each.opname == "RETURN_CONST"]
-    results += [one for one, after in itertools.pairwise(instructions) if after.opname == "RETURN_VALUE"]
-    return any(not each.opname.endswith("_CONST") or each.argval not in (None, False) for each in results)
 
 
 def check_index(index: object) -> None:
