@@ -7,19 +7,19 @@ higher-order operator call that instead.
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
 import torch.fx
-from torch.autograd.function import once_differentiable
 from torch.autograd.profiler import record_function
 from torch.nn import attention
 from torch.utils import _pytree as pytree
 from torch.utils import checkpoint as torch_checkpoint
 
 from dynamo_lite import _C
+
+from .traced_functions import FunctionFacts, traced_function
 
 Tensors = tuple[torch.Tensor, ...]
 Body = Callable[..., Tensors]
@@ -219,58 +219,18 @@ def lstm(*args: Any, **kwargs: Any) -> Any:
         torch._C._set_mkldnn_enabled(enabled)
 
 
-class TracedFunction(torch.autograd.Function):
-    """A user's ``torch.autograd.Function`` with traced forward and backward; perhaps one backward more, for a backward
-    that runs with grad mode on."""
-
-    @staticmethod
-    def forward(ctx: Any, bodies: Sequence[Body], extras: Tensors, facts: Any, *inputs: torch.Tensor) -> Any:
-        count, non_differentiable, kept, modes = facts
-        results = bodies[0](*inputs, *extras)
-        outputs = results[:count]
-        ctx.backwards = {mode: (body, wanted) for body, (mode, wanted) in zip(bodies[1:], modes)}
-        ctx.kept = [None if saved else results[index] for index, saved in kept]
-        ctx.save_for_backward(*(results[index] for index, saved in kept if saved))
-        ctx.mark_non_differentiable(*(outputs[index] for index in non_differentiable))
-        return outputs
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        saved = iter(ctx.saved_tensors)
-        values = [next(saved) if value is None else value for value in ctx.kept]
-        body, wanted = ctx.backwards.get(torch.is_grad_enabled()) or ctx.backwards[False]
-        return (None, None, None, *body(*gradients, *(values[index] for index in wanted)))
-
-
-class OnceTracedFunction(TracedFunction):
-    """A `TracedFunction` whose backward is ``once_differentiable``."""
-
-    backward = staticmethod(once_differentiable(TracedFunction.backward))  # type: ignore[assignment]
-
-
-@functools.cache
-def _named(kind: type[torch.autograd.Function], name: str) -> Any:
-    """A subclass with the name of the user's class, which errors and ``grad_fn`` show."""
-    metaclass: Any = type(kind)
-    return metaclass(name, (kind,), {})
-
-
 def autograd_function(
-    name: str, bodies: Sequence[Body], extras: Sequence[torch.Tensor], facts: Any, once: bool, *inputs: torch.Tensor
+    name: str, bodies: Sequence[Body], extras: Sequence[torch.Tensor], facts: FunctionFacts, once: bool, *inputs: Any
 ) -> Tensors:
     """``Function.apply`` of a user's class.
 
     Args:
         name: of the class.
         bodies: the forward, then backwards.
-        facts: (number of outputs, which are the first results of the forward; indices of non-differentiable outputs;
-            the results that the backwards read, as (index, whether it was saved with ``save_for_backward``); for each
-            backward whether it is for grad mode on, and indices into the values that it reads). A backward's results
-            are the gradients of the inputs, or None.
         once: whether the backward is ``once_differentiable``.
+        inputs: the tensors among the arguments.
     """
-    kind = OnceTracedFunction if once else TracedFunction
-    return _named(kind, name).apply(tuple(bodies), tuple(extras), facts, *inputs)
+    return traced_function(name, once).apply(tuple(bodies), tuple(extras), facts, *inputs)
 
 
 def gradients(

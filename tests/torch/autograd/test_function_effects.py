@@ -163,7 +163,6 @@ REASONS = {
     "it calls ctx.mark_dirty": lambda x: Dirty.apply(x * 1),
     "forward returns a list of 1": lambda x: ReturnsAList.apply(x)[0],
     "it has a vjp or a jvp": lambda x: HasAJvp.apply(x),
-    "it gets a tensor twice": lambda x: CountsInABuffer.apply(x, x),
     "forward writes into a tensor from outside that backward reads": lambda x: SavesTheBuffer.apply(x, STATISTICS),
 }
 

@@ -5,8 +5,10 @@ When the graph runs, the operator applies a Function of ours that calls these bo
 
 from __future__ import annotations
 
+import contextlib
 import types
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
 import torch
@@ -17,6 +19,7 @@ from dynamo_lite.records.restart import FunctionsUntraced, Restart
 from dynamo_lite.records.subgraphs import Body
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.shared_memory import share_memory
+from dynamo_lite.runtime.traced_functions import AttributeTensor, FunctionFacts
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, bind, class_lookup
 from dynamo_lite.variables.core.base import (
     Args,
@@ -32,7 +35,8 @@ from dynamo_lite.variables.core.invariant_reads import is_read_later, mutable_ob
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.reachable import reachable
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.python.containers.sequences import TupleVariable
+from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, TupleVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 from dynamo_lite.variables.torch.higher_order.bodies import (
     BodyVariable,
@@ -44,14 +48,19 @@ from dynamo_lite.variables.torch.higher_order.bodies import (
 from dynamo_lite.variables.torch.tensors.later_states import gradient_like
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
-_METHODS = ("save_for_backward", "mark_non_differentiable")
+from .function_arguments import positional_arguments
+
+_METHODS = ("save_for_backward", "save_for_forward", "mark_non_differentiable")
 _REFUSED_METHODS = ("mark_dirty", "set_materialize_grads")
 
 
 class FunctionContext(VariableTracker):
     """``ctx``, which carries values from the forward to the backward."""
 
-    __slots__ = ("function", "attrs", "saved", "non_differentiable", "needs")
+    __slots__ = (
+        *("function", "attrs", "saved", "saved_for_forward", "non_differentiable", "needs"),
+        *("is_complete", "reads_saved"),
+    )
 
     def __init__(self, function: type[torch.autograd.Function], needs: list[bool]) -> None:
         self.source = None
@@ -59,8 +68,13 @@ class FunctionContext(VariableTracker):
         self.attrs: dict[str, VariableTracker] = {}
         self.saved: list[VariableTracker] = []
         self.non_differentiable: list[VariableTracker] = []
+        self.saved_for_forward: list[VariableTracker] = []
         self.needs = needs
         """``needs_input_grad``."""
+        self.is_complete = False
+        """Whether the forward has returned: from then on only the backward has it."""
+        self.reads_saved = False
+        """Whether the backward reads ``saved_tensors``, where torch checks that none of them was written into."""
 
     def python_type(self) -> type:
         return FunctionCtx
@@ -74,13 +88,17 @@ class FunctionContext(VariableTracker):
                 self._check_read(tx, name)
             return self.attrs[name]
         if name == "saved_tensors":
-            return TupleVariable(list(self.saved))
+            self.reads_saved = self.is_complete
+            return TupleVariable(list(self.saved if self.is_complete else self.saved_for_forward))
         if name == "needs_input_grad":
             return tx.make(tuple(self.needs))
         if name in _METHODS:
             return BuiltinMethodVariable(self, name)
         if name in _REFUSED_METHODS:
             unsupported(AutogradFunction(self.function.__qualname__, f"it calls ctx.{name}"))
+        kind = self.function._backward_cls
+        if class_lookup(kind, name) is MISSING:
+            tx.raise_error(AttributeError, f"{kind.__name__!r} object has no attribute {name!r}")
         unsupported(UnsupportedAttribute(self.describe(), name))
 
     def _check_read(self, tx: Translator, name: str) -> None:
@@ -96,16 +114,29 @@ class FunctionContext(VariableTracker):
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if class_lookup(FunctionCtx, name) is not MISSING or hasattr(torch._C._FunctionBase, name):
             unsupported(AttributeChange(self.describe(), name, "written"))
+        self._check_is_forward(f"writes ctx.{name}")
         self.attrs[name] = value
+
+    def _check_is_forward(self, effect: str) -> None:
+        """Break the graph at what a backward does to ``ctx``, which a later run of it would see."""
+        if self.is_complete:
+            unsupported(AutogradFunction(self.function.__qualname__, f"its backward {effect}"))
 
     def reconstruct(self, cg: Codegen) -> None:
         raise NotConstant(self.describe())
 
     def method_save_for_backward(self, tx: Translator, *tensors: VariableTracker) -> VariableTracker:
+        self._check_is_forward("calls ctx.save_for_backward")
         self.saved = list(tensors)
         return ConstantVariable(None)
 
+    def method_save_for_forward(self, tx: Translator, *tensors: VariableTracker) -> VariableTracker:
+        self._check_is_forward("calls ctx.save_for_forward")
+        self.saved_for_forward = list(tensors)
+        return ConstantVariable(None)
+
     def method_mark_non_differentiable(self, tx: Translator, *tensors: VariableTracker) -> VariableTracker:
+        self._check_is_forward("calls ctx.mark_non_differentiable")
         self.non_differentiable = list(tensors)
         return ConstantVariable(None)
 
@@ -139,25 +170,32 @@ def check_kept_on_ctx(attempt: Attempt, has_made: Callable[[VariableTracker], bo
 def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     """``Function.apply``."""
     value = cls.as_constant()
-    tensors = list(dict.fromkeys(arg for arg in args if isinstance(arg, TensorVariable)))
-    differentiable = [each for each in tensors if each.fake.requires_grad and torch.is_grad_enabled()]
     is_transformed = any(body.transform for body in tx.graph.bodies) or torch._C._are_functorch_transforms_active()
     reasons = {
-        "it gets keyword arguments": bool(kwargs),
         "torch.func transforms it": is_transformed,
         "its forward or backward is not a static method": not _has_static_methods(value),
-        "it has a vjp or a jvp": not _has_default_rules(value),
-        "it gets a tensor twice": any(args.count(each) > 1 for each in differentiable),  # gradients would be summed
+        "it has a vjp or a jvp": not _has_defaults(tx, value, "vjp", "jvp"),
+        "it sets boxed_grads_call or clear_saved_tensors_on_access": not _has_defaults(tx, value, *_OPTIONS),
     }
     for why, holds in reasons.items():
         if holds:
             unsupported(AutogradFunction(value.__qualname__, why))
     if value in tx.attempt.restart_facts.untraced_functions:
         refuse_read("a mutable object on ctx, which the program keeps or changes")
-    needs = [isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args]
-    ctx = FunctionContext(value, needs)
+    tx.lookup(value, "setup_context")
+    has_setup = value.setup_context is not torch.autograd.Function.setup_context
+    passed = positional_arguments(tx, value, _static(tx, value, "forward"), [*args], kwargs, has_setup)
+    ctx = FunctionContext(value, [isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in passed])
     tx.attempt.provenance.created(ctx)
-    return _Application(tx, value, list(args), tensors, ctx).run()
+    return _Application(tx, value, passed, ctx, has_setup).run()
+
+
+_OPTIONS = ("boxed_grads_call", "clear_saved_tensors_on_access")
+
+
+def _static(tx: Translator, cls: type[torch.autograd.Function], name: str) -> VariableTracker:
+    """A static method of a Function."""
+    return bind(tx, class_lookup(cls, name), name, None, cls).realize()
 
 
 def _tensors_or_wrappers(values: Sequence[VariableTracker]) -> list[TensorVariable]:
@@ -174,28 +212,30 @@ def _has_static_methods(cls: type[torch.autograd.Function]) -> bool:
     return is_static and isinstance(class_lookup(cls, "backward"), (staticmethod, types.FunctionType))
 
 
-def _has_default_rules(cls: type[torch.autograd.Function]) -> bool:
-    """Whether a Function has no rule of its own for forward-mode differentiation, nor ``vjp`` for ``backward``."""
-    base = torch.autograd.Function
-    return all(class_lookup(cls, name) is class_lookup(base, name) for name in ("vjp", "jvp"))
+def _has_defaults(tx: Translator, cls: type[torch.autograd.Function], *names: str) -> bool:
+    """Whether a Function inherits these attributes of ``torch.autograd.Function``."""
+    return all(tx.lookup(cls, name) is class_lookup(torch.autograd.Function, name) for name in names)
 
 
 class _Application:
-    """One call of ``apply``. ``tensors``: the distinct tensors among its arguments."""
+    """One call of ``apply``."""
 
     def __init__(
         self,
         tx: Translator,
         cls: type[torch.autograd.Function],
         args: Args,
-        tensors: list[TensorVariable],
         ctx: FunctionContext,
+        has_setup: bool,
     ) -> None:
         self.tx = tx
         self.cls = cls
         self.args = args
-        self.tensors = tensors
+        self.inputs = [arg for arg in args if isinstance(arg, TensorVariable)]
+        self.tensors = list(dict.fromkeys(self.inputs))
+        """The distinct tensors among the arguments."""
         self.ctx = ctx
+        self.has_setup = has_setup
         self.returned: list[VariableTracker] = []
         """The forward's results."""
         self.returns_one = False
@@ -245,17 +285,15 @@ class _Application:
 
     # -- forward ---------------------------------------------------------------------------------------------------
 
-    def _static(self, name: str) -> VariableTracker:
-        return bind(self.tx, class_lookup(self.cls, name), name, None, self.cls).realize()
-
     def _forward(self) -> list[TensorVariable]:
         tx, cls = self.tx, self.cls
-        has_setup = cls.setup_context is not torch.autograd.Function.setup_context
-        if has_setup:
-            output = tx.call(self._static("forward"), list(self.args), {}).realize()
-            tx.call(self._static("setup_context"), [self.ctx, TupleVariable(list(self.args)), output], {})
+        forward = _static(tx, cls, "forward")
+        if self.has_setup:
+            output = tx.call(forward, list(self.args), {}).realize()
+            tx.call(_static(tx, cls, "setup_context"), [self.ctx, TupleVariable(list(self.args)), output], {})
         else:
-            output = tx.call(self._static("forward"), [self.ctx, *self.args], {}).realize()
+            output = tx.call(forward, [self.ctx, *self.args], {}).realize()
+        self.ctx.is_complete = True
         self.returns_one = not isinstance(output, TupleVariable)
         outputs: list[TensorVariable] = []
         for each in output.items if isinstance(output, TupleVariable) else [output]:
@@ -266,7 +304,7 @@ class _Application:
                     self.refuse(f"forward returns {each.describe()}")
                 continue
             outputs.append(each)
-            if each in self.tensors and has_setup:  # torch refuses it if it is saved for the backward
+            if each in self.tensors and self.has_setup:  # torch refuses it if it is saved for the backward
                 self.refuse("with setup_context, forward returns an argument")
         if len(set(outputs)) < len(outputs):
             self.refuse("forward returns one tensor twice")
@@ -284,7 +322,7 @@ class _Application:
 
     def _backwards(self, outputs: list[TensorVariable]) -> tuple[dict[bool, BodyVariable], bool]:
         """The backward, by whether grad mode is on when it runs, and whether it is `once_differentiable`."""
-        function, once = _unwrap_once_differentiable(self._static("backward"))
+        function, once = _unwrap_once_differentiable(_static(self.tx, self.cls, "backward"))
         traced = {False: self._backward(function, outputs, False)}
         if traced[False].reads_grad_mode and not once:
             traced[True] = self._backward(function, outputs, True)
@@ -302,7 +340,7 @@ class _Application:
         def results(output: VariableTracker) -> list[VariableTracker]:
             returned = [item.realize() for item in output.items] if isinstance(output, TupleVariable) else [output]
             self._check_gradients(returned)
-            return [returned[self.args.index(tensor)] for tensor in self.tensors]
+            return [each for arg, each in zip(self.args, returned) if isinstance(arg, TensorVariable)]
 
         outside = [function, *self.args, *self.ctx.attrs.values()]
         try:
@@ -326,26 +364,83 @@ class _Application:
         self, body: Body, outputs: list[TensorVariable], backwards: dict[bool, BodyVariable], once: bool
     ) -> VariableTracker:
         tx = self.tx
-        inputs = [body.lifted[tensor.node] for tensor in self.tensors]
-        extras = [node for node in body.lifted if body.lifted[node] not in inputs]
-        results = [body.lifted.get(each.node, each.node) for each in outputs]
-        wanted = list(dict.fromkeys(node for each in backwards.values() for node in each.lifted))
-        results += [node for node in wanted if node not in results]
-        saved = {body.lifted.get(each.node, each.node) for each in _tensors_or_wrappers(self.ctx.saved)}
         if any(each not in outputs for each in self.ctx.non_differentiable):
             self.refuse("it passes another tensor than a result to ctx.mark_non_differentiable")
-        marked = tuple(at for at, each in enumerate(outputs) if each in self.ctx.non_differentiable)
+        lifted = [body.lifted[tensor.node] for tensor in self.tensors]
+        extras = [node for node in body.lifted if body.lifted[node] not in lifted]
+        results = list(dict.fromkeys(self._in_body(body, each) for each in outputs))
+        facts = self._facts(body, results, outputs, backwards)
         forward = BodyVariable(tx.graph, tx.graph.close(body, results))
-        modes = tuple((mode, tuple(map(wanted.index, each.lifted))) for mode, each in backwards.items())
-        kept = tuple((results.index(node), node in saved) for node in wanted)
-        facts = InvariantVariable((len(outputs), marked, kept, modes))
         bodies = TupleVariable([forward, *backwards.values()])
         name = ConstantVariable(self.cls.__name__)
-        arguments: Args = [name, bodies, tuple_of_nodes(extras), facts, ConstantVariable(once), *self.tensors]
+        arguments: Args = [
+            *(name, bodies, tuple_of_nodes(extras), InvariantVariable(facts), ConstantVariable(once)),
+            *self.inputs,
+        ]
         tx.attempt.torch_state.torch_function_disabled += 1  # `apply` isn't dispatched, what the bodies call was
         applied = tensor_leaves(record(tx, graph_functions.autograd_function, arguments, {}))
         tx.attempt.torch_state.torch_function_disabled -= 1
         return self._result(applied)
+
+    def _in_body(self, body: Body, tensor: VariableTracker) -> torch.fx.Node:
+        """The node of a tensor in the forward's graph, or outside of all bodies."""
+        assert isinstance(tensor, TensorVariable)
+        return body.lifted.get(tensor.node, tensor.node)
+
+    def _facts(
+        self,
+        body: Body,
+        results: list[torch.fx.Node],
+        outputs: list[TensorVariable],
+        backwards: dict[bool, BodyVariable],
+    ) -> FunctionFacts:
+        """How the bodies fit the call. Adds to ``results`` of the forward's graph what its node keeps."""
+
+        def index(node: torch.fx.Node) -> int:
+            if node not in results:
+                results.append(node)
+            return results.index(node)
+
+        wanted = list(dict.fromkeys(node for each in backwards.values() for node in each.lifted))
+        kept = tuple(map(index, wanted))
+        tensors = _tensors_or_wrappers(self.ctx.saved)
+        if any(each not in tensors and not self.tx.is_none(each) for each in self.ctx.saved):
+            self.refuse("it passes other values than tensors to ctx.save_for_backward")
+        return FunctionFacts(
+            function=weakref.ref(self.cls),
+            arguments=tuple(self.inputs.index(each) if each in self.inputs else None for each in self.args),
+            distinct=tuple(map(self.inputs.index, self.tensors)),
+            outputs=tuple(isinstance(each, TensorVariable) for each in self.returned),
+            non_differentiable=tuple(at for at, each in enumerate(outputs) if each in self.ctx.non_differentiable),
+            saved=tuple(index(self._in_body(body, each)) if each in tensors else None for each in self.ctx.saved),
+            reads_saved=self.ctx.reads_saved,
+            kept=kept,
+            modes=tuple((mode, tuple(map(wanted.index, each.lifted))) for mode, each in backwards.items()),
+            attributes=dict(self._visible_attributes(lambda tensor: index(self._in_body(body, tensor)))),
+        )
+
+    def _visible_attributes(self, index: Callable[[TensorVariable], int]) -> Iterator[tuple[str, object]]:
+        """The attributes of ``ctx`` that the graph sets on its node."""
+
+        def template(value: VariableTracker) -> object:
+            value = value.realize()
+            if type(value) is TensorVariable and not value.is_wrapper:
+                return AttributeTensor(index(value))
+            if type(value) is TupleVariable:
+                return tuple(map(template, value.items))
+            if value.source is None and type(value) is ListVariable:
+                return [*map(template, value.items)]
+            if value.source is None and type(value) is DictVariable:
+                return {key: template(each) for key, each in value.items.items()}
+            if isinstance(value, SizeVariable):
+                return torch.Size(value.as_constant())
+            if isinstance(value, ConstantVariable):
+                return value.value
+            raise NotConstant(value.describe())
+
+        for name, value in self.ctx.attrs.items():
+            with contextlib.suppress(NotConstant):
+                yield name, template(value)
 
     def _result(self, outputs: Sequence[VariableTracker]) -> VariableTracker:
         results = self._results(outputs)
