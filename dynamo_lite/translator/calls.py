@@ -74,7 +74,8 @@ def make_function(tx: InstructionTranslator, instruction: Instruction) -> None:
     keyword_defaults = tx.pop() if flags & 2 else None
     assert keyword_defaults is None or isinstance(keyword_defaults, DictVariable)
     defaults = pop_tuple(tx) if flags & 1 else None
-    tx.stack.append(NestedFunctionVariable(code, tx.scope, cells, defaults, keyword_defaults, annotations))
+    body = tx.graph.bodies[-1] if tx.graph.bodies else None
+    tx.stack.append(NestedFunctionVariable(code, tx.scope, cells, defaults, keyword_defaults, annotations, body))
 
 
 def _as_cell(variable: VariableTracker) -> CellVariable:

@@ -105,7 +105,9 @@ def make_cell(tx: InstructionTranslator, instruction: Instruction) -> None:
     is_free_too = name in tx.code.co_cellvars and name in tx.code.co_freevars  # 3.12 doesn't restore the free variable
     if name in tx.cells and not is_free_too:
         tx.stack[-1] = tx.cells[name]
-    tx.cells[name] = CellVariable(tx.locals.pop(name, None), creator=(tx, name))
+    tx.cells[name] = CellVariable(
+        tx.locals.pop(name, None), creator=(tx, name), body=tx.graph.bodies[-1] if tx.graph.bodies else None
+    )
 
 
 @opcode("LOAD_CLOSURE")

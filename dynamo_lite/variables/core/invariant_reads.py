@@ -1,9 +1,10 @@
 """Checks what a traced backward reads: only invariant variables, since it runs later than it is traced.
 
 A traced backward has the values of the time at which the forward is called. In eager it reads them when it runs. So it
-may read its arguments, ``ctx``, and variables that no code assigns to again and that hold immutable objects. Any other
-read breaks the graph, and the autograd Function runs in eager. A tensor's hook, which is created in the call, may also
-read tensors from its closure: it gets the tensors themselves, with the data of the time when it runs.
+may read its arguments, ``ctx``, variables of its own run (those of functions in it too), and variables that no code
+assigns to again and that hold immutable objects. Any other read breaks the graph, and the autograd Function runs in
+eager. A tensor's hook, which is created in the call, may also read tensors from its closure: it gets the tensors
+themselves, with the data of the time when it runs.
 
 These variables are invariant:
 
@@ -40,6 +41,7 @@ from .constant import CONSTANT_TYPES
 from .protocols import Translator
 
 if TYPE_CHECKING:
+    from dynamo_lite.records.subgraphs import Body
     from dynamo_lite.variables.python.functions.function import CellVariable, GlobalScope
 
 _INVARIANT = (
@@ -99,9 +101,17 @@ def check_global(tx: Translator, scope: GlobalScope, name: str, value: VariableT
 
 def check_cell(tx: Translator, cell: CellVariable, name: str, value: VariableTracker) -> None:
     """Break the graph if a variable of an enclosing function that a backward reads isn't invariant."""
+    if is_created_by_reader(tx, cell.body):
+        return
     if not is_assigned_once(tx, cell, name):
         refuse_read(f"the variable {name} of an enclosing function, which may be assigned to")
     check_value(value, f"the variable {name} of an enclosing function", is_in_hook(tx))
+
+
+def is_created_by_reader(tx: Translator, body: Body | None) -> bool:
+    """Whether what was created while this body was traced is of the same run of a backward as what reads it."""
+    bodies = tx.graph.bodies
+    return body in bodies and not any(each.is_backward for each in bodies[bodies.index(body) + 1 :])
 
 
 def check_class_attribute(cls: type, name: str, value: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import AttributeChange
 from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
+from dynamo_lite.records.subgraphs import Body
 from dynamo_lite.variables.core.attributes import MISSING, MethodVariable
 from dynamo_lite.variables.core.base import (
     Args,
@@ -22,7 +23,13 @@ from dynamo_lite.variables.core.base import (
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.invariant_reads import check_value, is_in_hook, is_read_later, refuse_read
+from dynamo_lite.variables.core.invariant_reads import (
+    check_value,
+    is_created_by_reader,
+    is_in_hook,
+    is_read_later,
+    refuse_read,
+)
 from dynamo_lite.variables.core.namespaces import check_lookup
 from dynamo_lite.variables.core.overwritten_attributes import record_dropped_item
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
@@ -34,7 +41,7 @@ from dynamo_lite.variables.python.containers.sequences import TupleVariable
 class CellVariable(VariableTracker):
     """A closure cell. ``content``: None for an empty cell. ``cell``: the pre-existing one, if it has a source."""
 
-    __slots__ = ("content", "cell", "creator")
+    __slots__ = ("content", "cell", "creator", "body")
     exact_type = types.CellType
 
     def __init__(
@@ -43,12 +50,15 @@ class CellVariable(VariableTracker):
         cell: types.CellType | None = None,
         source: Source | None = None,
         creator: tuple[Translator, str] | None = None,
+        body: Body | None = None,
     ) -> None:
         self.source = source
         self.content = content
         self.cell = cell
         self.creator = creator
         """For a cell created during tracing: the translator of the variable's frame, and the variable's name."""
+        self.body = body
+        """The innermost body that was traced when it was created."""
 
     def children(self) -> Iterable[object]:
         return (self.content,)  # not `creator`, whose frame may have ended
@@ -140,8 +150,10 @@ _BEHAVIOR = frozenset({*_DEFAULTS, "__code__", "__globals__", "__closure__", "__
 class PythonFunctionVariable(VariableTracker):
     """Base of Python functions."""
 
-    __slots__ = ("code",)
+    __slots__ = ("code", "body")
     code: types.CodeType
+    body: Body | None
+    """The innermost body that was traced when it was created during tracing."""
     exact_type = types.FunctionType
 
     @property
@@ -164,7 +176,7 @@ class PythonFunctionVariable(VariableTracker):
 
     def _check_backward_reads(self, tx: Translator, defaults: Iterable[VariableTracker]) -> None:
         """A backward runs after the call: break the graph if it reads defaults that may have changed by then."""
-        if tx.graph.bodies and is_read_later(tx):
+        if tx.graph.bodies and is_read_later(tx) and not is_created_by_reader(tx, self.body):
             for each in defaults:
                 check_value(each, f"a default of {self.describe()}", is_in_hook(tx))
 
@@ -209,6 +221,7 @@ class FunctionVariable(PythonFunctionVariable):
         self.value = value
         self.code = value.__code__
         self.by_code = by_code
+        self.body = None
         self._cells: list[CellVariable] | None = None
         self.attrs: dict[str, VariableTracker] = {}
 
@@ -348,9 +361,11 @@ class NestedFunctionVariable(PythonFunctionVariable):
         defaults: TupleVariable | None = None,
         keyword_defaults: DictVariable | None = None,
         annotations: TupleVariable | None = None,
+        body: Body | None = None,
     ) -> None:
         self.source = None
         self.code = code
+        self.body = body
         self._scope = scope
         self._defaults = defaults
         self._keyword_defaults = keyword_defaults
