@@ -648,6 +648,10 @@ class GraphBuilder:
         self._root.add_module(name, module)
         return name
 
+    def discard(self, body: Body) -> None:
+        """Drop the innermost graph, which has no operators."""
+        assert self.bodies.pop() is body and not body.has_operators
+
     def module(self, name: str) -> tuple[torch.fx.Node, torch.nn.Module]:
         """The ``get_attr`` node of a closed body in the innermost graph, and its module."""
         module = self._root.get_submodule(name)

@@ -64,6 +64,10 @@ class Body:
         self.parameters.append(node)
         return node
 
+    @property
+    def has_operators(self) -> bool:
+        return any(node.op in ("call_function", "call_method") for node in self.graph.nodes)
+
     def maps_over(self, fake: torch.Tensor) -> bool:
         """Whether a tensor is the slice of one that ``vmap`` maps over: a write into it is visible outside."""
         is_given = any(share_memory(fake, each) for each in self._given())

@@ -252,9 +252,8 @@ class _Application:
             if enabled:
                 for body in tx.graph.bodies:
                     body.differentiates = True  # with other inputs, the Function might need gradients
-            torch._C._set_grad_enabled(False)
-            outputs = self._forward()
-            torch._C._set_grad_enabled(enabled)
+            with torch.no_grad():
+                outputs = self._forward()
             return self._result(outputs)
         _tensors_or_wrappers(self.tensors)
         torch._C._set_grad_enabled(False)
@@ -262,7 +261,14 @@ class _Application:
         body.overwritten, body.takes_wrappers = [], True
         for tensor in self.tensors:
             body.lift(tensor.node)
-        outputs = self._forward()
+        try:
+            outputs = self._forward()
+        except ObservedException:
+            if body.has_operators:  # random ones, for instance, must still run
+                self.refuse("forward raises after an operator")
+            tx.graph.discard(body)
+            torch._C._set_grad_enabled(enabled)
+            raise
         self._check_writes(body.overwritten, [each.fake for each in outputs], "forward returns")
         if any(each.node.graph is not body.graph for each in outputs):
             self.refuse("forward returns a tensor that it didn't create")
