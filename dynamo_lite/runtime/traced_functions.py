@@ -41,6 +41,8 @@ class FunctionFacts:
     """For each value that the user's forward returns whether it is a tensor."""
     non_differentiable: tuple[int, ...]
     """Indices of results."""
+    dirty: tuple[int, ...]
+    """Indices of results: arguments that the forward writes into."""
     saved: tuple[int | None, ...]
     """What was passed to ``save_for_backward``: indices of results, or None."""
     reads_saved: bool
@@ -141,6 +143,8 @@ class TracedFunction(torch.autograd.Function):
         kept = tuple(None if at in from_saved else results[at] for at in facts.kept)
         ctx._traced = _State(facts, backwards, kept, _attribute(facts.attributes, results))
         ctx.save_for_backward(*(None if at is None else results[at] for at in facts.saved))
+        if facts.dirty:
+            ctx.mark_dirty(*(results[at] for at in facts.dirty))
         ctx.mark_non_differentiable(*(results[at] for at in facts.non_differentiable))
         outputs = iter(results)
         return tuple(next(outputs) if is_tensor else None for is_tensor in facts.outputs)

@@ -92,11 +92,11 @@ class ReturnsAList(torch.autograd.Function):
         return gradient * 2
 
 
-class Dirty(torch.autograd.Function):
+class HasNoZeros(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
-        ctx.mark_dirty(x.mul_(2))
-        return x
+        ctx.set_materialize_grads(False)
+        return x * 2
 
     @staticmethod
     def backward(ctx, gradient):
@@ -160,7 +160,7 @@ def test_forward_is_captured(function, backend):
 
 
 REASONS = {
-    "it calls ctx.mark_dirty": lambda x: Dirty.apply(x * 1),
+    "it calls ctx.set_materialize_grads": lambda x: HasNoZeros.apply(x * 1),
     "forward returns a list of 1": lambda x: ReturnsAList.apply(x)[0],
     "it has a vjp or a jvp": lambda x: HasAJvp.apply(x),
     "forward writes into a tensor from outside that backward reads": lambda x: SavesTheBuffer.apply(x, STATISTICS),

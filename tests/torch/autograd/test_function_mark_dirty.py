@@ -80,21 +80,26 @@ class SetUp(torch.autograd.Function):
         return gradient * 2
 
 
-@checked(leaf(), graphs=None, backward=True)
+BACKENDS = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+
+
+@checked(leaf(), backend="aot_eager", backward=True)
+@checked(leaf(), backward=True)
 def test_what_is_returned_is_the_argument(x):
     y = x * 1
     z = Scales.apply(y, 3.0)
     return z is y, y.sin() * z, z + 1
 
 
+@BACKENDS
 @pytest.mark.parametrize("function", [Exp, SetUp])
-def test_what_was_written_is_saved(function):
+def test_what_was_written_is_saved(function, backend):
     def fn(x):
         y = x.sin()
         z = function.apply(y)
         return z is y, z * y
 
-    check(fn, leaf(), backward=True, graphs=None)
+    check(fn, leaf(), backward=True, backend=backend)
 
 
 @checked(leaf(), leaf(seed=1), graphs=None, backward=True)
@@ -128,7 +133,7 @@ def test_a_buffer(x, seen):
     return y * now, now is seen, now.requires_grad
 
 
-@checked(tensor(3), graphs=None)
+@checked(tensor(3))
 def test_an_argument_without_gradients(x):
     y = Scales.apply(x)
     return y is x, y + 1
@@ -184,3 +189,95 @@ def test_saved_before_it_is_written():
         return Squares.apply(y).sum()
 
     check(fn, leaf(), backward=True, graphs=None)
+
+
+class AddsTo(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.mark_dirty(x)
+        return x.add_(y), y * 2
+
+    @staticmethod
+    def backward(ctx, one, other):
+        return one, one + other * 2
+
+
+class WritesBoth(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.mark_dirty(x, y)
+        return y.mul_(3), x.mul_(2)
+
+    @staticmethod
+    def backward(ctx, one, other):
+        return other * 2, one * 3
+
+
+def result_is_not_used(x):
+    y = x * 1
+    Scales.apply(y, 3.0)
+    return y.sum()
+
+
+def view_from_before(x):
+    y = x * 1
+    view = y[1:]
+    Scales.apply(y, 3.0)
+    return view.sin(), y
+
+
+def several(x):
+    y = x * 1
+    for factor in (2.0, 3.0):
+        y = Scales.apply(y, factor).add_(1)
+    return Exp.apply(y)
+
+
+def history_of_another(x):
+    y = torch.zeros(3)
+    one, other = AddsTo.apply(y, x)
+    return one.sin(), other, one is y, y.requires_grad
+
+
+def two(x):
+    one, other = WritesBoth.apply(x * 1, x * 2)
+    return one.sin(), other
+
+
+def buffer_of_the_graph(x):
+    y, now = Counts.apply(x * torch.ones(2, 3), seen := torch.zeros(3))
+    return y * now, now is seen, seen.requires_grad
+
+
+def without_gradients(x):
+    with torch.no_grad():
+        y = x * 1
+        z = Scales.apply(y)
+    return z * x, z is y
+
+
+@BACKENDS
+@pytest.mark.parametrize(
+    "program",
+    [result_is_not_used, view_from_before, several, history_of_another, two, buffer_of_the_graph, without_gradients],
+)
+def test_tensor_of_the_graph_is_captured(program, backend):
+    check(program, leaf(), backward=True, backend=backend)
+
+
+@BACKENDS
+def test_write_into_what_another_operator_saved_fails(backend):
+    def fn(x):
+        y = x.exp()
+        return y, Scales.apply(y)
+
+    compiled = dl.compile(fn, backend=backend)
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            compiled(leaf())[0].sum().backward()
+
+
+@pytest.mark.parametrize("argument", [lambda x: x, lambda x: (x * 1)[:]], ids=["leaf", "view"])
+def test_others_break_by_name(argument):
+    with pytest.raises(dl.exc.Unsupported, match="by ctx.mark_dirty, forward writes into a leaf, a view or an input"):
+        dl.compile(lambda x: Scales.apply(argument(x)), backend="eager", fullgraph=True)(leaf())

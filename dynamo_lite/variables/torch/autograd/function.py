@@ -50,15 +50,15 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 from .function_arguments import positional_arguments
 
-_METHODS = ("save_for_backward", "save_for_forward", "mark_non_differentiable")
-_REFUSED_METHODS = ("mark_dirty", "set_materialize_grads")
+_METHODS = ("save_for_backward", "save_for_forward", "mark_non_differentiable", "mark_dirty")
+_REFUSED_METHODS = ("set_materialize_grads",)
 
 
 class FunctionContext(VariableTracker):
     """``ctx``, which carries values from the forward to the backward."""
 
     __slots__ = (
-        *("function", "attrs", "saved", "saved_for_forward", "non_differentiable", "needs"),
+        *("function", "attrs", "saved", "saved_for_forward", "non_differentiable", "dirty", "needs"),
         *("is_complete", "reads_saved"),
     )
 
@@ -69,6 +69,7 @@ class FunctionContext(VariableTracker):
         self.saved: list[VariableTracker] = []
         self.non_differentiable: list[VariableTracker] = []
         self.saved_for_forward: list[VariableTracker] = []
+        self.dirty: list[VariableTracker] = []
         self.needs = needs
         """``needs_input_grad``."""
         self.is_complete = False
@@ -138,6 +139,11 @@ class FunctionContext(VariableTracker):
     def method_mark_non_differentiable(self, tx: Translator, *tensors: VariableTracker) -> VariableTracker:
         self._check_is_forward("calls ctx.mark_non_differentiable")
         self.non_differentiable = list(tensors)
+        return ConstantVariable(None)
+
+    def method_mark_dirty(self, tx: Translator, *tensors: VariableTracker) -> VariableTracker:
+        self._check_is_forward("calls ctx.mark_dirty")
+        self.dirty = list(tensors)
         return ConstantVariable(None)
 
 
@@ -270,7 +276,8 @@ class _Application:
             torch._C._set_grad_enabled(enabled)
             raise
         self._check_writes(body.overwritten, [each.fake for each in outputs], "forward returns")
-        if any(each.node.graph is not body.graph for each in outputs):
+        self._check_dirty()
+        if any(each.node.graph is not body.graph and each not in self.ctx.dirty for each in outputs):
             self.refuse("forward returns a tensor that it didn't create")
         backwards, once = self._backwards(outputs)
         read = [node.meta["example_value"] for each in backwards.values() for node in each.lifted]
@@ -282,7 +289,11 @@ class _Application:
         """Check the tensors from outside that the forward has written into: statistics, counters."""
         if overwritten and any(each.is_wrapper for each in self.tensors):  # it may be an inner tensor
             self.refuse("forward writes into a tensor from outside, and gets a wrapper subclass")
+        dirty = [each.fake for each in self.ctx.dirty if isinstance(each, TensorVariable)]
+        used = [each for each in used if not any(each is written for written in dirty)]
         for written in overwritten:
+            if any(written is each for each in dirty) and not any(share_memory(written, each) for each in used):
+                continue
             tensors = [each.fake for each in self.tensors if each.fake.requires_grad]
             if written.requires_grad or any(share_memory(written, each) for each in tensors):
                 self.refuse("forward writes into an argument that requires gradients")
@@ -310,15 +321,28 @@ class _Application:
                     self.refuse(f"forward returns {each.describe()}")
                 continue
             outputs.append(each)
-            if each in self.tensors and self.has_setup:  # torch refuses it if it is saved for the backward
+            if (
+                each in self.tensors and each not in self.ctx.dirty and self.has_setup
+            ):  # torch refuses it if it is saved for the backward
                 self.refuse("with setup_context, forward returns an argument")
         if len(set(outputs)) < len(outputs):
             self.refuse("forward returns one tensor twice")
+        if any(self.inputs.count(each) != 1 or each not in outputs for each in self.ctx.dirty):  # type: ignore[arg-type]
+            self.refuse("it passes other tensors to ctx.mark_dirty than arguments that it returns")
         return [self._returned(each) for each in outputs]
+
+    def _check_dirty(self) -> None:
+        """Check the arguments that the forward writes into by ``ctx.mark_dirty``: autograd gives them a new history,
+        which compilers see of tensors that the graph computes."""
+        for each in self.ctx.dirty:
+            assert isinstance(each, TensorVariable)
+            is_view = each.fake._is_view() or (each.fake.is_leaf and each.fake.requires_grad)
+            if is_view or self.tx.graph.inputs_in_storage(each.fake):
+                self.refuse("by ctx.mark_dirty, forward writes into a leaf, a view or an input of the graph")
 
     def _returned(self, output: TensorVariable) -> TensorVariable:
         """The result of `apply` for a result of the forward: a view, if it is an argument."""
-        if output not in self.tensors:
+        if output not in self.tensors or output in self.ctx.dirty:
             return output
         view = record(self.tx, "view_as", [output, output], {})
         assert isinstance(view, TensorVariable)
@@ -386,7 +410,7 @@ class _Application:
         tx.attempt.torch_state.torch_function_disabled += 1  # `apply` isn't dispatched, what the bodies call was
         applied = tensor_leaves(record(tx, graph_functions.autograd_function, arguments, {}))
         tx.attempt.torch_state.torch_function_disabled -= 1
-        return self._result(applied)
+        return self._result([each if each in self.ctx.dirty else one for each, one in zip(outputs, applied)])
 
     def _in_body(self, body: Body, tensor: VariableTracker) -> torch.fx.Node:
         """The node of a tensor in the forward's graph, or outside of all bodies."""
@@ -418,6 +442,7 @@ class _Application:
             distinct=tuple(map(self.inputs.index, self.tensors)),
             outputs=tuple(isinstance(each, TensorVariable) for each in self.returned),
             non_differentiable=tuple(at for at, each in enumerate(outputs) if each in self.ctx.non_differentiable),
+            dirty=tuple(at for at, each in enumerate(outputs) if each in self.ctx.dirty),
             saved=tuple(index(self._in_body(body, each)) if each in tensors else None for each in self.ctx.saved),
             reads_saved=self.ctx.reads_saved,
             kept=kept,
