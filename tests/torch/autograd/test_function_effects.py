@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -82,6 +84,36 @@ class ReturnsConstants(torch.autograd.Function):
         return first * 2 + second * 3
 
 
+class ReturnsContainers(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(True)
+        return x * 2, [1, 2], {"three": 3}, Settings(4)
+
+    @staticmethod
+    def backward(ctx, gradient, *others):
+        return gradient * 2 * (5 if others == (None, None, None) else 7)
+
+
+@dataclasses.dataclass
+class Settings:
+    scale: int
+
+
+KEPT: list[object] = []
+
+
+class KeepsATensor(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        KEPT[:] = [x * 3]
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
 class ReturnsAList(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -153,7 +185,7 @@ def test_forward_writes_into_a_global_and_a_modules_buffer(backend):
 
 
 @BACKENDS
-@pytest.mark.parametrize("function", [CountsOnCtx, ReturnsConstants], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("function", [CountsOnCtx, ReturnsConstants, ReturnsContainers], ids=lambda each: each.__name__)
 def test_forward_is_captured(function, backend):
     check(lambda x: function.apply(x * 1), leaf(3), backend=backend, backward=True)
     check(lambda x: function.apply(x * 1), tensor(3), backend=backend)
@@ -162,6 +194,7 @@ def test_forward_is_captured(function, backend):
 REASONS = {
     "it calls ctx.set_materialize_grads": lambda x: HasNoZeros.apply(x * 1),
     "forward returns a list of 1": lambda x: ReturnsAList.apply(x)[0],
+    "forward keeps a tensor that it computes elsewhere than on ctx": lambda x: KeepsATensor.apply(x),
     "it has a vjp or a jvp": lambda x: HasAJvp.apply(x),
     "forward writes into a tensor from outside that backward reads": lambda x: SavesTheBuffer.apply(x, STATISTICS),
 }
@@ -172,3 +205,11 @@ def test_the_one_reason_that_holds(reason):
     with pytest.raises(dl.exc.Unsupported, match="DL0714") as caught:
         dl.compile(REASONS[reason], backend="eager", fullgraph=True)(leaf(3))
     assert str(caught.value).splitlines()[0].endswith(f"can't be in the graph: {reason}")
+
+
+def test_tensor_that_the_forward_keeps_is_that_of_eager():
+    def fn(x):
+        y = KeepsATensor.apply(x * 2)
+        return y + KEPT[0], KEPT[0].requires_grad
+
+    check(fn, leaf(3), graphs=None, backward=True)

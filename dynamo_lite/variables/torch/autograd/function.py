@@ -50,8 +50,10 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 from .function_arguments import positional_arguments
 
-_METHODS = ("save_for_backward", "save_for_forward", "mark_non_differentiable", "mark_dirty")
-_REFUSED_METHODS = ("set_materialize_grads",)
+_METHODS = (
+    *("save_for_backward", "save_for_forward", "mark_non_differentiable", "mark_dirty"),
+    "set_materialize_grads",
+)
 
 
 class FunctionContext(VariableTracker):
@@ -95,8 +97,6 @@ class FunctionContext(VariableTracker):
             return tx.make(tuple(self.needs))
         if name in _METHODS:
             return BuiltinMethodVariable(self, name)
-        if name in _REFUSED_METHODS:
-            unsupported(AutogradFunction(self.function.__qualname__, f"it calls ctx.{name}"))
         kind = self.function._backward_cls
         if class_lookup(kind, name) is MISSING:
             tx.raise_error(AttributeError, f"{kind.__name__!r} object has no attribute {name!r}")
@@ -144,6 +144,12 @@ class FunctionContext(VariableTracker):
     def method_mark_dirty(self, tx: Translator, *tensors: VariableTracker) -> VariableTracker:
         self._check_is_forward("calls ctx.mark_dirty")
         self.dirty = list(tensors)
+        return ConstantVariable(None)
+
+    def method_set_materialize_grads(self, tx: Translator, value: VariableTracker) -> VariableTracker:
+        self._check_is_forward("calls ctx.set_materialize_grads")
+        if tx.python_value(value) is not True:
+            unsupported(AutogradFunction(self.function.__qualname__, "it calls ctx.set_materialize_grads"))
         return ConstantVariable(None)
 
 
@@ -267,6 +273,7 @@ class _Application:
         body.overwritten, body.takes_wrappers = [], True
         for tensor in self.tensors:
             body.lift(tensor.node)
+        effects = tx.effects.count
         try:
             outputs = self._forward()
         except ObservedException:
@@ -277,6 +284,10 @@ class _Application:
             raise
         self._check_writes(body.overwritten, [each.fake for each in outputs], "forward returns")
         self._check_dirty()
+        if tx.effects.count > effects and any(
+            isinstance(each, TensorVariable) and each.node.graph is body.graph for each in reachable(tx.effects.written)
+        ):
+            self.refuse("forward keeps a tensor that it computes elsewhere than on ctx")
         if any(each.node.graph is not body.graph and each not in self.ctx.dirty for each in outputs):
             self.refuse("forward returns a tensor that it didn't create")
         backwards, once = self._backwards(outputs)
@@ -317,7 +328,7 @@ class _Application:
             each = each.realize()
             self.returned.append(each)
             if not isinstance(each, TensorVariable):
-                if not isinstance(each, ConstantVariable):
+                if any(isinstance(part, TensorVariable) for part in reachable([each])):
                     self.refuse(f"forward returns {each.describe()}")
                 continue
             outputs.append(each)
