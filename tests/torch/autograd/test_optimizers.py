@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 
 import pytest
@@ -61,9 +62,10 @@ class Training:
         return [*self.model.parameters()], self.optimizer.state_dict()
 
 
-def torch_compile_has_run():
-    """It marks and replaces parts of optimizers, in the whole process."""
-    return hasattr(sys.modules["torch.optim.adam"]._fused_adam, "_torchdynamo_disable")
+def use_torch_compile():
+    """From its first use on, functions of ``torch.optim`` are disabled for torch.compile in the whole process."""
+    torch.compile(lambda x: x + 1, backend="eager")(tensor(2))
+    assert hasattr(sys.modules["torch.optim.adam"]._fused_adam, "_torchdynamo_disable")
 
 
 def compare(eager, compiled):
@@ -85,13 +87,50 @@ def check_steps(make, graphs=None, groups=False, **settings):
     recorder = Recorder()
     trained(compiled, dl.compile(compiled.optimizer.step, backend=recorder), **settings)
     compare(eager, compiled)
-    if graphs is not None and not torch_compile_has_run():
+    if graphs is not None:
         assert len(recorder.graphs) <= graphs and dl.counters.graph_breaks == 0, dl.counters.break_reasons
 
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_step(name):
     check_steps(MAKERS[name], graphs=2)  # one graph makes the state, one goes on with it
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_step_after_torch_compile_was_used(name):
+    use_torch_compile()
+    check_steps(MAKERS[name], graphs=2)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_step_in_one_graph_after_torch_compile_was_used(name):
+    """The step itself, without the wrappers in which ``torch.optim`` breaks the graph."""
+    use_torch_compile()
+
+    eager, compiled = Training(MAKERS[name]), Training(MAKERS[name])
+    trained(eager, eager.optimizer.step)
+    step = dl.compile(compiled.optimizer.step.__wrapped__.__wrapped__, backend="eager", fullgraph=True)
+    trained(compiled, torch.no_grad()(functools.partial(step, compiled.optimizer)))
+    compare(eager, compiled)
+
+
+def test_first_use_of_torch_compile_between_two_steps():
+    def compile_another(training, index):
+        if index == 2:
+            use_torch_compile()
+
+    check_steps(MAKERS["adamw_foreach"], graphs=3, before=compile_another)
+
+
+@pytest.mark.parametrize("reason", [None, "it is slow"])
+def test_mark_of_the_program_on_an_optimizer_is_kept(reason, monkeypatch):
+    use_torch_compile()
+    monkeypatch.setattr(ADAM, "_init_group", torch.compiler.disable(ADAM._init_group, reason=reason))
+    training = Training(MAKERS["adam"])
+    training.backward()
+    step = dl.compile(training.optimizer.step.__wrapped__.__wrapped__, backend="eager", fullgraph=True)
+    with pytest.raises(dl.exc.Unsupported, match="DL0102"), torch.no_grad():
+        step(training.optimizer)
 
 
 RATES = ["sgd", "sgd_one_by_one", "sgd_momentum", "adam_foreach", "adamw_foreach", "rmsprop", "adadelta"]

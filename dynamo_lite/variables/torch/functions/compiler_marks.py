@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import sys
 import types
 from collections.abc import Callable
@@ -164,6 +165,8 @@ def _marked(value: Any) -> Model | None:
     if type(value) is types.FunctionType and not vars(value):
         return None
     if getattr(value, "_torchdynamo_disable", False) is True:
+        if _is_mark_of_compiler(value):
+            return _call_instead(value._torchdynamo_orig_callable)
 
         def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
             unsupported(DisabledCall(operator_name(value), _reason(value)))
@@ -211,6 +214,14 @@ def _traced_or_whole(
         return whole(tx, args, kwargs)
     except Unsupported:
         raise Restart(RecordedWhole(id(function), False)) from None
+
+
+def _is_mark_of_compiler(disabled: object) -> bool:
+    """Whether torch.compile put the mark there itself, as its reason tells. At its first use in a process it disables
+    functions of ``torch.optim`` that it can't trace or doesn't want to; that isn't the program's wish."""
+    patcher = getattr(sys.modules.get(_FRONT_END), "TorchPatcher", None)
+    reasons = inspect.unwrap(patcher.patch).__code__.co_consts if patcher is not None else ()
+    return _reason(disabled).endswith(tuple(each for each in reasons if isinstance(each, str) and " " in each))
 
 
 def _reason(disabled: object) -> str:
