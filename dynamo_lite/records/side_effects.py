@@ -26,11 +26,14 @@ if TYPE_CHECKING:
     from dynamo_lite.variables.python.functions.function import GlobalScope
 
 
-class _OperatorFunction(NamedTuple):
+class OperatorFunction(NamedTuple):
     """A function that an operator runs, and the state that objects from outside had before it mutated them."""
 
     outside: set[VariableTracker]
+    runs_once: bool
     mutated: dict[VariableTracker, ObjectState]
+    globals: list[VariableTracker]
+    """What it stored in globals."""
 
 
 class SideEffects:
@@ -54,7 +57,7 @@ class SideEffects:
         self._fixed: set[VariableTracker] = set()
         """Trackers of objects that the graph reads as they were before it."""
         self.shared_results = SharedResults()
-        self._bodies: list[_OperatorFunction] = []
+        self._bodies: list[OperatorFunction] = []
 
     def close(self) -> None:
         self.noted.clear()
@@ -132,16 +135,16 @@ class SideEffects:
         return any(scope.namespace is namespace for scope, _ in self.written_globals)
 
     @contextlib.contextmanager
-    def forbidden(self, outside: set[VariableTracker]) -> Iterator[None]:
+    def forbidden(self, outside: set[VariableTracker], runs_once: bool = False) -> Iterator[OperatorFunction]:
         """While a function that an operator runs is traced: break the graph if it mutates objects that have a source or
-        are ``outside``, unless it restores them."""
-        body = _OperatorFunction(outside, {})
+        are ``outside``, unless it restores them, or ``runs_once``, where the program calls it."""
+        body = OperatorFunction(outside, runs_once, {}, [])
         self._bodies.append(body)
         try:
-            yield
+            yield body
         finally:
             self._bodies.pop()
-        if not all(before.is_current() for before in body.mutated.values()):
+        if not runs_once and not all(before.is_current() for before in body.mutated.values()):
             self._refuse("it mutates an object from outside")
 
     def _refuse(self, effect: str) -> NoReturn:
@@ -162,8 +165,11 @@ class SideEffects:
     def write_global(self, scope: GlobalScope, name: str, value: VariableTracker | None) -> None:
         """Record the store of a global; None deletes it."""
         self.count += 1
-        if self._bodies:
+        if not all(body.runs_once for body in self._bodies):
             self._refuse(f"it writes the global {name!r}")
+        if value is not None:
+            for body in self._bodies:
+                body.globals.append(value)
         if name not in scope.writes:
             scope.source.check("dict_item_unobserved", name)
             self.check_deallocation([scope.namespace[name]] if name in scope.namespace else [])

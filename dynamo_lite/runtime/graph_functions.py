@@ -7,6 +7,7 @@ higher-order operator call that instead.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -290,15 +291,28 @@ def pull_back(pulled: tuple[Tensors, Any], *cotangents: torch.Tensor) -> Tensors
     return pulled[1](cotangents)
 
 
-def jvp(body: Body, extras: Sequence[torch.Tensor], count: int, *inputs: torch.Tensor) -> Tensors:
-    """``torch.func.jvp``: values, then tangents. The inputs are ``count`` primals, then their tangents."""
-    primals, tangents = inputs[:count], inputs[count:]
-    values, tangents = cast(Any, torch.func.jvp)(lambda *args: body(*args, *extras), primals, tangents)
-    return (*values, *tangents)
+def jvp(body: Body, extras: Sequence[torch.Tensor], facts: tuple[int, int, bool], *inputs: torch.Tensor) -> Tensors:
+    """``torch.func.jvp``: values, their tangents, then the body's other results. ``facts``: the number of primals,
+    which the inputs begin with, their tangents following; the number of values; ``strict``."""
+    primals, values, strict = facts
+
+    def function(*args: torch.Tensor) -> tuple[Tensors, Tensors]:
+        found = tuple(body(*args, *extras))
+        return found[:values], found[values:]
+
+    run: Any = torch.func.jvp
+    results = run(function, inputs[:primals], inputs[primals:], strict=strict, has_aux=True)
+    return tuple(itertools.chain.from_iterable(results))
 
 
 def jacobian(
-    body: Body, extras: Sequence[torch.Tensor], kind: str, count: int, has_aux: bool, *inputs: torch.Tensor
+    body: Body,
+    extras: Sequence[torch.Tensor],
+    kind: str,
+    count: int,
+    has_aux: bool,
+    options: Sequence[tuple[str, Any]],
+    *inputs: torch.Tensor,
 ) -> Tensors:
     """``torch.func.jacrev``, ``jacfwd`` or ``hessian`` (``kind``) of the body's first ``count`` results, by all inputs,
     as a flat tuple. With ``has_aux``, the other results follow."""
@@ -307,8 +321,8 @@ def jacobian(
         found = tuple(body(*args, *extras))
         return (found[:count], found[count:]) if has_aux else found
 
-    options = {"has_aux": True} if has_aux else {}
-    found = getattr(torch.func, kind)(function, tuple(range(len(inputs))), **options)(*inputs)
+    given = dict(options, has_aux=True) if has_aux else dict(options)
+    found = getattr(torch.func, kind)(function, tuple(range(len(inputs))), **given)(*inputs)
     return tuple(pytree.tree_leaves(found))
 
 
@@ -319,6 +333,38 @@ def indexed(tensor: torch.Tensor, index: Sequence[torch.Tensor | int]) -> torch.
         return tensor[tuple(index)]
     indices = [each if isinstance(each, torch.Tensor) else torch.tensor(each, device=tensor.device) for each in index]
     return torch.ops.aten.index(tensor, indices)
+
+
+Index = Sequence[Any]
+
+
+def getitem_mapped(tensor: torch.Tensor, index: Index) -> torch.Tensor:
+    """``tensor[index]`` in a function that ``vmap`` runs, where an index without dimensions is mapped over. On fake
+    tensors that index would be read."""
+    return tensor[tuple(index)] if _is_transformed(index) else torch.ops.aten.index(*_view_and_indices(tensor, index))
+
+
+def setitem_mapped(tensor: torch.Tensor, index: Index, value: Any) -> None:
+    """``tensor[index] = value`` under the same conditions."""
+    if _is_transformed(index):
+        tensor[tuple(index)] = value
+    else:
+        values = value if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=tensor.dtype)
+        torch.ops.aten.index_put_(*_view_and_indices(tensor, index), values.to(tensor.device))
+
+
+def _is_transformed(index: Index) -> bool:
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+    return any(isinstance(each, torch.Tensor) and wrapped(each) for each in index)
+
+
+def _view_and_indices(tensor: torch.Tensor, index: Index) -> tuple[torch.Tensor, list[torch.Tensor | None]]:
+    """The view by the ints and slices of an index, and the tensors among the indices, by dimension of the view."""
+    rest = tensor.dim() - sum(each is not None and each is not ... for each in index)
+    at = next((at for at, each in enumerate(index) if each is ...), len(index))
+    items = [*index[:at], *[slice(None)] * rest, *index[at + 1 :]]
+    view = tensor[tuple(slice(None) if isinstance(each, torch.Tensor) else each for each in items)]
+    return view, [each if isinstance(each, torch.Tensor) else None for each in items if type(each) is not int]
 
 
 def flex_attention(

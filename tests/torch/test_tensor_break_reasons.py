@@ -40,9 +40,9 @@ def reentrant_checkpoint_of_a_view(x):
     return torch.utils.checkpoint.checkpoint(lambda x: x[0], x, use_reentrant=True) * 2
 
 
-def jvp_with_aux(x):
-    output, tangent, aux = torch.func.jvp(lambda x: (x.sin(), x * 3), (x,), (x,), has_aux=True)
-    return output + tangent + aux
+def pulled_back_with_an_option(x):
+    output, pull = torch.func.vjp(torch.sin, x)
+    return output + pull(x, retain_graph=False)[0]
 
 
 def autocast_entered_by_hand(x):
@@ -142,7 +142,7 @@ def default_device(x):
         ("DL0410", resized_argument, lambda: (tensor(4),)),
         ("DL0411", strided_array, lambda: (tensor(3),)),
         ("DL0413", reentrant_checkpoint_of_a_view, lambda: (leaf(3, 2),)),
-        ("DL0412", jvp_with_aux, lambda: (tensor(3),)),
+        ("DL0412", pulled_back_with_an_option, lambda: (tensor(3),)),
         ("DL0415", autocast_entered_by_hand, lambda: (tensor(3, 3),)),
         ("DL0419", write_into_an_expanded_tensor, lambda: (tensor(3),)),
         ("DL0716", hook_with_the_grad_mode, lambda: (tensor(3), leaf(3))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
-from torch.func import functional_call, hessian, jacfwd, jacrev, vmap
+from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vmap
 
 from programs import check, tensor
 from weights import seeded
@@ -57,3 +57,50 @@ def test_tangent_kernel():
 def test_of_what_is_no_tensor(transform, result):
     check(lambda x: transform(lambda given: (given * 2, result))(x), tensor(3), graphs=None)
     check(lambda x: transform(lambda given: x.sum())({}), tensor(3), graphs=None)
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+@pytest.mark.parametrize(
+    "options", [{"chunk_size": 2}, {"chunk_size": 1}, {"chunk_size": 2, "_preallocate_and_copy": True}]
+)
+def test_backward_in_chunks(options, backend):
+    def fn(x):
+        jacobian, aux = jacrev(lambda a: (a**3, a.sum()), has_aux=True, **options)(x)
+        return jacobian, aux, vmap(jacrev(lambda a: a**2, **options))(x[None])
+
+    check(fn, tensor(3, grad=True), backward=True, exact=False, backend=backend)
+
+
+@pytest.mark.parametrize("randomness", ["same", "different"])
+def test_random_numbers_in_forward_mode(randomness):
+    check(lambda x: jacfwd(lambda a: a**2 * torch.rand(3), randomness=randomness)(x), tensor(3))
+
+
+TANGENTS = {
+    "aux": lambda x: jvp(lambda a: (a**2, a.sin()), (x,), (x + 1,), has_aux=True),
+    "structure of aux": lambda x: jvp(lambda a: ({"y": a**2}, (a.sin(), [a])), (x,), (x,), has_aux=True),
+    "structures": lambda x: jvp(lambda d, e: d["a"] * d["b"] * e, ({"a": x, "b": x + 1}, x), ({"a": x, "b": x}, x)),
+    "strict": lambda x: jvp(lambda a: a**2, (x,), (x,), strict=True),
+    "vmap": lambda x: vmap(lambda a: jvp(lambda b: (b**2, b), (a,), (a,), has_aux=True))(x),
+}
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+@pytest.mark.parametrize("name", TANGENTS)
+def test_tangents(name, backend):
+    check(TANGENTS[name], tensor(3, grad=True), backward=True, backend=backend)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: jvp(lambda a: (a**2, 3), (x,), (x,), has_aux=True),
+        lambda x: jvp(lambda a: a**2, [x], [x]),
+        lambda x: jvp(lambda a: a**2, ((x,),), (x,)),
+        lambda x: jvp(lambda a: torch.ones(3), (x,), (x,), strict=True),
+        lambda x: grad(lambda a: (a.sum(), 3), has_aux=True)(x),
+        lambda x: grad(lambda a: (a.sum(), {"a": a, "name": "a"}), has_aux=True)(x),
+    ],
+)
+def test_what_torch_refuses(fn):
+    check(fn, tensor(3), graphs=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 import torch
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call, grad
 from torch.utils.checkpoint import checkpoint
 
 from programs import check, checked, leaf, tensor
@@ -198,13 +198,6 @@ def test_checkpoint_whose_function_writes_what_it_made():
         return sum(parts) + y.sum()
 
     check(lambda x: checkpoint(inner, x, use_reentrant=False), leaf(2, 3), backward=True)
-
-
-@checked(tensor(3, 2), graphs=None, breaks=None)
-def test_list_made_outside_is_filled_by_a_body(x):
-    seen = []
-    y = vmap(lambda row: seen.append(1) or row * 2)(x)
-    return y, len(seen)
 
 
 @checked(tensor(3), graphs=None, breaks=None)

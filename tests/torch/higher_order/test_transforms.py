@@ -89,6 +89,29 @@ def test_vmap_that_is_refused(x, y):
     return vmap(torch.add)(x, y)
 
 
+OUT_DIMS = {
+    "dict": (lambda row: {"a": row, "b": row * 2}, {"a": 0, "b": 1}),
+    "nested": (lambda row: (row, (row * 2, row.sum())), (1, (0, 0))),
+    "list": (lambda row: [row, row * 2], [0, 1]),
+    "prefix": (lambda row: (row, [row * 2, {"a": row * 3}]), (0, 1)),
+    "one for one": (lambda row: row, (1,)),
+    "negative": (lambda row: (row, row[:1]), -1),
+    "not mapped": (lambda row: (row, torch.ones(2)), (0, None)),
+    "no tensor": (lambda row: (row, (3, None)), (0, None)),
+    "too many": (lambda row: (row, row), (0, 0, 1)),
+    "of a number": (lambda row: (row, 3), 0),
+}
+
+
+@pytest.mark.parametrize("name", OUT_DIMS)
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+def test_vmap_with_structures_of_out_dims(name, backend):
+    fn, out_dims = OUT_DIMS[name]
+    fits = name not in ("too many", "of a number")
+    program = lambda x: vmap(fn, out_dims=out_dims)(x * 2)  # noqa: E731
+    check(program, tensor(3, 2, grad=True), graphs=1, breaks=not fits, backward=fits, backend=backend)
+
+
 @checked(tensor(4, 3), tensor(4, 3, seed=1))
 def test_vmap_over_places_in_structures(x, y):
     def inner(pair, named):

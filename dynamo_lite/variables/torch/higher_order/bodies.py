@@ -1,7 +1,7 @@
 """Bodies: functions of the program that an operator calls, traced into subgraphs.
 
 An operator may call a body any number of times, and later than the program does. So a body may have no side effects
-outside of it, and tensors may leave it only as its results.
+outside of it, unless it runs once, where the program calls it. Tensors may leave it only as its results.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import torch
 
 from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, UnsupportedValue
 from dynamo_lite.records.graph import GraphBuilder
-from dynamo_lite.variables.core.base import VariableTracker, unsupported
+from dynamo_lite.records.initializations import draws_nothing
+from dynamo_lite.records.subgraphs import Body
+from dynamo_lite.variables.core.base import ObservedException, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.reachable import reachable
@@ -101,6 +103,7 @@ def trace_body(
     later: bool = False,
     recomputed: Recomputed = "",
     takes_wrappers: bool = False,
+    runs_once: bool = False,
 ) -> BodyVariable:
     """Trace a call of the program's function as a body.
 
@@ -113,18 +116,28 @@ def trace_body(
         later: whether the body runs in the backward, where autocast is usually disabled.
         recomputed: how the body is checkpointed, if it is.
         takes_wrappers: whether it may compute with wrapper subclasses.
+        runs_once: whether the operator runs it once, where the program calls it, so that it may have side effects.
     """
-    before = torch.is_grad_enabled()
+    before, writes = torch.is_grad_enabled(), tx.graph.writes
     body = tx.graph.open(before if grad_mode is None else grad_mode)
     body.transform, body.is_backward, body.takes_wrappers = transform, later, takes_wrappers
     body.opened_by, body.is_recomputed, body.is_reentrant = tx, bool(recomputed), recomputed == "reentrant"
     torch._C._set_grad_enabled(body.initial_grad_mode)
-    with (
-        tx.effects.forbidden(set(reachable(outside))),
-        _autocast_disabled() if later else contextlib.nullcontext(),
-    ):
-        output = run().realize()
+    try:
+        with (
+            tx.effects.forbidden(set(reachable(outside)), runs_once) as effects,
+            _autocast_disabled() if later else contextlib.nullcontext(),
+        ):
+            output = run().realize()
+    except ObservedException:
+        if not later:
+            torch._C._set_grad_enabled(before)
+            _abandon(tx, body, tx.graph.writes > writes)
+            _check_stores(body, [*effects.mutated, *effects.globals])
+        raise
     torch._C._set_grad_enabled(before)
+    if effects.mutated or effects.globals:
+        _check_stores(body, [*effects.mutated, *effects.globals])
     selected: Sequence[VariableTracker] = tensor_leaves(output) if results is None else results(output)
     if not later and not all(tx.graph.may_be_output(each.as_fx()[1]) for each in selected):
         unsupported(EffectInOperatorFunction("it returns a tensor that a backward writes into"))
@@ -133,6 +146,21 @@ def trace_body(
     traced = BodyVariable(tx.graph, name, list(body.lifted), output)
     traced.differentiates, traced.reads_grad_mode = body.differentiates, body.reads_grad_mode
     return traced
+
+
+def _abandon(tx: Translator, body: Body, writes: bool) -> None:
+    """Drop the innermost body, in which the program raises: the graph won't run its operators. ``writes``: whether one
+    of them writes into a tensor."""
+    ended = tx.graph.bodies.pop()
+    are_known = all(node.op == "get_attr" or draws_nothing(node.op, node.target) for node in body.graph.nodes)
+    if ended is not body or writes or tx.graph.may_fail or not are_known:
+        unsupported(EffectInOperatorFunction("it raises an exception after operators that may have effects"))
+
+
+def _check_stores(body: Body, mutated: Iterable[VariableTracker]) -> None:
+    """Break the graph if objects from outside hold a tensor that the body computes: it is one of the operator's."""
+    if any(isinstance(each, TensorVariable) and each.node.graph is body.graph for each in reachable(mutated)):
+        unsupported(EffectInOperatorFunction("it stores a tensor in an object from outside"))
 
 
 @contextlib.contextmanager
@@ -175,9 +203,11 @@ def all_tensors(value: VariableTracker) -> bool:
     return all(isinstance(leaf, TensorVariable) for leaf in structure_leaves(value))
 
 
-def same_structure(one: VariableTracker, other: VariableTracker) -> bool:
+def same_structure(one: VariableTracker, other: VariableTracker, compares_metadata: bool = True) -> bool:
     """Whether two results have the same structure, of tensors with equal metadata and of equal integers."""
     if isinstance(one, TensorVariable) and isinstance(other, TensorVariable):
+        if not compares_metadata:
+            return True
         metadata = [(each.fake.shape, each.fake.dtype, each.fake.device, each.fake.stride()) for each in (one, other)]
         return metadata[0] == metadata[1]
     if type(one) is not type(other):
@@ -186,7 +216,8 @@ def same_structure(one: VariableTracker, other: VariableTracker) -> bool:
         return False
     if one.structure_items() is not None:
         items, others = ([item.realize() for item in each.structure_items() or ()] for each in (one, other))
-        return len(items) == len(others) and all(map(same_structure, items, others))
+        pairs = zip(items, others)
+        return len(items) == len(others) and all(same_structure(*pair, compares_metadata) for pair in pairs)
     values = [each.as_constant() if each.is_constant() else None for each in (one, other)]
     return type(values[0]) is int and values[0] == values[1]  # torch's operators take no other constants
 

@@ -201,11 +201,10 @@ def _vmap(tx: Translator, transform: TransformVariable, args: Args, kwargs: Kwar
             new_args.append(replace_tensors(tx, arg, iter(tensors)) if pairs else arg)
         return tx.call(transform.function, new_args, kwargs)  # keyword arguments are not mapped over
 
-    body = trace_body(tx, run, [transform.function, *args, *kwargs.values()], transform="vmap")
-    if not all_tensors(body.output) or not _out_dims_fit(options["out_dims"], body.output):
-        transform.refuse("its function returns a value that is no tensor, or out_dims does not fit")
-    dims = tuple(dim for _, dim in mapped)
-    settings = InvariantVariable((dims, options["out_dims"], options["randomness"], options["chunk_size"]))
+    outside = [transform.function, *args, *kwargs.values()]
+    body = trace_body(tx, run, outside, transform="vmap", runs_once=options["chunk_size"] is None)
+    in_dims, out_dims = tuple(dim for _, dim in mapped), _out_dims(transform, body.output)
+    settings = InvariantVariable((in_dims, out_dims, options["randomness"], options["chunk_size"]))
     arguments: Args = [body, tuple_of_nodes(body.lifted), settings, *(leaf for leaf, _ in mapped)]
     return with_results(tx, body.output, record(tx, graph_functions.vmap, arguments, {}))
 
@@ -213,14 +212,14 @@ def _vmap(tx: Translator, transform: TransformVariable, args: Args, kwargs: Kwar
 def _dims_of_leaves(
     transform: TransformVariable, arg: VariableTracker, dims: Any
 ) -> list[tuple[TensorVariable, int | None]]:
-    """The tensors of an argument in order, each with its mapped dimension.
+    """The tensors of an argument or result in order, each with its mapped dimension.
 
     ``dims`` is one dimension for all of them, or a structure like the argument's.
     """
     arg = arg.realize()
     if dims is None or isinstance(dims, int):
         if dims is not None and not all_tensors(arg):
-            transform.refuse("in_dims has a dimension for an argument that is no tensor")
+            transform.refuse("in_dims or out_dims has a dimension for a value that is no tensor")
         return [(leaf, dims) for leaf in tensor_leaves(arg)]
     has_same_type = arg.python_type() is type(dims)
     if has_same_type and isinstance(arg, SequenceVariable) and len(arg.items) == len(dims):
@@ -228,7 +227,7 @@ def _dims_of_leaves(
     elif has_same_type and isinstance(arg, DictVariable) and list(arg.items) == list(dims):
         pairs = zip(arg.items.values(), dims.values())
     else:
-        transform.refuse("in_dims has another structure than the arguments")
+        transform.refuse("in_dims or out_dims has another structure than the arguments or results")
     return [pair for item, each in pairs for pair in _dims_of_leaves(transform, item, each)]
 
 
@@ -242,12 +241,13 @@ def _check_dims(transform: TransformVariable, mapped: Sequence[tuple[TensorVaria
         transform.refuse("it maps over no tensor, or over dimensions of different sizes")
 
 
-def _out_dims_fit(out_dims: Any, output: VariableTracker) -> bool:
-    if isinstance(out_dims, int):
-        return True
-    if not isinstance(out_dims, tuple) or not isinstance(output, TupleVariable) or len(out_dims) != len(output.items):
-        return False
-    return all(isinstance(each.realize(), TensorVariable) for each in output.items)
+def _out_dims(transform: TransformVariable, output: VariableTracker) -> tuple[int | None, ...]:
+    """The dimensions of the results' tensors, in order."""
+    dims = transform.options["out_dims"]
+    if isinstance(output, TensorVariable) and isinstance(dims, tuple) and len(dims) == 1:
+        (dims,) = dims
+    found = tuple(dim for _, dim in _dims_of_leaves(transform, output, dims))
+    return found or transform.refuse("its function returns no tensor")
 
 
 def _differentiated(transform: TransformVariable, args: Args) -> tuple[list[int], VariableTracker]:
@@ -283,7 +283,8 @@ def _trace_differentiated(
         return tx.call(transform.function, passed, kwargs)
 
     outside = [transform.function, *args, *kwargs.values()]
-    return trace_body(tx, run, outside, grad_mode=True, transform=transform.transform.__name__), inputs
+    name = transform.transform.__name__
+    return trace_body(tx, run, outside, grad_mode=True, transform=name, runs_once=True), inputs
 
 
 def _value_and_aux(
@@ -303,7 +304,7 @@ def _gradient(tx: Translator, transform: TransformVariable, args: Args, kwargs: 
     body, inputs = _trace_differentiated(tx, transform, args, kwargs, numbers)
     has_aux = bool(transform.options["has_aux"])
     output = body.output
-    if not isinstance(_value_and_aux(transform, output, has_aux)[0], TensorVariable):
+    if not isinstance(_value_and_aux(transform, output, has_aux)[0], TensorVariable) or not all_tensors(output):
         transform.refuse("its function must return a tensor (with has_aux, a pair of a tensor and tensors)")
     settings = InvariantVariable(tuple(range(len(inputs))))
     arguments = [body, tuple_of_nodes(body.lifted), settings, *inputs]
@@ -316,8 +317,8 @@ def _gradient(tx: Translator, transform: TransformVariable, args: Args, kwargs: 
 
 
 def _jacobian(tx: Translator, transform: TransformVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
-    if any(transform.options.get(name) for name in ("chunk_size", "_preallocate_and_copy")) or kwargs:
-        transform.refuse("it has options other than argnums and has_aux, or keyword arguments")
+    if kwargs:
+        transform.refuse("it has keyword arguments")
     numbers, structure = _differentiated(transform, args)
     body, inputs = _trace_differentiated(tx, transform, args, kwargs, numbers)
     has_aux = bool(transform.options.get("has_aux"))
@@ -325,7 +326,8 @@ def _jacobian(tx: Translator, transform: TransformVariable, args: Args, kwargs: 
     if not tensor_leaves(value) or not all_tensors(body.output):
         transform.refuse("its function returns a value that is no tensor")
     name, count = transform.transform.__name__, len(tensor_leaves(value))
-    settings = [ConstantVariable(name), ConstantVariable(count), ConstantVariable(has_aux)]
+    options = [(each, value) for each, value in transform.options.items() if each not in ("argnums", "has_aux")]
+    settings = [ConstantVariable(name), ConstantVariable(count), ConstantVariable(has_aux), InvariantVariable(options)]
     arguments = [body, tuple_of_nodes(body.lifted), *settings, *inputs]
     results = iter(tensor_leaves(record(tx, graph_functions.jacobian, arguments, {})))
 
@@ -349,20 +351,21 @@ def _jvp(
     has_aux: VariableTracker | None = None,
 ) -> VariableTracker:
     transform = TransformVariable(torch.func.jvp, func, {})
-    if any(each is not None and tx.truth(each) for each in (strict, has_aux)):
-        transform.refuse("it has options (strict, has_aux)")
-    points, directions = (list(each.elements(tx)) for each in (primals, tangents))
-    are_tensors = all(isinstance(each, TensorVariable) for each in (*points, *directions))
-    if len(points) != len(directions) or not are_tensors:
-        transform.refuse("its primals and tangents must be equally many tensors")
-    body, inputs = _trace_differentiated(tx, transform, points, {}, list(range(len(points))))
-    if not all_tensors(body.output):
+    is_strict, with_aux = (each is not None and tx.truth(each) for each in (strict, has_aux))
+    points, directions = primals.realize(), tangents.realize()
+    is_tuple = points.python_type() is tuple and bool(tensor_leaves(points))
+    if not is_tuple or not all_tensors(points) or not same_structure(points, directions, compares_metadata=False):
+        transform.refuse("its primals and tangents must be tuples with the same structure of tensors")
+    args = list(points.elements(tx))
+    body, inputs = _trace_differentiated(tx, transform, args, {}, list(range(len(args))))
+    value, aux = _value_and_aux(transform, body.output, with_aux)
+    if not all_tensors(body.output) or not tensor_leaves(value):
         transform.refuse("its function returns a value that is no tensor")
-    settings = ConstantVariable(len(inputs))
-    arguments = [body, tuple_of_nodes(body.lifted), settings, *inputs, *directions]
-    results = tensor_leaves(record(tx, graph_functions.jvp, arguments, {}))
-    half = len(results) // 2  # outputs, then their tangents
-    return TupleVariable([replace_tensors(tx, body.output, iter(each)) for each in (results[:half], results[half:])])
+    settings = InvariantVariable((len(inputs), len(tensor_leaves(value)), is_strict))
+    arguments = [body, tuple_of_nodes(body.lifted), settings, *inputs, *tensor_leaves(directions)]
+    results = iter(tensor_leaves(record(tx, graph_functions.jvp, arguments, {})))
+    found = [replace_tensors(tx, each, results) for each in (value, value, aux) if each is not None]
+    return TupleVariable(found)
 
 
 class PullBackVariable(VariableTracker):
@@ -385,7 +388,11 @@ class PullBackVariable(VariableTracker):
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if kwargs or len(args) != 1 or not same_structure(args[0].realize(), self.output):
-            unsupported(HigherOrderOperator(self.describe(), "it must be called with one cotangent for each result"))
+            unsupported(
+                HigherOrderOperator(
+                    self.describe(), "it must be called with cotangents like the results, and without options"
+                )
+            )
         operands: Args = [NodeVariable(self.node), *tensor_leaves(args[0])]
         gradients = record(tx, graph_functions.pull_back, operands, {})
         return with_results(tx, self.primals, gradients)
