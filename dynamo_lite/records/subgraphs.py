@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -81,3 +82,19 @@ class Body:
         """The tensors that exist when it runs. A backward may write into its gradients."""
         fakes = [*(() if self.is_backward else self._given()), *(node.meta["example_value"] for node in self.lifted)]
         return [fake for fake in fakes if isinstance(fake, torch.Tensor)]
+
+
+def is_mapped(node: torch.fx.Node, bodies: Sequence[Body]) -> bool:
+    """Whether a ``vmap`` that runs the last of the bodies, or one around it, maps over what a node's value is computed
+    from, with no other transform in between: that would wrap the value again."""
+    depth = next((at for at, each in enumerate(bodies) if each.graph is node.graph), len(bodies))
+    if not all(each.transform == "vmap" for each in bodies[depth:]) or depth == len(bodies):
+        return False
+    outer = {inner: of for of, inner in bodies[depth].lifted.items()}
+    seen, left = set[torch.fx.Node](), [node]
+    while left:
+        each = left.pop()
+        if each not in seen:
+            seen.add(each)
+            left += each.all_input_nodes
+    return any(is_mapped(outer[each], bodies) if each in outer else True for each in seen if each.op == "placeholder")

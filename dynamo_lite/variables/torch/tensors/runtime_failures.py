@@ -47,7 +47,7 @@ _NAMES = frozenset(
     repeat_interleave grid_sample unpool max_unpool1d max_unpool2d max_unpool3d searchsorted bucketize
     _assert_async""".split()
 )
-_INDEXING = frozenset({"getitem", "setitem", "__getitem__", "__setitem__"})
+_INDEXING = frozenset({"getitem", "setitem", "__getitem__", "__setitem__", "getitem_mapped", "setitem_mapped"})
 _DIVISIONS = frozenset(
     """floordiv ifloordiv mod imod __floordiv__ __ifloordiv__ __mod__ __imod__ floor_divide floor_divide_ remainder
     remainder_ fmod fmod_ div div_ divide divide_""".split()

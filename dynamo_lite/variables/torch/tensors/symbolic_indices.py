@@ -1,5 +1,5 @@
-"""Indexing a tensor by a symbolic int: ``tensor[i]`` would specialize it, so `select` is recorded instead. Other
-operators whose shapes depend on numbers in tensors."""
+"""Indexing a tensor by a symbolic int: ``tensor[i]`` would specialize it, so `select` is recorded instead. Indexing by
+a tensor without dimensions that ``vmap`` maps over. Other operators whose shapes depend on numbers in tensors."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TypeGuard
 import torch
 
 from dynamo_lite.insight.break_reasons import DataDependentValue, FailureAndWrite, OperatorFailed
+from dynamo_lite.records.subgraphs import is_mapped
+from dynamo_lite.runtime import graph_functions
 from dynamo_lite.shapes.expressions import symbolic_shapes
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -82,7 +84,27 @@ def _select(tx: Translator, tensor: VariableTracker, key: VariableTracker) -> Va
 
 @rewrites("getitem")
 def _getitem(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-    return _select(tx, *args)
+    tensor, key = args
+    if _is_mapped_index(tx, tensor, key):
+        return record(tx, graph_functions.getitem_mapped, [tensor, _indices(key)], {})
+    return _select(tx, tensor, key)
+
+
+def _is_mapped_index(tx: Translator, tensor: VariableTracker, key: VariableTracker) -> bool:
+    """Whether an index without dimensions differs from one element to the next that a ``vmap`` maps over, so that
+    indexing takes it for a tensor, not for a number."""
+    if not tx.graph.bodies or not isinstance(tensor, TensorVariable) or tensor.overloaded_arguments():
+        return False
+    found = [each for each in _indices(key).items if isinstance(each, TensorVariable)]
+    are_integers = all(each.cls is torch.Tensor and each.fake.dtype in _INTEGERS for each in found)
+    return are_integers and any(not each.fake.ndim and is_mapped(each.node, tx.graph.bodies) for each in found)
+
+
+def _indices(key: VariableTracker) -> TupleVariable:
+    return TupleVariable([each.realize() for each in (key.items if isinstance(key, TupleVariable) else [key])])
+
+
+_INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def _has_mask(index: VariableTracker) -> bool:
@@ -113,6 +135,8 @@ def _index_put(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> Variabl
 @rewrites("setitem")
 def _setitem(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     tensor, key, value = args
+    if _is_mapped_index(tx, tensor, key):
+        return record(tx, graph_functions.setitem_mapped, [tensor, _indices(key), value], {})
     _check_mask(tx, "an assignment", key, value)
     view = _select(tx, tensor, key)
     if view is None:

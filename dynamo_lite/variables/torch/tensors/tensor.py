@@ -38,6 +38,7 @@ from dynamo_lite.records.initializations import draws_nothing
 from dynamo_lite.records.restart import MadeByCPython, Restart
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
 from dynamo_lite.records.source import Source
+from dynamo_lite.records.subgraphs import is_mapped
 from dynamo_lite.runtime.distributed_tensors import is_distributed_class
 from dynamo_lite.runtime.graph_functions import indexed, plain_tensor, without_torch_function
 from dynamo_lite.runtime.inner_tensors import is_wrapper, overrides_torch_function
@@ -293,7 +294,8 @@ class TensorVariable(VariableTracker):
         fake = self.fake
         is_number = not (fake.ndim or fake.is_floating_point() or fake.is_complex())
         is_number = is_number and fake.dtype not in (torch.bool, torch.uint8) and self.cls is torch.Tensor
-        return self._item(tx) if is_number and self._is_captured(tx) and not tx.graph.indexing else self
+        is_number = is_number and self._is_captured(tx) and not tx.graph.indexing
+        return self._item(tx) if is_number and not is_mapped(self.node, tx.graph.bodies) else self
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         key = key.as_index(tx)
