@@ -6,21 +6,23 @@ import contextlib
 import functools
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import torch
+import torch.fx
 
 from dynamo_lite import _C
 from dynamo_lite.bytecode import Handler, Instruction, emit
 from dynamo_lite.bytecode.instructions import Positions
 from dynamo_lite.exc import InternalError
 from dynamo_lite.insight.break_reason import BreakReason
-from dynamo_lite.insight.break_reasons import UnreconstructableValue
+from dynamo_lite.insight.break_reasons import HookNotTraced, UnreconstructableValue
 from dynamo_lite.records.graph import GraphInput
 from dynamo_lite.records.restart import MadeByCPython, Restart
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import frozen, with_data
+from dynamo_lite.runtime.shared_memory import memory_of
 from dynamo_lite.runtime.streams import release, wait_for
 from dynamo_lite.shapes.symbols import SYMBOLIC
 from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker
@@ -41,6 +43,19 @@ def let_cpython_create(attempt: Attempt, tracker: VariableTracker, reason: Break
     provenance = attempt.provenance
     why = UnreconstructableValue(tracker.describe()) if reason is None else reason
     raise Restart(MadeByCPython(provenance.step_of(tracker), provenance.is_created_leaf(tracker), why))
+
+
+def _hooked_at(views: Mapping[torch.fx.Node, int], tensor: TensorVariable) -> int:
+    """The step at which a hook was registered on a view that a tensor is, or is a view of; 0: there is none. A compiler
+    may return it as a view of the memory's first tensor, whose gradient doesn't meet the hook."""
+    node = tensor.node
+    while views and node not in views:
+        before = next(iter(node.all_input_nodes), None)
+        value = tensor.fake if before is None else before.meta["example_value"]
+        if before is None or isinstance(value, torch.Tensor) and memory_of(value) != memory_of(tensor.fake):
+            return 0
+        node = before
+    return views.get(node, 0)
 
 
 class PyCodegen:
@@ -320,6 +335,8 @@ class PyCodegen:
             let_cpython_create(self.attempt, tensor)
         if graph.is_shared(tensor.fake):
             let_cpython_create(self.attempt, graph.shared_by)
+        if step := _hooked_at(self.attempt.provenance.hooked_views, tensor):
+            raise Restart(MadeByCPython(step, False, HookNotTraced("a hook of a view", "the view leaves the graph")))
         self.graph_result(tensor)
 
     def graph_result(self, value: TensorVariable | SymNodeVariable) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
+import torch.fx
 from torch.autograd.graph import Node
 
 if TYPE_CHECKING:
@@ -33,12 +34,15 @@ class Provenance:
         self._raised: dict[VariableTracker, int] = {}
         self._recorded: dict[Node, int] = {}
         self._freed: dict[Node, int] = {}
+        self.hooked_views: dict[torch.fx.Node, int] = {}
+        """Views that a hook was registered on, each with the step that did it."""
         self.kept_on_ctx: list[KeptOnCtx] = []
         """Mutable objects, created during tracing, that a traced backward reads through ``ctx``."""
 
     def close(self) -> None:
         for each in (self._created, self.generators, self.leaves, self._raised, self._recorded, self._freed):
             each.clear()
+        self.hooked_views.clear()
         self.kept_on_ctx.clear()
 
     def step_of(self, value: VariableTracker) -> int:

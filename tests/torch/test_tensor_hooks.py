@@ -81,6 +81,24 @@ def test_removed_at_once(w):
     return y
 
 
+@pytest.mark.parametrize("of", ["argument", "result", "view"])
+def test_handle_that_leaves_the_frame_removed(of):
+    def fn(w):
+        y = w * 2
+        handle = (w if of == "argument" else y if of == "result" else y[1:]).register_hook(doubled)
+        handle.remove()
+        return y * 3, [handle, handle], type(handle)
+
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    for _ in range(2):
+        w = leaf()
+        y, (handle, again), kind = compiled(w)
+        y.sum().backward()
+        assert torch.equal(w.grad, torch.full((3,), 6.0)) and handle is again and type(handle) is kind
+        handle.remove()
+        assert handle.hooks_dict_ref() is None
+
+
 @checked(leaf(), graphs=(1, 2), breaks=(1, 3), backward=True)
 def test_removed_after_a_break(w):
     handle = w.register_hook(lambda gradient: gradient * 2)
@@ -165,6 +183,37 @@ def scaled(gradient, by):
     return gradient * by
 
 
+BY_FIVE = functools.partial(scaled, by=5)
+
+
+class Kept:
+    def __init__(self):
+        self.hook = functools.partial(scaled, by=2.5)
+
+
+def test_on_a_result_of_an_existing_partial():
+    of_a_closure = functools.partial(scaled, torch.ones(3) * 3)
+
+    def fn(w, kept, given):
+        y = w * 2
+        for hook in (BY_FIVE, of_a_closure, kept.hook, given):
+            y.register_hook(hook)
+        return y * 3
+
+    others = [(leaf(), Kept(), functools.partial(scaled, by=factor)) for factor in (7, 8)]
+    check(fn, leaf(), Kept(), functools.partial(scaled, by=6), others=others, backward=True, fullgraph=True)
+
+
+def test_on_a_result_of_an_existing_partial_of_what_may_change():
+    def fn(w, holder):
+        y = w * 2
+        y.register_hook(functools.partial(lambda holder, gradient: gradient * holder[0], holder))
+        holder[0] = 3
+        return y
+
+    check(fn, leaf(), [2], graphs=None, breaks=None, calls=1, backward=True)
+
+
 def test_on_a_result_with_effects():
     seen = []
 
@@ -194,12 +243,75 @@ def test_on_a_result_whose_handle_is_kept():
         assert torch.equal(w.grad, torch.full((3,), 6.0 if index else 12.0))
 
 
-@checked(leaf(), graphs=2, breaks=1, backward=True)
-def test_on_a_view(w):
+def doubled(gradient):
+    return gradient * 2
+
+
+def hooked(tensor):
+    tensor.register_hook(doubled)
+    return tensor
+
+
+def written_after(w):
     y = w * 2
-    z = y.view(3, 1)
-    z.register_hook(lambda gradient: gradient * 2)
-    return y.sum() + z.sum()
+    row = hooked(y[0])
+    row.mul_(3)
+    return y * 1
+
+
+def base_written_after(w):
+    y = w * 2
+    row = hooked(y[0])
+    y.mul_(3)
+    return y + row
+
+
+def parts(w):
+    one, other = (w * 2).split(2, 1)
+    return hooked(one).sum() + other.sum() + sum(map(hooked, w.unbind(0)))
+
+
+VIEWS = {
+    "row of an argument": lambda w: hooked(w[0]) * 3 + w.sum(),
+    "each row": lambda w: sum([hooked(row).sum() for row in w]),
+    "of a result": lambda w: hooked((w * 2).view(-1)) * 3,
+    "transposed": lambda w: hooked((w * 2).t()) @ w,
+    "expanded": lambda w: hooked(w[:, :1].expand(2, 4)) * 2,
+    "view of a view": lambda w: hooked(w[0][:2]) * 3 + hooked(w.view(-1))[:2],
+    "parts": parts,
+    "written after": written_after,
+    "base written after": base_written_after,
+}
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+@pytest.mark.parametrize("name", VIEWS)
+def test_on_a_view(name, backend):
+    check(VIEWS[name], leaf(2, 4), calls=3, backward=True, fullgraph=True, backend=backend, exact=False)
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+def test_on_a_view_beside_its_base(backend):
+    def fn(w):
+        y = w * 2
+        return hooked(y.view(-1)) * 3, y, y.view(-1)
+
+    check(fn, leaf(2, 4), backward=True, fullgraph=True, backend=backend, exact=False)
+
+
+LEAVING = {
+    "row": lambda w: hooked((w * 2)[0]),
+    "row of an argument": lambda w: (hooked(w[0]), w * 2),
+    "view of it": lambda w: hooked((w * 2)[0])[1:],
+    "part of it": lambda w: hooked((w * 2)[0]).split(1)[1],
+    "in a list": lambda w: [hooked((w * 2).view(-1))],
+}
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+@pytest.mark.parametrize("name", LEAVING)
+def test_on_a_view_that_leaves_the_graph(name, backend):
+    check(LEAVING[name], leaf(2, 4), graphs=(1, 2), breaks=1, backward=True, backend=backend, exact=False)
 
 
 @checked(leaf(), graphs=2, breaks=1)

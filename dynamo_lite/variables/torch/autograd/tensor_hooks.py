@@ -8,12 +8,13 @@ backward runs (`invariant_reads`).
 from __future__ import annotations
 
 import functools
+from collections import OrderedDict
 
 import torch
 from torch.utils.hooks import RemovableHandle
 
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.break_reasons import BackwardReads, HookNotTraced
+from dynamo_lite.insight.break_reasons import BackwardReads, HookNotTraced, UnsupportedAttribute
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -59,8 +60,16 @@ class TensorHookVariable(VariableTracker):
     def describe(self) -> str:
         return "the handle of a tensor's hook"
 
+    def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
+        if name in ("id", "hooks_dict_ref", "extra_dict_ref"):
+            unsupported(UnsupportedAttribute(self.describe(), name, "it exists only after the graph"))
+        return None
+
     def reconstruct(self, cg: Codegen) -> None:
-        if self.node is not None or self.removed or self._is_moved(cg.attempt):
+        if self.removed:  # what it refers to is gone
+            cg.call_named(RemovableHandle, [lambda: cg.call_named(OrderedDict, [], {})], {})
+            return
+        if self.node is not None or self._is_moved(cg.attempt):
             raise NotConstant(self.describe())
         if self.before is not None:
             self.before.replay(cg)
@@ -79,7 +88,9 @@ class TensorHookVariable(VariableTracker):
 
 
 def _register(method: str, tx: Translator, tensor: TensorVariable, hook: VariableTracker) -> VariableTracker:
-    if tensor.has_torch_function or tx.graph.bodies or not tensor.fake.requires_grad:
+    if tx.graph.bodies:
+        unsupported(HookNotTraced(f"{method}()", "it is called in a function that an operator runs"))
+    if tensor.has_torch_function or not tensor.fake.requires_grad:
         unsupported(HookNotTraced(f"{method}() of {tensor.describe()}", "it requires no gradients, or is a subclass's"))
     hook = hook.realize()
     if tensor.source is None:
@@ -94,8 +105,8 @@ def _register(method: str, tx: Translator, tensor: TensorVariable, hook: Variabl
 
 def _register_in_graph(method: str, tx: Translator, tensor: TensorVariable, hook: VariableTracker) -> VariableTracker:
     described = f"a hook of {tensor.describe()}"
-    if method != _HOOK or tensor.fake.is_leaf or tensor.fake._is_view():
-        unsupported(HookNotTraced(described, "it isn't register_hook() of a tensor that is neither a leaf nor a view"))
+    if method != _HOOK or tensor.fake.is_leaf:
+        unsupported(HookNotTraced(described, "it is one of a leaf that is created in the graph"))
 
     def run() -> VariableTracker:
         tx.graph.bodies[-1].is_hook = True
@@ -120,6 +131,8 @@ def _register_in_graph(method: str, tx: Translator, tensor: TensorVariable, hook
         unsupported(HookNotTraced("Tensor.register_hook()", "the hook returns no gradient like the tensor"))
     arguments = (body.as_fx()[0], tensor.node, *body.lifted)
     node = tx.graph.call("call_function", graph_functions.hook, arguments, {}, None)
+    if tensor.fake._is_view():
+        tx.attempt.provenance.hooked_views[tensor.node] = tx.attempt.provenance.step
     return TensorHookVariable(tx, tensor, method, hook, node)
 
 
@@ -128,8 +141,8 @@ def _is_like(value: VariableTracker, fake: torch.Tensor) -> bool:
 
 
 def _parts(tx: Translator, hook: VariableTracker) -> list[VariableTracker]:
-    """The function and the arguments of a ``functools.partial`` created during tracing; else the hook itself."""
-    if hook.python_type() is not functools.partial or hook.source is not None:
+    """The function and the arguments of a ``functools.partial``; else the hook itself."""
+    if hook.python_type() is not functools.partial:
         return [hook]
     function, args, keywords = (hook.getattr(tx, name).realize() for name in ("func", "args", "keywords"))
     return [function, *(args.structure_items() or ()), *(keywords.structure_items() or ())]
