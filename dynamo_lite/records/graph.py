@@ -644,6 +644,8 @@ class GraphBuilder:
         name = f"body{self._modules}"
         self._modules += 1
         module = torch.fx.GraphModule(self._root, body.graph, "Body")
+        cls: Any = type(module)  # of this module alone
+        cls._wrapped_call = staticmethod(torch.nn.Module.__call__)  # FX's prints the code where an operator raises
         forget_source_with(module)
         self._root.add_module(name, module)
         return name

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+import pytest
 import torch
 from torch.func import functional_call, grad
 from torch.utils.checkpoint import checkpoint
 
+import dynamo_lite as dl
 from programs import check, checked, leaf, tensor
 
 KEPT: list[torch.Tensor] = []
@@ -258,3 +260,15 @@ def test_ordered_dict_that_a_body_returns_or_notes_in():
     check(returned, leaf(3), False, backward=True)
     check(returned, leaf(3), True, graphs=None, backward=True)
     check(written, leaf(3), OrderedDict(), graphs=None, backward=True)
+
+
+def test_error_in_a_function_that_an_operator_runs(capfd):
+    """FX would print the code of the graph around it."""
+
+    def fn(x, at):
+        return torch.vmap(torch.take)(x, at)
+
+    compiled = dl.compile(fn, backend="eager")
+    with pytest.raises(IndexError):
+        compiled(torch.ones(2, 3), torch.tensor([5, 5]))
+    assert "FX-traced" not in capfd.readouterr().err
