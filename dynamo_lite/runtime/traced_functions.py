@@ -76,7 +76,7 @@ _FIRST_INPUT = 3
 
 
 class TracedNode(BackwardCFunction):
-    """The autograd node of a traced Function."""
+    """The autograd node of a traced Function. Its other attributes are the user's, whatever their names."""
 
     __slots__ = ("_traced",)
     _traced: _State
@@ -87,28 +87,26 @@ class TracedNode(BackwardCFunction):
         arguments = self._traced.facts.arguments
         return tuple(index is not None and needs[_FIRST_INPUT + index] for index in arguments)
 
-    def has_changed(self) -> bool:
-        """Whether the program has changed its attributes."""
-        return not _is_same(vars(self), self._traced.attributes)
 
-    def values(self) -> list[torch.Tensor]:
-        """What the traced backwards take."""
-        facts, _, kept, _ = self._traced
-        saved = self.saved_tensors if facts.reads_saved else ()
-        return [saved[facts.saved.index(at)] if one is None else one for at, one in zip(facts.kept, kept)]
+def _values(node: TracedNode) -> list[torch.Tensor]:
+    """What the traced backwards take."""
+    facts, _, kept, _ = node._traced
+    saved = node.saved_tensors if facts.reads_saved else ()
+    return [saved[facts.saved.index(at)] if one is None else one for at, one in zip(facts.kept, kept)]
 
-    def call_users_backward(self, gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
-        """The gradients of the tensors among the arguments, by the backward of the user's class."""
-        facts = self._traced.facts
-        function = facts.function()
-        if function is None:
-            raise RuntimeError(f"attributes of {self.name()} were changed, whose Function is gone")  # type: ignore[attr-defined]
-        found: Any = function.backward(self, *gradients)
-        found = found if isinstance(found, tuple) else (found,)
-        if len(found) < len(facts.arguments):
-            count = f"(expected {len(facts.arguments)}, got {len(found)})"
-            raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients {count}")  # type: ignore[attr-defined]
-        return [one for index, one in zip(facts.arguments, found) if index is not None]
+
+def _call_users_backward(node: TracedNode, gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
+    """The gradients of the tensors among the arguments, by the backward of the user's class."""
+    facts, name = node._traced.facts, type(node).__name__
+    function = facts.function()
+    if function is None:
+        raise RuntimeError(f"attributes of {name} were changed, whose Function is gone")
+    found: Any = function.backward(node, *gradients)
+    found = found if isinstance(found, tuple) else (found,)
+    if len(found) < len(facts.arguments):
+        count = f"(expected {len(facts.arguments)}, got {len(found)})"
+        raise RuntimeError(f"function {name} returned an incorrect number of gradients {count}")
+    return [one for index, one in zip(facts.arguments, found) if index is not None]
 
 
 def _attribute(value: Any, results: Tensors) -> Any:
@@ -151,11 +149,11 @@ class TracedFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> Any:
-        if ctx.has_changed():
-            return (None,) * _FIRST_INPUT + tuple(ctx.call_users_backward(gradients))
+        if not _is_same(vars(ctx), ctx._traced.attributes):
+            return (None,) * _FIRST_INPUT + tuple(_call_users_backward(ctx, gradients))
         backwards = ctx._traced.backwards
         body, wanted = backwards.get(torch.is_grad_enabled()) or backwards[False]
-        values = ctx.values()
+        values = _values(ctx)
         given = itertools.compress(gradients, ctx._traced.facts.outputs)
         return (None,) * _FIRST_INPUT + tuple(body(*given, *(values[at] for at in wanted)))
 

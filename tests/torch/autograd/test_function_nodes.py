@@ -12,6 +12,7 @@ from programs import tensor
 class Scales(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, factor, weight):
+        ctx.values, ctx.kept, ctx.facts = 1, 2, 3
         ctx.factor, ctx.shape, ctx.pair, ctx.sizes = factor, x.shape, (x * 3, None), [*x.shape, {"at": x * 2}]
         result = x * factor * weight
         ctx.save_for_backward(x, None, result, weight)
