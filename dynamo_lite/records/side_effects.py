@@ -137,8 +137,10 @@ class SideEffects:
     @contextlib.contextmanager
     def forbidden(self, outside: set[VariableTracker], runs_once: bool = False) -> Iterator[OperatorFunction]:
         """While a function that an operator runs is traced: break the graph if it mutates objects that have a source or
-        are ``outside``, unless it restores them, or ``runs_once``, where the program calls it."""
-        body = OperatorFunction(outside, runs_once, {}, [])
+        are ``outside``, unless it restores them, or ``runs_once``, where the program calls it. Iterators don't record
+        that they are advanced, so all are compared."""
+        iterators = () if runs_once else (each for each in outside if each.is_iterator)
+        body = OperatorFunction(outside, runs_once, {each: self._state_of(each) for each in iterators}, [])
         self._bodies.append(body)
         try:
             yield body

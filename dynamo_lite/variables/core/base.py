@@ -118,6 +118,7 @@ class VariableTracker:
     values."""
     is_symbolic = False
     """Whether it is a number that may differ from call to call."""
+    is_iterator = False
     is_tensor = False
     is_taken_as_number = False
     """Whether a tensor's operators take it for a number, though its type isn't one of Python's."""
@@ -509,6 +510,7 @@ class IteratorVariable(VariableTracker):
     """Base of iterators: ``iter()`` of one is itself."""
 
     __slots__ = ()
+    is_iterator = True
 
     def iterate(self, tx: Translator) -> VariableTracker:
         return self

@@ -15,6 +15,7 @@ class Doubles(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
         ctx.scale, ctx.scales, ctx.table, ctx.tensor = 1, [1], {"scale": (1, [1])}, x * 3
+        ctx.iterator, ctx.generator = iter([2, 3, 4]), numbers()
         ctx.settings = types.SimpleNamespace(scale=1)
         ctx.save_for_backward(x)
         return x * 2
@@ -81,9 +82,27 @@ def save_again(ctx, gradient):
     return gradient * x * ctx.saved_tensors[0]
 
 
+def numbers():
+    yield from (1, 2, 3)
+
+
+def advance(ctx, gradient):
+    return gradient * next(ctx.iterator)
+
+
+def advance_generator(ctx, gradient):
+    return gradient * next(ctx.generator)
+
+
+def loop(ctx, gradient):
+    for number in ctx.iterator:
+        return gradient * number
+
+
 WRITES = [
     *(write_number, write_after_use, cache, free, append, write_in_a_dict, write_to_an_object, write_tensor),
-    *(write_into_tensor, write_in_its_dict, save_again),
+    *(write_into_tensor, write_in_its_dict, save_again, advance, advance_generator),
+    loop,
 ]
 
 

@@ -272,3 +272,17 @@ def test_error_in_a_function_that_an_operator_runs(capfd):
     with pytest.raises(IndexError):
         compiled(torch.ones(2, 3), torch.tensor([5, 5]))
     assert "FX-traced" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("items", [iter, lambda given: (each for each in given), lambda given: zip(given)])
+def test_iterator_from_outside_that_a_body_advances(items):
+    def recomputed(x):
+        numbers = items([2, 3, 4])
+
+        def body(x):
+            number = next(numbers)
+            return (x * (number[0] if isinstance(number, tuple) else number)).sin()
+
+        return checkpoint(body, x, use_reentrant=False).sum(), next(numbers)
+
+    check(recomputed, leaf(3), graphs=None, backward=True)

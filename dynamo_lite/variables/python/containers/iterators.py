@@ -166,7 +166,7 @@ class CallIterator(IteratorVariable):
 class GeneratorVariable(IteratorVariable):
     """A generator created during tracing. ``frame``: the translator of its frame, suspended between two items."""
 
-    __slots__ = ("frame", "finished", "running")
+    __slots__ = ("frame", "finished", "running", "resumed")
     exact_type = types.GeneratorType
 
     def __init__(self, frame: Any) -> None:
@@ -174,6 +174,8 @@ class GeneratorVariable(IteratorVariable):
         self.frame = frame
         self.finished = False
         self.running = False
+        self.resumed = 0
+        """How many times it was resumed."""
         frame.attempt.provenance.created_generator(self)
 
     @property
@@ -207,6 +209,7 @@ class GeneratorVariable(IteratorVariable):
 
     def _resume(self, tx: Translator, value: VariableTracker, error: VariableTracker | None = None) -> VariableTracker:
         self.running = True
+        self.resumed += 1
         try:
             return self.frame.resume_generator(tx, value, error)
         except (Exhausted, ObservedException):
