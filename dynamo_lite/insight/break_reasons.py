@@ -210,7 +210,9 @@ class HigherOrderOperator(BreakReason, code="DL0412", numbers_matter=True):
 
 class CheckpointCall(BreakReason, code="DL0413", numbers_matter=True):
     happened = "torch.utils.checkpoint.checkpoint() can't be in the graph: {why}"
-    mend = "call it with use_reentrant=False, without context_fn, on a function that returns tensors"
+    mend = (
+        "call it with use_reentrant=False, and as context_fn only create_selective_checkpoint_contexts of a pure policy"
+    )
     why: str
 
 

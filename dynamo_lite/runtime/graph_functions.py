@@ -182,17 +182,26 @@ def checkpoint(
     reentrant: Sequence[bool] | None,
     preserve_rng_state: bool,
     determinism_check: str,
+    others: Sequence[tuple[str, Any]],
     *tensors: torch.Tensor,
 ) -> Tensors:
-    """``torch.utils.checkpoint.checkpoint``. ``reentrant``: with ``use_reentrant=True``, for each tensor whether the
-    program passes it as an argument; others the function reads from outside."""
+    """``torch.utils.checkpoint.checkpoint``.
+
+    Args:
+        reentrant: with ``use_reentrant=True``, for each tensor whether the program passes it as an argument; others the
+            function reads from outside.
+        others: more of its options.
+    """
+    more = {name: value for name, value in others if value is not None}
     if being_traced():
+        if "context_fn" in more:
+            cast(torch.fx.GraphModule, body).meta["_checkpoint_context_fn"] = more["context_fn"]
         operator = torch.ops.higher_order.tag_activation_checkpoint
         return operator(body, *tensors, use_reentrant=False, preserve_rng_state=preserve_rng_state)
     if reentrant is not None:
         return _reentrant_checkpoint(body, reentrant, preserve_rng_state, tensors)
     options: dict[str, Any] = {"preserve_rng_state": preserve_rng_state, "determinism_check": determinism_check}
-    return torch_checkpoint.checkpoint(body, *tensors, use_reentrant=False, **options)
+    return torch_checkpoint.checkpoint(body, *tensors, use_reentrant=False, **options, **more)
 
 
 def _reentrant_checkpoint(

@@ -34,7 +34,7 @@ class BodyVariable(VariableTracker):
     ``lifted``: the nodes of outer graphs that it uses; ``output``: what the program's function returned.
     """
 
-    __slots__ = ("graph", "name", "lifted", "output", "differentiates", "reads_grad_mode")
+    __slots__ = ("graph", "name", "lifted", "output", "results", "differentiates", "reads_grad_mode")
 
     def __init__(
         self,
@@ -48,6 +48,8 @@ class BodyVariable(VariableTracker):
         self.name = name
         self.lifted = list(lifted)
         self.output = output or ConstantVariable(None)
+        self.results: list[VariableTracker] = []
+        """What was selected of it."""
         self.differentiates = self.reads_grad_mode = False
         """What the closed `Body` noted."""
 
@@ -144,6 +146,7 @@ def trace_body(
     check_returned(tx, [each.as_fx()[1] for each in selected if isinstance(each, TensorVariable)])
     name = tx.graph.close(body, [each.as_fx()[0] for each in selected])
     traced = BodyVariable(tx.graph, name, list(body.lifted), output)
+    traced.results = [*selected]
     traced.differentiates, traced.reads_grad_mode = body.differentiates, body.reads_grad_mode
     return traced
 
@@ -186,6 +189,30 @@ def tensor_leaves(value: VariableTracker) -> list[TensorVariable]:
         elif not isinstance(leaf, ConstantVariable):
             unsupported(UnsupportedValue(leaf.describe(), "an operator's function can't take or return it"))
     return found
+
+
+def results_anywhere(tx: Translator, output: VariableTracker) -> list[TensorVariable]:
+    """The tensors that the innermost body computes, among all that its output refers to; for an output without any, the
+    tensors in its structure."""
+    graph = tx.graph.bodies[-1].graph
+    found = []
+    for each in reachable([output]):
+        node = getattr(each, "node", None)
+        if isinstance(node, torch.fx.Node) and node.graph is graph:
+            if not isinstance(each, TensorVariable) or each.has_torch_function:
+                unsupported(UnsupportedValue(each.describe(), "an operator's function can't take or return it"))
+            found.append(each)
+    return found or tensor_leaves(output)
+
+
+def become_results(tx: Translator, body: BodyVariable, results: VariableTracker) -> None:
+    """Let the tensors that `results_anywhere` found stand for an operator's results: whatever the body's output is, it
+    holds these then."""
+    open_graphs = [tx.graph.graph, *(each.graph for each in tx.graph.bodies)]
+    for tensor, made in zip(body.results, tensor_leaves(results), strict=True):
+        if isinstance(tensor, TensorVariable) and tensor.node.graph not in open_graphs:
+            tensor.node, tensor.fake, tensor.cls = made.node, made.fake, made.cls
+            tx.attempt.values.fakes[id(made.fake)] = tensor
 
 
 def replace_tensors(tx: Translator, value: VariableTracker, new: Iterator[VariableTracker]) -> VariableTracker:

@@ -30,19 +30,22 @@ from .bodies import (
     NodeVariable,
     Recomputed,
     all_tensors,
+    become_results,
     body_parameters,
     mapped_element,
     replace_tensors,
+    results_anywhere,
     same_structure,
     tensor_leaves,
     trace_body,
     tuple_of_nodes,
     with_results,
 )
+from .selective_checkpoints import CheckpointOptions, traced_context_fn
 
 # -- checkpoint --------------------------------------------------------------------------------------------------------
 
-_CHECKPOINT_OPTIONS = ("use_reentrant", "preserve_rng_state", "determinism_check", "context_fn", "debug", "early_stop")
+_CHECKPOINT_OPTIONS = ("use_reentrant", "preserve_rng_state", "determinism_check", "debug", "early_stop")
 
 
 @models(torch_checkpoint.checkpoint)
@@ -50,11 +53,13 @@ def _checkpoint(
     tx: Translator, function: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker
 ) -> VariableTracker:
     options = {name: tx.python_value(kwargs.pop(name)) for name in _CHECKPOINT_OPTIONS if name in kwargs}
+    context_fn = traced_context_fn(tx, kwargs.pop("context_fn")) if "context_fn" in kwargs else None
     reentrant = options.get("use_reentrant")
-    if not isinstance(reentrant, bool) or (reentrant and (kwargs or "determinism_check" in options)):
+    has_others = bool(kwargs or context_fn or set(options) - {"use_reentrant", "preserve_rng_state"})
+    if not isinstance(reentrant, bool) or (reentrant and has_others):
         unsupported(CheckpointCall("torch warns of its arguments, or refuses them"))
-    if set(options) - {"use_reentrant", "preserve_rng_state", "determinism_check"}:
-        unsupported(CheckpointCall("it has options other than preserve_rng_state and determinism_check"))
+    if options.get("debug"):
+        unsupported(CheckpointCall("it has the option debug"))
     if reentrant and not tx.graph.read_grad_mode():
         return _check_reentrant(tx.call(function, list(args), {}), args)
     if reentrant and not any(isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args):
@@ -67,9 +72,11 @@ def _checkpoint(
         InvariantVariable(tuple(node in given for node in body.lifted) if reentrant else None),
         ConstantVariable(options.get("preserve_rng_state", True)),
         ConstantVariable(options.get("determinism_check", "default")),
+        CheckpointOptions((("early_stop", options.get("early_stop", True)), ("context_fn", context_fn))),
     ]
     lifted: Args = [NodeVariable(node) for node in body.lifted]
-    return with_results(tx, body.output, record(tx, graph_functions.checkpoint, [body, *settings, *lifted], {}))
+    become_results(tx, body, record(tx, graph_functions.checkpoint, [body, *settings, *lifted], {}))
+    return body.output
 
 
 def _trace_checkpointed(
@@ -78,7 +85,9 @@ def _trace_checkpointed(
     how: Recomputed = "reentrant" if reentrant else "not reentrant"
     outside = [function, *args, *kwargs.values()]
     try:
-        return trace_body(tx, lambda: tx.call(function, list(args), kwargs), outside, recomputed=how)
+        return trace_body(
+            tx, lambda: tx.call(function, list(args), kwargs), outside, partial(results_anywhere, tx), recomputed=how
+        )
     except Unsupported as error:
         if isinstance(error.reason, BackwardReads):
             unsupported(CheckpointCall(f"its function reads {error.reason.place}, and is called again in the backward"))
