@@ -16,8 +16,9 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
+import re
 import types
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
@@ -36,7 +37,7 @@ from dynamo_lite.insight.break_reasons import (
 from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 
-from .class_lookup import MISSING, class_lookup, is_heap_type, is_user_defined, mro, own_namespace, owner_of
+from .class_lookup import MISSING, class_lookup, is_heap_type, is_user_defined, mro, own_namespace
 from .inert import has_known_text, is_inert
 from .operator_symbols import OPERATOR_METHODS
 from .protocols import Attempt, Codegen, Translator
@@ -49,6 +50,8 @@ TEXTS: dict[str, Callable[..., str]] = {"__str__": str, "__repr__": repr}
 
 _EMPTY_SAMPLES = frozenset({list, tuple, dict, set, frozenset, deque, OrderedDict})
 """Types for which an empty instance raises the same errors as any other."""
+_CREATED_EMPTY = (*_EMPTY_SAMPLES, defaultdict, str, bytes, int, float, complex)
+"""Types whose methods, on an empty instance that nobody else has, affect nothing else."""
 
 Args = list["VariableTracker"]
 Kwargs = dict[str, "VariableTracker"]
@@ -329,15 +332,17 @@ class VariableTracker:
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """Call the method that the type (never the instance) has under ``name``, by its model ``method_<name>``."""
         handler = getattr(self, "method_" + name, None)
+        if handler is None and name in TEXTS and not args and not kwargs:
+            return self.text(tx, name)
+        function, count = class_lookup(self.python_type(), name), 1 + len(args)
         if handler is None:
-            if name in ("__repr__", "__str__") and not args and not kwargs:
-                return self.text(tx, name)
+            raise_argument_error(tx, function, count, kwargs)
             unsupported(UnsupportedMethod(self.describe(), name))
-        if kwargs:
-            owner = owner_of(self.python_type(), name)
-            if not takes_arguments(own_namespace(owner).get(name), 1 + len(args), kwargs):
-                refuse_arguments(f"{owner.__name__}.{name}")
-        return call_handler(handler, (tx, *args), kwargs, f"{self.python_type().__name__}.{name}")
+        full_name = f"{self.python_type().__name__}.{name}"
+        if kwargs and not takes_arguments(function, count, kwargs):
+            raise_argument_error(tx, function, count, kwargs)
+            refuse_arguments(full_name)
+        return call_handler(handler, (tx, *args), kwargs, full_name, function, count)
 
     def find_special(self, tx: Translator, name: str) -> VariableTracker | None:
         """The special method that user code defines for the value, bound; None if the type's own is in C, or absent."""
@@ -400,6 +405,10 @@ class VariableTracker:
         """All items at once."""
         return list(self.each(tx))
 
+    def in_any_order(self, tx: Translator) -> Iterable[VariableTracker]:
+        """The items, where their order makes no difference."""
+        return self.each(tx)
+
     def method___iter__(self, tx: Translator) -> VariableTracker:
         return self.iterate(tx)
 
@@ -451,6 +460,9 @@ class VariableTracker:
     def plain_format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
         """``object.__format__``."""
         if tx.truth(spec):
+            if tx.lookup(self.python_type(), "__format__") is object.__format__:
+                kind = self.python_type().__name__
+                tx.raise_error(TypeError, f"unsupported format string passed to {kind}.__format__")
             unsupported(UnsupportedOperation("format() with a specification", self.describe()))
         return self.text(tx, "__str__")
 
@@ -550,7 +562,7 @@ class ContainerVariable(VariableTracker):
         else:
             found = self.binary(tx, symbol, other, prefix == "r")
         if found is None and self.concatenates and not is_comparison:
-            refuse_arguments(f"{self.python_type().__name__}.{name}")
+            tx.refuse_operands(f"{name}()", class_lookup(self.python_type(), name), self, other)
         return found or tx.make(NotImplemented)
 
     def method___len__(self, tx: Translator) -> VariableTracker:
@@ -703,11 +715,12 @@ def takes_arguments(function: Any, count: int, names: Iterable[str]) -> bool:
     callables, and for those that don't declare a signature."""
     kind = type(function)
     is_in_c = kind in _TYPES_IN_C or kind is type and not is_heap_type(function)
-    return not is_in_c or _fits_signature(function, count, tuple(names))
+    return not is_in_c or fits_signature(function, count, tuple(names))
 
 
 @functools.cache
-def _fits_signature(function: Any, count: int, names: tuple[str, ...]) -> bool:
+def fits_signature(function: Any, count: int, names: tuple[str, ...]) -> bool:
+    """Whether a callable's signature takes these arguments; True if it doesn't declare one."""
     try:
         signature = inspect.signature(function)
     except ValueError:
@@ -719,6 +732,29 @@ def _fits_signature(function: Any, count: int, names: tuple[str, ...]) -> bool:
     return True
 
 
+_ABOUT_ARGUMENTS = re.compile(
+    r"\b(takes|expected) (no|exactly|at most|at least|from|\d+) |keyword argument|missing required"
+)
+"""The texts of errors for a wrong number or wrong names of arguments."""
+
+
+def raise_argument_error(tx: Translator, function: Any, count: int, names: Iterable[str]) -> None:
+    """Raise CPython's TypeError if a callable in C, of which there is no model for these arguments, doesn't take their
+    number or names: it is called on an empty instance and None. Other callables might do something."""
+    owner = function if type(function) is type else getattr(function, "__objclass__", None)
+    is_method = type(function) in (types.MethodDescriptorType, types.WrapperDescriptorType)
+    if not any(owner is each for each in _CREATED_EMPTY) and (is_method or takes_arguments(function, count, names)):
+        return
+    receivers = [owner()] if is_method else []
+    try:
+        function(*receivers, *[None] * (count - len(receivers)), **dict.fromkeys(names))
+    except TypeError as error:
+        if _ABOUT_ARGUMENTS.search(str(error)):
+            tx.raise_error(TypeError, *error.args)
+    except (ValueError, LookupError, AttributeError, OverflowError):
+        return
+
+
 def refuse_arguments(name: str) -> NoReturn:
     """Break the graph: CPython raises the error for arguments that a builtin doesn't take."""
     unsupported(UnsupportedArguments(name))
@@ -728,13 +764,20 @@ _Result = TypeVar("_Result")
 
 
 def call_handler(
-    handler: Callable[..., _Result], args: tuple[Any, ...], kwargs: Mapping[str, Any], name: str
+    handler: Callable[..., _Result],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    name: str,
+    function: Any = None,
+    count: int = 0,
 ) -> _Result:
-    """Call the model of the builtin ``name``; break the graph if the model doesn't take the arguments."""
+    """Call the model of the builtin ``name``, the callable ``function``. If the model doesn't take the arguments, of
+    which ``count`` are positional ones of the builtin, raise CPython's error or break the graph."""
     try:
         return handler(*args, **kwargs)
     except TypeError as error:
         trace = error.__traceback__
-        if trace is not None and trace.tb_next is None:
-            refuse_arguments(name)
-        raise
+        if trace is None or trace.tb_next is not None:
+            raise
+    raise_argument_error(args[0], function, count, kwargs)
+    refuse_arguments(name)

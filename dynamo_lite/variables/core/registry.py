@@ -14,7 +14,17 @@ from typing import Any, TypeVar
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.records.identity import identity
 
-from .base import Args, Kwargs, VariableTracker, call_handler, mro, refuse_arguments, takes_arguments, unsupported
+from .base import (
+    Args,
+    Kwargs,
+    VariableTracker,
+    call_handler,
+    mro,
+    raise_argument_error,
+    refuse_arguments,
+    takes_arguments,
+    unsupported,
+)
 from .protocols import Translator
 
 Model = Callable[[Any, Args, Kwargs], VariableTracker]
@@ -47,8 +57,9 @@ def _model_of(value: Any, fn: Callable[..., VariableTracker]) -> Model:
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if not takes_arguments(value, len(args), kwargs):
+            raise_argument_error(tx, value, len(args), kwargs)
             refuse_arguments(name)
-        return call_handler(fn, (tx, *args), kwargs, name)
+        return call_handler(fn, (tx, *args), kwargs, name, value, len(args))
 
     return model
 

@@ -35,7 +35,7 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import Model, models_if, models_raw
-from dynamo_lite.variables.polyfills.builtins import iterate_by_getitem
+from dynamo_lite.variables.python.containers.iterators import GetitemIterator
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SliceVariable, TupleVariable
 from dynamo_lite.variables.python.containers.structures import structure_leaves
 from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable
@@ -84,7 +84,7 @@ class NdarrayVariable(ArrayVariable):
         return self.fake.shape[0]
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        return tx.call(tx.make(iterate_by_getitem), [self], {}) if self.fake.ndim else super().iterate(tx)
+        return GetitemIterator(self) if self.fake.ndim else super().iterate(tx)
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         fake = self.fake

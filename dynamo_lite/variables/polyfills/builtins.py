@@ -1,10 +1,9 @@
-"""Polyfills of builtins that iterate (``all``, ``any``, ``min``, ``max``), of iteration by ``__getitem__``, and of
-``os.fspath``."""
+"""Polyfills of builtins that iterate (``all``, ``any``, ``min``, ``max``), and of ``os.fspath``."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 Key = Callable[[Any], Any]
@@ -52,28 +51,6 @@ def min_(*args: Any, key: Key | None = None, default: object = _MISSING) -> Any:
 
 def max_(*args: Any, key: Key | None = None, default: object = _MISSING) -> Any:
     return _pick(lambda a, b: a > b, "max", args, key, default)
-
-
-def iterate_by_getitem(sequence: Any) -> Iterator[Any]:
-    """Iterates as a ``for`` loop does over an object whose class has ``__getitem__`` but no ``__iter__``."""
-    at = 0
-    while True:
-        try:
-            item = sequence[at]
-        except (IndexError, StopIteration):
-            return
-        yield item
-        at += 1
-
-
-def reverse_by_getitem(sequence: Any, length: int) -> Iterator[Any]:
-    """Iterates as ``reversed`` does over an object whose class has ``__getitem__`` and ``__len__``."""
-    for at in range(length - 1, -1, -1):
-        try:
-            item = sequence[at]
-        except (IndexError, StopIteration):
-            return
-        yield item
 
 
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {

@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 
 import torch
 
-from dynamo_lite.insight.break_reasons import ClassCreation, UnsupportedKey, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import ClassCreation, UnsupportedKey
 from dynamo_lite.shapes.float_formulas import total_of
 from dynamo_lite.variables import polyfills
-from dynamo_lite.variables.core.attributes import MISSING, attribute_name, is_callable
+from dynamo_lite.variables.core.attributes import attribute_name, is_callable
 from dynamo_lite.variables.core.base import (
     Args,
     Exhausted,
@@ -246,12 +246,8 @@ def _type(tx: Translator, of: VariableTracker, /, *rest: VariableTracker, **kwar
 def _iter(tx: Translator, of: VariableTracker, sentinel: VariableTracker | None = None) -> VariableTracker:
     if sentinel is not None:
         if not is_callable(tx, of):
-            refuse_arguments("iter")
+            tx.raise_error(TypeError, "iter(v, w): v must be callable")
         return CallIterator(of, sentinel)
-    kind = of.python_type()
-    if tx.lookup(kind, "__iter__") is MISSING and tx.lookup(kind, "__getitem__") is not MISSING:
-        # A loop over it inlines a polyfill, a generator: `iter` would return an object of another type than CPython's.
-        unsupported(UnsupportedOperation("iter()", f"{of.describe()}, which has no __iter__,"))
     return tx.iterate(of)
 
 

@@ -168,7 +168,7 @@ _MODELED_NEW = (torch._C.TensorBase.__new__, torch._C._FunctionBase.__new__)
 def new_instance(tx: Translator, cls: type, args: Args, kwargs: Kwargs) -> VariableTracker:
     """``object.__new__(cls)``, or ``__new__`` of the builtin type that ``cls`` derives from."""
     base = payload_base(cls)
-    c_base = unmodeled_c_base(cls) or (base if base is defaultdict else None)
+    c_base = unmodeled_c_base(cls)
     if c_base is property:
         return CreatedPropertyVariable(None, cls)
     if c_base is not None:
@@ -177,6 +177,10 @@ def new_instance(tx: Translator, cls: type, args: Args, kwargs: Kwargs) -> Varia
         unsupported(NotCreated(f"class {cls.__qualname__}", "it has a __del__, which runs at a time of its own"))
     if getattr(cls, "__abstractmethods__", None):
         tx.evaluate(object.__new__, (cls,))  # raises the TypeError for abstract classes
+    has_init = is_user_defined(tx.lookup(cls, "__init__"))
+    if base in (tuple, frozenset) and (len(args) > 1 or kwargs and not has_init):
+        same_name = type(cls.__name__, (base,), {})
+        tx.evaluate(same_name, [None] * len(args), {} if has_init else dict.fromkeys(kwargs))  # it raises
     if base in SCALAR_CONVERSIONS:
         payload: VariableTracker | None = ConstantVariable(tx.fold(base, *tx.python_values(args, kwargs)))
     else:
@@ -188,7 +192,7 @@ def new_instance(tx: Translator, cls: type, args: Args, kwargs: Kwargs) -> Varia
 def _empty_payload(tx: Translator, base: type | None, args: Args) -> VariableTracker | None:
     if base is None:
         return None
-    if base in (dict, OrderedDict):
+    if base in (dict, OrderedDict, defaultdict):
         return DictVariable({}, None, None, base)
     if base is tuple:
         return TupleVariable(list(args[0].each_with_length_hint(tx)) if args else [])
@@ -272,32 +276,30 @@ for _base in (OrderedDict, dict, list, set, frozenset, *SCALAR_CONVERSIONS):
 @models(dict)
 def _dict(tx: Translator, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     items = DictVariable({})
-    items.call_method(tx, "update", [*args], kwargs)
+    items.call_method(tx, "__init__", [*args], kwargs)
     return items
 
 
 @models(OrderedDict)
 def _ordered_dict(tx: Translator, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     items = OrderedDictVariable({})
-    items.call_method(tx, "update", [*args], kwargs)
+    items.call_method(tx, "__init__", [*args], kwargs)
     return items
 
 
 @models(defaultdict)
-def _defaultdict(
-    tx: Translator, factory: VariableTracker | None = None, /, *args: VariableTracker, **kwargs: VariableTracker
-) -> VariableTracker:
-    if factory is not None and not (tx.is_none(factory) or is_callable(tx, factory)):
-        refuse_arguments("defaultdict")
-    items = DictVariable({}, None, None, defaultdict, factory or ConstantVariable(None))
-    items.call_method(tx, "update", [*args], kwargs)
+def _defaultdict(tx: Translator, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    items = DictVariable({}, None, None, defaultdict)
+    items.method___init__(tx, *args, **kwargs)
     return items
 
 
 @models(types.MappingProxyType)
 def _mapping_proxy(tx: Translator, mapping: VariableTracker) -> VariableTracker:
-    if not isinstance(mapping, DictVariable):
-        unsupported(NotCreated("class types.MappingProxyType", f"it gets {mapping.describe()}, not a dict"))
+    kind = mapping.python_type()
+    is_mapping = issubclass(kind, dict) or is_heap_type(kind) and tx.lookup(kind, "__getitem__") is not MISSING
+    if not is_mapping or issubclass(kind, (list, tuple)):
+        unsupported(NotCreated("class types.MappingProxyType", f"it gets {mapping.describe()}, not a mapping"))
     return MappingProxyVariable(mapping)
 
 
@@ -315,12 +317,8 @@ def _frozenset(tx: Translator, items: VariableTracker | None = None) -> Variable
 def _deque(
     tx: Translator, items: VariableTracker | None = None, maxlen: VariableTracker | None = None
 ) -> VariableTracker:
-    limit = None if maxlen is None else maxlen.as_constant()
-    if limit is not None and not (isinstance(limit, int) and limit >= 0):
-        refuse_arguments("deque")
-    queue = DequeVariable([], None, limit)
-    if items is not None:
-        queue.method_extend(tx, items)
+    queue = DequeVariable([])
+    queue.method___init__(tx, items, maxlen)
     return queue
 
 

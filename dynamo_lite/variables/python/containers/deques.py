@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, NoReturn
 
-from dynamo_lite.insight.break_reasons import UnsupportedMethod, UnsupportedValue
+from dynamo_lite.insight.break_reasons import UnsupportedValue
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.base import VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.class_lookup import class_lookup
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_text import concatenated
@@ -15,9 +15,6 @@ from dynamo_lite.variables.core.formatting import reprs
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
 from .sequences import MutableSequence, SequenceVariable, UnmutatedIterator, wrap_items
-
-_NOT_MODELLED = frozenset({"__init__"})
-"""Methods whose model in `MutableSequence` would be wrong for a deque."""
 
 
 class DequeVariable(MutableSequence):
@@ -60,10 +57,16 @@ class DequeVariable(MutableSequence):
         self._trim(left=True)
         return found
 
-    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name in _NOT_MODELLED:
-            unsupported(UnsupportedMethod(self.describe(), name))
-        return super().call_method(tx, name, args, kwargs)
+    def method___init__(
+        self, tx: Translator, iterable: VariableTracker | None = None, maxlen: VariableTracker | None = None
+    ) -> VariableTracker:
+        limit = None if maxlen is None or tx.is_none(maxlen) else tx.index_value(maxlen, "an integer is required")
+        if limit is not None and limit < 0:
+            tx.raise_error(ValueError, "maxlen must be non-negative")
+        self._record_mutation(tx)
+        self.maxlen = limit
+        self.items.clear()
+        return ConstantVariable(None) if iterable is None else self.method_extend(tx, iterable)
 
     def _add(self, items: list[VariableTracker]) -> None:
         super()._add(items)
@@ -112,18 +115,20 @@ class DequeVariable(MutableSequence):
     def _not_found(self, tx: Translator, item: VariableTracker) -> NoReturn:
         tx.raise_with(ValueError, [concatenated(tx, [*reprs(tx, [item]), " is not in deque"])])
 
+    def method___getitem__(self, tx: Translator, key: VariableTracker) -> VariableTracker:
+        return self.getitem(tx, ConstantVariable(tx.index_value(key)))
+
     def _index(self, tx: Translator, key: VariableTracker) -> int | slice:
         return tx.index_value(key, "sequence index must be integer, not '{}'")
 
-    def reconstruct(self, cg: Codegen) -> None:
-        def new() -> None:
-            cg.call(deque, [lambda: cg.build("TUPLE", 0), lambda: cg.load_const(self.maxlen)])
+    def fill_instance(self, cg: Codegen) -> None:
+        cg.call_with_top(deque.__init__, [lambda: cg.load_tuple(self.items), lambda: cg.load_const(self.maxlen)])
 
-        cg.make_then_fill(self, new, self.fill_instance)
+    def reconstruct(self, cg: Codegen) -> None:
+        cg.make_then_fill(self, lambda: cg.call(deque, []), self.fill_instance)
 
     def replay(self, cg: Codegen) -> None:
         cg.load_source(self.source)
-        cg.call_with_top(deque.clear, [])
         self.fill_instance(cg)
         cg.pop_top()
 

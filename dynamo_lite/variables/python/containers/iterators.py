@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 from dynamo_lite.bytecode import enclosing_handlers, roles
-from dynamo_lite.insight.break_reasons import FailsInPython
 from dynamo_lite.variables.core.base import (
     CreatingCall,
     Exhausted,
@@ -21,13 +20,64 @@ from dynamo_lite.variables.core.base import (
     ObservedException,
     VariableTracker,
     remaining_items,
-    unsupported,
 )
+from dynamo_lite.variables.core.class_lookup import MISSING
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.polyfills.recreation import advance_iterator, strict_zip
 
 from .sequences import TupleVariable
+
+
+class GetitemIterator(IteratorVariable):
+    """``iter`` or ``reversed`` of an object by its ``__getitem__``. ``of``: None once it is exhausted; ``at``: the next
+    index."""
+
+    __slots__ = ("of", "at", "step")
+
+    def __init__(self, of: VariableTracker, at: int = 0, step: int = 1) -> None:
+        self.source = None
+        self.of: VariableTracker | None = of
+        self.at = at
+        self.step = step
+
+    def python_type(self) -> type:
+        return reversed if self.step < 0 else _BY_GETITEM
+
+    def next(self, tx: Translator) -> VariableTracker:
+        of, self.of = self.of, self.of if self.step > 0 else None
+        if of is None or self.at < 0:
+            raise Exhausted
+        try:
+            item = of.getitem(tx, ConstantVariable(self.at)).realize()
+        except ObservedException as observed:
+            if not issubclass(observed.error.python_type(), (IndexError, StopIteration)):
+                raise
+            self.of = None
+            raise Exhausted from None
+        self.of = of
+        self.at += self.step
+        return item
+
+    def each_with_length_hint(self, tx: Translator) -> Iterator[VariableTracker]:
+        if self.of is not None and tx.lookup(self.of.python_type(), "__len__") is not MISSING:
+            tx.length(self.of)  # for its side effects
+        return self.each(tx)
+
+    def reconstruct(self, cg: Codegen) -> None:
+        of = self.of
+        if of is None or self.step < 0:
+            raise NotConstant("an iterator whose creation calls __len__")
+        cg.call(_iterate_at, [lambda: cg.load(of), lambda: cg.load_const(self.at)])
+
+
+_BY_GETITEM = type(iter(type("", (), {"__getitem__": None})()))
+
+
+def _iterate_at(of: Any, at: int) -> Iterator[Any]:
+    iterator = iter(of)
+    iterator.__setstate__(at)
+    return iterator
 
 
 class EnumerateVariable(IteratorVariable):
@@ -77,9 +127,13 @@ class ZipVariable(IteratorVariable):
         return TupleVariable(items)
 
     def _check_strict(self, tx: Translator, at: int) -> None:
-        """``zip(strict=True)``: the iterator ``at`` is exhausted, so all must be. CPython raises the error."""
-        if at or not all(next(remaining_items(tx, each), None) is None for each in self.of[1:]):
-            unsupported(FailsInPython("zip(strict=True)", "the iterables have different lengths"))
+        """``zip(strict=True)``: the iterator ``at`` is exhausted, so all must be."""
+        rest = enumerate(self.of[1:], 1)
+        other = at or next((n for n, each in rest if next(remaining_items(tx, each), None) is not None), 0)
+        if other:
+            before = "argument 1" if other == 1 else f"arguments 1-{other}"
+            longer = "shorter" if at else "longer"
+            tx.raise_error(ValueError, f"zip() argument {other + 1} is {longer} than {before}")
 
     def creating_call(self) -> CreatingCall | None:
         return None if self.started else CreatingCall(strict_zip if self.strict else zip, (), self.of)

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from dynamo_lite.insight.break_reasons import ChangedDuringIteration, FailsInPython, UnsupportedMethod, UnsupportedValue
+from dynamo_lite.insight.break_reasons import ChangedDuringIteration, FailsInPython, UnsupportedValue
 from dynamo_lite.records.source import Source
+from dynamo_lite.variables.core.attributes import is_callable, object_setattr
 from dynamo_lite.variables.core.base import (
     Args,
     ContainerVariable,
@@ -21,17 +22,20 @@ from dynamo_lite.variables.core.base import (
     NotConstant,
     VariableTracker,
     class_compares_by_identity,
+    raise_argument_error,
     unsupported,
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.deferred_text import concatenated
 from dynamo_lite.variables.core.formatting import Texts, bracketed, listed, reprs
 from dynamo_lite.variables.core.item_comparison import ItemComparison
 from dynamo_lite.variables.core.keys import PLAIN_KEYS, key_of
+from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.polyfills.recreation import advance_iterator
 
-from .sequences import SequenceVariable, TupleVariable
+from .sequences import ListVariable, TupleVariable
 
 if TYPE_CHECKING:
     from dynamo_lite.records.side_effects import SideEffects
@@ -124,13 +128,15 @@ class DictVariable(ContainerVariable):
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         found = self.find(tx, key)
-        if found is not None:
-            return found
-        if self.cls is defaultdict and self.factory is not None and not tx.is_none(self.factory):
-            value = tx.call(self.factory, [], {})
-            self.setitem(tx, key, value)
-            return value
-        tx.raise_with(KeyError, [key])
+        return self.method___missing__(tx, key) if found is None else found
+
+    def method___missing__(self, tx: Translator, key: VariableTracker) -> VariableTracker:
+        """``defaultdict.__missing__``; a dict raises KeyError."""
+        if self.factory is None or tx.is_none(self.factory):
+            tx.raise_with(KeyError, [key])
+        value = tx.call(self.factory, [], {})
+        self.setitem(tx, key, value)
+        return value
 
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         tx.effects.mutate(self)
@@ -210,7 +216,7 @@ class DictVariable(ContainerVariable):
             message = "dictionary is empty"
             tx.raise_error(KeyError, message if self.cls is OrderedDict else f"popitem(): {message}")
         if last is not None and self.cls is not OrderedDict:
-            unsupported(UnsupportedMethod(self.describe(), "popitem"))
+            raise_argument_error(tx, dict.popitem, 2, ())
         raw = next(reversed(self.items)) if last is None or last.truth(tx) else next(iter(self.items))
         key = self.key_variable(raw)
         tx.effects.mutate(self)
@@ -238,11 +244,17 @@ class DictVariable(ContainerVariable):
         if mapping is not None:
             self._merge(mapping)
         elif other is not None:
-            for each in other.each(tx):
+            for at, each in enumerate(other.each(tx)):
                 pair = each.realize()
-                if not isinstance(pair, SequenceVariable) or len(pair.items) != 2:
+                element = f"dictionary update sequence element #{at}"
+                if self.cls is not OrderedDict:
+                    tx.check_iterable(pair, f"cannot convert {element} to a sequence")
+                items = pair.elements(tx)
+                if len(items) != 2 and self.cls is OrderedDict:
                     unsupported(FailsInPython(f"update() of {self.describe()}", "its argument's items aren't pairs"))
-                self.put(tx, *pair.elements(tx))
+                if len(items) != 2:
+                    tx.raise_error(ValueError, f"{element} has length {len(items)}; 2 is required")
+                self.put(tx, *items)
         for name, value in named.items():
             self.items[name] = value
         return ConstantVariable(None)
@@ -271,15 +283,28 @@ class DictVariable(ContainerVariable):
     def method_items(self, tx: Translator) -> VariableTracker:
         return DictViewVariable(self, "items")
 
-    def method___init__(self, tx: Translator, /, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
-        if others or named:
-            self.method_update(tx, *others, **named)
-        return ConstantVariable(None)
+    def method___init__(self, tx: Translator, /, *args: VariableTracker, **named: VariableTracker) -> VariableTracker:
+        if self.cls is defaultdict:
+            factory = args[0] if args else ConstantVariable(None)
+            if not (tx.is_none(factory) or is_callable(tx, factory.realize())):
+                tx.raise_error(TypeError, "first argument must be callable or None")
+            tx.effects.mutate(self)
+            self.factory, args = factory, args[1:]
+        if len(args) > 1:
+            raise_argument_error(tx, (dict if self.cls is defaultdict else self.cls).__init__, 1 + len(args), named)
+        return self.method_update(tx, *args, **named) if args or named else ConstantVariable(None)
 
-    def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if name == "default_factory" and self.cls is defaultdict:
-            return self.factory if self.factory is not None else ConstantVariable(None)
-        return tx.generic_getattr(self, name)
+    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
+        return self.factory or ConstantVariable(None) if name == "default_factory" else super().slot_get(tx, name, raw)
+
+    def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
+        if name != "default_factory" or self.cls is not defaultdict:
+            return super().instance_set(tx, name, value)
+        tx.effects.mutate(self)
+        self.factory = value
+
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
+        object_setattr(tx, self, name, value)
 
     # -- code ------------------------------------------------------------------------------------------------------
 
@@ -295,14 +320,15 @@ class DictVariable(ContainerVariable):
                 cg.load(value)
             cg.build("MAP", len(self.items))
 
+        if self.factory is not None:
+            set_factory = defaultdict.default_factory.__set__  # type: ignore[attr-defined]
+            cg.call_with_top(set_factory, [lambda: cg.load(self.factory)])
         if self.items:
             cg.call_with_top(_update_ordered if self.cls is OrderedDict else dict.update, [load_items])
 
     def reconstruct(self, cg: Codegen) -> None:
         def new() -> None:
-            if self.cls is defaultdict:
-                cg.call(defaultdict, [lambda: cg.load(self.factory or ConstantVariable(None))])
-            elif self.cls is dict:
+            if self.cls is dict:
                 cg.build("MAP", 0)
             else:
                 cg.call(self.cls, [])
@@ -326,35 +352,57 @@ def _update_ordered(target: OrderedDict[Any, Any], items: dict[Any, Any]) -> Non
 
 
 class MappingProxyVariable(VariableTracker):
-    """A ``types.MappingProxyType``: a read-only view of a dict."""
+    """A ``types.MappingProxyType``. Each operation is the mapping's, ``of``."""
 
     __slots__ = ("of",)
     exact_type = MappingProxyType
+    implements_equality = True
 
-    def __init__(self, of: DictVariable, source: Source | None = None) -> None:
+    def __init__(self, of: VariableTracker, source: Source | None = None) -> None:
         self.source = source
         self.of = of
 
-    def length(self, tx: Translator) -> int:
+    def length(self, tx: Translator) -> Any:
         return self.of.length(tx)
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
         return self.of.contains(tx, item)
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        return self.of.iterate(tx)
+        return tx.iterate(self.of)
+
+    def reverse(self, tx: Translator) -> VariableTracker:
+        return self.of.reverse(tx)
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         return self.of.getitem(tx, key)
 
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        return tx.compare(symbol, self.of, other)
+
+    def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        if symbol != "|":
+            return None
+        theirs = other.of if isinstance(other, MappingProxyVariable) else other
+        return tx.binary("|", *((theirs, self.of) if reflected else (self.of, theirs)))
+
+    def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if symbol == "|":
+            tx.raise_error(TypeError, "'|=' is not supported by mappingproxy; use '|' instead")
+        return None
+
+    def text(self, tx: Translator, name: str) -> VariableTracker:
+        text = self.of.text(tx, name)
+        return concatenated(tx, ["mappingproxy(", text, ")"]) if name == "__repr__" else text
+
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        return self.of.call_method(tx, name, args, kwargs)
+        return tx.call(self.of.getattr(tx, name), args, kwargs)
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.call(MappingProxyType, [lambda: cg.load(self.of)])
 
 
-class DictViewVariable(VariableTracker):
+class DictViewVariable(ContainerVariable):
     """``keys()``, ``values()`` or ``items()`` of a dict or an object's ``__dict__``. ``kind``: the method's name."""
 
     __slots__ = ("of", "kind")
@@ -364,8 +412,17 @@ class DictViewVariable(VariableTracker):
         self.of = of
         self.kind = kind
 
+    def describe(self) -> str:
+        return f"{self.kind} of {self.of.describe()}"
+
     def python_type(self) -> type:
-        return type(getattr(self.of.python_type()(), self.kind)())
+        return type(self.sample_value())
+
+    def sample_value(self) -> Any:
+        return getattr(self.of.python_type()(), self.kind)()
+
+    def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
+        return MappingProxyVariable(self.of) if name == "mapping" else super().c_attribute(tx, name)
 
     def iterate(self, tx: Translator) -> VariableTracker:
         return DictIterator(tx, self.of, self.kind)
@@ -394,14 +451,23 @@ class DictViewVariable(VariableTracker):
         return tx.combine_views(symbol, *pair)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if self.kind == "items" and isinstance(other, DictViewVariable) and other.kind == "items":
-            pair = [DictVariable(each.of.mapping_items(tx).items) for each in (self, other)]
-            return pair[0].compare(tx, symbol, pair[1])
-        if self.kind != "keys":
+        """Views of keys and items compare with each other and with sets, by their lengths and `contains`."""
+        is_view = isinstance(other, DictViewVariable) and other.kind != "values"
+        if self.kind == "values" or not (is_view or issubclass(other.python_type(), (set, frozenset))):
             return None
-        if isinstance(other, DictViewVariable):
-            other = tx.make_set(other.elements(tx))
-        return tx.make_set(self.elements(tx)).compare(tx, symbol, other)
+        is_equality = symbol in ("==", "!=")
+        fits = COMPARE["==" if is_equality else symbol](self.length(tx), other.length(tx))
+        smaller, larger = (other, self) if symbol in (">", ">=") else (self, other)
+        found = fits and all(larger.contains(tx, each) for each in smaller.in_any_order(tx))
+        return ConstantVariable(found != (symbol == "!="))
+
+    def method_isdisjoint(self, tx: Translator, other: VariableTracker) -> VariableTracker:
+        return ConstantVariable(not any(self.contains(tx, each) for each in other.realize().in_any_order(tx)))
+
+    def text(self, tx: Translator, name: str) -> VariableTracker:
+        return concatenated(
+            tx, [self.python_type().__name__, "(", ListVariable(self.elements(tx)).text(tx, "__repr__"), ")"]
+        )
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.call(getattr(self.of.python_type(), self.kind), [lambda: cg.load(self.of)])
@@ -527,5 +593,11 @@ def _wrap_view(attempt: Attempt, value: object, source: Source) -> VariableTrack
 @wraps_type(defaultdict)
 def _wrap_defaultdict(attempt: Attempt, value: defaultdict[Any, Any], source: Source) -> VariableTracker:
     source.check("type", defaultdict)
-    factory = LazyVariable(attempt, value.default_factory, source.child("c_attr", "default_factory")).realize()
+    return existing_defaultdict(attempt, value, source)
+
+
+def existing_defaultdict(attempt: Attempt, value: Any, source: Source) -> DictVariable:
+    """The items and the factory of a defaultdict, or of an instance of a derived class."""
+    slot = defaultdict.__dict__["default_factory"]
+    factory = LazyVariable(attempt, slot.__get__(value), source.child("slot", slot)).realize()
     return DictVariable(*wrap_dict_items(attempt, value, source), source, defaultdict, factory)

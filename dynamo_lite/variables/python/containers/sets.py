@@ -237,6 +237,9 @@ class SetVariable(ContainerVariable):
     def iterate(self, tx: Translator) -> VariableTracker:
         return UnmutatedIterator(tx, self, self.elements(tx), iter)
 
+    def in_any_order(self, tx: Translator) -> Iterable[VariableTracker]:
+        return self.items.values()
+
     def order(self, tx: Translator) -> list[Any]:
         """The keys in the order of iteration."""
         if len(self.items) > 1 and self.table is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from typing import Any
 
 from dynamo_lite.records.source import Source
@@ -13,7 +13,7 @@ from dynamo_lite.variables.core.class_lookup import is_heap_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt
 from dynamo_lite.variables.python.containers.deques import existing_deque
-from dynamo_lite.variables.python.containers.mappings import DictVariable, wrap_dict_items
+from dynamo_lite.variables.python.containers.mappings import DictVariable, existing_defaultdict, wrap_dict_items
 from dynamo_lite.variables.python.containers.sequences import (
     DerivedListVariable,
     SequenceVariable,
@@ -32,6 +32,8 @@ def _wrap_payload(attempt: Attempt, value: Any, source: Source) -> VariableTrack
         return None
     if base in (dict, OrderedDict):
         return DictVariable(*wrap_dict_items(attempt, value, source), source, base)
+    if base is defaultdict:
+        return existing_defaultdict(attempt, value, source)
     if base in (list, tuple):
         kind, accessor = (DerivedListVariable, "list_item") if base is list else (TupleVariable, "tuple_item")
         sequence: SequenceVariable = kind(wrap_items(attempt, [*base.__iter__(value)], source, accessor), source)

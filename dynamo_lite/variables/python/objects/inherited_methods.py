@@ -8,14 +8,13 @@ that does the same in Python.
 from __future__ import annotations
 
 import types
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from typing import Any
 
 from dynamo_lite.variables import polyfills
 
 _ITERATION = ("__iter__", "__len__")
 _TEXT: dict[str, tuple[str, ...]] = {"__repr__": _ITERATION}
-_NEW_DEQUES = ("__add__", "__mul__", "__rmul__", "copy", "__copy__")
 _COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
 
 CALLED: dict[type, dict[str, tuple[str, ...]]] = {
@@ -28,10 +27,14 @@ CALLED: dict[type, dict[str, tuple[str, ...]]] = {
 """The builtin type, the name of its method -> the methods that it calls. If `dict` is read by ``keys`` and
 ``__getitem__``, then because ``__iter__`` is overridden."""
 
-NOT_MODELLED: dict[type, frozenset[str]] = {deque: frozenset(_NEW_DEQUES), str: frozenset({"format", "format_map"})}
-"""Methods that create another instance of the class, or may return the instance itself."""
+NOT_MODELLED: dict[type, frozenset[str]] = {str: frozenset({"format", "format_map"})}
+"""Methods that may return the instance itself."""
 
-REPLACED: dict[type, dict[str, types.FunctionType]] = {OrderedDict: polyfills.collections.OF_DERIVED_ORDERED_DICTS}
+REPLACED: dict[type, dict[str, types.FunctionType]] = {
+    OrderedDict: polyfills.collections.OF_DERIVED_ORDERED_DICTS,
+    defaultdict: polyfills.collections.OF_DERIVED_DEFAULTDICTS,
+    deque: polyfills.collections.OF_DERIVED_DEQUES,
+}
 """Methods that call others of the class, or the class, as functions that a trace inlines."""
 
 

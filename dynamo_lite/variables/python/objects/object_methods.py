@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copyreg
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict, deque
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute
@@ -63,6 +63,14 @@ def _object_reduce(tx: Translator, obj: Any, protocol: VariableTracker) -> Varia
         items[1] = tx.iterate(tx.call(obj.getattr(tx, "items"), [], {}))
     if reduce is OrderedDict.__reduce__:
         return TupleVariable([kind, TupleVariable([]), state, *items])
+    if reduce is defaultdict.__reduce__:
+        factory = obj.slot_get(tx, "default_factory", class_lookup(defaultdict, "default_factory"))
+        arguments = TupleVariable([] if tx.is_none(factory) else [factory])
+        return TupleVariable([kind, arguments, ConstantVariable(None), *items])
+    if reduce is deque.__reduce__:
+        limit = obj.builtin_part().maxlen
+        arguments = TupleVariable([] if limit is None else [TupleVariable([]), ConstantVariable(limit)])
+        return TupleVariable([kind, arguments, state, tx.iterate(obj)])
     if reduce is not object.__reduce__ or tx.lookup(cls, "__getnewargs_ex__") is not MISSING:
         unsupported(UnsupportedAttribute(obj.describe(), "__reduce_ex__", "its class defines how it is pickled"))
     created = TupleVariable([kind, *_new_arguments(tx, obj)])

@@ -43,8 +43,10 @@ from dynamo_lite.variables.core.base import (
     ObservedException,
     VariableTracker,
     call_handler,
+    fits_signature,
     mro,
     own_namespace,
+    raise_argument_error,
     remaining_items,
     unsupported,
 )
@@ -58,12 +60,12 @@ from dynamo_lite.variables.core.class_lookup import (
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
 from dynamo_lite.variables.core.formatting import call_class_text_method, call_text_method
 from dynamo_lite.variables.core.namespaces import check_lookup
-from dynamo_lite.variables.core.operator_symbols import method_of
+from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, method_of
 from dynamo_lite.variables.core.overwritten_attributes import guard_overwritten, overwritten_attribute, slot_is_bound
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.polyfills.builtins import iterate_by_getitem, reverse_by_getitem
 from dynamo_lite.variables.polyfills.recreation import create_object
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
+from dynamo_lite.variables.python.containers.iterators import GetitemIterator
 from dynamo_lite.variables.python.containers.mappings import DictVariable, wrap_dict_items
 from dynamo_lite.variables.python.containers.sequences import (
     SequenceVariable,
@@ -267,6 +269,8 @@ class UserObjectVariable(VariableTracker):
             return InstanceDictVariable(self) if self.own_dict is None else self
         if name in self.attrs:
             return self.attrs[name]
+        if self._is_builtin_slot(raw):
+            return self.builtin_part().slot_get(tx, name, raw)
         if self.value is None:
             return None
         assert self.source is not None
@@ -277,6 +281,10 @@ class UserObjectVariable(VariableTracker):
             source.check("unbound")
             return None
         return LazyVariable(tx.attempt, value, source.expect())
+
+    def _is_builtin_slot(self, raw: Any) -> bool:
+        """Whether a member descriptor is one of the builtin type: ``defaultdict.default_factory``."""
+        return self.payload is not None and getattr(raw, "__objclass__", None) is self.payload.python_type()
 
     def _drop_existing(self, tx: Translator, name: str) -> None:
         """Record that the pre-existing object drops its reference to an attribute's value."""
@@ -290,6 +298,9 @@ class UserObjectVariable(VariableTracker):
     def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if self.own_dict is not None:
             self.own_dict.setitem(tx, ConstantVariable(name), value)
+            return
+        if self._is_builtin_slot(class_lookup(self.cls, name)):
+            self.builtin_part().instance_set(tx, name, value)
             return
         self._drop_existing(tx, name)
         tx.effects.mutate(self)
@@ -358,8 +369,8 @@ class UserObjectVariable(VariableTracker):
     def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
         if name == "__dict__":
             return InstanceDictVariable(self) if self.own_dict is None else self
-        if isinstance(self.payload, ConstantVariable) and name != "__class__":
-            return self.payload.getattr(tx, name)
+        if self._with_builtin(name) is not None and name != "__class__":
+            return self.builtin_part().getattr(tx, name)
         return super().c_attribute(tx, name)
 
     def set_c_attribute(self, tx: Translator, name: str, value: VariableTracker) -> None:
@@ -403,21 +414,28 @@ class UserObjectVariable(VariableTracker):
             return self._call_inherited(tx, name, args, kwargs)
         if handler is None:
             unsupported(UnsupportedAttribute(self.describe(), name, "the method is not modelled"))
-        return call_handler(handler, (tx, self, *args), kwargs, f"{self.cls.__qualname__}.{name}")
+        raw, count = class_lookup(self.cls, name), 1 + len(args)
+        return call_handler(handler, (tx, self, *args), kwargs, f"{self.cls.__qualname__}.{name}", raw, count)
 
     def _call_inherited(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """A method of the payload's type."""
         assert self.payload is not None
         if isinstance(self.payload, ConstantVariable) and name == "__init__":
             return ConstantVariable(None)
+        raw = class_lookup(self.payload.python_type(), name)
+        function = inherited_methods.replacement(self.payload.python_type(), name) or raw
+        if not fits_signature(function, 1 + len(args), tuple(kwargs)):
+            raise_argument_error(tx, raw, 1 + len(args), kwargs)
         replaced = self._call_replacement(tx, name, args, kwargs)
         if replaced is not None:
             return replaced
         if name in TEXTS and not args and not kwargs:
             is_objects = class_lookup(self.payload.python_type(), name) is object.__str__
             return self.text(tx, "__repr__") if is_objects else self._builtin_text(tx, name)
-        if name == "__getitem__" and len(args) == 1 and not kwargs:
+        if name == "__getitem__" and isinstance(self.payload, DictVariable) and len(args) == 1 and not kwargs:
             return self._payload_item(tx, args[0])
+        if name == "__format__" and len(args) == 1 and not kwargs:
+            return self._builtin_format(tx, args[0])
         payload = self._inherited(tx, name)
         if payload.source is None and self.value is not None:
             tx.effects.mutate(self)
@@ -427,7 +445,7 @@ class UserObjectVariable(VariableTracker):
         """Inline what replaces a method of the payload's type on instances of derived classes; None if nothing does."""
         assert self.payload is not None
         replacement = inherited_methods.replacement(self.payload.python_type(), name)
-        return None if replacement is None else tx.call(tx.make(replacement), [self, *args], kwargs)
+        return None if replacement is None else tx.call(tx.make(replacement), [self, *args], kwargs).realize()
 
     def _inherited(self, tx: Translator, name: str) -> VariableTracker:
         """The payload, for a method of its type. Breaks the graph if that calls a method which the class overrides."""
@@ -448,13 +466,18 @@ class UserObjectVariable(VariableTracker):
         item = self.call_special(tx, "__getitem__", key)
         if item is not None:
             return item
-        return super().getitem(tx, key) if self.payload is None else self._payload_item(tx, key)
+        return self._payload_item(tx, key) if self._with_builtin("__getitem__") else super().getitem(tx, key)
+
+    def _with_builtin(self, name: str) -> VariableTracker | None:
+        """The payload, if its type has this method; without it, errors name the class."""
+        has_method = self.payload is not None and class_lookup(self.payload.python_type(), name) is not MISSING
+        return self.payload if has_method else None
 
     def _payload_item(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         """The builtin type's ``__getitem__``. ``dict.__getitem__`` calls ``__missing__`` of the class."""
         assert self.payload is not None
         if isinstance(self.payload, DictVariable) and not self.payload.contains(tx, key):
-            missing = self.call_special(tx, "__missing__", key)
+            missing = self.call_special(tx, "__missing__", key) or self._call_replacement(tx, "__missing__", [key], {})
             if missing is not None:
                 return missing
         return self._unless_payload(self.payload.getitem(tx, key))
@@ -471,28 +494,25 @@ class UserObjectVariable(VariableTracker):
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         if self.call_special(tx, "__setitem__", key, value) is not None:
             return
-        if self.payload is None:
-            super().setitem(tx, key, value)
-        else:
-            self.payload.setitem(tx, key, value)
+        payload = self._with_builtin("__setitem__")
+        (super() if payload is None else payload).setitem(tx, key, value)
 
     def delitem(self, tx: Translator, key: VariableTracker) -> None:
         if self.call_special(tx, "__delitem__", key) is not None:
             return
-        if self.payload is None:
-            super().delitem(tx, key)
-        else:
-            self.payload.delitem(tx, key)
+        payload = self._with_builtin("__delitem__")
+        (super() if payload is None else payload).delitem(tx, key)
 
     def iterate(self, tx: Translator) -> VariableTracker:
         iterator = self.call_special(tx, "__iter__")
         if iterator is not None:
             return tx.checked_iterator(iterator)
-        if self.payload is not None:
-            return self.payload.iterate(tx)
+        payload = self._with_builtin("__iter__")
+        if payload is not None:
+            return payload.iterate(tx)
         if tx.lookup(self.cls, "__iter__") is not MISSING or tx.lookup(self.cls, "__getitem__") is MISSING:
             return super().iterate(tx)
-        return tx.call(tx.make(iterate_by_getitem), [self], {})
+        return GetitemIterator(self)
 
     def each_with_length_hint(self, tx: Translator) -> Iterator[VariableTracker]:
         iterator = self.iterate(tx)
@@ -515,7 +535,7 @@ class UserObjectVariable(VariableTracker):
             return self.payload.reverse(tx)
         if tx.lookup(self.cls, "__getitem__") is MISSING:
             return super().reverse(tx)
-        return tx.call(tx.make(reverse_by_getitem), [self, tx.length(self)], {})
+        return GetitemIterator(self, tx.index_value(tx.length(self)) - 1, -1)
 
     def next(self, tx: Translator) -> VariableTracker:
         method = self.find_special(tx, "__next__")
@@ -526,7 +546,8 @@ class UserObjectVariable(VariableTracker):
     def length(self, tx: Translator) -> Any:
         result = self.call_special(tx, "__len__")
         if result is None:
-            return self.payload.length(tx) if self.payload is not None else super().length(tx)
+            payload = self._with_builtin("__len__")
+            return super().length(tx) if payload is None else payload.length(tx)
         is_number = result.python_type() is int and result.operand is not None
         length = result.operand if is_number else tx.index_value(result)
         if tx.truth(tx.compare("<", tx.make(length), ConstantVariable(0))):
@@ -550,8 +571,9 @@ class UserObjectVariable(VariableTracker):
         result = self.call_special(tx, "__contains__", item)
         if result is not None:
             return tx.truth(result)
-        if self.payload is not None:
-            return self.payload.contains(tx, item)
+        payload = self._with_builtin("__contains__")
+        if payload is not None:
+            return payload.contains(tx, item)
         return tx.contains_by_iteration(self, item)
 
     def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
@@ -560,7 +582,8 @@ class UserObjectVariable(VariableTracker):
             theirs = other.builtin_part()
             if not isinstance(theirs, ConstantVariable):
                 return None
-            return tx.binary(symbol, *((theirs, self.payload) if reflected else (self.payload, theirs)))
+            pair = (theirs.value, self.payload.value) if reflected else (self.payload.value, theirs.value)
+            return _fold_operator(tx, BINARY[symbol], *pair)
         if result is None and self.payload is not None:
             name = method_of(symbol, "r" if reflected else "")
             replaced = self._call_replacement(tx, name, [other], {})
@@ -573,7 +596,7 @@ class UserObjectVariable(VariableTracker):
     def unary(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker | None:
         result = self.call_special(tx, f"__{function.__name__}__")
         if result is None and isinstance(self.payload, ConstantVariable):
-            return tx.make(tx.fold(function, (self.payload.value,)))
+            return _fold_operator(tx, function, self.payload.value)
         return result
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
@@ -596,7 +619,9 @@ class UserObjectVariable(VariableTracker):
             theirs = other.builtin_part()
             if not isinstance(self.payload, ConstantVariable):
                 return self._inherited(tx, method_of(symbol)).compare(tx, symbol, theirs)
-            return tx.compare(symbol, self.payload, theirs) if isinstance(theirs, ConstantVariable) else None
+            if isinstance(theirs, ConstantVariable):
+                return _fold_operator(tx, COMPARE[symbol], self.payload.value, theirs.value)
+            return None
         return unless_refused(result)
 
     def is_plain(self, tx: Translator) -> bool:
@@ -611,7 +636,7 @@ class UserObjectVariable(VariableTracker):
         if self.payload is None or c_lookup(self.cls, name) is not class_lookup(base, name):
             unsupported(TextWithAddress(TEXTS[name].__name__, self.describe()))
         text = self._inherited(tx, "__repr__").text(tx, name)
-        if base not in (set, frozenset, deque, OrderedDict):
+        if base not in (set, frozenset, deque, OrderedDict, defaultdict):
             return text
         items = str(text.as_constant()).removeprefix(base.__name__) if text.is_constant() else None
         if items is None:
@@ -624,8 +649,11 @@ class UserObjectVariable(VariableTracker):
         method = self.find_special(tx, "__format__")
         if method is not None:
             return call_text_method(tx, method, "__format__", spec)
+        return self._builtin_format(tx, spec)
+
+    def _builtin_format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
         if isinstance(self.payload, ConstantVariable) and tx.truth(spec):
-            return tx.make(tx.fold(format, (self.payload.value, tx.python_value(spec))))
+            return tx.make(tx.evaluate(format, (self.sample_value(), tx.python_value(spec))))
         return self.plain_format(tx, spec)
 
     # -- generated code --------------------------------------------------------------------------------------------
@@ -683,6 +711,17 @@ class UserObjectVariable(VariableTracker):
         cg.load_source(self.source)
         self.store_attributes(cg)
         cg.pop_top()
+
+
+def _fold_operator(tx: Translator, function: Callable[..., Any], *values: Any) -> VariableTracker | None:
+    """The operator's result on the numbers or strings of instances; None if their types don't have it: the error names
+    the instances' classes."""
+    try:
+        return tx.make(tx.fold(function, values))
+    except ObservedException as observed:
+        if observed.error.python_type() is not TypeError:
+            raise
+        return None
 
 
 def _have_same_layout(one: type, other: type) -> bool:
