@@ -18,7 +18,7 @@ class Double(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x):
-        return x * 2, [2]
+        return x * 2, [x * 3]
 
     @staticmethod
     def backward(ctx, gradient, _):

@@ -98,7 +98,7 @@ class FunctionContext(VariableTracker):
         if name in _METHODS:
             return BuiltinMethodVariable(self, name)
         kind = self.function._backward_cls
-        if class_lookup(kind, name) is MISSING:
+        if tx.lookup(kind, name) is MISSING:
             tx.raise_error(AttributeError, f"{kind.__name__!r} object has no attribute {name!r}")
         unsupported(UnsupportedAttribute(self.describe(), name))
 
