@@ -54,6 +54,11 @@ class FrameView:
     owner: Owner
     entries: int
     """How many valid entries this owner has on this code."""
+    cost: float
+    """What translating this code is expected to take, in seconds; 0.0 where nothing is known."""
+    def set_cost(self, seconds: float) -> None: ...
+    def end_wait(self) -> bool:
+        """Whether frames of this code have waited, and not been translated since. From now on they have not."""
     def hold(self, lock: RLock, seconds: float) -> bool:
         """Acquire a lock until the hook has taken what the callback returns, an entry for instance. False: it couldn't
         in this time."""
@@ -89,11 +94,19 @@ class Owner:
     when_observed: bool
     """Whether its frames must be captured: also where a tracer watches, and in a trace function. Where no frame is,
     what calls them for this owner raises. False at first."""
+    spent: float
+    """Seconds that misses took, in the callback and in what the hook does around it. The callback may deduct some."""
+    has_spent_allowance: bool
+    """Whether that is as much as `set_allowance` lets them take."""
+    wait_of_new: float
+    """How many seconds frames of code on which there is nothing are to wait once the allowance is spent. The callback
+    isn't asked then. 0.0, as at first: it is."""
     def entries(self, code: CodeType) -> list[Entry]: ...
     def codes(self) -> list[CodeType]:
         """The code objects on which this owner has entries or verdicts."""
     def reset(self) -> None:
-        """Drop this owner's entries and verdicts everywhere. Frames that run keep what they run."""
+        """Drop this owner's entries and verdicts everywhere. Frames that run keep what they run. It begins to
+        spend anew."""
 
 class Entry:
     hits: int
@@ -150,6 +163,18 @@ def compile_when_observed(on: bool) -> None:
 
 def force_eager(on: bool) -> None:
     """Whether frames of every owner run in eager. A frame that a graph break has split goes on as it began."""
+
+def set_allowance(seconds: float) -> None:
+    """How many seconds the misses of an owner may take before frames of new code wait (`Owner.wait_of_new`)."""
+
+def ask_about_new_code(on: bool) -> None:
+    """Whether callbacks are asked about new code even then."""
+
+def ask_about_code_in(folders: tuple[str, ...]) -> None:
+    """Let callbacks be asked about all code of files in these folders. Each ends with a separator."""
+
+def waits() -> int:
+    """How often frames were made to wait in this process."""
 
 def tell_when_traced(tell: Callable[[], None]) -> None:
     """Call ``tell`` when next a tracer keeps a frame from being compiled, once. What it raises the frame raises."""

@@ -181,6 +181,9 @@ class _Settings(types.ModuleType):
         super().__setattr__(name, value)
         if name == "compile_when_observed":
             _C.compile_when_observed(compile_when_observed)
+        if name == "enable_allowance":
+            _C.set_allowance(enable_allowance)
 
 
 sys.modules[__name__].__class__ = _Settings
+_C.set_allowance(enable_allowance)

@@ -33,6 +33,7 @@ PyCodeObject* code_of(Frame* frame) noexcept;  // borrowed
 // The names of all slots of a frame of `code`, in order; borrowed.
 inline PyObject* slot_names(PyCodeObject* code) noexcept { return code->co_localsplusnames; }
 inline PyObject* constants_of(PyCodeObject* code) noexcept { return code->co_consts; }  // borrowed
+inline PyObject* file_of(PyCodeObject* code) noexcept { return code->co_filename; }     // borrowed
 inline int free_variable_count(const PyCodeObject* code) noexcept { return code->co_nfreevars; }
 
 // How many slots hold arguments: positional, keyword-only, *args and **kwargs.

@@ -17,6 +17,12 @@ Owner* off = nullptr;
 Py_ssize_t extra_index = -1;
 PyTypeObject* verdict_type = nullptr;
 
+double allowance = 0;  // seconds that misses of each owner may cost
+
+// What misses cost the program, for each second that they take: also what they evict from the processor's caches, and
+// garbage. Measured with thousands of functions that are called once: 5 to 9 % more.
+constexpr double kCostOfSecond = 1.1;
+
 constexpr const char* kCapturedName = "___captured";
 
 void forget(OwnerSlot& slot) {
@@ -154,6 +160,7 @@ void Owner::clear() {
 }
 
 void Owner::reset() {
+  spent = wait_of_new = 0;
   auto dropped = std::exchange(slots, {});  // deallocated last, when the tables are consistent again
   for (auto& [code, slot] : dropped) {
     forget(*slot);
@@ -162,6 +169,8 @@ void Owner::reset() {
 }
 
 Owner* off_owner() noexcept { return off; }
+
+bool has_spent_allowance(const Owner& owner) noexcept { return owner.spent * kCostOfSecond >= allowance; }
 
 Verdict verdict_of(PyObject* object) noexcept {
   // Not by isinstance(), which fails at the recursion limit.
@@ -174,7 +183,9 @@ void register_types(py::module_& module) {
   HeapType<Owner>(module, "dynamo_lite._C.Owner",
                   {{"callback", T_OBJECT, offsetof(Owner, callback), 0, nullptr},
                    {"name", T_OBJECT, offsetof(Owner, name), 0, nullptr},
-                   {"when_observed", T_BOOL, offsetof(Owner, when_observed), 0, nullptr}})
+                   {"when_observed", T_BOOL, offsetof(Owner, when_observed), 0, nullptr},
+                   {"spent", T_DOUBLE, offsetof(Owner, spent), 0, nullptr},
+                   {"wait_of_new", T_DOUBLE, offsetof(Owner, wait_of_new), 0, nullptr}})
       .def_new(
           [](py::handle, Ref callback, py::str name, Ref family) {
             return HeapType<Owner>::make(std::move(callback), Ref::steal(name.release().ptr()), std::move(family));
@@ -187,6 +198,7 @@ void register_types(py::module_& module) {
              for (const auto& [code, slot] : self.slots) list.append(py::handle(reinterpret_cast<PyObject*>(code)));
              return list;
            })
+      .def_property("has_spent_allowance", [](Owner& self) { return has_spent_allowance(self); })
       .def("reset", &Owner::reset);
   HeapType<NewCode>(module, "dynamo_lite._C.NewCode");
   HeapType<Entry>(module, "dynamo_lite._C.Entry",
@@ -218,6 +230,7 @@ void register_entries(py::module_& module) {
   const Ref made = checked(HeapType<Owner>::make(Ref::borrow(Py_None), Ref::steal(PyUnicode_FromString("off")), Ref()));
   module.attr("OFF") = py::handle(made.get());
   off = &HeapType<Owner>::of(Ref(made).release());
+  module.def("set_allowance", [](double seconds) { allowance = seconds; });
   module.attr("CAPTURED_NAME") = kCapturedName;
   module.def("entries", [](const Code& code) { return valid_entries(code, nullptr); });
   module.def("mark_code", [](const Code& code, Mark mark) { make_extra(code).mark = mark; });

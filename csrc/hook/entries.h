@@ -28,6 +28,8 @@ struct OwnerSlot {
   Extra* extra;  // borrowed: of the code object
   Verdict verdict = Verdict::None;
   double waits = 0;               // frames run as they are until that has taken so many seconds
+  bool has_waited = false;        // the last time that nothing held, they were to wait
+  double cost = 0;                // what translating the code is expected to take, in seconds; 0: nothing is known
   std::vector<Ref> entries = {};  // of Entry; the last hit first
 };
 
@@ -38,6 +40,8 @@ struct Owner {
   Ref name;
   Ref family;                  // None: nobody else's. Owners of one family compile alike
   bool when_observed = false;  // its frames must be captured: where a tracer watches, too
+  double spent = 0;            // seconds that misses took, without those that the callback deducts
+  double wait_of_new = 0;      // how long frames of new code wait once the allowance is spent; 0: the callback says
   PyObject* weakrefs = nullptr;
   std::unordered_map<PyCodeObject*, std::unique_ptr<OwnerSlot>> slots = {};  // by code, borrowed until its deallocation
 
@@ -129,6 +133,9 @@ void move_to_front(OwnerSlot& slot, const Entry* entry) noexcept;
 }
 
 Owner* off_owner() noexcept;  // borrowed
+
+// Whether the owner's misses have cost what they may. See Owner::spent.
+bool has_spent_allowance(const Owner& owner) noexcept;
 // `None` where the object is no verdict.
 Verdict verdict_of(PyObject* object) noexcept;
 

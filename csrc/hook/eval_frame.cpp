@@ -29,6 +29,9 @@ struct Settings {
   bool when_observed = false;       // all compile where a tracer watches, too
   bool in_eager = false;            // dl.set_stance("force_eager"): nobody's frames run compiled code
   PyObject* tell_traced = nullptr;  // owned: called the first time that a tracer keeps a frame from being compiled
+  bool asks_about_new = false;      // new code never waits unasked
+  PyObject* never_new = nullptr;    // owned: a tuple of folders, whose code never waits unasked
+  unsigned long long waits = 0;     // how often frames were made to wait
 } settings;
 
 // Runs a frame as it is: by the hook that was there before ours, else by CPython.
@@ -171,6 +174,24 @@ double seconds_since(std::chrono::steady_clock::time_point began) noexcept {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 
+// Counts the seconds of its life as spent by a miss: in the callback, and in what the hook does around it.
+class MissClock {
+ public:
+  MissClock(Owner& owner, Thread& thread) noexcept : owner_(owner), thread_(thread) {}
+  ~MissClock() {
+    const double took = seconds_since(began_);
+    owner_.spent += took;
+    thread_.accounted += took;
+  }
+  MissClock(const MissClock&) = delete;
+  MissClock& operator=(const MissClock&) = delete;
+
+ private:
+  Owner& owner_;
+  Thread& thread_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
+
 // Calls the owner's callback. Meanwhile no frame is compiled, and the recursion depth counts from zero. An error may
 // come anywhere, that of a signal's handler or another thread too: what the callback holds and torch's state are
 // restored here, not in Python.
@@ -182,9 +203,7 @@ Ref call_back(PyThreadState* state, Frame* frame, const FrameViewScope& view, Ow
   const at::ThreadLocalState torch;
   const int held = thread.collector_holds;
   ++thread.busy;
-  const auto began = std::chrono::steady_clock::now();
   Ref result = Ref::steal(hang_at_exit([&] { return PyObject_CallOneArg(callback.get(), view.get()); }));
-  thread.accounted += seconds_since(began);
   --thread.busy;
   release_collector(thread, held);
   const bool is_entry = result && PyTuple_Check(result.get()) && !holds_error(result.get());
@@ -236,9 +255,31 @@ Decision raise_inside(PyObject* result, const FrameSlots& slots) {
   return {Decision::RaiseInside, {}, Ref::borrow(code), Ref::borrow(PyTuple_GET_ITEM(result, 1))};
 }
 
+// Whether frames of this code wait for the owner's usual time, and its callback needn't be asked: the allowance is
+// spent, and nobody has said anything of the code. Most frames of a process are met once, so this runs no Python.
+bool waits_as_new(PyCodeObject* code, const Owner& owner) noexcept {
+  if (owner.wait_of_new <= 0 || !has_spent_allowance(owner) || settings.asks_about_new) return false;
+  if (extra_of(code) != nullptr || settings.never_new == nullptr) return false;
+  for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(settings.never_new); ++at) {
+    PyObject* folder = PyTuple_GET_ITEM(settings.never_new, at);
+    if (PyUnicode_Tailmatch(file_of(code), folder, 0, PY_SSIZE_T_MAX, -1) != 0) return false;
+  }
+  return true;
+}
+
+Decision wait(PyCodeObject* code, Owner* owner, double seconds) {
+  OwnerSlot& slot = make_slot(code, owner);
+  slot.waits = seconds;
+  slot.has_waited = true;
+  ++settings.waits;
+  return {Decision::Wait};
+}
+
 Decision decide(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread) {
   if (!owner->callback || owner->callback.get() == Py_None) return {Decision::RunAsItIs};
   const FrameSlots slots = slots_of(frame);
+  if (waits_as_new(slots.code, *owner)) return wait(slots.code, owner, owner->wait_of_new);
+  const MissClock clock(*owner, thread);
   const FrameViewScope view(slots, *owner);  // until there is an entry: who waits for the translation looks for one
   const Ref result = call_back(state, frame, view, owner, thread);
   if (!result) return {Decision::Error};
@@ -248,10 +289,7 @@ Decision decide(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread
     return {Decision::Error};
   }
   if (holds_error(result.get())) return raise_inside(result.get(), slots);
-  if (PyFloat_CheckExact(result.get())) {
-    make_slot(slots.code, owner).waits = PyFloat_AS_DOUBLE(result.get());
-    return {Decision::Wait};
-  }
+  if (PyFloat_CheckExact(result.get())) return wait(slots.code, owner, PyFloat_AS_DOUBLE(result.get()));
   const Verdict verdict = verdict_of(result.get());
   if (verdict == Verdict::Pass) return {Decision::RunAsItIs};
   if (verdict == Verdict::Retry) return {Decision::Retry};
@@ -448,6 +486,9 @@ void register_eval_frame(py::module_& module) {
   module.def("hook_installed", is_installed);
   module.def("compile_when_observed", [](bool on) { settings.when_observed = on; });
   module.def("force_eager", [](bool on) { settings.in_eager = on; });
+  module.def("ask_about_new_code", [](bool on) { settings.asks_about_new = on; });
+  module.def("ask_about_code_in", [](const py::tuple& folders) { put(settings.never_new, folders.inc_ref().ptr()); });
+  module.def("waits", [] { return settings.waits; });
   module.def("tell_when_traced", [](Ref tell) { put(settings.tell_traced, tell.release()); });
 }
 

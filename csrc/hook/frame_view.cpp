@@ -1,5 +1,6 @@
 #include "hook/frame_view.h"
 
+#include <utility>
 #include <vector>
 
 #include "guards/guards.h"
@@ -65,6 +66,16 @@ std::size_t entry_count(FrameView& view) {
   return slot == nullptr ? 0 : slot->entries.size();
 }
 
+bool end_wait(FrameView& view) {
+  OwnerSlot* slot = view.slot();
+  return slot != nullptr && std::exchange(slot->has_waited, false);
+}
+
+double cost(FrameView& view) {
+  const OwnerSlot* slot = view.slot();
+  return slot == nullptr ? 0 : slot->cost;
+}
+
 py::list misses(FrameView& view) {
   py::list found;
   const OwnerSlot* slot = view.slot();
@@ -124,6 +135,12 @@ void register_frame_view(py::module_& module) {
       .def_property("closure", closure)
       .def_property("locals", locals)
       .def_property("entries", entry_count)
+      .def_property("cost", cost)
+      .def(
+          "set_cost",
+          [](FrameView& view, double seconds) { make_slot(view.slots().code, &view.owner()).cost = seconds; },
+          py::arg("seconds"))
+      .def("end_wait", end_wait)
       .def("hold", &FrameView::hold, py::arg("lock"), py::arg("seconds"))
       .def("misses", misses)
       .def("adopt", [](FrameView& view) { return adopt_entry(view.slots(), &view.owner()); });

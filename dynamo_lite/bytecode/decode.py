@@ -35,7 +35,8 @@ T = TypeVar("T")
 class PerCode(Generic[T]):
     """A function of code objects that keeps its result for each live code object.
 
-    The key is the identity: equal code objects may differ in their file. Two threads may compute the same result."""
+    The key is the identity: equal code objects may differ in their file, and many that are nearly equal have one hash.
+    Two threads may compute the same result; both get that which was there first."""
 
     def __init__(self, compute: Callable[[CodeType], T]) -> None:
         self._compute = compute
@@ -48,12 +49,22 @@ class PerCode(Generic[T]):
             key = id(code)
             # The callback runs before the code object's memory, and so its id, can be reused. It runs wherever the last
             # reference goes, under a profile function too, so it is no function of Python.
-            entry = kept[key] = (weakref.ref(code, functools.partial(kept.pop, key)), self._compute(code))
+            result = self._compute(code)
+            entry = kept.setdefault(key, (weakref.ref(code, functools.partial(kept.pop, key)), result))
         return entry[1]
+
+    def get(self, code: CodeType) -> T | None:
+        """The result, if it has been computed."""
+        entry = self._kept.get(id(code))
+        return None if entry is None else entry[1]
 
     def forget(self, code: CodeType) -> None:
         """Drop the result for a code object: it is computed again when it is needed."""
         self._kept.pop(id(code), None)
+
+    def clear(self) -> None:
+        """Drop all results."""
+        self._kept.clear()
 
 
 def slot_names(code: CodeType) -> tuple[str, ...]:

@@ -35,12 +35,6 @@ from .recompilation import (
 from .recording import record_skip
 
 
-def is_new(code: types.CodeType) -> bool:
-    """Whether nobody has compiled this code, and it would be left in eager by nothing but a wait. Most frames of a
-    process are met once, so this is all that is looked at for them."""
-    return not _C.entries(code) and stance_in_force() == "default" and code_origin.why_skipped(code) is None
-
-
 def verdict(
     view: _C.FrameView,
     raised_ahead: PendingExceptions,

@@ -39,7 +39,7 @@ from dynamo_lite.translator.attempt import Attempt
 
 from .backend_traits import BackendTraits
 from .budget import TakesTooLong, TranslationBudget
-from .eligibility import is_new, verdict, verdict_of_entries
+from .eligibility import verdict, verdict_of_entries
 from .entry import Entry, make_entry
 from .families import Family
 from .graph_call import compile_graph, traits_without
@@ -95,9 +95,6 @@ class FrameCompiler:
         in_its_place = entry_in_place_of(view)
         if in_its_place is not None:
             return in_its_place
-        if self.budget is not None and self.budget.has_to_wait(view.code) and not self.raised_ahead.waiting:
-            if is_new(view.code):
-                return self.budget.begin_wait(view)
         found = verdict(view, self.raised_ahead, self.observer, is_frozen=is_frozen, fullgraph=self.fullgraph)
         if found is None:
             if not self.family.locks.hold(view) and not self.fullgraph:
@@ -118,7 +115,7 @@ class FrameCompiler:
         except TakesTooLong:
             seconds = self.budget.give_up(view, time.perf_counter() - began)
             return _C.PASS if seconds is None else seconds
-        self.budget.note(view.code, time.perf_counter() - began, isinstance(entry, tuple))
+        self.budget.note(view, time.perf_counter() - began, isinstance(entry, tuple))
         return entry
 
     def _translated(self, view: _C.FrameView) -> Entry | _C.Verdict:
@@ -132,7 +129,7 @@ class FrameCompiler:
                 raise
             return self._run_in_eager(view, error)
         note_recompiled(view, time.perf_counter() - began)
-        if entry is not _C.PASS:
+        if isinstance(entry, tuple):
             self.versions.add(view)
         return entry
 
@@ -217,7 +214,7 @@ class FrameCompiler:
         traits = self.traits
         shapes = self.family.shapes.begin(view.code, view.locals, traits.takes_floats, traits.arguments_only)
         precomputed = PrecomputedCalls(self.raised_ahead, view.owner)
-        until = math.inf if self.budget is None else time.perf_counter() + self.budget.limit(view.code)
+        until = math.inf if self.budget is None else time.perf_counter() + self.budget.limit(view)
         of_data = self.fullgraph or self.observer is not None and self.observer.captures_data
         return translate(Request(view, traits, self.fullgraph, of_data, shapes, precomputed, self.prepare, until))
 

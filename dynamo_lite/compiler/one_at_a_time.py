@@ -11,9 +11,9 @@ import os
 import threading
 import time
 import weakref
-from types import CodeType
 
 from dynamo_lite import _C
+from dynamo_lite.bytecode.decode import PerCode
 
 PATIENCE = 60.0
 """Seconds from the beginning of a translation for which other threads wait for it. It may be waiting for one of them in
@@ -62,13 +62,13 @@ class TranslationLocks:
     """A turn for each code object, of the owners of one family: what one translates, the others run as well."""
 
     def __init__(self) -> None:
-        self._turns: weakref.WeakKeyDictionary[CodeType, Turn] = weakref.WeakKeyDictionary()
+        self._turns = PerCode(lambda _: Turn())
         _LIVE.add(self)
 
     def hold(self, view: _C.FrameView) -> bool:
         """Wait until no other thread translates this code. From then until the callback ends, none does. False: one
         still does."""
-        return self._turns.setdefault(view.code, Turn()).hold(view)
+        return self._turns(view.code).hold(view)
 
     def forget(self) -> None:
         self._turns.clear()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import re
 import time
-import weakref
 from collections import Counter
-from types import CodeType, FunctionType
+from types import FunctionType
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
 from dynamo_lite import _C, config, logs
+from dynamo_lite.bytecode.decode import PerCode
 from dynamo_lite.exc import RecompileLimitExceeded
 from dynamo_lite.insight.counters import counted, counters
 from dynamo_lite.insight.notices import warn_here
@@ -27,6 +27,20 @@ _VERSIONS_OF_ITERATIONS = 3
 """Two in which numbers have the values of an iteration (0 and 1 stay constants), and one in which they are symbolic."""
 
 
+class _CodeVersions:
+    """What was made of one code object."""
+
+    __slots__ = ("counts", "in_call", "outdated")
+
+    def __init__(self) -> None:
+        self.counts = WeakIdKeyDictionary()
+        """Module -> entries."""
+        self.in_call: Counter[tuple[int, int]] = Counter()
+        """Of a resume function: `_occasion` -> entries made on it."""
+        self.outdated = 0
+        """Translations in a row that were dropped."""
+
+
 class Versions:
     """The number of entries of each code object, by the module that it was called with.
 
@@ -36,33 +50,31 @@ class Versions:
     """
 
     def __init__(self) -> None:
-        self._of: weakref.WeakKeyDictionary[CodeType, WeakIdKeyDictionary] = weakref.WeakKeyDictionary()
-        self._in_call: weakref.WeakKeyDictionary[CodeType, Counter[tuple[int, int]]] = weakref.WeakKeyDictionary()
-        """Resume function -> `_occasion` -> entries made on it."""
-        self._outdated: weakref.WeakKeyDictionary[CodeType, int] = weakref.WeakKeyDictionary()
+        self._of = PerCode(lambda _: _CodeVersions())
 
     def add(self, view: _C.FrameView) -> None:
         """Count a new entry."""
-        self._outdated.pop(view.code, None)
-        counts = self._of.setdefault(view.code, WeakIdKeyDictionary())
+        made = self._of(view.code)
+        made.outdated = 0
         module = _module_of(view)
-        counts[module] = counts.get(module, 0) + 1
+        made.counts[module] = made.counts.get(module, 0) + 1
         if RESUME_CODES.info(view.code) is not None:
             occasion = _occasion(view)
-            in_call = {each: n for each, n in self._in_call.get(view.code, Counter()).items() if each[0] == occasion[0]}
-            self._in_call[view.code] = Counter(in_call) + Counter([occasion])
+            in_call = {each: n for each, n in made.in_call.items() if each[0] == occasion[0]}
+            made.in_call = Counter(in_call) + Counter([occasion])
 
     def differ_by_iteration(self, view: _C.FrameView) -> bool:
         """Whether the frame continues a loop or what one calls, and one call has made several entries for it already,
         none of which holds: each iteration would make another one, as for a list that grows."""
-        made = self._in_call.get(view.code)
-        if made is None:
+        known = self._of.get(view.code)
+        made = known.in_call if known is not None else None
+        if not made:
             return False
         occasion = _occasion(view)
         every = (occasion[0], 0)
         differs = max(made[occasion], made[every]) >= _VERSIONS_OF_ITERATIONS
         for inner in continued_in_loop(view.code)[1:] if differs else ():  # they continue the same loop
-            self._in_call[inner] = Counter({every: _VERSIONS_OF_ITERATIONS})
+            self._of(inner).in_call = Counter({every: _VERSIONS_OF_ITERATIONS})
         return differs
 
     def at_limit(self, view: _C.FrameView) -> bool:
@@ -76,21 +88,20 @@ class Versions:
 
     def count(self, view: _C.FrameView) -> int:
         """Entries of the frame's code for its module."""
-        counts = self._of.get(view.code)
-        return 0 if counts is None else counts.get(_module_of(view), 0)
+        made = self._of.get(view.code)
+        return 0 if made is None else made.counts.get(_module_of(view), 0)
 
     def add_outdated(self, view: _C.FrameView) -> None:
         """Count a translation that was dropped, as a guard no longer held when it was finished."""
-        self._outdated[view.code] = self._outdated.get(view.code, 0) + 1
+        self._of(view.code).outdated += 1
 
     def is_always_outdated(self, view: _C.FrameView) -> bool:
         """Whether so many in a row were dropped that there may be no further one."""
-        return self._outdated.get(view.code, 0) >= max(1, config.in_force("recompile_limit"))
+        made = self._of.get(view.code)
+        return made is not None and made.outdated >= max(1, config.in_force("recompile_limit"))
 
     def forget(self) -> None:
         self._of.clear()
-        self._in_call.clear()
-        self._outdated.clear()
 
 
 def _module_of(view: _C.FrameView) -> object:

@@ -97,9 +97,11 @@ def follow_stance() -> None:
 
 
 def _update_hits() -> None:
-    """Tell the hook whether calls run in eager although compiled code exists."""
+    """Tell the hook whether calls run in eager although compiled code exists, and whether all code is asked about."""
     (ours,), (torchs,) = _ours, _torchs
-    _C.force_eager((torchs if ours == "default" else ours) == "force_eager")
+    stance = torchs if ours == "default" else ours
+    _C.force_eager(stance == "force_eager")
+    _C.ask_about_new_code(stance == "fail_on_recompile")
 
 
 def _break_at_stance(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:

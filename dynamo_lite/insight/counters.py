@@ -5,6 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from dynamo_lite import _C
+
+
+class _Waits:
+    """A total that the hook keeps, as most frames wait without a callback."""
+
+    def __get__(self, counters: Counters | None, owner: type) -> int:
+        return 0 if counters is None else _C.waits() - vars(counters)["_waits_before"]
+
+    def __set__(self, counters: Counters, value: int) -> None:
+        vars(counters)["_waits_before"] = _C.waits() - value
+
 
 @dataclass
 class Counters:
@@ -35,7 +47,7 @@ class Counters:
     """Frames that run in eager from now on."""
     internal_errors: int = 0
     """Frames that run in eager because translating them failed by a bug of dynamo_lite (`config.internal_errors`)."""
-    waits: int = 0
+    waits: _Waits = _Waits()
     """Frames under ``dl.enable`` that run in eager until translating them pays (`config.enable_allowance`)."""
     trace_seconds: float = 0.0
     """Wall-clock time of symbolic interpretation and code generation, in seconds, without the backend."""

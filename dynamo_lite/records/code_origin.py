@@ -20,7 +20,7 @@ from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_NEWLOCALS
 
 import torch
 
-from dynamo_lite import config
+from dynamo_lite import _C, config
 from dynamo_lite.bytecode import Instruction, decode, drop_unreachable, roles, stack_depths
 from dynamo_lite.insight.program_files import OURS
 
@@ -178,6 +178,8 @@ _UNCOMPILED = _in_torch(
     """_dynamo _export _functorch _higher_order_ops _inductor autograd/function.py distributed export fx jit onnx
     utils/checkpoint.py"""
 )
+
+_C.ask_about_code_in((_TORCH, *_TRITON))
 
 _MODULE_CALLS = os.path.join(_TORCH, "nn", "modules", "module.py")
 

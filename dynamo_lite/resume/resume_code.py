@@ -142,6 +142,8 @@ class ResumeCodes:
         if found is None:
             found, info = _deferred_code(original, point) if is_deferred else _resume_code(original, point)
             self._codes[key] = found
+            if is_deferred:
+                _C.mark_code(found, _C.Mark.NONE)  # the hook asks about each frame, it is never new
             self.add(found, info)
         return found
 

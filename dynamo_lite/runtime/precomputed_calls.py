@@ -69,6 +69,7 @@ class PrecomputedCalls:
         if trace is not None:  # otherwise the call failed before its frame began
             arguments = inspect.getcallargs(function, *args, **named)
             now = _C.outermost_calls()
+            _C.mark_code(function.__code__, _C.Mark.NONE)  # the hook asks about the frame, it isn't new
             self._raised.waiting.append(Raised(function.__code__, arguments, error.with_traceback(trace), now))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,6 +10,7 @@ import torch
 import torch._guards
 
 from dynamo_lite import config
+from dynamo_lite.bytecode.decode import PerCode
 
 from .number_guards import LARGE, marked_ranges
 
@@ -65,7 +65,7 @@ class ShapePolicy:
 
     def __init__(self, dynamic: bool | None) -> None:
         self.dynamic = dynamic
-        self._histories: weakref.WeakKeyDictionary[CodeType, ValueHistory] = weakref.WeakKeyDictionary()
+        self._histories = PerCode(lambda _: ValueHistory())
 
     def begin(
         self, code: CodeType, arguments: dict[str, Any], floats: bool = True, arguments_only: bool = False
@@ -77,7 +77,7 @@ class ShapePolicy:
             floats: whether floats may be symbolic, which makes them scalar tensors among the graph's inputs.
             arguments_only: whether only the shapes of arguments may be symbolic.
         """
-        history = self._histories.setdefault(code, ValueHistory())
+        history = self._histories(code)
         dynamic = config.dynamic_by_torch() if self.dynamic is None else self.dynamic
         return TranslationShapes(dynamic, floats, arguments_only, history, arguments)
 

@@ -11,6 +11,7 @@ import torch
 
 import dynamo_lite as dl
 from dynamo_lite.compiler.budget import TranslationBudget
+from dynamo_lite.compiler.frame_compiler import FrameCompiler
 from frames import define
 from processes import run_program
 from shared_programs import breaks
@@ -56,7 +57,70 @@ def test_frames_that_capture_nothing_use_up_the_allowance():
     with dl.config.patch(enable_allowance=1e-9), dl.enable("eager"):
         for number, fn in enumerate(fns):
             assert fn(1) == [1 + number, 1]
-    assert (dl.counters.graphs, dl.counters.waits) == (0, 48)  # the first isn't counted, the second uses it up
+    assert (dl.counters.graphs, dl.counters.waits) == (0, 49)  # the first uses it up
+
+
+def asked_of(fns, allowance):
+    """Of which code objects the owner of a block is asked, where each function runs once."""
+    asked, compiler_type = [], FrameCompiler
+
+    class Asked(compiler_type):
+        def __call__(self, view):
+            asked.append(view.code)
+            return super().__call__(view)
+
+    with pytest.MonkeyPatch.context() as patch, dl.config.patch(enable_allowance=allowance):
+        patch.setattr("dynamo_lite.api.FrameCompiler", Asked)
+        with dl.enable("eager"):
+            for fn in fns:
+                fn(1)
+    return [code for code in asked if any(code is fn.__code__ for fn in fns)]
+
+
+def test_past_the_allowance_new_code_waits_without_being_asked_about():
+    fns = without_tensors(50)
+    assert len(asked_of(fns, math.inf)) == 50
+    fns = without_tensors(50)
+    assert len(asked_of(fns, 1e-9)) == 2  # what uses it up, and what notices that
+    assert dl.counters.waits == 49
+
+
+KINDS = {
+    "functions": "exec(f'def fn(a): return [a, {number}]', names := {}); names['fn'](1)",
+    "classes": "exec(f'class C:\\n  def b(self): return [self, {number}]', names := {}); names['C']().b()",
+    "named tuples": "collections.namedtuple('T', f'a{number} b')(1, 2)",
+    "typed named tuples": "typing.NamedTuple('T', [(f'a{number}', int), ('b', int)])(1, 2)",
+    "data classes": "dataclasses.make_dataclass('D', [(f'a{number}', int), ('b', int)])(1, 2)",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_code_is_made_its_misses_cost_no_more_than_the_allowance(kind):
+    """In processor time, beyond what it costs without `dl.enable`. An owner that spends as it likes takes many times as
+    long for any of these."""
+    program = f"""
+import collections, dataclasses, time, typing
+import torch
+import dynamo_lite as dl
+
+def run(count):
+    began = time.process_time()
+    for number in range(count):
+        {KINDS[kind]}
+    return time.process_time() - began
+
+run(1000)
+plain = run(1000)
+with dl.enable("eager"):
+    run(1)
+    dl.reset()
+    with dl.config.patch(enable_allowance=0.1):
+        enabled = run(1000)
+print(enabled - plain, dl.counters.waits)
+"""
+    done = run_program(program, "torch")
+    more, waits = map(float, done.stdout.split())
+    assert waits > 500 and more < 0.2, done.stderr
 
 
 def test_functions_of_equal_code_wait_each():
@@ -69,13 +133,14 @@ def test_functions_of_equal_code_wait_each():
 
 
 def test_no_record_is_kept_of_code_that_is_gone():
-    budget = TranslationBudget()
-    with dl.config.patch(enable_allowance=0.0):
-        for fn in without_tensors(20):
-            budget.wait(type("View", (), {"code": fn.__code__, "entries": 0})())
-    del fn
-    gc.collect()
-    assert len(budget._waiting) == 0
+    with dl.config.patch(enable_allowance=0.0), dl.enable("eager"):
+        owner, fns = dl._C.current_owner(), without_tensors(20)
+        for fn in fns:
+            fn(1)
+        codes = len(owner.codes())
+        del fn, fns
+        gc.collect()
+        assert codes - len(owner.codes()) == 20
 
 
 def test_frames_without_tensors_dont_import_what_graphs_need():
@@ -132,11 +197,13 @@ def test_the_log_says_what_waits(caplog):
 def test_reset_gives_the_allowance_back():
     fns = functions(4)
     with dl.config.patch(enable_allowance=1e-9), dl.enable("eager"):
-        for graphs in (2, 4):  # the first isn't counted
-            for fn in fns:
-                fn(torch.ones(2))
-            assert dl.counters.graphs == graphs
-            dl.reset()
+        owner = dl._C.current_owner()
+        for fn in fns:
+            fn(torch.ones(2))
+        assert dl.counters.graphs == 1 and owner.has_spent_allowance  # the first uses it up
+        spent = owner.spent
+        dl.reset()
+        assert owner.spent < spent and owner.wait_of_new == 0.0
 
 
 def works(x):
@@ -176,7 +243,7 @@ def test_a_second_of_eager_counts_for_one_frame():
 def test_a_translation_that_takes_far_longer_than_expected_is_given_up_for_now(monkeypatch, caplog):
     caplog.set_level(logging.INFO, "dynamo_lite.perf")
     right, limits = torch.ones(2) * 4, iter([0.0])
-    monkeypatch.setattr(TranslationBudget, "limit", lambda self, code: next(limits, math.inf))
+    monkeypatch.setattr(TranslationBudget, "limit", lambda self, view: next(limits, math.inf))
     found, graphs = [], []
     with dl.config.patch(enable_allowance=0.0), dl.enable("eager"):
         for _ in range(2):  # it waits for nothing, and is given up after the attempt that finds the break
@@ -189,19 +256,51 @@ def test_a_translation_that_takes_far_longer_than_expected_is_given_up_for_now(m
     assert "translating breaks was given up after" in caplog.text
 
 
+class Owner:
+    """As the hook shows one to a budget."""
+
+    spent = wait_of_new = 0.0
+
+    @property
+    def has_spent_allowance(self):
+        return self.spent >= dl.config.enable_allowance
+
+
+class View:
+    """As the hook shows a frame to a budget."""
+
+    def __init__(self, code, owner):
+        self.code, self.owner, self.entries, self.cost, self._has_waited = code, owner, 0, 0.0, False
+
+    def set_cost(self, seconds):
+        self.cost = seconds
+
+    def asks(self, budget):
+        """What the budget says of the frame, which waits then if it has to."""
+        seconds = budget.wait(self)
+        self._has_waited = seconds is not None
+        return seconds
+
+    def end_wait(self):
+        return self._has_waited
+
+
 def test_what_a_frame_is_expected_to_cost():
     """The last translation of its code; where there was none, the average of all."""
-    view = type("View", (), {"code": scale.__code__, "entries": 1})()
-    other = type("View", (), {"code": functions.__code__, "entries": 0})()
-    budget = TranslationBudget()
+    owner, budget = Owner(), TranslationBudget()
+    view, other = View(scale.__code__, owner), View(functions.__code__, owner)
+
+    def note(seconds):
+        owner.spent += seconds
+        budget.note(view, seconds, made_entry=True)
+
     with dl.config.patch(enable_allowance=1.0):
-        budget.note(scale.__code__, 60.0, made_entry=False)
-        budget.note(scale.__code__, 60.0, made_entry=True)  # these import what translating needs
-        budget.note(scale.__code__, 0.5, made_entry=True)
-        assert budget.wait(view) is None
-        assert budget.limit(scale.__code__) == math.inf
-        budget.note(scale.__code__, 1.5, made_entry=True)
-        assert budget.wait(view) == 1.5 and budget.wait(other) == 1.0
-        assert budget.wait(view) is None and budget.wait(view) == 1.5
-        assert budget.limit(scale.__code__) == 6.0 and budget.limit(functions.__code__) == 4.0
-        assert budget.wait(view) is None and budget.give_up(view, 7.0) == 14.0
+        note(60.0)  # it imports what translating needs
+        note(0.5)
+        assert view.asks(budget) is None
+        assert budget.limit(view) == math.inf and owner.wait_of_new == 0.0
+        note(1.5)
+        assert view.asks(budget) == 1.5 and other.asks(budget) == 1.0 == owner.wait_of_new
+        assert view.asks(budget) is None and view.asks(budget) == 1.5
+        assert budget.limit(view) == 6.0 and budget.limit(other) == 4.0
+        assert view.asks(budget) is None and budget.give_up(view, 7.0) == 14.0
