@@ -6,7 +6,7 @@ import logging
 import re
 import time
 from collections import Counter
-from types import FunctionType
+from types import CodeType, FunctionType
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
@@ -30,7 +30,7 @@ _VERSIONS_OF_ITERATIONS = 3
 class _CodeVersions:
     """What was made of one code object."""
 
-    __slots__ = ("counts", "in_call", "outdated")
+    __slots__ = ("counts", "in_call", "outdated", "differed_in")
 
     def __init__(self) -> None:
         self.counts = WeakIdKeyDictionary()
@@ -39,6 +39,8 @@ class _CodeVersions:
         """Of a resume function: `_occasion` -> entries made on it."""
         self.outdated = 0
         """Translations in a row that were dropped."""
+        self.differed_in = -1
+        """The outermost call in which a loop of this code was left to eager, whoever called it."""
 
 
 class Versions:
@@ -66,6 +68,9 @@ class Versions:
     def differ_by_iteration(self, view: _C.FrameView) -> bool:
         """Whether the frame continues a loop or what one calls, and one call has made several entries for it already,
         none of which holds: each iteration would make another one, as for a list that grows."""
+        loop = _loop_of(view.code)
+        if loop is not None and self._of(loop).differed_in == _C.outermost_calls():
+            return True
         known = self._of.get(view.code)
         made = known.in_call if known is not None else None
         if not made:
@@ -73,6 +78,8 @@ class Versions:
         occasion = _occasion(view)
         every = (occasion[0], 0)
         differs = max(made[occasion], made[every]) >= _VERSIONS_OF_ITERATIONS
+        if differs and loop is not None:
+            self._of(loop).differed_in = occasion[0]
         for inner in continued_in_loop(view.code)[1:] if differs else ():  # they continue the same loop
             self._of(inner).in_call = Counter({every: _VERSIONS_OF_ITERATIONS})
         return differs
@@ -102,6 +109,13 @@ class Versions:
 
     def forget(self) -> None:
         self._of.clear()
+
+
+def _loop_of(code: CodeType) -> CodeType | None:
+    """The user's code whose loop a resume function, or the innermost call that it interrupts, continues."""
+    codes = continued_in_loop(code)
+    info = RESUME_CODES.info(codes[-1]) if codes else None
+    return None if info is None else info.original
 
 
 def _module_of(view: _C.FrameView) -> object:

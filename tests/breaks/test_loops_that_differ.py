@@ -143,3 +143,28 @@ def test_experts_appended_to_a_list_recompile_at_most_twice():
             return x, found
 
     check_recompiles_at_most_twice(Collecting(CHOSEN["tensors"]).eval())
+
+
+def doubled(x):
+    return growing_list(x * 2)[0]
+
+
+def halved(x):
+    return growing_list(x / 2)[0]
+
+
+def two_callers(x):
+    y = doubled(x)
+    note(y)
+    return y + halved(y)
+
+
+def test_a_loop_that_differs_is_left_to_eager_for_all_its_callers():
+    """In one call: another caller doesn't make versions of it, too."""
+    compiled = dl.compile(two_callers, backend="eager")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.equal(compiled(torch.ones(2)), two_callers(torch.ones(2)))
+    found = dl.counters.graphs, dl.counters.graph_breaks
+    assert torch.equal(compiled(torch.ones(2)), two_callers(torch.ones(2)))
+    assert found == (dl.counters.graphs, dl.counters.graph_breaks) == (5, 5)
