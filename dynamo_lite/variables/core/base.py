@@ -745,7 +745,7 @@ def raise_argument_error(tx: Translator, function: Any, count: int, names: Itera
     is_method = type(function) in (types.MethodDescriptorType, types.WrapperDescriptorType)
     if not any(owner is each for each in _CREATED_EMPTY) and (is_method or takes_arguments(function, count, names)):
         return
-    receivers = [owner()] if is_method else []
+    receivers = [owner()] if is_method and owner is not None else []
     try:
         function(*receivers, *[None] * (count - len(receivers)), **dict.fromkeys(names))
     except TypeError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import enum
 from collections import Counter, OrderedDict, defaultdict, deque
 from types import MappingProxyType
 
@@ -208,6 +209,30 @@ def iterators_by_getitem(x):
     spelled = Spelled(log)
     found = list(reversed(spelled)), list(iter(spelled)), [*spelled], max(spelled), type(iter(spelled)).__name__
     return x + 1, found, log
+
+
+@cases(tensor(3), graphs=1)
+def operations_of_instance_dicts(x):
+    one, other = Spelled(1), Spelled(1)
+    equal = vars(one) == vars(other), vars(one) == {"log": 1}, {"log": 2} != vars(one), repr(vars(one))
+    one.__dict__ |= {"n": 2}
+    one.__dict__.__setitem__("m", x)
+    last = one.__dict__.popitem()
+    return last[1] + 1, equal, one.n, one.__dict__.__contains__("n"), vars(one).setdefault("log", 5), hasattr(one, "m")
+
+
+class Mode(str, enum.Enum):  # noqa: UP042  (programs write it so)
+    TRAIN = "train"
+    EVAL = "eval"
+
+    def __str__(self):
+        return f"mode {self.value}"
+
+
+@cases(tensor(3), graphs=1)
+def enums_of_strings_with_texts_of_their_own(x):
+    mode = Mode.TRAIN
+    return x + 1, mode == "train", "train" == mode, mode + "ing", mode in ("eval", "train"), mode < Mode.EVAL, f"{mode}"
 
 
 def test_existing_instances_of_derived_classes_are_mutated():

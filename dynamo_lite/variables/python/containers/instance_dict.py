@@ -7,7 +7,7 @@ from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.identity import identity
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Args, ContainerVariable, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.class_lookup import class_lookup
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
@@ -15,7 +15,7 @@ from dynamo_lite.variables.core.protocols import Codegen, Translator
 from .mappings import DictIterator, DictVariable, DictViewVariable, wrap_dict_items
 
 
-class InstanceDictVariable(VariableTracker):
+class InstanceDictVariable(ContainerVariable):
     """``obj.__dict__``. Reads and writes are those of the attributes of the object, ``of``."""
 
     __slots__ = ("of",)
@@ -27,6 +27,9 @@ class InstanceDictVariable(VariableTracker):
 
     def identity(self) -> Any:
         return (InstanceDictVariable, self.of)
+
+    def describe(self) -> str:
+        return "an object's __dict__"
 
     def _name(self, key: VariableTracker) -> str:
         name = key.as_constant() if key.is_constant() else None
@@ -94,6 +97,23 @@ class InstanceDictVariable(VariableTracker):
         for name in self.mapping_items(tx).items:
             self.of.instance_delete(tx, name)
         return ConstantVariable(None)
+
+    def method_popitem(self, tx: Translator) -> VariableTracker:
+        found = self.mapping_items(tx).method_popitem(tx)
+        self.delitem(tx, found.elements(tx)[0])
+        return found
+
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        return self.mapping_items(tx).compare(tx, symbol, other)
+
+    def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if symbol != "|":
+            return None
+        self.method_update(tx, other)
+        return self
+
+    def text(self, tx: Translator, name: str) -> VariableTracker:
+        return self.mapping_items(tx).text(tx, name)
 
     def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         return None if reflected else self.mapping_items(tx).binary(tx, symbol, other, reflected)

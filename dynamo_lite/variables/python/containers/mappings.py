@@ -154,7 +154,11 @@ class DictVariable(ContainerVariable):
         return self.items.pop(raw)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if not isinstance(other, DictVariable) or symbol not in ("==", "!="):
+        if symbol not in ("==", "!="):
+            return None
+        if other.python_type() is dict:
+            other = other.mapping_items(tx) or other  # an object's ``__dict__``
+        if not isinstance(other, DictVariable):
             return None
         equal = self.items.keys() == other.items.keys()
         if equal:
@@ -321,8 +325,8 @@ class DictVariable(ContainerVariable):
             cg.build("MAP", len(self.items))
 
         if self.factory is not None:
-            set_factory = defaultdict.default_factory.__set__  # type: ignore[attr-defined]
-            cg.call_with_top(set_factory, [lambda: cg.load(self.factory)])
+            factory = self.factory
+            cg.call_with_top(_FACTORY.__set__, [lambda: cg.load(factory)])
         if self.items:
             cg.call_with_top(_update_ordered if self.cls is OrderedDict else dict.update, [load_items])
 
@@ -344,6 +348,9 @@ class DictVariable(ContainerVariable):
         cg.call_with_top(self.cls.clear, [])
         self.fill_instance(cg)
         cg.pop_top()
+
+
+_FACTORY = defaultdict.__dict__["default_factory"]
 
 
 def _update_ordered(target: OrderedDict[Any, Any], items: dict[Any, Any]) -> None:
@@ -598,6 +605,5 @@ def _wrap_defaultdict(attempt: Attempt, value: defaultdict[Any, Any], source: So
 
 def existing_defaultdict(attempt: Attempt, value: Any, source: Source) -> DictVariable:
     """The items and the factory of a defaultdict, or of an instance of a derived class."""
-    slot = defaultdict.__dict__["default_factory"]
-    factory = LazyVariable(attempt, slot.__get__(value), source.child("slot", slot)).realize()
+    factory = LazyVariable(attempt, _FACTORY.__get__(value), source.child("slot", _FACTORY)).realize()
     return DictVariable(*wrap_dict_items(attempt, value, source), source, defaultdict, factory)

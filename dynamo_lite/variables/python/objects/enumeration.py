@@ -84,7 +84,7 @@ class EnumVariable(UserObjectVariable):
         raw = tx.lookup(self.cls, name)
         if not other.is_constant() or raw is MISSING or is_user_defined(raw) or raw is getattr(object, name, None):
             return None
-        result = tx.fold(raw, (self.value, other.as_constant()))
+        result = tx.fold(raw, [_read_by_c(each) for each in (self, other)])
         return None if result is NotImplemented else tx.make(result)
 
     def truth(self, tx: Translator) -> bool:
@@ -100,6 +100,12 @@ class EnumVariable(UserObjectVariable):
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.load_const(self.value)
+
+
+def _read_by_c(operand: VariableTracker) -> Any:
+    """What a method of a builtin number or string reads of an operand: a member's own number or string."""
+    value = operand.scalar() if isinstance(operand, EnumVariable) else None
+    return operand.as_constant() if value is None else value
 
 
 def _overrides(tx: Translator, operand: VariableTracker, name: str) -> bool:

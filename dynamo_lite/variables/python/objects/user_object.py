@@ -377,6 +377,8 @@ class UserObjectVariable(VariableTracker):
         """``__class__`` can be assigned, as lazy modules do, and an object may become its own ``__dict__``. Other
         descriptors in C break the graph."""
         value = value.realize()
+        if name == "__dict__" and isinstance(value, InstanceDictVariable) and value.of is self:
+            return  # after ``obj.__dict__ |= other``
         is_fresh = self.is_new and not self.attrs and self.own_dict is None
         if name == "__dict__" and value is self and is_fresh and isinstance(self.payload, DictVariable):
             self.own_dict = self.payload
@@ -495,13 +497,19 @@ class UserObjectVariable(VariableTracker):
         if self.call_special(tx, "__setitem__", key, value) is not None:
             return
         payload = self._with_builtin("__setitem__")
-        (super() if payload is None else payload).setitem(tx, key, value)
+        if payload is None:
+            super().setitem(tx, key, value)
+        else:
+            payload.setitem(tx, key, value)
 
     def delitem(self, tx: Translator, key: VariableTracker) -> None:
         if self.call_special(tx, "__delitem__", key) is not None:
             return
         payload = self._with_builtin("__delitem__")
-        (super() if payload is None else payload).delitem(tx, key)
+        if payload is None:
+            super().delitem(tx, key)
+        else:
+            payload.delitem(tx, key)
 
     def iterate(self, tx: Translator) -> VariableTracker:
         iterator = self.call_special(tx, "__iter__")
