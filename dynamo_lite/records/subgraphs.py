@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,8 @@ class Body:
         """Whether its operators depend on the grad mode that it is called in, apart from recording history."""
         self.overwritten: list[torch.Tensor] | None = None
         """The outside tensors that it wrote into; None if it may not write into any."""
+        self.called: dict[types.FunctionType, types.CodeType] = {}
+        """Of a backward: the functions of the program that it calls, and their code."""
         self.replays: list[Replay] = []
         """The body as it would be computed in other states, if it runs later and reads something that may differ."""
         self.uncertain_writes: list[tuple[torch.fx.Node, torch.Tensor]] = []

@@ -1,8 +1,8 @@
 """What a graph applies for a user's ``torch.autograd.Function`` whose forward and backward were traced.
 
 The autograd node looks like that of the user's Function: its name, ``needs_input_grad``, ``saved_tensors``, and the
-attributes of ``ctx`` that are tensors, constants, or containers of these. If the program changes such an attribute, the
-user's own backward runs instead of the traced one.
+attributes of ``ctx`` that are tensors, constants, or containers of these. If the program changes such an attribute,
+or the code of a function that the backward calls, the user's own backward runs instead of the traced one.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import types
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -33,6 +34,8 @@ class FunctionFacts:
 
     function: Callable[[], type[torch.autograd.Function] | None]
     """The user's class, held weakly; None in a graph that was loaded."""
+    called: tuple[tuple[Callable[[], types.FunctionType | None], types.CodeType], ...]
+    """The user's functions that a backward calls, held weakly, and the code that was traced; none in a loaded graph."""
     arguments: tuple[int | None, ...]
     """For each argument of the call the index of the tensor among all; None if it isn't a tensor."""
     distinct: tuple[int, ...]
@@ -56,8 +59,13 @@ class FunctionFacts:
     """Attributes of ``ctx``: tensors, constants, and containers of these. `AttributeTensor` stands for a tensor."""
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
-        fields = dataclasses.fields(self)
-        return FunctionFacts, (type(None), *(getattr(self, each.name) for each in fields[1:]))
+        _, _, *others = dataclasses.fields(self)
+        return FunctionFacts, (type(None), (), *(getattr(self, each.name) for each in others))
+
+    def have_new_code(self) -> bool:
+        """Whether one of the functions that the backward calls got other code."""
+        functions = ((function(), code) for function, code in self.called)
+        return any(function is not None and function.__code__ is not code for function, code in functions)
 
 
 class _State(NamedTuple):
@@ -149,7 +157,7 @@ class TracedFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> Any:
-        if not _is_same(vars(ctx), ctx._traced.attributes):
+        if ctx._traced.facts.have_new_code() or not _is_same(vars(ctx), ctx._traced.attributes):
             return (None,) * _FIRST_INPUT + tuple(_call_users_backward(ctx, gradients))
         backwards = ctx._traced.backwards
         body, wanted = backwards.get(torch.is_grad_enabled()) or backwards[False]

@@ -41,7 +41,12 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.reachable import Holder
 from dynamo_lite.variables.python.functions.arguments import bind_arguments
-from dynamo_lite.variables.python.functions.function import CellVariable, GlobalScope, PythonFunctionVariable
+from dynamo_lite.variables.python.functions.function import (
+    CellVariable,
+    GlobalScope,
+    PythonFunctionVariable,
+    note_called,
+)
 from dynamo_lite.variables.python.objects.exception import (
     ExceptionInfoVariable,
     ExceptionVariable,
@@ -242,6 +247,8 @@ class InstructionTranslator(Operations, Holder):
         """Trace the body of a Python function in place of its call. ``is_tail``: its result is the current call's."""
         code = function.code
         self.check_inlinable(function)
+        if self.graph.bodies:
+            note_called(self, function)
         if self.depth >= config.inline_limit:
             unsupported(InlineLimit(function.describe(), config.inline_limit))
         bound = bind_arguments(self, function, args, kwargs)

@@ -140,3 +140,35 @@ def test_a_cached_function_assigns():
 @checked(tensor(3, grad=True), backward=True, fullgraph=True)
 def test_constants_are_captured(x):
     return OfConstants.apply(x * 2, (3.0, "a")).sin()
+
+
+def test_code_of_a_function_that_the_backward_calls():
+    """It is replaced between the call and the backward."""
+
+    def twice(x):
+        return x * 2
+
+    def thrice(x):
+        return x * 3
+
+    def of(scale):
+        class Scaled(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, gradient):
+                return scale(gradient)
+
+        return Scaled.apply
+
+    code = twice.__code__
+    for compile in (lambda fn: fn, lambda fn: dl.compile(fn, backend="eager", fullgraph=True)):
+        fn = compile(of(twice))
+        for new, expected in ((code, 2), (thrice.__code__, 3), (code, 2)):
+            x = tensor(3, grad=True)
+            y = fn(x)
+            twice.__code__ = new
+            y.sum().backward()
+            assert torch.equal(x.grad, torch.full((3,), float(expected)))

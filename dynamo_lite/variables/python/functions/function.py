@@ -557,6 +557,15 @@ def is_trusted_module(name: str | None) -> bool:
     return root == "torch" or root in sys.stdlib_module_names
 
 
+def note_called(tx: Translator, function: PythonFunctionVariable) -> None:
+    """Note that a backward calls a function of the program's, which may have other code when it runs."""
+    value: object = function.value
+    if isinstance(value, types.FunctionType) and not is_trusted_module(value.__module__):
+        for body in tx.graph.bodies:
+            if body.is_backward:
+                body.called[value] = value.__code__
+
+
 @wraps_type(types.FunctionType)
 def _wrap_function(attempt: Attempt, value: types.FunctionType, source: Source) -> VariableTracker:
     if source.kind == "const":

@@ -442,6 +442,7 @@ class _Application:
                 results.append(node)
             return results.index(node)
 
+        called = {function: code for each in backwards.values() for function, code in each.called.items()}
         wanted = list(dict.fromkeys(node for each in backwards.values() for node in each.lifted))
         kept = tuple(map(index, wanted))
         tensors = _tensors_or_wrappers(self.ctx.saved)
@@ -449,6 +450,7 @@ class _Application:
             self.refuse("it passes other values than tensors to ctx.save_for_backward")
         return FunctionFacts(
             function=weakref.ref(self.cls),
+            called=tuple((weakref.ref(function), code) for function, code in called.items()),
             arguments=tuple(self.inputs.index(each) if each in self.inputs else None for each in self.args),
             distinct=tuple(map(self.inputs.index, self.tensors)),
             outputs=tuple(isinstance(each, TensorVariable) for each in self.returned),

@@ -7,6 +7,7 @@ outside of it, unless it runs once, where the program calls it. Tensors may leav
 from __future__ import annotations
 
 import contextlib
+import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
@@ -34,7 +35,7 @@ class BodyVariable(VariableTracker):
     ``lifted``: the nodes of outer graphs that it uses; ``output``: what the program's function returned.
     """
 
-    __slots__ = ("graph", "name", "lifted", "output", "results", "differentiates", "reads_grad_mode")
+    __slots__ = ("graph", "name", "lifted", "output", "results", "differentiates", "reads_grad_mode", "called")
 
     def __init__(
         self,
@@ -51,6 +52,7 @@ class BodyVariable(VariableTracker):
         self.results: list[VariableTracker] = []
         """What was selected of it."""
         self.differentiates = self.reads_grad_mode = False
+        self.called: dict[types.FunctionType, types.CodeType] = {}
         """What the closed `Body` noted."""
 
     def python_type(self) -> type:
@@ -148,6 +150,7 @@ def trace_body(
     traced = BodyVariable(tx.graph, name, list(body.lifted), output)
     traced.results = [*selected]
     traced.differentiates, traced.reads_grad_mode = body.differentiates, body.reads_grad_mode
+    traced.called = body.called
     return traced
 
 
