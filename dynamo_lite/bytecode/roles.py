@@ -60,6 +60,16 @@ def may_assign_global(code: types.CodeType) -> bool:
     return not _STORES_GLOBAL_CODES.isdisjoint(code.co_code[::2])
 
 
+def writes_outside(instruction: Instruction) -> bool:
+    """Whether it writes a variable outside of its frame, or an attribute, deletes an item, or imports."""
+    others = ("STORE_ATTR", "DELETE_ATTR", "DELETE_SUBSCR", "IMPORT_NAME")
+    return assigns_cell(instruction) or assigns_global(instruction) or instruction.opname in others
+
+
+def stores_item(instruction: Instruction) -> bool:
+    return instruction.opname == "STORE_SUBSCR"
+
+
 # -- calls and operators -----------------------------------------------------------------------------------------------
 
 _CALLS = frozenset({"CALL", "CALL_KW"})

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils import checkpoint as torch_checkpoint
 
-from dynamo_lite.bytecode import decode
+from dynamo_lite.bytecode import Instruction, decode, roles
 from dynamo_lite.insight.break_reasons import CheckpointCall
 from dynamo_lite.variables.core.base import InvariantVariable, NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Codegen, Translator
@@ -66,28 +66,22 @@ def _has_effects(tx: Translator, policy: VariableTracker) -> bool:
         return _has_effects(tx, policy.getattr(tx, "func").realize())
     if not isinstance(policy, (FunctionVariable, NestedFunctionVariable)):
         return True
-    opcodes = set(_opcodes(policy.code))
-    if not opcodes.isdisjoint(_EFFECTS):
+    instructions = [*_instructions(policy.code)]
+    if any(roles.writes_outside(each) or roles.pushes_null(each) for each in instructions):
         return True
     namespace: Mapping[str, Any] = policy.scope(tx).namespace
     has_cells = isinstance(policy, FunctionVariable) and bool(policy.code.co_freevars)
     named = [namespace[name] for name in policy.code.co_names if name in namespace]
-    return "STORE_SUBSCR" in opcodes and (has_cells or any(isinstance(each, (list, dict)) for each in named))
+    may_write = has_cells or any(isinstance(each, (list, dict)) for each in named)
+    return may_write and any(map(roles.stores_item, instructions))
 
 
-_EFFECTS = frozenset(
-    """STORE_GLOBAL DELETE_GLOBAL STORE_DEREF DELETE_DEREF STORE_ATTR DELETE_ATTR DELETE_SUBSCR IMPORT_NAME
-    CALL_METHOD""".split()
-)
-
-
-def _opcodes(code: types.CodeType) -> Iterator[str]:
-    for each in decode(code):
-        is_method = each.opname == "LOAD_METHOD" or each.opname == "LOAD_ATTR" and each.flag
-        yield "CALL_METHOD" if is_method else each.opname
+def _instructions(code: types.CodeType) -> Iterator[Instruction]:
+    """Those of a function and of the functions inside of it."""
+    yield from decode(code)
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
-            yield from _opcodes(const)
+            yield from _instructions(const)
 
 
 def traced_context_fn(tx: Translator, context_fn: VariableTracker) -> ContextFn | None:
