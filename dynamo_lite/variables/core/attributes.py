@@ -308,7 +308,8 @@ def _bind_c_method(
 
 @binds(types.ClassMethodDescriptorType, classes=True)
 def _bind_c_classmethod(tx: Translator, raw: Any, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
-    return BuiltinMethodVariable(tx.make(cls), name)
+    guard_class_attribute(tx, owner, name, raw)
+    return BuiltinMethodVariable(tx.make(cls), raw.__name__, None if raw.__name__ == name else raw)
 
 
 def bind_c_descriptor(tx: Translator, raw: Any, name: str, obj: VariableTracker) -> VariableTracker:

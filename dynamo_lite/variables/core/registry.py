@@ -25,6 +25,7 @@ from .base import (
     takes_arguments,
     unsupported,
 )
+from .class_lookup import class_lookup
 from .protocols import Translator
 
 Model = Callable[[Any, Args, Kwargs], VariableTracker]
@@ -88,10 +89,14 @@ def models_if(*kinds: type) -> Callable[[Rule], Rule]:
 
 
 def models_class_method(cls: type, name: str) -> Callable[[_Function], _Function]:
-    """Register a class method of a builtin class: ``model(tx, cls, *args)``."""
+    """Register a class method, in C or in Python: ``model(tx, cls, *args)``."""
+    raw = class_lookup(cls, name)
 
     def register(fn: _Function) -> _Function:
-        _CLASS_METHODS[cls, name] = fn
+        if isinstance(raw, classmethod):
+            models(raw.__func__)(fn)
+        else:
+            _CLASS_METHODS[raw.__objclass__, name] = fn
         return fn
 
     return register

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 from torch._library.fake_class_registry import FakeScriptObject
-from torch._opaque_base import OpaqueBase, OpaqueBaseMeta
 
 from dynamo_lite.insight.break_reasons import LegacyTensorType, ProtocolCheck, UnsupportedOperation
+from dynamo_lite.runtime.torch_names import CustomClassBase, CustomClassBaseMeta
 from dynamo_lite.variables.core.attributes import bind, class_lookup
 from dynamo_lite.variables.core.base import VariableTracker, mro, unsupported
 from dynamo_lite.variables.core.class_lookup import is_heap_type, is_user_defined
@@ -106,7 +106,7 @@ def _check(tx: Translator, hook: str, variable: VariableTracker, kind: type, cls
     check = tx.lookup(type(cls), hook)
     if check is _HOOKS[hook]:
         return guarded_derives(tx, kind, cls)
-    if check is OpaqueBaseMeta.__instancecheck__ and _is_never_opaque(kind, cls):
+    if check is CustomClassBaseMeta.__instancecheck__ and _is_never_opaque(kind, cls):
         return derives(kind, cls)
     if is_user_code(check):
         method = bind(tx, check, hook, tx.make(cls), type(cls))
@@ -121,7 +121,7 @@ _NEVER_OPAQUE = (torch.Tensor, torch.nn.Parameter, int, float, complex, bool, st
 def _is_never_opaque(kind: type, cls: Any) -> bool:
     """Whether torch's hook for a class like ``ProcessGroup`` looks at the type alone: it wraps objects of such classes
     only while it traces programs itself."""
-    return any(kind is each for each in _NEVER_OPAQUE) or cls is not OpaqueBase and kind is not FakeScriptObject
+    return any(kind is each for each in _NEVER_OPAQUE) or cls is not CustomClassBase and kind is not FakeScriptObject
 
 
 def _call_issubclass(tx: Translator, kind: type, cls: Any) -> bool:

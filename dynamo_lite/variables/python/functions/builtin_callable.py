@@ -111,19 +111,35 @@ wraps_if(lambda value: type(value) in _ATTRIBUTE_DESCRIPTORS and not is_heap_typ
 )
 
 
+def _is_modelled_class_method(value: Any, receiver: Any, name: str | None) -> bool:
+    """Whether it is a class method in C, bound to a class. Each read of one from its class creates another object."""
+    if type(value) is not types.BuiltinFunctionType or not isinstance(receiver, type) or name is None:
+        return False
+    raw = class_lookup(receiver, name)
+    is_class_method = type(raw) is types.ClassMethodDescriptorType and class_method(receiver, name) is not None
+    return is_class_method and value == raw.__get__(None, receiver)
+
+
 @wraps_if(lambda value: callable(value) and not is_heap_type(type(value)), order=60)
 def _wrap_builtin(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     receiver = getattr(value, "__self__", None)
+    name = getattr(value, "__name__", None)
+    if _is_modelled_class_method(value, receiver, name):
+        return _wrap_c_method(attempt, value, source)
     if receiver is None or isinstance(receiver, (types.ModuleType, type)) or find_model(value) is not None:
         return BuiltinVariable.by_identity(attempt, value, source)
-    name = getattr(value, "__name__", None)
     if type(value) is types.MethodWrapperType and type(receiver) in _ATTRIBUTE_DESCRIPTORS and name == "__get__":
         return DescriptorGetVariable.by_identity(attempt, value, source)
     if not issubclass(type(value), types.BuiltinFunctionType) or name is None or source.kind == "const":
         return attempt.values.opaque(value, source, "a bound method of a C type")
+    return _wrap_c_method(attempt, value, source)
+
+
+def _wrap_c_method(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     source.check("type", type(value))
-    source.child("c_attr", "__name__").check("equals", name)
-    method = BuiltinMethodVariable(attempt.values.wrap(receiver, source.child("c_attr", "__self__")), name)
+    source.child("c_attr", "__name__").check("equals", value.__name__)
+    receiver = attempt.values.wrap(value.__self__, source.child("c_attr", "__self__"))
+    method = BuiltinMethodVariable(receiver, value.__name__)
     method.source = source
     return method
 

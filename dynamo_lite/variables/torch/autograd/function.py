@@ -34,7 +34,7 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.invariant_reads import is_read_later, mutable_objects, refuse_read
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.reachable import reachable
-from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.core.registry import models_class_method
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, TupleVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
@@ -178,7 +178,7 @@ def check_kept_on_ctx(attempt: Attempt, has_made: Callable[[VariableTracker], bo
         raise Restart(FunctionsUntraced(frozenset(outdated)))
 
 
-@models(torch.autograd.Function.apply.__func__)  # type: ignore[attr-defined]
+@models_class_method(torch.autograd.Function, "apply")
 def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     """``Function.apply``."""
     value = cls.as_constant()

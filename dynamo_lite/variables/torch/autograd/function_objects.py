@@ -7,6 +7,7 @@ program's line. If a filter makes it an exception, the graph breaks.
 from __future__ import annotations
 
 from functools import partial
+from types import ClassMethodDescriptorType
 
 import torch
 
@@ -36,7 +37,7 @@ class FunctionObjectVariable(OpaqueVariable):
         assert self.source is not None
         if raw is MISSING and name in namespace:
             return LazyVariable(tx.attempt, namespace[name], self.source.instance_item(name))
-        if not isinstance(raw, (classmethod, staticmethod)) or name in namespace:
+        if not isinstance(raw, (classmethod, staticmethod, ClassMethodDescriptorType)) or name in namespace:
             return super().getattr(tx, name)
         self.source.child("instance_dict").check("dict_lacks", name)
         return tx.make(kind).getattr(tx, name)
