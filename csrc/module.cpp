@@ -5,6 +5,7 @@
 #include "cpython/objects.h"
 #include "guards/finalizers.h"
 #include "guards/guards.h"
+#include "guards/tensors.h"
 #include "hook/callables.h"
 #include "hook/entries.h"
 #include "hook/eval_frame.h"
@@ -20,6 +21,8 @@ PYBIND11_MODULE(_C, module) {
   register_eval_frame(module);
   register_guards(module, frame_slots);
   register_launch(module);
+  module.def("sizes_of_torch_objects", sizes_of_torch_objects);
+  module.def("tensor_layout", [](py::handle tensor) { return tensor_layout(tensor.ptr()); });
   module.def("is_lifetime_observed", [](py::handle value) { return is_lifetime_observed(value.ptr()); });
   module.def("looks_up_quietly", [](const py::dict& dict, py::handle name) {
     return dict_find(dict.ptr(), name.ptr(), py::hash(name), compares_quietly(name.ptr())).presence !=

@@ -11,6 +11,15 @@ from typing import Any, Final
 TORCH_VERSION: Final[str]
 """The torch this extension was built against."""
 
+def sizes_of_torch_objects() -> dict[str, int]:
+    """The sizes of instances of torch's types whose fields guards read, as the headers had them."""
+
+def tensor_layout(tensor: Any) -> dict[str, Any]:
+    """What guards read of a tensor at the places that the headers named. Its address alone if that differs."""
+
+def state_layout_fits() -> bool:
+    """Whether torch's own functions return what guards read of its state at the places that the headers named."""
+
 # -- marks: process-wide words on a code object ----------------------------------------------------------------
 
 class Mark:

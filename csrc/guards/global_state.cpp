@@ -7,6 +7,7 @@
 #include <ATen/autocast_mode.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/DefaultDtype.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
@@ -336,6 +337,29 @@ void prepare_types() {
 
 }  // namespace
 
+bool state_layout_fits() noexcept {
+  const at::Context& context = at::globalContext();
+  const auto holds = [&context](auto member, bool setting) { return (context.*member != 0) == setting; };
+  const ThreadPlaces& places = thread_places();
+  return holds(revealed(context_deterministic{}), context.deterministicAlgorithms()) &&
+         holds(revealed(context_deterministic_warns{}), context.deterministicAlgorithmsWarnOnly()) &&
+         holds(revealed(context_deterministic_fill{}), context.deterministicFillUninitializedMemory()) &&
+         holds(revealed(context_flash{}), context.userEnabledFlashSDP()) &&
+         holds(revealed(context_memory_efficient{}), context.userEnabledMemEfficientSDP()) &&
+         holds(revealed(context_math{}), context.userEnabledMathSDP()) &&
+         holds(revealed(context_cudnn{}), context.userEnabledCuDNNSDP()) &&
+         holds(revealed(context_overrideable{}), context.userEnabledOverrideableSDP()) &&
+         holds(revealed(context_mkldnn_enabled{}), context.userEnabledMkldnn()) &&
+         holds(revealed(context_cudnn_enabled{}), context.userEnabledCuDNN()) &&
+         holds(revealed(context_cudnn_benchmark{}), context.benchmarkCuDNN()) &&
+         holds(revealed(context_cudnn_deterministic{}), context.deterministicCuDNN()) &&
+         places.autograd->get_grad_mode() == c10::GradMode::is_enabled() &&
+         places.autograd->get_inference_mode() == c10::InferenceMode::is_enabled() &&
+         places.torch_function->*revealed(FunctionState{}) == at::impl::PythonTorchFunctionTLS::get_disabled_state() &&
+         static_cast<std::int64_t>((places.torch_function->*revealed(FunctionModes{})).size()) ==
+             at::impl::PythonTorchFunctionTLS::stack_len();
+}
+
 bool is_global_state(PyObject* object) noexcept { return HeapType<StateObject>::is(object); }
 
 DL_HIT bool matches_current_state(PyObject* state, std::string* found) {
@@ -428,6 +452,7 @@ void KeptState::restore() const {
 
 void register_global_state(py::module_& module) {
   prepare_types();
+  module.def("state_layout_fits", state_layout_fits);
   HeapType<StateObject>(module, "dynamo_lite._C.GlobalState")
       .def_new([](py::handle) {
         Snapshot snapshot;

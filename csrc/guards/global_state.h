@@ -8,6 +8,9 @@
 
 namespace dynamo_lite {
 
+// Whether torch's own functions return what guards read at the places that torch's headers named when this was built.
+bool state_layout_fits() noexcept;
+
 // Whether `object` is a dynamo_lite._C.GlobalState.
 bool is_global_state(PyObject* object) noexcept;
 

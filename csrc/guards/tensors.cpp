@@ -2,6 +2,8 @@
 
 #include <c10/core/TensorImpl.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/Device.h>
+#include <torch/csrc/TypeInfo.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -69,6 +71,46 @@ std::string dims(c10::IntArrayRef values) {
 std::string device_text(const std::optional<c10::Device>& device) { return device ? device->str() : "no device"; }
 
 }  // namespace
+
+py::dict sizes_of_torch_objects() {
+  py::dict sizes;
+  sizes["TensorBase"] = sizeof(THPVariable);
+  sizes["device"] = sizeof(THPDevice);
+  sizes["finfo"] = sizeof(THPDTypeInfo);
+  sizes["iinfo"] = sizeof(THPDTypeInfo);
+  return sizes;
+}
+
+py::dict tensor_layout(PyObject* object) {
+  if (!is_tensor(object)) raise(PyExc_TypeError, "a %.100s is not a tensor", Py_TYPE(object)->tp_name);
+  const c10::TensorImpl& impl = impl_of(object);
+  py::dict read;
+  read["address"] = reinterpret_cast<std::uintptr_t>(&impl);
+  const py::int_ address = py::handle(object).attr("_cdata");
+  if (!address.equal(read["address"])) return read;
+  const auto& shape = impl.*revealed(SizesAndStrides{});
+  const auto ints = [](c10::IntArrayRef values) {
+    py::tuple numbers(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) numbers[i] = values[i];
+    return numbers;
+  };
+  read["keys"] = (impl.*revealed(KeySet{})).raw_repr();
+  read["dtype"] = std::string(c10::toString(c10::typeMetaToScalarType(impl.*revealed(DataType{}))));
+  read["device"] = device_text(impl.*revealed(Device{}));
+  if (shape.size() > 64) return read;  // what follows would be garbage
+  read["sizes"] = ints(shape.sizes_arrayref());
+  read["strides"] = ints(shape.strides_arrayref());
+  read["offset"] = impl.*revealed(StorageOffset{});
+  read["version"] = impl.version_counter().current_version();
+  c10::StorageImpl* storage = impl.unsafe_storage().unsafeGetStorageImpl();
+  read["memory"] = reinterpret_cast<std::uintptr_t>(storage->_mutable_data_ptr_no_checks().get());
+  read["bytes"] = storage->sym_nbytes().as_int_unchecked();
+  const auto* meta = autograd_of(impl);
+  read["requires_grad"] = meta && meta->requires_grad_;
+  read["has_node"] = meta && meta->grad_fn_;
+  read["is_view"] = meta && meta->is_view_;
+  return read;
+}
 
 DL_HIT bool is_tensor(PyObject* object) noexcept {
   auto* tensor = reinterpret_cast<PyTypeObject*>(THPVariableClass);

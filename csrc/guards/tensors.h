@@ -1,7 +1,7 @@
 // What a guard reads of a tensor, straight from its TensorImpl.
 #pragma once
 
-#include <Python.h>
+#include <pybind11/pybind11.h>
 
 #include <c10/core/Device.h>
 #include <c10/core/DispatchKeySet.h>
@@ -20,8 +20,17 @@ struct TensorImpl;
 
 namespace dynamo_lite {
 
+namespace py = pybind11;
+
 // Whether the object is a tensor; no __instancecheck__ is run.
 bool is_tensor(PyObject* object) noexcept;
+
+// The sizes of instances of torch's types whose fields guards read, by the names of the types.
+py::dict sizes_of_torch_objects();
+
+// What guards read of a tensor at the places that torch's headers named when this was built. Where the tensor itself
+// is not at its place, or it has too many dimensions, nothing else is read. Throws if `object` is not a tensor.
+py::dict tensor_layout(PyObject* object);
 
 // Whether a __torch_dispatch__ written in Python may handle operators on the tensor.
 bool has_python_dispatch(PyObject* tensor) noexcept;

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
+import warnings
 
 PYTHONS = ((3, 11), (3, 12))
 OLDEST_TORCH = (2, 11)
+NEWEST_TESTED_TORCH = (2, 15)
 
 
 def check() -> None:
@@ -22,7 +25,7 @@ def check() -> None:
     if sys.implementation.name != "cpython":
         raise ImportError(f"dynamo_lite needs CPython; this is {sys.implementation.name}.")
     torch = importlib.import_module("torch")
-    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < OLDEST_TORCH:
+    if _minor(torch.__version__) < OLDEST_TORCH:
         oldest = ".".join(map(str, OLDEST_TORCH))
         raise ImportError(f"dynamo_lite needs torch {oldest} or newer; this is torch {torch.__version__}.")
     try:
@@ -32,8 +35,26 @@ def check() -> None:
             f"dynamo_lite's extension can't be loaded ({error}); build it against the installed torch "
             f"{torch.__version__} with: pip install --no-build-isolation ."
         ) from error
-    if extension.TORCH_VERSION != torch.__version__:  # C++ of torch differs between builds and between commits
+    built = extension.TORCH_VERSION
+    # A development version's C++ differs between commits, a release's between minor versions.
+    is_release = not re.search("[a-z]", torch.__version__.partition("+")[0])
+    if _minor(built) != _minor(torch.__version__) or not is_release and built != torch.__version__:
         raise ImportError(
-            f"dynamo_lite was built for torch {extension.TORCH_VERSION}, and this is torch {torch.__version__}; "
+            f"dynamo_lite was built for torch {built}, and this is torch {torch.__version__}; "
             "build it again with: pip install --no-build-isolation ."
         )
+    misplaced = importlib.import_module("dynamo_lite.runtime.torch_layouts").find_misplaced(extension)
+    if misplaced is not None:
+        raise ImportError(
+            f"dynamo_lite was built for torch {built}, and in this torch {torch.__version__} {misplaced} has another "
+            "layout; build it again with: pip install --no-build-isolation ."
+        )
+    if _minor(torch.__version__) > NEWEST_TESTED_TORCH:
+        newest = ".".join(map(str, NEWEST_TESTED_TORCH))
+        warnings.warn(
+            f"dynamo_lite was tested with torch up to {newest}; this is torch {torch.__version__}.", stacklevel=3
+        )
+
+
+def _minor(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])
