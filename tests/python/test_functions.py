@@ -6,6 +6,7 @@ import types
 
 import torch
 
+import dynamo_lite as dl
 from programs import check, checked, tensor
 
 
@@ -213,3 +214,40 @@ def test_a_comprehension_and_a_free_variable_of_one_name(x, items):
 @checked(tensor(2), [1, 2, 3])
 def test_a_function_with_a_comprehension_and_a_free_variable_of_one_name(x, items):
     return shares_a_free_variable(x, items)[1](x * 2)
+
+
+@checked(tensor(2), operators=1)
+def test_a_nested_function_gets_its_code_under_another_name(x):
+    def inner(y):
+        """Doubles y."""
+        return y * 2, factor
+
+    factor = 3
+    inner.__code__ = inner.__code__.replace(co_name="renamed", co_qualname="renamed")
+    return inner(x), inner.__name__, inner.__doc__, inner.__code__.co_name, inner.__qualname__
+
+
+def test_a_function_with_replaced_code_is_returned():
+    def fn(x):
+        def inner(y):
+            return y * 2
+
+        inner.__code__ = inner.__code__.replace(co_name="renamed")
+        return x + 1, inner
+
+    _, inner = dl.compile(fn, backend="eager", fullgraph=True)(tensor(2))
+    assert (inner.__name__, inner.__code__.co_name, inner(3)) == ("inner", "renamed", 6)
+
+
+@checked(tensor(2), operators=1)
+def test_code_with_other_free_variables_is_refused(x):
+    def inner():
+        return x
+
+    def other():
+        return 3
+
+    try:
+        other.__code__ = inner.__code__
+    except ValueError as error:
+        return x + 1, str(error), other()

@@ -429,6 +429,26 @@ class NestedFunctionVariable(PythonFunctionVariable):
             annotations.put(tx, name, value)
         return annotations
 
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
+        value = value.realize()
+        if name != "__code__" or type(value) is not ConstantVariable or value.python_type() is not types.CodeType:
+            super().setattr(tx, name, value)
+            return
+        code = value.as_constant()
+        if len(code.co_freevars) != len(self._cells):
+            tx.raise_error(
+                ValueError,
+                f"{self._own_name(tx)}() requires a code object with {len(self._cells)} free vars, "
+                f"not {len(code.co_freevars)}",
+            )
+        for member in ("__name__", "__qualname__", "__doc__"):
+            self.getattr(tx, member)  # those of the code that the function was created with
+        tx.effects.mutate(self)
+        self.code = code
+
+    def _own_name(self, tx: Translator) -> str:
+        return str(self.getattr(tx, "__name__").realize().as_constant())
+
     def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
         return self.attrs.get(name)
 
