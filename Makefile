@@ -2,6 +2,8 @@
 # a third of the time an extension whose calls take a little longer.
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
+# Torch without CUDA doesn't name the Triton that it was made for.
+TRITON ?= "triton>=3.6,<$(if $(filter torch==2.11% torch==2.12% torch==2.13%,$(TORCH)),3.8,3.10)"
 VENV ?= .venv
 JOBS ?= 2
 UNITY ?= OFF
@@ -18,7 +20,7 @@ SOURCES := $(wildcard csrc/* csrc/*/*) CMakeLists.txt pyproject.toml
 BUILD_NEEDS := "scikit-build-core>=0.10,<2" "pybind11>=2.12,<4" "cmake>=3.22,<5" "ninja>=1.11,<2"
 TEST_NEEDS := "pytest>=8,<10" "pytest-timeout>=2.3,<3" "pytest-xdist>=3.5,<4" "hypothesis>=6,<7" "einops>=0.7,<1" \
   "sybil>=10,<11" "gevent>=24,<27" "greenlet>=3,<4" "coverage>=7.4,<8" "py-spy>=0.4,<1" \
-  "jinja2>=3.1,<4" "junitparser>=3,<6" "sarif-pydantic>=0.6,<1" "triton>=3.6,<3.8"
+  "jinja2>=3.1,<4" "junitparser>=3,<6" "sarif-pydantic>=0.6,<1" $(TRITON)
 DEMO_NEEDS := "transformers>=5,<6" "rich>=13,<15" "tqdm>=4.60,<5"
 LINT_NEEDS := "ruff>=0.5,<1" "mypy>=1.10,<3" "clang-format>=18,<22"
 DOCS_NEEDS := "mkdocs>=1.6,<2" "mkdocs-material>=9,<10"
