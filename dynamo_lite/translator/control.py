@@ -10,6 +10,7 @@ from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import DataDependentBranch
 from dynamo_lite.variables.core.base import Exhausted
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.deferred_number import DeferredNumberVariable
 from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
 from dynamo_lite.variables.torch.contexts.streams import stream_context
 from dynamo_lite.variables.torch.contexts.torch_contexts import ContextVariable, ExitVariable, as_context
@@ -50,6 +51,8 @@ def _pop_truth(tx: InstructionTranslator, instruction: Instruction, jumps_if: bo
         return bool(tx.truth(value))
     except Unsupported as error:
         condition = value.realize()
+        if isinstance(condition, DeferredNumberVariable):  # bool() of a tensor
+            condition = condition.operands[0]
         if not isinstance(error.reason, DataDependentBranch) or not isinstance(condition, TensorVariable):
             raise
         assert instruction.target is not None

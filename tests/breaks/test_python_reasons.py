@@ -22,10 +22,7 @@ def changes_a_function(x):
     def scale(y, factor=2):
         return y * factor
 
-    def other(y):
-        return y
-
-    scale.__code__ = other.__code__
+    scale.__defaults__ = (3,)
     return scale(x + 1)
 
 

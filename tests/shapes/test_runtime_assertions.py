@@ -87,3 +87,40 @@ def test_layers_that_share_what_is_compiled():
     for data in (FINE, *[ZERO] * 20, FINE):
         for layer in layers:
             compare(*(observe(fn, (data,), {}, lambda: None, False) for fn in (Layer(), layer)))
+
+
+def test_a_truth_value_that_a_function_returns():
+    def has_zero(a):
+        return bool((a == 0).any())
+
+    def program(a):
+        b = a + 1
+        if has_zero(a):
+            raise ZeroDivisionError("a zero")
+        return b / a
+
+    recorder, ran = _called(program, [(FINE,), (ZERO,), (FINE,)])
+    assert ran == [1] * 3 and len(recorder.graphs) == 1 and dl.counters.graph_breaks == 0
+
+
+def test_a_truth_value_that_is_branched_on_returned_and_counted():
+    def has_zero(a):
+        return bool((a == 0).any())
+
+    def program(a):
+        found = has_zero(a)
+        a.add_(1)
+        return (a * 2 if found else a - 1), found, has_zero(a), found + 1
+
+    recorder, ran = _called(program, [(FINE,), (ZERO,), (FINE,)])
+    assert max(ran) <= 3
+
+
+def test_a_truth_value_of_several_numbers_is_refused():
+    def program(a):
+        try:
+            return a + bool(a)
+        except RuntimeError as error:
+            return str(error)
+
+    _called(program, [(FINE,), (FINE[0, :1],)])

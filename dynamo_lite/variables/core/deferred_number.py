@@ -1,8 +1,9 @@
-"""Deferred numbers: what ``item()``, ``tolist()``, ``float()`` or ``int()`` of a tensor returned, as long as the
-program only passes it on or adds, subtracts and multiplies.
+"""Deferred numbers: what ``item()``, ``tolist()``, ``float()``, ``int()`` or ``bool()`` of a tensor returned, as long
+as the program only passes it on or adds, subtracts and multiplies. (A branch may also test the result of ``bool()``.)
 
 Most such numbers are returned, stored or put into a text (losses that are logged). Generated code reads them after the
-graph. Where the program branches on one, or an operator takes it, the graph breaks where it was read from the tensor.
+graph. Where the program branches on another one, or an operator takes it, the graph breaks where it was read from the
+tensor.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from typing import Any
 import torch
 
 from dynamo_lite.bytecode import roles
+from dynamo_lite.insight.break_reasons import DataDependentBranch
 from dynamo_lite.insight.site import Site
 from dynamo_lite.records.restart import NumbersRead, Restart
 
-from .base import TEXTS, VariableTracker
+from .base import TEXTS, VariableTracker, unsupported
 from .constant import ConstantVariable
 from .deferred_text import text_of_number
 from .operator_symbols import BINARY
@@ -35,6 +37,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "tolist": torch.Tensor.tolist,
     "__float__": float,
     "__int__": int,
+    "__bool__": bool,
 }
 """Methods that read numbers, and what generated code calls for each."""
 _ARITHMETIC = frozenset("+-*")
@@ -70,8 +73,13 @@ class DeferredNumberVariable(VariableTracker):
         """The program needs the number: in the next attempt, the graph breaks where it was read from a tensor."""
         raise Restart(NumbersRead(self.sites))
 
-    as_constant = cache_key = index = truth = length = _restart
+    as_constant = cache_key = index = length = _restart
     getattr = call_method = compare = iterate = getitem = contains = _restart
+
+    def truth(self, tx: Translator) -> bool:
+        if self.function is not bool or tx.graph.writes != self.writes:
+            self._restart()
+        unsupported(DataDependentBranch())
 
     def python_type(self) -> type:
         return self.kind
@@ -162,5 +170,5 @@ def deferred_read(tx: Translator, tensor: Any, name: str) -> DeferredNumberVaria
     kind = _KINDS[fake.dtype]
     if name == "__int__" and kind is float or site in tx.attempt.restart_facts.remembered.numbers_read:
         return None
-    kinds = {"__float__": float, "__int__": int, "tolist": list if fake.ndim else kind}
+    kinds = {"__float__": float, "__int__": int, "__bool__": bool, "tolist": list if fake.ndim else kind}
     return DeferredNumberVariable(tx, kinds.get(name, kind), read, [tensor], frozenset({site}))

@@ -287,7 +287,9 @@ class TensorVariable(VariableTracker):
         return ListVariable([row._to_list(tx) for row in rows if isinstance(row, TensorVariable)])
 
     def deferred_truth(self, tx: Translator) -> VariableTracker | None:
-        return self._item(tx).deferred_truth(tx) if self._is_captured(tx) else None
+        if self._is_captured(tx):
+            return self._item(tx).deferred_truth(tx)
+        return deferred_read(tx, self, "__bool__") if getattr(self.fake, "constant", None) is None else None
 
     def as_index(self, tx: Translator) -> VariableTracker:
         """Indexing takes a tensor of one integer as a number, but not one of uint8, which is a mask."""
