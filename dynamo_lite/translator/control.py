@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import DataDependentBranch
-from dynamo_lite.variables.core.base import Exhausted
+from dynamo_lite.variables.core.base import Exhausted, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_number import DeferredNumberVariable
 from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
@@ -47,19 +47,31 @@ def _pop_truth(tx: InstructionTranslator, instruction: Instruction, jumps_if: bo
     """Pop a value and return its truth value. If that depends on tensor data and one of the two branches only raises,
     the trace takes the other, and the graph gets a runtime assertion that the program does so too."""
     value = tx.pop()
+    if isinstance(value, DeferredNumberVariable):
+        truth = _assumed_truth(tx, instruction, jumps_if, value.tested_tensor(tx))
+        return bool(tx.truth(value)) if truth is None else truth
     try:
         return bool(tx.truth(value))
     except Unsupported as error:
-        condition = value.realize()
-        if isinstance(condition, DeferredNumberVariable):  # bool() of a tensor
-            condition = condition.operands[0]
-        if not isinstance(error.reason, DataDependentBranch) or not isinstance(condition, TensorVariable):
+        if not isinstance(error.reason, DataDependentBranch):
             raise
-        assert instruction.target is not None
-        for truth, at in ((jumps_if, instruction.target.index), (not jumps_if, tx.pc)):
-            if _only_raises(tx.instructions, at) and condition.expect(tx, not truth):
-                return not truth
-        raise
+        truth = _assumed_truth(tx, instruction, jumps_if, value.realize())
+        if truth is None:
+            raise
+        return truth
+
+
+def _assumed_truth(
+    tx: InstructionTranslator, instruction: Instruction, jumps_if: bool, condition: VariableTracker | None
+) -> bool | None:
+    """The truth value that a runtime assertion on the condition checks; None if no branch only raises."""
+    if not isinstance(condition, TensorVariable):
+        return None
+    assert instruction.target is not None
+    for truth, at in ((jumps_if, instruction.target.index), (not jumps_if, tx.pc)):
+        if _only_raises(tx.instructions, at) and condition.expect(tx, not truth):
+            return not truth
+    return None
 
 
 @opcode("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")

@@ -1,5 +1,6 @@
 """Deferred numbers: what ``item()``, ``tolist()``, ``float()``, ``int()`` or ``bool()`` of a tensor returned, as long
-as the program only passes it on or adds, subtracts and multiplies. (A branch may also test the result of ``bool()``.)
+as the program only passes it on or adds, subtracts and multiplies. (The result of ``bool()`` may also become a
+runtime assertion.)
 
 Most such numbers are returned, stored or put into a text (losses that are logged). Generated code reads them after the
 graph. Where the program branches on another one, or an operator takes it, the graph breaks where it was read from the
@@ -16,11 +17,10 @@ from typing import Any
 import torch
 
 from dynamo_lite.bytecode import roles
-from dynamo_lite.insight.break_reasons import DataDependentBranch
 from dynamo_lite.insight.site import Site
 from dynamo_lite.records.restart import NumbersRead, Restart
 
-from .base import TEXTS, VariableTracker, unsupported
+from .base import TEXTS, VariableTracker
 from .constant import ConstantVariable
 from .deferred_text import text_of_number
 from .operator_symbols import BINARY
@@ -73,13 +73,12 @@ class DeferredNumberVariable(VariableTracker):
         """The program needs the number: in the next attempt, the graph breaks where it was read from a tensor."""
         raise Restart(NumbersRead(self.sites))
 
-    as_constant = cache_key = index = length = _restart
+    as_constant = cache_key = index = truth = length = _restart
     getattr = call_method = compare = iterate = getitem = contains = _restart
 
-    def truth(self, tx: Translator) -> bool:
-        if self.function is not bool or tx.graph.writes != self.writes:
-            self._restart()
-        unsupported(DataDependentBranch())
+    def tested_tensor(self, tx: Translator) -> VariableTracker | None:
+        """The tensor whose truth this is, and that hasn't been mutated since; None for other numbers."""
+        return self.operands[0] if self.function is bool and tx.graph.writes == self.writes else None
 
     def python_type(self) -> type:
         return self.kind
