@@ -5,7 +5,7 @@ from __future__ import annotations
 try:
     from torch._custom_class_base import CustomClassBase, CustomClassBaseMeta
 except ModuleNotFoundError:  # before torch 2.14
-    from torch._opaque_base import OpaqueBase as CustomClassBase  # type: ignore[no-redef]
-    from torch._opaque_base import OpaqueBaseMeta as CustomClassBaseMeta  # type: ignore[no-redef]
+    from torch._opaque_base import OpaqueBase as CustomClassBase
+    from torch._opaque_base import OpaqueBaseMeta as CustomClassBaseMeta
 
 __all__ = ["CustomClassBase", "CustomClassBaseMeta"]

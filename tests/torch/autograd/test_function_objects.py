@@ -80,3 +80,27 @@ def test_a_filter_that_raises():
                 compiled(tensor(3))
             assert [each.name for each in raised.traceback][-2:] == ["fn", "__init__"]
     assert "warnings.warn() has an effect outside" in str(dl.counters.break_reasons)
+
+
+def test_apply_that_is_passed_or_replaced():
+    class Doubled(Square):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 2
+
+    class Late(Square):
+        pass
+
+    square = Square.apply
+
+    def fn(x, apply):
+        return apply(x) + square(x) + Late.apply(x)
+
+    recorder = Recorder()
+    compiled = dl.compile(fn, backend=recorder, fullgraph=True)
+    for cls, graphs in ((Square, 1), (Square, 1), (Doubled, 2), (Square, 2)):
+        x = tensor(3, grad=True)
+        assert torch.equal(compiled(x, cls.apply), fn(x, cls.apply)) and len(recorder.graphs) == graphs
+    Late.apply = classmethod(lambda cls, x: x + 5)
+    assert torch.equal(compiled(x, Square.apply), fn(x, Square.apply))
