@@ -75,7 +75,7 @@ def _level(name: str, wanted: bool | int | str) -> int | str:
     if name not in SUBJECTS:
         similar = difflib.get_close_matches(name, SUBJECTS, 1)
         what = f"did you mean {similar[0]!r}?" if similar else f"there are: {', '.join(SUBJECTS)}"
-        raise ValueError(f"dynamo_lite has no log of {name!r}; {what}")
+        raise ValueError(f"unknown log subject {name!r}; {what}")
     if isinstance(wanted, bool):
         return logging.INFO if wanted else logging.WARNING
     if not isinstance(wanted, (int, str)):

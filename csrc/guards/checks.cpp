@@ -331,7 +331,7 @@ constexpr CheckKind kCheckKinds[] = {
      .text = "is there", .wanted = "there", .given = "{arg!r}"},
     {.name = "unbound", .argument = &kObject, .holds = never, .subject = Subject::NoValue, .text = "is not bound"},
     {.name = "global_state", .argument = &kState, .holds = state_is, .subject = Subject::Frame,
-     .text = "grad mode, autocast, default dtype and the like are as they were"},
+     .text = "grad mode, autocast, default dtype and the like are unchanged"},
     {.name = "registrations", .argument = &kRegistrations, .holds = nothing_was_registered, .subject = Subject::Frame,
      .text = "answer as they did before a class was registered"},
     {.name = "same_as", .argument = &kNode, .subject = Subject::Same, .text = "is {arg}"},

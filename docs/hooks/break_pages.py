@@ -1,7 +1,7 @@
 """Pages `breaks/<code>.md`, one a reason for a graph break, made from `dynamo_lite/insight/break_reasons.py`.
 
 The table is parsed, not imported: building the site needs no torch. Where `docs/break_examples/` has a file of a code's
-name, a program that breaks and the mended one, the page includes it. MkDocs calls `on_files`.
+name, a program that breaks and the fixed one, the page includes it. MkDocs calls `on_files`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Reason(NamedTuple):
     code: str
     name: str
     happened: str
-    mend: str
+    fix: str
     numbers_matter: bool
     fields: dict[str, str]
 
@@ -48,8 +48,8 @@ def reasons(table: Path = _TABLE) -> list[Reason]:
 def _reason(row: ast.ClassDef) -> Reason:
     options = {each.arg: ast.literal_eval(each.value) for each in row.keywords if each.arg is not None}
     texts = {each.targets[0].id: each.value for each in row.body if _is_text(each)}  # type: ignore[attr-defined]
-    happened, mend = (ast.literal_eval(texts[name]) for name in ("happened", "mend"))
-    return Reason(options["code"], row.name, happened, mend, options["numbers_matter"], dict(_fields(row)))
+    happened, fix = (ast.literal_eval(texts[name]) for name in ("happened", "fix"))
+    return Reason(options["code"], row.name, happened, fix, options["numbers_matter"], dict(_fields(row)))
 
 
 def _is_text(statement: ast.stmt) -> bool:
@@ -101,7 +101,7 @@ def _sentence_part(text: str) -> str:
 
 
 def _page(reason: Reason) -> str:
-    hint = _shown(reason.mend)
+    hint = _shown(reason.fix)
     parts = [
         f"# {reason.code}: {reason.title}\n",
         "**Why did the graph end here?**\n",

@@ -44,7 +44,7 @@ class Record:
     """Why the last call ended early."""
     is_one_callable: bool = False
     """Whether nothing but one callable was to be captured."""
-    to_capture: str = "it is to call operators of torch on tensors, in a function or module of its own"
+    to_capture: str = "call torch operators on tensors in a separate function or module"
     """A hint where nothing was captured."""
 
     @contextlib.contextmanager
@@ -110,7 +110,7 @@ def _too_many_graphs(record: Record, most: int) -> Finding:
     return Finding(
         findings.TOO_MANY_GRAPHS,
         f"one call of {record.name} is {counted(record.graphs, 'graph')}, where {most} {_is_or_are(most)} allowed",
-        "mend the breaks between them; where there is none, compile what calls these parts as one function",
+        "fix the breaks between them; where there is none, compile what calls these parts as one function",
     )
 
 

@@ -40,7 +40,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def _count(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 0")
+        raise argparse.ArgumentTypeError(f"{text!r} must be a non-negative integer")
     return int(text)
 
 
@@ -73,5 +73,5 @@ def _list_of_allowed(options: argparse.Namespace) -> Path:
 def _checked(target: str, settings: Settings, limits: Limits, ratchet: Ratchet) -> Result:
     result = check(target, settings, limits, lambda found: ratchet.allows(target, found))
     result.target = target
-    ratchet.note_mended(result)
+    ratchet.note_fixed(result)
     return result

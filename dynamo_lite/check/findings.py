@@ -18,7 +18,7 @@ TOO_MANY_GRAPHS = "too-many-graphs"
 TOO_MANY_RECOMPILES = "too-many-recompiles"
 BACKEND_FAILED = "backend-failed"
 NOT_TRAINED = "not-trained"
-MENDED = "mended"
+FIXED = "fixed"
 
 SUMMARIES = {
     NOTHING_CAPTURED: "no graph was captured, so there is nothing that the check could be of",
@@ -26,7 +26,7 @@ SUMMARIES = {
     TOO_MANY_RECOMPILES: "more frames were translated again than is allowed",
     BACKEND_FAILED: "the backend, or what assumes something of sizes, failed on a graph",
     NOT_TRAINED: "no gradient was computed through what was captured",
-    MENDED: "fullgraph.toml allows a break that is there no more",
+    FIXED: "fullgraph.toml allows a break that is there no more",
 }
 """Findings that are no graph breaks, by their codes. A graph break has the code of its reason."""
 

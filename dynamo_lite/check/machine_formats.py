@@ -57,7 +57,7 @@ def _rule(code: str) -> dict[str, Any]:
     rule: dict[str, Any] = {"id": code, "shortDescription": {"text": what}}
     if reason is not None:
         rule["name"] = reason.__name__
-        rule["help"] = {"text": reason.mend}
+        rule["help"] = {"text": reason.fix}
     return rule
 
 

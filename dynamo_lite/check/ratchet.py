@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .findings import BACKEND_FAILED, MENDED, NOTHING_CAPTURED, Finding, Place, Result
+from .findings import BACKEND_FAILED, FIXED, NOTHING_CAPTURED, Finding, Place, Result
 from .targets import BadTarget
 
 NAME = "fullgraph.toml"
-_NO_REASON = "not said yet"
+_NO_REASON = "TODO: explain"
 _HEADER = """\
-# Graph breaks that `dynamo-lite check` allows. One that is not listed fails; one that is mended is to be taken out.
+# Graph breaks that `dynamo-lite check` allows. One that is not listed fails; one that is fixed is to be taken out.
 # `dynamo-lite check --update TARGET...` writes this file and keeps the reasons.
 """
 
@@ -52,7 +52,7 @@ class Ratchet:
         """Whether a break of a target is listed."""
         return Allowed.of(target, found) in self.entries
 
-    def note_mended(self, result: Result) -> None:
+    def note_fixed(self, result: Result) -> None:
         """Add a finding for each listed break of the target that has gone."""
         if any(each.code in (BACKEND_FAILED, NOTHING_CAPTURED) for each in result.findings):
             return  # the target may have failed before it reached the break
@@ -61,7 +61,7 @@ class Ratchet:
             if entry.target == result.target and entry not in there:
                 what = f"{self.path.name} allows {entry.code} in {entry.file}, {entry.function}, at `{entry.line}`"
                 hint = "take the entry out, or let --update do so, that it can't come back"
-                result.findings.append(Finding(MENDED, f"{what}, which does not break any more", hint))
+                result.findings.append(Finding(FIXED, f"{what}, which does not break any more", hint))
 
     def update(self, results: Sequence[Result]) -> None:
         """Rewrite the file: what there is now for these targets, with the reasons that were given; of other targets
@@ -73,7 +73,7 @@ class Ratchet:
             now = dict.fromkeys(Allowed.of(result.target, each) for each in _breaks(result))
             kept += [listed.get(each, each) for each in now]
             result.allowed += [each for each in result.findings if _is_break(each)]
-            result.findings = [each for each in result.findings if not _is_break(each) and each.code != MENDED]
+            result.findings = [each for each in result.findings if not _is_break(each) and each.code != FIXED]
         try:
             self.path.write_text(_HEADER + "".join(map(_written, kept)), encoding="utf-8")
         except OSError as error:

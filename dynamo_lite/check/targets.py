@@ -93,7 +93,9 @@ def _factory(target: str) -> Callable[[], object]:
     """The object at ``pkg.module:name``, or ``path/to/file.py:name``."""
     source, colon, name = target.partition(":")
     if not (source and colon and name):
-        raise BadTarget(f"{target!r} is no target: give pkg.module:factory, or a script's path, which ends in .py")
+        raise BadTarget(
+            f"{target!r} is not a valid target: give pkg.module:factory, or a script's path, which ends in .py"
+        )
     with _blaming(f"importing {source}"):
         found: Any = _module_of_file(Path(source)) if source.endswith(".py") else _module(source)
     for part in name.split("."):
@@ -101,7 +103,7 @@ def _factory(target: str) -> Callable[[], object]:
             raise BadTarget(f"{source} has no {name!r}")
         found = getattr(found, part)
     if not callable(found):
-        raise BadTarget(f"{target} is no function but {found!r}: a factory gives (fn, args)")
+        raise BadTarget(f"{target} is not a function (got {found!r}): a factory gives (fn, args)")
     return found
 
 

@@ -181,4 +181,4 @@ def check_is_for_graph(root: RootTranslator, breaks: bool, takes_empty: bool) ->
     if any(holds_tensors(each.value, modules=not computes_nothing) for each in found):
         return
     if is_library or not (breaks and may_compute_with_tensors(root)):
-        raise SkipFrame("there is nothing in it for a graph", loses=False, over_operands=True)
+        raise SkipFrame("it contains no tensor operations", loses=False, over_operands=True)

@@ -31,11 +31,11 @@ class WhyNotHere:
     """Why no frame is translated at a place of the program's run, and what to do about it."""
 
     because: str
-    mend: str
+    fix: str
 
     def error(self, name: str) -> Unsupported:
         """What a function of that name raises that must be captured."""
-        return Unsupported(NotCompiledHere(name, self.because, self.mend))
+        return Unsupported(NotCompiledHere(name, self.because, self.fix))
 
 
 _SETTING = "set dl.config.compile_when_observed = True"
@@ -122,7 +122,7 @@ def check_runs_at_call(fn: Callable[..., object], *, must: bool) -> None:
     name = getattr(body, "__qualname__", type(body).__qualname__)
     if must:
         raise RUNS_LATER.error(name)
-    logs.breaks.warning("%s runs in eager: %s. To have it captured, %s.", name, RUNS_LATER.because, RUNS_LATER.mend)
+    logs.breaks.warning("%s runs in eager: %s. To have it captured, %s.", name, RUNS_LATER.because, RUNS_LATER.fix)
 
 
 def refuse(fn: Callable[..., object]) -> NoReturn:
@@ -136,8 +136,8 @@ def tell_once(why: WhyNotHere) -> None:
     if why in said:
         return
     said.add(why)
-    message = f"compiled functions run in eager here: {why.because}. To compile all the same, {why.mend}. (Said once.)"
-    if why.mend != _SETTING:
+    message = f"compiled functions run in eager here: {why.because}. To compile all the same, {why.fix}. (Said once.)"
+    if why.fix != _SETTING:
         logs.breaks.info(message)
     else:
         warn_here(message)

@@ -220,16 +220,16 @@ _LONGEST = 100
 """Characters of a value in a message; what it is now ends there, too."""
 _OF_SIZES = "sizes that change are symbols from now on; dl.mark_dynamic(tensor, dim) before the first call saves this"
 _OF_TENSORS = {
-    "dtype": "each dtype has a version of its own: convert the inputs before the call",
-    "device": "each device has a version of its own: move the inputs before the call",
+    "dtype": "each dtype is compiled separately: convert the inputs before the call",
+    "device": "each device is compiled separately: move the inputs before the call",
     "requires_grad": "inputs that require gradients and others have a version each",
-    "strides": "each layout in memory has a version of its own: call .contiguous() before",
+    "strides": "each memory layout is compiled separately: call .contiguous() before",
 }
 """First word of what was found -> hint."""
 _OF_NUMBERS = "a number that changes with the calls belongs in a tensor, as a buffer of its module"
-_OF_OBJECTS = "each such value or object has a version of its own, up to dl.config.recompile_limit"
+_OF_OBJECTS = "each value or object is compiled separately, up to dl.config.recompile_limit"
 _OF_CONDITIONS = (
-    "the function branches on this, or something in it needs the number itself: each outcome has a version of its own"
+    "the function branches on this, or something in it needs the number itself: each outcome is compiled separately"
 )
 _OF_STATE = "call it in the same modes of torch (gradients, autocast, number of threads)"
 

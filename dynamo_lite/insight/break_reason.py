@@ -15,7 +15,7 @@ class BreakReason:
 
         class UnknownCall(BreakReason, code="DL0201", numbers_matter=False):
             happened = "the call of {callee} can't be traced: {because}"
-            mend = "keep the call outside of the compiled function"
+            fix = "keep the call outside of the compiled function"
             callee: str
             because: str
     """
@@ -26,7 +26,7 @@ class BreakReason:
     """Whether the graph might not break here if symbolic numbers were known: the frame is then translated again with
     these numbers specialized."""
     happened: ClassVar[str]
-    mend: ClassVar[str]
+    fix: ClassVar[str]
     fields: ClassVar[tuple[str, ...]]
     """Names of the row's fields. One with a default has it as the class's attribute of that name."""
 
@@ -61,7 +61,7 @@ class BreakReason:
 
     def hint(self) -> str:
         """What to do about it."""
-        return self.mend.format_map(vars(self))
+        return self.fix.format_map(vars(self))
 
     def __str__(self) -> str:
         return self.what()

@@ -13,14 +13,14 @@ from .break_reason import BreakReason
 
 class UserGraphBreak(BreakReason, code="DL0101", numbers_matter=False):
     happened = "dl.graph_break({message}) was called"
-    mend = "remove the call where one graph is wanted"
+    fix = "remove the call where one graph is wanted"
     message: str = ""
     """As the program writes it."""
 
 
 class DisabledCall(BreakReason, code="DL0102", numbers_matter=False):
     happened = "{callee} is marked to be left out of graphs"
-    mend = "remove dl.disable (or disallow_in_graph) from it where one graph is wanted"
+    fix = "remove dl.disable (or disallow_in_graph) from it where one graph is wanted"
     callee: str
     message: str = ""
 
@@ -33,64 +33,64 @@ class DisabledCall(BreakReason, code="DL0102", numbers_matter=False):
 
 class UnknownCall(BreakReason, code="DL0201", numbers_matter=False):
     happened = "the call of {callee} can't be traced: {because}"
-    mend = "dl.allow_in_graph puts a pure tensor function into the graph as it is; otherwise keep the call outside"
+    fix = "dl.allow_in_graph puts a pure tensor function into the graph as it is; otherwise keep the call outside"
     callee: str
     because: str = "it is C code, or excluded, and nothing is known of its effects"
 
 
 class OutputCall(BreakReason, code="DL0202", numbers_matter=False):
-    happened = "{callee}() has an effect outside the program's data"
-    mend = "move it out of the compiled function, or put it under `if not dl.is_compiling():`"
+    happened = "{callee}() has a side effect that can't be captured"
+    fix = "move it out of the compiled function, or put it under `if not dl.is_compiling():`"
     callee: str
 
 
 class UncachedCall(BreakReason, code="DL0210", numbers_matter=False):
     happened = "the cache of {callee} has no result for these arguments, and it can't run while tracing: {because}"
-    mend = "call it before the compiled function, or remove the functools.lru_cache from it"
+    fix = "call it before the compiled function, or remove the functools.lru_cache from it"
     callee: str
     because: str
 
 
 class CacheCreated(BreakReason, code="DL0211", numbers_matter=False):
     happened = "functools.lru_cache is applied inside the compiled function, where each call creates another cache"
-    mend = "define the cached function outside of the compiled function"
+    fix = "define the cached function outside of the compiled function"
 
 
 class RandomCall(BreakReason, code="DL0212", numbers_matter=False):
     happened = "random.{method}() draws random numbers, or uses their state, which differ from call to call"
-    mend = "draw outside of the compiled function, or in tensors with torch.rand, torch.randint or torch.randperm"
+    fix = "draw outside of the compiled function, or in tensors with torch.rand, torch.randint or torch.randperm"
     method: str
 
 
 class NumberFunctionOfTensor(BreakReason, code="DL0213", numbers_matter=False):
     happened = "{function}() takes a Python number, and is given a tensor, whose value is not known while tracing"
-    mend = "call torch's function of that name, for example torch.sqrt(x) instead of math.sqrt(x)"
+    fix = "call torch's function of that name, for example torch.sqrt(x) instead of math.sqrt(x)"
     function: str
 
 
 class NumpyWrite(BreakReason, code="DL0215", numbers_matter=True):
     happened = "{write} writes into a numpy array, which numpy does: {why}"
-    mend = "convert value and index first, write into a tensor, or make a new array, for example by numpy.where"
+    fix = "convert value and index first, write into a tensor, or make a new array, for example by numpy.where"
     write: str
     why: str
 
 
 class LegacyConstructor(BreakReason, code="DL0216", numbers_matter=True):
     happened = "torch.{cls}() can't be traced: {because}"
-    mend = "write torch.tensor(data, dtype=…, device=…), or torch.empty(sizes, dtype=…, device=…)"
+    fix = "write torch.tensor(data, dtype=…, device=…), or torch.empty(sizes, dtype=…, device=…)"
     cls: str
     because: str
 
 
 class TensorToNumpy(BreakReason, code="DL0217", numbers_matter=False):
     happened = "Tensor.numpy() of this tensor can't be traced: {because}"
-    mend = "convert it first: tensor.detach().cpu().numpy(), or keep it a tensor"
+    fix = "convert it first: tensor.detach().cpu().numpy(), or keep it a tensor"
     because: str
 
 
 class CollectiveNotCaptured(BreakReason, code="DL0219", numbers_matter=False):
     happened = "{collective}() can't be in a graph: {why}"
-    mend = (
+    fix = (
         "write it with all_reduce, all_gather_into_tensor, reduce_scatter_tensor, all_to_all_single or broadcast of "
         "contiguous tensors that require no gradients; or keep it outside"
     )
@@ -100,35 +100,35 @@ class CollectiveNotCaptured(BreakReason, code="DL0219", numbers_matter=False):
 
 class DeviceNotCaptured(BreakReason, code="DL0220", numbers_matter=False):
     happened = "{operation} can't be in a graph: {why}"
-    mend = "keep it outside of the compiled function; for time measurements, use torch.profiler"
+    fix = "keep it outside of the compiled function; for time measurements, use torch.profiler"
     operation: str
     why: str
 
 
 class RandomStateUsed(BreakReason, code="DL0221", numbers_matter=False):
     happened = "{operation} can't be in this graph: {why}"
-    mend = "seed before the first random operator of a compiled function, or pass a torch.Generator"
+    fix = "seed before the first random operator of a compiled function, or pass a torch.Generator"
     operation: str
     why: str
 
 
 class NumpyCall(BreakReason, code="DL0222", numbers_matter=True):
     happened = "{function} can't be in a graph: {why}"
-    mend = "call it outside of the compiled function, or convert the arrays and write it with torch's functions"
+    fix = "call it outside of the compiled function, or convert the arrays and write it with torch's functions"
     function: str
     why: str
 
 
 class NotCreated(BreakReason, code="DL0223", numbers_matter=True):
     happened = "an instance of {cls} can't be created while tracing: {why}"
-    mend = "create the object outside of the compiled function, and pass it as an argument"
+    fix = "create the object outside of the compiled function, and pass it as an argument"
     cls: str
     why: str
 
 
 class DefaultSet(BreakReason, code="DL0266", numbers_matter=False):
     happened = "torch.set_default_{name}() is called while tracing, which gives each new tensor in the graph its {name}"
-    mend = "call it before the compiled function, or pass {name}= where tensors are created"
+    fix = "call it before the compiled function, or pass {name}= where tensors are created"
     name: str
 
 
@@ -137,12 +137,12 @@ class DefaultSet(BreakReason, code="DL0266", numbers_matter=False):
 
 class DataDependentBranch(BreakReason, code="DL0301", numbers_matter=False):
     happened = "the program branches on a tensor's value, which is not known while tracing"
-    mend = "use torch.where (or torch.cond) to choose by data, or branch on shapes and constants"
+    fix = "use torch.where (or torch.cond) to choose by data, or branch on shapes and constants"
 
 
 class DataDependentValue(BreakReason, code="DL0302", numbers_matter=False):
     happened = "{operation} needs a tensor's value, which is not known while tracing"
-    mend = (
+    fix = (
         "keep the value in a tensor; or set dl.config.capture_scalar_outputs, which fullgraph=True does, to capture "
         "the numbers of .item() and sizes like that of nonzero()"
     )
@@ -151,13 +151,13 @@ class DataDependentValue(BreakReason, code="DL0302", numbers_matter=False):
 
 class PackedSequences(BreakReason, code="DL0305", numbers_matter=False):
     happened = "{call} depends on the lengths of the sequences, which are data that is not known while tracing"
-    mend = "run the layer on the padded batch and mask what it gives, or keep the packed part outside"
+    fix = "run the layer on the padded batch and mask what it gives, or keep the packed part outside"
     call: str
 
 
 class TensorAsIndex(BreakReason, code="DL0307", numbers_matter=False):
     happened = "{operator} by a tensor of no dimension takes it as a number, which is not known while tracing"
-    mend = "index by a tensor of one dimension, which stays one: x[i[None]][0]; or set dl.config.capture_scalar_outputs"
+    fix = "index by a tensor of one dimension, which stays one: x[i[None]][0]; or set dl.config.capture_scalar_outputs"
     operator: str
 
 
@@ -166,7 +166,7 @@ class TensorAsIndex(BreakReason, code="DL0307", numbers_matter=False):
 
 class OperatorFailed(BreakReason, code="DL0401", numbers_matter=True):
     happened = "{operator} could not be computed on fake tensors: {error}"
-    mend = "if it fails in eager too, mend the call; otherwise keep it outside of the compiled function"
+    fix = "if it fails in eager too, fix the call; otherwise keep it outside of the compiled function"
     operator: str
     error: str
     over_operands: bool = False
@@ -175,32 +175,32 @@ class OperatorFailed(BreakReason, code="DL0401", numbers_matter=True):
 
 class FailureAndWrite(BreakReason, code="DL0402", numbers_matter=False):
     happened = "{operator} can't share a graph with what was before: one writes into an input, one may fail"
-    mend = "move the write into the input out of the `try` or `with`, or make it a new tensor"
+    fix = "move the write into the input out of the `try` or `with`, or make it a new tensor"
     operator: str
 
 
 class OperatorWarns(BreakReason, code="DL0403", numbers_matter=True):
     happened = "{operator} warns: {warning}"
-    mend = "do as the warning says, or ignore it by a filter before the function is compiled"
+    fix = "do as the warning says, or ignore it by a filter before the function is compiled"
     operator: str
     warning: str
 
 
 class TensorObjectMethod(BreakReason, code="DL0410", numbers_matter=False):
     happened = "Tensor.{method} runs in eager: it changes the tensor object, or needs its storage or another layout"
-    mend = "return a new tensor instead (view, reshape, clone), or call it outside of the compiled function"
+    fix = "return a new tensor instead (view, reshape, clone), or call it outside of the compiled function"
     method: str
 
 
 class NumpyStorage(BreakReason, code="DL0411", numbers_matter=False):
     happened = "{operator} uses the storage of a tensor that shares memory with a numpy array"
-    mend = "copy the array: torch.tensor(array), or torch.from_numpy(array).clone()"
+    fix = "copy the array: torch.tensor(array), or torch.from_numpy(array).clone()"
     operator: str
 
 
 class HigherOrderOperator(BreakReason, code="DL0412", numbers_matter=True):
     happened = "{operator} can't be in the graph: {why}"
-    mend = (
+    fix = (
         "let its functions take tensors and return new ones, of the same structure, shapes and dtypes in each case, "
         "and pass options that fit its arguments"
     )
@@ -210,7 +210,7 @@ class HigherOrderOperator(BreakReason, code="DL0412", numbers_matter=True):
 
 class CheckpointCall(BreakReason, code="DL0413", numbers_matter=True):
     happened = "torch.utils.checkpoint.checkpoint() can't be in the graph: {why}"
-    mend = (
+    fix = (
         "call it with use_reentrant=False, and as context_fn only create_selective_checkpoint_contexts of a pure policy"
     )
     why: str
@@ -218,41 +218,41 @@ class CheckpointCall(BreakReason, code="DL0413", numbers_matter=True):
 
 class ContextByCall(BreakReason, code="DL0415", numbers_matter=False):
     happened = "{manager} is {action} by an explicit call of its method"
-    mend = "use it in a `with` block"
+    fix = "use it in a `with` block"
     manager: str
     action: str
 
 
 class WrapperSubclass(BreakReason, code="DL0416", numbers_matter=True):
     happened = "{subclass} can't be in the graph: {why}"
-    mend = "compute with its inner tensors, or keep it outside of the compiled function"
+    fix = "compute with its inner tensors, or keep it outside of the compiled function"
     subclass: str
     why: str
 
 
 class TorchFunctionOverride(BreakReason, code="DL0417", numbers_matter=True):
     happened = "{call} can't be traced with a class that overrides __torch_function__: {because}"
-    mend = "let __torch_function__ be a classmethod that calls super().__torch_function__, or pass plain tensors"
+    fix = "let __torch_function__ be a classmethod that calls super().__torch_function__, or pass plain tensors"
     call: str
     because: str = "it has no model"
 
 
 class FunctionModeEntered(BreakReason, code="DL0418", numbers_matter=True):
     happened = "the program enters or leaves {mode}, which changes what torch's functions do"
-    mend = "enter it around the compiled call"
+    fix = "enter it around the compiled call"
     mode: str
 
 
 class OverlappingWrite(BreakReason, code="DL0419", numbers_matter=True):
     happened = "{operator} writes into memory that {sharer}"
-    mend = "clone() the tensor before it is written into"
+    fix = "clone() the tensor before it is written into"
     operator: str
     sharer: str
 
 
 class KernelLaunch(BreakReason, code="DL0420", numbers_matter=True):
     happened = "the launch of the Triton kernel {kernel} can't be in the graph: {why}"
-    mend = "{instead}"
+    fix = "{instead}"
     kernel: str
     why: str
     instead: str = "launch it outside of the compiled function, or in an operator under torch.library.custom_op"
@@ -260,20 +260,20 @@ class KernelLaunch(BreakReason, code="DL0420", numbers_matter=True):
 
 class CollectiveAndFailure(BreakReason, code="DL0421", numbers_matter=False):
     happened = "{operator} communicates, and can't share a graph with what may fail and be run again in eager: {other}"
-    mend = "move the collective out of the `try`, or away from the condition on a tensor's data"
+    fix = "move the collective out of the `try`, or away from the condition on a tensor's data"
     operator: str
     other: str
 
 
 class OperatorNeedsSizes(BreakReason, code="DL0454", numbers_matter=True):
     happened = "{operator} has no implementation for symbolic sizes"
-    mend = "mark the sizes static (dl.mark_static), or compile with dynamic=False"
+    fix = "mark the sizes static (dl.mark_static), or compile with dynamic=False"
     operator: str
 
 
 class ResultNotDense(BreakReason, code="DL0466", numbers_matter=False):
     happened = "{operator} returns a tensor that isn't dense (but sparse, quantized or nested), or of another subclass"
-    mend = "compute with dense tensors, or keep the operators on such a tensor outside of the compiled function"
+    fix = "compute with dense tensors, or keep the operators on such a tensor outside of the compiled function"
     operator: str
 
 
@@ -282,14 +282,14 @@ class ResultNotDense(BreakReason, code="DL0466", numbers_matter=False):
 
 class UnsupportedOpcode(BreakReason, code="DL0501", numbers_matter=True):
     happened = "the bytecode {opname} is not traced: {why}"
-    mend = "move that statement out of the compiled function"
+    fix = "move that statement out of the compiled function"
     opname: str
     why: str
 
 
 class UnsupportedAttribute(BreakReason, code="DL0502", numbers_matter=True):
     happened = "attribute {name!r} of {owner} can't be traced: {why}"
-    mend = "read or write it outside of the compiled function"
+    fix = "read or write it outside of the compiled function"
     owner: str
     name: str
     why: str = "its meaning is not modelled"
@@ -297,14 +297,14 @@ class UnsupportedAttribute(BreakReason, code="DL0502", numbers_matter=True):
 
 class UnsupportedOperation(BreakReason, code="DL0503", numbers_matter=True):
     happened = "{operation} of {operands} can't be traced"
-    mend = "move that expression out of the compiled function, or write it with tensors and built-in containers"
+    fix = "move that expression out of the compiled function, or write it with tensors and built-in containers"
     operation: str
     operands: str
 
 
 class UnsupportedValue(BreakReason, code="DL0504", numbers_matter=True):
     happened = "{value} can't be used in a graph: {why}"
-    mend = (
+    fix = (
         "keep it outside of the compiled function, or pass its parts as tensors and constants (of a jagged tensor "
         "`.values()` and `.offsets()`)"
     )
@@ -314,76 +314,76 @@ class UnsupportedValue(BreakReason, code="DL0504", numbers_matter=True):
 
 class UnsupportedContext(BreakReason, code="DL0505", numbers_matter=True):
     happened = "the context manager {manager} is not traced"
-    mend = "enter it outside of the compiled function"
+    fix = "enter it outside of the compiled function"
     manager: str
 
 
 class UncaughtException(BreakReason, code="DL0506", numbers_matter=True):
     happened = "the traced program raises {error}"
-    mend = "nothing to do where that is meant: the exception is raised by the program itself, as in eager"
+    fix = "nothing to do where that is meant: the exception is raised by the program itself, as in eager"
     error: str
 
 
 class WarningsObserved(BreakReason, code="DL0507", numbers_matter=False):
     happened = "{call} lets the program observe warnings"
-    mend = "keep it outside of the compiled function; a `catch_warnings()` that only ignores may stay inside"
+    fix = "keep it outside of the compiled function; a `catch_warnings()` that only ignores may stay inside"
     call: str
 
 
 class ClassCreation(BreakReason, code="DL0508", numbers_matter=False):
     happened = "the class {name} is created in the traced function, and each call creates another one"
-    mend = "define the class outside of the compiled function"
+    fix = "define the class outside of the compiled function"
     name: str
 
 
 class FirstImport(BreakReason, code="DL0509", numbers_matter=False):
     happened = "`import {module}` runs the module's code, since the module isn't loaded yet"
-    mend = "import it at the top of the file, or once before the first call"
+    fix = "import it at the top of the file, or once before the first call"
     module: str
 
 
 class UnsupportedMethod(BreakReason, code="DL0510", numbers_matter=True):
     happened = "the method {name}() of {owner} can't be traced: it has no model"
-    mend = "call it outside of the compiled function, or write what it does in Python"
+    fix = "call it outside of the compiled function, or write what it does in Python"
     owner: str
     name: str
 
 
 class UnsupportedArguments(BreakReason, code="DL0511", numbers_matter=True):
     happened = "{callee}() is called with arguments that its model doesn't take"
-    mend = "check the call in eager, where CPython may raise a TypeError; otherwise leave out the rarer arguments"
+    fix = "check the call in eager, where CPython may raise a TypeError; otherwise leave out the rarer arguments"
     callee: str
 
 
 class UnknownSetOrder(BreakReason, code="DL0513", numbers_matter=False):
     happened = "{operation} depends on the order of {value}, which may differ from call to call"
-    mend = "iterate over `sorted(...)`, or keep the items in a list or in the keys of a dict"
+    fix = "iterate over `sorted(...)`, or keep the items in a list or in the keys of a dict"
     operation: str
     value: str
 
 
 class ChangedDuringIteration(BreakReason, code="DL0514", numbers_matter=False):
     happened = "{value} is mutated while the program iterates over it"
-    mend = "iterate over a copy (`for item in list(container)`), or mend the graph break inside the loop"
+    fix = "iterate over a copy (`for item in list(container)`), or fix the graph break inside the loop"
     value: str
 
 
 class UnsupportedKey(BreakReason, code="DL0515", numbers_matter=True):
     happened = "{value} can't be used as a dict's key, a set's item or a cached function's argument: {why}"
-    mend = "use a string, an integer, an enum member or a tuple of them as the key"
+    fix = "use a string, an integer, an enum member or a tuple of them as the key"
     value: str
     why: str = "its hash and equality are not known while tracing"
 
 
 class UnknownValue(BreakReason, code="DL0516", numbers_matter=True):
     happened = "{value} is used where its value must be known while tracing, and it isn't"
-    mend = "pass a constant (a number, a string, a tuple of them), or keep the call outside of the compiled function"
+    fix = "pass a constant (a number, a string, a tuple of them), or keep the call outside of the compiled function"
     value: str
 
 
 class AttributeChange(BreakReason, code="DL0518", numbers_matter=True):
     happened = "attribute {name!r} of {owner} is {changed}, which can't be traced"
-    mend = "do it outside of the compiled function, or keep the value in an object of a class of your own"
+    fix = "do it outside of the compiled function, or keep the value in an object of a class of your own"
     owner: str
     name: str
     changed: str
@@ -391,14 +391,14 @@ class AttributeChange(BreakReason, code="DL0518", numbers_matter=True):
 
 class FailsInPython(BreakReason, code="DL0519", numbers_matter=True):
     happened = "{operation} fails ({why}), and CPython raises the error"
-    mend = "mend it, since eager raises as well; where that is meant, there is nothing to do"
+    fix = "fix it, since eager raises as well; where that is meant, there is nothing to do"
     operation: str
     why: str
 
 
 class ComparisonNotTraced(BreakReason, code="DL0520", numbers_matter=True):
     happened = "`{symbol}` compares {left} and {right}, which can't be traced"
-    mend = "compare by `is`, or compare what identifies them: a name, a number, a member of an enum"
+    fix = "compare by `is`, or compare what identifies them: a name, a number, a member of an enum"
     symbol: str
     left: str
     right: str
@@ -406,83 +406,83 @@ class ComparisonNotTraced(BreakReason, code="DL0520", numbers_matter=True):
 
 class ContextReset(BreakReason, code="DL0521", numbers_matter=False):
     happened = "the context variable {name} is reset by a token that was created before this graph, or out of order"
-    mend = "set and reset it around the call of the compiled function, or remove the graph break between the two"
+    fix = "set and reset it around the call of the compiled function, or remove the graph break between the two"
     name: str
 
 
 class ClockRead(BreakReason, code="DL0531", numbers_matter=False):
     happened = "{callee} reads the clock, or waits"
-    mend = "measure time around the call of the compiled function, or put it under `if not dl.is_compiling():`"
+    fix = "measure time around the call of the compiled function, or put it under `if not dl.is_compiling():`"
     callee: str
 
 
 class FileAccess(BreakReason, code="DL0532", numbers_matter=False):
     happened = "{callee} reads or writes a file"
-    mend = "read it before the compiled function is called, and pass its data as tensors and constants"
+    fix = "read it before the compiled function is called, and pass its data as tensors and constants"
     callee: str
 
 
 class AddressUsed(BreakReason, code="DL0533", numbers_matter=False):
     happened = "the program uses the address (id) of {value}, which is another object in each call"
-    mend = "use the object itself as the key, or compare objects with `is`"
+    fix = "use the object itself as the key, or compare objects with `is`"
     value: str
 
 
 class ReferentMayBeDead(BreakReason, code="DL0534", numbers_matter=False):
     happened = "a weak reference is called after the code before it may have dropped the last reference to its object"
-    mend = "call the weak reference at the beginning of the compiled function, and keep the result in a variable"
+    fix = "call the weak reference at the beginning of the compiled function, and keep the result in a variable"
 
 
 class ProtocolCheck(BreakReason, code="DL0536", numbers_matter=False):
     happened = "isinstance() checks {value} against the protocol {protocol}, whose members the object itself may have"
-    mend = "derive the class from the protocol, or define the members in the class"
+    fix = "derive the class from the protocol, or define the members in the class"
     value: str
     protocol: str
 
 
 class CopyOfValue(BreakReason, code="DL0540", numbers_matter=True):
     happened = "{function}() of {value} can't be traced"
-    mend = "copy it outside of the compiled function, or copy its parts: `list(...)`, `dict(...)`, `tensor.clone()`"
+    fix = "copy it outside of the compiled function, or copy its parts: `list(...)`, `dict(...)`, `tensor.clone()`"
     function: str
     value: str
 
 
 class ExceptionState(BreakReason, code="DL0541", numbers_matter=False):
     happened = "{error} can't be traced: {why}"
-    mend = "give the exception plain arguments and read `error.args`, or create it outside of the compiled function"
+    fix = "give the exception plain arguments and read `error.args`, or create it outside of the compiled function"
     error: str
     why: str
 
 
 class ThrowIntoDelegate(BreakReason, code="DL0550", numbers_matter=False):
     happened = "throw() or close() of the generator {name}, which waits in a `yield from`"
-    mend = "write the `yield from` as a loop: `for item in iterator: yield item`"
+    fix = "write the `yield from` as a loop: `for item in iterator: yield item`"
     name: str
 
 
 class IdentityOfConstants(BreakReason, code="DL0551", numbers_matter=True):
     happened = "`is` compares two constants that are equal ({value}), which may be one object or two"
-    mend = "compare them by `==`"
+    fix = "compare them by `==`"
     value: str
 
 
 class MissingNameInModule(BreakReason, code="DL0552", numbers_matter=False):
     happened = "`from {module} import {name}`: the module has no such name, so CPython raises an ImportError"
-    mend = "try the import at the top of the file, and keep in a variable whether it succeeded"
+    fix = "try the import at the top of the file, and keep in a variable whether it succeeded"
     module: str
     name: str
 
 
 class LegacyTensorType(BreakReason, code="DL0558", numbers_matter=False):
     happened = "isinstance() checks {value} against {kind}, which depends on the tensor's dtype and device"
-    mend = "compare `x.dtype` and `x.device`, or check for torch.Tensor"
+    fix = "compare `x.dtype` and `x.device`, or check for torch.Tensor"
     value: str
     kind: str
 
 
 class TextWithAddress(BreakReason, code="DL0559", numbers_matter=False):
     happened = "{function}() of {value} is made in C, and may contain the object's address"
-    mend = "define __repr__ in its class, or make the text outside of the compiled function"
+    fix = "define __repr__ in its class, or make the text outside of the compiled function"
     function: str
     value: str
 
@@ -492,32 +492,32 @@ class TextWithAddress(BreakReason, code="DL0559", numbers_matter=False):
 
 class InlineLimit(BreakReason, code="DL0601", numbers_matter=False):
     happened = "the call of {callee} is nested more than {depth} deep"
-    mend = "raise dl.config.inline_limit, or make the recursion a loop"
+    fix = "raise dl.config.inline_limit, or make the recursion a loop"
     callee: str
     depth: int
 
 
 class NestedTooDeep(BreakReason, code="DL0602", numbers_matter=False):
     happened = "a value lies more than {steps} steps away from the function's arguments and globals"
-    mend = "pass what it is in as an argument of a function of its own"
+    fix = "pass what it is in as an argument of a function of its own"
     steps: int
 
 
 class TraceLimit(BreakReason, code="DL0603", numbers_matter=False):
     happened = "tracing reached the limit of {instructions} bytecode instructions"
-    mend = "move a long Python loop into tensor operations or a function of its own, or raise dl.config.unroll_limit"
+    fix = "move a long Python loop into tensor operations or a function of its own, or raise dl.config.unroll_limit"
     instructions: int
 
 
 class RaisedExistingException(BreakReason, code="DL0604", numbers_matter=False):
     happened = "{error} is raised, which exists since before the call: its traceback would get the traced frames"
-    mend = "raise a new exception (and name the old one in `raise … from`)"
+    fix = "raise a new exception (and name the old one in `raise … from`)"
     error: str
 
 
 class EffectInOperatorFunction(BreakReason, code="DL0605", numbers_matter=False):
     happened = "a function that an operator runs, perhaps several times or later, has a side effect: {effect}"
-    mend = "return the value from the function, and write it where the operator is called"
+    fix = "return the value from the function, and write it where the operator is called"
     effect: str
 
 
@@ -526,34 +526,34 @@ class EffectInOperatorFunction(BreakReason, code="DL0605", numbers_matter=False)
 
 class SharedMemory(BreakReason, code="DL0701", numbers_matter=True):
     happened = "one graph would write into memory that another of its inputs has too"
-    mend = "pass one of the tensors, and make the views of it inside"
+    fix = "pass one of the tensors, and make the views of it inside"
 
 
 class FreedTogether(BreakReason, code="DL0702", numbers_matter=True):
     happened = "the backward of the operators before this would free what these need too, were they one compiled graph"
-    mend = "compute what does not depend on it after `backward()`"
+    fix = "compute what does not depend on it after `backward()`"
 
 
 class BackwardReads(BreakReason, code="DL0703", numbers_matter=False):
     happened = "the backward of a torch.autograd.Function reads {place}: that may change before it runs"
-    mend = "keep the value on ctx in the Function's forward, or read it from a constant of the module"
+    fix = "keep the value on ctx in the Function's forward, or read it from a constant of the module"
     place: str
 
 
 class UnknownInBackward(BreakReason, code="DL0718", numbers_matter=False):
     happened = "a backward, hook or checkpoint reads {value}, which is not known before it runs"
-    mend = "call .contiguous() on the gradient before its strides are read; or use operators in place of the condition"
+    fix = "call .contiguous() on the gradient before its strides are read; or use operators in place of the condition"
     value: str
 
 
 class BackwardCall(BreakReason, code="DL0710", numbers_matter=False):
     happened = "Tensor.backward() runs in eager, between graphs"
-    mend = "call it outside of the compiled function; its backward is compiled all the same"
+    fix = "call it outside of the compiled function; its backward is compiled all the same"
 
 
 class DataReplaced(BreakReason, code="DL0711", numbers_matter=True):
     happened = "`.data` of {tensor} can't be replaced in the graph: {why}"
-    mend = "overwrite the data instead: tensor.data.copy_(value) or, under torch.no_grad(), tensor.copy_(value)"
+    fix = "overwrite the data instead: tensor.data.copy_(value) or, under torch.no_grad(), tensor.copy_(value)"
     tensor: str
     why: str
 
@@ -563,52 +563,52 @@ class RequiresGradChange(BreakReason, code="DL0712", numbers_matter=True):
         "`requires_grad` of {tensor} can't be changed in the graph: it is no leaf, others share its memory, or an "
         "operator gives it a history"
     )
-    mend = "set it before the compiled function is called, or on a new tensor: tensor.detach().requires_grad_()"
+    fix = "set it before the compiled function is called, or on a new tensor: tensor.detach().requires_grad_()"
     tensor: str
 
 
 class GradFnRead(BreakReason, code="DL0770", numbers_matter=False):
     happened = "`grad_fn` of {tensor} is read: in a compiled graph it would be another autograd node than in eager"
-    mend = "read `requires_grad` or `is_leaf`, or read `grad_fn` outside of the compiled function"
+    fix = "read `requires_grad` or `is_leaf`, or read `grad_fn` outside of the compiled function"
     tensor: str
 
 
 class ParameterCreated(BreakReason, code="DL0771", numbers_matter=True):
     happened = "nn.Parameter() of {tensor} can't be created in the graph: {why}"
-    mend = "create it in the module's __init__, or from a new tensor: nn.Parameter(tensor.detach().clone())"
+    fix = "create it in the module's __init__, or from a new tensor: nn.Parameter(tensor.detach().clone())"
     tensor: str
     why: str
 
 
 class AutogradFunction(BreakReason, code="DL0714", numbers_matter=False):
     happened = "the torch.autograd.Function {name} can't be in the graph: {why}"
-    mend = "let forward return new tensors and backward one gradient for each argument; keep state on ctx"
+    fix = "let forward return new tensors and backward one gradient for each argument; keep state on ctx"
     name: str
     why: str
 
 
 class GradientBeyondGraph(BreakReason, code="DL0715", numbers_matter=False):
     happened = "torch.autograd.grad() can't be in the graph: {why}"
-    mend = "compute the outputs and their gradients in the same compiled function, with no graph break between them"
+    fix = "compute the outputs and their gradients in the same compiled function, with no graph break between them"
     why: str
 
 
 class HookNotTraced(BreakReason, code="DL0716", numbers_matter=False):
     happened = "{hook} can't be traced: {because}"
-    mend = "register it outside of the compiled function, or let it use only its gradient, constants and operators"
+    fix = "register it outside of the compiled function, or let it use only its gradient, constants and operators"
     hook: str
     because: str
 
 
 class SavedIsOverwritten(BreakReason, code="DL0717", numbers_matter=True):
     happened = "{operator} writes into a tensor that an operator before it saved for its backward, which would fail"
-    mend = "compute a new tensor, or clone() before the write; without a backward, use torch.no_grad()"
+    fix = "compute a new tensor, or clone() before the write; without a backward, use torch.no_grad()"
     operator: str
 
 
 class ModuleBackwardHooks(BreakReason, code="DL0766", numbers_matter=False):
     happened = "a module with full backward hooks is called"
-    mend = "use Tensor.register_hook() with a function of the gradient alone"
+    fix = "use Tensor.register_hook() with a function of the gradient alone"
 
 
 # -- 08: what survives a break, and frames that run without a graph --------------------------------------------------
@@ -616,19 +616,19 @@ class ModuleBackwardHooks(BreakReason, code="DL0766", numbers_matter=False):
 
 class UnreconstructableValue(BreakReason, code="DL0801", numbers_matter=True):
     happened = "{value} is alive at a graph break and can't be made outside of the trace"
-    mend = "use it up before the break (for example: list(generator))"
+    fix = "use it up before the break (for example: list(generator))"
     value: str
 
 
 class DroppedGenerator(BreakReason, code="DL0802", numbers_matter=True):
     happened = "{value} is dropped while it waits in a block, which CPython leaves when it deallocates the generator"
-    mend = "use it up, or close() it"
+    fix = "use it up, or close() it"
     value: str
 
 
 class FrameLeftAlone(BreakReason, code="DL0803", numbers_matter=True):
     happened = "{name} runs without a graph: {because}"
-    mend = "call the part that computes with tensors as a function of its own"
+    fix = "call the part that computes with tensors as a function of its own"
     name: str
     because: str
     cause: BreakReason | None = None
@@ -637,18 +637,18 @@ class FrameLeftAlone(BreakReason, code="DL0803", numbers_matter=True):
         return super().what() + ("" if self.cause is None else f" (it broke there: {self.cause.what()})")
 
     def hint(self) -> str:
-        return super().hint() + ("" if self.cause is None else f", or mend the break: {self.cause.hint()}")
+        return super().hint() + ("" if self.cause is None else f", or fix the break: {self.cause.hint()}")
 
 
 class ObservableDeallocation(BreakReason, code="DL0804", numbers_matter=False):
     happened = "the last reference to a {kind} may be dropped here, which a finalizer or weakref callback observes"
-    mend = "keep another reference until the compiled function returns"
+    fix = "keep another reference until the compiled function returns"
     kind: str
 
 
 class NotCompiledHere(BreakReason, code="DL0805", numbers_matter=False):
     happened = "{name} can't be compiled where it is called: {because}"
-    mend = "to have it captured, {instead}"
+    fix = "to have it captured, {instead}"
     name: str
     because: str
     instead: str = "call it elsewhere"
@@ -659,18 +659,18 @@ class NotCompiledHere(BreakReason, code="DL0805", numbers_matter=False):
 
 class EffectOfExport(BreakReason, code="DL0901", numbers_matter=True):
     happened = "the program writes into {written}, which outlives the call; a graph module can't do that"
-    mend = "return the new value, and write it after the call"
+    fix = "return the new value, and write it after the call"
     written: str
 
 
 class NotExportable(BreakReason, code="DL0902", numbers_matter=True):
     happened = "{value} can't be in an exported graph: {why}"
-    mend = "pass and return tensors, constants, and containers and objects of them"
+    fix = "pass and return tensors, constants, and containers and objects of them"
     value: str
     why: str
 
 
 class HandledFailureInExport(BreakReason, code="DL0974", numbers_matter=False):
     happened = "{operator} may fail on the data, and the program handles that failure, which an exported graph can't"
-    mend = "check what the operator requires before the call, and move it out of the `try`"
+    fix = "check what the operator requires before the call, and move it out of the `try`"
     operator: str

@@ -58,7 +58,7 @@ class Specializations:
         return replace(self, steps={step: known[step] for step in kept})
 
     def fact_about(self, error: Unsupported, step: int, has_numbers: bool) -> NumbersSpecialized | None:
-        """What may mend a failure at this step: to specialize the numbers that the instruction takes, and the sizes of
+        """What may fix a failure at this step: to specialize the numbers that the instruction takes, and the sizes of
         its tensors. None: the graph breaks. ``has_numbers``: whether any number isn't a constant."""
         is_possible = error.reason.numbers_matter and has_numbers and len(self.steps) < _MOST
         return NumbersSpecialized(step) if is_possible and step not in self.given_up | self.steps.keys() else None

@@ -161,7 +161,7 @@ class SideEffects:
     def note(self, event: Any) -> None:
         """Record an event to replay that changes nothing that tracing reads, so it needs no order among the effects."""
         if self._bodies:
-            self._refuse("it has an effect outside the program's data")
+            self._refuse("it has a side effect that can't be captured")
         self.noted.append(event)
 
     def write_global(self, scope: GlobalScope, name: str, value: VariableTracker | None) -> None:

@@ -103,7 +103,7 @@ def test_what_was_not_checked_has_not_passed(check, arguments, words):
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        ("lists", ") runs in eager: there is nothing in it for a graph"),
+        ("lists", ") runs in eager: it contains no tensor operations"),
         ("yields", "its body runs later, as a generator or a coroutine goes on"),
         ("disabled", "gate is marked to be left out of graphs"),
     ],

@@ -34,7 +34,7 @@ def whole():
 """
 
 LISTED = """\
-# Graph breaks that `dynamo-lite check` allows. One that is not listed fails; one that is mended is to be taken out.
+# Graph breaks that `dynamo-lite check` allows. One that is not listed fails; one that is fixed is to be taken out.
 # `dynamo-lite check --update TARGET...` writes this file and keeps the reasons.
 
 [[allow]]
@@ -43,7 +43,7 @@ code = "DL0301"
 file = "gates.py"
 function = "Gate.forward"
 line = "if y.sum() > 0:"
-reason = "not said yet"
+reason = "TODO: explain"
 
 [[allow]]
 target = "gates:gate"
@@ -51,7 +51,7 @@ code = "DL0202"
 file = "gates.py"
 function = "Gate.forward"
 line = "print(\\"gate\\")"
-reason = "not said yet"
+reason = "TODO: explain"
 """
 
 
@@ -106,16 +106,14 @@ def test_a_new_break_fails(folder):
     assert status == 1 and "3 breaks (2 allowed)" in printed and 'print("new")' in printed and "DL0301" not in printed
 
 
-def test_a_mended_break_is_to_be_taken_out_and_reasons_are_kept(folder):
+def test_a_fixed_break_is_to_be_taken_out_and_reasons_are_kept(folder):
     other = '\n[[allow]]\ntarget = "other:one"\ncode = "DL0101"\nfile = "o.py"\nfunction = "f"\nline = "x"\n'
     mine = 'its authors\' "choice": \\ ü'
-    folder.listed.write_text(LISTED.replace("not said yet", json.dumps(mine)[1:-1], 1) + other)
+    folder.listed.write_text(LISTED.replace("TODO: explain", json.dumps(mine)[1:-1], 1) + other)
     folder.write(MODELS.replace('        print("gate")\n', ""))
     status, printed = folder.check()
     assert status == 1
-    assert (
-        'mended fullgraph.toml allows DL0202 in gates.py, Gate.forward, at `print("gate")`, which does not' in printed
-    )
+    assert 'fixed fullgraph.toml allows DL0202 in gates.py, Gate.forward, at `print("gate")`, which does not' in printed
     assert folder.check("--update")[0] == 0
     text = folder.listed.read_text()
     assert "DL0202" not in text and json.dumps(mine, ensure_ascii=False) in text and '"other:one"' in text
@@ -149,7 +147,7 @@ def test_github(folder):
         "::error file=gates.py,line=8,title=DL0301 in gates%3Agate::the program branches on a tensor's value, which is "
         "not known while tracing%0AHint: use torch.where (or torch.cond) to choose by data, or branch on shapes and "
         "constants",
-        "::error file=gates.py,line=10,title=DL0202 in gates%3Agate::print() has an effect outside the program's data"
+        "::error file=gates.py,line=10,title=DL0202 in gates%3Agate::print() has a side effect that can't be captured"
         "%0AHint: move it out of the compiled function, or put it under `if not dl.is_compiling():`",
         "::notice title=gates%3Awhole::gates:whole: 1 graph, 0 breaks, 0 recompiles",
     ]

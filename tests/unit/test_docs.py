@@ -151,18 +151,18 @@ def test_each_reason_has_a_page() -> None:
         said = (
             kind.__name__,
             kind.happened,
-            kind.mend,
+            kind.fix,
             kind.numbers_matter,
             list(kind.fields),
         )
-        assert said == (each.name, each.happened, each.mend, each.numbers_matter, list(each.fields))
+        assert said == (each.name, each.happened, each.fix, each.numbers_matter, list(each.fields))
         assert each.family in hook.families()
     assert hook.pages().keys() == {"breaks/index.md", *(f"breaks/{each.code}.md" for each in rows)}
 
 
 @pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.stem)
 def test_examples_of_breaks(page: Path) -> None:
-    """A program that breaks for this reason, with what it prints, and the mended one, which is one graph."""
+    """A program that breaks for this reason, with what it prints, and the fixed one, which is one graph."""
     assert page.stem in TABLE
     blocks = re.findall(r"^```(.*?)\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     assert [info for info, _ in blocks] == ["python", 'text title="output"', "python"]

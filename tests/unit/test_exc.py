@@ -268,12 +268,12 @@ def test_a_row_without_a_required_field_is_refused():
     with pytest.raises(TypeError, match="numbers_matter"):
 
         class WithoutNumbers(BreakReason, code="DL9901"):
-            happened = mend = "it happened"
+            happened = fix = "it happened"
 
     with pytest.raises(AssertionError, match="is both"):
 
         class TakesACode(BreakReason, code="DL0101", numbers_matter=False):
-            happened = mend = "it happened"
+            happened = fix = "it happened"
 
 
 def test_internal_errors_are_loud(monkeypatch):

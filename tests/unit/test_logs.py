@@ -243,7 +243,7 @@ def test_an_unknown_subject_is_refused():
     with pytest.raises(ValueError, match="no log of 'recompile'; did you mean 'recompiles'"):
         dl.logs.set("breaks", "recompile")
     done = run_with({"DYNAMO_LITE_LOGS": "guard"}, "import dynamo_lite")
-    said = "ValueError: DYNAMO_LITE_LOGS=guard: dynamo_lite has no log of 'guard'; did you mean 'guards'?"
+    said = "ValueError: DYNAMO_LITE_LOGS=guard: unknown log subject 'guard'; did you mean 'guards'?"
     assert done.stderr.rstrip().endswith(said) and done.returncode == 1
 
 
