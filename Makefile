@@ -25,7 +25,7 @@ DEMO_NEEDS := "transformers>=5,<6" "rich>=13,<15" "tqdm>=4.60,<5"
 LINT_NEEDS := "ruff>=0.5,<1" "mypy>=1.10,<3" "clang-format>=18,<22"
 DOCS_NEEDS := "mkdocs>=1.6,<2" "mkdocs-material>=9,<10"
 
-.PHONY: demo test test-fast test-sample stress matrix fuzz cpython-tests suites soak asan faults tsan debug lint bench training docs clean
+.PHONY: demo test port test-fast test-sample stress matrix fuzz cpython-tests suites soak asan faults tsan debug lint bench training docs clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -56,6 +56,10 @@ matrix:
 	set -e; for each in $(PYTHONS); do \
 	  $(MAKE) test stress PYTHON=$$each VENV=.venv-$$(basename $$each); \
 	done
+
+# What another CPython needs, without torch and without a build: make port PYTHON=python3.14
+port:
+	$(PYTHON) tests/support/port_kit.py
 
 # Programs made by a grammar, from a random seed: make fuzz N=10000; and all programs over classes that derive from
 # builtin ones.

@@ -9,7 +9,7 @@ from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType
 from typing import Any
 
-from . import exception_table, linetable
+from . import dialect, exception_table, linetable
 from .instructions import (
     CACHES,
     COMPARE,
@@ -198,16 +198,20 @@ class _Layout:
     """The offsets of instructions in code units. Each has its EXTENDED_ARGs, itself, then its caches."""
 
     def __init__(self, instructions: Sequence[Instruction], args: list[int]) -> None:
-        self._instructions = instructions
-        self._args = args
-        self._order = {each: at for at, each in enumerate(instructions)}
-        self._opcodes = [each.opcode for each in instructions]
+        units = dialect.lower(instructions, args)
+        self._sources = [each for _, _, each in units]
+        self._args = [arg for _, arg, _ in units]
+        self._opcodes = [opcode for opcode, _, _ in units]
+        self._order: dict[Instruction, int] = {}
+        """Where the first part of each instruction is."""
+        for at, each in enumerate(self._sources):
+            self._order.setdefault(each, at)
         self._jumps: list[tuple[int, int]] = []
-        for at, each in enumerate(instructions):
-            if each.target is not None:
+        for at, each in enumerate(self._sources):
+            if each.target is not None and KIND[self._opcodes[at]] == JUMP:
                 self._jumps.append((at, self._order[each.target]))
                 self._opcodes[at] = self._directed(each, self._order[each.target] <= at)
-        self._widths = [1 if arg < 256 else (arg.bit_length() + 7) // 8 for arg in args]
+        self._widths = [1 if arg < 256 else (arg.bit_length() + 7) // 8 for arg in self._args]
         self._starts: list[int] = []
         self._widen()
 
@@ -252,13 +256,13 @@ class _Layout:
     def locations(self) -> list[tuple[int, Positions | None]]:
         """(length in code units, positions) of each instruction."""
         starts = self._starts
-        return [(starts[at + 1] - starts[at], each.positions) for at, each in enumerate(self._instructions)]
+        return [(starts[at + 1] - starts[at], each.positions) for at, each in enumerate(self._sources)]
 
     def handlers(self) -> list[exception_table.Row]:
         """The rows of the exception table. Consecutive instructions with equal handlers share a row."""
         rows: list[exception_table.Row] = []
         previous: Handler | None = None
-        for at, each in enumerate(self._instructions):
+        for at, each in enumerate(self._sources):
             handler, end = each.handler, self._starts[at + 1]
             if handler is not None:
                 if handler == previous:

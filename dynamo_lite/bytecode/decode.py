@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import CodeType
 from typing import Generic, TypeVar
 
-from . import exception_table
+from . import dialect, exception_table
 from .instructions import (
     CACHES,
     COMPARE,
@@ -18,12 +18,14 @@ from .instructions import (
     CONST,
     FLAG_BITS,
     FREE,
+    FUSED,
     JUMP,
     JUMPS_BACK,
     KIND,
     LOCAL,
     NAME,
     NOTHING,
+    OPNAMES,
     BytecodeError,
     Handler,
     Instruction,
@@ -94,13 +96,15 @@ def _decode(code: CodeType) -> tuple[Instruction, ...]:
         starts[start] = made
         unit += CACHES[op]
         start, extended = unit, 0
-        if KIND[op] != NOTHING:
+        if op in FUSED:
+            operands.split(made, arg, found)
+        elif KIND[op] != NOTHING:
             made.arg = arg
             operands.resolve(made, arg, unit)
     for jump, target in operands.jumps:
         jump.target = _at(starts, target)
     _cover(code, found, starts)
-    return tuple(found)
+    return tuple(dialect.to_canonical(found, code) if dialect.IS_TRANSLATED else found)
 
 
 decode = PerCode(_decode)
@@ -119,6 +123,15 @@ class _Operands:
         self.first_free = len(self.slots) - len(code.co_freevars)
         self.jumps: list[tuple[Instruction, int]] = []
         """(jump, code unit of its target)."""
+
+    def split(self, made: Instruction, arg: int, found: list[Instruction]) -> None:
+        """Make a fused instruction the first of its two, and append the second one."""
+        second = made.copy()
+        second.index = len(found)
+        found.append(second)
+        for each, op, value in zip((made, second), FUSED[made.opcode], (arg >> 4, arg & 15), strict=True):
+            each.opcode, each.opname, each.arg = op, OPNAMES[op], value
+            self.resolve(each, value, 0)
 
     def resolve(self, made: Instruction, arg: int, after: int) -> None:
         """Set what an argument stands for. ``after``: the code unit of the next instruction."""

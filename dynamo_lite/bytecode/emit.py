@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import dis
 import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .instructions import (
     BINARY_OPS,
+    CALLABLE_FIRST,
     FREE_COUNT,
     HAS_PRECALL,
     KIND,
     NUMBER,
+    OPMAP,
     POP_JUMP,
     BytecodeError,
     Instruction,
@@ -25,8 +26,8 @@ def make(opname: str, argval: Any = None, *, target: Instruction | None = None) 
     Raises:
         BytecodeError: this version of CPython has no such opcode.
     """
-    opcode = dis.opmap.get(opname, 256)
-    if opcode > 255:
+    opcode = OPMAP.get(opname)
+    if opcode is None:
         raise BytecodeError(f"this version of CPython has no opcode {opname}")
     return Instruction(opcode, opname, argval if KIND[opcode] in (NUMBER, FREE_COUNT) else 0, argval, target)
 
@@ -159,7 +160,7 @@ def push_null() -> Instruction:
 
 
 def call(count: int, kwnames: Sequence[str] = ()) -> list[Instruction]:
-    """A call with NULL, the function and ``count`` arguments on the stack. The last arguments are the keywords
+    """A call with a callable (`callee`) and ``count`` arguments on the stack. The last arguments are the keywords
     ``kwnames``."""
     before = [make("KW_NAMES", tuple(kwnames))] if kwnames else []
     if HAS_PRECALL:
@@ -169,12 +170,12 @@ def call(count: int, kwnames: Sequence[str] = ()) -> list[Instruction]:
 
 def callee(load: Iterable[Instruction]) -> list[Instruction]:
     """Push a callable for `call`, and the NULL beside it. ``load``: pushes the callable."""
-    return [push_null(), *load]
+    return [*load, push_null()] if CALLABLE_FIRST else [push_null(), *load]
 
 
 def top_as_callee() -> list[Instruction]:
     """Make the top of the stack a callable for `call`."""
-    return [push_null(), swap()]
+    return [push_null()] if CALLABLE_FIRST else [push_null(), swap()]
 
 
 def call_with_tuple() -> Instruction:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 PY312 = sys.version_info >= (3, 12)
+PY313 = sys.version_info >= (3, 13)
 
 Positions = tuple["int | None", "int | None", "int | None", "int | None"]
 """Line, end line (from 1), column, end column (in bytes, from 0)."""
@@ -90,9 +91,31 @@ _FIELDS = operator.attrgetter(*(field.name for field in fields(Instruction)))
 
 # -- operands --------------------------------------------------------------------------------------------------
 
-HAS_ARG = frozenset(range(dis.HAVE_ARGUMENT, 256))
-CACHES: list[int] = list(_opcode._inline_cache_entries)  # type: ignore[attr-defined]
-"""Opcode -> number of CACHE units after it."""
+CANONICAL_ONLY: tuple[str, ...] = ("KW_NAMES", "LOAD_CLOSURE") if PY313 else ()
+"""Canonical opcodes (see `dialect`) that the running version lacks: they have numbers from 256 on."""
+OPNAMES: list[str] = [*dis.opname[:256], *CANONICAL_ONLY]
+"""Opcode -> its name."""
+OPMAP: dict[str, int] = {name: op for name, op in dis.opmap.items() if op < 256}
+"""Name -> opcode. (`dis` also has pseudo-instructions of the compiler.)"""
+OPMAP.update((name, 256 + at) for at, name in enumerate(CANONICAL_ONLY))
+
+
+def opcodes_of(*names: str) -> frozenset[int]:
+    """The opcodes of these names that there are."""
+    return frozenset(OPMAP[name] for name in names if name in OPMAP)
+
+
+FUSED: dict[int, tuple[int, int]] = {
+    OPMAP[f"{first}_{second}"]: (OPMAP[first], OPMAP[second])
+    for first, second in (("LOAD_FAST", "LOAD_FAST"), ("STORE_FAST", "LOAD_FAST"), ("STORE_FAST", "STORE_FAST"))
+    if f"{first}_{second}" in OPMAP
+}
+"""Opcode of two instructions, each with half a byte of the argument -> the two."""
+
+HAS_ARG = frozenset(range(dis.HAVE_ARGUMENT, 256)) | opcodes_of("MAKE_FUNCTION", *CANONICAL_ONLY)
+_caches: Any = _opcode._inline_cache_entries  # type: ignore[attr-defined]
+CACHES: list[int] = [_caches.get(name, 0) for name in dis.opname[:256]] if PY313 else list(_caches)
+"""Opcode of the running version -> number of CACHE units after it."""
 
 FLAG_BITS: dict[int, int] = {dis.opmap["LOAD_GLOBAL"]: 1}
 """Opcode -> number of low bits of its argument that are flags."""
@@ -103,10 +126,10 @@ if PY312:
 NOTHING, NUMBER, CONST, NAME, LOCAL, FREE, COMPARE, JUMP, FREE_COUNT = range(9)
 """Kinds of operand. FREE: a cell of the frame or of its closure. FREE_COUNT: the number of free variables."""
 
-KIND: list[int] = [NUMBER if op in HAS_ARG else NOTHING for op in range(256)]
+KIND: list[int] = [NUMBER if op in HAS_ARG else NOTHING for op in range(len(OPNAMES))]
 """Opcode -> the kind of its operand."""
 for _kind, _opcodes in (
-    (CONST, [*dis.hasconst, dis.opmap["KW_NAMES"]]),
+    (CONST, dis.hasconst),
     (NAME, dis.hasname),
     (LOCAL, dis.haslocal),
     (FREE, dis.hasfree),
@@ -117,8 +140,12 @@ for _kind, _opcodes in (
     for _op in _opcodes:
         if _op < 256:  # dis also has the compiler's pseudo-instructions
             KIND[_op] = _kind
+KIND[OPMAP["KW_NAMES"]] = CONST
+KIND[OPMAP["LOAD_CLOSURE"]] = FREE
 
-COMPARE_SHIFT = 4 if PY312 else 0
+COMPARE_SHIFT = 5 if PY313 else 4 if PY312 else 0
+COMPARE_TO_BOOL = 16 if PY313 else 0
+"""The bit of COMPARE_OP's argument by which its result is converted to a bool."""
 COMPARE_MASKS: dict[str, int] = (
     {"<": 2, "<=": 10, "==": 8, "!=": 7, ">": 4, ">=": 12} if PY312 else dict.fromkeys(dis.cmp_op, 0)
 )
@@ -128,12 +155,8 @@ specialized opcodes read only these bits."""
 # -- control flow ----------------------------------------------------------------------------------------------
 
 
-def _opcodes_of(*names: str) -> frozenset[int]:
-    return frozenset(dis.opmap[name] for name in names if name in dis.opmap)
-
-
-TERMINATORS = _opcodes_of("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "INTERPRETER_EXIT")
-JUMPS_ALWAYS = _opcodes_of("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
+TERMINATORS = opcodes_of("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "INTERPRETER_EXIT")
+JUMPS_ALWAYS = opcodes_of("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
 ENDS_BLOCK = TERMINATORS | JUMPS_ALWAYS
 JUMPS_BACK = frozenset(op for name, op in dis.opmap.items() if op < 256 and "BACKWARD" in name)
 
@@ -169,6 +192,17 @@ EFFECTS: dict[int, Callable[[int], int]] = {
 if HAS_PRECALL:  # dis has PRECALL pop the arguments
     EFFECTS[dis.opmap["PRECALL"]] = lambda arg: 0
     EFFECTS[dis.opmap["CALL"]] = lambda arg: -arg - 1
+if PY313:
+    EFFECTS[OPMAP["KW_NAMES"]] = lambda arg: 0
+    EFFECTS[OPMAP["LOAD_CLOSURE"]] = lambda arg: 1
+    EFFECTS[OPMAP["MAKE_FUNCTION"]] = lambda arg: -arg.bit_count()
+    EFFECTS[OPMAP["END_FOR"]] = lambda arg: -2
+
+CALLABLE_FIRST = PY313
+"""Whether the NULL beside a callable is pushed after it. (A method's self or NULL too, after the function.)"""
+
+LOADS_CELLS = PY313
+"""Whether LOAD_FAST may load a cell itself, from a slot that holds a plain variable at other times."""
 
 # -- operators -------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from types import CodeType
 from typing import NamedTuple
 
 from .decode import PerCode, decode
-from .instructions import FREE, KIND, LOCAL, Instruction
+from .instructions import CALLABLE_FIRST, FREE, KIND, LOCAL, Instruction
 from .stack_depth import reachable_after
 
 _OPERATORS = frozenset({"BINARY_OP", "UNARY_NEGATIVE", "UNARY_INVERT"})
@@ -79,7 +79,8 @@ def _path(instructions: Sequence[Instruction], at: int) -> Path:
         end += 1
     last = instructions[end - 1]
     if KIND[last.opcode] in (LOCAL, FREE):
-        is_called = at > 0 and instructions[at - 1].opname == "PUSH_NULL"
+        beside = end if CALLABLE_FIRST else at - 1
+        is_called = 0 <= beside < len(instructions) and instructions[beside].opname == "PUSH_NULL"
     else:
         is_called = last.opname == "LOAD_METHOD" or last.flag
     return Path(tuple(each.argval for each in instructions[at:end]), is_called)

@@ -72,10 +72,11 @@ def stores_item(instruction: Instruction) -> bool:
 
 # -- calls and operators -----------------------------------------------------------------------------------------------
 
-_CALLS = frozenset({"CALL", "CALL_KW"})
+_CALL = "CALL"
 _LEAVES_VALUE = frozenset(
-    """CALL CALL_FUNCTION_EX FORMAT_VALUE BUILD_STRING LOAD_ATTR LOAD_METHOD GET_ITER UNARY_NEGATIVE UNARY_NOT
-    UNARY_INVERT UNARY_POSITIVE BINARY_OP BINARY_SUBSCR BINARY_SLICE COMPARE_OP CONTAINS_OP IS_OP""".split()
+    """CALL CALL_FUNCTION_EX FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE BUILD_STRING LOAD_ATTR
+    LOAD_METHOD GET_ITER UNARY_NEGATIVE UNARY_NOT UNARY_INVERT UNARY_POSITIVE BINARY_OP BINARY_SUBSCR BINARY_SLICE
+    COMPARE_OP CONTAINS_OP IS_OP""".split()
 )
 _LEAVES_NOTHING = frozenset("STORE_ATTR DELETE_ATTR STORE_SUBSCR DELETE_SUBSCR STORE_SLICE".split())
 _NEEDS_NUMBER = frozenset("BINARY_SUBSCR COMPARE_OP CONTAINS_OP GET_ITER IS_OP TO_BOOL UNARY_NOT".split())
@@ -84,7 +85,7 @@ _NEEDS_NUMBER_PREFIXES = ("POP_JUMP_", "JUMP_IF_", "UNPACK_")
 
 def is_call(instruction: Instruction) -> bool:
     """Whether it is a call with its arguments on the stack."""
-    return instruction.opname in _CALLS
+    return instruction.opname == _CALL
 
 
 def is_any_call(instruction: Instruction) -> bool:

@@ -6,6 +6,7 @@ import dis
 from collections.abc import Iterable, Sequence
 from functools import cache
 
+from .dialect import IS_TRANSLATED, extra_depth
 from .instructions import EFFECTS, ENDS_BLOCK, FLAG_BITS, FREE_COUNT, HAS_ARG, KIND, NUMBER, BytecodeError, Instruction
 
 
@@ -101,7 +102,9 @@ def _name(order: dict[Instruction, int], each: Instruction) -> str:
 
 def stack_size(depths: dict[Instruction, int]) -> int:
     """``co_stacksize``. Depths in handlers include the exception and the offset."""
-    return max(depths.values())
+    if not IS_TRANSLATED:
+        return max(depths.values())
+    return max(depth + extra_depth(each) for each, depth in depths.items())
 
 
 def drop_unreachable(instructions: Sequence[Instruction]) -> list[Instruction]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dis
 from collections.abc import Sequence
 
-from .instructions import END_FOR, FOR_ITER, JUMP, KIND, NUMBER, BytecodeError, Instruction
+from .instructions import END_FOR, FOR_ITER, JUMP, KIND, NUMBER, OPNAMES, BytecodeError, Instruction
 from .stack_depth import stack_depths
 
 
@@ -27,8 +26,8 @@ def verify(instructions: Sequence[Instruction]) -> dict[Instruction, int]:
 
 def _verify_operand(each: Instruction, inside: set[Instruction]) -> None:
     kind = KIND[each.opcode]
-    if dis.opname[each.opcode] != each.opname:
-        raise BytecodeError(f"{each} has the opcode of {dis.opname[each.opcode]}")
+    if OPNAMES[each.opcode] != each.opname:
+        raise BytecodeError(f"{each} has the opcode of {OPNAMES[each.opcode]}")
     if (kind == JUMP) != (each.target is not None):
         raise BytecodeError(f"{each} jumps nowhere" if kind == JUMP else f"{each} can't jump")
     if each.target is not None and each.target not in inside:

@@ -28,7 +28,7 @@ from dynamo_lite.bytecode import (
     targets_and_handler,
 )
 from dynamo_lite.bytecode.decode import PerCode
-from dynamo_lite.bytecode.instructions import EXCEPT_STAR, TERMINATORS
+from dynamo_lite.bytecode.instructions import CALLABLE_FIRST, EXCEPT_STAR, TERMINATORS
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.exc import SkipFrame
 from dynamo_lite.records.code_origin import reads_frame_by_name
@@ -442,7 +442,7 @@ class FrameBreaker(BrokenFrame):
         is_call = roles.is_any_call(self.instruction)  # the result replaces the NULL
         nulls = {at for at in self.nulls if at < depth - is_call}
         if roles.pushes_null(self.instruction):
-            nulls.add(depth - 2)
+            nulls.add(depth - 1 if CALLABLE_FIRST else depth - 2)
 
         def emit_return() -> None:
             self.store_stack(depth)

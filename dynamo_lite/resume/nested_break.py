@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from dynamo_lite import _C
 from dynamo_lite.bytecode import Instruction, assemble, effect, emit, roles
+from dynamo_lite.bytecode.instructions import CALLABLE_FIRST
 from dynamo_lite.codegen.python_codegen import PyCodegen, let_cpython_create
 from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.core.protocols import Load, Translator
@@ -260,12 +261,14 @@ class NestedBreaker:
         if not frame.leaves_value():
             cg.pop_top()
         else:
+            pushed = 1
             if roles.pushes_null(instruction):
-                nulls.add(depth)
-                depth += 1
-            result = frame.where[STACK.format(depth)] = cg.temp("result")
+                nulls.add(depth + CALLABLE_FIRST)
+                pushed = 2
+            at = depth if CALLABLE_FIRST else depth + pushed - 1
+            result = frame.where[STACK.format(at)] = cg.temp("result")
             cg.store_fast(result)
-            depth += 1
+            depth += pushed
         self._resume_at(index, depth, nulls)
 
     def _resume_at(self, index: int, depth: int, nulls: set[int]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
+from dynamo_lite.bytecode.instructions import CALLABLE_FIRST
 from dynamo_lite.insight.break_reasons import FailsInPython, FirstImport, MissingNameInModule
 from dynamo_lite.resume.graph_break import is_call_of_broken_callee
 from dynamo_lite.variables.core.base import ObservedException, UnpackedKwargs, VariableTracker, unsupported
@@ -30,8 +31,9 @@ def kw_names(tx: InstructionTranslator, instruction: Instruction) -> None:
 def call(tx: InstructionTranslator, instruction: Instruction) -> None:
     args = tx.popn(instruction.arg)
     second, first = tx.stack.pop(), tx.stack.pop()
-    if first is NULL:
-        function = second.realize()
+    beside, other = (second, first) if CALLABLE_FIRST else (first, second)
+    if beside is NULL:
+        function = other.realize()
     else:
         function = first.realize()
         args.insert(0, second.realize())
@@ -53,14 +55,17 @@ def call_function_ex(tx: InstructionTranslator, instruction: Instruction) -> Non
             if type(key) is not str:
                 tx.raise_error(TypeError, "keywords must be strings")
             kwargs[key] = value.realize()
-    unpacked, function = tx.pop(), tx.pop()
+    unpacked = tx.pop()
+    if CALLABLE_FIRST:
+        tx.stack.pop()  # NULL
+    function = tx.pop()
     if not tx.is_iterable(unpacked):
         unsupported(FailsInPython(f"`*` of {unpacked.describe()}", "it is no iterable"))
     if isinstance(unpacked, TupleVariable) and is_call_of_broken_callee(tx):
         args = list(unpacked.items)  # not realized: the callee may only keep them bound
     else:
         args = list(unpacked.each_with_length_hint(tx))
-    if tx.stack and tx.stack[-1] is NULL:
+    if not CALLABLE_FIRST and tx.stack and tx.stack[-1] is NULL:
         tx.stack.pop()
     tx.stack.append(tx.call_from_instruction(function, args, kwargs))
 

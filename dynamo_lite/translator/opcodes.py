@@ -37,6 +37,11 @@ def refuse(why: str, *names: str) -> None:
 
 
 refuse("it belongs to the encoding, and decoding removes it", "CACHE", "EXTENDED_ARG", "RESERVED")
+refuse("only the interpreter's own code has it", "ENTER_EXECUTOR", "EXIT_INIT_CHECK")
+refuse(
+    "decoding translates it to instructions of older versions",
+    *("LOAD_FAST_LOAD_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST", "CALL_KW", "SET_FUNCTION_ATTRIBUTE"),
+)
 refuse(
     "code is decoded in its original, not in its instrumented form",
     *(name for name in dis.opmap if name.startswith("INSTRUMENTED_")),

@@ -8,10 +8,10 @@ from dynamo_lite.bytecode import BINARY_OPS, Instruction
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_text import concatenated
-from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.python.containers.sequences import SliceVariable
 
 from .opcodes import opcode
+from .stack import push_callable
 
 if TYPE_CHECKING:
     from .core import InstructionTranslator
@@ -38,6 +38,11 @@ def unary_op(tx: InstructionTranslator, instruction: Instruction) -> None:
 @opcode("UNARY_NOT")
 def unary_not(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(ConstantVariable(not tx.truth(tx.pop())))
+
+
+@opcode("TO_BOOL")
+def to_bool(tx: InstructionTranslator, instruction: Instruction) -> None:
+    tx.stack.append(ConstantVariable(bool(tx.truth(tx.pop()))))
 
 
 @opcode("COMPARE_OP")
@@ -93,15 +98,15 @@ def store_slice(tx: InstructionTranslator, instruction: Instruction) -> None:
 def load_attr(tx: InstructionTranslator, instruction: Instruction) -> None:
     found = tx.pop().getattr(tx, instruction.argval)
     if instruction.flag:
-        tx.stack.append(NULL)
-    tx.stack.append(found)
+        push_callable(tx, found)
+    else:
+        tx.stack.append(found)
 
 
 @opcode("LOAD_METHOD")
 def load_method(tx: InstructionTranslator, instruction: Instruction) -> None:
     found = tx.pop().getattr(tx, instruction.argval)
-    tx.stack.append(NULL)
-    tx.stack.append(found)
+    push_callable(tx, found)
 
 
 @opcode("LOAD_SUPER_ATTR")
@@ -109,8 +114,9 @@ def load_super_attr(tx: InstructionTranslator, instruction: Instruction) -> None
     receiver, cls, function = tx.pop(), tx.pop(), tx.pop()
     found = tx.call(function, [cls, receiver], {}).realize().getattr(tx, instruction.argval)
     if instruction.flag:
-        tx.stack.append(NULL)
-    tx.stack.append(found)
+        push_callable(tx, found)
+    else:
+        tx.stack.append(found)
 
 
 @opcode("STORE_ATTR")
@@ -137,6 +143,22 @@ def format_value(tx: InstructionTranslator, instruction: Instruction) -> None:
     conversion = flags & 3
     if conversion:
         value = tx.call(tx.make(_CONVERSIONS[conversion]), [value], {}).realize()
+    tx.stack.append(value.format(tx, spec))
+
+
+@opcode("CONVERT_VALUE")
+def convert_value(tx: InstructionTranslator, instruction: Instruction) -> None:
+    tx.stack.append(tx.call(tx.make(_CONVERSIONS[instruction.arg]), [tx.pop()], {}))
+
+
+@opcode("FORMAT_SIMPLE")
+def format_simple(tx: InstructionTranslator, instruction: Instruction) -> None:
+    tx.stack.append(tx.pop().format(tx, ConstantVariable("")))
+
+
+@opcode("FORMAT_WITH_SPEC")
+def format_with_spec(tx: InstructionTranslator, instruction: Instruction) -> None:
+    spec, value = tx.pop(), tx.pop()
     tx.stack.append(value.format(tx, spec))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from dynamo_lite.bytecode import Instruction
+from dynamo_lite.bytecode.instructions import CALLABLE_FIRST, LOADS_CELLS
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.invariant_reads import check_cell, check_global, is_read_later
@@ -70,6 +71,9 @@ def pop_tuple(tx: InstructionTranslator) -> TupleVariable:
 def load_fast(tx: InstructionTranslator, instruction: Instruction) -> None:
     found = tx.locals.get(instruction.argval)
     if found is None:
+        if LOADS_CELLS and instruction.argval in tx.cells:
+            tx.stack.append(tx.cells[instruction.argval])
+            return
         tx.raise_error(UnboundLocalError, unbound_local(instruction.argval))
     tx.stack.append(found)
 
@@ -147,15 +151,21 @@ def delete_deref(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 @opcode("LOAD_GLOBAL")
 def load_global(tx: InstructionTranslator, instruction: Instruction) -> None:
-    if instruction.flag:
-        tx.stack.append(NULL)
     name = instruction.argval
     value = tx.scope.load(name)
     if value is None:
         value = load_builtin(tx, name)
     elif tx.graph.bodies:
         check_global(tx, tx.scope, name, value)
-    tx.stack.append(value)
+    if instruction.flag:
+        push_callable(tx, value)
+    else:
+        tx.stack.append(value)
+
+
+def push_callable(tx: InstructionTranslator, value: VariableTracker) -> None:
+    """Push a callable, and the NULL beside it."""
+    tx.stack += (value, NULL) if CALLABLE_FIRST else (NULL, value)
 
 
 def load_builtin(tx: InstructionTranslator, name: str) -> VariableTracker:

@@ -51,7 +51,7 @@ def _ranges(instructions: Sequence[Instruction], order: dict[Instruction, int]) 
     previous: Handler | None = None
     start = 0
     for at, handler in enumerate([*(each.handler for each in instructions), None]):
-        if handler is previous:
+        if handler == previous:
             continue
         if previous is not None:
             lasti = " lasti" if previous.lasti else ""
