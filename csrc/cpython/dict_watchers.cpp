@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "cpython/frames.h"
+
 namespace dynamo_lite {
 
 #if PY_VERSION_HEX >= 0x030C0000
@@ -37,7 +39,7 @@ struct Watchers {
     if (!listeners.empty()) return;
     of.erase(found);
     // While the interpreter finalizes, dicts are deallocated without an event.
-    if (!_Py_IsFinalizing() && PyDict_Unwatch(number, dict) < 0) PyErr_Clear();
+    if (!is_finalizing() && PyDict_Unwatch(number, dict) < 0) PyErr_Clear();
   }
 };
 

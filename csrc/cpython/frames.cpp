@@ -27,6 +27,21 @@ constexpr int kFunctionFlags = CO_OPTIMIZED | CO_NEWLOCALS;
 
 constexpr bool kPython312 = PY_VERSION_HEX >= 0x030C0000;
 
+#if PY_VERSION_HEX >= 0x030D0000
+PyCodeObject* code_in(Frame* frame) noexcept { return reinterpret_cast<PyCodeObject*>(frame->f_executable); }
+// Makes the frame, which has not begun, one of this code; takes the reference.
+void begin_code(Frame* frame, PyCodeObject* code) noexcept {
+  frame->f_executable = reinterpret_cast<PyObject*>(code);
+  frame->instr_ptr = _PyCode_CODE(code);
+}
+#else
+PyCodeObject* code_in(Frame* frame) noexcept { return frame->f_code; }
+void begin_code(Frame* frame, PyCodeObject* code) noexcept {
+  frame->f_code = code;
+  frame->prev_instr = _PyCode_CODE(code) - 1;
+}
+#endif
+
 #if PY_VERSION_HEX >= 0x030C0000
 PyObject* function_of(Frame* frame) noexcept { return frame->f_funcobj; }
 int& recursion_remaining(PyThreadState* state) noexcept { return state->py_recursion_remaining; }
@@ -73,10 +88,10 @@ Py_ssize_t frame_size(const PyCodeObject* code) noexcept {
 }  // namespace
 
 FrameSlots slots_of(Frame* frame) noexcept {
-  return {frame->f_code, function_of(frame), frame->f_globals, frame->f_builtins, frame->localsplus};
+  return {code_in(frame), function_of(frame), frame->f_globals, frame->f_builtins, frame->localsplus};
 }
 
-PyCodeObject* code_of(Frame* frame) noexcept { return frame->f_code; }
+PyCodeObject* code_of(Frame* frame) noexcept { return code_in(frame); }
 
 int argument_count(const PyCodeObject* code) noexcept {
   return code->co_argcount + code->co_kwonlyargcount + ((code->co_flags & CO_VARARGS) != 0) +
@@ -84,12 +99,16 @@ int argument_count(const PyCodeObject* code) noexcept {
 }
 
 bool is_plain(Frame* frame) noexcept {
-  return frame->owner == FRAME_OWNED_BY_THREAD && (frame->f_code->co_flags & kSpecialFlags) == 0 &&
-         (frame->f_code->co_flags & kFunctionFlags) == kFunctionFlags && frame->frame_obj == nullptr;
+  return frame->owner == FRAME_OWNED_BY_THREAD && (code_in(frame)->co_flags & kSpecialFlags) == 0 &&
+         (code_in(frame)->co_flags & kFunctionFlags) == kFunctionFlags && frame->frame_obj == nullptr;
 }
 
 bool is_suspended(PyObject* generator) noexcept {
-  return reinterpret_cast<PyGenObject*>(generator)->gi_frame_state == FRAME_SUSPENDED;
+  const auto state = reinterpret_cast<PyGenObject*>(generator)->gi_frame_state;
+#if PY_VERSION_HEX >= 0x030D0000
+  if (state == FRAME_SUSPENDED_YIELD_FROM) return true;
+#endif
+  return state == FRAME_SUSPENDED;
 }
 
 void begin_data_stack() noexcept {
@@ -105,7 +124,7 @@ Watcher watcher_of(PyThreadState* state, Frame* frame) noexcept {
   if (state->c_tracefunc != nullptr) return Watcher::Tracer;
   Tools tools;
   tools.add(state->interp->monitors.tools);
-  const _PyCoMonitoringData* local = frame->f_code->_co_monitoring;
+  const _PyCoMonitoringData* local = code_in(frame)->_co_monitoring;
   if (local != nullptr) tools.add(local->local_monitors.tools);
   if (tools.tracers != 0) return Watcher::Tracer;
   return tools.any != 0 || state->c_profilefunc != nullptr ? Watcher::Profiler : Watcher::Nobody;
@@ -149,7 +168,7 @@ bool can_become(const PyCodeObject* code, const PyCodeObject* replacement) noexc
 }
 
 DL_HIT bool swap_code(PyThreadState* state, Frame* frame, PyCodeObject* code) noexcept {
-  PyCodeObject* old = frame->f_code;
+  PyCodeObject* old = code_in(frame);
   auto** base = reinterpret_cast<PyObject**>(frame);
   const Py_ssize_t before = frame_size(old);
   const Py_ssize_t after = frame_size(code);
@@ -159,8 +178,7 @@ DL_HIT bool swap_code(PyThreadState* state, Frame* frame, PyCodeObject* code) no
   std::memset(frame->localsplus + arguments, 0,
               sizeof(PyObject*) * static_cast<std::size_t>(code->co_nlocalsplus - arguments));
   Py_INCREF(code);
-  frame->f_code = code;
-  frame->prev_instr = _PyCode_CODE(code) - 1;
+  begin_code(frame, code);
   frame->stacktop = code->co_nlocalsplus;
   drop(old);  // the function, which the frame holds, holds it too
   return true;
@@ -187,7 +205,7 @@ void discard(PyThreadState* state, Frame* frame) noexcept {
   if constexpr (!kPython312) return;
   for (int slot = 0; slot < frame->stacktop; ++slot) clear(frame->localsplus[slot]);
   drop(frame->f_locals);
-  PyCodeObject* code = frame->f_code;
+  PyCodeObject* code = code_in(frame);
   drop(function_of(frame));
   drop(code);
   auto** base = reinterpret_cast<PyObject**>(frame);
@@ -209,7 +227,7 @@ void discard(PyThreadState* state, Frame* frame) noexcept {
 void release_locals(Frame* frame) noexcept {
   if constexpr (kPython312) return;
   if (frame->frame_obj != nullptr && Py_REFCNT(frame->frame_obj) > 1) return;  // somebody looks at it
-  for (int slot = 0; slot < frame->f_code->co_nlocalsplus; ++slot) clear(frame->localsplus[slot]);
+  for (int slot = 0; slot < code_in(frame)->co_nlocalsplus; ++slot) clear(frame->localsplus[slot]);
 }
 
 Ref flattened(PyCodeObject* code) {
@@ -228,7 +246,13 @@ PyObject* evaluate_default(PyThreadState* state, Frame* frame, int throwflag) {
 
 Evaluator& evaluator_slot(PyInterpreterState* interpreter) noexcept { return interpreter->eval_frame; }
 
-bool is_finalizing() noexcept { return _PyRuntimeState_GetFinalizing(&_PyRuntime) != nullptr; }
+bool is_finalizing() noexcept {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing();
+#else
+  return _PyRuntimeState_GetFinalizing(&_PyRuntime) != nullptr;
+#endif
+}
 
 // What a code object's co_extra points to: Objects/codeobject.c. Read here and not by CPython's function, for the hook
 // does so at every call.

@@ -56,6 +56,10 @@ struct Zip {
   int strict;
 };
 
+struct DictView {
+  PyObject_HEAD PyDictObject* dict;
+};
+
 struct MappingProxy {
   PyObject_HEAD PyObject* mapping;
 };
@@ -143,7 +147,7 @@ Reached taken_from(PyObject* object) noexcept {
   if (Py_IS_TYPE(object, &PyEnum_Type)) return {as<Enumerate>(object)->iterator};
   if (Py_IS_TYPE(object, &PyDictProxy_Type)) return {as<MappingProxy>(object)->mapping};
   if (PyDictViewSet_Check(object) || PyDictValues_Check(object)) {
-    return {reinterpret_cast<PyObject*>(as<_PyDictViewObject>(object)->dv_dict)};
+    return {reinterpret_cast<PyObject*>(as<DictView>(object)->dict)};
   }
   if (!Py_IS_TYPE(object, &PyZip_Type) || as<Zip>(object)->strict) return Reached::unreadable();
   return {as<Zip>(object)->iterators};

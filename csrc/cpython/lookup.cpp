@@ -40,7 +40,7 @@ struct UnicodeEntry {
   PyObject* value;
 };
 
-// The head of an OrderedDict (Objects/odictobject.c, the same in 3.11 and 3.12).
+// The head of an OrderedDict (Objects/odictobject.c, the same in 3.11 to 3.13).
 struct OrderedDict {
   PyDictObject dict;
   OrderedKey* first;
@@ -101,9 +101,9 @@ DictLookup find_among_strings(PyObject* dict, PyObject* key, Py_hash_t hash, boo
     PyErr_Clear();
   } else {
     Py_ssize_t position = 0;
-    Py_hash_t found;
-    while (_PyDict_Next(dict, &position, nullptr, nullptr, &found)) {
-      if (found == hash) missing = Presence::Unclear;
+    PyObject* each = nullptr;
+    while (PyDict_Next(dict, &position, &each, nullptr)) {
+      if (PyObject_Hash(each) == hash) missing = Presence::Unclear;  // of an exact string: runs no Python
     }
   }
   return {value ? Presence::There : missing, value};
@@ -119,13 +119,22 @@ bool has_builtin_equality(PyTypeObject* type) noexcept {
 
 constexpr Py_ssize_t kManagedDict = -3;  // in words before the object
 
+// The values of attributes, in the order of the class's keys, of an instance without a dict (null: it has none), and
+// how many there may be.
+struct InlineValues {
+  PyObject** values;
+  Py_ssize_t capacity;
+};
+
 #if PY_VERSION_HEX < 0x030C0000
 constexpr Py_ssize_t kInlineValues = -4;
 
 PyObject* managed_dict(PyObject* object) noexcept { return reinterpret_cast<PyObject**>(object)[kManagedDict]; }
-PyObject** inline_values(PyObject* object) noexcept { return reinterpret_cast<PyObject***>(object)[kInlineValues]; }
+InlineValues inline_values(PyObject* object) noexcept {
+  return {reinterpret_cast<PyObject***>(object)[kInlineValues], PY_SSIZE_T_MAX};
+}
 PyObject* own_type_dict(PyObject* type) noexcept { return reinterpret_cast<PyTypeObject*>(type)->tp_dict; }
-#else
+#elif PY_VERSION_HEX < 0x030D0000
 std::uintptr_t dict_or_values(PyObject* object) noexcept {
   return reinterpret_cast<std::uintptr_t*>(object)[kManagedDict];
 }
@@ -133,10 +142,19 @@ PyObject* managed_dict(PyObject* object) noexcept {
   const std::uintptr_t word = dict_or_values(object);
   return word & 1 ? nullptr : reinterpret_cast<PyObject*>(word);
 }
-PyObject** inline_values(PyObject* object) noexcept {
+InlineValues inline_values(PyObject* object) noexcept {
   const std::uintptr_t word = dict_or_values(object);
-  return word & 1 ? reinterpret_cast<PyObject**>(word + 1) : nullptr;
+  return {word & 1 ? reinterpret_cast<PyObject**>(word + 1) : nullptr, PY_SSIZE_T_MAX};
 }
+#else
+PyObject* managed_dict(PyObject* object) noexcept { return reinterpret_cast<PyObject**>(object)[kManagedDict]; }
+InlineValues inline_values(PyObject* object) noexcept {
+  if (!PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_INLINE_VALUES)) return {nullptr, 0};
+  auto* found = reinterpret_cast<InstanceValues*>(reinterpret_cast<char*>(object) + sizeof(PyObject));
+  return {found->valid != 0 ? found->values : nullptr, found->capacity};
+}
+#endif
+#if PY_VERSION_HEX >= 0x030C0000
 PyObject* own_type_dict(PyObject* type) noexcept {
   PyObject* dict = PyType_GetDict(reinterpret_cast<PyTypeObject*>(type));  // new; the type keeps it alive
   drop(dict);
@@ -231,12 +249,12 @@ PyObject* const* instance_dict_slot(PyObject* object) noexcept {
 
 DL_HIT DictLookup instance_dict_find(PyObject* object, PyObject* name, Py_hash_t hash) noexcept {
   if (has_managed_dict(object) && !managed_dict(object)) {
-    PyObject** values = inline_values(object);
+    const auto [values, capacity] = inline_values(object);
     if (!values) return {Presence::Missing, nullptr};
     auto* type = reinterpret_cast<PyHeapTypeObject*>(Py_TYPE(object));
     const auto* keys = reinterpret_cast<const DictKeys*>(type->ht_cached_keys);
     const auto* entries = static_cast<const UnicodeEntry*>(keys->entries());
-    for (Py_ssize_t i = 0; i < keys->entry_count; ++i) {
+    for (Py_ssize_t i = 0; i < std::min(keys->entry_count, capacity); ++i) {
       if (same_string(entries[i].key, name, hash)) {
         return {values[i] ? Presence::There : Presence::Missing, values[i]};
       }

@@ -1,5 +1,5 @@
 // Lookups in dicts, types and instances that run no Python, and the version numbers which say that those have not
-// changed. An interpreter without version tags (3.13 on) can fulfil the same declarations by PyDict_Watch.
+// changed. An interpreter without version tags (3.14 on) can fulfil the same declarations by PyDict_Watch.
 #pragma once
 
 #include <Python.h>
@@ -10,26 +10,54 @@
 
 namespace dynamo_lite {
 
+#if PY_VERSION_HEX >= 0x030D0000
+// PyDictValues of Include/internal/pycore_dict.h: the values of an instance's attributes, which follow the object's
+// head, also where the instance has a dict.
+struct InstanceValues {
+  std::uint8_t capacity;
+  std::uint8_t size;
+  std::uint8_t embedded;
+  std::uint8_t valid;
+  PyObject* values[1];
+};
+#endif
+
+// Whether the dict's version changes with the dict. On 3.13 assignments to attributes don't change that of a dict whose
+// values are the instance's own; they are reported to watchers.
+inline bool has_version([[maybe_unused]] PyObject* dict) noexcept {
+#if PY_VERSION_HEX >= 0x030D0000
+  const auto* values = reinterpret_cast<const InstanceValues*>(reinterpret_cast<PyDictObject*>(dict)->ma_values);
+  return values == nullptr || values->embedded == 0;
+#else
+  return true;
+#endif
+}
+
 // A number that no other state of any dict of this process has had. The dict's keys, their order (except an
 // OrderedDict's, see keeps_order) and the identity of its values are unchanged while it is; it says nothing of what is
-// inside the values.
+// inside the values. Of a dict without a version: another number each time.
 inline const std::uint64_t* dict_version_at(PyObject* dict) noexcept {
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // kept up to date all through 3.12
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // kept up to date all through 3.13
   return &reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
 #pragma GCC diagnostic pop
 }
 inline std::uint64_t dict_version(PyObject* dict) noexcept {
-  // From 3.12 on the lowest byte says who watches the dict.
-  constexpr std::uint64_t watchers = PY_VERSION_HEX >= 0x030C0000 ? 0xFF : 0;
-  return *dict_version_at(dict) & ~watchers;
+  // From 3.12 on the lowest byte says who watches the dict; in 3.13 four more bits count changes for the optimizer.
+  constexpr std::uint64_t watchers = PY_VERSION_HEX >= 0x030D0000 ? 0xFFF : PY_VERSION_HEX >= 0x030C0000 ? 0xFF : 0;
+  static std::uint64_t unversioned = 0;
+  return has_version(dict) ? *dict_version_at(dict) & ~watchers : ++unversioned << 12 | 1;
 }
 
 // A number that no other state of any type has had: what a lookup along the MRO finds is unchanged while it is.
 // 0 where the type has none just now.
 inline unsigned type_version(PyObject* type) noexcept {
   auto* cls = reinterpret_cast<PyTypeObject*>(type);
+#if PY_VERSION_HEX >= 0x030D0000  // the flag means nothing
+  return cls->tp_version_tag;
+#else
   return PyType_HasFeature(cls, Py_TPFLAGS_VALID_VERSION_TAG) ? cls->tp_version_tag : 0;
+#endif
 }
 
 // The words of memory that are unchanged while type_version() is: of the second one half is padding.

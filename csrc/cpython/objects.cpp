@@ -18,7 +18,23 @@ struct Bounds {
 static_assert(offsetof(PySliceObject, start) == offsetof(Bounds, bounds) &&
               offsetof(PySliceObject, step) == offsetof(Bounds, bounds) + 2 * sizeof(PyObject*));
 
-// A threading.local (Modules/_threadmodule.c), as far as the key of its part in the dict of a thread.
+// A threading.local (Modules/_threadmodule.c).
+#if PY_VERSION_HEX >= 0x030D0000
+struct ThreadLocal {
+  PyObject_HEAD PyObject* args;
+  PyObject* kwargs;
+  PyObject* weak_references;
+  PyObject* dicts;  // by a key that each thread has
+  PyObject* watchdogs;
+};
+
+PyObject* own_thread_dict(PyObject* object) noexcept {
+  PyObject* key = PyThreadState_Get()->threading_local_key;
+  PyObject* dicts = reinterpret_cast<ThreadLocal*>(object)->dicts;
+  return key == nullptr || dicts == nullptr ? nullptr : PyDict_GetItemWithError(dicts, key);
+}
+#else
+// As far as the key of its part in the dict of a thread.
 struct ThreadLocal {
   PyObject_HEAD PyObject* key;
 };
@@ -26,6 +42,14 @@ struct ThreadLocal {
 struct ThreadLocalPart {
   PyObject_HEAD PyObject* dict;
 };
+
+PyObject* own_thread_dict(PyObject* object) noexcept {
+  PyObject* parts = PyThreadState_GetDict();
+  if (parts == nullptr) return nullptr;
+  PyObject* part = PyDict_GetItemWithError(parts, reinterpret_cast<ThreadLocal*>(object)->key);
+  return part == nullptr ? nullptr : reinterpret_cast<ThreadLocalPart*>(part)->dict;
+}
+#endif
 
 // Attributes whose getters return a pointer that the object's struct holds. Functions and types both have a `__name__`.
 struct FieldPlace {
@@ -123,11 +147,10 @@ bool WeakCallbacks::next() noexcept {
 }
 
 PyObject* thread_dict(PyObject* object) noexcept {
-  PyObject* parts = PyObject_TypeCheck(object, standard_types().local) ? PyThreadState_GetDict() : nullptr;
-  if (parts == nullptr) return nullptr;
-  PyObject* part = PyDict_GetItemWithError(parts, reinterpret_cast<ThreadLocal*>(object)->key);
-  if (part == nullptr) PyErr_Clear();
-  return part == nullptr ? nullptr : reinterpret_cast<ThreadLocalPart*>(part)->dict;
+  if (!PyObject_TypeCheck(object, standard_types().local)) return nullptr;
+  PyObject* dict = own_thread_dict(object);
+  if (dict == nullptr) PyErr_Clear();
+  return dict;
 }
 
 StandardTypes& standard_types() noexcept {

@@ -11,6 +11,10 @@
 
 #include "cpython/version.h"
 
+#if PY_VERSION_HEX >= 0x030D0000  // exported, but declared in an internal header
+extern "C" int _PySet_NextEntry(PyObject*, Py_ssize_t*, PyObject**, Py_hash_t*);
+#endif
+
 namespace dynamo_lite {
 
 inline const void* type_word(PyObject* object) noexcept { return &object->ob_type; }

@@ -162,6 +162,7 @@ class GuardTree {
     std::vector<Relation*> relations;  // those that may fail although all words are the same
     std::vector<Ref> kept;             // constants: while they are alive an address identifies a value
     bool ready = false;
+    bool misses_changes = false;  // nothing reports the changes of a dict without a version
   };
 
   // Throws where there is no such node, or nothing may be added any more.

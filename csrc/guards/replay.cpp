@@ -80,7 +80,7 @@ void GuardTree::make_replay() {
   for (std::uint32_t i = frame.first_child; i < frame.end_child; ++i) add_root(children_[i]);
   if (!replay_.words.empty()) replay_.words.insert(replay_.words.end(), kAhead, Replay::Word(replay_.words.back()));
   note_moving();
-  replay_.ready = true;
+  replay_.ready = !replay_.misses_changes;
   added_.clear();
 }
 
@@ -213,7 +213,10 @@ void GuardTree::add_type_version(PyObject* type) {
 void GuardTree::add_dict(PyObject* dict) {
   const void* version = dict_version_at(dict);
   if (added_.count(version) != 0) return;
-  if (!replayed_dicts_.add(dict)) return add_word(version);
+  if (!replayed_dicts_.add(dict)) {
+    replay_.misses_changes |= !has_version(dict);
+    return add_word(version);
+  }
   added_.insert(version);
 }
 
