@@ -195,6 +195,9 @@ int local_slot(PyCodeObject* code, const char* name) noexcept {
 
 PyObject* abandon(PyThreadState* state, Frame* frame) noexcept {
   // 3.12's evaluator clears the frames it is given; 3.11 leaves that to the caller.
+#if PY_VERSION_HEX >= 0x030D0000
+  frame->instr_ptr = _PyCode_CODE(code_in(frame)) - 1;  // a frame that has not begun is left out of tracebacks
+#endif
   if constexpr (kPython312) return _PyEval_EvalFrameDefault(state, frame, 1);
   (void)state;
   (void)frame;

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
-from dynamo_lite.bytecode.instructions import EXCEPT_STAR
+from dynamo_lite.bytecode.instructions import EXCEPT_STAR, OPMAP
 
 if TYPE_CHECKING:
     from .core import InstructionTranslator
@@ -48,7 +48,7 @@ refuse(
 )
 refuse(
     "it is a pseudo-instruction of CPython's compiler",
-    *(name for name, number in dis.opmap.items() if number > 255 and name != "LOAD_METHOD"),
+    *(name for name, number in dis.opmap.items() if number > 255 and name != "LOAD_METHOD" and name not in OPMAP),
 )
 refuse("coroutines run in CPython", "BEFORE_ASYNC_WITH", "GET_AITER", "GET_ANEXT", "GET_AWAITABLE")
 refuse("coroutines run in CPython", "END_ASYNC_FOR", "ASYNC_GEN_WRAP", "INTERPRETER_EXIT")

@@ -28,7 +28,7 @@ A, B = lambda: emit.load_fast("a"), lambda: emit.load_fast("b")
 def test_calls():
     assert run(emit.call_function(template)) == ((), {})
     assert run(emit.call_function(template, [[A()], [B()]]), 1, 2) == ((1, 2), {})
-    assert run([emit.push_null(), emit.load_const(template), A(), B(), *emit.call(2, ("k",))], 1, 2) == ((1,), {"k": 2})
+    assert run([*emit.callee([emit.load_const(template)]), A(), B(), *emit.call(2, ("k",))], 1, 2) == ((1,), {"k": 2})
     assert run(emit.call_function(lambda x: x + 1, [[A()]]), 1) == 2
 
 
