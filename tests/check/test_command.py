@@ -291,7 +291,7 @@ def test_a_script(check):
     status, printed, complained = check("script.py")
     assert status == 1 and complained == "the script has []\nbetween\n"
     assert "FAIL script.py: 2 graphs, 1 break, 0 recompiles" in printed
-    assert "script.py:17: DL0202 print() has an effect" in printed and "never_called" not in printed
+    assert "script.py:17: DL0202 print() has a side effect" in printed and "never_called" not in printed
     assert check("script.py", "--max-graphs", "2")[0] == 0
 
 
@@ -320,7 +320,7 @@ broken(torch.ones(3))
 def test_a_script_that_compiles_in_another_way(decorator, check, tmp_path):
     (tmp_path / "other.py").write_text(_DECORATED.replace("DECORATOR", decorator))
     status, printed, _ = check("other.py")
-    assert status == 1 and "other.py:8: DL0202 print() has an effect" in printed
+    assert status == 1 and "other.py:8: DL0202 print() has a side effect" in printed
 
 
 @pytest.mark.parametrize("block", ['dl.enable("eager")', 'dl.optimize("eager")'])
@@ -347,7 +347,7 @@ def test_a_script_that_compiles_a_block(block, check, tmp_path):
         (["nets:no_inputs"], "nets:no_inputs gives no inputs"),
         (["nets:fails"], "nets:fails raised KeyError: 'nothing here'"),
         (["nets:fails_when_called"], "what nets:fails_when_called gives, called with its input 1, raised RuntimeError"),
-        (["nets:one", "--max-graphs", "few"], "'few' is no number"),
+        (["nets:one", "--max-graphs", "few"], "'few' must be a non-negative integer"),
         (["nets:one", "--backend", "none"], "there is no backend 'none'; there are: "),
         (["nets:one", "--format", "pdf"], "invalid choice: 'pdf'"),
         (["script.py", "--train"], "train is for factories"),

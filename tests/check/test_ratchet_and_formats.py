@@ -167,7 +167,9 @@ def test_sarif(folder):
     assert "suppressions" not in new and [each["suppressions"] for each in allowed] == [[{"kind": "external"}]] * 2
     place = new["locations"][0]["physicalLocation"]
     assert place == {"artifactLocation": {"uri": "gates.py"}, "region": {"startLine": 11}}
-    assert rules[new["ruleIndex"]] == new["ruleId"] == "DL0202" and "print() has an effect" in new["message"]["text"]
+    assert (
+        rules[new["ruleIndex"]] == new["ruleId"] == "DL0202" and "print() has a side effect" in new["message"]["text"]
+    )
 
 
 def test_junit(folder):

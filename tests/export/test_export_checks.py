@@ -139,7 +139,9 @@ def test_breaks():
         return y
 
     told = refusal(OutputCall, prints, tensor(3))
-    assert "print() has an effect" in told and "in test_breaks.<locals>.prints" in told and "<dl.export>" not in told
+    assert (
+        "print() has a side effect" in told and "in test_breaks.<locals>.prints" in told and "<dl.export>" not in told
+    )
     refusal(DataDependentBranch, lambda x: x + 1 if x.sum() > 0 else x, tensor(3))
     refusal(DisabledCall, dl.disable(lambda x: x + 1), tensor(3))
 

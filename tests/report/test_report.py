@@ -108,7 +108,7 @@ def test_lines_of_graphs_are_marked(reported):
 
 def test_breaks_are_marked_where_they_are(reported):
     page, _ = reported
-    assert re.match(r"DL0202 print\(\) has an effect.*Hint: ", page.text(".mark", ".break"))
+    assert re.match(r"DL0202 print\(\) has a side effect.*Hint: ", page.text(".mark", ".break"))
     assert f"at test_report.py:{line_of('print(')}" in page.text("#breaks")
     assert ("a", {"href": f"#f0-{line_of('print(')}"}) in page.all
 

@@ -240,7 +240,7 @@ def test_levels():
 
 
 def test_an_unknown_subject_is_refused():
-    with pytest.raises(ValueError, match="no log of 'recompile'; did you mean 'recompiles'"):
+    with pytest.raises(ValueError, match="unknown log subject 'recompile'; did you mean 'recompiles'"):
         dl.logs.set("breaks", "recompile")
     done = run_with({"DYNAMO_LITE_LOGS": "guard"}, "import dynamo_lite")
     said = "ValueError: DYNAMO_LITE_LOGS=guard: unknown log subject 'guard'; did you mean 'guards'?"

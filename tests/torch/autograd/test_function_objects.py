@@ -79,7 +79,7 @@ def test_a_filter_that_raises():
             with pytest.raises(DeprecationWarning, match="should not be instantiated") as raised:
                 compiled(tensor(3))
             assert [each.name for each in raised.traceback][-2:] == ["fn", "__init__"]
-    assert "warnings.warn() has an effect outside" in str(dl.counters.break_reasons)
+    assert "warnings.warn() has a side effect" in str(dl.counters.break_reasons)
 
 
 def test_apply_that_is_passed_or_replaced():
