@@ -28,7 +28,9 @@ def test_the_limit_of_recompilations_is_said_of_forward_at_the_programs_line():
     (warning,) = given
     text = str(warning.message)
     assert text.startswith(f"Named.forward ({__file__}:{LINE}) has 2 compiled versions, the limit ")
-    assert "\n  1 of 2 entries: name == 'bb'\n" in text and "\nHint: each such value or object has a version" in text
+    assert (
+        "\n  1 of 2 entries: name == 'bb'\n" in text and "\nHint: each value or object is compiled separately" in text
+    )
     assert warning.filename == __file__
 
 
