@@ -68,9 +68,9 @@ def is_user_defined(raw: Any) -> bool:
 
 
 def c_lookup(cls: type, name: str) -> Any:
-    """`class_lookup` in the static types of the MRO alone: the attribute that user code's classes inherit from C."""
+    """`class_lookup` in the types in C of the MRO alone: the attribute that user code's classes inherit from C."""
     for base in mro(cls):
-        if not is_heap_type(base) and name in own_namespace(base):
+        if is_immutable(base) and name in own_namespace(base):
             return own_namespace(base)[name]
     return MISSING
 

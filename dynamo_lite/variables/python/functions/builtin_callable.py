@@ -19,7 +19,7 @@ from dynamo_lite.variables.core.base import (
     wraps_if,
     wraps_type,
 )
-from dynamo_lite.variables.core.class_lookup import MISSING, c_lookup, class_lookup, is_heap_type
+from dynamo_lite.variables.core.class_lookup import MISSING, c_lookup, class_lookup, is_heap_type, is_immutable
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Translator
@@ -106,7 +106,7 @@ class DescriptorGetVariable(BuiltinVariable):
 _ATTRIBUTE_DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
-wraps_if(lambda value: type(value) in _ATTRIBUTE_DESCRIPTORS and not is_heap_type(value.__objclass__), order=59)(
+wraps_if(lambda value: type(value) in _ATTRIBUTE_DESCRIPTORS and is_immutable(value.__objclass__), order=59)(
     BuiltinVariable.by_identity
 )
 
