@@ -246,7 +246,7 @@ def _type(tx: Translator, of: VariableTracker, /, *rest: VariableTracker, **kwar
 def _iter(tx: Translator, of: VariableTracker, sentinel: VariableTracker | None = None) -> VariableTracker:
     if sentinel is not None:
         if not is_callable(tx, of):
-            tx.raise_error(TypeError, "iter(v, w): v must be callable")
+            tx.fold(iter, (None, None))  # raises, with the text of this version
         return CallIterator(of, sentinel)
     return tx.iterate(of)
 
