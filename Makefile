@@ -1,9 +1,8 @@
-# Two commands do everything: `make demo` and `make test`. PYTHON chooses the interpreter, TORCH the torch. UNITY=ON builds in
-# a third of the time an extension whose calls take a little longer.
+# Two commands do everything: `make demo` and `make test`. PYTHON chooses the interpreter, TORCH the torch: the newest that the
+# interpreter has, unless you say TORCH=torch==2.13.0. UNITY=ON builds in a third of the time an extension whose calls take a
+# little longer.
 PYTHON ?= python3
-TORCH ?= torch==2.13.0
-# Torch without CUDA doesn't name the Triton that it was made for.
-TRITON ?= "triton>=3.6,<$(if $(filter torch==2.11% torch==2.12% torch==2.13%,$(TORCH)),3.8,3.10)"
+TORCH ?= torch>=2.11,<2.16
 VENV ?= .venv
 JOBS ?= 2
 UNITY ?= OFF
@@ -17,15 +16,15 @@ STAMP := $(VENV)/.dynamo_lite
 COMMA := ,
 SOURCES := $(wildcard csrc/* csrc/*/*) CMakeLists.txt pyproject.toml
 
-BUILD_NEEDS := "scikit-build-core>=0.10,<2" "pybind11>=2.12,<4" "cmake>=3.22,<5" "ninja>=1.11,<2"
+BUILD_NEEDS := "scikit-build-core>=1.1,<2" "pybind11>=2.12,<4" "cmake>=3.22,<5" "ninja>=1.11,<2"
 TEST_NEEDS := "pytest>=8,<10" "pytest-timeout>=2.3,<3" "pytest-xdist>=3.5,<4" "hypothesis>=6,<7" "einops>=0.7,<1" \
   "sybil>=10,<11" "gevent>=24,<27" "greenlet>=3,<4" "coverage>=7.4,<8" "py-spy>=0.4,<1" \
-  "jinja2>=3.1,<4" "junitparser>=3,<6" "sarif-pydantic>=0.6,<1" $(TRITON)
+  "jinja2>=3.1,<4" "junitparser>=3,<6" "sarif-pydantic>=0.6,<1"
 DEMO_NEEDS := "transformers>=5,<6" "rich>=13,<15" "tqdm>=4.60,<5"
 LINT_NEEDS := "ruff>=0.5,<1" "mypy>=1.10,<3" "clang-format>=18,<22"
 DOCS_NEEDS := "mkdocs>=1.6,<2" "mkdocs-material>=9,<10"
 
-.PHONY: demo test port test-fast test-sample stress matrix fuzz cpython-tests suites soak asan faults tsan debug lint bench training docs clean
+.PHONY: demo test port test-fast test-sample stress matrix wheels test-wheel fuzz cpython-tests suites soak asan faults tsan debug lint bench training docs clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -68,6 +67,21 @@ fuzz: $(STAMP)
 	$(BIN)/python tests/support/fuzz.py $(N)
 	PYTHONPATH=tests $(BIN)/python tests/support/builtin_classes.py --all
 
+# The source distribution in dist/, and a wheel for each interpreter and torch: make wheels PYTHONS=python3.12 TORCHES=2.15
+TORCHES ?= 2.11 2.12 2.13 2.14 2.15
+wheels:
+	$(PYTHON) distribution/wheels.py --python $(PYTHONS) --torch $(TORCHES)
+
+# The tests, from a wheel that is installed in an environment of `make wheels`: nothing of this tree is imported but them.
+WHEEL_ENVIRONMENT ?= $(firstword $(wildcard build/wheels/cp*))
+test-wheel:
+	$(WHEEL_ENVIRONMENT)/bin/python -m pip install -q $$($(WHEEL_ENVIRONMENT)/bin/python distribution/torch_requirement.py) \
+	  $(TEST_NEEDS) $(DEMO_NEEDS)
+	rm -rf $(WHEEL_ENVIRONMENT)/tree && mkdir $(WHEEL_ENVIRONMENT)/tree
+	cp -r $(filter-out dynamo_lite pytest_dynamo_lite build dist,$(wildcard *)) $(WHEEL_ENVIRONMENT)/tree
+	cd $(WHEEL_ENVIRONMENT)/tree && OMP_NUM_THREADS=1 ../bin/python -P -m pytest -q -n $(JOBS) --dist=worksteal \
+	  --timeout=300 tests -m "not stress"
+
 # CPython's own tests, with the hook on and every frame offered to the translator.
 cpython-tests: $(STAMP)
 	$(BIN)/python tests/support/cpython_tests.py
@@ -93,8 +107,11 @@ training: $(STAMP)
 
 # Python compiles what is imported when it is: not all of thousands of files now.
 $(VENV)/.packages: pyproject.toml
+	$(PYTHON) distribution/supported_python.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -q --no-compile "$(TORCH)" $(BUILD_NEEDS) $(TEST_NEEDS) $(DEMO_NEEDS) $(LINT_NEEDS)
+	$(PIP) install -q --no-compile "$(TORCH)"
+	$(PIP) install -q --no-compile $$($(BIN)/python distribution/torch_requirement.py) \
+	  $(BUILD_NEEDS) $(TEST_NEEDS) $(DEMO_NEEDS) $(LINT_NEEDS)
 	touch $@
 
 # The extension is built beside the sources against the torch it will run with; the tree itself is what is imported.
@@ -102,7 +119,7 @@ $(STAMP): $(VENV)/.packages $(SOURCES)
 	$(BIN)/cmake -S . -B $(VENV)/build -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
 	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -DDL_IN_TREE=ON -DCMAKE_UNITY_BUILD=$(UNITY)
 	$(BIN)/cmake --build $(VENV)/build -j $(JOBS)
-	$(BIN)/python -c "import site, pathlib; pathlib.Path(site.getsitepackages()[0], 'dynamo_lite.pth').write_text('$(CURDIR)\n')"
+	$(BIN)/python distribution/link_tree.py > /dev/null
 	touch $@
 
 # Builds with sanitizers, $(1), in a folder of the target's name; $(2): more options of CMake's.
@@ -152,8 +169,8 @@ debug: $(STAMP)
 	$(DEBUG_PYTHON) -m pytest $(DEBUG_TESTS) -q -n $(JOBS) --timeout=300 -p no:cacheprovider
 
 lint: $(STAMP)
-	$(BIN)/ruff check dynamo_lite pytest_dynamo_lite tests benchmarks examples docs
-	$(BIN)/ruff format --check dynamo_lite pytest_dynamo_lite tests benchmarks examples docs
+	$(BIN)/ruff check dynamo_lite pytest_dynamo_lite distribution tests benchmarks examples docs
+	$(BIN)/ruff format --check dynamo_lite pytest_dynamo_lite distribution tests benchmarks examples docs
 	$(BIN)/clang-format --dry-run -Werror $(wildcard csrc/*.cpp csrc/*.h csrc/*/*.cpp csrc/*/*.h)
 	$(BIN)/mypy
 

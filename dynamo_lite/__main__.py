@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import platform
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from . import __version__
 from .check import command as check
 from .check import run_command
 from .check.targets import BadTarget
@@ -19,13 +21,24 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message}\n")
 
 
+def _versions() -> str:
+    import torch
+
+    return f"dynamo_lite {__version__}, torch {torch.__version__}, Python {platform.python_version()}"
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns the exit status."""
     parser: argparse.ArgumentParser = _Parser(prog="dynamo-lite", description="A graph-capturing JIT for PyTorch.")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    parser.add_argument("--version", action="version", version=_versions())
+    parser.set_defaults(run=None)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     check.add_parser(commands)
     run_command.add_parser(commands)
     options = parser.parse_args(argv)
+    if options.run is None:
+        parser.print_help()
+        return 0
     try:
         status: int = options.run(options)  # of the command that was named
     except BadTarget as error:

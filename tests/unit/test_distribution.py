@@ -1,0 +1,135 @@
+"""What a build says of itself: which torch a wheel needs, its version, and which interpreters are refused."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+SUPPORTED = PROJECT["tool"]["dynamic-metadata"][0]
+
+pytestmark = pytest.mark.fast
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "distribution" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+torch_requirement = load("torch_requirement")
+supported_python = load("supported_python")
+
+
+def metadata(state, version, monkeypatch):
+    monkeypatch.setattr(importlib.metadata, "version", {"torch": version}.__getitem__)
+    provider = torch_requirement.Provider()
+    provider.build_state(state)
+    return provider.dynamic_metadata(SUPPORTED, {})
+
+
+@pytest.mark.parametrize("state", ["wheel", "editable", "metadata_wheel", "metadata_editable"])
+@pytest.mark.parametrize(
+    "version, requirement",
+    [("2.15.0+cu132", "torch>=2.15,<2.16"), ("2.9.1", "torch>=2.9,<2.10"), ("2.14.0a0+git1234", "torch>=2.14,<2.15")],
+)
+def test_a_wheel_requires_the_minor_version_of_torch_it_was_built_for(state, version, requirement, monkeypatch):
+    monkeypatch.delenv(torch_requirement.FOR_AN_INDEX, raising=False)
+    assert metadata(state, version, monkeypatch) == {"version": dl.__version__, "dependencies": [requirement]}
+
+
+def test_a_source_distribution_requires_any_supported_torch(monkeypatch):
+    found = metadata("sdist", "2.15.0", monkeypatch)
+    assert found == {"version": dl.__version__, "dependencies": [SUPPORTED["torch"]]}
+    assert torch_requirement.Provider().dynamic_wheel(SUPPORTED) == {"dependencies": True}
+
+
+def test_wheels_of_an_index_are_ordered_by_torch_and_come_after_the_source(monkeypatch):
+    from packaging.version import Version
+
+    monkeypatch.setenv(torch_requirement.FOR_AN_INDEX, "1")
+    versions = [metadata("wheel", f"2.{minor}.0", monkeypatch)["version"] for minor in (9, 14, 15)]
+    assert versions == [f"{dl.__version__}.{each}" for each in (209, 214, 215)]
+    assert sorted([*versions, dl.__version__], key=Version) == [dl.__version__, *versions]
+    major, minor, patch = map(int, dl.__version__.split("."))
+    assert Version(f"{major}.{minor}.{patch + 1}") > Version(versions[-1])
+
+
+def test_the_supported_range_of_torch_is_the_same_everywhere():
+    from dynamo_lite.runtime import compatibility
+
+    low, high = re.findall(r"2\.(\d+)", SUPPORTED["torch"])
+    assert compatibility.OLDEST_TORCH == (2, int(low)) and compatibility.NEWEST_TESTED_TORCH == (2, int(high) - 1)
+    assert SUPPORTED["torch"] in PROJECT["build-system"]["requires"]
+    makefile = (ROOT / "Makefile").read_text()
+    assert f"TORCH ?= {SUPPORTED['torch']}\n" in makefile
+    built = re.search(r"^TORCHES \?= (.+)$", makefile, re.MULTILINE)[1].split()
+    assert built == [f"2.{minor}" for minor in range(int(low), int(high))]
+    assert {(2, int(each.partition(".")[2])) for each in built} == set(torch_requirement.TRITONS)
+
+
+def test_the_supported_interpreters_are_the_same_everywhere():
+    from dynamo_lite.runtime import compatibility
+
+    requirement = PROJECT["project"]["requires-python"]
+    minors = [
+        minor for minor in range(8, 20) if not supported_python.find_problem(requirement, (3, minor, 9), "CPython")
+    ]
+    assert [(3, minor) for minor in minors] == list(compatibility.PYTHONS)
+    named = [each for each in PROJECT["project"]["classifiers"] if re.search(r":: 3\.\d+$", each)]
+    assert named == [f"Programming Language :: Python :: 3.{minor}" for minor in minors]
+
+
+@pytest.mark.parametrize(
+    "requirement, version, implementation, problem",
+    [
+        (">=3.11,<3.13", (3, 11, 0), "CPython", None),
+        (">=3.11,<3.13", (3, 12, 9), "CPython", None),
+        (">=3.11, !=3.13.0, <3.14", (3, 13, 1), "CPython", None),
+        (
+            ">=3.11,<3.13",
+            (3, 10, 13),
+            "CPython",
+            "dynamo_lite needs Python >=3.11,<3.13; this is 3.10.13 (choose another: make PYTHON=python3.12).",
+        ),
+        (
+            ">=3.11,!=3.13.0,<3.14",
+            (3, 13, 0),
+            "CPython",
+            "dynamo_lite needs Python >=3.11,!=3.13.0,<3.14; this is 3.13.0 (choose another: make PYTHON=python3.12).",
+        ),
+        (">=3.11,<3.13", (3, 11, 9), "PyPy", "dynamo_lite needs CPython; this is PyPy."),
+    ],
+)
+def test_an_unsupported_interpreter_is_named(requirement, version, implementation, problem):
+    assert supported_python.find_problem(requirement, version, implementation) == problem
+
+
+def test_what_torch_needs_beside_it():
+    names = torch_requirement.requirements_beside_torch()
+    assert names[0] == f"torch=={importlib.metadata.version('torch')}"
+    is_named = any(each.startswith("triton") for each in importlib.metadata.requires("torch"))
+    assert len(names) == 1 if is_named else re.fullmatch(r"triton==3\.\d+\.\*", names[1])
+
+
+def test_the_environment_has_the_command_and_the_plugin():
+    found = importlib.metadata.distribution("dynamo_lite")
+    assert found.version.startswith(dl.__version__)
+    points = {(point.group, point.name): point.value for point in found.entry_points}
+    assert points["console_scripts", "dynamo-lite"] == "dynamo_lite.__main__:main"
+    assert points["pytest11", "pytest_dynamo_lite"] == "pytest_dynamo_lite"
+    command = Path(sys.executable).parent / "dynamo-lite"
+    printed = subprocess.check_output([command, "--version"], text=True)
+    assert printed.startswith(f"dynamo_lite {dl.__version__}, torch {torch.__version__}, Python 3.")
