@@ -68,7 +68,7 @@ def minor_version(version: str) -> tuple[int, int]:
 
 def version_of_package() -> str:
     """The package's own version."""
-    source = Path(__file__).resolve().parents[1] / "dynamo_lite" / "__init__.py"
+    source = Path(__file__).resolve().parents[1] / "dynamo_lite" / "runtime" / "version.py"
     found = re.search(r'^__version__ = "(.+)"$', source.read_text(), re.MULTILINE)
     assert found is not None, source
     return found[1]

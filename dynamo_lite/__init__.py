@@ -29,9 +29,8 @@ from .controls.stance import set_stance  # noqa: E402
 from .export.program import export  # noqa: E402
 from .insight.counters import counters  # noqa: E402
 from .report.session import report  # noqa: E402
+from .runtime.version import __version__ as __version__  # noqa: E402
 from .shapes.marks import mark_dynamic, mark_static  # noqa: E402
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Explanation",

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from . import __version__
 from .check import command as check
-from .check import run_command
+from .check import explain_command, run_command
 from .check.targets import BadTarget
+from .runtime.version import __version__
 
 
 class _Parser(argparse.ArgumentParser):
@@ -35,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     check.add_parser(commands)
     run_command.add_parser(commands)
+    explain_command.add_parser(commands)
     options = parser.parse_args(argv)
     if options.run is None:
         parser.print_help()

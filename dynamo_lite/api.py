@@ -7,7 +7,7 @@ import functools
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
 import torch
@@ -186,9 +186,7 @@ def compile(
     settings: dict[str, Any] = dict(backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, options=options)
     if fn is None:
         return functools.partial(compile, disable=disable, **settings)
-    if isinstance(fn, type) or not callable(fn):
-        what = f"the class {fn.__qualname__}: compile its methods" if callable(fn) else f"{type(fn).__name__} ({fn!r})"
-        raise TypeError(f"dl.compile takes a function or an nn.Module, not {what}")
+    _check_can_be_compiled(fn)
     watched = WATCHES[-1](fn, settings) if WATCHES else settings
     if _check_flag("disable", disable) or config.DISABLED or watched is None:
         _check_settings(**settings)
@@ -197,6 +195,20 @@ def compile(
     check_runs_at_call(fn, must=fullgraph)
     make = compiled_module if isinstance(fn, torch.nn.Module) else compiled_function
     return make(fn, owner, functools.partial(compile, **settings))
+
+
+def _check_can_be_compiled(fn: object) -> None:
+    if isinstance(fn, type):
+        what = f"the class {fn.__qualname__}: compile its methods"
+    elif isinstance(fn, str) and fn in list_backends():
+        what = f"the name of a backend: write dl.compile(backend={fn!r})"
+    elif isinstance(fn, torch.jit.ScriptModule):
+        what = f"{type(fn).__name__}, which torch.jit has compiled: pass the nn.Module that it was made from"
+    elif not callable(fn):
+        what = f"{type(fn).__name__} ({fn!r})"
+    else:
+        return
+    raise TypeError(f"dl.compile takes a function or an nn.Module, not {what}")
 
 
 @contextlib.contextmanager
@@ -240,12 +252,23 @@ class optimize:
         self, backend: str | Backend = "inductor", *, fullgraph: bool = False, dynamic: bool | None = None
     ) -> None:
         self._settings: dict[str, Any] = {"backend": backend, "fullgraph": fullgraph, "dynamic": dynamic}
-        self._owner = make_owner(**self._settings)
+        try:
+            self._owner = make_owner(**self._settings)
+        except TypeError as error:
+            if not isinstance(backend, FunctionType):
+                raise
+            raise TypeError(f"{error}; to decorate a function, write @dl.optimize(), with parentheses") from None
 
     def __reduce__(self) -> tuple[Callable[[], optimize], tuple[()]]:
         return functools.partial(optimize, **self._settings), ()
 
     def __call__(self, fn: Function, /) -> Function:
+        backend = self._settings["backend"]
+        if not callable(fn) and callable(backend):
+            raise TypeError(
+                f"dl.optimize takes a backend, not {name_of(backend)!r}: to decorate it, write @dl.optimize(), with "
+                "parentheses"
+            )
         return compile(fn, **self._settings)
 
     def __enter__(self) -> optimize:

@@ -7,7 +7,6 @@ unknown name raises AttributeError, a value of another type TypeError, a negativ
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
 import sys
 import types
@@ -15,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from dynamo_lite import _C
+from dynamo_lite.insight.suggestions import suggestion
 
 recompile_limit: int = 8
 """Entries that a code object may have for one ``dl.compile``. At the limit its frames run in eager, with one warning. A
@@ -54,6 +54,10 @@ sees no lines of compiled code, or a ``TorchDispatchMode``, which sees the opera
 they run in eager there, and a warning says so once. ``fullgraph=True``, `explain` and `export` compile under a tracer
 whatever the setting is."""
 
+verbose: bool = False
+"""Whether errors show dynamo_lite's own frames, too. Otherwise they come from the user's line. So do they at the level
+DEBUG of the log ``breaks``."""
+
 DISABLED: Final = os.environ.get("DYNAMO_LITE_DISABLE", "").lower() not in ("", "0", "false", "no", "off")
 """Whether the process was started with ``DYNAMO_LITE_DISABLE=1``: what `compile` is given it returns, and blocks
 compile nothing; `explain` and `export` raise."""
@@ -89,6 +93,16 @@ _SAME_AS_TORCHS = {
     "total_recompile_limit": ("accumulated_recompile_limit",),
     "capture_scalar_outputs": ("capture_scalar_outputs", "capture_dynamic_output_shape_ops"),
 }
+
+
+_OF_OTHER_NAMES = {
+    "cache_size_limit": "recompile_limit",
+    "accumulated_cache_size_limit": "total_recompile_limit",
+    "accumulated_recompile_limit": "total_recompile_limit",
+    "capture_dynamic_output_shape_ops": "capture_scalar_outputs",
+    "suppress_errors": "internal_errors",
+}
+"""Names of settings of torch's, of now and before, by which a user may look for ours."""
 
 
 def torchs(name: str) -> Any:
@@ -155,11 +169,14 @@ def patch(**changes: Any) -> Iterator[None]:
             setattr(here, name, value)
 
 
+def _no_setting(name: str) -> str:
+    """What an error says of a setting that doesn't exist."""
+    return f"dl.config has no setting {name!r}; {suggestion(name, _DEFAULTS, _OF_OTHER_NAMES.get(name))}"
+
+
 def _check(name: str, value: object) -> None:
     if name not in _DEFAULTS:
-        similar = difflib.get_close_matches(name, _DEFAULTS, 1)
-        what = f"did you mean {similar[0]!r}?" if similar else f"there are: {', '.join(_DEFAULTS)}"
-        raise AttributeError(f"dl.config has no setting {name!r}; {what}")
+        raise AttributeError(_no_setting(name))
     kind = type(_DEFAULTS[name])
     if type(value) is not kind and not (kind is float and type(value) is int):
         raise TypeError(f"dl.config.{name} is {_WORDS[kind]}, not {value!r}")
@@ -174,6 +191,9 @@ _WORDS = {bool: "True or False", int: "an integer", float: "a number of seconds"
 
 class _Settings(types.ModuleType):
     """The module's class, by which assignments are checked."""
+
+    def __getattr__(self, name: str) -> object:
+        raise AttributeError(_no_setting(name))
 
     def __setattr__(self, name: str, value: object) -> None:
         if not name.startswith("__"):  # what the import system and tools note

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .insight.program_files import without_ours
+from .insight.source_lines import source_line
 
 if TYPE_CHECKING:
     from traceback import FrameSummary
@@ -33,13 +34,14 @@ class Unsupported(RuntimeError):
         self.path: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.reason.code}: {self.reason.what()}{_where(self.user_stack)}\n\nHint: {self.reason.hint()}"
+        code, where = self.reason.code, _where(self.user_stack)
+        return f"{code}: {self.reason.what()}{where}\n\nHint: {self.reason.hint()}\nMore: dynamo-lite explain {code}"
 
 
 def _where(user_stack: tuple[FrameSummary, ...]) -> str:
     """The user's frames with their source lines, for messages."""
     where = "".join(
-        f"\n  {frame.filename}:{frame.lineno} in {frame.name}\n    {frame.line or '<no source>'}"
+        f"\n  {frame.filename}:{frame.lineno} in {frame.name}\n    {source_line(frame)}"
         for frame in without_ours(user_stack)
     )
     return f"\n\nWhere (innermost last):{where}" if where else ""

@@ -1,4 +1,5 @@
 """What dynamo_lite says, by subject: ``DYNAMO_LITE_LOGS=breaks,recompiles python train.py``, or `set`.
+``TORCH_LOGS=graph_breaks,recompiles`` means the same.
 
 They are loggers of the standard library, named ``dynamo_lite.breaks`` and so on. Where the program has set no handler,
 they print to standard error.
@@ -6,12 +7,13 @@ they print to standard error.
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 import sys
 
 import torch.distributed as dist
+
+from .insight.suggestions import suggestion
 
 
 def rank() -> str:
@@ -39,6 +41,17 @@ side_effects = logging.getLogger("dynamo_lite.side_effects")
 perf = logging.getLogger("dynamo_lite.perf")
 """INFO: how long translating and compiling each frame took; calls that run in eager until that is done."""
 
+_OF_TORCHS = {
+    "graph_breaks": "breaks",
+    "recompiles": "recompiles",
+    "recompiles_verbose": "recompiles",
+    "guards": "guards",
+    "graph": "graph",
+    "graph_code": "graph",
+    "bytecode": "bytecode",
+    "side_effects": "side_effects",
+}
+"""Subjects by the names that ``TORCH_LOGS`` has for them, which hold here, too."""
 SUBJECTS = ("breaks", "recompiles", "guards", "graph", "bytecode", "side_effects", "perf")
 
 
@@ -46,7 +59,8 @@ def set(*subjects: str, **levels: bool | int | str) -> None:
     """Turn subjects on or off; those that aren't named stay as they are.
 
     Args:
-        subjects: those to turn on. With a ``+`` in front, at DEBUG instead of INFO; ``"all"``: all of them.
+        subjects: those to turn on; several may stand in one string, ``"breaks,recompiles"``. With a ``+`` in front,
+            at DEBUG instead of INFO; ``"all"``: all of them.
         levels: by subject, True (INFO), False (WARNING) or a level of `logging`.
 
     Raises:
@@ -62,9 +76,10 @@ def set(*subjects: str, **levels: bool | int | str) -> None:
     for each in subjects:
         if not isinstance(each, str):
             raise TypeError(f"a subject of dynamo_lite's logs is a name, not {type(each).__name__} ({each!r})")
-        name, level = each.removeprefix("+"), "DEBUG" if each.startswith("+") else "INFO"
-        for subject in SUBJECTS if name == "all" else (name,):
-            chosen[subject] = level
+        for word in each.lower().replace(",", " ").split():
+            name, level = word.removeprefix("+"), "DEBUG" if word.startswith("+") else "INFO"
+            for subject in SUBJECTS if name == "all" else (name,):
+                chosen[subject] = level
     chosen |= levels
     numbers = {name: _level(name, wanted) for name, wanted in chosen.items()}
     for name, number in numbers.items():
@@ -73,9 +88,7 @@ def set(*subjects: str, **levels: bool | int | str) -> None:
 
 def _level(name: str, wanted: bool | int | str) -> int | str:
     if name not in SUBJECTS:
-        similar = difflib.get_close_matches(name, SUBJECTS, 1)
-        what = f"did you mean {similar[0]!r}?" if similar else f"there are: {', '.join(SUBJECTS)}"
-        raise ValueError(f"unknown log subject {name!r}; {what}")
+        raise ValueError(f"unknown log subject {name!r}; {suggestion(name, SUBJECTS)}")
     if isinstance(wanted, bool):
         return logging.INFO if wanted else logging.WARNING
     if not isinstance(wanted, (int, str)):
@@ -102,9 +115,13 @@ def _begin() -> None:
     for name in SUBJECTS:  # or a program that logs at INFO itself would turn all of them on
         logger = logging.getLogger(f"dynamo_lite.{name}")
         logger.setLevel(logger.level or logging.WARNING)
+    for word in os.environ.get("TORCH_LOGS", "").split(","):
+        name = _OF_TORCHS.get(word.strip().removeprefix("+"))
+        if name is not None:
+            set(f"+{name}" if word.strip().startswith("+") else name)
     wanted = os.environ.get("DYNAMO_LITE_LOGS", "")
     try:
-        set(*(each.strip() for each in wanted.split(",") if each.strip()))
+        set(wanted)
     except ValueError as error:
         raise ValueError(f"DYNAMO_LITE_LOGS={wanted}: {error}") from None
 

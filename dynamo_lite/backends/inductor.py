@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from dynamo_lite.insight.suggestions import suggestion
+
 from .aot import backward_outside_autocast
 from .cache_keys import cacheable_functions_setting, without_cache_of_user_subclasses
 from .cudagraphs import cudagraphs, mark_static_inputs, with_step_per_call
@@ -77,7 +79,7 @@ def _options_of(mode: str | None) -> dict[str, Any]:
     if mode is None:
         return {}
     if mode not in modes:
-        raise ValueError(f"no mode {mode!r}; there are: {', '.join(by_similarity(mode, modes))}")
+        raise ValueError(f"no mode {mode!r}; {suggestion(mode, modes)}")
     return dict(modes[mode])
 
 

@@ -8,11 +8,13 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable
 from importlib.metadata import EntryPoint, entry_points
+from types import FunctionType
 from typing import Any, TypeVar, overload
 
 import torch.fx
 
 from dynamo_lite.exc import InvalidBackend
+from dynamo_lite.insight.suggestions import suggestion
 
 Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 """Compiles a graph, given fake or real examples of its inputs, to a callable of these inputs that returns a tuple."""
@@ -22,6 +24,11 @@ GROUPS = ("torch_dynamo_backends", "dynamo_lite.backends")
 """Groups of entry points. A name in a later one takes precedence."""
 
 _BACKENDS: dict[str, Backend] = {}
+_POSITIONAL = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.VAR_POSITIONAL,
+)
 
 
 @functools.cache
@@ -43,7 +50,8 @@ def register_backend(fn: Any = None, *, name: str | None = None) -> Any:
 
     Raises:
         TypeError: ``fn`` is not callable, or ``name`` no string.
-        ValueError: another backend has that name, or it is empty.
+        ValueError: another backend has that name, or it is empty. The same function, defined again (in a notebook's
+            cell that is run again), takes the place of the old one.
 
     Example:
         >>> import torch, dynamo_lite as dl
@@ -64,10 +72,18 @@ def register_backend(fn: Any = None, *, name: str | None = None) -> Any:
     if not callable(fn):
         raise TypeError(f"a backend is a callable, not {type(fn).__name__} ({fn!r})")
     key = name or name_of(fn)
-    if _BACKENDS.get(key, fn) is not fn:
+    if not _is_same_function(_BACKENDS.get(key, fn), fn):
         raise ValueError(f"there is a backend {key!r} already; pass another name")
     _BACKENDS[key] = fn
     return fn
+
+
+def _is_same_function(old: Backend, new: Backend) -> bool:
+    """Whether it is the same object, or the same definition at a module's top level that was run again."""
+    if old is new:
+        return True
+    places = [(type(each), each.__module__, getattr(each, "__qualname__", None)) for each in (old, new)]
+    return isinstance(old, FunctionType) and places[0] == places[1] and "<" not in old.__qualname__
 
 
 def name_of(backend: str | Backend) -> str:
@@ -84,11 +100,12 @@ def lookup_backend(backend: str | Backend) -> Backend:
     """The backend of that name. A callable is returned as it is.
 
     Raises:
-        InvalidBackend: no backend has that name (the message lists the names, most similar first), or the package
+        InvalidBackend: no backend has that name (the message has the most similar name, and lists them), or the package
             that provides it can't be imported.
-        TypeError: ``backend`` is neither a name nor a callable.
+        TypeError: ``backend`` is neither a name nor a callable of two arguments.
     """
     if callable(backend):
+        _check_takes_a_graph(backend)
         return backend
     if not isinstance(backend, str):
         raise TypeError(f"backend is a name or a callable, not {type(backend).__name__}")
@@ -97,8 +114,18 @@ def lookup_backend(backend: str | Backend) -> Backend:
         return registered
     point = _entry_points().get(backend)
     if point is None:
-        raise InvalidBackend(f"no backend {backend!r}; there are: {', '.join(by_similarity(backend, list_backends()))}")
+        raise InvalidBackend(f"no backend {backend!r}; {suggestion(backend, list_backends())}")
     return register_backend(_load(point), name=backend)
+
+
+def _check_takes_a_graph(backend: Backend) -> None:
+    with contextlib.suppress(ValueError):  # it has no signature
+        signature = inspect.signature(backend)
+        positional = [each for each in signature.parameters.values() if each.kind in _POSITIONAL]
+        is_open = any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in positional)
+        if len(positional) < 2 and not is_open:
+            called = f"{name_of(backend)}{signature}"
+            raise TypeError(f"a backend is called with a graph and example inputs, and {called} doesn't take both")
 
 
 def _load(point: EntryPoint) -> Backend:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from dynamo_lite.backends import list_backends
+from dynamo_lite.insight.suggestions import suggestion
 
 from . import reports
 from .findings import Limits, Result
@@ -49,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     settings = Settings(options.backend, options.dynamic, options.train)
     limits = Limits(options.max_graphs, options.max_recompiles)
     if settings.backend is not None and settings.backend not in list_backends():
-        raise BadTarget(f"there is no backend {settings.backend!r}; there are: {', '.join(list_backends())}")
+        raise BadTarget(f"no backend {settings.backend!r}; {suggestion(settings.backend, list_backends())}")
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.insert(0, os.getcwd())  # as `python -m` does
     with contextlib.redirect_stdout(sys.stderr):  # what the program prints is no part of the report

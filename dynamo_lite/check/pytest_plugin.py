@@ -30,6 +30,7 @@ from dynamo_lite.backends import list_backends
 from dynamo_lite.backends.registry import Backend
 from dynamo_lite.controls.takeover import Takeover
 from dynamo_lite.insight.observer import GraphBreak, Recompile
+from dynamo_lite.insight.suggestions import suggestion
 from dynamo_lite.resume.resume_code import original_position
 
 from .captured import CAPTURE_ERRORS, Record
@@ -69,7 +70,7 @@ class _Mark:
         if self.dynamic is not None and type(self.dynamic) is not bool:
             _fail(f"dynamic of pytest.mark.fullgraph is True, False or None, not {self.dynamic!r}")
         if isinstance(self.backend, str) and self.backend not in list_backends():
-            _fail(f"there is no backend {self.backend!r}; there are: {', '.join(list_backends())}")
+            _fail(f"no backend {self.backend!r}; {suggestion(self.backend, list_backends())}")
 
 
 def _fail(why: str) -> None:

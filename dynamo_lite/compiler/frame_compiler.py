@@ -8,12 +8,14 @@ graphs can do without, the frame is translated again without it.
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
 from dataclasses import KW_ONLY, dataclass
 from multiprocessing.util import register_after_fork
 from types import CodeType
+from typing import TypeVar
 
 from dynamo_lite import _C, config, logs
 from dynamo_lite.backends.registry import Backend
@@ -54,7 +56,10 @@ from .translation import Request, Translation
 Answer = Entry | _C.Verdict | float | Exception | tuple[CodeType, BaseException]
 """What the hook does with a frame, as `_C.Owner` documents."""
 
-_RAISED = (Unsupported, BackendCompilerFailed, ConstraintViolation, GuardFilterFailed, InternalError, TakesTooLong)
+_SAY_WHERE = (Unsupported, BackendCompilerFailed, ConstraintViolation, GuardFilterFailed)
+"""Errors whose message names the user's line: frames of the tracer would only hide it."""
+_RAISED = (*_SAY_WHERE, InternalError, TakesTooLong)
+E = TypeVar("E", bound=BaseException)
 
 
 @dataclass(eq=False, repr=False)
@@ -83,9 +88,11 @@ class FrameCompiler:
             answer = self._miss(view)
         except BaseException as error:  # raised in the resume function's blocks, as any error there
             code = raising_code(view.code)
-            if code is None:
+            if code is not None:
+                return code, _without_our_frames(error)
+            if not isinstance(error, _SAY_WHERE):
                 raise
-            return code, error
+            return _without_our_frames(error)
         if type(answer) is float and runs_rest_as_own_function(view.code):
             return _C.SKIP
         return answer
@@ -234,6 +241,12 @@ class FrameCompiler:
         reset = getattr(self.backend, "reset", None)
         if reset is not None:
             reset()
+
+
+def _without_our_frames(error: E) -> E:
+    """The error as the user's frame raises it, unless the user asks for more."""
+    is_verbose = config.verbose or logs.breaks.isEnabledFor(logging.DEBUG)
+    return error if is_verbose or not isinstance(error, _SAY_WHERE) else error.with_traceback(None)
 
 
 def _has_waited_too_long(view: _C.FrameView, does: str) -> _C.Verdict:

@@ -9,6 +9,7 @@ from torch.utils._contextlib import _DecoratorContextManager
 
 from dynamo_lite import _C, config
 from dynamo_lite.insight.break_reasons import UnknownCall
+from dynamo_lite.insight.suggestions import suggestion
 from dynamo_lite.variables.core import registry
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
@@ -56,7 +57,7 @@ class set_stance(_DecoratorContextManager):
         if not isinstance(stance, str):
             raise TypeError(f"a stance is a name, not {type(stance).__name__} ({stance!r})")
         if stance not in STANCES:
-            raise ValueError(f"no stance {stance!r}; there are: {', '.join(STANCES)}")
+            raise ValueError(f"no stance {stance!r}; {suggestion(stance, STANCES)}")
         self.stance = stance
         self._before = _ours[0]
         _set(stance)

@@ -8,6 +8,7 @@ there is nothing to restore.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import weakref
 from collections.abc import Callable
@@ -37,7 +38,7 @@ _COMPILED = "_dl_compiled"
 function."""
 
 
-class Takeover:
+class Takeover(contextlib.ContextDecorator):
     """While it is on, we compile what torch.compile returned when it is called, on all threads."""
 
     def __init__(self, compile: Callable[..., Compiled]) -> None:
@@ -50,6 +51,10 @@ class Takeover:
         self._owner.when_observed = True  # our compiled functions check for tracers themselves
         self.on: _On | None = None
         """The guards of entries, whoever owns these, hold while it exists."""
+
+    def _recreate_cm(self) -> Takeover:
+        """One for each call of a function that this decorates."""
+        return Takeover(self._compile)
 
     def __enter__(self) -> Takeover:
         self.on = _On()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from traceback import FrameSummary
 from types import CodeType, MethodType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class SiteFrame(NamedTuple):
@@ -20,10 +20,15 @@ class SiteFrame(NamedTuple):
     line: int | None
     instruction: int
     """Its index in the code."""
+    end_line: int | None = None
+    column: int | None = None
+    """The first byte of the expression in its line."""
+    end_column: int | None = None
 
     def summary(self) -> FrameSummary:
         """The frame as errors show it to the user."""
-        return FrameSummary(self.filename, self.line, self.function, lookup_line=False)
+        ends: dict[str, Any] = {"end_lineno": self.end_line, "colno": self.column, "end_colno": self.end_column}
+        return FrameSummary(self.filename, self.line, self.function, lookup_line=False, **ends)
 
 
 Site = tuple[SiteFrame, ...]

@@ -37,6 +37,8 @@ class report:
         ImportError: jinja2 isn't installed.
         OSError: nothing can be written into the folder.
         RuntimeError: another report is on.
+        TypeError: ``folder`` is no path.
+        ValueError: ``folder`` is empty.
 
     Example:
         >>> import tempfile, torch, dynamo_lite as dl
@@ -48,6 +50,10 @@ class report:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
+        if not isinstance(folder, (str, os.PathLike)):
+            raise TypeError(f"dl.report takes the folder to write into, not {type(folder).__name__} ({folder!r})")
+        if folder == "":
+            raise ValueError("dl.report takes the folder to write into, not an empty name; '.' is the current folder")
         self.folder = Path(folder)
         self._written_to = self.folder
         self._recorder: Recorder | None = None

@@ -367,9 +367,8 @@ class InstructionTranslator(Operations, Holder):
 
     def site_frame(self) -> SiteFrame:
         """This frame's part of the site."""
-        positions = self.current.positions
-        line = positions[0] if positions else self.code.co_firstlineno
-        return SiteFrame(self.code.co_filename, self.code.co_qualname, line, self.current.index)
+        line, *ends = self.current.positions or (self.code.co_firstlineno, None, None, None)
+        return SiteFrame(self.code.co_filename, self.code.co_qualname, line, self.current.index, *ends)
 
 
 class StoppingTranslator(InstructionTranslator):

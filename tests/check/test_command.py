@@ -348,7 +348,7 @@ def test_a_script_that_compiles_a_block(block, check, tmp_path):
         (["nets:fails"], "nets:fails raised KeyError: 'nothing here'"),
         (["nets:fails_when_called"], "what nets:fails_when_called gives, called with its input 1, raised RuntimeError"),
         (["nets:one", "--max-graphs", "few"], "'few' must be a non-negative integer"),
-        (["nets:one", "--backend", "none"], "there is no backend 'none'; there are: "),
+        (["nets:one", "--backend", "none"], "no backend 'none'; there are: "),
         (["nets:one", "--format", "pdf"], "invalid choice: 'pdf'"),
         (["script.py", "--train"], "train is for factories"),
     ],

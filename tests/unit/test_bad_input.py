@@ -18,6 +18,10 @@ def two(x, y):
     return x * y
 
 
+def relu(x):
+    return x.relu()
+
+
 def backend(gm, example_inputs):
     return gm.forward
 
@@ -56,6 +60,29 @@ TYPE_ERRORS = [
     ("dl.disable takes a callable, not int (3)", lambda: dl.disable(3)),
     ("dl.graph_break takes a message, a string, not int (3)", lambda: dl.graph_break(3)),
     (
+        "dl.compile takes a function or an nn.Module, not the name of a backend: write dl.compile(backend='eager')",
+        lambda: dl.compile("eager"),
+    ),
+    (
+        "dl.compile takes a function or an nn.Module, not RecursiveScriptModule, which torch.jit has compiled: pass "
+        "the nn.Module that it was made from",
+        lambda: dl.compile(torch.jit.script(torch.nn.Linear(2, 2)), backend="eager"),
+    ),
+    (
+        "a backend is called with a graph and example inputs, and relu(x) doesn't take both; to decorate a function, "
+        "write @dl.optimize(), with parentheses",
+        lambda: dl.optimize(relu),
+    ),
+    (
+        "dl.optimize takes a backend, not 'two': to decorate it, write @dl.optimize(), with parentheses",
+        lambda: dl.optimize(two)(tensor()),
+    ),
+    (
+        "a backend is called with a graph and example inputs, and relu(x) doesn't take both",
+        lambda: dl.compile(add, backend=relu),
+    ),
+    ("dl.report takes the folder to write into, not int (5)", lambda: dl.report(5)),
+    (
         "dl.graph_break takes a message, a string, not int (3)",
         lambda: dl.compile(lambda x: dl.graph_break(3), backend="eager")(tensor()),
     ),
@@ -66,20 +93,36 @@ TYPE_ERRORS = [
     ("min and max are integers or None, not bool (True)", lambda: dl.mark_dynamic(tensor(), 0, max=True)),
 ]
 VALUE_ERRORS = [
+    (
+        "dl.report takes the folder to write into, not an empty name; '.' is the current folder",
+        lambda: dl.report(""),
+    ),
+    (
+        "no mode 'reduce-overhed'; did you mean 'reduce-overhead'? There are: ...",
+        lambda: dl.compile(add, mode="reduce-overhed"),
+    ),
     ("a backend's name must not be empty", lambda: dl.register_backend(backend, name="")),
     ("dl.config.enable_allowance is a limit of at least 0, not nan", lambda: patched(enable_allowance=float("nan"))),
     ("dl.config.recompile_limit is a limit of at least 0, not -1", lambda: patched(recompile_limit=-1)),
 ]
 ATTRIBUTE_ERRORS = [
     (
-        "dl.config has no setting 'recompile_limt'; did you mean 'recompile_limit'?",
+        "dl.config has no setting 'recompile_limt'; did you mean 'recompile_limit'? There are: capture_...",
         lambda: setattr(dl.config, "recompile_limt", 3),
     ),
-    ("dl.config has no setting 'recompile_limt'; did you mean 'recompile_limit'?", lambda: patched(recompile_limt=3)),
     (
-        "dl.config has no setting 'suppress_errors'; there are: recompile_limit, ...",
+        "dl.config has no setting 'recompile_limt'; did you mean 'recompile_limit'?...",
+        lambda: patched(recompile_limt=3),
+    ),
+    (
+        "dl.config has no setting 'cache_size_limit'; did you mean 'recompile_limit'?...",
+        lambda: dl.config.cache_size_limit,
+    ),
+    (
+        "dl.config has no setting 'suppress_errors'; did you mean 'internal_errors'?...",
         lambda: patched(suppress_errors=True),
     ),
+    ("dl.config has no setting 'zzz'; there are: capture_scalar_outputs, ...", lambda: dl.config.zzz),
 ]
 CASES = [
     *((TypeError, *case) for case in TYPE_ERRORS),
@@ -99,6 +142,31 @@ def test_bad_input(kind, sentence, call):
         said = said[: len(sentence) - 3] + "..."
     assert said == sentence
     assert dl.list_backends() == backends and dl.config.values() == settings
+
+
+def test_a_backend_of_a_notebook_cell_can_be_registered_again():
+    cell = "def rerun_cell(gm, example_inputs):\n    return gm.forward\n"
+    namespace = {"__name__": "__main__"}
+    for _ in range(2):
+        exec(cell, namespace)
+        dl.register_backend(namespace["rerun_cell"])
+        assert dl.lookup_backend("rerun_cell") is namespace["rerun_cell"]
+    with pytest.raises(ValueError, match="there is a backend 'rerun_cell' already; pass another name"):
+        dl.register_backend(backend, name="rerun_cell")
+
+
+def test_a_takeover_decorates_functions():
+    doubled = torch.compile(lambda x: x * 2, backend="eager")
+
+    @dl.takeover()
+    def main(depth=1):
+        if depth:
+            main(depth - 1)
+        return doubled(tensor())
+
+    before = dl.counters.graphs
+    assert torch.equal(main(), tensor() * 2) and torch.equal(main(), tensor() * 2)
+    assert dl.counters.graphs > before
 
 
 def test_a_block_with_one_wrong_setting_sets_none():

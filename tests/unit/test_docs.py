@@ -32,7 +32,7 @@ from dynamo_lite.insight.break_reason import TABLE
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "mkdocs.yml").exists())
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-EXAMPLES = sorted((ROOT / "docs" / "break_examples").glob("*.md"))
+EXAMPLES = sorted((ROOT / "dynamo_lite" / "insight" / "break_examples").glob("*.md"))
 _CHECKER = doctest.OutputChecker()
 _VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
@@ -134,7 +134,7 @@ def test_the_architecture_has_every_room() -> None:
 
 
 def _break_pages() -> Any:
-    spec = importlib.util.spec_from_file_location("break_pages", ROOT / "docs" / "hooks" / "break_pages.py")
+    spec = importlib.util.spec_from_file_location("break_pages", ROOT / "dynamo_lite" / "insight" / "break_pages.py")
     assert spec is not None and spec.loader is not None
     hook = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hook)

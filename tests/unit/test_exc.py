@@ -45,6 +45,47 @@ def test_hierarchy():
     assert issubclass(dl.exc.InvalidBackend, ValueError)
 
 
+def marked(x):
+    doubled = x * 2
+    value = doubled.sum() + float(print("ä", doubled) or 3) + 1
+    return value
+
+
+def test_the_expression_that_breaks_is_marked():
+    line = line_of(marked, "print")
+    assert str(refused(marked, tensor(2))) == (
+        "DL0202: print() has a side effect that can't be captured\n\n"
+        "Where (innermost last):\n"
+        f"  {__file__}:{line} in marked\n"
+        '    value = doubled.sum() + float(print("ä", doubled) or 3) + 1\n'
+        "                                  ^^^^^^^^^^^^^^^^^^^\n\n"
+        "Hint: move it out of the compiled function, or put it under `if not dl.is_compiling():`\n"
+        "More: dynamo-lite explain DL0202"
+    )
+
+
+def failing_backend(gm, example_inputs):
+    raise ValueError("this backend fails")
+
+
+@pytest.mark.parametrize(
+    "fn, settings, error",
+    [
+        (marked, {"backend": "eager", "fullgraph": True}, dl.exc.Unsupported),
+        (torch.relu, {"backend": failing_backend}, dl.exc.BackendCompilerFailed),
+    ],
+)
+def test_an_error_comes_from_the_line_of_the_user(fn, settings, error):
+    def raised():
+        with pytest.raises(error) as caught:
+            dl.compile(lambda x: fn(x), **settings)(tensor(2))
+        return [entry.path.name if hasattr(entry.path, "name") else entry.path for entry in caught.traceback]
+
+    assert raised() == ["test_exc.py"]
+    with dl.config.patch(verbose=True):
+        assert "frame_compiler.py" in raised()
+
+
 def test_message_has_what_stack_source_and_hint():
     def callee(x):
         return x.untyped_storage().nbytes()
@@ -261,7 +302,8 @@ def test_each_reason_says_what_and_what_to_do(code):
     with pytest.raises(TypeError, match=f"{kind.__name__} has the fields"):
         kind(unknown=1)
     message = str(dl.exc.Unsupported(reason))
-    assert message.startswith(f"{code}: {reason.what()}") and message.endswith(f"Hint: {reason.hint()}")
+    assert message.startswith(f"{code}: {reason.what()}")
+    assert message.endswith(f"Hint: {reason.hint()}\nMore: dynamo-lite explain {code}")
 
 
 def test_a_row_without_a_required_field_is_refused():

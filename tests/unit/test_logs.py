@@ -243,8 +243,28 @@ def test_an_unknown_subject_is_refused():
     with pytest.raises(ValueError, match="unknown log subject 'recompile'; did you mean 'recompiles'"):
         dl.logs.set("breaks", "recompile")
     done = run_with({"DYNAMO_LITE_LOGS": "guard"}, "import dynamo_lite")
-    said = "ValueError: DYNAMO_LITE_LOGS=guard: unknown log subject 'guard'; did you mean 'guards'?"
-    assert done.stderr.rstrip().endswith(said) and done.returncode == 1
+    said = "ValueError: DYNAMO_LITE_LOGS=guard: unknown log subject 'guard'; did you mean 'guards'? There are: breaks, "
+    assert said in done.stderr and done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"DYNAMO_LITE_LOGS": "BREAKS"},
+        {"DYNAMO_LITE_LOGS": "breaks recompiles"},
+        {"DYNAMO_LITE_LOGS": " recompiles , breaks"},
+        {"TORCH_LOGS": "graph_breaks,recompiles"},
+    ],
+    ids=str,
+)
+def test_subjects_are_written_in_any_usual_way(variables):
+    done = run_with(variables, "import dynamo_lite as dl\nprint(dl.logs.breaks.level, dl.logs.guards.level)")
+    assert done.stdout == "20 30\n", done.stderr
+
+
+def test_subjects_of_torch_logs_keep_their_level():
+    done = run_with({"TORCH_LOGS": "+graph_breaks"}, "import dynamo_lite as dl\nprint(dl.logs.breaks.level)")
+    assert done.stdout == "10\n", done.stderr
 
 
 @pytest.mark.parametrize(

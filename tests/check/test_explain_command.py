@@ -1,0 +1,48 @@
+"""`dynamo-lite explain CODE` prints a reason's page offline; `--version` and the bare command say what there is."""
+
+from __future__ import annotations
+
+import platform
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from dynamo_lite.__main__ import main
+from dynamo_lite.insight.break_reason import TABLE
+
+
+def test_a_page_says_what_happened_what_to_do_and_shows_an_example(capsys):
+    assert main(["explain", "dl0202"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("# DL0202: Output call\n\n**Why did the graph end here?**\n\n> DL0202: <callee>() has")
+    assert "## What to do\n\nMove it out of the compiled function" in printed
+    assert "def f(x):\n    y = torch.relu(x)\n" in printed
+    assert "index.md" not in printed and "&lt;" not in printed
+
+
+def test_every_code_has_a_page_and_is_listed(capsys):
+    for code in TABLE:
+        assert main(["explain", code]) == 0
+        assert capsys.readouterr().out.startswith(f"# {code}: ")
+    assert main(["explain"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == sorted(TABLE)
+
+
+def test_an_unknown_code_is_an_error(capsys):
+    assert main(["explain", "DL9999"]) == 2
+    assert capsys.readouterr() == ("", "dynamo-lite: error: no code 'DL9999'; `dynamo-lite explain` lists them\n")
+
+
+def test_versions(capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["--version"])
+    versions = f"dynamo_lite {dl.__version__}, torch {torch.__version__}, Python {platform.python_version()}\n"
+    assert left.value.code == 0 and capsys.readouterr().out == versions
+
+
+def test_the_bare_command_shows_its_help(capsys):
+    assert main([]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("usage: dynamo-lite [-h] [--version] COMMAND ...\n")
+    assert all(f"\n    {command} " in printed for command in ("check", "run", "explain"))
