@@ -233,6 +233,25 @@ void release_locals(Frame* frame) noexcept {
   for (int slot = 0; slot < code_in(frame)->co_nlocalsplus; ++slot) clear(frame->localsplus[slot]);
 }
 
+#if PY_VERSION_HEX >= 0x030D0000 && PY_VERSION_HEX < 0x030E0000
+namespace {
+PyObject* allocate(PyTypeObject* type, Py_ssize_t count) { return PyType_GenericAlloc(type, count); }
+}  // namespace
+
+void keep_evaluated(Frame* frame) noexcept {
+  PyObject* self = argument_count(code_in(frame)) == 0 ? nullptr : frame->localsplus[0];
+  if (self == nullptr || !PyType_HasFeature(Py_TYPE(self), Py_TPFLAGS_INLINE_VALUES)) return;
+  PyTypeObject* type = Py_TYPE(self);
+  if (type->tp_alloc != PyType_GenericAlloc) return;
+  static PyObject* name = PyUnicode_InternFromString("__init__");
+  if (name == nullptr || _PyType_Lookup(type, name) != function_of(frame)) return;
+  type->tp_alloc = allocate;  // calls of classes with an allocator of their own aren't specialized
+  PyType_Modified(type);      // those that are go the usual way from now on
+}
+#else
+void keep_evaluated(Frame*) noexcept {}
+#endif
+
 Ref flattened(PyCodeObject* code) {
   Ref replace = Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(code), "replace"));
   Ref empty = Ref::steal(PyTuple_New(0));

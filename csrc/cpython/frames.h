@@ -144,6 +144,10 @@ void discard(PyThreadState* state, Frame* frame) noexcept;
 // cleared it.
 void release_locals(Frame* frame) noexcept;
 
+// If the frame is of the __init__ of a class: all calls of the class run its __init__ by the interpreter's evaluator.
+// (CPython 3.13 enters it without one at calls that it has specialized.)
+void keep_evaluated(Frame* frame) noexcept;
+
 // A code object like `code` whose arguments are all positional: it is called with the slots of a frame. New reference.
 Ref flattened(PyCodeObject* code);
 

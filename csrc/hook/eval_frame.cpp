@@ -277,6 +277,7 @@ Decision wait(PyCodeObject* code, Owner* owner, double seconds) {
 
 Decision decide(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread) {
   if (!owner->callback || owner->callback.get() == Py_None) return {Decision::RunAsItIs};
+  keep_evaluated(frame);
   const FrameSlots slots = slots_of(frame);
   if (waits_as_new(slots.code, *owner)) return wait(slots.code, owner, owner->wait_of_new);
   const MissClock clock(*owner, thread);

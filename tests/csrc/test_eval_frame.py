@@ -194,6 +194,42 @@ def test_code_that_cannot_take_the_place_is_refused():
 # -- misses and verdicts -------------------------------------------------------------------------------------------
 
 
+INITS = """
+class Kind:
+    def __init__(self, x):
+        self.x = x
+class Derived(Kind):
+    pass
+def new(self, x):
+    self.x = -x
+def build(x):
+    return Kind(x).x, Derived(x).x
+def usual(x):
+    return Kind(x).x, Derived(x).x
+"""
+
+
+def test_init_is_run_by_the_hook_at_each_call_of_a_class():
+    """CPython 3.13 enters an ``__init__`` without the hook at calls that it has specialized."""
+    p = define(INITS)
+    for _ in range(50):
+        assert p.usual(1) == (1, 1)
+
+    def answer(view):
+        made, self = tree(view), view.locals["self"]
+        made.check(made.child(0, "local", "self"), "type", type(self), "self is of a class")
+        return made, p.new.__code__
+
+    owner, asked = owned({p.Kind.__init__: By(answer)})
+    call, usual = _C.Wrapped(p.build, owner), _C.Wrapped(p.usual, owner)
+    for _ in range(50):
+        assert call(1) == (-1, -1)
+    assert asked.seen == ["build", "__init__", "__init__"]
+    assert usual(1) == (-1, -1)
+    assert p.usual(1) == (1, 1)
+    assert type(p.Kind(2)) is p.Kind and p.Derived(2).__dict__ == {"x": 2}
+
+
 def test_pass_asks_again_and_skip_does_not():
     for verdict, times in ((_C.PASS, 3), (_C.SKIP, 1)):
         owner, asked = owned({calls_down: verdict, plain: other})
