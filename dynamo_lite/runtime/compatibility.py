@@ -7,7 +7,9 @@ import re
 import sys
 import warnings
 
-PYTHONS = ((3, 11), (3, 12))
+PYTHONS = ((3, 11), (3, 12), (3, 13))
+UNABLE_PYTHON = (3, 13, 0)
+"""Its dict watchers miss writes to the attributes of instances."""
 OLDEST_TORCH = (2, 11)
 NEWEST_TESTED_TORCH = (2, 15)
 
@@ -20,8 +22,11 @@ def check() -> None:
     """
     running = sys.version_info[:2]
     if running not in PYTHONS:
-        known = " and ".join(f"{major}.{minor}" for major, minor in PYTHONS)
+        *others, newest = (f"{major}.{minor}" for major, minor in PYTHONS)
+        known = f"{', '.join(others)} and {newest}"
         raise ImportError(f"dynamo_lite supports CPython {known}; this is {running[0]}.{running[1]}.")
+    if sys.version_info[:3] == UNABLE_PYTHON:
+        raise ImportError("dynamo_lite needs CPython 3.13.1 or newer; this is 3.13.0.")
     if sys.implementation.name != "cpython":
         raise ImportError(f"dynamo_lite needs CPython; this is {sys.implementation.name}.")
     torch = importlib.import_module("torch")

@@ -18,7 +18,11 @@ spec.loader.exec_module(extension)
 CASES = {
     "another Python": (
         "sys.version_info = (3, 9, 1, 'final', 0)",
-        "dynamo_lite supports CPython 3.11 and 3.12; this is 3.9.",
+        "dynamo_lite supports CPython 3.11, 3.12 and 3.13; this is 3.9.",
+    ),
+    "a patch release that can't be supported": (
+        "sys.version_info = (3, 13, 0, 'final', 0)",
+        "dynamo_lite needs CPython 3.13.1 or newer; this is 3.13.0.",
     ),
     "another implementation": (
         "sys.implementation.name = 'pypy'",
