@@ -135,13 +135,14 @@ def test_a_call_that_fails(make: Callable[[], Scenario], monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("make", [each for each in SCENARIOS if each is not an_error_inside])
-def test_an_allocation_that_fails(make: Callable[[], Scenario]) -> None:
+def test_an_allocation_that_fails(make: Callable[[], Scenario], monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the one in which CPython itself forgets an error: ``raise`` of an object, without memory. Of a whole
     compilation, most of which is CPython's, which may keep an argument then, references aren't counted."""
     if DEBUG and make is a_program_that_is_compiled:
         pytest.skip("CPython's os.stat(), which formats tracebacks, succeeds with a MemoryError set")
     if LOSES_CODE and make is a_program_that_is_compiled:
         pytest.skip("CPython loses a reference to the code of each function that it fails to make")
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # of a callback that fails; pytest's keeps frames
     counts = counts_of(make)
     counted = make is not a_program_that_is_compiled
     places = iter(range(MANY) if EVERY else random.Random(SEED).sample(range(600), SAMPLE))
