@@ -267,6 +267,17 @@ def exc_info_in_and_after_a_handler(x, n):
 
 
 @program()
+def the_handled_exception_by_sys_exception(x, n):
+    before = sys.exception()
+    try:
+        fail(3)
+    except Problem as error:
+        CUT
+        same = sys.exception() is error
+    return x + n, before, same, sys.exception()
+
+
+@program()
 def exc_info_restored_by_nested_handlers(x, n):
     seen = []
     try:

@@ -7,6 +7,7 @@ instance, other attributes of the class, ``__getattr__``. How a descriptor binds
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -276,8 +277,19 @@ def _bind_slot(tx: Translator, raw: Any, name: str, obj: VariableTracker, cls: t
 def _in_slot(tx: Translator, raw: Any, name: str, obj: VariableTracker, cls: type) -> VariableTracker:
     found = obj.slot_get(tx, name, raw)
     if found is None:
-        tx.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
+        tx.raise_error(AttributeError, _text_of_unset_slot(cls, raw.__name__))
     return found
+
+
+def _text_of_unset_slot(cls: type, name: str) -> str:
+    """CPython's: which name of the class it has depends on the version."""
+    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
+    stand_in = type(cls.__name__, (), {"__slots__": (name,), **names})
+    try:
+        getattr(stand_in(), name)
+    except AttributeError as error:
+        return str(error)
+    raise AssertionError(name)
 
 
 @binds(types.GetSetDescriptorType)
@@ -342,9 +354,20 @@ def object_setattr(tx: Translator, obj: VariableTracker, name: str, value: Varia
         return
     guard_class_attribute(tx, cls, name, raw)
     if not cls.__dictoffset__:
-        problem = f"object has no attribute {name!r}" if raw is MISSING else f"object attribute {name!r} is read-only"
-        tx.raise_error(AttributeError, f"{type_name(cls)!r} {problem}")
+        tx.raise_error(AttributeError, _text_of_unknown(cls, name, raw))
     obj.instance_set(tx, name, value)
+
+
+def _text_of_unknown(cls: type, name: str, raw: object) -> str:
+    """CPython's, where an attribute that an instance hasn't got is deleted, or assigned without a ``__dict__``. `raw`:
+    what its class has."""
+    if raw is not MISSING and not cls.__dictoffset__:
+        return f"{type_name(cls)!r} object attribute {name!r} is read-only"
+    text = f"{type_name(cls)!r} object has no attribute {name!r}"
+    usual = all(class_lookup(cls, each) is getattr(object, each) for each in ("__setattr__", "__delattr__"))
+    if cls.__dictoffset__ or not usual or sys.version_info < (3, 13):
+        return text
+    return f"{text} and no __dict__ for setting new attributes"
 
 
 def object_delattr(tx: Translator, obj: VariableTracker, name: str) -> None:
@@ -365,7 +388,7 @@ def object_delattr(tx: Translator, obj: VariableTracker, name: str) -> None:
         unsupported(AttributeChange(obj.describe(), name, "deleted"))
     present = obj.slot_get(tx, name, raw) if in_slot else obj.instance_get(tx, name)
     if present is None:
-        tx.raise_error(AttributeError, name if in_slot else f"{type_name(cls)!r} object has no attribute {name!r}")
+        tx.raise_error(AttributeError, name if in_slot else _text_of_unknown(cls, name, raw))
     obj.instance_delete(tx, name)
 
 

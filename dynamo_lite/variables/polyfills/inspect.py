@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
+_static_mro, _dict_of_class = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__
 _NO_WRAPPERS: Any = type if sys.version_info >= (3, 13) else ()
 
 
@@ -23,4 +25,18 @@ def unwrap(func: Any, *, stop: Callable[[Any], object] | None = None) -> Any:
     return func
 
 
+def shadowed_dict(klass: type) -> Any:
+    """``inspect._shadowed_dict``, without its cache, whose keys are weak references to classes."""
+    for entry in _static_mro(klass):
+        namespace = _dict_of_class(entry)
+        if "__dict__" in namespace:
+            found = namespace["__dict__"]
+            is_usual = type(found) is types.GetSetDescriptorType and found.__name__ == "__dict__"
+            if not is_usual or found.__objclass__ is not entry:
+                return found
+    return inspect._sentinel  # type: ignore[attr-defined]
+
+
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {inspect.unwrap: unwrap}
+if hasattr(inspect, "_shadowed_dict_from_weakref_mro_tuple"):
+    TABLE[inspect._shadowed_dict] = shadowed_dict  # type: ignore[attr-defined]

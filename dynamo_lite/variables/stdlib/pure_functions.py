@@ -6,6 +6,7 @@ import bisect
 import cmath
 import json
 import math
+import posix
 import struct
 import sys
 import types
@@ -24,6 +25,7 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 _PURE: tuple[Any, ...] = (
     *(value for module in (math, cmath) for value in vars(module).values() if type(value) is types.BuiltinFunctionType),
     *(round, chr, ord, bin, hex, oct, bytes, str.maketrans),
+    *(vars(posix)[name] for name in ("_path_normpath", "_path_splitroot_ex") if name in vars(posix)),
 )
 
 

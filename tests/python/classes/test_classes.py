@@ -145,6 +145,26 @@ def slots_unset_deleted_and_unknown(x, n):
     return x + s.c, log
 
 
+class SlottedAndWatched(Slotted):
+    __slots__ = ()
+    shared = 1
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+
+
+@program()
+def slots_and_what_the_class_has(x, n):
+    log = []
+    for kind in (Slotted, SlottedAndWatched):
+        s = kind(x)
+        CUT
+        log.append(outcome(setattr, s, "unknown", 1))
+        log.append(outcome(setattr, s, "__init__", 1))
+        log += [outcome(delattr, s, name) for name in ("b", "shared", "__init__", "unknown")]
+    return x + n, log
+
+
 class Subscripted:
     def __class_getitem__(cls, item):
         return f"{cls.__name__}[{item}]"

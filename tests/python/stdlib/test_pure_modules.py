@@ -44,7 +44,8 @@ def paths(x):
 @programs(tensor(3))
 def paths_as_texts(x):
     joined = os.path.join("a", "b")
-    return x + 1, joined, os.path.basename("/x/y.z"), os.path.splitext("a.b"), os.path.dirname("/a/b"), os.fspath("a")
+    parts = os.path.basename("/x/y.z"), os.path.splitext("a.b"), os.path.dirname("/a/b"), os.path.normpath("a//b/../c")
+    return x + 1, joined, parts, os.fspath("a")
 
 
 @programs(tensor(3), graphs=(1, 2), breaks=None)

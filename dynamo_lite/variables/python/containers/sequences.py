@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -31,6 +32,9 @@ from dynamo_lite.variables.core.item_comparison import ItemComparison
 from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.polyfills.recreation import advance_iterator
+
+_EXTENDED_BY_OWN_ITEMS = sys.version_info >= (3, 13)
+"""Whether a list that is extended by itself doesn't call its ``__iter__``."""
 
 
 def items_texts(tx: Translator, items: list[VariableTracker]) -> Texts:
@@ -368,7 +372,7 @@ class MutableSequence(SequenceVariable):
         if isinstance(items, SequenceVariable):
             self._add(list(items.items))
         elif items.payload is self:
-            self._add(list(items.each(tx)))
+            self._add(list(self.items if self.kind is list and _EXTENDED_BY_OWN_ITEMS else items.each(tx)))
         else:
             for item in items.each_with_length_hint(tx) if self.kind is list else items.each(tx):
                 self._add([item])

@@ -215,6 +215,11 @@ def _exc_info(tx: Translator) -> VariableTracker:
     return TupleVariable([tx.make(error.python_type()), error, TracebackVariable()])
 
 
+@models(sys.exception)
+def _exception(tx: Translator) -> VariableTracker:
+    return ConstantVariable(None) if tx.handled is None else tx.handled
+
+
 class ExceptionInfoVariable(VariableTracker):
     """What a handler of ``error`` pushes when it begins: the exception handled before, to be restored.
 
