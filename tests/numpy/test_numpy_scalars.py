@@ -210,6 +210,22 @@ def test_limits_of_dtypes_are_read_whether_or_not_numpy_has_cached_them(dtype):
     check(step, tensor(2))
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, "int64"])
+def test_limits_of_integers_are_one_graph_whether_or_not_numpy_has_cached_them(dtype):
+    kept = np.iinfo(np.int16)
+
+    def fn(x):
+        limits = np.iinfo(dtype)
+        return x + limits.max % 100 + limits.min % 7 + kept.max
+
+    np.iinfo._min_vals.clear()
+    np.iinfo._max_vals.clear()
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(torch.ones(2)), compiled(torch.ones(2)))
+    assert torch.equal(compiled(torch.ones(2)), fn(torch.ones(2)))
+    assert dl.counters.graphs == 1
+
+
 def test_tensors_made_of_scalars():
     def fn(x, a):
         n = np.int64(2)

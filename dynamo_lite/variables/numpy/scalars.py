@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy
@@ -136,6 +137,16 @@ def _finfo(tx: Translator, dtype: VariableTracker) -> VariableTracker:
 
 
 wraps_type(numpy.finfo)(FloatLimitsVariable.by_identity)
+
+
+def _limit_of_integers(tx: Translator, limits: VariableTracker, name: str) -> VariableTracker:
+    """A property of ``numpy.iinfo``: numpy fills a cache when one is first read for a dtype."""
+    dtype = tx.python_value(limits.getattr(tx, "dtype"))
+    return ConstantVariable(getattr(numpy.iinfo(dtype), name))
+
+
+for _name in ("min", "max"):
+    models(vars(numpy.iinfo)[_name].fget)(partial(_limit_of_integers, name=_name))
 
 
 def is_cast(kind: Any, dtype: torch.dtype, symbol: str, reflected: bool) -> bool:
