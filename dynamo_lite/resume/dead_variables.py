@@ -7,21 +7,27 @@ user code may observe when their values are deallocated.
 from __future__ import annotations
 
 import types
+from collections.abc import Iterable
 
 import torch
 
 from dynamo_lite.bytecode import decode, roles
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
+from dynamo_lite.variables.core.class_lookup import has_finalizer
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import (
     ListVariable,
     SequenceVariable,
     SizeVariable,
+    SliceVariable,
     TupleVariable,
 )
+from dynamo_lite.variables.python.containers.set_recipes import parts_of
+from dynamo_lite.variables.python.containers.sets import SetVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 _UNOBSERVED = frozenset(
@@ -48,7 +54,7 @@ def is_deallocation_observable(cg: PyCodegen, value: VariableTracker) -> bool:
 
 def exists(cg: PyCodegen, value: VariableTracker) -> bool:
     """Whether generated code has a value without another result of the graph: it is pre-existing, a constant or
-    computed from such, an output already, or a plain container of such values."""
+    computed from such, an output already, or an object that code can create from such values alone."""
     return _exists(cg, value, set())
 
 
@@ -63,12 +69,27 @@ def _exists(cg: PyCodegen, value: VariableTracker, inside: set[int]) -> bool:
     if id(value) in inside:
         return True
     inside.add(id(value))
+    parts = _parts(value)
+    return parts is not None and all(_exists(cg, each, inside) for each in parts)
+
+
+def _parts(value: VariableTracker) -> Iterable[VariableTracker] | None:
+    """What code creates an object of, where nothing keeps it from that; None for other objects."""
     if type(value) in (ListVariable, TupleVariable, SizeVariable):
         assert isinstance(value, SequenceVariable)
-        return all(_exists(cg, each, inside) for each in value.items)
+        return value.items
+    if type(value) is SliceVariable:
+        return value.parts
     if type(value) is DictVariable and value.cls is dict:
-        return all(_exists(cg, each, inside) for each in (*value.keys.values(), *value.items.values()))
-    return False
+        return (*value.keys.values(), *value.items.values())
+    if type(value) is SetVariable and value.cls in (set, frozenset) and not value.recipe.needs_existing:
+        return parts_of(value.recipe)
+    if type(value) is UserObjectVariable and value.is_new and not has_finalizer(value.cls):
+        if value.payload is None:
+            call = value.creating_call()
+            return None if call is None else call.operands
+        return (value.payload,) if type(value.payload) is TupleVariable and not value.attrs else None
+    return None
 
 
 def rebound_by_closures(code: types.CodeType) -> frozenset[str]:

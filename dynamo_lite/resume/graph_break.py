@@ -283,12 +283,12 @@ class BrokenFrame:
 
     def load_dead_locals(self, cg: PyCodegen, store: Callable[[str], None]) -> None:
         """Load and store the other locals whose values exist: code that the instruction calls may read them by name.
-        Those that aren't bound on each path here are left out, for the resume function is one for all paths."""
-        surely_bound = bound_locals(self.original)[self.index] - self.live() - self.outlive
-        names = [name for name, value in self.tx.locals.items() if name in surely_bound and exists(cg, value)]
+        The resume function, which is one for all paths, keeps those that are bound on each path."""
+        others = self.tx.locals.keys() - self.live() - self.outlive
+        names = [name for name, value in self.tx.locals.items() if name in others and exists(cg, value)]
         for name in names:
             store(name)
-        self.outlive |= {*names}
+        self.outlive |= bound_locals(self.original)[self.index].intersection(names)
 
     def contents_of_cells(self, cg: PyCodegen) -> dict[str, VariableTracker]:
         """Variables in cells, which the new code keeps under other names, whose values exist and stay the same while

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import traceback
+import typing
 
 import pytest
 import torch
@@ -101,9 +103,44 @@ def in_a_cell_of_a_callee(x, k):
     return in_a_cell(x, k)
 
 
+@dataclasses.dataclass
+class Limit:
+    """A value that programs keep in a variable and name in a text."""
+
+    value: int
+
+
+class Pair(typing.NamedTuple):
+    """Two numbers."""
+
+    first: int
+    second: int
+
+
+def created_objects(x, k):
+    limit = Limit(k)
+    pair = Pair(k, 2)
+    values, frozen = {1, 2, k}, frozenset((3, k))
+    values.add(7)
+    part = slice(0, k)
+    look()
+    y = x + 1
+    look()
+    return y * 2
+
+
+def bound_on_one_path(x, k):
+    if k > 3:
+        extra = k * 2
+        limit = Limit(extra)
+    x = x + 1
+    look()
+    return x * 2
+
+
 FUNCTIONS = (
     *(arguments, dead_locals, after_a_loop, attributes, in_a_callee, in_nested_callees, in_a_cell),
-    in_a_cell_of_a_callee,
+    *(in_a_cell_of_a_callee, created_objects, bound_on_one_path),
 )
 
 

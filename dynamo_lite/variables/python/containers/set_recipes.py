@@ -6,7 +6,7 @@ order, so that each finds the existing sets in the state that it found them in w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -93,6 +93,15 @@ def unrolled(recipe: Recipe) -> tuple[Recipe, list[Recipe]]:
         recipe = recipe.operands[0]
     changes.reverse()
     return recipe, changes
+
+
+def parts_of(recipe: Recipe | Items) -> Iterator[VariableTracker]:
+    """What code that repeats a recipe loads."""
+    if isinstance(recipe, Items):
+        yield from recipe.trackers
+    elif recipe.operation is not None:
+        for each in recipe.operands:
+            yield from parts_of(each)
 
 
 class SetStates:
