@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CallBeforeGraph:
-    """A call of ``function``, given a pre-existing object and constants."""
+    """A call of ``function``, given pre-existing objects and constants."""
 
     function: Callable[..., object]
-    source: Source | None = None
-    """Of the pre-existing object, the first argument."""
+    sources: tuple[Source, ...] = ()
+    """Of the pre-existing objects, the first arguments."""
     args: tuple[Any, ...] = ()
     result: str = ""
     """The local variable of the generated code that keeps the result; empty: it is dropped."""
@@ -28,8 +28,8 @@ class CallBeforeGraph:
     """Called with the result if the frame runs again in eager."""
 
     def emit(self, cg: Codegen) -> None:
-        given = [partial(cg.load_const, each) for each in self.args]
-        cg.call(self.function, given if self.source is None else [partial(cg.load_source, self.source), *given])
+        loads = [partial(cg.load_source, each) for each in self.sources]
+        cg.call(self.function, [*loads, *(partial(cg.load_const, each) for each in self.args)])
         cg.store_fast(self.result) if self.result else cg.pop_top()
 
     def emit_undo(self, cg: Codegen) -> None:

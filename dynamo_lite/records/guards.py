@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Set, Sized
+from collections.abc import Callable, Iterable, Sequence, Set, Sized
 from dataclasses import dataclass
 from functools import partial, reduce
 from types import CodeType
@@ -322,6 +322,33 @@ class Guards:
                 assert source.parent is not None
                 needed.update((source, source.parent))
         return [source for source in sources if source in needed]
+
+    def below(self, roots: Sequence[Source], captured: Iterable[Source], skipped: Set[Source]) -> _C.GuardTree:
+        """Build a tree of the guards at these places and below them, and at constants, for a frame whose locals are what
+        lies at the roots.
+
+        Args:
+            captured: the places whose values it captures, if it reaches them.
+            skipped: places that aren't checked.
+        """
+        names = [f"root{at}" for at in range(len(roots))]
+        tree = _C.GuardTree(eval(f"lambda {', '.join(names)}: None").__code__)
+        numbers = dict[Source, int]()
+        needed, locals_ = {*self._needed(), *roots}, dict(zip(roots, names, strict=True))
+        for source in self.root.walk():
+            if source in locals_:
+                numbers[source] = tree.child(0, "local", locals_[source])
+            elif source.kind == "const" and source in needed:
+                numbers[source] = tree.child(0, source.kind, source.arg)
+            elif source in needed and source.parent in numbers and source not in skipped:
+                numbers[source] = tree.child(numbers[source.parent], source.kind, source.arg)
+        for source, number in numbers.items():
+            for kind, arg in [*source.checks.values()] or [("present", None)]:
+                tree.check(number, kind, arg, _reason(source, kind, arg))
+        for source in captured:
+            if source in numbers:
+                tree.capture(numbers[source])
+        return tree
 
     def _build(self, tree: _C.GuardTree, source: Source) -> None:
         """Add a source and its checks. Its parent must have been added."""

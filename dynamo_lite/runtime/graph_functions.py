@@ -20,6 +20,7 @@ from torch.utils import checkpoint as torch_checkpoint
 
 from dynamo_lite import _C
 
+from .recomputations import Recomputation
 from .traced_functions import FunctionFacts, traced_function
 
 Tensors = tuple[torch.Tensor, ...]
@@ -190,9 +191,10 @@ def checkpoint(
     Args:
         reentrant: with ``use_reentrant=True``, for each tensor whether the program passes it as an argument; others the
             function reads from outside.
-        others: more of its options.
+        others: more of its options; of one that isn't reentrant, perhaps its `Recomputation`.
     """
-    more = {name: value for name, value in others if value is not None}
+    more = dict(others)
+    recomputation: Recomputation | None = more.pop("recomputation", None)
     if being_traced():
         if "context_fn" in more:
             cast(torch.fx.GraphModule, body).meta["_checkpoint_context_fn"] = more["context_fn"]
@@ -200,6 +202,8 @@ def checkpoint(
         return operator(body, *tensors, use_reentrant=False, preserve_rng_state=preserve_rng_state)
     if reentrant is not None:
         return _reentrant_checkpoint(body, reentrant, preserve_rng_state, tensors)
+    if recomputation is not None:
+        body = recomputation.checked(body)
     options: dict[str, Any] = {"preserve_rng_state": preserve_rng_state, "determinism_check": determinism_check}
     return torch_checkpoint.checkpoint(body, *tensors, use_reentrant=False, **options, **more)
 

@@ -8,7 +8,7 @@ from dynamo_lite.bytecode import Instruction
 from dynamo_lite.bytecode.instructions import CALLABLE_FIRST, LOADS_CELLS
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.invariant_reads import check_cell, check_global, is_read_later
+from dynamo_lite.variables.core.invariant_reads import check_cell, check_global
 from dynamo_lite.variables.core.null import NULL, unbound_local
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.functions.function import CellVariable
@@ -124,7 +124,7 @@ def load_deref(tx: InstructionTranslator, instruction: Instruction) -> None:
     content = tx.cells[instruction.argval].load()
     if content is None:
         _raise_unbound_cell(tx, instruction.argval)
-    if tx.graph.bodies and is_read_later(tx):
+    if tx.graph.bodies:
         check_cell(tx, tx.cells[instruction.argval], instruction.argval, content)
     tx.stack.append(content)
 

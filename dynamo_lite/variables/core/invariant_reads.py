@@ -87,7 +87,7 @@ def check_global(tx: Translator, scope: GlobalScope, name: str, value: VariableT
     function, which is called again in the backward, may read all that its module doesn't assign to."""
     namespace = scope.namespace
     if not runs_later(tx):
-        if any(body.is_recomputed for body in tx.graph.bodies) and name in _assigned_names(scope):
+        if _is_recomputed(tx) and name in _assigned_names(scope):
             refuse_read(f"the global {name}, which is assigned to")
         return
     if value.value is os.environ:
@@ -100,18 +100,30 @@ def check_global(tx: Translator, scope: GlobalScope, name: str, value: VariableT
 
 
 def check_cell(tx: Translator, cell: CellVariable, name: str, value: VariableTracker) -> None:
-    """Break the graph if a variable of an enclosing function that a backward reads isn't invariant."""
-    if is_created_by_reader(tx, cell.body):
+    """Break the graph if a variable of an enclosing function that a backward reads isn't invariant. Recomputations of
+    checkpoints check what pre-existing variables hold."""
+    later = runs_later(tx)
+    if is_created_by_reader(tx, cell.body) or is_library(tx.code) or is_polyfill(tx.code):
+        return
+    if not later and (cell.source is not None or not _is_recomputed(tx)):
         return
     if not is_assigned_once(tx, cell, name):
         refuse_read(f"the variable {name} of an enclosing function, which may be assigned to")
-    check_value(value, f"the variable {name} of an enclosing function", is_in_hook(tx))
+    if later:
+        check_value(value, f"the variable {name} of an enclosing function", is_in_hook(tx))
+
+
+def _is_recomputed(tx: Translator) -> bool:
+    return any(body.is_recomputed for body in tx.graph.bodies)
 
 
 def is_created_by_reader(tx: Translator, body: Body | None) -> bool:
-    """Whether what was created while this body was traced is of the same run of a backward as what reads it."""
+    """Whether what was created while this body was traced is of the same run of a backward, or of a checkpoint's
+    function, as what reads it."""
     bodies = tx.graph.bodies
-    return body in bodies and not any(each.is_backward for each in bodies[bodies.index(body) + 1 :])
+    return body in bodies and not any(
+        each.is_backward or each.is_recomputed for each in bodies[bodies.index(body) + 1 :]
+    )
 
 
 def check_class_attribute(cls: type, name: str, value: Any) -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import gc
+import types
+import weakref
+
 import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -104,3 +109,208 @@ def test_reentrant_one_by_another_thing_than_backward():
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_global_that_is_assigned_before_the_backward(reentrant):
     assert check(by_global, reentrant) == [CheckpointCall]
+
+
+class Block(torch.nn.Module):
+    kind_factor = 2.0
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.tensor([0.5, 1.0, 2.0]))
+        self.factor, self.settings, self.parts = 2.0, {"factor": 2.0}, [1.0, 2.0]
+        self.inner = torch.nn.Tanh()
+
+    def forward(self, x, mask=None):
+        if self.training:
+            x = self.inner(x * self.weight)
+        if mask is not None:
+            x = x * mask
+        return (x * self.factor * self.settings["factor"] * self.parts[-1] * self.kind_factor).sin()
+
+
+def of_module(model, x):
+    return checkpoint(model, x * 2, use_reentrant=False)
+
+
+def of_method(model, x):
+    return checkpoint(model.forward, x * 2, mask=x.cos(), use_reentrant=False)
+
+
+def of_partial(model, x):
+    return checkpoint(functools.partial(model.forward, mask=x + 1), x * 2, use_reentrant=False)
+
+
+def of_lambda(model, x):
+    mask, both = x + 1, (2, 3)
+    return checkpoint(lambda h, scale=2.0, *, power=1: model(h, mask) * scale * both[power], x * 2, use_reentrant=False)
+
+
+def of_containers(model, x):
+    def run(pairs, *, options):
+        return model(pairs[0][0] * options["scale"]) + pairs[1]
+
+    return checkpoint(run, [(x * 2,), x], options={"scale": 2, "others": (model,)}, use_reentrant=False)
+
+
+def double(model, name):
+    setattr(model, name, getattr(model, name) * 2)
+
+
+def replace_weight(model):
+    model.weight = torch.nn.Parameter(model.weight.detach() * 2)
+
+
+class Doubled(torch.nn.Module):
+    def forward(self, x):
+        return x.sin() * 2
+
+
+def set_kind_factor(value):
+    Block.kind_factor = value
+
+
+CHANGES = {
+    "nothing": lambda model: None,
+    "an attribute": lambda model: double(model, "factor"),
+    "an item of a dict": lambda model: model.settings.update(factor=3.0),
+    "an item of a list": lambda model: model.parts.append(3.0),
+    "a parameter": replace_weight,
+    "a module": lambda model: setattr(model, "inner", Doubled()),
+    "an attribute of the class": lambda model: set_kind_factor(3.0),
+    "what isn't read": lambda model: double(model, "parts"),
+    "training, so that other tensors are saved": lambda model: model.eval(),
+}
+
+
+def recomputed(fn, change):
+    """The result and gradients, or the error, of a program that changes something before the backward."""
+    Block.kind_factor = 2.0
+    model, x = Block(), leaf(3)
+    y = fn(model, x)
+    change(model)
+    try:
+        y.sum().backward()
+    except RuntimeError as error:
+        return y.tolist(), str(error).split("\n")[0]
+    return y.tolist(), x.grad.tolist(), None if model.weight.grad is None else model.weight.grad.tolist()
+
+
+@pytest.mark.parametrize("fn", [of_module, of_method, of_partial, of_lambda, of_containers])
+@pytest.mark.parametrize("what", CHANGES)
+def test_recomputation_after_a_change(fn, what):
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    expected = recomputed(fn, CHANGES[what])
+    assert [recomputed(compiled, CHANGES[what]) for _ in range(2)] == [expected] * 2
+
+
+def test_recomputation_after_a_change_of_a_number_that_differs_from_call_to_call():
+    """It is symbolic, so that guards don't compare it."""
+    compiled = dl.compile(of_module, backend="eager", fullgraph=True)
+
+    def outcome(fn, before):
+        model, x = Block(), leaf(3)
+        model.factor = before
+        y = fn(model, x)
+        model.factor += 1
+        y.sum().backward()
+        return y.tolist(), x.grad.tolist()
+
+    for before in (2, 3, 4, 5):
+        assert outcome(compiled, before) == outcome(of_module, before)
+
+
+def test_recomputation_after_the_frame_itself_wrote_an_attribute():
+    def fn(model, x):
+        model.calls += 1
+        return of_module(model, x) * model.calls
+
+    def outcome(fn):
+        model, x = Block(), leaf(3)
+        model.calls = 0
+        for _ in range(3):
+            fn(model, x).sum().backward()
+        return model.calls, x.grad.tolist(), model.weight.grad.tolist()
+
+    assert outcome(dl.compile(fn, backend="eager", fullgraph=True)) == outcome(fn)
+
+
+def test_global_of_another_module_that_is_assigned_before_the_backward():
+    """The module's own functions don't assign to it."""
+    other = types.ModuleType("other")
+    exec("FACTOR = 2.0\ndef scaled(x):\n    return (x * FACTOR).sin()", vars(other))
+
+    def fn(x):
+        return checkpoint(other.scaled, x * 1, use_reentrant=False)
+
+    def outcome(called):
+        other.FACTOR, x = 2.0, leaf(3)
+        y = called(x)
+        other.FACTOR = 3.0
+        y.sum().backward()
+        return y.tolist(), x.grad.tolist()
+
+    assert outcome(dl.compile(fn, backend="eager", fullgraph=True)) == outcome(fn)
+
+
+def test_two_calls_before_one_backward():
+    """Each recomputation is checked against its own call's objects."""
+
+    def outcome(fn):
+        models, x = [Block(), Block()], leaf(3)
+        results = [fn(model, x) for model in models]
+        models[0].factor = 5.0
+        sum(results).sum().backward()
+        return x.grad.tolist(), [model.weight.grad.tolist() for model in models]
+
+    assert outcome(dl.compile(of_lambda, backend="eager", fullgraph=True)) == outcome(of_lambda)
+
+
+def rebound_in_a_loop(x):
+    for factor in (1.0, 2.0, 3.0):
+        x = checkpoint(lambda h: (h * factor).sin(), x, use_reentrant=False)  # noqa: B023
+    return x
+
+
+def rebound_afterwards(x):
+    factor = 2.0
+    x = checkpoint(lambda h: (h * factor).sin(), x, use_reentrant=False)
+    factor = 5.0
+    return x
+
+
+def changed_afterwards(x):
+    factors = [2.0]
+    x = checkpoint(lambda h: (h * factors[0]).sin(), x, use_reentrant=False)
+    factors[0] = 5.0
+    return x
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("fn", [rebound_in_a_loop, rebound_afterwards, changed_afterwards])
+def test_variable_or_object_of_the_call_that_is_changed_afterwards(fn, backend):
+    """The recomputation has what it is then."""
+    found = []
+    for called in (fn, dl.compile(fn, backend=backend)):
+        x = leaf(3)
+        called(x).sum().backward()
+        found.append(x.grad)
+    assert torch.allclose(*found)
+    assert {type(each.reason) for each in dl.explain(fn)(leaf(3)).breaks} == {CheckpointCall}
+
+
+def test_variable_that_each_function_has_for_itself():
+    def fn(x):
+        for factor in (1.0, 2.0, 3.0):
+            x = checkpoint(lambda h, factor=factor: (h * factor).sin(), x, use_reentrant=False)
+        return x
+
+    assert not dl.explain(fn)(leaf(3)).breaks
+
+
+def test_model_that_is_dropped_after_its_backward():
+    compiled, model = dl.compile(of_lambda, backend="eager"), Block()
+    compiled(model, leaf(3)).sum().backward()
+    reference = weakref.ref(model)
+    del model
+    gc.collect()
+    assert reference() is None

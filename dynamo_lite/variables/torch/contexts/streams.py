@@ -313,13 +313,13 @@ class EventVariable(_DeviceObject):
     def method_wait(self, tx: Translator, stream: VariableTracker | None = None) -> VariableTracker:
         self._stream(tx, stream).use(tx)
         if self.source is not None:
-            tx.attempt.before_graph.calls.append(CallBeforeGraph(at_run_time.wait_for_event, self.source))
+            tx.attempt.before_graph.calls.append(CallBeforeGraph(at_run_time.wait_for_event, (self.source,)))
         return ConstantVariable(None)
 
     def method_synchronize(self, tx: Translator) -> VariableTracker:
         if self.source is None:
             return _wait_after_graph(tx, at_run_time.synchronize) if self.is_recorded else ConstantVariable(None)
-        tx.attempt.before_graph.calls.append(CallBeforeGraph(at_run_time.synchronize_event, self.source))
+        tx.attempt.before_graph.calls.append(CallBeforeGraph(at_run_time.synchronize_event, (self.source,)))
         return ConstantVariable(None)
 
     def reconstruct(self, cg: Codegen) -> None:

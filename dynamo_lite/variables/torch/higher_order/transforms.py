@@ -41,6 +41,7 @@ from .bodies import (
     tuple_of_nodes,
     with_results,
 )
+from .recomputations import CheckedCheckpoint
 from .selective_checkpoints import CheckpointOptions, traced_context_fn
 
 # -- checkpoint --------------------------------------------------------------------------------------------------------
@@ -68,11 +69,15 @@ def _checkpoint(
     if reentrant:
         _check_reentrant(body.output, args)
     given = {arg.node for arg in args if isinstance(arg, TensorVariable)}
+    more = [("early_stop", options.get("early_stop", True)), ("context_fn", context_fn)]
+    checkpoint = CheckedCheckpoint(tx, function, list(args), kwargs, body.lifted)
+    if not (reentrant or tx.attempt.frees_at_once or tx.attempt.is_exporting or tx.graph.bodies):
+        more.append(("recomputation", checkpoint.created_recomputation()))
     settings: Args = [
         InvariantVariable(tuple(node in given for node in body.lifted) if reentrant else None),
         ConstantVariable(options.get("preserve_rng_state", True)),
         ConstantVariable(options.get("determinism_check", "default")),
-        CheckpointOptions((("early_stop", options.get("early_stop", True)), ("context_fn", context_fn))),
+        CheckpointOptions(tuple(each for each in more if each[1] is not None)),
     ]
     lifted: Args = [NodeVariable(node) for node in body.lifted]
     become_results(tx, body, record(tx, graph_functions.checkpoint, [body, *settings, *lifted], {}))

@@ -1,0 +1,176 @@
+"""What a checkpoint's recomputation checks, and how it calls the program's own function (`Recomputation`)."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+
+from dynamo_lite.insight.break_reasons import CheckpointCall
+from dynamo_lite.records.calls_around_graph import CallAfterGraph, CallBeforeGraph
+from dynamo_lite.records.restart import MadeByCPython, Restart
+from dynamo_lite.records.side_effects import SideEffects
+from dynamo_lite.records.source import Source
+from dynamo_lite.runtime.recomputations import Recomputation, Values
+from dynamo_lite.variables.core.attributes import MethodVariable
+from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Attempt, Translator
+from dynamo_lite.variables.core.reachable import references
+from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.containers.sequences import ListVariable, TupleVariable
+from dynamo_lite.variables.python.functions.function import FunctionVariable, NestedFunctionVariable
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
+from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
+
+_Build = Callable[[Values, Values], Any]
+"""Creates a value, given the roots and the tensors that the traced function takes."""
+
+
+class CheckedCheckpoint:
+    """A checkpoint in the graph. ``lifted``: the nodes of the tensors that the traced function takes."""
+
+    def __init__(
+        self, tx: Translator, function: VariableTracker, args: Args, kwargs: Kwargs, lifted: Sequence[torch.fx.Node]
+    ) -> None:
+        self.tx = tx
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.tensors = {node: at for at, node in enumerate(lifted)}
+        self.roots: dict[Source, int] = {}
+        self.recomputation: Recomputation | None = None
+        self.step = tx.attempt.provenance.step
+        self.writes = tx.effects.count
+        tx.attempt.provenance.checkpoints.append(self)
+
+    def created_recomputation(self) -> Recomputation | None:
+        """The recomputation, with checks and the program's function; None if generated code can't create what that is
+        given."""
+        try:
+            build = self._build(self.function)
+            positional = self._sequence(tuple, self.args)
+            named = {name: self._build(each) for name, each in self.kwargs.items()}
+        except NotConstant:
+            return None
+
+        def call(*given: Values) -> object:
+            return build(*given)(*positional(*given), **{name: each(*given) for name, each in named.items()})
+
+        self.recomputation = Recomputation(call)
+        return self.recomputation
+
+    def check_objects(self, effects: SideEffects) -> None:
+        """Break the graph at the checkpoint if the program changes an object afterwards that it created before, and
+        that the function reaches: the recomputation reads it then."""
+        outside = [self.function, *self.args, *self.kwargs.values()]
+        found = references(outside, lambda each: not isinstance(each, VariableTracker) or each.source is None)
+        if any(isinstance(each, VariableTracker) and effects.last(each) > self.writes for each in found):
+            why = "its function is given an object that is changed later, and is called again in the backward"
+            raise Restart(MadeByCPython(self.step, False, CheckpointCall(why)))
+
+    # -- the program's call ----------------------------------------------------------------------------------------
+
+    def _build(self, value: VariableTracker) -> _Build:
+        value = value.known()
+        if isinstance(value, TensorVariable) and value.node in self.tensors:
+            index = self.tensors[value.node]
+            return lambda roots, tensors: tensors[index]
+        if value.source is not None and value.source.kind != "const":
+            return self._root(value.source)
+        if isinstance(value, LazyVariable) or isinstance(value, FunctionVariable) and not value.attrs:
+            return _constant(value.value)
+        if isinstance(value, MethodVariable):
+            return self._call(types.MethodType, value.function, value.receiver)
+        return _constant(value.as_constant()) if isinstance(value, ConstantVariable) else self._created(value)
+
+    def _created(self, value: VariableTracker) -> _Build:
+        """A function or container that was created during tracing."""
+        if type(value) in (TupleVariable, ListVariable) and value.python_type() in (tuple, list):
+            return self._sequence(value.python_type(), value.items)  # type: ignore[attr-defined]
+        if type(value) is DictVariable and value.cls is dict:
+            names, items = list(value.items), self._sequence(list, value.items.values())
+            return lambda roots, tensors: dict(zip(names, items(roots, tensors), strict=True))
+        if value.python_type() is functools.partial and isinstance(value, UserObjectVariable) and not value.attrs:
+            function, args, keywords = (
+                self._build(value.getattr(self.tx, name)) for name in ("func", "args", "keywords")
+            )
+            return lambda *given: functools.partial(function(*given), *args(*given), **keywords(*given))
+        if isinstance(value, NestedFunctionVariable) and not value.attrs and not value.members:
+            return self._function(value)
+        raise NotConstant(value.describe())
+
+    def _function(self, value: NestedFunctionVariable) -> _Build:
+        code, scope = value.code, value.scope(self.tx)
+        contents = [each.load() for each in value.cells(self.tx)]
+        if any(each is None for each in contents):
+            raise NotConstant(value.describe())
+        cells = self._sequence(tuple, [each for each in contents if each is not None])
+        defaults = self._sequence(tuple, value.defaults(self.tx))
+        names, keyword_defaults = [*value.keyword_defaults(self.tx)], value.keyword_defaults(self.tx).values()
+        keywords = self._sequence(list, keyword_defaults)
+        namespace = self._root(scope.source)
+
+        def create(*given: Values) -> types.FunctionType:
+            closure = tuple(map(types.CellType, cells(*given))) or None
+            created = types.FunctionType(code, namespace(*given), None, defaults(*given) or None, closure)
+            created.__kwdefaults__ = dict(zip(names, keywords(*given), strict=True)) or None
+            return created
+
+        return create
+
+    def _sequence(self, kind: type, values: Iterable[VariableTracker]) -> _Build:
+        items = [self._build(each) for each in values]
+        return lambda roots, tensors: kind(each(roots, tensors) for each in items)
+
+    def _call(self, function: Callable[..., Any], *args: VariableTracker) -> _Build:
+        given = self._sequence(tuple, args)
+        return lambda roots, tensors: function(*given(roots, tensors))
+
+    def _root(self, source: Source) -> _Build:
+        index = self.roots.setdefault(source, len(self.roots))
+        return lambda roots, tensors: roots[index]
+
+
+def _constant(value: object) -> _Build:
+    return lambda roots, tensors: value
+
+
+# -- around the graph --------------------------------------------------------------------------------------------------
+
+
+def call_around_graph(attempt: Attempt) -> None:
+    """Let generated code pass the roots of each checkpoint to its recomputation."""
+    for each in attempt.provenance.checkpoints:
+        if each.recomputation is None:
+            continue
+        each.roots.setdefault(attempt.guards.root.child("globals"), len(each.roots))
+        attempt.before_graph.calls.append(CallBeforeGraph(each.recomputation.begin, tuple(each.roots)))
+        attempt.effects.note(CallAfterGraph(each.recomputation.end))
+
+
+def check_recomputations(attempt: Attempt) -> None:
+    """Check what recomputations read, and build the guards that they check, now that all guards are known."""
+    skipped = set(_overwritten(attempt)) if attempt.provenance.checkpoints else set()
+    for each in attempt.provenance.checkpoints:
+        each.check_objects(attempt.effects)
+        if each.recomputation is None:
+            continue
+        compared = [of.source for of in attempt.graph.inputs if of.node in each.tensors or not of.is_tensor]
+        each.recomputation.guards = attempt.guards.below(list(each.roots), compared, skipped)
+
+
+def _overwritten(attempt: Attempt) -> Iterable[Source]:
+    """Places that the frame itself changes after the graph."""
+    for scope, name in attempt.effects.written_globals:
+        yield scope.source.child("dict_item", name)
+    for tracker in attempt.effects.changed_trackers:
+        source = tracker.source
+        if source is not None and isinstance(tracker, UserObjectVariable):
+            namespace = source.child("instance_dict")
+            yield from (namespace.child("dict_item", name) for name in (*tracker.attrs, *tracker.deleted))
+        elif source is not None:
+            yield source
