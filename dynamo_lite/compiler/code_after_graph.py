@@ -17,7 +17,7 @@ from dynamo_lite.translator.core import RootTranslator, StoppingTranslator
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.torch.autograd.function import check_kept_on_ctx
 from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable, GraphContextVariable
-from dynamo_lite.variables.torch.higher_order.recomputations import call_around_graph, check_recomputations
+from dynamo_lite.variables.torch.higher_order.later_calls import call_around_graph, check_later_functions
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 from .aliases import guard_aliases
@@ -51,7 +51,7 @@ def generate(root: RootTranslator, breaks: bool, request: Request) -> PyCodegen:
         _return(cg, root)
     _check_generators_live_on(attempt, cg)
     check_kept_on_ctx(attempt, cg.has_made)
-    check_recomputations(attempt)
+    check_later_functions(attempt)
     outputs = [each.fake for each in cg.outputs if isinstance(each, TensorVariable)]
     _check_history(attempt, outputs)
     if breaks:

@@ -44,7 +44,7 @@ from .captured_warnings import CAPTURED_WARNINGS
 from .fakes import fake_mode
 from .node_origin import NodeMeta, NodeOrigin
 from .source import Source
-from .subgraphs import Body
+from .subgraphs import Body, Runs
 
 if TYPE_CHECKING:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -629,9 +629,9 @@ class GraphBuilder:
             node = body.lift(node)
         return node
 
-    def open(self, grad_mode: bool) -> Body:
+    def open(self, grad_mode: bool, runs: Runs = "now") -> Body:
         """Begin a nested graph, of a function that will be called in this grad mode."""
-        self.bodies.append(Body(grad_mode))
+        self.bodies.append(Body(grad_mode, runs))
         return self.bodies[-1]
 
     def close(self, body: Body, outputs: list[Any]) -> str:

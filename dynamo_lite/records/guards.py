@@ -324,7 +324,7 @@ class Guards:
         return [source for source in sources if source in needed]
 
     def below(self, roots: Sequence[Source], captured: Iterable[Source], skipped: Set[Source]) -> _C.GuardTree:
-        """Build a tree of the guards at these places and below them, and at constants, for a frame whose locals are what
+        """Build a tree of the guards at these places, below them, and at constants, for a frame whose locals are what
         lies at the roots.
 
         Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 import torch.fx
@@ -15,10 +15,17 @@ if TYPE_CHECKING:
     from dynamo_lite.variables.torch.tensors.later_states import Replay
 
 
+Runs = Literal["now", "backward", "hook", "recomputed", "reentrant"]
+"""When a body runs: where the operator is called; in a backward, as that of a Function or as a tensor's hook; or in the
+call and once more in the backward, as a checkpoint's function. A reentrant checkpoint runs it without gradients first.
+"""
+
+
 class Body:
     """A graph that is being recorded, and for a nested one, what it is the body of."""
 
-    def __init__(self, grad_mode: bool) -> None:
+    def __init__(self, grad_mode: bool, runs: Runs = "now") -> None:
+        self.runs = runs
         self.graph = torch.fx.Graph()
         self.lifted: dict[torch.fx.Node, torch.fx.Node] = {}
         """Node of an enclosing graph -> the placeholder for it here."""
@@ -27,15 +34,8 @@ class Body:
         """The transform of torch.func that runs it, if one does."""
         self.differentiates = False
         """Whether it differentiates: by a transform, or by a Function without inputs that have a history."""
-        self.is_backward = False
-        """Whether it runs in a backward: it is that of a Function, or a tensor's hook."""
-        self.is_hook = False
         self.opened_by: object = None
         """The frame that calls the function."""
-        self.is_recomputed = False
-        """Whether it is a checkpoint's function, which runs in the call and again in the backward."""
-        self.is_reentrant = False
-        """Whether it is that of a reentrant checkpoint, which runs without gradients, then with them."""
         self.takes_wrappers = False
         """Whether it may compute with wrapper subclasses."""
         self.reads_grad_mode = False
@@ -43,13 +43,23 @@ class Body:
         self.overwritten: list[torch.Tensor] | None = None
         """The outside tensors that it wrote into; None if it may not write into any."""
         self.called: dict[types.FunctionType, types.CodeType] = {}
-        """Of a backward: the functions of the program that it calls, and their code."""
+        """If it runs later: the functions of the program that it calls, and their code."""
         self.replays: list[Replay] = []
         """The body as it would be computed in other states, if it runs later and reads something that may differ."""
         self.uncertain_writes: list[tuple[torch.fx.Node, torch.Tensor]] = []
         """What it wrote into, if that may be memory of a gradient, or a copy."""
         self.parameters: list[torch.fx.Node] = []
         """The placeholders for arguments of the function."""
+
+    @property
+    def runs_later(self) -> bool:
+        """Whether it also runs after the compiled call, in a backward."""
+        return self.runs != "now"
+
+    @property
+    def is_backward(self) -> bool:
+        """Whether it only runs in a backward: it is that of a Function, or a tensor's hook."""
+        return self.runs in ("backward", "hook")
 
     def lift(self, outer: torch.fx.Node) -> torch.fx.Node:
         """The placeholder for a value from outside."""
@@ -85,6 +95,17 @@ class Body:
         """The tensors that exist when it runs. A backward may write into its gradients."""
         fakes = [*(() if self.is_backward else self._given()), *(node.meta["example_value"] for node in self.lifted)]
         return [fake for fake in fakes if isinstance(fake, torch.Tensor)]
+
+
+def later(bodies: Sequence[Body]) -> Sequence[Body]:
+    """The body that decides what the innermost one may read, since it runs later than it is traced, and those inside of
+    it; none if all run now. It is the outermost backward: less is certain there than in a function that is recomputed.
+    """
+    for kinds in (("backward", "hook"), ("reentrant",), ("recomputed",)):
+        for at, each in enumerate(bodies):
+            if each.runs in kinds:
+                return bodies[at:]
+    return ()
 
 
 def is_mapped(node: torch.fx.Node, bodies: Sequence[Body]) -> bool:

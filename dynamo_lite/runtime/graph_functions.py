@@ -20,7 +20,7 @@ from torch.utils import checkpoint as torch_checkpoint
 
 from dynamo_lite import _C
 
-from .recomputations import Recomputation
+from .later_calls import LaterCall
 from .traced_functions import FunctionFacts, traced_function
 
 Tensors = tuple[torch.Tensor, ...]
@@ -191,10 +191,10 @@ def checkpoint(
     Args:
         reentrant: with ``use_reentrant=True``, for each tensor whether the program passes it as an argument; others the
             function reads from outside.
-        others: more of its options; of one that isn't reentrant, perhaps its `Recomputation`.
+        others: more of its options; of one that isn't reentrant, perhaps its `LaterCall`.
     """
     more = dict(others)
-    recomputation: Recomputation | None = more.pop("recomputation", None)
+    later: LaterCall | None = more.pop("later", None)
     if being_traced():
         if "context_fn" in more:
             cast(torch.fx.GraphModule, body).meta["_checkpoint_context_fn"] = more["context_fn"]
@@ -202,10 +202,23 @@ def checkpoint(
         return operator(body, *tensors, use_reentrant=False, preserve_rng_state=preserve_rng_state)
     if reentrant is not None:
         return _reentrant_checkpoint(body, reentrant, preserve_rng_state, tensors)
-    if recomputation is not None:
-        body = recomputation.checked(body)
+    if later is not None:
+        body = _checked(body, later)
     options: dict[str, Any] = {"preserve_rng_state": preserve_rng_state, "determinism_check": determinism_check}
     return torch_checkpoint.checkpoint(body, *tensors, use_reentrant=False, **options, **more)
+
+
+def _checked(body: Body, later: LaterCall) -> Body:
+    """A traced function that a checkpoint calls now, and again to recompute its results."""
+    programs_function, has_run = later.programs_function(), False
+
+    def run(*tensors: torch.Tensor) -> Tensors:
+        nonlocal has_run
+        own = programs_function() if has_run else None
+        has_run = True
+        return body(*tensors) if own is None else own(tensors)
+
+    return run
 
 
 def _reentrant_checkpoint(
@@ -257,10 +270,15 @@ def gradients(
 
 
 @torch.fx.node.has_side_effect
-def hook(body: Body, tensor: torch.Tensor, *extras: torch.Tensor) -> None:
+def hook(body: Body, later: LaterCall | None, tensor: torch.Tensor, *extras: torch.Tensor) -> None:
     """``tensor.register_hook`` with a traced hook."""
+    programs_function = None if later is None else later.programs_function()
 
     def run(gradient: torch.Tensor) -> torch.Tensor | None:
+        own = None if programs_function is None else programs_function()
+        if own is not None:
+            result: torch.Tensor | None = own(extras, gradient)
+            return result
         found = body(gradient, *extras)
         return found[0] if found else None
 

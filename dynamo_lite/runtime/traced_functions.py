@@ -10,12 +10,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-import types
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch.autograd.function import BackwardCFunction, once_differentiable
+
+from .later_calls import CalledFunctions
 
 Tensors = tuple[torch.Tensor, ...]
 Body = Callable[..., Tensors]
@@ -34,8 +35,8 @@ class FunctionFacts:
 
     function: Callable[[], type[torch.autograd.Function] | None]
     """The user's class, held weakly; None in a graph that was loaded."""
-    called: tuple[tuple[Callable[[], types.FunctionType | None], types.CodeType], ...]
-    """The user's functions that a backward calls, held weakly, and the code that was traced; none in a loaded graph."""
+    called: CalledFunctions
+    """Those that a backward calls."""
     arguments: tuple[int | None, ...]
     """For each argument of the call the index of the tensor among all; None if it isn't a tensor."""
     distinct: tuple[int, ...]
@@ -59,13 +60,8 @@ class FunctionFacts:
     """Attributes of ``ctx``: tensors, constants, and containers of these. `AttributeTensor` stands for a tensor."""
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
-        _, _, *others = dataclasses.fields(self)
-        return FunctionFacts, (type(None), (), *(getattr(self, each.name) for each in others))
-
-    def have_new_code(self) -> bool:
-        """Whether one of the functions that the backward calls got other code."""
-        functions = ((function(), code) for function, code in self.called)
-        return any(function is not None and function.__code__ is not code for function, code in functions)
+        _, *others = dataclasses.fields(self)
+        return FunctionFacts, (type(None), *(getattr(self, each.name) for each in others))
 
 
 class _State(NamedTuple):
@@ -157,7 +153,7 @@ class TracedFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> Any:
-        if ctx._traced.facts.have_new_code() or not _is_same(vars(ctx), ctx._traced.attributes):
+        if ctx._traced.facts.called.have_new_code() or not _is_same(vars(ctx), ctx._traced.attributes):
             return (None,) * _FIRST_INPUT + tuple(_call_users_backward(ctx, gradients))
         backwards = ctx._traced.backwards
         body, wanted = backwards.get(torch.is_grad_enabled()) or backwards[False]

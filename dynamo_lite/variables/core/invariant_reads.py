@@ -34,6 +34,7 @@ from dynamo_lite.bytecode import Instruction, decode, reachable_from, roles
 from dynamo_lite.bytecode.stack_depth import reachable_after
 from dynamo_lite.insight.break_reasons import BackwardReads
 from dynamo_lite.records.code_origin import is_library, is_polyfill
+from dynamo_lite.records.subgraphs import later
 from dynamo_lite.runtime import triton_kernels
 
 from .base import VariableTracker, unsupported
@@ -69,17 +70,12 @@ _LIBRARY = sys.stdlib_module_names | {torch.__name__, "triton"}
 
 def runs_later(tx: Translator) -> bool:
     """Whether what is traced is a backward, which runs after the compiled call."""
-    bodies = tx.graph.bodies
-    return any(each.is_backward for each in bodies) and not any(each.transform in BACKWARD for each in bodies)
+    return any(each.is_backward for each in later(tx.graph.bodies)[:1])
 
 
 def is_read_later(tx: Translator) -> bool:
     """Whether the frame is user code of a backward."""
     return runs_later(tx) and not (is_library(tx.code) or is_polyfill(tx.code))
-
-
-BACKWARD = frozenset({"grad", "grad_and_value", "jacrev"})
-"""Transforms of torch.func that run the backward before they return."""
 
 
 def check_global(tx: Translator, scope: GlobalScope, name: str, value: VariableTracker) -> None:
@@ -102,28 +98,26 @@ def check_global(tx: Translator, scope: GlobalScope, name: str, value: VariableT
 def check_cell(tx: Translator, cell: CellVariable, name: str, value: VariableTracker) -> None:
     """Break the graph if a variable of an enclosing function that a backward reads isn't invariant. Recomputations of
     checkpoints check what pre-existing variables hold."""
-    later = runs_later(tx)
+    in_backward = runs_later(tx)
     if is_created_by_reader(tx, cell.body) or is_library(tx.code) or is_polyfill(tx.code):
         return
-    if not later and (cell.source is not None or not _is_recomputed(tx)):
+    if not in_backward and (cell.source is not None or not _is_recomputed(tx)):
         return
     if not is_assigned_once(tx, cell, name):
         refuse_read(f"the variable {name} of an enclosing function, which may be assigned to")
-    if later:
+    if in_backward:
         check_value(value, f"the variable {name} of an enclosing function", is_in_hook(tx))
 
 
 def _is_recomputed(tx: Translator) -> bool:
-    return any(body.is_recomputed for body in tx.graph.bodies)
+    return any(not body.is_backward for body in later(tx.graph.bodies)[:1])
 
 
 def is_created_by_reader(tx: Translator, body: Body | None) -> bool:
     """Whether what was created while this body was traced is of the same run of a backward, or of a checkpoint's
     function, as what reads it."""
     bodies = tx.graph.bodies
-    return body in bodies and not any(
-        each.is_backward or each.is_recomputed for each in bodies[bodies.index(body) + 1 :]
-    )
+    return body in bodies and not any(each.runs_later for each in bodies[bodies.index(body) + 1 :])
 
 
 def check_class_attribute(cls: type, name: str, value: Any) -> None:
@@ -147,7 +141,7 @@ def _is_plain_tensor(value: VariableTracker) -> bool:
 
 def is_in_hook(tx: Translator) -> bool:
     """Whether the frame is a tensor's hook, or is called by one."""
-    return any(each.is_hook for each in tx.graph.bodies)
+    return any(each.runs == "hook" for each in later(tx.graph.bodies)[:1])
 
 
 def refuse_read(what: str) -> NoReturn:

@@ -15,6 +15,13 @@ from backward_reads import KINDS, SETTINGS
 from dynamo_lite.insight.break_reasons import BackwardReads
 from programs import check, checked, tensor
 
+FACTOR = 2.0
+
+
+def set_factor(value):
+    global FACTOR
+    FACTOR = value
+
 
 def gradients(make, calls=3):
     """Those of a program that is made twice, eager and compiled."""
@@ -172,3 +179,29 @@ def test_code_of_a_function_that_the_backward_calls():
             twice.__code__ = new
             y.sum().backward()
             assert torch.equal(x.grad, torch.full((3,), float(expected)))
+
+
+def test_global_that_a_transform_in_the_backward_reads():
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return torch.func.grad(lambda each: (each * FACTOR).sum())(gradient) * gradient
+
+    def outcome(fn):
+        set_factor(2.0)
+        x = tensor(3, grad=True)
+        y = fn(x)
+        set_factor(5.0)
+        y.sum().backward()
+        set_factor(2.0)
+        return x.grad.tolist()
+
+    def fn(x):
+        return Scaled.apply(x * 1)
+
+    assert outcome(dl.compile(fn, backend="eager")) == outcome(fn)
+    assert [type(each.reason) for each in dl.explain(fn)(tensor(3, grad=True)).breaks] == [BackwardReads]

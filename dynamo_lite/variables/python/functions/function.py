@@ -578,11 +578,11 @@ def is_trusted_module(name: str | None) -> bool:
 
 
 def note_called(tx: Translator, function: PythonFunctionVariable) -> None:
-    """Note that a backward calls a function of the program's, which may have other code when it runs."""
+    """Note that a body which runs later calls a function of the program's, which may have other code then."""
     value: object = function.value
     if isinstance(value, types.FunctionType) and not is_trusted_module(value.__module__):
         for body in tx.graph.bodies:
-            if body.is_backward:
+            if body.runs_later:
                 body.called[value] = value.__code__
 
 

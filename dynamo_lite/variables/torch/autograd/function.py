@@ -18,6 +18,7 @@ from dynamo_lite.insight.break_reasons import AttributeChange, AutogradFunction,
 from dynamo_lite.records.restart import FunctionsUntraced, Restart
 from dynamo_lite.records.subgraphs import Body
 from dynamo_lite.runtime import graph_functions
+from dynamo_lite.runtime.later_calls import CalledFunctions
 from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.runtime.traced_functions import AttributeTensor, FunctionFacts
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, bind, class_lookup
@@ -385,7 +386,7 @@ class _Application:
 
         outside = [function, *self.args, *self.ctx.attrs.values()]
         try:
-            return trace_body(tx, run, outside, results, grad_mode, later=True, takes_wrappers=True)
+            return trace_body(tx, run, outside, results, grad_mode, runs="backward", takes_wrappers=True)
         except ObservedException:
             self.refuse("backward raises")
 
@@ -450,7 +451,7 @@ class _Application:
             self.refuse("it passes other values than tensors to ctx.save_for_backward")
         return FunctionFacts(
             function=weakref.ref(self.cls),
-            called=tuple((weakref.ref(function), code) for function, code in called.items()),
+            called=CalledFunctions(called),
             arguments=tuple(self.inputs.index(each) if each in self.inputs else None for each in self.args),
             distinct=tuple(map(self.inputs.index, self.tensors)),
             outputs=tuple(isinstance(each, TensorVariable) for each in self.returned),

@@ -22,6 +22,7 @@ from dynamo_lite.variables.core.invariant_reads import check_value
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.torch.higher_order.bodies import body_parameters, trace_body
+from dynamo_lite.variables.torch.higher_order.later_calls import LaterFunction
 from dynamo_lite.variables.torch.tensors.hook_handles import remove_hook
 from dynamo_lite.variables.torch.tensors.later_states import gradient_like
 from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable
@@ -109,7 +110,6 @@ def _register_in_graph(method: str, tx: Translator, tensor: TensorVariable, hook
         unsupported(HookNotTraced(described, "it is one of a leaf that is created in the graph"))
 
     def run() -> VariableTracker:
-        tx.graph.bodies[-1].is_hook = True
         for each in _parts(tx, hook):
             check_value(each, "an object that it is a method or a partial of", in_hook=True)
         return tx.call(hook, list(body_parameters(tx, [gradient_like(tensor.fake, False)])), {}).realize()
@@ -118,7 +118,7 @@ def _register_in_graph(method: str, tx: Translator, tensor: TensorVariable, hook
         return [] if tx.is_none(output) else [output]
 
     try:
-        body = trace_body(tx, run, [hook], results, grad_mode=False, later=True)
+        body = trace_body(tx, run, [hook], results, grad_mode=False, runs="hook")
     except Unsupported as error:
         if isinstance(error.reason, BackwardReads):
             unsupported(
@@ -129,7 +129,11 @@ def _register_in_graph(method: str, tx: Translator, tensor: TensorVariable, hook
         unsupported(HookNotTraced("Tensor.register_hook()", "the hook depends on the grad mode"))
     if not tx.is_none(body.output) and not _is_like(body.output, tensor.fake):
         unsupported(HookNotTraced("Tensor.register_hook()", "the hook returns no gradient like the tensor"))
-    arguments = (body.as_fx()[0], tensor.node, *body.lifted)
+    changed = HookNotTraced(
+        described, "it reads an object that is changed later, which may be before the backward runs"
+    )
+    later = LaterFunction(tx, body, changed, hook).checked_call()
+    arguments = (body.as_fx()[0], later, tensor.node, *body.lifted)
     node = tx.graph.call("call_function", graph_functions.hook, arguments, {}, None)
     if tensor.fake._is_view():
         tx.attempt.provenance.hooked_views[tensor.node] = tx.attempt.provenance.step

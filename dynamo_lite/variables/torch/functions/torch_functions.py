@@ -25,6 +25,7 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedValue,
 )
 from dynamo_lite.records.source import Source
+from dynamo_lite.records.subgraphs import later
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.attributes import MISSING, MethodVariable
 from dynamo_lite.variables.core.base import (
@@ -367,7 +368,7 @@ def _size(tx: Translator, sizes: VariableTracker | None = None, /) -> VariableTr
 
 @models(torch.is_grad_enabled)
 def _is_grad_enabled(tx: Translator) -> VariableTracker:
-    if any(body.is_reentrant for body in tx.graph.bodies):
+    if any(body.runs == "reentrant" for body in later(tx.graph.bodies)[:1]):
         unsupported(UnknownInBackward("torch.is_grad_enabled()"))
     return ConstantVariable(tx.graph.read_grad_mode())
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, UnsupportedValue
 from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.initializations import draws_nothing
-from dynamo_lite.records.subgraphs import Body
+from dynamo_lite.records.subgraphs import Body, Runs
 from dynamo_lite.variables.core.base import ObservedException, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
@@ -94,9 +94,6 @@ def body_parameters(tx: Translator, fakes: Iterable[torch.Tensor]) -> list[Tenso
     return parameters
 
 
-Recomputed = Literal["", "reentrant", "not reentrant"]
-
-
 def trace_body(
     tx: Translator,
     run: Callable[[], VariableTracker],
@@ -104,8 +101,7 @@ def trace_body(
     results: Callable[[VariableTracker], Sequence[VariableTracker]] | None = None,
     grad_mode: bool | None = None,
     transform: str = "",
-    later: bool = False,
-    recomputed: Recomputed = "",
+    runs: Runs = "now",
     takes_wrappers: bool = False,
     runs_once: bool = False,
 ) -> BodyVariable:
@@ -117,24 +113,22 @@ def trace_body(
         results: selects the body's results in what ``run`` returns; by default the tensors in it.
         grad_mode: the grad mode of the body, if it isn't the program's.
         transform: the torch.func transform that calls the body.
-        later: whether the body runs in the backward, where autocast is usually disabled.
-        recomputed: how the body is checkpointed, if it is.
+        runs: when the body runs. In a backward, autocast is usually disabled.
         takes_wrappers: whether it may compute with wrapper subclasses.
         runs_once: whether the operator runs it once, where the program calls it, so that it may have side effects.
     """
     before, writes = torch.is_grad_enabled(), tx.graph.writes
-    body = tx.graph.open(before if grad_mode is None else grad_mode)
-    body.transform, body.is_backward, body.takes_wrappers = transform, later, takes_wrappers
-    body.opened_by, body.is_recomputed, body.is_reentrant = tx, bool(recomputed), recomputed == "reentrant"
+    body = tx.graph.open(before if grad_mode is None else grad_mode, runs)
+    body.transform, body.takes_wrappers, body.opened_by = transform, takes_wrappers, tx
     torch._C._set_grad_enabled(body.initial_grad_mode)
     try:
         with (
             tx.effects.forbidden(set(reachable(outside)), runs_once) as effects,
-            _autocast_disabled() if later else contextlib.nullcontext(),
+            _autocast_disabled() if body.is_backward else contextlib.nullcontext(),
         ):
             output = run().realize()
     except ObservedException:
-        if not later:
+        if not body.is_backward:
             torch._C._set_grad_enabled(before)
             _abandon(tx, body, tx.graph.writes > writes)
             _check_stores(body, [*effects.mutated, *effects.globals])
@@ -143,7 +137,7 @@ def trace_body(
     if effects.mutated or effects.globals:
         _check_stores(body, [*effects.mutated, *effects.globals])
     selected: Sequence[VariableTracker] = tensor_leaves(output) if results is None else results(output)
-    if not later and not all(tx.graph.may_be_output(each.as_fx()[1]) for each in selected):
+    if not body.is_backward and not all(tx.graph.may_be_output(each.as_fx()[1]) for each in selected):
         unsupported(EffectInOperatorFunction("it returns a tensor that a backward writes into"))
     check_returned(tx, [each.as_fx()[1] for each in selected if isinstance(each, TensorVariable)])
     name = tx.graph.close(body, [each.as_fx()[0] for each in selected])

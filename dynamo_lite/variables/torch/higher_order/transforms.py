@@ -14,6 +14,7 @@ from torch.utils import checkpoint as torch_checkpoint
 
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import BackwardReads, CheckpointCall, HigherOrderOperator
+from dynamo_lite.records.subgraphs import Runs
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.shared_memory import memory_of
 from dynamo_lite.variables.core.base import Args, InvariantVariable, Kwargs, NotConstant, VariableTracker, unsupported
@@ -28,7 +29,6 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record, r
 from .bodies import (
     BodyVariable,
     NodeVariable,
-    Recomputed,
     all_tensors,
     become_results,
     body_parameters,
@@ -41,7 +41,7 @@ from .bodies import (
     tuple_of_nodes,
     with_results,
 )
-from .recomputations import CheckedCheckpoint
+from .later_calls import LaterFunction
 from .selective_checkpoints import CheckpointOptions, traced_context_fn
 
 # -- checkpoint --------------------------------------------------------------------------------------------------------
@@ -70,9 +70,12 @@ def _checkpoint(
         _check_reentrant(body.output, args)
     given = {arg.node for arg in args if isinstance(arg, TensorVariable)}
     more = [("early_stop", options.get("early_stop", True)), ("context_fn", context_fn)]
-    checkpoint = CheckedCheckpoint(tx, function, list(args), kwargs, body.lifted)
-    if not (reentrant or tx.attempt.frees_at_once or tx.attempt.is_exporting or tx.graph.bodies):
-        more.append(("recomputation", checkpoint.created_recomputation()))
+    changed = CheckpointCall(
+        "its function is given an object that is changed later, and is called again in the backward"
+    )
+    later = LaterFunction(tx, body, changed, function, list(args), kwargs)
+    if not reentrant:
+        more.append(("later", later.checked_call()))
     settings: Args = [
         InvariantVariable(tuple(node in given for node in body.lifted) if reentrant else None),
         ConstantVariable(options.get("preserve_rng_state", True)),
@@ -87,11 +90,11 @@ def _checkpoint(
 def _trace_checkpointed(
     tx: Translator, reentrant: bool, function: VariableTracker, args: Sequence[VariableTracker], kwargs: Kwargs
 ) -> BodyVariable:
-    how: Recomputed = "reentrant" if reentrant else "not reentrant"
+    runs: Runs = "reentrant" if reentrant else "recomputed"
     outside = [function, *args, *kwargs.values()]
     try:
         return trace_body(
-            tx, lambda: tx.call(function, list(args), kwargs), outside, partial(results_anywhere, tx), recomputed=how
+            tx, lambda: tx.call(function, list(args), kwargs), outside, partial(results_anywhere, tx), runs=runs
         )
     except Unsupported as error:
         if isinstance(error.reason, BackwardReads):

@@ -8,7 +8,7 @@ result is the same in all of them, it is certain. Otherwise the tracing of the b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
@@ -18,6 +18,7 @@ from torch.utils._device import _device_constructors
 
 from dynamo_lite.insight.break_reasons import UnknownInBackward
 from dynamo_lite.records.captured_warnings import CAPTURED_WARNINGS
+from dynamo_lite.records.subgraphs import later
 from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.shapes.symbols import SYMBOLIC
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
@@ -120,7 +121,7 @@ class Replay:
         self.failed: set[torch.fx.Node] = set()
         self.grad_modes: dict[torch.fx.Graph, bool] = {}
 
-    def run(self, bodies: list[Body]) -> None:
+    def run(self, bodies: Sequence[Body]) -> None:
         """Compute what was recorded since the last call. ``bodies``: the body, and those inside of it that are still
         being recorded."""
         before = torch.is_grad_enabled()
@@ -318,28 +319,29 @@ def _shares_always_or_never(tx: Translator, one: _Value, other: _Value) -> bool:
     return _is_certain(tx, share_memory(one[1], other[1]), read)
 
 
-def _later_bodies(tx: Translator) -> list[Body]:
-    """The body that runs later and those inside of it; none if what is traced doesn't run later."""
-    bodies = tx.graph.bodies
-    first = next((at for at, body in enumerate(bodies) if body.is_backward or body.is_reentrant), len(bodies))
-    return bodies[first:]
+def _later_bodies(tx: Translator) -> Sequence[Body]:
+    """The body in which something of tensors may be unknown and those inside of it; none if all is known. (What a
+    checkpoint that isn't reentrant recomputes has the same tensors.)"""
+    bodies = later(tx.graph.bodies)
+    return () if bodies and bodies[0].runs == "recomputed" else bodies
 
 
 def _is_certain(tx: Translator, found: object, read: Callable[[Replay], object]) -> bool:
     bodies = _later_bodies(tx)
-    states = _OF_REENTRANT_CHECKPOINT if bodies[0].is_reentrant else _OTHERS
+    is_reentrant = bodies[0].runs == "reentrant"
+    states = _OF_REENTRANT_CHECKPOINT if is_reentrant else _OTHERS
     bodies[0].replays = bodies[0].replays or [Replay(state) for state in (*states, *_OTHER_MODES)]
     others, modes = bodies[0].replays[: len(states)], bodies[0].replays[len(states) :]
     with CAPTURED_WARNINGS, tx.graph.symbols.without_guards():
         if not all(_agrees(replay, bodies, found, read) for replay in others):
             return False
-        if bodies[0].is_reentrant or all(_agrees(replay, bodies, found, read) for replay in modes):
+        if is_reentrant or all(_agrees(replay, bodies, found, read) for replay in modes):
             return True
     tx.graph.read_grad_mode()
-    return not bodies[0].is_hook
+    return bodies[0].runs != "hook"
 
 
-def _agrees(replay: Replay, bodies: list[Body], found: object, read: Callable[[Replay], object]) -> bool:
+def _agrees(replay: Replay, bodies: Sequence[Body], found: object, read: Callable[[Replay], object]) -> bool:
     """Whether a read has the same result in another state, if the program gets there."""
     try:
         replay.run(bodies)

@@ -1,20 +1,18 @@
-"""What a checkpoint's recomputation checks, and how it calls the program's own function (`Recomputation`)."""
+"""How a graph calls the program's own function where a traced one is outdated when it runs later (`LaterCall`)."""
 
 from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
-import torch
-
-from dynamo_lite.insight.break_reasons import CheckpointCall
+from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.records.calls_around_graph import CallAfterGraph, CallBeforeGraph
 from dynamo_lite.records.restart import MadeByCPython, Restart
 from dynamo_lite.records.side_effects import SideEffects
 from dynamo_lite.records.source import Source
-from dynamo_lite.runtime.recomputations import Recomputation, Values
+from dynamo_lite.runtime.later_calls import CalledFunctions, LaterCall, Values
 from dynamo_lite.variables.core.attributes import MethodVariable
 from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -26,51 +24,64 @@ from dynamo_lite.variables.python.functions.function import FunctionVariable, Ne
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
+from .bodies import BodyVariable
+
 _Build = Callable[[Values, Values], Any]
 """Creates a value, given the roots and the tensors that the traced function takes."""
 
 
-class CheckedCheckpoint:
-    """A checkpoint in the graph. ``lifted``: the nodes of the tensors that the traced function takes."""
+class LaterFunction:
+    """A function of the program that is traced as ``body``, and that the graph calls in the backward."""
 
     def __init__(
-        self, tx: Translator, function: VariableTracker, args: Args, kwargs: Kwargs, lifted: Sequence[torch.fx.Node]
+        self,
+        tx: Translator,
+        body: BodyVariable,
+        reason: BreakReason,
+        function: VariableTracker,
+        args: Args | None = None,
+        kwargs: Kwargs | None = None,
     ) -> None:
         self.tx = tx
+        self.body = body
+        self.reason = reason
+        """Why the graph breaks if the program changes an object that the function is given."""
         self.function = function
-        self.args = args
-        self.kwargs = kwargs
-        self.tensors = {node: at for at, node in enumerate(lifted)}
+        self.args = args or []
+        self.kwargs = kwargs or {}
+        self.tensors = {node: at for at, node in enumerate(body.lifted)}
         self.roots: dict[Source, int] = {}
-        self.recomputation: Recomputation | None = None
+        self.later: LaterCall | None = None
         self.step = tx.attempt.provenance.step
         self.writes = tx.effects.count
-        tx.attempt.provenance.checkpoints.append(self)
+        tx.attempt.provenance.later_functions.append(self)
 
-    def created_recomputation(self) -> Recomputation | None:
-        """The recomputation, with checks and the program's function; None if generated code can't create what that is
-        given."""
+    def checked_call(self) -> LaterCall | None:
+        """What the graph checks, and the program's call with these arguments; None if the graph is compiled, or if
+        generated code can't create what the function is given."""
+        if self.tx.attempt.frees_at_once or self.tx.attempt.is_exporting or self.tx.graph.bodies:
+            return None
         try:
-            build = self._build(self.function)
-            positional = self._sequence(tuple, self.args)
-            named = {name: self._build(each) for name, each in self.kwargs.items()}
+            function = self._build(self.function)
+            args = self._sequence(tuple, self.args)
+            kwargs = {name: self._build(each) for name, each in self.kwargs.items()}
         except NotConstant:
             return None
 
-        def call(*given: Values) -> object:
-            return build(*given)(*positional(*given), **{name: each(*given) for name, each in named.items()})
+        def call(roots: Values, tensors: Values, *more: object) -> object:
+            given = {name: each(roots, tensors) for name, each in kwargs.items()}
+            return function(roots, tensors)(*args(roots, tensors), *more, **given)
 
-        self.recomputation = Recomputation(call)
-        return self.recomputation
+        self.later = LaterCall(call, CalledFunctions(self.body.called))
+        return self.later
 
     def check_objects(self, effects: SideEffects) -> None:
-        """Break the graph at the checkpoint if the program changes an object afterwards that it created before, and
-        that the function reaches: the recomputation reads it then."""
+        """Break the graph where the function is passed on, if the program changes an object afterwards that it created
+        before, and that the function reaches: it reads it later."""
         outside = [self.function, *self.args, *self.kwargs.values()]
         found = references(outside, lambda each: not isinstance(each, VariableTracker) or each.source is None)
         if any(isinstance(each, VariableTracker) and effects.last(each) > self.writes for each in found):
-            why = "its function is given an object that is changed later, and is called again in the backward"
-            raise Restart(MadeByCPython(self.step, False, CheckpointCall(why)))
+            raise Restart(MadeByCPython(self.step, False, self.reason))
 
     # -- the program's call ----------------------------------------------------------------------------------------
 
@@ -143,24 +154,24 @@ def _constant(value: object) -> _Build:
 
 
 def call_around_graph(attempt: Attempt) -> None:
-    """Let generated code pass the roots of each checkpoint to its recomputation."""
-    for each in attempt.provenance.checkpoints:
-        if each.recomputation is None:
-            continue
-        each.roots.setdefault(attempt.guards.root.child("globals"), len(each.roots))
-        attempt.before_graph.calls.append(CallBeforeGraph(each.recomputation.begin, tuple(each.roots)))
-        attempt.effects.note(CallAfterGraph(each.recomputation.end))
+    """Let generated code pass the roots of each function to its `LaterCall`."""
+    for each in attempt.provenance.later_functions:
+        if each.later is not None:
+            each.roots.setdefault(attempt.guards.root.child("globals"), len(each.roots))
+            attempt.before_graph.calls.append(CallBeforeGraph(each.later.begin, tuple(each.roots)))
+            attempt.effects.note(CallAfterGraph(each.later.end))
 
 
-def check_recomputations(attempt: Attempt) -> None:
-    """Check what recomputations read, and build the guards that they check, now that all guards are known."""
-    skipped = set(_overwritten(attempt)) if attempt.provenance.checkpoints else set()
-    for each in attempt.provenance.checkpoints:
+def check_later_functions(attempt: Attempt) -> None:
+    """Check what functions read that the graph calls later, and build the guards that it checks, now that all guards
+    are known."""
+    functions = attempt.provenance.later_functions
+    skipped = set(_overwritten(attempt)) if functions else set()
+    for each in functions:
         each.check_objects(attempt.effects)
-        if each.recomputation is None:
-            continue
-        compared = [of.source for of in attempt.graph.inputs if of.node in each.tensors or not of.is_tensor]
-        each.recomputation.guards = attempt.guards.below(list(each.roots), compared, skipped)
+        if each.later is not None:
+            compared = [of.source for of in attempt.graph.inputs if of.node in each.tensors or not of.is_tensor]
+            each.later.guards = attempt.guards.below(list(each.roots), compared, skipped)
 
 
 def _overwritten(attempt: Attempt) -> Iterable[Source]:

@@ -1,0 +1,99 @@
+"""Hooks on tensors created inside, where something that they read is changed before the backward."""
+
+from __future__ import annotations
+
+import functools
+import types
+
+import pytest
+
+import dynamo_lite as dl
+from dynamo_lite.insight.break_reasons import HookNotTraced
+from programs import leaf
+
+
+def helper(gradient, factor=2.0):
+    return gradient * factor
+
+
+def other_helper(gradient, factor=5.0):
+    return gradient * factor + 1
+
+
+CODE = helper.__code__
+PARTIAL = functools.partial(helper, factor=3.0)
+OTHER = types.ModuleType("other")
+exec("FACTOR = 2.0\ndef scaled(gradient):\n    return gradient * FACTOR", vars(OTHER))
+
+
+def of_function(x):
+    y = x * 1
+    y.register_hook(helper)
+    return y.sin()
+
+
+def of_lambda(x):
+    y, other = x * 1, x.detach().cos()
+    y.register_hook(lambda gradient: helper(gradient) * other)
+    return y.sin()
+
+
+def of_partial(x):
+    y = x * 1
+    y.register_hook(PARTIAL)
+    return y.sin()
+
+
+def of_global(x):
+    y = x * 1
+    y.register_hook(OTHER.scaled)
+    return y.sin()
+
+
+@pytest.fixture(autouse=True)
+def unchanged():
+    yield
+    restore()
+
+
+def restore():
+    helper.__code__, OTHER.FACTOR, PARTIAL.keywords["factor"] = CODE, 2.0, 3.0
+    helper.__defaults__ = (2.0,)
+
+
+CHANGES = {
+    "nothing": lambda: None,
+    "code": lambda: setattr(helper, "__code__", other_helper.__code__),
+    "a default": lambda: setattr(helper, "__defaults__", (7.0,)),
+    "a keyword": lambda: PARTIAL.keywords.update(factor=7.0),
+    "a global of another module": lambda: setattr(OTHER, "FACTOR", 7.0),
+}
+
+
+def gradient(fn, change):
+    restore()
+    x = leaf(3)
+    y = fn(x)
+    change()
+    y.sum().backward()
+    return x.grad.tolist()
+
+
+@pytest.mark.parametrize("what", CHANGES)
+@pytest.mark.parametrize("fn", [of_function, of_lambda, of_partial, of_global])
+def test_hook_reads_what_is_there_when_it_runs(fn, what):
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    expected = gradient(fn, CHANGES[what])
+    assert [gradient(compiled, CHANGES[what]) for _ in range(2)] == [expected] * 2
+
+
+def test_partial_of_the_call_that_is_changed_afterwards():
+    def fn(x):
+        y = x * 1
+        hook = functools.partial(helper, factor=3.0)
+        y.register_hook(hook)
+        hook.keywords["factor"] = 9.0
+        return y.sin()
+
+    assert gradient(dl.compile(fn, backend="eager"), lambda: None) == gradient(fn, lambda: None)
+    assert {type(each.reason) for each in dl.explain(fn)(leaf(3)).breaks} == {HookNotTraced}
