@@ -10,6 +10,7 @@ import torch
 from dynamo_lite import _C, config, logs
 from dynamo_lite.controls.stance import stance_in_force
 from dynamo_lite.exc import RecompileForbidden, SkipFrame
+from dynamo_lite.insight.break_reasons import DisabledByCompiler
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import GraphBreak, Observer
 from dynamo_lite.records import code_origin
@@ -181,4 +182,6 @@ def check_is_for_graph(root: RootTranslator, breaks: bool, takes_empty: bool) ->
     if any(holds_tensors(each.value, modules=not computes_nothing) for each in found):
         return
     if is_library or not (breaks and may_compute_with_tensors(root)):
-        raise SkipFrame("it contains no tensor operations", loses=False, over_operands=True)
+        stopped = attempt.restart_facts.graph_break
+        loses = stopped is not None and isinstance(stopped.reason, DisabledByCompiler)
+        raise SkipFrame("it contains no tensor operations", loses=loses, over_operands=True)

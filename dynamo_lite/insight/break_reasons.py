@@ -28,6 +28,13 @@ class DisabledCall(BreakReason, code="DL0102", numbers_matter=False):
         return super().what() + (f": {self.message}" if self.message else "")
 
 
+class DisabledByCompiler(BreakReason, code="DL0103", numbers_matter=True):
+    happened = "{callee} can't be traced whole ({why}), and torch.compile has disabled it in this process"
+    fix = "don't use torch.compile in the process, or call what can be traced without it"
+    callee: str
+    why: str
+
+
 # -- 02: calls -------------------------------------------------------------------------------------------------------
 
 

@@ -33,6 +33,7 @@ from .torch.functions import (
     devices,
     legacy_constructors,
     nvtx,
+    optimizers,
     predicates,
     random_state,
     scalar_arguments,

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
+from dynamo_lite.insight.break_reasons import DisabledByCompiler
 from programs import Recorder, check, checked, tensor
 from weights import seeded
 
@@ -32,6 +33,10 @@ MAKERS = {
     "adamax_foreach": lambda p: torch.optim.Adamax(p, lr=0.05, foreach=True),
     "nadam": lambda p: torch.optim.NAdam(p, lr=0.05),
     "adadelta": lambda p: torch.optim.Adadelta(p, lr=0.5),
+    "radam": lambda p: torch.optim.RAdam(p, lr=0.05, weight_decay=0.1, decoupled_weight_decay=True),
+    "radam_foreach": lambda p: torch.optim.RAdam(p, lr=0.05, foreach=True),
+    "asgd": lambda p: torch.optim.ASGD(p, lr=0.05, t0=2),
+    "asgd_foreach": lambda p: torch.optim.ASGD(p, lr=0.05, t0=2, weight_decay=0.1, foreach=True),
 }
 FEW = ["sgd_nesterov", "adam", "adamw_foreach"]
 
@@ -120,6 +125,20 @@ def test_first_use_of_torch_compile_between_two_steps():
             use_torch_compile()
 
     check_steps(MAKERS["adamw_foreach"], graphs=3, before=compile_another)
+
+
+def test_step_that_torch_compile_disables_says_why_it_runs_in_eager():
+    use_torch_compile()
+    training = Training(lambda p: torch.optim.LBFGS(p, lr=0.1, max_iter=3))
+
+    def closure():
+        training.optimizer.zero_grad()
+        loss = training.loss()
+        loss.backward()
+        return loss
+
+    reasons = [each.reason for each in dl.explain(lambda: training.optimizer.step(closure))().breaks]
+    assert reasons and all(isinstance(each.cause, DisabledByCompiler) for each in reasons)
 
 
 @pytest.mark.parametrize("reason", [None, "it is slow"])

@@ -17,7 +17,7 @@ import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.break_reasons import DisabledCall, UnknownCall, UserGraphBreak
+from dynamo_lite.insight.break_reasons import DisabledByCompiler, DisabledCall, UnknownCall, UserGraphBreak
 from dynamo_lite.records.restart import RecordedWhole, Restart
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -166,7 +166,7 @@ def _marked(value: Any) -> Model | None:
         return None
     if getattr(value, "_torchdynamo_disable", False) is True:
         if _is_mark_of_compiler(value):
-            return _call_instead(value._torchdynamo_orig_callable)
+            return functools.partial(_call_original, value)
 
         def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
             unsupported(DisabledCall(operator_name(value), _reason(value)))
@@ -185,6 +185,18 @@ def _marked(value: Any) -> Model | None:
     if getattr(value, "_dynamo_marked_constant", False) is True:
         return functools.partial(_constant_result, value)
     return None
+
+
+def _call_original(disabled: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """Call what torch.compile disabled. If that breaks the graph, CPython calls the disabled function, in which nothing
+    is compiled."""
+    try:
+        return tx.call(tx.make(disabled._torchdynamo_orig_callable), args, kwargs)
+    except Unsupported as error:
+        if error.path:  # the graph breaks inside, and the disabled function isn't called
+            raise
+        reason = DisabledByCompiler(operator_name(disabled), error.reason.what())
+        raise Unsupported(reason, error.user_stack) from error.__cause__
 
 
 @models_if(object)

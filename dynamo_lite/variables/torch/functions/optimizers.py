@@ -1,0 +1,49 @@
+"""Functions of ``torch.optim`` that compute a step: with ``capturable=False`` some branch on the number of steps, which
+they keep in a tensor.
+
+torch.compile traces them with ``capturable=True``, which computes the same without a branch. Here that is done if a
+trace fails without it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.optim import optimizer
+
+from dynamo_lite.exc import Unsupported
+from dynamo_lite.records.restart import RecordedWhole, Restart
+from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.registry import models_closures_of
+from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
+
+_OPTION = "capturable"
+
+
+def _step(function: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+    option = kwargs.get(_OPTION)
+    if option is None or tx.truth(option) or not _are_on_one_device(args):
+        return tx.inline(function, args, kwargs)
+    traced, key = tx.attempt.restart_facts.remembered.whole, id(function.value)
+    if traced.get(key):
+        try:
+            return tx.inline(function, args, {**kwargs, _OPTION: ConstantVariable(True)})
+        except Unsupported:
+            raise Restart(RecordedWhole(key, False)) from None
+    try:
+        return tx.inline(function, args, kwargs)
+    except Unsupported:
+        if key in traced:
+            raise
+        raise Restart(RecordedWhole(key, True)) from None
+
+
+def _are_on_one_device(args: Args) -> bool:
+    """Whether the tensors in these lists are on one device: those of the numbers of steps may be on another one."""
+    items = [each.realize() for arg in args for each in arg.realize().structure_items() or ()]
+    return len({each.fake.device for each in items if isinstance(each, TensorVariable)}) == 1
+
+
+models_closures_of(lambda: optimizer._disable_dynamo_if_unsupported()(lambda: None), _step)
