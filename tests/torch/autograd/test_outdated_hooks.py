@@ -50,6 +50,32 @@ def of_global(x):
     return y.sin()
 
 
+class Scale:
+    def __init__(self):
+        self.factor, self.factors = 2.0, [3.0]
+
+    def by_attributes(self, gradient):
+        return helper(gradient) * self.factor * self.factors[-1]
+
+    def __call__(self, gradient):
+        return gradient * self.factor
+
+
+SCALE = Scale()
+
+
+def of_method(x):
+    y = x * 1
+    y.register_hook(SCALE.by_attributes)
+    return y.sin()
+
+
+def of_callable_object(x):
+    y = x * 1
+    y.register_hook(SCALE)
+    return y.sin()
+
+
 @pytest.fixture(autouse=True)
 def unchanged():
     yield
@@ -59,6 +85,7 @@ def unchanged():
 def restore():
     helper.__code__, OTHER.FACTOR, PARTIAL.keywords["factor"] = CODE, 2.0, 3.0
     helper.__defaults__ = (2.0,)
+    SCALE.__init__()
 
 
 CHANGES = {
@@ -66,6 +93,8 @@ CHANGES = {
     "code": lambda: setattr(helper, "__code__", other_helper.__code__),
     "a default": lambda: setattr(helper, "__defaults__", (7.0,)),
     "a keyword": lambda: PARTIAL.keywords.update(factor=7.0),
+    "an attribute": lambda: setattr(SCALE, "factor", 7.0),
+    "a list": lambda: SCALE.factors.append(7.0),
     "a global of another module": lambda: setattr(OTHER, "FACTOR", 7.0),
 }
 
@@ -80,7 +109,7 @@ def gradient(fn, change):
 
 
 @pytest.mark.parametrize("what", CHANGES)
-@pytest.mark.parametrize("fn", [of_function, of_lambda, of_partial, of_global])
+@pytest.mark.parametrize("fn", [of_function, of_lambda, of_partial, of_global, of_method, of_callable_object])
 def test_hook_reads_what_is_there_when_it_runs(fn, what):
     compiled = dl.compile(fn, backend="eager", fullgraph=True)
     expected = gradient(fn, CHANGES[what])
@@ -97,3 +126,36 @@ def test_partial_of_the_call_that_is_changed_afterwards():
 
     assert gradient(dl.compile(fn, backend="eager"), lambda: None) == gradient(fn, lambda: None)
     assert {type(each.reason) for each in dl.explain(fn)(leaf(3)).breaks} == {HookNotTraced}
+
+
+@pytest.mark.parametrize("fn", [of_method, of_callable_object])
+@pytest.mark.parametrize("what", CHANGES)
+def test_compiled_hook_of_a_mutable_object_runs_in_eager(fn, what):
+    compiled = dl.compile(fn, backend="aot_eager")
+    expected = gradient(fn, CHANGES[what])
+    assert gradient(compiled, CHANGES[what]) == pytest.approx(expected)
+
+
+def test_hook_of_an_object_that_is_created_in_the_call_breaks():
+    def fn(x):
+        y, scale = x * 1, Scale()
+        y.register_hook(scale.by_attributes)
+        return y.sin()
+
+    assert gradient(dl.compile(fn, backend="eager"), lambda: None) == gradient(fn, lambda: None)
+    assert {type(each.reason) for each in dl.explain(fn)(leaf(3)).breaks} == {HookNotTraced}
+
+
+def test_hook_reads_its_own_object_of_each_call():
+    def fn(x, scale):
+        y = x * 1
+        y.register_hook(scale)
+        return y.sin()
+
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    for called in (fn, compiled):
+        scales, xs = [Scale(), Scale()], [leaf(3), leaf(3)]
+        results = [called(x, scale) for x, scale in zip(xs, scales, strict=True)]
+        scales[0].factor = 10.0
+        sum(results).sum().backward()
+        assert xs[0].grad.tolist() == pytest.approx((xs[1].grad * 5).tolist())

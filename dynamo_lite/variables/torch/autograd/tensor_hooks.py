@@ -110,8 +110,6 @@ def _register_in_graph(method: str, tx: Translator, tensor: TensorVariable, hook
         unsupported(HookNotTraced(described, "it is one of a leaf that is created in the graph"))
 
     def run() -> VariableTracker:
-        for each in _parts(tx, hook):
-            check_value(each, "an object that it is a method or a partial of", in_hook=True)
         return tx.call(hook, list(body_parameters(tx, [gradient_like(tensor.fake, False)])), {}).realize()
 
     def results(output: VariableTracker) -> list[VariableTracker]:
@@ -120,11 +118,7 @@ def _register_in_graph(method: str, tx: Translator, tensor: TensorVariable, hook
     try:
         body = trace_body(tx, run, [hook], results, grad_mode=False, runs="hook")
     except Unsupported as error:
-        if isinstance(error.reason, BackwardReads):
-            unsupported(
-                HookNotTraced(described, f"it reads {error.reason.place}, which may change before the backward runs")
-            )
-        raise
+        raise _not_traced(described, error) from None
     if body.reads_grad_mode:  # double backward runs it in another grad mode
         unsupported(HookNotTraced("Tensor.register_hook()", "the hook depends on the grad mode"))
     if not tx.is_none(body.output) and not _is_like(body.output, tensor.fake):
@@ -133,11 +127,29 @@ def _register_in_graph(method: str, tx: Translator, tensor: TensorVariable, hook
         described, "it reads an object that is changed later, which may be before the backward runs"
     )
     later = LaterFunction(tx, body, changed, hook).checked_call()
+    if later is None:
+        _check_parts(tx, described, hook)
     arguments = (body.as_fx()[0], later, tensor.node, *body.lifted)
     node = tx.graph.call("call_function", graph_functions.hook, arguments, {}, None)
     if tensor.fake._is_view():
         tx.attempt.provenance.hooked_views[tensor.node] = tx.attempt.provenance.step
     return TensorHookVariable(tx, tensor, method, hook, node)
+
+
+def _check_parts(tx: Translator, described: str, hook: VariableTracker) -> None:
+    """Break the graph if a hook reads a mutable object, and the graph doesn't check that when it calls the hook."""
+    try:
+        for each in _parts(tx, hook):
+            check_value(each, "an object that it is a method or a partial of", in_hook=True)
+    except Unsupported as error:
+        raise _not_traced(described, error) from None
+
+
+def _not_traced(described: str, error: Unsupported) -> Unsupported:
+    if not isinstance(error.reason, BackwardReads):
+        return error
+    why = f"it reads {error.reason.place}, which may change before the backward runs"
+    return Unsupported(HookNotTraced(described, why), error.user_stack)
 
 
 def _is_like(value: VariableTracker, fake: torch.Tensor) -> bool:
