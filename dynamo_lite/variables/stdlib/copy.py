@@ -17,7 +17,6 @@ from dynamo_lite.variables.core.keys import key_of
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.classes.classes import ClassVariable
-from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import (
     MutableSequence,
@@ -55,11 +54,10 @@ _ATOMIC = frozenset(
 _COPIERS: dict[type, Copier] = {
     **dict.fromkeys(_ATOMIC, _itself),
     **dict.fromkeys((MutableSequence, DictVariable, SetVariable), lambda tx, of: of.method_copy(tx)),
-    OrderedDictVariable: lambda tx, of: of.method_copy(tx).with_attributes(of.namespace(tx).items),
+    OrderedDictVariable: lambda tx, of: of.method_copy(tx).with_attributes(of.namespace(tx.attempt).items),
     TupleVariable: _itself,
     SizeVariable: lambda tx, of: of.make(list(of.items)),
     StructSequenceVariable: lambda tx, of: of.like(list(of.items)),
-    InstanceDictVariable: lambda tx, of: of.mapping_items(tx),
     UserObjectVariable: _copy_object,
     NNModuleVariable: _copy_object,
 }
@@ -145,10 +143,9 @@ class _DeepCopy:
 
     def _ordered_dict(self, of: OrderedDictVariable) -> VariableTracker:
         copied: OrderedDictVariable = self._dict(of)
-        return copied.with_attributes({name: self.copy(each) for name, each in of.namespace(self._tx).items.items()})
-
-    def _instance_dict(self, of: InstanceDictVariable) -> VariableTracker:
-        return self._dict(of.mapping_items(self._tx))
+        return copied.with_attributes(
+            {name: self.copy(each) for name, each in of.namespace(self._tx.attempt).items.items()}
+        )
 
     def _set(self, of: SetVariable) -> VariableTracker:
         return SetVariable.of(self._tx, [self.copy(item) for item in of.elements(self._tx)], of.cls)
@@ -194,7 +191,6 @@ _DEEP_COPIERS: dict[type, Any] = {
     StructSequenceVariable: _DeepCopy._struct_sequence,
     DictVariable: _DeepCopy._dict,
     OrderedDictVariable: _DeepCopy._ordered_dict,
-    InstanceDictVariable: _DeepCopy._instance_dict,
     SetVariable: _DeepCopy._set,
     MethodVariable: _DeepCopy._method,
     UserObjectVariable: _DeepCopy._object,

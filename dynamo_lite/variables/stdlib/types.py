@@ -23,18 +23,18 @@ class SimpleNamespaceVariable(UserObjectVariable):
         super().__init__(value, types.SimpleNamespace, source)
 
     def slot_get(self, tx: Translator, name: str, raw: object) -> VariableTracker | None:
-        return InstanceDictVariable(self)
+        return InstanceDictVariable(self, tx.attempt)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if not isinstance(other, SimpleNamespaceVariable) or symbol not in ("==", "!="):
             return None
-        return self.namespace(tx).compare(tx, symbol, other.namespace(tx))
+        return self.namespace(tx.attempt).compare(tx, symbol, other.namespace(tx.attempt))
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
         return bracketed(tx, self, ("namespace(", ")"), self._attributes_text)
 
     def _attributes_text(self, tx: Translator) -> Texts:
-        items = self.namespace(tx).items
+        items = self.namespace(tx.attempt).items
         return listed([name, "=", value] for name, value in zip(items, reprs(tx, items.values())))
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 import dynamo_lite as dl
@@ -98,3 +100,35 @@ def test_slots_and_items_of_one_name(fn, is_new):
     assert repr(found) == repr(expected)
     assert repr(vars(found_object)) == repr(vars(expected_object))
     assert getattr(found_object, "a", None) == getattr(expected_object, "a", None)
+
+
+def every_operation_of_dicts(x, found):
+    items = vars(found)
+    match items:
+        case {"n": n}:
+            x = x + n
+    items |= {"c": 4}
+    items.update([("d", 5)], e=6)
+    merged = items | {"z": 1}, {"z": 1} | items
+    last, views = items.popitem(), sorted(items.keys() & {"c", "d"})
+    try:
+        del items["absent"]
+    except KeyError as error:
+        views.append(str(error))
+    return x, merged, last, views, copy.deepcopy(items), list(reversed(items)), items == {"n": 1}, repr(items)
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_instance_dicts_have_the_operations_of_dicts(is_new):
+    class Holder:
+        def __init__(self):
+            self.n = 1
+
+    def run(x, found):
+        return every_operation_of_dicts(x, Holder() if is_new else found)
+
+    expected_object, found_object = Holder(), Holder()
+    expected = run(tensor(3), expected_object)
+    found = dl.compile(run, backend="eager", fullgraph=True)(tensor(3), found_object)
+    assert repr(found) == repr(expected)
+    assert vars(found_object) == vars(expected_object)

@@ -24,7 +24,7 @@ class ExistingDictVariable(DictVariable):
     """A dict that existed before the call. While the frame only looks up and stores keys, the other keys have no
     guards.
 
-    `describe`, `find`, `setitem` and `replay` get by with the keys in question. Every other method reads `items` or
+    `describe`, `find`, `assign` and `replay` get by with the keys in question. Every other method reads `items` or
     `keys`, whose first read guards and wraps the whole dict (`wrap_whole`).
     """
 
@@ -80,16 +80,15 @@ class ExistingDictVariable(DictVariable):
                 tx.guards.missing_key_dicts[self.source] = None
         return self.looked_up[raw]
 
-    def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
+    def assign(self, tx: Translator, raw: object, key: VariableTracker, value: VariableTracker) -> None:
         if not self.is_whole and tx.effects.in_body:
             self.wrap_whole()  # a body's effects are undone, which needs the items
         before = None if self.is_whole else self.find(tx, key)
         if self.is_whole:
-            return super().setitem(tx, key, value)
+            return super().assign(tx, raw, key, value)
         tx.effects.mutate(self)
         if before is not None:
             tx.effects.check_deallocation([before.value])
-        raw = key_of(tx, key)
         self.stored[raw] = (self.stored[raw][0] if raw in self.stored else key, value)
 
     def guard_deallocations(self) -> None:

@@ -7,23 +7,36 @@ from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.identity import identity
-from dynamo_lite.variables.core.base import Args, ContainerVariable, Kwargs, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.class_lookup import class_lookup
-from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.keys import key_of
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
-from .mappings import DictIterator, DictVariable, DictViewVariable, wrap_dict_items
+from .mappings import DictVariable, wrap_dict_items
 
 
-class InstanceDictVariable(ContainerVariable):
+class InstanceDictVariable(DictVariable):
     """``obj.__dict__``. Reads and writes are those of the attributes of the object, ``of``."""
 
-    __slots__ = ("of",)
-    exact_type = dict
+    __slots__ = ("of", "attempt")
 
-    def __init__(self, of: Any) -> None:
+    def __init__(self, of: Any, attempt: Attempt) -> None:
         self.source = of.source.child("instance_dict") if of.source is not None else None
         self.of = of
+        self.attempt = attempt
+        self.keys = {}
+        self.cls = dict
+        self.factory = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "items":
+            raise AttributeError(name)
+        return self.snapshot().items
+
+    def snapshot(self) -> DictVariable:
+        """The items at this moment, in a dict of their own. Their keys are guarded."""
+        found: DictVariable = self.of.namespace(self.attempt)
+        return found
 
     def identity(self) -> Any:
         return (InstanceDictVariable, self.of)
@@ -31,12 +44,15 @@ class InstanceDictVariable(ContainerVariable):
     def describe(self) -> str:
         return "an object's __dict__"
 
-    def _name(self, key: VariableTracker) -> str:
-        name = key.as_constant() if key.is_constant() else None
-        if not isinstance(name, str):
+    @property
+    def mutated_object(self) -> Any:
+        return self.of
+
+    def _name(self, raw: object) -> str:
+        if type(raw) is not str:
             unsupported(UnsupportedOperation("indexing by a key that is not a string", "an object's __dict__"))
-        self._check_is_no_slot(name)
-        return name
+        self._check_is_no_slot(raw)
+        return raw
 
     def _check_is_no_slot(self, name: str) -> None:
         """Trackers keep one value a name, so where a class has a slot of that name the graph breaks."""
@@ -46,94 +62,19 @@ class InstanceDictVariable(ContainerVariable):
             )
 
     def mapping_items(self, tx: Translator) -> DictVariable:
-        """The attributes as a dict of their own, whose keys are guarded."""
-        return self.of.namespace(tx)
+        return self.snapshot()
 
-    def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        found = self.of.instance_get(tx, self._name(key))
-        if found is None:
-            tx.raise_error(KeyError, self._name(key))
+    def find(self, tx: Translator, key: VariableTracker) -> VariableTracker | None:
+        found: VariableTracker | None = self.of.instance_get(tx, self._name(key_of(tx, key)))
         return found
 
-    def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
-        self.of.instance_set(tx, self._name(key), value)
+    def assign(self, tx: Translator, raw: object, key: VariableTracker, value: VariableTracker) -> None:
+        self.of.instance_set(tx, self._name(raw), value)
 
-    def delitem(self, tx: Translator, key: VariableTracker) -> None:
-        self.method_pop(tx, key)
-
-    def contains(self, tx: Translator, item: VariableTracker) -> bool:
-        return self.of.instance_get(tx, self._name(item)) is not None
-
-    def iterate(self, tx: Translator) -> VariableTracker:
-        return DictIterator(tx, self, "keys")
-
-    def reverse(self, tx: Translator) -> VariableTracker:
-        return DictIterator(tx, self, "keys", is_reversed=True)
-
-    def length(self, tx: Translator) -> int:
-        return self.mapping_items(tx).length(tx)
-
-    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name in ("items", "keys", "values") and not (args or kwargs):
-            return DictViewVariable(self, name)
-        return super().call_method(tx, name, args, kwargs)
-
-    def method_copy(self, tx: Translator) -> VariableTracker:
-        return self.mapping_items(tx)
-
-    def method_get(
-        self, tx: Translator, key: VariableTracker, default: VariableTracker | None = None
-    ) -> VariableTracker:
-        return self.of.instance_get(tx, self._name(key)) or default or ConstantVariable(None)
-
-    def method_setdefault(
-        self, tx: Translator, key: VariableTracker, default: VariableTracker | None = None
-    ) -> VariableTracker:
-        if not self.contains(tx, key):
-            self.setitem(tx, key, default or ConstantVariable(None))
-        return self.getitem(tx, key)
-
-    def method_clear(self, tx: Translator) -> VariableTracker:
-        for name in self.mapping_items(tx).items:
-            self.of.instance_delete(tx, name)
-        return ConstantVariable(None)
-
-    def method_popitem(self, tx: Translator) -> VariableTracker:
-        found = self.mapping_items(tx).method_popitem(tx)
-        self.delitem(tx, found.elements(tx)[0])
+    def drop(self, tx: Translator, raw: object) -> VariableTracker:
+        found: VariableTracker = self.of.instance_get(tx, self._name(raw))
+        self.of.instance_delete(tx, raw)
         return found
-
-    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        return self.mapping_items(tx).compare(tx, symbol, other)
-
-    def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if symbol != "|":
-            return None
-        self.method_update(tx, other)
-        return self
-
-    def text(self, tx: Translator, name: str) -> VariableTracker:
-        return self.mapping_items(tx).text(tx, name)
-
-    def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
-        return None if reflected else self.mapping_items(tx).binary(tx, symbol, other, reflected)
-
-    def method_pop(
-        self, tx: Translator, key: VariableTracker, default: VariableTracker | None = None
-    ) -> VariableTracker:
-        found = self.method_get(tx, key, default) if default is not None else self.getitem(tx, key)
-        if self.contains(tx, key):
-            self.of.instance_delete(tx, self._name(key))
-        return found
-
-    def method_update(self, tx: Translator, /, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
-        staged = DictVariable({})
-        staged.method_update(tx, *others, **named)
-        for name in staged.items:
-            self._check_is_no_slot(name)
-        for name, value in staged.items.items():
-            self.of.instance_set(tx, name, value)
-        return ConstantVariable(None)
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.load(self.of)
@@ -143,15 +84,17 @@ class InstanceDictVariable(ContainerVariable):
 class GlobalsVariable(InstanceDictVariable):
     """``globals()``, ``__globals__`` of a function and ``__dict__`` of a module. ``of``: their `GlobalScope`."""
 
+    __slots__ = ()
+
     def __init__(self, scope: Any) -> None:
+        super().__init__(scope, scope.attempt)
         self.source = None
-        self.of = scope
 
     def _check_is_no_slot(self, name: str) -> None:
         """A namespace has no slots."""
 
-    def mapping_items(self, tx: Translator) -> DictVariable:
-        found = DictVariable(*wrap_dict_items(tx.attempt, self.of.namespace, self.of.source))
+    def snapshot(self) -> DictVariable:
+        found = DictVariable(*wrap_dict_items(self.attempt, self.of.namespace, self.of.source))
         for name, value in self.of.writes.items():
             if value is None:
                 found.items.pop(name, None)

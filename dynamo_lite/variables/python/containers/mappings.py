@@ -40,8 +40,6 @@ from .sequences import ListVariable, TupleVariable
 if TYPE_CHECKING:
     from dynamo_lite.records.side_effects import SideEffects
 
-    from .instance_dict import InstanceDictVariable
-
 
 class DictVariable(ContainerVariable):
     """A dict, defaultdict or OrderedDict. ``items``: the values by their keys, as `key_of` represents them; ``keys``:
@@ -138,26 +136,26 @@ class DictVariable(ContainerVariable):
         self.setitem(tx, key, value)
         return value
 
-    def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
+    def assign(self, tx: Translator, raw: object, key: VariableTracker, value: VariableTracker) -> None:
+        """Set an item. ``raw``: the key's representation."""
         tx.effects.mutate(self)
-        self.put(tx, key, value)
+        self.store(raw, key, value)
 
-    def delitem(self, tx: Translator, key: VariableTracker) -> None:
-        raw = key_of(tx, key)
-        if raw not in self.items:
-            tx.raise_with(KeyError, [key])
+    def drop(self, tx: Translator, raw: object) -> VariableTracker:
+        """Remove a key that the dict has; its value."""
         tx.effects.mutate(self)
-        self._drop(raw)
-
-    def _drop(self, raw: object) -> VariableTracker:
         self.keys.pop(raw, None)
         return self.items.pop(raw)
+
+    def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
+        self.assign(tx, key_of(tx, key), key, value)
+
+    def delitem(self, tx: Translator, key: VariableTracker) -> None:
+        self.method_pop(tx, key)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if symbol not in ("==", "!="):
             return None
-        if other.python_type() is dict:
-            other = other.mapping_items(tx) or other  # an object's ``__dict__``
         if not isinstance(other, DictVariable):
             return None
         equal = self.items.keys() == other.items.keys()
@@ -207,10 +205,8 @@ class DictVariable(ContainerVariable):
     def method_pop(
         self, tx: Translator, key: VariableTracker, default: VariableTracker | None = None
     ) -> VariableTracker:
-        raw = key_of(tx, key)
-        if raw in self.items:
-            tx.effects.mutate(self)
-            return self._drop(raw)
+        if self.contains(tx, key):
+            return self.drop(tx, key_of(tx, key))
         if default is None:
             tx.raise_with(KeyError, [key])
         return default
@@ -222,9 +218,7 @@ class DictVariable(ContainerVariable):
         if last is not None and self.cls is not OrderedDict:
             raise_argument_error(tx, dict.popitem, 2, ())
         raw = next(reversed(self.items)) if last is None or last.truth(tx) else next(iter(self.items))
-        key = self.key_variable(raw)
-        tx.effects.mutate(self)
-        return TupleVariable([key, self._drop(raw)])
+        return TupleVariable([self.key_variable(raw), self.drop(tx, raw)])
 
     def method_move_to_end(
         self, tx: Translator, key: VariableTracker, last: VariableTracker | None = None
@@ -243,10 +237,10 @@ class DictVariable(ContainerVariable):
     def method_update(
         self, tx: Translator, other: VariableTracker | None = None, /, **named: VariableTracker
     ) -> VariableTracker:
-        tx.effects.mutate(self)
         mapping = None if other is None else self._items_to_merge(tx, other.realize())
         if mapping is not None:
-            self._merge(mapping)
+            for raw, value in mapping.items.copy().items():
+                self.assign(tx, raw, mapping.key_variable(raw), value)
         elif other is not None:
             for at, each in enumerate(other.each(tx)):
                 pair = each.realize()
@@ -258,9 +252,9 @@ class DictVariable(ContainerVariable):
                     unsupported(FailsInPython(f"update() of {self.describe()}", "its argument's items aren't pairs"))
                 if len(items) != 2:
                     tx.raise_error(ValueError, f"{element} has length {len(items)}; 2 is required")
-                self.put(tx, *items)
+                self.setitem(tx, *items)
         for name, value in named.items():
-            self.items[name] = value
+            self.assign(tx, name, ConstantVariable(name), value)
         return ConstantVariable(None)
 
     def _items_to_merge(self, tx: Translator, other: VariableTracker) -> DictVariable | None:
@@ -270,12 +264,14 @@ class DictVariable(ContainerVariable):
         return tx.collected_items(other) if is_derived and self.cls is OrderedDict else other.mapping_items(tx)
 
     def method_clear(self, tx: Translator) -> VariableTracker:
-        tx.effects.mutate(self)
-        self.items.clear()
-        self.keys.clear()
+        for raw in [*self.items]:
+            self.drop(tx, raw)
         return ConstantVariable(None)
 
     def method_copy(self, tx: Translator) -> DictVariable:
+        return self.copied()
+
+    def copied(self) -> DictVariable:
         return self.like(dict(self.items), dict(self.keys))
 
     def method_keys(self, tx: Translator) -> VariableTracker:
@@ -311,6 +307,11 @@ class DictVariable(ContainerVariable):
         object_setattr(tx, self, name, value)
 
     # -- code ------------------------------------------------------------------------------------------------------
+
+    @property
+    def mutated_object(self) -> Any:
+        """The object that a mutation is recorded for."""
+        return self
 
     def mapping_items(self, tx: Translator) -> DictVariable:
         return self
@@ -414,7 +415,7 @@ class DictViewVariable(ContainerVariable):
 
     __slots__ = ("of", "kind")
 
-    def __init__(self, of: DictVariable | InstanceDictVariable, kind: str, source: Source | None = None) -> None:
+    def __init__(self, of: DictVariable, kind: str, source: Source | None = None) -> None:
         self.source = source
         self.of = of
         self.kind = kind
@@ -486,9 +487,7 @@ class DictIterator(IteratorVariable):
 
     __slots__ = ("of", "items", "kind", "at", "order", "is_reversed", "checked_at")
 
-    def __init__(
-        self, tx: Translator, of: DictVariable | InstanceDictVariable, kind: str, is_reversed: bool = False
-    ) -> None:
+    def __init__(self, tx: Translator, of: DictVariable, kind: str, is_reversed: bool = False) -> None:
         self.source = None
         self.of = of
         self.items = of.mapping_items(tx)
@@ -540,7 +539,7 @@ class DictIterator(IteratorVariable):
 
         def make() -> None:
             # An iterator that is created before the stores to its dict raises: the dict's size has changed.
-            cg.replay_once(self.of if isinstance(self.of, DictVariable) else self.of.of)
+            cg.replay_once(self.of.mutated_object)
             view = DictViewVariable(self.of, self.kind)
             cg.call(reversed if self.is_reversed else iter, [lambda: view.reconstruct(cg)])
 

@@ -201,7 +201,7 @@ class PythonFunctionVariable(VariableTracker):
         if name == "__globals__":
             return globals_of(tx, self.scope(tx))
         if name == "__dict__":
-            return InstanceDictVariable(self)
+            return InstanceDictVariable(self, tx.attempt)
         return super().getattr(tx, name)
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
@@ -331,10 +331,10 @@ class FunctionVariable(PythonFunctionVariable):
         for name in self.attrs:
             self.source.check("instance_item_unobserved", name)
 
-    def namespace(self, tx: Translator) -> DictVariable:
+    def namespace(self, attempt: Attempt) -> DictVariable:
         """A copy of its ``__dict__``, whose keys are guarded."""
-        source = self.source or tx.guards.const(self.value)
-        items = wrap_dict_items(tx.attempt, self.value.__dict__, source.child("instance_dict"))[0]
+        source = self.source or attempt.guards.const(self.value)
+        items = wrap_dict_items(attempt, self.value.__dict__, source.child("instance_dict"))[0]
         items.update(self.attrs)
         return DictVariable(items)
 
@@ -460,7 +460,7 @@ class NestedFunctionVariable(PythonFunctionVariable):
         tx.effects.mutate(self)
         del self.attrs[name]
 
-    def namespace(self, tx: Translator) -> DictVariable:
+    def namespace(self, attempt: Attempt) -> DictVariable:
         return DictVariable(dict(self.attrs))
 
     def delattr(self, tx: Translator, name: str) -> None:

@@ -91,7 +91,7 @@ def _new_arguments(tx: Translator, obj: Any) -> list[VariableTracker]:
 def _object_state(tx: Translator, obj: Any) -> VariableTracker:
     """``object.__getstate__``: ``__dict__``, or a pair of it and the slots."""
     cls = obj.python_type()
-    attributes: VariableTracker = obj.namespace(tx) if cls.__dictoffset__ else ConstantVariable(None)
+    attributes: VariableTracker = obj.namespace(tx.attempt) if cls.__dictoffset__ else ConstantVariable(None)
     if isinstance(attributes, DictVariable) and not attributes.items:
         attributes = ConstantVariable(None)
     slots = DictVariable({})

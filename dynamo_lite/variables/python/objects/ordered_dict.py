@@ -54,11 +54,11 @@ class OrderedDictVariable(DictVariable):
     def instance_delete(self, tx: Translator, name: str) -> None:
         self.instance.instance_delete(tx, name)
 
-    def namespace(self, tx: Translator) -> DictVariable:
-        return self.instance.namespace(tx)
+    def namespace(self, attempt: Attempt) -> DictVariable:
+        return self.instance.namespace(attempt)
 
     def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
-        return InstanceDictVariable(self) if name == "__dict__" else super().c_attribute(tx, name)
+        return InstanceDictVariable(self, tx.attempt) if name == "__dict__" else super().c_attribute(tx, name)
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         object_setattr(tx, self, name, value)

@@ -51,7 +51,7 @@ class ThreadLocalVariable(UserObjectVariable):
             self._refuse(name)
         super().delattr(tx, name)
 
-    def namespace(self, tx: Translator) -> DictVariable:
+    def namespace(self, attempt: Attempt) -> DictVariable:
         self._refuse("__dict__")
 
     def _refuse(self, name: str) -> NoReturn:

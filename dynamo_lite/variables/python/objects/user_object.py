@@ -266,7 +266,7 @@ class UserObjectVariable(VariableTracker):
 
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         if name == "__dict__":
-            return InstanceDictVariable(self) if self.own_dict is None else self
+            return InstanceDictVariable(self, tx.attempt) if self.own_dict is None else self
         if name in self.attrs:
             return self.attrs[name]
         if self._is_builtin_slot(raw):
@@ -329,17 +329,17 @@ class UserObjectVariable(VariableTracker):
             return is_bound
         return self.own_attribute_source(name) is not None
 
-    def namespace(self, tx: Translator) -> DictVariable:
+    def namespace(self, attempt: Attempt) -> DictVariable:
         """A copy of ``__dict__``, whose keys are guarded."""
         if self.own_dict is not None:
-            return self.own_dict.method_copy(tx)
+            return self.own_dict.copied()
         items: dict[Any, VariableTracker] = {}
         if self.value is not None:
             assert self.source is not None
             existing = self.existing_namespace()
             if existing is None:
                 unsupported(UnsupportedAttribute(self.describe(), "__dict__", "its instances have none"))
-            items = wrap_dict_items(tx.attempt, existing, self.source.child("instance_dict"))[0]
+            items = wrap_dict_items(attempt, existing, self.source.child("instance_dict"))[0]
         for name in self.deleted:
             if not self._is_slot(name):
                 items.pop(name, None)  # if it was written again, it comes last
@@ -368,7 +368,7 @@ class UserObjectVariable(VariableTracker):
 
     def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
         if name == "__dict__":
-            return InstanceDictVariable(self) if self.own_dict is None else self
+            return InstanceDictVariable(self, tx.attempt) if self.own_dict is None else self
         if self._with_builtin(name) is not None and name != "__class__":
             return self.builtin_part().getattr(tx, name)
         return super().c_attribute(tx, name)

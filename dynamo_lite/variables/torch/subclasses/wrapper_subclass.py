@@ -308,7 +308,7 @@ def _values_of_object(tx: Translator, value: UserObjectVariable) -> list[Variabl
     if unmodeled_c_base(value.cls) is not None:
         return None
     values = [] if value.payload is None else [value.payload]
-    values += value.namespace(tx).items.values() if value.cls.__dictoffset__ else ()
+    values += value.namespace(tx.attempt).items.values() if value.cls.__dictoffset__ else ()
     for cls in mro(value.cls):
         for name, raw in own_namespace(cls).items() if is_heap_type(cls) else ():
             if type(raw) is types.MemberDescriptorType:
