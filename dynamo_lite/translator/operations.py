@@ -256,11 +256,7 @@ class Operations(_Base):
         for left, sign, right in pairs:
             if not isinstance(left, UserObjectVariable):
                 right = right.builtin_part()  # a comparison in C reads the value of an instance of a derived class
-            if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
-                compared = self.fold(getattr(type(left.value), method_of(sign)), (left.value, right.value))
-                found = None if compared is NotImplemented else self.make(compared)
-            else:
-                found = left.compare(self, sign, right)
+            found = left.compare(self, sign, right)
             if found is not None:
                 return found
         if symbol in ("==", "!="):

@@ -22,12 +22,14 @@ from .base import (
     IteratorVariable,
     Kwargs,
     NotConstant,
+    ObservedException,
     VariableTracker,
     unsupported,
     wraps_type,
 )
-from .class_lookup import class_lookup, is_heap_type
+from .class_lookup import MISSING, class_lookup, is_heap_type
 from .inert import is_inert
+from .operator_symbols import method_of
 from .protocols import Attempt, Codegen, Translator
 
 _NUMBERS = (int, float, bool)
@@ -95,15 +97,33 @@ class ConstantVariable(InvariantVariable):
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
-        """``%`` of a string, whose right operand may be anything, and ``+`` with a string that isn't a constant. The
-        translator folds operators of two constants."""
-        if symbol == "+" and not reflected and type(self.value) is other.python_type() is str:
-            return other.binary(tx, symbol, self, True)
-        if symbol != "%" or reflected or not isinstance(self.value, (str, bytes)):
+        """``%`` of a string, whose right operand may be anything, ``+`` with a string that isn't a constant, and
+        operators with the value of an instance of a derived class."""
+        if symbol == "+" and not reflected and not isinstance(other, ConstantVariable):
+            if type(self.value) is other.python_type() is str:
+                return other.binary(tx, symbol, self, True)
+        if symbol == "%" and not reflected and isinstance(self.value, (str, bytes)):
+            if isinstance(self.value, str) and not tx.is_plain(other):
+                return tx.percent(self.value, other)
+            return tx.make(tx.fold(operator.mod, (self.value, tx.python_value(other))))
+        return self._fold_method(tx, method_of(symbol, "r" if reflected else ""), other)
+
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        return self._fold_method(tx, method_of(symbol), other)
+
+    def _fold_method(self, tx: Translator, name: str, *others: VariableTracker) -> VariableTracker | None:
+        """The result of the type's special method on constants, or on the values of instances of derived classes; None
+        if it refuses them: the error names the operands' classes."""
+        values = [each.builtin_part() for each in others]
+        raw = class_lookup(type(self.value), name)
+        if raw is MISSING or not all(isinstance(each, ConstantVariable) for each in values):
             return None
-        if isinstance(self.value, str) and not tx.is_plain(other):
-            return tx.percent(self.value, other)
-        return tx.make(tx.fold(operator.mod, (self.value, tx.python_value(other))))
+        try:
+            return unless_refused(tx.make(tx.fold(raw, [self.value, *(each.value for each in values)])))
+        except ObservedException as observed:
+            if not issubclass(observed.error.python_type(), TypeError):
+                raise
+            return None
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         if isinstance(self.value, (str, bytes, range)) and not key.is_constant():

@@ -14,6 +14,7 @@ from . import (
     builtins,
     collections,
     copy,
+    derived,
     distributed,
     functools,
     heapq,
@@ -36,4 +37,4 @@ TABLE: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 """The replaced callable -> the function that is inlined instead."""
 
-__all__ = ["TABLE", "collections", "copy", "heapq", "itertools", "operator", "re"]
+__all__ = ["TABLE", "copy", "derived", "heapq", "itertools", "operator", "re"]

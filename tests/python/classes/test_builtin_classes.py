@@ -114,6 +114,33 @@ class Ordered(OrderedDict):
     pass
 
 
+class Reversing:
+    """Iterates backwards, and so do the methods in C that iterate over the instance."""
+
+    def __iter__(self):
+        return iter([*super().__iter__()][::-1])
+
+
+class ReversingSet(Reversing, set):
+    pass
+
+
+class ReversingQueue(Reversing, deque):
+    pass
+
+
+class ReversingDict(Reversing, dict):
+    pass
+
+
+class Template(str):
+    __slots__ = ()
+
+
+class Grouping(collections.defaultdict):
+    pass
+
+
 class Tuple_(tuple):
     pass
 
@@ -219,6 +246,29 @@ def operators_of_derived_containers(x):
 def copies_of_instances_of_derived_classes(x):
     values = Attributes(a=1), List_([1]), Set_([1]), Int(3), Tuple_((1, 2)), Ordered(a=1), collections.Counter("ab")
     return x + 1, [copy.copy(each) for each in values], [copy.deepcopy(each) for each in values]
+
+
+@cases(tensor(3), graphs=1)
+def methods_in_c_that_iterate_over_the_instance(x):
+    queue, other = ReversingQueue([1, 3]), deque([2, 2], maxlen=4)
+    pairs = queue == deque([3, 1]), queue < other, queue >= other, queue != queue, ReversingQueue([1]) == deque([1, 2])
+    merged = ReversingDict(a=1, b=2) | {"c": 3}, {"z": 0} | ReversingDict(a=1, b=2), ReversingDict(a=1, b=2).copy()
+    return x + 1, repr(queue), repr(ReversingSet([1, 2])), pairs, [list(each) for each in merged], repr(other)
+
+
+@cases(tensor(3), graphs=1)
+def templates_of_a_class_derived_from_str(x):
+    filled = Template("{} {n}").format(1, n=x), Template("{a}").format_map({"a": 2}), Template("%s") % 3
+    plain = Template("abc").format(1), Template("abc") % (), Template("").format()
+    return x + 1, filled, [type(each).__name__ for each in (*filled, *plain)], plain
+
+
+@cases(tensor(3), graphs=1)
+def defaultdicts_that_create_others_of_their_class(x):
+    groups = Grouping(list, {"a": [1]})
+    made = groups | {"b": [2]}, {"c": []} | groups, groups.copy(), copy.copy(groups), repr(Grouping(int)), repr(groups)
+    merged = Ordered(a=1).__ror__(OrderedDict(b=2)), groups.__ror__(collections.defaultdict(int, z=1))
+    return x + 1, made, merged, groups["new"], groups
 
 
 @cases(tensor(3), graphs=1)

@@ -58,11 +58,12 @@ from dynamo_lite.variables.core.class_lookup import (
     is_user_defined,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
-from dynamo_lite.variables.core.formatting import call_class_text_method, call_text_method
+from dynamo_lite.variables.core.formatting import bracketed, call_class_text_method, call_text_method
 from dynamo_lite.variables.core.namespaces import check_lookup
-from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, method_of
+from dynamo_lite.variables.core.operator_symbols import method_of
 from dynamo_lite.variables.core.overwritten_attributes import guard_overwritten, overwritten_attribute, slot_is_bound
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.polyfills import derived
 from dynamo_lite.variables.polyfills.recreation import create_object
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
 from dynamo_lite.variables.python.containers.iterators import GetitemIterator
@@ -73,7 +74,6 @@ from dynamo_lite.variables.python.containers.sequences import (
 )
 from dynamo_lite.variables.python.containers.sets import SetVariable
 
-from . import inherited_methods
 from .object_methods import OBJECT_METHODS
 
 SCALAR_CONVERSIONS: dict[type, Any] = {
@@ -369,8 +369,9 @@ class UserObjectVariable(VariableTracker):
     def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
         if name == "__dict__":
             return InstanceDictVariable(self, tx.attempt) if self.own_dict is None else self
-        if self._with_builtin(name) is not None and name != "__class__":
-            return self.builtin_part().getattr(tx, name)
+        if name != "__class__" and self.payload is not None:
+            if class_lookup(self.payload.python_type(), name) is not MISSING:
+                return self.payload.getattr(tx, name)
         return super().c_attribute(tx, name)
 
     def set_c_attribute(self, tx: Translator, name: str, value: VariableTracker) -> None:
@@ -425,61 +426,56 @@ class UserObjectVariable(VariableTracker):
         if isinstance(self.payload, ConstantVariable) and name == "__init__":
             return ConstantVariable(None)
         raw = class_lookup(self.payload.python_type(), name)
-        function = inherited_methods.replacement(self.payload.python_type(), name) or raw
+        function = self._replacement(name) or raw
         if not fits_signature(function, 1 + len(args), tuple(kwargs)):
             raise_argument_error(tx, raw, 1 + len(args), kwargs)
-        replaced = self._call_replacement(tx, name, args, kwargs)
-        if replaced is not None:
-            return replaced
         if name in TEXTS and not args and not kwargs:
             is_objects = class_lookup(self.payload.python_type(), name) is object.__str__
             return self.text(tx, "__repr__") if is_objects else self._builtin_text(tx, name)
-        if name == "__getitem__" and isinstance(self.payload, DictVariable) and len(args) == 1 and not kwargs:
+        if function is not raw:
+            return tx.call(tx.make(function), [self, *args], kwargs).realize()
+        if name == "__getitem__" and len(args) == 1 and not kwargs:
             return self._payload_item(tx, args[0])
         if name == "__format__" and len(args) == 1 and not kwargs:
             return self._builtin_format(tx, args[0])
-        payload = self._inherited(tx, name)
-        if payload.source is None and self.value is not None:
-            tx.effects.mutate(self)
-        return self._unless_payload(payload.call_method(tx, name, args, kwargs))
+        return self._unless_payload(self.payload.call_method(tx, name, args, kwargs))
 
-    def _call_replacement(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-        """Inline what replaces a method of the payload's type on instances of derived classes; None if nothing does."""
-        assert self.payload is not None
-        replacement = inherited_methods.replacement(self.payload.python_type(), name)
-        return None if replacement is None else tx.call(tx.make(replacement), [self, *args], kwargs).realize()
+    def _replacement(self, name: str) -> Any:
+        """The function that is inlined instead of a method of the payload's type, or None."""
+        return None if self.payload is None else derived.OF_DERIVED.get(self.payload.python_type(), {}).get(name)
 
-    def _inherited(self, tx: Translator, name: str) -> VariableTracker:
-        """The payload, for a method of its type. Breaks the graph if that calls a method which the class overrides."""
-        assert self.payload is not None
-        base = self.payload.python_type()
-        called = inherited_methods.CALLED.get(base, {}).get(name, ())
-        overridden = [each for each in called if tx.lookup(self.cls, each) is not class_lookup(base, each)]
-        if overridden or name in inherited_methods.NOT_MODELLED.get(base, ()):
-            why = (
-                f"whose class overrides {overridden[0]},"
-                if overridden
-                else "which may create an instance of its class,"
-            )
-            unsupported(UnsupportedOperation(f"{base.__name__}.{name}()", f"{self.describe()}, {why}"))
-        return self.payload
+    def _call_slot(self, tx: Translator, name: str, *args: VariableTracker) -> VariableTracker | None:
+        """The result of the special method that is found on the class's MRO: one in Python is inlined, the payload
+        type's in C works on the payload. None if the class has neither, so that errors name the class."""
+        found = self.call_special(tx, name, *args)
+        if found is not None or self.payload is None:
+            return found
+        raw = class_lookup(self.payload.python_type(), name)
+        return None if raw is MISSING or raw is None else self._call_inherited(tx, name, [*args], {})
+
+    def _operator(
+        self,
+        tx: Translator,
+        name: str,
+        other: VariableTracker,
+        inherited: Callable[[VariableTracker], VariableTracker | None],
+    ) -> VariableTracker | None:
+        """`_call_slot` for an operator. ``inherited``: the payload's, which leaves other types to the other operand."""
+        found = self.call_special(tx, name, other)
+        if found is None and self.payload is not None:
+            function = self._replacement(name)
+            found = inherited(self.payload) if function is None else tx.call(tx.make(function), [self, other], {})
+            found = None if found is None else self._unless_payload(found.realize())
+        return unless_refused(found)
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        item = self.call_special(tx, "__getitem__", key)
-        if item is not None:
-            return item
-        return self._payload_item(tx, key) if self._with_builtin("__getitem__") else super().getitem(tx, key)
-
-    def _with_builtin(self, name: str) -> VariableTracker | None:
-        """The payload, if its type has this method; without it, errors name the class."""
-        has_method = self.payload is not None and class_lookup(self.payload.python_type(), name) is not MISSING
-        return self.payload if has_method else None
+        return self._call_slot(tx, "__getitem__", key) or super().getitem(tx, key)
 
     def _payload_item(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         """The builtin type's ``__getitem__``. ``dict.__getitem__`` calls ``__missing__`` of the class."""
         assert self.payload is not None
         if isinstance(self.payload, DictVariable) and not self.payload.contains(tx, key):
-            missing = self.call_special(tx, "__missing__", key) or self._call_replacement(tx, "__missing__", [key], {})
+            missing = self._call_slot(tx, "__missing__", key)
             if missing is not None:
                 return missing
         return self._unless_payload(self.payload.getitem(tx, key))
@@ -494,30 +490,17 @@ class UserObjectVariable(VariableTracker):
         return result.copied() if isinstance(result, SetVariable) and result.cls is frozenset else self
 
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
-        if self.call_special(tx, "__setitem__", key, value) is not None:
-            return
-        payload = self._with_builtin("__setitem__")
-        if payload is None:
+        if self._call_slot(tx, "__setitem__", key, value) is None:
             super().setitem(tx, key, value)
-        else:
-            payload.setitem(tx, key, value)
 
     def delitem(self, tx: Translator, key: VariableTracker) -> None:
-        if self.call_special(tx, "__delitem__", key) is not None:
-            return
-        payload = self._with_builtin("__delitem__")
-        if payload is None:
+        if self._call_slot(tx, "__delitem__", key) is None:
             super().delitem(tx, key)
-        else:
-            payload.delitem(tx, key)
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        iterator = self.call_special(tx, "__iter__")
+        iterator = self._call_slot(tx, "__iter__")
         if iterator is not None:
             return tx.checked_iterator(iterator)
-        payload = self._with_builtin("__iter__")
-        if payload is not None:
-            return payload.iterate(tx)
         if tx.lookup(self.cls, "__iter__") is not MISSING or tx.lookup(self.cls, "__getitem__") is MISSING:
             return super().iterate(tx)
         return GetitemIterator(self)
@@ -536,11 +519,9 @@ class UserObjectVariable(VariableTracker):
         yield from remaining_items(tx, iterator)
 
     def reverse(self, tx: Translator) -> VariableTracker:
-        iterator = self.call_special(tx, "__reversed__")
+        iterator = self._call_slot(tx, "__reversed__")
         if iterator is not None:
             return iterator
-        if self.payload is not None and tx.lookup(self.cls, "__reversed__") is not MISSING:
-            return self.payload.reverse(tx)
         if tx.lookup(self.cls, "__getitem__") is MISSING:
             return super().reverse(tx)
         return GetitemIterator(self, tx.index_value(tx.length(self)) - 1, -1)
@@ -552,10 +533,9 @@ class UserObjectVariable(VariableTracker):
         return tx.next_by_call(method)
 
     def length(self, tx: Translator) -> Any:
-        result = self.call_special(tx, "__len__")
+        result = self._call_slot(tx, "__len__")
         if result is None:
-            payload = self._with_builtin("__len__")
-            return super().length(tx) if payload is None else payload.length(tx)
+            return super().length(tx)
         is_number = result.python_type() is int and result.operand is not None
         length = result.operand if is_number else tx.index_value(result)
         if tx.truth(tx.compare("<", tx.make(length), ConstantVariable(0))):
@@ -565,72 +545,34 @@ class UserObjectVariable(VariableTracker):
         return length
 
     def truth(self, tx: Translator) -> bool:
-        result = self.call_special(tx, "__bool__")
-        if result is not None:
-            if result.python_type() is not bool:
-                name = result.python_type().__name__
-                tx.raise_error(TypeError, f"__bool__ should return bool, returned {name}")
-            return tx.truth(result)
-        if isinstance(self.payload, ConstantVariable) and not is_user_defined(tx.lookup(self.cls, "__len__")):
-            return bool(self.payload.value)
-        return super().truth(tx)
+        result = self._call_slot(tx, "__bool__")
+        if result is None:
+            return super().truth(tx)
+        if result.python_type() is not bool:
+            tx.raise_error(TypeError, f"__bool__ should return bool, returned {result.python_type().__name__}")
+        return tx.truth(result)
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
-        result = self.call_special(tx, "__contains__", item)
-        if result is not None:
-            return tx.truth(result)
-        payload = self._with_builtin("__contains__")
-        if payload is not None:
-            return payload.contains(tx, item)
-        return tx.contains_by_iteration(self, item)
+        result = self._call_slot(tx, "__contains__", item)
+        return tx.contains_by_iteration(self, item) if result is None else tx.truth(result)
 
     def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
-        result = self.call_special(tx, method_of(symbol, "r" if reflected else ""), other)
-        if result is None and isinstance(self.payload, ConstantVariable):
-            theirs = other.builtin_part()
-            if not isinstance(theirs, ConstantVariable):
-                return None
-            pair = (theirs.value, self.payload.value) if reflected else (self.payload.value, theirs.value)
-            return _fold_operator(tx, BINARY[symbol], *pair)
-        if result is None and self.payload is not None:
-            name = method_of(symbol, "r" if reflected else "")
-            replaced = self._call_replacement(tx, name, [other], {})
-            if replaced is not None:
-                return unless_refused(replaced)
-            found = self._inherited(tx, name).binary(tx, symbol, other, reflected)
-            return None if found is None else self._unless_payload(found)
-        return unless_refused(result)
-
-    def unary(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker | None:
-        result = self.call_special(tx, f"__{function.__name__}__")
-        if result is None and isinstance(self.payload, ConstantVariable):
-            return _fold_operator(tx, function, self.payload.value)
-        return result
+        name = method_of(symbol, "r" if reflected else "")
+        return self._operator(tx, name, other, lambda payload: payload.binary(tx, symbol, other, reflected))
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        result = self.call_special(tx, method_of(symbol, "i"), other)
-        if result is None and self.payload is not None:
-            name = method_of(symbol, "i")
-            replaced = self._call_replacement(tx, name, [other], {})
-            if replaced is not None:
-                return replaced
-            result = self._inherited(tx, name).inplace(tx, symbol, other)
-            return self if result is self.payload else result
-        return unless_refused(result)
+        name = method_of(symbol, "i")
+        return self._operator(tx, name, other, lambda payload: payload.inplace(tx, symbol, other))
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        result = self.call_special(tx, method_of(symbol), other)
-        if result is None and symbol == "!=" and tx.lookup(self.cls, "__ne__") is object.__ne__:
+        if symbol == "!=" and tx.lookup(self.cls, "__ne__") is object.__ne__:
             equal = unless_refused(self.call_special(tx, "__eq__", other))
             return None if equal is None else ConstantVariable(not tx.truth(equal))
-        if result is None and self.payload is not None:
-            theirs = other.builtin_part()
-            if not isinstance(self.payload, ConstantVariable):
-                return self._inherited(tx, method_of(symbol)).compare(tx, symbol, theirs)
-            if isinstance(theirs, ConstantVariable):
-                return _fold_operator(tx, COMPARE[symbol], self.payload.value, theirs.value)
-            return None
-        return unless_refused(result)
+        name, theirs = method_of(symbol), other.builtin_part()
+        return self._operator(tx, name, other, lambda payload: payload.compare(tx, symbol, theirs))
+
+    def unary(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker | None:
+        return self._call_slot(tx, f"__{function.__name__}__")
 
     def is_plain(self, tx: Translator) -> bool:
         return False
@@ -643,15 +585,12 @@ class UserObjectVariable(VariableTracker):
         base = object if self.payload is None else self.payload.python_type()
         if self.payload is None or c_lookup(self.cls, name) is not class_lookup(base, name):
             unsupported(TextWithAddress(TEXTS[name].__name__, self.describe()))
-        text = self._inherited(tx, "__repr__").text(tx, name)
-        if base not in (set, frozenset, deque, OrderedDict, defaultdict):
-            return text
-        items = str(text.as_constant()).removeprefix(base.__name__) if text.is_constant() else None
-        if items is None:
-            unsupported(UnsupportedOperation("repr()", f"{self.describe()}, whose items are no constants,"))
-        if base is set:
-            items = "()" if items == "()" else f"({items})"
-        return ConstantVariable(self.cls.__name__ + items)
+        function = self._replacement("__repr__")
+        if function is None:
+            return self.payload.text(tx, name)
+        if any(each is self for each in tx.attempt.reprs):
+            unsupported(UnsupportedOperation("repr()", f"{self.describe()}, which contains itself,"))
+        return bracketed(tx, self, ("", ""), lambda tx: [tx.call(tx.make(function), [self], {}).realize()])
 
     def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
         method = self.find_special(tx, "__format__")
@@ -719,17 +658,6 @@ class UserObjectVariable(VariableTracker):
         cg.load_source(self.source)
         self.store_attributes(cg)
         cg.pop_top()
-
-
-def _fold_operator(tx: Translator, function: Callable[..., Any], *values: Any) -> VariableTracker | None:
-    """The operator's result on the numbers or strings of instances; None if their types don't have it: the error names
-    the instances' classes."""
-    try:
-        return tx.make(tx.fold(function, values))
-    except ObservedException as observed:
-        if observed.error.python_type() is not TypeError:
-            raise
-        return None
 
 
 def _have_same_layout(one: type, other: type) -> bool:

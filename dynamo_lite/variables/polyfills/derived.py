@@ -1,0 +1,221 @@
+"""Methods of builtin types that call the class of the instance, or other methods of it: what they do, in Python.
+
+These are facts of CPython, one row a type and method. A method without a row works on the items or the value alone. A
+test compares the table with the running CPython.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable
+from itertools import zip_longest
+from typing import Any
+
+# -- strings -----------------------------------------------------------------------------------------------------------
+
+
+def _percent(self: Any, values: Any, /) -> str:
+    template = str.__str__(self)
+    text = template % values
+    return self if template and "%" not in template else text
+
+
+def _format(self: Any, /, *args: Any, **named: Any) -> str:
+    template = str.__str__(self)
+    return self if template and not _has_fields(template) else template.format(*args, **named)
+
+
+def _format_map(self: Any, mapping: Any, /) -> str:
+    template = str.__str__(self)
+    return self if template and not _has_fields(template) else template.format_map(mapping)
+
+
+def _has_fields(template: str) -> bool:
+    return "{" in template or "}" in template
+
+
+# -- sets and deques ---------------------------------------------------------------------------------------------------
+
+
+def _repr_of_set(self: Any) -> str:
+    items = f"{{{repr(list(self))[1:-1]}}}" if set.__len__(self) else ""
+    return f"{type(self).__name__}({items})"
+
+
+def _repr_of_frozenset(self: Any) -> str:
+    items = f"{{{repr(list(self))[1:-1]}}}" if frozenset.__len__(self) else ""
+    return f"{type(self).__name__}({items})"
+
+
+_maxlen_of: Any = deque.__dict__["maxlen"]
+
+
+def _repr_of_deque(self: Any) -> str:
+    limit = _maxlen_of.__get__(self)
+    items = repr(list(self))
+    return f"{type(self).__name__}({items})" if limit is None else f"{type(self).__name__}({items}, maxlen={limit})"
+
+
+def _comparing(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
+    is_equality = compare in (operator.eq, operator.ne)
+
+    def compared(self: Any, other: Any, /) -> Any:
+        if not isinstance(other, deque):
+            return NotImplemented
+        if is_equality and (self is other or deque.__len__(self) != deque.__len__(other)):
+            return compare(self is other, True)
+        for one, another in zip_longest(self, other, fillvalue=_END):
+            if one is _END or another is _END:
+                return compare(one is not _END, another is not _END)
+            if not (one is another or one == another):
+                return bool(compare(one, another))
+        return compare(0, 0)
+
+    return compared
+
+
+_END = object()
+
+
+def _copy_of_deque(self: Any, /) -> Any:
+    limit = _maxlen_of.__get__(self)
+    made = type(self)(self) if limit is None else type(self)(self, limit)
+    if not isinstance(made, deque):
+        raise TypeError(f"{type(self).__name__}() must return a deque, not {type(made).__name__}")
+    return made
+
+
+def _add_deques(self: Any, other: Any, /) -> Any:
+    if not isinstance(other, deque):
+        raise TypeError(f'can only concatenate deque (not "{type(other).__name__}") to deque')
+    made = _copy_of_deque(self)
+    deque.extend(made, other)
+    return made
+
+
+def _repeat_deque(self: Any, count: Any, /) -> Any:
+    times = operator.index(count)
+    made = _copy_of_deque(self)
+    deque.__imul__(made, times)
+    return made
+
+
+# -- dicts -------------------------------------------------------------------------------------------------------------
+
+
+def _merging(base: type, create: Callable[[Any, Any], Any], update: Callable[[Any, Any], None]) -> dict[str, Any]:
+    """``|`` of dicts. ``create``: from the operand of the type, the left one if both are, and the left operand, a dict
+    with the items of that."""
+
+    def merged(self: Any, other: Any, /) -> Any:
+        if not isinstance(other, dict):
+            return NotImplemented
+        made = create(self, self)
+        update(made, other)
+        return made
+
+    def merged_into(self: Any, other: Any, /) -> Any:
+        if not isinstance(other, dict):
+            return NotImplemented
+        made = create(other if isinstance(other, base) else self, other)
+        update(made, self)
+        return made
+
+    return {"__or__": merged, "__ror__": merged_into}
+
+
+def _copy_of_dict(self: Any, /) -> Any:
+    return dict(self) if dict.__len__(self) else {}
+
+
+_factory_of: Any = defaultdict.__dict__["default_factory"]
+
+
+def _missing(self: Any, key: Any, /) -> Any:
+    factory = _factory_of.__get__(self)
+    if factory is None:
+        raise KeyError(key)
+    value = factory()
+    self[key] = value
+    return value
+
+
+def _repr_of_defaultdict(self: Any) -> str:
+    return f"{type(self).__name__}({_factory_of.__get__(self)!r}, {dict(dict.items(self))!r})"
+
+
+def _copy_of_defaultdict(self: Any, /) -> Any:
+    return type(self)(_factory_of.__get__(self), self)
+
+
+def _update_ordered(self: Any, other: Any = (), /, **named: Any) -> None:
+    if type(other) is dict:
+        for key, value in other.items():
+            self[key] = value
+    elif hasattr(other, "keys"):
+        for key in other.keys():
+            self[key] = other[key]
+    else:
+        for pair in other.items() if hasattr(other, "items") else other:
+            key, value = iter(pair)
+            self[key] = value
+    for key, value in named.items():
+        self[key] = value
+
+
+def _update_in_place(self: Any, other: Any, /) -> Any:
+    _update_ordered(self, other)
+    return self
+
+
+def _setdefault_ordered(self: Any, key: Any, default: Any = None) -> Any:
+    if key in self:
+        return self[key]
+    self[key] = default
+    return default
+
+
+def _copy_of_ordered(self: Any, /) -> Any:
+    made = type(self)()
+    for key in OrderedDict.__iter__(self):
+        made[key] = self[key]
+    return made
+
+
+def _repr_of_ordered(self: Any) -> str:
+    if not dict.__len__(self):
+        return f"{type(self).__name__}()"
+    return f"{type(self).__name__}({dict(self) if sys.version_info >= (3, 12) else list(self.items())!r})"
+
+
+OF_DERIVED: dict[type, dict[str, Any]] = {
+    str: {"__mod__": _percent, "format": _format, "format_map": _format_map},
+    set: {"__repr__": _repr_of_set},
+    frozenset: {"__repr__": _repr_of_frozenset},
+    deque: {
+        "__repr__": _repr_of_deque,
+        **{f"__{each.__name__}__": _comparing(each) for each in (operator.eq, operator.ne, operator.lt, operator.le)},
+        **{f"__{each.__name__}__": _comparing(each) for each in (operator.gt, operator.ge)},
+        **dict.fromkeys(("copy", "__copy__"), _copy_of_deque),
+        "__add__": _add_deques,
+        **dict.fromkeys(("__mul__", "__rmul__"), _repeat_deque),
+    },
+    dict: {"copy": _copy_of_dict, **_merging(dict, lambda self, left: _copy_of_dict(left), dict.update)},
+    defaultdict: {
+        "__repr__": _repr_of_defaultdict,
+        "__missing__": _missing,
+        **dict.fromkeys(("copy", "__copy__"), _copy_of_defaultdict),
+        **_merging(defaultdict, lambda self, left: type(self)(_factory_of.__get__(self), left), dict.update),
+    },
+    OrderedDict: {
+        "__repr__": _repr_of_ordered,
+        **dict.fromkeys(("__init__", "update"), _update_ordered),
+        "setdefault": _setdefault_ordered,
+        "copy": _copy_of_ordered,
+        **_merging(OrderedDict, lambda self, left: type(self)(left), _update_ordered),
+        "__ior__": _update_in_place,
+    },
+}
+"""The builtin type, the name of its method -> the function that is inlined on an instance of a derived class."""
