@@ -113,6 +113,8 @@ class _Pool:
 
     def __init__(self, old: Sequence[object], kind: int, instructions: Sequence[Instruction], keep: int = 0) -> None:
         used = [each.argval for each in instructions if KIND[each.opcode] == kind]
+        if kind == CONST:
+            used = [value for value in used if dialect.immediate(value) is None]
         self.values: list[Any] = []
         self._index: dict[Hashable, int] = {}
         keys = set(map(_key, used))
@@ -177,7 +179,7 @@ def _argument(each: Instruction, consts: _Pool, attributes: _Pool, names: _Names
     if kind in (NOTHING, JUMP):
         return 0
     if kind == CONST:
-        return consts.index(each.argval)
+        return 0 if dialect.immediate(each.argval) is not None else consts.index(each.argval)
     if kind == NAME:
         bits = FLAG_BITS.get(op, 0)
         flags = each.flag | each.flag2 << 1 if bits else 0

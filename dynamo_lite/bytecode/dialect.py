@@ -14,6 +14,18 @@ The canonical instructions are those of CPython 3.12 (of 3.11 on 3.11, where not
 ``END_FOR``, ``POP_TOP``                             ``END_FOR``, which pops two values
 ===================================================  ==========================================
 
+===================================================  ==========================================
+3.14                                                 canonical
+===================================================  ==========================================
+``LOAD_FAST_BORROW``, and pairs of it                ``LOAD_FAST``
+``LOAD_SMALL_INT``, ``LOAD_COMMON_CONSTANT``         ``LOAD_CONST`` of the object
+``BINARY_OP`` of ``[]``                              ``BINARY_SUBSCR``
+``COPY``, ``LOAD_SPECIAL`` ... ``CALL`` (`_ENTERS`)  ``BEFORE_WITH``, which keeps two values
+``PUSH_NULL``, ``CALL_FUNCTION_EX``                  ``CALL_FUNCTION_EX`` without keywords
+``POP_ITER``                                         ``POP_TOP``
+``NOT_TAKEN``                                        nothing: it tells monitoring of a branch
+===================================================  ==========================================
+
 What is no translation is data in `instructions`: on which side of a callable its NULL stands, stack effects, shifts.
 """
 
@@ -22,7 +34,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from types import CodeType
 
-from .instructions import CANONICAL_ONLY, COMPARE_TO_BOOL, FUSED, OPMAP, OPNAMES, BytecodeError, Instruction, opcodes_of
+from .instructions import (
+    BINARY_OPS,
+    BORROWED_PAIR,
+    CANONICAL_ONLY,
+    COMMON_CONSTANTS,
+    COMPARE_TO_BOOL,
+    FUSED,
+    OPMAP,
+    OPNAMES,
+    PY314,
+    BytecodeError,
+    Instruction,
+    opcodes_of,
+)
 
 IS_TRANSLATED = bool(CANONICAL_ONLY)
 """Whether the running version has other instructions than the canonical ones."""
@@ -36,12 +61,13 @@ _LEAVES_BOOL = opcodes_of(
     *("COMPARE_OP", "IS_OP", "CONTAINS_OP", "UNARY_NOT", "TO_BOOL"),
     *("CHECK_EXC_MATCH", "MATCH_MAPPING", "MATCH_SEQUENCE"),
 )
-_FUSES = {parts: fused for fused, parts in FUSED.items()}
+_FUSES = {parts: fused for fused, parts in FUSED.items() if fused != BORROWED_PAIR}
 _FIRST_IN_PAIR = frozenset(first for first, _ in _FUSES)
 _MOST_IN_PAIR = 15
 """The largest slot that a fused instruction can name."""
-_ATTRIBUTES = (8, 4, 2, 1)
-"""Flags of MAKE_FUNCTION in the order in which their values are popped: closure, annotations, defaults."""
+_ATTRIBUTES = (8, 16, 4, 2, 1)
+"""Flags of MAKE_FUNCTION in the order in which their values are popped: closure, ``__annotate__``, annotations,
+defaults."""
 
 
 def _opcode(name: str) -> int:
@@ -52,6 +78,27 @@ _CALL, _CALL_KW, _KW_NAMES = _opcode("CALL"), _opcode("CALL_KW"), _opcode("KW_NA
 _COMPARE_OP, _TO_BOOL, _END_FOR, _POP_TOP = map(_opcode, ("COMPARE_OP", "TO_BOOL", "END_FOR", "POP_TOP"))
 _LOAD_CONST, _LOAD_FAST, _LOAD_CLOSURE = map(_opcode, ("LOAD_CONST", "LOAD_FAST", "LOAD_CLOSURE"))
 _MAKE_FUNCTION, _SET_ATTRIBUTE = _opcode("MAKE_FUNCTION"), _opcode("SET_FUNCTION_ATTRIBUTE")
+_NOP, _PUSH_NULL, _NOT_TAKEN = map(_opcode, ("NOP", "PUSH_NULL", "NOT_TAKEN"))
+_BINARY_OP, _CALL_EX = _opcode("BINARY_OP"), _opcode("CALL_FUNCTION_EX")
+_BINARY_SUBSCR = _opcode("BINARY_SUBSCR")
+_SMALL_INT, _COMMON_CONSTANT = _opcode("LOAD_SMALL_INT"), _opcode("LOAD_COMMON_CONSTANT")
+_SMALL_INTS = 256
+_SUBSCRIPT = BINARY_OPS.index("[]") if PY314 else -1
+
+_POPS_ITERATOR = _opcode("POP_ITER") if PY314 else _POP_TOP
+_RENAMED = {_opcode("LOAD_FAST_BORROW"): _LOAD_FAST, _opcode("POP_ITER"): _POP_TOP} if PY314 else {}
+_BRANCHES = frozenset(op for name, op in OPMAP.items() if PY314 and name.startswith("POP_JUMP_IF_"))
+"""Jumps that a NOT_TAKEN follows."""
+
+_ENTERS: dict[int, tuple[tuple[int, int], ...]] = {}
+"""Canonical opcode -> its parts: it loads the methods of a context manager, and calls the one that enters it."""
+if PY314:
+    _copy, _swap, _special = map(_opcode, ("COPY", "SWAP", "LOAD_SPECIAL"))
+    for _name, _leave, _enter in (("BEFORE_WITH", 1, 0), ("BEFORE_ASYNC_WITH", 3, 2)):
+        _before, _after = ((_copy, 1), (_special, _leave), (_swap, 2), (_swap, 3)), ((_special, _enter), (_CALL, 0))
+        _ENTERS[_opcode(_name)] = (*_before, *_after)
+_IN_ENTER = 3
+"""How many values more than before them these parts have on the stack at most."""
 
 
 def targets_of(instructions: Sequence[Instruction]) -> set[Instruction]:
@@ -76,7 +123,13 @@ def to_canonical(found: list[Instruction], code: CodeType) -> list[Instruction]:
     before: Instruction | None = None
     """The previous instruction of the running version."""
     for each in found:
-        if each in targets or before is None or not _absorb(kept[-1], before, each):
+        if each.opcode == _NOT_TAKEN:
+            if each not in targets:
+                continue
+            _become(each, _NOP)
+        if PY314:
+            _rename(each)
+        if each in targets or before is None or not _absorb(kept, before, each, targets):
             if each.opcode == _LOAD_FAST and each.arg in closures:
                 _become(each, _LOAD_CLOSURE)
                 each.flag = each.arg >= closures.stop - len(code.co_freevars)
@@ -113,8 +166,33 @@ def _become(each: Instruction, opcode: int) -> None:
     each.opcode, each.opname = opcode, OPNAMES[opcode]
 
 
-def _absorb(last: Instruction, before: Instruction, each: Instruction) -> bool:
+def _rename(each: Instruction) -> None:
+    """Give an instruction of 3.14 its older name."""
+    op = each.opcode
+    if op in _RENAMED:
+        _become(each, _RENAMED[op])
+    elif op == _SMALL_INT:
+        _become(each, _LOAD_CONST)
+    elif op == _COMMON_CONSTANT:
+        _become(each, _LOAD_CONST)
+        each.argval = COMMON_CONSTANTS[each.arg]
+    elif op == _BINARY_OP and each.arg == _SUBSCRIPT:
+        _become(each, _BINARY_SUBSCR)
+        each.arg, each.argval = 0, None
+    elif op == _CALL_EX:
+        each.arg = each.argval = 1
+
+
+def _absorb(kept: list[Instruction], before: Instruction, each: Instruction, targets: set[Instruction]) -> bool:
     """Make an instruction a part of the canonical one before it, if it is."""
+    last = kept[-1]
+    if last.opcode == _PUSH_NULL and each.opcode == _CALL_EX:
+        _become(last, _CALL_EX)
+        last.arg = last.argval = 0
+        last.positions = each.positions
+        return True
+    if PY314 and each.opcode == _CALL and _ends_enter(kept, each, targets):
+        return True
     if last.opcode == _TO_BOOL and each.opcode in _TESTS:
         _become(last, each.opcode)
         last.arg, last.argval, last.target = each.arg, each.argval, each.target
@@ -126,7 +204,33 @@ def _absorb(last: Instruction, before: Instruction, each: Instruction) -> bool:
     return each.opcode == _POP_TOP and before.opcode == _END_FOR
 
 
+def _ends_enter(kept: list[Instruction], each: Instruction, targets: set[Instruction]) -> bool:
+    """Make the parts that end with this CALL one instruction, if they are those of `_ENTERS`."""
+    for opcode, parts in _ENTERS.items():
+        found = kept[1 - len(parts) :]
+        if [*((part.opcode, part.arg) for part in found), (each.opcode, each.arg)] == [*parts]:
+            first, *rest = found
+            if targets.isdisjoint(rest):
+                del kept[1 - len(parts) + 1 :]
+                _become(first, opcode)
+                first.arg, first.argval = 0, None
+                return True
+    return False
+
+
 # -- to those of the running version ---------------------------------------------------------------------------------
+
+
+def immediate(value: object) -> tuple[int, int] | None:
+    """The opcode and argument that push this constant without a place among the code's constants."""
+    if not PY314:
+        return None
+    if type(value) is int:
+        return (_SMALL_INT, value) if 0 <= value < _SMALL_INTS else None
+    for at, constant in enumerate(COMMON_CONSTANTS):
+        if value is constant:
+            return _COMMON_CONSTANT, at
+    return None
 
 
 def lower(instructions: Sequence[Instruction], args: Sequence[int]) -> list[Unit]:
@@ -141,7 +245,8 @@ def lower(instructions: Sequence[Instruction], args: Sequence[int]) -> list[Unit
         follower = instructions[at + 1] if at + 1 < len(instructions) else None
         is_tested = follower is not None and follower.opcode in _TESTS and follower not in targets
         last = -1 if each in targets else last
-        for opcode, value in _parts(each.opcode, arg, last, is_tested):
+        short = immediate(each.argval) if PY314 and each.opcode == _LOAD_CONST else None
+        for opcode, value in _parts(each.opcode, arg, last, is_tested) if short is None else (short,):
             fused = None
             if units and last in _FIRST_IN_PAIR:
                 fused = _fused(units[-1], opcode, value, each)
@@ -168,10 +273,20 @@ def _parts(opcode: int, arg: int, last: int, is_tested: bool) -> Iterator[tuple[
     elif opcode == _MAKE_FUNCTION:
         yield opcode, 0
         yield from ((_SET_ATTRIBUTE, flag) for flag in _ATTRIBUTES if arg & flag)
+    elif opcode in _ENTERS:
+        yield from _ENTERS[opcode]
+    elif opcode == _BINARY_SUBSCR and PY314:
+        yield _BINARY_OP, _SUBSCRIPT
+    elif opcode == _CALL_EX and PY314:
+        if arg == 0:
+            yield _PUSH_NULL, 0
+        yield opcode, 0
     else:
         yield opcode, arg
         if opcode == _END_FOR:
-            yield _POP_TOP, 0
+            yield _POPS_ITERATOR, 0
+        elif opcode in _BRANCHES:
+            yield _NOT_TAKEN, 0
 
 
 def _fused(
@@ -189,4 +304,8 @@ def _fused(
 
 def extra_depth(instruction: Instruction) -> int:
     """How many values more than before it the stack has within a canonical instruction, other than its results."""
+    if instruction.opcode in _ENTERS:
+        return _IN_ENTER
+    if PY314 and instruction.opcode == _CALL_EX:
+        return 1 - instruction.arg
     return 1 if IS_TRANSLATED and instruction.opcode == _KW_NAMES else 0

@@ -16,6 +16,7 @@ from typing import Any
 
 PY312 = sys.version_info >= (3, 12)
 PY313 = sys.version_info >= (3, 13)
+PY314 = sys.version_info >= (3, 14)
 
 Positions = tuple["int | None", "int | None", "int | None", "int | None"]
 """Line, end line (from 1), column, end column (in bytes, from 0)."""
@@ -92,6 +93,8 @@ _FIELDS = operator.attrgetter(*(field.name for field in fields(Instruction)))
 # -- operands --------------------------------------------------------------------------------------------------
 
 CANONICAL_ONLY: tuple[str, ...] = ("KW_NAMES", "LOAD_CLOSURE") if PY313 else ()
+if PY314:
+    CANONICAL_ONLY += ("BINARY_SUBSCR", "BEFORE_WITH", "BEFORE_ASYNC_WITH")
 """Canonical opcodes (see `dialect`) that the running version lacks: they have numbers from 256 on."""
 OPNAMES: list[str] = [*dis.opname[:256], *CANONICAL_ONLY]
 """Opcode -> its name."""
@@ -111,8 +114,15 @@ FUSED: dict[int, tuple[int, int]] = {
     if f"{first}_{second}" in OPMAP
 }
 """Opcode of two instructions, each with half a byte of the argument -> the two."""
+BORROWED_PAIR = OPMAP.get("LOAD_FAST_BORROW_LOAD_FAST_BORROW", -1)
+"""Two loads that don't count their references, while the variables are surely bound: for us two LOAD_FAST."""
+if PY314:
+    FUSED[BORROWED_PAIR] = OPMAP["LOAD_FAST"], OPMAP["LOAD_FAST"]
 
-HAS_ARG = frozenset(range(dis.HAVE_ARGUMENT, 256)) | opcodes_of("MAKE_FUNCTION", *CANONICAL_ONLY)
+_WITHOUT_ARG = {"BINARY_SUBSCR", "BEFORE_WITH", "BEFORE_ASYNC_WITH"}
+HAS_ARG = frozenset(range(dis.HAVE_ARGUMENT, 256)) | opcodes_of(
+    *("MAKE_FUNCTION", "CALL_FUNCTION_EX"), *(name for name in CANONICAL_ONLY if name not in _WITHOUT_ARG)
+)
 _caches: Any = _opcode._inline_cache_entries  # type: ignore[attr-defined]
 CACHES: list[int] = [_caches.get(name, 0) for name in dis.opname[:256]] if PY313 else list(_caches)
 """Opcode of the running version -> number of CACHE units after it."""
@@ -142,6 +152,9 @@ for _kind, _opcodes in (
             KIND[_op] = _kind
 KIND[OPMAP["KW_NAMES"]] = CONST
 KIND[OPMAP["LOAD_CLOSURE"]] = FREE
+KIND[OPMAP["LOAD_DEREF"]] = FREE  # 3.14's dis has it among those on local variables
+if PY314:
+    KIND[OPMAP["END_ASYNC_FOR"]] = NUMBER  # the argument tells monitoring where the loop is: it doesn't jump there
 
 COMPARE_SHIFT = 5 if PY313 else 4 if PY312 else 0
 COMPARE_TO_BOOL = 16 if PY313 else 0
@@ -197,9 +210,19 @@ if PY313:
     EFFECTS[OPMAP["LOAD_CLOSURE"]] = lambda arg: 1
     EFFECTS[OPMAP["MAKE_FUNCTION"]] = lambda arg: -arg.bit_count()
     EFFECTS[OPMAP["END_FOR"]] = lambda arg: -2
+if PY314:
+    EFFECTS[OPMAP["CALL_FUNCTION_EX"]] = lambda arg: -2 - (arg & 1)
+    EFFECTS[OPMAP["BINARY_SUBSCR"]] = lambda arg: -1
+    EFFECTS[OPMAP["BEFORE_WITH"]] = EFFECTS[OPMAP["BEFORE_ASYNC_WITH"]] = lambda arg: 2
 
 CALLABLE_FIRST = PY313
 """Whether the NULL beside a callable is pushed after it. (A method's self or NULL too, after the function.)"""
+
+EXIT_SIZE = 2 if PY314 else 1
+"""How many values of the stack a ``with`` block keeps: its ``__exit__``, and from 3.14 on a NULL (or self) above it."""
+
+COMMON_CONSTANTS: list[object] = list(getattr(_opcode, "_common_constants", ()))
+"""The objects that LOAD_COMMON_CONSTANT loads, by its argument."""
 
 LOADS_CELLS = PY313
 """Whether LOAD_FAST may load a cell itself, from a slot that holds a plain variable at other times."""
