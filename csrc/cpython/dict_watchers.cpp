@@ -4,14 +4,29 @@
 #include <unordered_map>
 
 #include "cpython/frames.h"
+#include "cpython/lookup.h"
 
 namespace dynamo_lite {
 
 #if PY_VERSION_HEX >= 0x030C0000
 
+namespace {
+
+// Ends what begin_version() began: the dict changes, or nobody listens any more.
+void end_version([[maybe_unused]] PyObject* dict, [[maybe_unused]] int watcher) noexcept {
+#if PY_VERSION_HEX >= 0x030E0000
+  reinterpret_cast<PyDictObject*>(dict)->_ma_watcher_tag &= kNotVersion & ~(std::uint64_t{1} << watcher);
+#endif
+}
+
+}  // namespace
+
 // Which objects watch which dict. Never freed: dicts are deallocated after this module.
 struct Watchers {
   std::unordered_map<PyObject*, std::vector<WatchedDicts*>> of;
+  // 3.14: who has read a dict's version relies on our watching it, whoever else listens.
+  static constexpr bool kKeepsVersions = PY_VERSION_HEX >= 0x030E0000;
+
   int number = -1;  // the interpreter's; there are eight, others may have taken them
 
   static Watchers& all() {
@@ -21,6 +36,7 @@ struct Watchers {
 
   // Called before the change is made.
   static int tell(PyDict_WatchEvent event, PyObject* dict, PyObject*, PyObject*) {
+    end_version(dict, all().number);  // an object that listens has been told, and adds the dict anew
     auto& of = all().of;
     const auto found = of.find(dict);
     if (found == of.end()) return 0;
@@ -38,10 +54,25 @@ struct Watchers {
     listeners.erase(listener);
     if (!listeners.empty()) return;
     of.erase(found);
+    if constexpr (kKeepsVersions) return;
     // While the interpreter finalizes, dicts are deallocated without an event.
     if (!is_finalizing() && PyDict_Unwatch(number, dict) < 0) PyErr_Clear();
   }
 };
+
+#if PY_VERSION_HEX >= 0x030E0000
+std::uint64_t begin_version(PyObject* dict) noexcept {
+  static std::uint64_t last = 0;
+  last += kNotVersion + 1;
+  const Watchers& watchers = Watchers::all();
+  if (watchers.number >= 0 && PyDict_Watch(watchers.number, dict) == 0) {
+    reinterpret_cast<PyDictObject*>(dict)->_ma_watcher_tag |= last;
+  } else {
+    PyErr_Clear();  // nothing reports its changes: this number says nothing of the next state
+  }
+  return last;
+}
+#endif
 
 bool WatchedDicts::add(PyObject* dict) {
   Watchers& watchers = Watchers::all();

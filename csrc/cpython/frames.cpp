@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <cstring>
 
 #pragma GCC diagnostic push
@@ -16,6 +17,12 @@
 #if PY_VERSION_HEX >= 0x030C0000
 #include <internal/pycore_instruments.h>
 #endif
+#if PY_VERSION_HEX >= 0x030E0000
+#include <internal/pycore_genobject.h>
+#include <internal/pycore_interpframe.h>
+#include <internal/pycore_stackref.h>
+#include <internal/pycore_tstate.h>
+#endif
 #pragma GCC diagnostic pop
 
 namespace dynamo_lite {
@@ -27,23 +34,67 @@ constexpr int kFunctionFlags = CO_OPTIMIZED | CO_NEWLOCALS;
 
 constexpr bool kPython312 = PY_VERSION_HEX >= 0x030C0000;
 
+#if PY_VERSION_HEX >= 0x030E0000
+static_assert(sizeof(Slot) == sizeof(_PyStackRef) && kUncounted == Py_TAG_REFCNT);
+using Word = _PyStackRef;
+const Word kNothing = PyStackRef_NULL;
+// Takes the reference.
+Word word_of(PyObject* object) noexcept { return object == nullptr ? kNothing : PyStackRef_FromPyObjectSteal(object); }
+void put_word(Word& place, Word word) noexcept {
+  const Word old = std::exchange(place, word);
+  if (PyStackRef_RefcountOnObject(old)) drop(PyStackRef_AsPyObjectBorrow(old));
+}
+
+PyCodeObject* code_in(Frame* frame) noexcept {
+  return reinterpret_cast<PyCodeObject*>(PyStackRef_AsPyObjectBorrow(frame->f_executable));
+}
+// Makes the frame, which has not begun, one of this code; takes the reference.
+void begin_code(Frame* frame, PyCodeObject* code) noexcept {
+  put_word(frame->f_executable, word_of(reinterpret_cast<PyObject*>(code)));  // the function holds the old one too
+  frame->instr_ptr = _PyCode_CODE(code);
+}
+#else
+using Word = PyObject*;
+constexpr Word kNothing = nullptr;
+Word word_of(PyObject* object) noexcept { return object; }
+void put_word(Word& place, Word word) noexcept { put(place, word); }
+
 #if PY_VERSION_HEX >= 0x030D0000
 PyCodeObject* code_in(Frame* frame) noexcept { return reinterpret_cast<PyCodeObject*>(frame->f_executable); }
 // Makes the frame, which has not begun, one of this code; takes the reference.
 void begin_code(Frame* frame, PyCodeObject* code) noexcept {
+  PyCodeObject* old = code_in(frame);
   frame->f_executable = reinterpret_cast<PyObject*>(code);
   frame->instr_ptr = _PyCode_CODE(code);
+  drop(old);  // the function, which the frame holds, holds it too
 }
 #else
 PyCodeObject* code_in(Frame* frame) noexcept { return frame->f_code; }
 void begin_code(Frame* frame, PyCodeObject* code) noexcept {
+  PyCodeObject* old = code_in(frame);
   frame->f_code = code;
   frame->prev_instr = _PyCode_CODE(code) - 1;
+  drop(old);  // the function, which the frame holds, holds it too
 }
+#endif
+#endif
+
+// Where the used slots of a frame end that has not begun.
+#if PY_VERSION_HEX >= 0x030E0000
+PyObject* function_of(Frame* frame) noexcept { return PyStackRef_AsPyObjectBorrow(frame->f_funcobj); }
+void set_end(Frame* frame, int end) noexcept { frame->stackpointer = frame->localsplus + end; }
+int end_of(Frame* frame) noexcept { return static_cast<int>(frame->stackpointer - frame->localsplus); }
+#else
+#if PY_VERSION_HEX >= 0x030C0000
+PyObject* function_of(Frame* frame) noexcept { return frame->f_funcobj; }
+#else
+PyObject* function_of(Frame* frame) noexcept { return reinterpret_cast<PyObject*>(frame->f_func); }
+#endif
+void set_end(Frame* frame, int end) noexcept { frame->stacktop = end; }
+int end_of(Frame* frame) noexcept { return frame->stacktop; }
 #endif
 
 #if PY_VERSION_HEX >= 0x030C0000
-PyObject* function_of(Frame* frame) noexcept { return frame->f_funcobj; }
 int& recursion_remaining(PyThreadState* state) noexcept { return state->py_recursion_remaining; }
 int recursion_limit(PyThreadState* state) noexcept { return state->py_recursion_limit; }
 
@@ -77,7 +128,6 @@ struct Tools {
   }
 };
 #else
-PyObject* function_of(Frame* frame) noexcept { return reinterpret_cast<PyObject*>(frame->f_func); }
 int& recursion_remaining(PyThreadState* state) noexcept { return state->recursion_remaining; }
 int recursion_limit(PyThreadState* state) noexcept { return state->recursion_limit; }
 Py_ssize_t frame_size(const PyCodeObject* code) noexcept {
@@ -88,7 +138,20 @@ Py_ssize_t frame_size(const PyCodeObject* code) noexcept {
 }  // namespace
 
 FrameSlots slots_of(Frame* frame) noexcept {
-  return {code_in(frame), function_of(frame), frame->f_globals, frame->f_builtins, frame->localsplus};
+  return {code_in(frame), function_of(frame), frame->f_globals, frame->f_builtins,
+          reinterpret_cast<const Slot*>(frame->localsplus)};
+}
+
+PyObject* call_with_slots(PyObject* function, const FrameSlots& slots, int count) noexcept {
+#if PY_VERSION_HEX >= 0x030E0000
+  const Ref values = Ref::steal(PyTuple_New(count));
+  if (!values) return nullptr;
+  for (int at = 0; at < count; ++at) PyTuple_SET_ITEM(values.get(), at, Py_XNewRef(slots.value(at)));
+  PyObject* const* given = &PyTuple_GET_ITEM(values.get(), 0);
+#else
+  PyObject* const* given = slots.slots;
+#endif
+  return hang_at_exit([&] { return PyObject_Vectorcall(function, given, static_cast<std::size_t>(count), nullptr); });
 }
 
 PyCodeObject* code_of(Frame* frame) noexcept { return code_in(frame); }
@@ -137,6 +200,16 @@ Watcher watcher_of(PyThreadState* state, Frame* frame) noexcept {
 
 StackMarks find_stack_marks([[maybe_unused]] PyThreadState* state) noexcept {
   StackMarks marks{.known = true};
+#if PY_VERSION_HEX >= 0x030E0000
+  // What CPython itself goes by: below its limit it refuses calls.
+  const auto* limits = reinterpret_cast<const _PyThreadStateImpl*>(state);
+  const std::uintptr_t limit = limits->c_stack_soft_limit;
+  const std::uintptr_t size = limits->c_stack_top - limit;
+  marks.deep = reinterpret_cast<const char*>(limit + size / 2);
+  marks.deepest = reinterpret_cast<const char*>(limit + size / 4);
+  marks.exhausted = reinterpret_cast<const char*>(limit + size / 16);
+  return marks;
+#else
 #if PY_VERSION_HEX >= 0x030C0000
   // The limit is a constant of the interpreter that runs, which may be another than that of the headers.
   static const int limit = state->c_recursion_remaining;
@@ -153,6 +226,7 @@ StackMarks find_stack_marks([[maybe_unused]] PyThreadState* state) noexcept {
   }
   pthread_attr_destroy(&attributes);
   return marks;
+#endif
 }
 
 FreshRecursion::FreshRecursion(PyThreadState* state) noexcept
@@ -175,16 +249,16 @@ DL_HIT bool swap_code(PyThreadState* state, Frame* frame, PyCodeObject* code) no
   if (state->datastack_top != base + before || base + after >= state->datastack_limit) return false;
   state->datastack_top = base + after;  // what pops the frame expects it to end there
   const int arguments = argument_count(code);
-  std::memset(frame->localsplus + arguments, 0,
-              sizeof(PyObject*) * static_cast<std::size_t>(code->co_nlocalsplus - arguments));
+  std::fill(frame->localsplus + arguments, frame->localsplus + code->co_nlocalsplus, kNothing);
   Py_INCREF(code);
   begin_code(frame, code);
-  frame->stacktop = code->co_nlocalsplus;
-  drop(old);  // the function, which the frame holds, holds it too
+  set_end(frame, code->co_nlocalsplus);
   return true;
 }
 
-void set_slot(Frame* frame, int slot, Ref value) noexcept { put(frame->localsplus[slot], value.release()); }
+void set_slot(Frame* frame, int slot, Ref value) noexcept {
+  put_word(frame->localsplus[slot], word_of(value.release()));
+}
 
 int local_slot(PyCodeObject* code, const char* name) noexcept {
   for (int slot = 0; slot < code->co_nlocals; ++slot) {
@@ -206,11 +280,17 @@ PyObject* abandon(PyThreadState* state, Frame* frame) noexcept {
 
 void discard(PyThreadState* state, Frame* frame) noexcept {
   if constexpr (!kPython312) return;
-  for (int slot = 0; slot < frame->stacktop; ++slot) clear(frame->localsplus[slot]);
+  for (int slot = 0; slot < end_of(frame); ++slot) put_word(frame->localsplus[slot], kNothing);
   drop(frame->f_locals);
+#if PY_VERSION_HEX >= 0x030E0000
+  _PyStackRef code = frame->f_executable;
+  put_word(frame->f_funcobj, kNothing);
+  put_word(code, kNothing);
+#else
   PyCodeObject* code = code_in(frame);
   drop(function_of(frame));
   drop(code);
+#endif
   auto** base = reinterpret_cast<PyObject**>(frame);
   _PyStackChunk* chunk = state->datastack_chunk;
   if (base != &chunk->data[0]) {
@@ -230,7 +310,9 @@ void discard(PyThreadState* state, Frame* frame) noexcept {
 void release_locals(Frame* frame) noexcept {
   if constexpr (kPython312) return;
   if (frame->frame_obj != nullptr && Py_REFCNT(frame->frame_obj) > 1) return;  // somebody looks at it
-  for (int slot = 0; slot < code_in(frame)->co_nlocalsplus; ++slot) clear(frame->localsplus[slot]);
+  for (int slot = 0; slot < code_in(frame)->co_nlocalsplus; ++slot) {
+    put_word(frame->localsplus[slot], kNothing);
+  }
 }
 
 #if PY_VERSION_HEX >= 0x030D0000 && PY_VERSION_HEX < 0x030E0000

@@ -1,11 +1,13 @@
 // Frames, the thread's stacks and the evaluator of CPython.
 //
 // The room cpython/: all that depends on the interpreter's internals, and the only place that names its version.
-// Enters: borrowed objects, frames and thread states of the running interpreter (3.11 to 3.13).
+// Enters: borrowed objects, frames and thread states of the running interpreter (3.11 to 3.14).
 // Leaves: functions that say what they read or change, the same for each version. A new version is ported here alone.
 #pragma once
 
 #include <Python.h>
+
+#include <cstdint>
 
 #include "cpython/version.h"
 #include "refs.h"
@@ -17,6 +19,18 @@ namespace dynamo_lite {
 using Frame = ::_PyInterpreterFrame;
 using Evaluator = PyObject* (*)(PyThreadState*, Frame*, int);
 
+// What a slot of a frame holds. From 3.14 on one bit says that the reference isn't counted.
+#if PY_VERSION_HEX >= 0x030E0000
+struct [[gnu::may_alias]] Slot {
+  std::uintptr_t bits;
+};
+constexpr std::uintptr_t kUncounted = 1;
+inline PyObject* value_of(Slot slot) noexcept { return reinterpret_cast<PyObject*>(slot.bits & ~kUncounted); }
+#else
+using Slot = PyObject*;
+inline PyObject* value_of(Slot slot) noexcept { return slot; }
+#endif
+
 // A frame that has not begun: its code, function, namespaces and slots, all borrowed. The first slots hold the
 // arguments, the others are null.
 struct FrameSlots {
@@ -24,8 +38,16 @@ struct FrameSlots {
   PyObject* func;
   PyObject* globals;
   PyObject* builtins;
-  PyObject** values;
+  const Slot* slots;
+
+  PyObject* value(Py_ssize_t at) const noexcept { return value_of(slots[at]); }
 };
+
+// These values as slots of a frame.
+inline const Slot* as_slots(PyObject* const* values) noexcept { return reinterpret_cast<const Slot*>(values); }
+
+// Calls a function with the values of the first slots. New reference; null with an exception set.
+PyObject* call_with_slots(PyObject* function, const FrameSlots& slots, int count) noexcept;
 
 FrameSlots slots_of(Frame* frame) noexcept;
 PyCodeObject* code_of(Frame* frame) noexcept;  // borrowed
@@ -66,7 +88,8 @@ struct StackMarks {
   const char* deep = nullptr;
   const char* deepest = nullptr;
   const char* exhausted = nullptr;
-  int calls_left = 0;  // 3.12: below which CPython's counter of nested C calls says that it is deep; half: deepest
+  int calls_left =
+      0;  // 3.12, 3.13: below which CPython's counter of nested C calls says that it is deep; half: deepest
   bool known = false;
 };
 [[gnu::cold]] StackMarks find_stack_marks(PyThreadState* state) noexcept;
@@ -84,7 +107,7 @@ enum class Depth { Shallow, Deep, Deepest };
 inline Depth depth_of(PyThreadState* state) noexcept {
   const char here = 0;
   const StackMarks& marks = stack_marks(state);
-#if PY_VERSION_HEX >= 0x030C0000
+#if PY_VERSION_HEX >= 0x030C0000 && PY_VERSION_HEX < 0x030E0000
   const int left = state->c_recursion_remaining;
 #else
   constexpr int left = 0;

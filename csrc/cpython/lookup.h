@@ -1,5 +1,5 @@
 // Lookups in dicts, types and instances that run no Python, and the version numbers which say that those have not
-// changed. An interpreter without version tags (3.14 on) can fulfil the same declarations by PyDict_Watch.
+// changed.
 #pragma once
 
 #include <Python.h>
@@ -22,6 +22,25 @@ struct InstanceValues {
 };
 #endif
 
+#if PY_VERSION_HEX >= 0x030E0000
+// Dicts of 3.14 have no version. They have a word for those who watch them, of which a build with the GIL uses the low
+// 12 bits. We watch a dict from when its version is first read until it changes, and keep a number above those bits:
+// see dict_watchers.cpp.
+constexpr std::uint64_t kNotVersion = 0xFFFF;
+
+inline const std::uint64_t* dict_version_at(PyObject* dict) noexcept {
+  return &reinterpret_cast<PyDictObject*>(dict)->_ma_watcher_tag;
+}
+// Begins to watch the dict. Returns its new number.
+[[gnu::cold, gnu::noinline]] std::uint64_t begin_version(PyObject* dict) noexcept;
+
+// See below. False where no watcher was left.
+inline bool has_version(PyObject* dict) noexcept { return (*dict_version_at(dict) & ~kNotVersion) != 0; }
+inline std::uint64_t dict_version(PyObject* dict) noexcept {
+  const std::uint64_t version = *dict_version_at(dict) & ~kNotVersion;
+  return version != 0 ? version : begin_version(dict);
+}
+#else
 // Whether the dict's version changes with the dict. On 3.13 assignments to attributes don't change that of a dict whose
 // values are the instance's own; they are reported to watchers.
 inline bool has_version([[maybe_unused]] PyObject* dict) noexcept {
@@ -48,6 +67,7 @@ inline std::uint64_t dict_version(PyObject* dict) noexcept {
   static std::uint64_t unversioned = 0;
   return has_version(dict) ? *dict_version_at(dict) & ~watchers : ++unversioned << 12 | 1;
 }
+#endif
 
 // A number that no other state of any type has had: what a lookup along the MRO finds is unchanged while it is.
 // 0 where the type has none just now.

@@ -68,6 +68,12 @@ class SetItems {
   Py_ssize_t position_ = 0;
 };
 
+// What a weak reference refers to; None once that is deallocated. Borrowed.
+inline PyObject* weak_referent(PyObject* reference) noexcept {
+  PyObject* referent = reinterpret_cast<PyWeakReference*>(reference)->wr_object;
+  return Py_REFCNT(referent) > 0 ? referent : Py_None;  // its deallocation may have begun
+}
+
 // The callbacks of an object's weak references, null for one that has none. The object's type supports weak references.
 class WeakCallbacks {
  public:

@@ -118,7 +118,7 @@ Reached context_value(PyObject* variable, Ref& owned) noexcept {
 
 Reached referent(PyObject* reference) noexcept {
   if (!PyWeakref_Check(reference)) return Reached::unreadable();
-  PyObject* target = PyWeakref_GET_OBJECT(reference);
+  PyObject* target = weak_referent(reference);
   return {target == Py_None ? nullptr : target};
 }
 
@@ -174,7 +174,7 @@ void set_key(AccessorParts& parts, PyObject* arg, const FrameLayout&, const Live
 #define DL_WORD(name) \
   PyObject* const* name([[maybe_unused]] const AccessorParts& parts, [[maybe_unused]] PyObject* from) noexcept
 
-DL_REACH(reach_local) { return {frame.values[parts.index]}; }
+DL_REACH(reach_local) { return {frame.value(parts.index)}; }
 DL_REACH(reach_closure) {
   PyObject* cells = frame.func ? function_closure(frame.func) : nullptr;
   return {cells && parts.index < PyTuple_GET_SIZE(cells) ? PyTuple_GET_ITEM(cells, parts.index) : nullptr};

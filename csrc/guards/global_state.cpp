@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "cpython/lookup.h"
+#include "cpython/objects.h"
 #include "guards/private_members.h"
 #include "hit.h"
 #include "refs.h"
@@ -286,7 +287,7 @@ bool each_mode(Visit visit) {
 }
 
 bool same_mode(const Mode& mode, PyObject* other) noexcept {
-  if (PyWeakref_GET_OBJECT(mode.reference.get()) == other) return true;
+  if (weak_referent(mode.reference.get()) == other) return true;
   return mode.device && mode.device == default_device(other);
 }
 
@@ -310,7 +311,7 @@ bool same_modes(const Snapshot& snapshot) {
 
 bool same_modes(const Snapshot& a, const Snapshot& b) {
   return std::ranges::equal(a.modes, b.modes, [](const Mode& one, const Mode& other) {
-    return same_mode(one, PyWeakref_GET_OBJECT(other.reference.get()));
+    return same_mode(one, weak_referent(other.reference.get()));
   });
 }
 

@@ -1,5 +1,6 @@
 #include "guards/guarded_object.h"
 
+#include "cpython/objects.h"
 #include "guards/constants.h"
 
 namespace dynamo_lite {
@@ -41,7 +42,7 @@ void GuardedObject::hold(PyObject* object, const Liveness& liveness) {
 Ref GuardedObject::share() const noexcept {
   if (!keeper_) return Ref::borrow(Py_None);
   const bool is_weak = keeper_.get() != object_;
-  return Ref::borrow(is_weak ? PyWeakref_GET_OBJECT(keeper_.get()) : object_);
+  return Ref::borrow(is_weak ? weak_referent(keeper_.get()) : object_);
 }
 
 void register_guarded_object(py::module_& module) {

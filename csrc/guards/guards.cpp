@@ -67,7 +67,7 @@ class TriedFrame {
     if (count != tree.local_count()) {
       raise(PyExc_ValueError, "the code has %zd locals, not %zd", tree.local_count(), count);
     }
-    locals_.values = tuple_items(frame.ptr());
+    locals_.slots = as_slots(tuple_items(frame.ptr()));
   }
   TriedFrame(const TriedFrame&) = delete;
   TriedFrame& operator=(const TriedFrame&) = delete;

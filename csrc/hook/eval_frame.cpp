@@ -89,8 +89,7 @@ PyObject* run_beside(PyThreadState* state, Frame* frame, Entry* entry, Ref captu
   if (!function) return abandon(state, frame);
   install();  // the call must reach the hook, which another thread may have taken out meanwhile
   thread.direct = {flat.get(), entry, captured.get()};
-  PyObject* result = hang_at_exit(
-      [&] { return PyObject_Vectorcall(function.get(), slots.values, argument_count(slots.code), nullptr); });
+  PyObject* result = call_with_slots(function.get(), slots, argument_count(slots.code));
   thread.direct = {};
   if (result == nullptr) return abandon(state, frame);
   discard(state, frame);
@@ -312,7 +311,8 @@ PyObject* run_raising(PyThreadState* state, Frame* frame, const Decision& decisi
   const Ref function = function_like(decision.code.get(), slots);
   if (!function) return abandon(state, frame);
   const int count = argument_count(reinterpret_cast<PyCodeObject*>(decision.code.get()));
-  std::vector<PyObject*> arguments(slots.values, slots.values + count - 1);
+  std::vector<PyObject*> arguments;
+  for (int at = 0; at < count - 1; ++at) arguments.push_back(slots.value(at));
   arguments.push_back(decision.error.get());
   const OffScope off(thread);
   PyObject* result =

@@ -54,8 +54,8 @@ py::dict locals(FrameView& view) {
   const FrameSlots& slots = view.slots();
   py::dict found;
   for (int at = 0; at < argument_count(slots.code); ++at) {
-    if (slots.values[at] == nullptr) continue;
-    found[py::handle(PyTuple_GET_ITEM(slot_names(slots.code), at))] = py::handle(slots.values[at]);
+    if (slots.value(at) == nullptr) continue;
+    found[py::handle(PyTuple_GET_ITEM(slot_names(slots.code), at))] = py::handle(slots.value(at));
   }
   return found;
 }
