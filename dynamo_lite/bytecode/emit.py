@@ -188,6 +188,16 @@ def call_function(function: object, args: Sequence[Sequence[Instruction]] = ()) 
     return [*callee([load_const(function)]), *itertools.chain.from_iterable(args), *call(len(args))]
 
 
+def enter_with(load_exit: object) -> list[Instruction]:
+    """For CPython 3.14: enter the context manager on top of the stack, and leave its bound ``__exit__``, a NULL and the
+    result of ``__enter__``. ``load_exit``: a function that returns the first of these."""
+    return [
+        *(copy_top(), make("LOAD_SPECIAL", 1), pop_top(), pop_top()),  # it raises where there is none
+        *(*callee([load_const(load_exit)]), make("COPY", 3), *call(1)),
+        *(push_null(), swap(), swap(3), make("LOAD_SPECIAL", 0), *call(0)),
+    ]
+
+
 def attribute_of_method(instruction: Instruction) -> Instruction:
     """For an instruction that pushes a method and a NULL: one that pushes the method alone."""
     name = "LOAD_ATTR" if instruction.opname == "LOAD_METHOD" else instruction.opname

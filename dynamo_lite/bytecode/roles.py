@@ -151,6 +151,11 @@ def reraises(instruction: Instruction) -> bool:
     return instruction.opname == "RERAISE"
 
 
+def enters_with(instruction: Instruction) -> bool:
+    """Whether it enters a ``with`` block."""
+    return instruction.opname == "BEFORE_WITH"
+
+
 def leaves_with(instruction: Instruction) -> bool:
     """Whether it calls the ``__exit__`` of a ``with`` block for an exception."""
     return instruction.opname == "WITH_EXCEPT_START"
@@ -188,7 +193,7 @@ def returns_only(code: types.CodeType, constants: Container[object]) -> bool:
 
 # -- as text -----------------------------------------------------------------------------------------------------------
 
-_OF_THE_EVALUATOR = frozenset({"RESUME", "PUSH_NULL", "PRECALL", "NOP"})
+_OF_THE_EVALUATOR = frozenset({"RESUME", "PUSH_NULL", "PRECALL", "NOP", "NOT_TAKEN"})
 
 
 def is_noise(instruction: dis.Instruction) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import ClassVar, dataclass_transform
 
 
@@ -32,7 +33,7 @@ class BreakReason:
 
     def __init_subclass__(cls, *, code: str, numbers_matter: bool) -> None:
         cls.code, cls.numbers_matter = code, numbers_matter
-        cls.fields = tuple(vars(cls).get("__annotations__", ()))
+        cls.fields = tuple(inspect.get_annotations(cls))
         other = TABLE.setdefault(code, cls)
         assert other is cls, f"{code} is both {other.__name__} and {cls.__name__}"
 

@@ -28,10 +28,11 @@ from dynamo_lite.bytecode import (
     targets_and_handler,
 )
 from dynamo_lite.bytecode.decode import PerCode
-from dynamo_lite.bytecode.instructions import CALLABLE_FIRST, EXCEPT_STAR, TERMINATORS
+from dynamo_lite.bytecode.instructions import CALLABLE_FIRST, EXCEPT_STAR, EXIT_SIZE, TERMINATORS
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.exc import SkipFrame
 from dynamo_lite.records.code_origin import reads_frame_by_name
+from dynamo_lite.runtime.special_methods import exit_of
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.core.protocols import Load, Translator
@@ -106,7 +107,7 @@ def continues_where_errors_may_be_swallowed(code: types.CodeType) -> bool:
     for info in continued(code):
         contexts = dict(info.point.contexts)
         blocks = () if info.point.generator else _blocks(decode(info.original), info.point.index)
-        if any(not is_with or depth - 1 not in contexts for depth, is_with in blocks):
+        if any(not is_with or depth - EXIT_SIZE not in contexts for depth, is_with in blocks):
             return True
     return False
 
@@ -251,7 +252,7 @@ class BrokenFrame:
     def load_from_stack(self, cg: PyCodegen, recipes: IteratorRecipes, at: int) -> None:
         """Load a value of the stack. Only the ``__exit__`` of an enclosing ``with`` block may be recreated."""
         value = self.tx.stack[at]
-        is_exit = (at + 1, True) in _blocks(self.source, self.index)
+        is_exit = (at + EXIT_SIZE, True) in _blocks(self.source, self.index)
         recipe = recipes.recipe(value, waiting=True) if is_exit else None
         self._load(cg, recipes, STACK.format(at), value, recipe)
 
@@ -430,6 +431,8 @@ class FrameBreaker(BrokenFrame):
             self.cg.add(*raise_unbound(self.instruction.argval))
         elif roles.reraises(self.instruction):
             self.cg.add(emit.reraise())  # the offset on the stack is the original's
+        elif roles.enters_with(self.instruction) and EXIT_SIZE > 1:
+            self.cg.add(*emit.enter_with(exit_of))
         else:
             self.cg.add(*self.native_instructions(jump_to))
         if roles.pushes_null(self.instruction):
@@ -443,6 +446,8 @@ class FrameBreaker(BrokenFrame):
         nulls = {at for at in self.nulls if at < depth - is_call}
         if roles.pushes_null(self.instruction):
             nulls.add(depth - 1 if CALLABLE_FIRST else depth - 2)
+        if roles.enters_with(self.instruction) and EXIT_SIZE > 1:
+            nulls.add(depth - 2)
 
         def emit_return() -> None:
             self.store_stack(depth)

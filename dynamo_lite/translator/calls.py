@@ -75,12 +75,16 @@ def make_function(tx: InstructionTranslator, instruction: Instruction) -> None:
     code = tx.pop().as_constant()
     flags = instruction.arg
     cells = [_as_cell(each) for each in pop_tuple(tx).items] if flags & 8 else []
+    annotate = tx.pop() if flags & 16 else None
     annotations = pop_tuple(tx) if flags & 4 else None
     keyword_defaults = tx.pop() if flags & 2 else None
     assert keyword_defaults is None or isinstance(keyword_defaults, DictVariable)
     defaults = pop_tuple(tx) if flags & 1 else None
     body = tx.graph.bodies[-1] if tx.graph.bodies else None
-    tx.stack.append(NestedFunctionVariable(code, tx.scope, cells, defaults, keyword_defaults, annotations, body))
+    function = NestedFunctionVariable(code, tx.scope, cells, defaults, keyword_defaults, annotations, body)
+    if annotate is not None:
+        function.members["__annotate__"] = annotate
+    tx.stack.append(function)
 
 
 def _as_cell(variable: VariableTracker) -> CellVariable:

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
+from dynamo_lite.bytecode.instructions import EXIT_SIZE
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import DataDependentBranch
 from dynamo_lite.variables.core.base import Exhausted, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_number import DeferredNumberVariable
+from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
 from dynamo_lite.variables.torch.contexts.streams import stream_context
 from dynamo_lite.variables.torch.contexts.torch_contexts import ContextVariable, ExitVariable, as_context
@@ -137,13 +139,20 @@ def before_with(tx: InstructionTranslator, instruction: Instruction) -> None:
     manager = stream_context(as_context(tx.pop()))
     if isinstance(manager, ContextVariable):
         manager.enter(tx)
-        tx.stack.append(ExitVariable(manager))
-        tx.stack.append(manager.entered_value())
+        _push_entered(tx, ExitVariable(manager), manager.entered_value())
         return
-    enter = tx.method_of_manager(manager, "__enter__")
-    leave = tx.method_of_manager(manager, "__exit__", " (missed __exit__ method)")
-    value = tx.call(enter, [], {})
+    if EXIT_SIZE == 1:
+        enter = tx.method_of_manager(manager, "__enter__")
+        leave = tx.method_of_manager(manager, "__exit__", " (missed __exit__ method)")
+    else:
+        leave = tx.method_of_manager(manager, "__exit__", " (missed __exit__ method)")
+        enter = tx.method_of_manager(manager, "__enter__", " (missed __enter__ method)")
+    _push_entered(tx, leave, tx.call(enter, [], {}))
+
+
+def _push_entered(tx: InstructionTranslator, leave: VariableTracker, value: VariableTracker) -> None:
     tx.stack.append(leave)
+    tx.stack += [NULL] * (EXIT_SIZE - 1)
     tx.stack.append(value)
 
 

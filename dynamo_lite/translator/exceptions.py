@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
+from dynamo_lite.bytecode.instructions import EXIT_SIZE
 from dynamo_lite.insight.break_reasons import RaisedExistingException
 from dynamo_lite.variables.core.base import ObservedException, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -102,7 +103,7 @@ def check_exc_match(tx: InstructionTranslator, instruction: Instruction) -> None
 
 @opcode("WITH_EXCEPT_START")
 def with_except_start(tx: InstructionTranslator, instruction: Instruction) -> None:
-    error, leave = tx.peek(), tx.peek(4)
+    error, leave = tx.peek(), tx.peek(3 + EXIT_SIZE)
     kind = tx.make(error.python_type())
     if isinstance(error, ExistingExceptionVariable):
         traceback = error.getattr(tx, "__traceback__")

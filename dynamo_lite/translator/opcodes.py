@@ -41,6 +41,8 @@ refuse("only the interpreter's own code has it", "ENTER_EXECUTOR", "EXIT_INIT_CH
 refuse(
     "decoding translates it to instructions of older versions",
     *("LOAD_FAST_LOAD_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST", "CALL_KW", "SET_FUNCTION_ATTRIBUTE"),
+    *("LOAD_FAST_BORROW", "LOAD_FAST_BORROW_LOAD_FAST_BORROW", "LOAD_SMALL_INT", "LOAD_COMMON_CONSTANT"),
+    *("LOAD_SPECIAL", "POP_ITER", "NOT_TAKEN"),
 )
 refuse(
     "code is decoded in its original, not in its instrumented form",
@@ -54,6 +56,7 @@ refuse("coroutines run in CPython", "BEFORE_ASYNC_WITH", "GET_AITER", "GET_ANEXT
 refuse("coroutines run in CPython", "END_ASYNC_FOR", "ASYNC_GEN_WRAP", "INTERPRETER_EXIT")
 refuse("`throw()` and `close()` in a `yield from` run in CPython", "CLEANUP_THROW")
 refuse("it occurs in modules and interactive code only", "IMPORT_STAR", "PRINT_EXPR")
+refuse("t-strings are made in CPython", "BUILD_INTERPOLATION", "BUILD_TEMPLATE")
 refuse("`except*` runs in CPython", *EXCEPT_STAR)
 refuse("it belongs to `except*` and type parameters, which run in CPython", "CALL_INTRINSIC_2")
 refuse(

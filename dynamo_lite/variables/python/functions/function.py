@@ -142,6 +142,12 @@ _MEMBERS = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__an
 """Metadata of a function, stored outside of its ``__dict__``."""
 if sys.version_info < (3, 12):
     _MEMBERS -= {"__type_params__"}
+HAS_ANNOTATE = sys.version_info >= (3, 14)
+"""Whether functions compute their annotations when these are read, by ``__annotate__``."""
+if HAS_ANNOTATE:
+    _MEMBERS |= {"__annotate__"}
+_AS_VALUES = 1
+"""The argument of ``__annotate__`` for annotations that are evaluated."""
 _DEFAULTS = {"__defaults__": "_defaults", "__kwdefaults__": "_keyword_defaults"}
 _BEHAVIOR = frozenset({*_DEFAULTS, "__code__", "__globals__", "__closure__", "__builtins__"})
 """Attributes that determine what a call of the function does."""
@@ -419,10 +425,15 @@ class NestedFunctionVariable(PythonFunctionVariable):
             return self._scope.load("__name__") or ConstantVariable(None)
         if name == "__annotations__":
             return self._annotations(tx)
+        if name == "__annotate__":
+            return ConstantVariable(None)
         cells = tuple(types.CellType() for _ in self.code.co_freevars)
         return tx.make(getattr(types.FunctionType(self.code, {}, closure=cells), name))
 
     def _annotations(self, tx: Translator) -> VariableTracker:
+        annotate = self.members.get("__annotate__")
+        if annotate is not None and not tx.is_none(annotate):
+            return tx.call(annotate, [ConstantVariable(_AS_VALUES)], {})
         annotations = DictVariable({})
         pairs = self.annotations.elements(tx)
         for name, value in zip(pairs[::2], pairs[1::2]):
@@ -455,6 +466,10 @@ class NestedFunctionVariable(PythonFunctionVariable):
     def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
         tx.effects.mutate(self)
         (self.members if name in _MEMBERS else self.attrs)[name] = value
+        if HAS_ANNOTATE and name == "__annotations__":
+            self.members["__annotate__"] = ConstantVariable(None)
+        elif name == "__annotate__" and not tx.is_none(value):
+            self.members.pop("__annotations__", None)
 
     def instance_delete(self, tx: Translator, name: str) -> None:
         tx.effects.mutate(self)
@@ -490,6 +505,9 @@ class NestedFunctionVariable(PythonFunctionVariable):
             for name, value in [*self.members.items(), *self.attrs.items()]:
                 cg.set_on_top(name, value)
 
+        annotate = self.members.get("__annotate__")
+        if "__annotations__" in self.members and annotate is not None and annotate.python_type() is not type(None):
+            raise NotConstant("a function that has computed its annotations")  # to assign them drops `__annotate__`
         cg.make_then_fill(self, create, fill)
 
 

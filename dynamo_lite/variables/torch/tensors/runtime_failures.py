@@ -17,6 +17,7 @@ from typing import Any, TypeGuard
 import torch
 
 from dynamo_lite.bytecode import enclosing_handlers, roles
+from dynamo_lite.bytecode.instructions import EXIT_SIZE
 from dynamo_lite.insight.break_reasons import (
     CollectiveAndFailure,
     FailureAndWrite,
@@ -151,7 +152,7 @@ def _handles(frame: Translator) -> bool:
     for handler in enclosing_handlers(frame.current):
         at = handler.target.index + 1
         if roles.leaves_with(frame.instructions[at]):
-            if _swallows(frame.stack[handler.depth - 1].realize()):
+            if _swallows(frame.stack[handler.depth - EXIT_SIZE].realize()):
                 return True
         elif _catches(frame, at) and not _only_raises_again(frame):
             return True
