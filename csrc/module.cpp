@@ -1,6 +1,7 @@
 // The extension module dynamo_lite._C.
 #include <pybind11/pybind11.h>
 
+#include "cpython/iterators.h"
 #include "cpython/lookup.h"
 #include "cpython/objects.h"
 #include "guards/finalizers.h"
@@ -27,6 +28,11 @@ PYBIND11_MODULE(_C, module) {
   module.def("looks_up_quietly", [](const py::dict& dict, py::handle name) {
     return dict_find(dict.ptr(), name.ptr(), py::hash(name), compares_quietly(name.ptr())).presence !=
            Presence::Unclear;
+  });
+  module.def("next_number", [](py::handle iterator) {
+    Ref number;
+    next_number(iterator.ptr(), number);
+    return number ? number : Ref::borrow(Py_None);
   });
   module.def("thread_dict", [](py::handle local) {
     PyObject* dict = thread_dict(local.ptr());

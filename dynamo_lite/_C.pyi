@@ -132,6 +132,9 @@ def looks_up_quietly(dict: dict[Any, Any], name: str) -> bool:
     """Whether the dict's own lookup of a name runs no Python: a key of the same hash, of a class derived from str, may
     have an ``__eq__`` of its own."""
 
+def next_number(iterator: Any) -> int | None:
+    """What an ``enumerate``, or an ``itertools.count`` of ints by ones, gives next; None for others."""
+
 def thread_dict(local: Any) -> dict[str, Any] | None:
     """What a threading.local has on this thread; None: nothing yet, its class would begin it."""
 

@@ -11,10 +11,10 @@ import copy
 import gc
 import itertools
 import operator
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import ChangedDuringIteration
 from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
@@ -195,11 +195,8 @@ def _wrap_zip(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
 
 @wraps_type(itertools.count)
 def _wrap_count(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
-    try:
-        number, *step = value.__reduce__()[1]
-    except SystemError:  # its next number is the largest index
-        return _opaque(attempt, value, source)
-    if step or type(number) is not int or number >= sys.maxsize:
+    number = _C.next_number(value)
+    if number is None:
         return _opaque(attempt, value, source)
     source.check("type", itertools.count)
     return ExistingCount(attempt, value, source, number)
