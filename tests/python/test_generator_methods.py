@@ -106,6 +106,25 @@ def close_before_the_start_runs_nothing(x, n):
 
 
 @program()
+def close_gives_what_the_generator_returns_then(x, n):
+    def gen(raises):
+        try:
+            yield x
+        except GeneratorExit:
+            if raises:
+                raise
+            return x * 2
+
+    found = []
+    for raises in (False, True):
+        items = gen(raises)
+        next(items)
+        CUT
+        found += [items.close(), items.close()]
+    return x + 1, found
+
+
+@program()
 def close_is_ignored_by_the_generator(x, n):
     def gen():
         try:

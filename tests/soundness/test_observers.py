@@ -11,7 +11,7 @@ import threading
 import types
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -181,7 +181,7 @@ def test_a_profile_function_that_keeps_frames():
         finally:
             sys.setprofile(None)
     for frame, _ in kept:
-        assert frame.f_code.co_name and isinstance(frame.f_locals, dict)
+        assert frame.f_code.co_name and isinstance(frame.f_locals, Mapping)
         if frame.f_code.co_name != "keep":
             frame.clear() if frame.f_back is None else None
     assert torch.equal(compiled(x()), program(x()))

@@ -6,6 +6,7 @@ exception, and generated code can create it in the middle of an iteration.
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Iterator
 from functools import partial
@@ -27,6 +28,9 @@ from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.polyfills.recreation import advance_iterator, strict_zip
 
 from .sequences import TupleVariable
+
+_CLOSE_GIVES_RESULT = sys.version_info >= (3, 13)
+"""Whether a generator's ``close`` returns what the generator then returns."""
 
 
 class GetitemIterator(IteratorVariable):
@@ -292,14 +296,14 @@ class GeneratorVariable(IteratorVariable):
             raise ObservedException(error)
         return self._resume(tx, ConstantVariable(None), error)
 
-    def close(self, tx: Translator) -> None:
+    def method_close(self, tx: Translator) -> VariableTracker:
         try:
             self.throw(tx, tx.call(tx.make(GeneratorExit), [], {}).realize())
-        except Exhausted:
-            return
+        except Exhausted as end:
+            return end.value if _CLOSE_GIVES_RESULT and end.value is not None else ConstantVariable(None)
         except ObservedException as observed:
             if issubclass(observed.error.python_type(), (GeneratorExit, StopIteration)):
-                return
+                return ConstantVariable(None)
             raise
         tx.raise_error(RuntimeError, "generator ignored GeneratorExit")
 
@@ -316,10 +320,6 @@ class GeneratorVariable(IteratorVariable):
             return self.throw(tx, tx.thrown(kind, value))
         except Exhausted as end:
             tx.raise_stop_iteration(end.value)
-
-    def method_close(self, tx: Translator) -> VariableTracker:
-        self.close(tx)
-        return ConstantVariable(None)
 
     def creating_call(self) -> CreatingCall | None:
         if self.finished or self.running:
