@@ -24,6 +24,9 @@ from .recompilation import place_in_program, place_text
 from .recording import record_entry, record_skip
 from .translation import Translation
 
+LOGGED_BREAKS: set[tuple[object, ...]] = set()
+"""The constructs whose breaks are in the log, where each is told once. `dl.reset` clears it."""
+
 
 class Times(NamedTuple):
     """Seconds of the stages of one translation, named as in `Observer.times`."""
@@ -96,7 +99,8 @@ def report_break(graph_break: GraphBreak, observer: Observer | None) -> None:
     counters.break_reasons[graph_break.reason.what()] += 1
     if logs.breaks.isEnabledFor(logging.DEBUG):
         logs.breaks.info("%s%s\n%s", logs.rank(), graph_break.line(), graph_break.stack())
-    elif logs.breaks.isEnabledFor(logging.INFO):
+    elif logs.breaks.isEnabledFor(logging.INFO) and graph_break.construct not in LOGGED_BREAKS:
+        LOGGED_BREAKS.add(graph_break.construct)
         logs.breaks.info("%s%s", logs.rank(), graph_break.line())
     if observer is not None:
         observer.breaks.append(graph_break)

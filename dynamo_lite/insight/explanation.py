@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from .counters import counted
-from .observer import Observer
+from .observer import Observer, folded
 
 R = TypeVar("R")
 _OPERATORS_SHOWN, _GUARDS_SHOWN, _ROWS_SHOWN = 6, 12, 8
@@ -22,10 +22,15 @@ class Explanation(Observer, Generic[R]):
     result: R
     """What the call returned."""
 
+    break_times: list[int]
+    """For each of ``breaks``, which are one for each construct of the program, how often it broke."""
+
     @classmethod
     def of(cls, observer: Observer, result: R, seconds: float) -> Explanation[R]:
         """``seconds``: the time of the whole call."""
-        made = cls(**vars(observer), result=result)
+        breaks = folded(observer.breaks)
+        made = cls(**vars(observer), result=result, break_times=[times for _, times in breaks])
+        made.breaks = [each for each, _ in breaks]
         made.times = observer.times | {"run": seconds - sum(observer.times.values())}
         return made
 
@@ -68,9 +73,10 @@ class Explanation(Observer, Generic[R]):
                     "code": each.reason.code,
                     "reason": each.reason.what(),
                     "hint": each.hint,
+                    "times": times,
                     "stack": [{"file": at.filename, "line": at.lineno, "function": at.name} for at in each.frames],
                 }
-                for each in self.breaks
+                for each, times in zip(self.breaks, self.break_times)
             ],
             "recompiles": [vars(each) for each in self.recompiles],
             "given_up": self.given_up,
@@ -102,9 +108,10 @@ class Explanation(Observer, Generic[R]):
 
     def _breaks(self) -> list[str]:
         rows = []
-        for each in self.breaks:
+        for each, times in zip(self.breaks, self.break_times):
             place = f"{each.filename}:{each.lineno}{each.inside()}"
-            rows.append(f"break {each.reason.code} at {place}: {each.reason.what()}\n  hint: {each.hint}")
+            again = "" if times == 1 else f" ({times} times)"
+            rows.append(f"break {each.reason.code} at {place}: {each.reason.what()}{again}\n  hint: {each.hint}")
         return _first(rows, _ROWS_SHOWN) + _first([str(each) for each in self.recompiles], _ROWS_SHOWN, "recompile: {}")
 
     def _guards(self) -> list[str]:

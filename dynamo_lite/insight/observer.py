@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from traceback import FrameSummary, StackSummary
 from typing import TYPE_CHECKING
@@ -44,6 +45,14 @@ class GraphBreak:
     def lineno(self) -> int:
         return self.place.lineno or 0
 
+    @property
+    def construct(self) -> tuple[object, ...]:
+        """What of the program broke: the reason, numbers in its text aside, and where. A loop, or another version of
+        its function, breaks at one construct again."""
+        inner = self.frames[-1]
+        where = self.filename, self.lineno, inner.filename, inner.lineno
+        return self.reason.code, _NUMBER.sub("", self.reason.what()), *where
+
     def inside(self) -> str:
         """Where in a library the graph ended, after its `place`: `` (pathlib.py:1077, Path.open)``; else empty."""
         frame = self.frames[-1]
@@ -57,6 +66,17 @@ class GraphBreak:
     def stack(self) -> str:
         """The program's lines that led there, as a traceback shows them."""
         return "".join(StackSummary.from_list(list(self.frames)).format()).rstrip()
+
+
+_NUMBER = re.compile(r"\d+")
+
+
+def folded(breaks: Iterable[GraphBreak]) -> list[tuple[GraphBreak, int]]:
+    """The first break of each construct of the program, and how often it broke."""
+    found: dict[object, list[GraphBreak]] = {}
+    for each in breaks:
+        found.setdefault(each.construct, []).append(each)
+    return [(of_one[0], len(of_one)) for of_one in found.values()]
 
 
 @dataclass(frozen=True)

@@ -54,3 +54,16 @@ def test_it_prints_in_a_page():
     found = dl.explain(model)(torch.ones(2))
     assert found.operator_count == 60 and len(found.guards) > 100
     assert len(str(found).splitlines()) < 40
+
+
+def test_a_construct_that_breaks_several_times_is_told_once():
+    def fn(x):
+        for at in range(3):
+            if x.sum() > at:
+                x = x + 1
+        return x
+
+    found = dl.explain(fn)(torch.ones(2))
+    assert found.break_count == 1 and found.break_times[0] > 1 and found.graph_count > 2
+    assert f"({found.break_times[0]} times)" in str(found)
+    assert found.to_dict()["breaks"][0]["times"] == found.break_times[0]

@@ -68,6 +68,17 @@ def test_a_break_is_one_line(said):
     assert "Hint: " in line and "\n" not in line
 
 
+def test_a_construct_that_breaks_several_times_is_one_line(said):
+    def fn(x):
+        for at in range(3):
+            if x.sum() > at:
+                x = x + 1
+        return x
+
+    assert len(said("breaks", calls(fn, torch.ones(2)))) == 1
+    assert dl.counters.graph_breaks > 1
+
+
 def test_a_break_has_its_stack_at_debug(said):
     def outer(x):
         return prints(x) + 1
