@@ -40,6 +40,7 @@ from dynamo_lite.variables.core.base import (
     remaining_items,
     unsupported,
 )
+from dynamo_lite.variables.core.class_lookup import is_immutable, type_name
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.inert import CODERS, INERT_TYPE_IDS, why_not_folded
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
@@ -66,6 +67,13 @@ else:
 
 _SEQUENCES = (list, tuple, deque)
 _IDS_OF_SEQUENCES = frozenset(map(id, _SEQUENCES))
+_NUMBERS_TAKEN: dict[int, tuple[type, ...]] = {
+    id(bool): (int,),
+    id(int): (int,),
+    id(float): (int, float),
+    id(complex): (int, float, complex),
+}
+"""By id of a class of numbers: the bases of instances that its operators take."""
 """Classes without number slots in C, by id: a metaclass may compare classes."""
 _FOLDING_ERRORS: tuple[type[Exception], ...] = (Warning, *code_origin.FOLDED_ERRORS)
 _NO_SAMPLE: tuple[type[Exception], ...] = (NotConstant, *code_origin.FOLDED_ERRORS)
@@ -276,8 +284,8 @@ class Operations(_Base):
         """Whether the right operand's method comes first. Its class derives from the left's and overrides the reflected
         method; or it has number slots, and the left one is a sequence, whose slots come after all number slots."""
         name = method_of(symbol, "r")
-        if id(left) in _IDS_OF_SEQUENCES and not issubclass(right, (*_SEQUENCES, int)):
-            return self.lookup(right, name) is not MISSING
+        if id(left) in _IDS_OF_SEQUENCES and not issubclass(right, _SEQUENCES):
+            return self.lookup(right, name) not in (MISSING, self.lookup(int, name))
         if not issubclass(right, left):
             return False
         return self.lookup(right, name) not in (MISSING, self.lookup(left, name))
@@ -312,10 +320,25 @@ class Operations(_Base):
         if kinds[0] is not kinds[1] or right.is_symbolic:
             order.insert(0 if self._reflected_comes_first(symbol, *kinds) else 1, (right, left, True))
         for one, other, reflected in order:
-            found = one.binary(self, symbol, other, reflected)
+            is_read_by_c = not reflected and other.payload is not None and self._reads_payload(symbol, kinds[0], other)
+            found = (
+                self.binary(symbol, one, other.builtin_part())
+                if is_read_by_c
+                else one.binary(self, symbol, other, reflected)
+            )
             if found is not None:
                 return found
         self.refuse_operands(f"`{symbol}`", BINARY[symbol] if inplace is None else inplace, left, right)
+
+    def _reads_payload(self, symbol: str, left: type, right: VariableTracker) -> bool:
+        """Whether the left operand's operator, which is C code, takes the right one for the number that it derives
+        from, whatever its class defines."""
+        kind = right.python_type()
+        if id(left) in _NUMBERS_TAKEN:
+            return issubclass(kind, _NUMBERS_TAKEN[id(left)])
+        if issubclass(kind, (int, float)) and is_immutable(left) and left.__module__ != "builtins":
+            unsupported(UnsupportedOperation(f"`{symbol}`", f"a {type_name(left)} and {right.describe()}"))
+        return False
 
     def inplace(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
         """``left symbol= right``: the value that is assigned to the left side."""

@@ -100,9 +100,14 @@ def percent(tx: Translator, template: str, values: VariableTracker) -> VariableT
         if item is None:
             tx.raise_error(TypeError, "not enough arguments for format string")
         parts += [_converted(tx, spec, item), literal]
-    if next(items, None) is not None and (several or tx.lookup(values.python_type(), "__getitem__") is MISSING):
-        tx.raise_error(TypeError, "not all arguments converted during string formatting")  # a mapping may have more
+    if next(items, None) is not None and not _is_mapping(tx, values.python_type()):  # a mapping may have more
+        tx.raise_error(TypeError, "not all arguments converted during string formatting")
     return concatenated(tx, parts)
+
+
+def _is_mapping(tx: Translator, kind: type) -> bool:
+    """Whether ``%`` may take items of a value by their names."""
+    return not issubclass(kind, (tuple, str)) and tx.lookup(kind, "__getitem__") is not MISSING
 
 
 def _converted(tx: Translator, spec: str, item: VariableTracker) -> VariableTracker:

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 
 from dynamo_lite.insight.break_reasons import UnsupportedKey
+from dynamo_lite.records.code_origin import is_library
 
 from .base import NotConstant, VariableTracker, unsupported
-from .class_lookup import class_lookup, type_name
+from .class_lookup import class_lookup, is_user_defined, type_name
 from .constant import ConstantVariable
 from .protocols import Translator
 
@@ -118,7 +119,15 @@ def has_stable_hash(key: Any) -> bool:
         return True
     if any(kind is each for each in _IN_C):
         return issubclass(type(getattr(key, "__self__", None)), (type, types.ModuleType, type(None)))
-    return issubclass(kind, _STABLE_HASH) and class_lookup(kind, "__hash__") is not None
+    return issubclass(kind, _STABLE_HASH) and not (_is_of_user(kind, "__hash__") or _is_of_user(kind, "__eq__"))
+
+
+def _is_of_user(kind: type, name: str) -> bool:
+    """Whether a class's method is one that the program defines, or None."""
+    raw = class_lookup(kind, name)
+    if type(raw) is types.FunctionType:
+        return not is_library(raw.__code__)
+    return raw is None or is_user_defined(raw)
 
 
 LEAST_ADDRESS = 1 << 20
