@@ -8,6 +8,7 @@ from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 import dynamo_lite as dl
 from programs import check, checked, leaf, tensor
+from small_functions import Doubled
 
 
 def leaf_with_grad():
@@ -313,18 +314,6 @@ def test_gradients_of_several_types_clipped():
         return total, [each.grad for each in layers.parameters()]
 
     check(fn, layers, exact=False)
-
-
-class Doubled(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * 2
-
-    @staticmethod
-    def backward(ctx, gradient):
-        (x,) = ctx.saved_tensors
-        return gradient * 2 + 0 * x
 
 
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")

@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 import dynamo_lite as dl
 from dynamo_lite.insight.break_reasons import CheckpointCall, UnknownInBackward
 from programs import leaf
+from small_functions import with_backward
 
 FACTOR = 2.0
 
@@ -316,22 +317,13 @@ def test_model_that_is_dropped_after_its_backward():
     assert reference() is None
 
 
-class Layout(torch.autograd.Function):
-    """Has a backward that depends on the layout of its gradient."""
-
-    @staticmethod
-    def forward(ctx, x):
-        return x * 2
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient * (3 if gradient.is_contiguous() else 5)
+LAYOUT = with_backward(lambda gradient, x: gradient * (3 if gradient.is_contiguous() else 5))
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_function_in_a_checkpoint_whose_backward_reads_the_layout(reentrant):
     def fn(x):
-        return checkpoint(lambda x: Layout.apply(x * 1), x * 1, use_reentrant=reentrant)
+        return checkpoint(lambda x: LAYOUT.apply(x * 1), x * 1, use_reentrant=reentrant)
 
     for given in (torch.ones(2, 3), torch.ones(()).expand(2, 3)):
         found = []

@@ -13,6 +13,7 @@ from torch.autograd.function import once_differentiable
 import backward_reads as reads
 import dynamo_lite as dl
 from programs import tensor
+from small_functions import Doubled
 
 FACTOR = 2.0
 WEIGHT = tensor(3)
@@ -23,19 +24,6 @@ LATER: dict[str, float] = {}
 
 def helper(gradient):
     return gradient * FACTOR
-
-
-class Scaled(torch.autograd.Function):
-    """Has a backward that reads nothing."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * 2
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient * 2
 
 
 class Layer(torch.nn.Module):
@@ -55,7 +43,7 @@ def setter(name, value):
 
 
 def of_a_function_called():
-    class Function(Scaled):
+    class Function(Doubled):
         @staticmethod
         def backward(ctx, gradient):
             return helper(gradient)
@@ -64,7 +52,7 @@ def of_a_function_called():
 
 
 def of_the_function_called():
-    class Function(Scaled):
+    class Function(Doubled):
         @staticmethod
         def backward(ctx, gradient):
             (x,) = ctx.saved_tensors
@@ -74,7 +62,7 @@ def of_the_function_called():
 
 
 def of_a_container():
-    class Function(Scaled):
+    class Function(Doubled):
         @staticmethod
         def backward(ctx, gradient):
             return gradient * sum(TABLE["factors"])
@@ -83,7 +71,7 @@ def of_a_container():
 
 
 def of_a_tensor():
-    class Function(Scaled):
+    class Function(Doubled):
         @staticmethod
         def backward(ctx, gradient):
             return gradient * WEIGHT
@@ -92,7 +80,7 @@ def of_a_tensor():
 
 
 def of_what_is_not_there():
-    class Function(Scaled):
+    class Function(Doubled):
         @staticmethod
         def backward(ctx, gradient):
             return gradient * LATER.get("factor", 1.0) * getattr(SETTINGS, "more", 1.0)
@@ -107,7 +95,7 @@ def of_what_is_not_there():
 def of_a_module_on_ctx():
     layer = Layer()
 
-    class Function(Scaled):
+    class Function(Doubled):
         @staticmethod
         def forward(ctx, x, layer, factors):
             ctx.layer, ctx.x, ctx.factors = layer, x, factors
@@ -127,7 +115,7 @@ def of_a_module_on_ctx():
 def of_a_list_on_ctx():
     factors = [2.0, (3.0, [4.0])]
 
-    class Function(Scaled):
+    class Function(Doubled):
         @staticmethod
         def forward(ctx, x, factors):
             ctx.factors, ctx.inner = factors, (factors[1], 2)
@@ -145,7 +133,7 @@ def of_a_list_on_ctx():
 
 
 def of_one_that_saves_little():
-    class Function(Scaled):
+    class Function(Doubled):
         @staticmethod
         def forward(ctx, x, y=None):
             ctx.save_for_backward(None, x)
@@ -161,7 +149,7 @@ def of_one_that_saves_little():
 
 
 def under_a_decorator():
-    class Function(Scaled):
+    class Function(Doubled):
         @staticmethod
         @once_differentiable
         def backward(ctx, gradient):
@@ -237,7 +225,7 @@ def test_the_graph_breaks_and_says_why(kind):
 def test_what_the_backward_does_not_read_may_change(backend):
     layer = Layer()
 
-    class Function(Scaled):
+    class Function(Doubled):
         @staticmethod
         def forward(ctx, x, layer):
             ctx.layer = layer
@@ -261,7 +249,7 @@ def test_what_the_backward_does_not_read_may_change(backend):
 def test_made_inside_and_kept_by_the_program():
     kept = []
 
-    class Function(Scaled):
+    class Function(Doubled):
         @staticmethod
         def forward(ctx, x):
             ctx.factors = {"one": 2.0}
@@ -283,7 +271,7 @@ def test_nothing_is_held(backend):
     def watched():
         layer, x = Layer(), tensor(3, grad=True)
 
-        class Function(Scaled):
+        class Function(Doubled):
             @staticmethod
             def forward(ctx, x, weight):
                 ctx.weight = weight

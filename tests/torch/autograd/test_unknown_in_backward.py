@@ -11,6 +11,7 @@ import torch
 
 import dynamo_lite as dl
 from dynamo_lite.insight.break_reasons import BackwardReads, HookNotTraced, UnknownInBackward
+from small_functions import Doubled, with_backward
 
 GRADIENTS = {
     "contiguous": lambda: torch.arange(12.0).view(3, 4),
@@ -24,18 +25,8 @@ GRADIENTS = {
 def of_function(read):
     """A program whose Function's backward multiplies its gradient by what is read of it."""
 
-    class Read(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * 2
-
-        @staticmethod
-        def backward(ctx, gradient):
-            (x,) = ctx.saved_tensors
-            return read(gradient, x)
-
-    return lambda x: Read.apply(x)
+    function = with_backward(read)
+    return lambda x: function.apply(x)
 
 
 def of_hook(read):
@@ -226,11 +217,7 @@ def test_class_registered_with_an_abstract_one():
 
     plain = Plain()
 
-    class Read(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x * 2
-
+    class Read(Doubled):
         @staticmethod
         def backward(ctx, gradient):
             return gradient * (2 if issubclass(Plain, Sign) else 3)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
 import torch
+from torch.autograd import forward_ad
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 from dynamo_lite.insight.break_reasons import AttributeChange, AutogradFunction, UnsupportedAttribute
@@ -186,6 +187,7 @@ def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs
     is_transformed = any(body.transform for body in tx.graph.bodies) or torch._C._are_functorch_transforms_active()
     reasons = {
         "torch.func transforms it": is_transformed,
+        "it is called in a torch.autograd.forward_ad.dual_level": _is_in_dual_level(tx),
         "its forward or backward is not a static method": not _has_static_methods(value),
         "it has a vjp or a jvp": not _has_defaults(tx, value, "vjp", "jvp"),
         "it sets boxed_grads_call or clear_saved_tensors_on_access": not _has_defaults(tx, value, *_OPTIONS),
@@ -201,6 +203,12 @@ def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs
     ctx = FunctionContext(value, [isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in passed])
     tx.attempt.provenance.created(ctx)
     return _Application(tx, value, passed, ctx, has_setup).run()
+
+
+def _is_in_dual_level(tx: Translator) -> bool:
+    """Whether tensors may have tangents, for which a Function needs a jvp; guarded."""
+    level: int = tx.make(forward_ad).getattr(tx, "_current_level").realize().as_constant()
+    return level >= 0
 
 
 _OPTIONS = ("boxed_grads_call", "clear_saved_tensors_on_access")

@@ -1,0 +1,30 @@
+"""A small ``torch.autograd.Function`` from which tests derive their own."""
+
+from __future__ import annotations
+
+import torch
+
+
+class Doubled(torch.autograd.Function):
+    """Saves its argument, which this backward doesn't read."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+def with_backward(backward):
+    """A Function with this backward: ``backward(gradient, x)``."""
+
+    class Function(Doubled):
+        @staticmethod
+        def backward(ctx, gradient):
+            (x,) = ctx.saved_tensors
+            return backward(gradient, x)
+
+    return Function
