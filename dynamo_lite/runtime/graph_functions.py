@@ -180,7 +180,8 @@ def being_traced() -> bool:
 
 def checkpoint(
     body: Body,
-    reentrant: Sequence[bool] | None,
+    reentrant: bool,
+    is_argument: Sequence[bool],
     preserve_rng_state: bool,
     determinism_check: str,
     others: Sequence[tuple[str, Any]],
@@ -189,9 +190,9 @@ def checkpoint(
     """``torch.utils.checkpoint.checkpoint``.
 
     Args:
-        reentrant: with ``use_reentrant=True``, for each tensor whether the program passes it as an argument; others the
-            function reads from outside.
-        others: more of its options; of one that isn't reentrant, perhaps its `LaterCall`.
+        is_argument: for each tensor whether the program passes it as an argument, which torch saves for the backward;
+            others the function reads from outside.
+        others: more of its options; perhaps the `LaterCall` of the function.
     """
     more = dict(others)
     later: LaterCall | None = more.pop("later", None)
@@ -200,36 +201,34 @@ def checkpoint(
             cast(torch.fx.GraphModule, body).meta["_checkpoint_context_fn"] = more["context_fn"]
         operator = torch.ops.higher_order.tag_activation_checkpoint
         return operator(body, *tensors, use_reentrant=False, preserve_rng_state=preserve_rng_state)
-    if reentrant is not None:
-        return _reentrant_checkpoint(body, reentrant, preserve_rng_state, tensors)
-    if later is not None:
-        body = _checked(body, later)
-    options: dict[str, Any] = {"preserve_rng_state": preserve_rng_state, "determinism_check": determinism_check}
-    return torch_checkpoint.checkpoint(body, *tensors, use_reentrant=False, **options, **more)
+    checked = body if later is None else _checked(body, later)
+
+    def run(*args: torch.Tensor) -> Tensors:
+        following = iter(args)
+        return checked(*(next(following) if is_given else each for each, is_given in zip(tensors, is_argument)))
+
+    given = [each for each, is_given in zip(tensors, is_argument) if is_given]
+    if not reentrant:
+        more["determinism_check"] = determinism_check
+    return torch_checkpoint.checkpoint(
+        run, *given, use_reentrant=reentrant, preserve_rng_state=preserve_rng_state, **more
+    )
 
 
 def _checked(body: Body, later: LaterCall) -> Body:
     """A traced function that a checkpoint calls now, and again to recompute its results."""
-    programs_function, has_run = later.programs_function(), False
+    programs_function, state = later.programs_function(), None
 
     def run(*tensors: torch.Tensor) -> Tensors:
-        nonlocal has_run
-        own = programs_function() if has_run else None
-        has_run = True
+        nonlocal state
+        with torch.enable_grad():  # a reentrant checkpoint calls it without gradients first
+            now = _C.GlobalState()
+        is_first, is_same = state is None, state is None or not now.difference(state)
+        state = state or now
+        own = None if is_first else programs_function(is_same)
         return body(*tensors) if own is None else own(tensors)
 
     return run
-
-
-def _reentrant_checkpoint(
-    body: Body, is_argument: Sequence[bool], preserve_rng_state: bool, tensors: Sequence[torch.Tensor]
-) -> Tensors:
-    def run(*args: torch.Tensor) -> Tensors:
-        following = iter(args)
-        return body(*(next(following) if is_given else each for each, is_given in zip(tensors, is_argument)))
-
-    given = [each for each, is_given in zip(tensors, is_argument) if is_given]
-    return torch_checkpoint.checkpoint(run, *given, use_reentrant=True, preserve_rng_state=preserve_rng_state)
 
 
 def lstm(*args: Any, **kwargs: Any) -> Any:
@@ -275,7 +274,7 @@ def hook(body: Body, later: LaterCall | None, tensor: torch.Tensor, *extras: tor
     programs_function = None if later is None else later.programs_function()
 
     def run(gradient: torch.Tensor) -> torch.Tensor | None:
-        own = None if programs_function is None else programs_function()
+        own = None if programs_function is None else programs_function(True)
         if own is not None:
             result: torch.Tensor | None = own(extras, gradient)
             return result

@@ -64,17 +64,17 @@ class LaterCall:
         """After the graph."""
         self._current.roots = None
 
-    def programs_function(self) -> Callable[[], Callable[..., Any] | None]:
+    def programs_function(self) -> Callable[[bool], Callable[..., Any] | None]:
         """In the graph. Returns a function that, when it is called later, returns the program's function for the roots
-        of this call; None if the traced function is up to date."""
+        of this call; None if the traced function is up to date. It is told whether the process's state is the same."""
         roots: Values | None = getattr(self._current, "roots", None)
         guards, call, called = self.guards, self.call, self.called
         before = None if guards is None or roots is None else guards.lookup(roots)
         if guards is None or roots is None or call is None or before is None:
-            return lambda: None
+            return lambda is_same: None
 
-        def find() -> Callable[..., Any] | None:
-            is_same = _are_same(guards.lookup(roots), before) and not called.have_new_code()
+        def find(is_same: bool) -> Callable[..., Any] | None:
+            is_same = is_same and _are_same(guards.lookup(roots), before) and not called.have_new_code()
             return None if is_same else lambda *args: call(roots, *args)
 
         return find

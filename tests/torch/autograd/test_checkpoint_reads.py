@@ -153,6 +153,10 @@ def of_containers(model, x):
     return checkpoint(run, [(x * 2,), x], options={"scale": 2, "others": (model,)}, use_reentrant=False)
 
 
+def of_reentrant(model, x):
+    return checkpoint(model, x * 2, use_reentrant=True)
+
+
 def double(model, name):
     setattr(model, name, getattr(model, name) * 2)
 
@@ -196,7 +200,7 @@ def recomputed(fn, change):
     return y.tolist(), x.grad.tolist(), None if model.weight.grad is None else model.weight.grad.tolist()
 
 
-@pytest.mark.parametrize("fn", [of_module, of_method, of_partial, of_lambda, of_containers])
+@pytest.mark.parametrize("fn", [of_module, of_method, of_partial, of_lambda, of_containers, of_reentrant])
 @pytest.mark.parametrize("what", CHANGES)
 def test_recomputation_after_a_change(fn, what):
     compiled = dl.compile(fn, backend="eager", fullgraph=True)
@@ -332,3 +336,59 @@ def test_function_in_a_checkpoint_whose_backward_reads_the_layout(reentrant):
             called(x).backward(given)
             found.append(x.grad)
         assert torch.equal(*found)
+
+
+def by_default_dtype(x):
+    return (x * (2 if torch.get_default_dtype() is torch.float32 else 3)).sin()
+
+
+def by_determinism(x):
+    return (x * (2 if torch.are_deterministic_algorithms_enabled() else 3)).sin()
+
+
+def by_created_dtype(x):
+    return (x * (2 if torch.ones(1).dtype is torch.float32 else 3)).sin()
+
+
+STATES = {
+    by_default_dtype: (torch.set_default_dtype, torch.float64, torch.float32),
+    by_created_dtype: (torch.set_default_dtype, torch.float64, torch.float32),
+    by_determinism: (torch.use_deterministic_algorithms, True, False),
+}
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("function", STATES)
+def test_state_of_the_process_that_is_changed_before_the_backward(function, reentrant):
+    change, new, old = STATES[function]
+
+    def fn(x):
+        return checkpoint(function, x * 1, use_reentrant=reentrant)
+
+    found = []
+    for called in (fn, dl.compile(fn, backend="eager", fullgraph=True)):
+        x = leaf(3)
+        y = called(x).sum()
+        change(new)
+        try:
+            y.backward()
+        finally:
+            change(old)
+        found.append(x.grad)
+    assert torch.equal(*found)
+
+
+def test_buffer_that_is_written_into_before_the_backward():
+    """The function reads it from outside, so that torch doesn't save it for the backward."""
+
+    def outcome(called):
+        x, buffer = leaf(3), torch.ones(())
+        y = called(x, buffer).sum()
+        buffer.mul_(3)
+        y.backward()
+        return y.item(), x.grad.tolist()
+
+    def fn(x, buffer):
+        return checkpoint(lambda h: (h * (buffer + 1)).sin(), x * 1, use_reentrant=False)
+
+    assert outcome(dl.compile(fn, backend="eager", fullgraph=True)) == outcome(fn)

@@ -69,15 +69,15 @@ def _checkpoint(
     if reentrant:
         _check_reentrant(body.output, args)
     given = {arg.node for arg in args if isinstance(arg, TensorVariable)}
-    more = [("early_stop", options.get("early_stop", True)), ("context_fn", context_fn)]
+    more = [] if reentrant else [("early_stop", options.get("early_stop", True)), ("context_fn", context_fn)]
     changed = CheckpointCall(
         "its function is given an object that is changed later, and is called again in the backward"
     )
     later = LaterFunction(tx, body, changed, function, list(args), kwargs)
-    if not reentrant:
-        more.append(("later", later.checked_call()))
+    more.append(("later", later.checked_call()))
     settings: Args = [
-        InvariantVariable(tuple(node in given for node in body.lifted) if reentrant else None),
+        ConstantVariable(reentrant),
+        InvariantVariable(tuple(node in given for node in body.lifted)),
         ConstantVariable(options.get("preserve_rng_state", True)),
         ConstantVariable(options.get("determinism_check", "default")),
         CheckpointOptions(tuple(each for each in more if each[1] is not None)),
