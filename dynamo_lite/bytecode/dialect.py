@@ -35,7 +35,6 @@ from collections.abc import Iterator, Sequence
 from types import CodeType
 
 from .instructions import (
-    BINARY_OPS,
     BORROWED_PAIR,
     CANONICAL_ONLY,
     COMMON_CONSTANTS,
@@ -44,6 +43,7 @@ from .instructions import (
     OPMAP,
     OPNAMES,
     PY314,
+    SUBSCRIPT,
     BytecodeError,
     Instruction,
     opcodes_of,
@@ -83,7 +83,6 @@ _BINARY_OP, _CALL_EX = _opcode("BINARY_OP"), _opcode("CALL_FUNCTION_EX")
 _BINARY_SUBSCR = _opcode("BINARY_SUBSCR")
 _SMALL_INT, _COMMON_CONSTANT = _opcode("LOAD_SMALL_INT"), _opcode("LOAD_COMMON_CONSTANT")
 _SMALL_INTS = 256
-_SUBSCRIPT = BINARY_OPS.index("[]") if PY314 else -1
 
 _POPS_ITERATOR = _opcode("POP_ITER") if PY314 else _POP_TOP
 _RENAMED = {_opcode("LOAD_FAST_BORROW"): _LOAD_FAST, _opcode("POP_ITER"): _POP_TOP} if PY314 else {}
@@ -176,7 +175,7 @@ def _rename(each: Instruction) -> None:
     elif op == _COMMON_CONSTANT:
         _become(each, _LOAD_CONST)
         each.argval = COMMON_CONSTANTS[each.arg]
-    elif op == _BINARY_OP and each.arg == _SUBSCRIPT:
+    elif op == _BINARY_OP and each.arg == SUBSCRIPT:
         _become(each, _BINARY_SUBSCR)
         each.arg, each.argval = 0, None
     elif op == _CALL_EX:
@@ -276,7 +275,7 @@ def _parts(opcode: int, arg: int, last: int, is_tested: bool) -> Iterator[tuple[
     elif opcode in _ENTERS:
         yield from _ENTERS[opcode]
     elif opcode == _BINARY_SUBSCR and PY314:
-        yield _BINARY_OP, _SUBSCRIPT
+        yield _BINARY_OP, SUBSCRIPT
     elif opcode == _CALL_EX and PY314:
         if arg == 0:
             yield _PUSH_NULL, 0

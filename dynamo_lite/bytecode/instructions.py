@@ -229,8 +229,11 @@ LOADS_CELLS = PY313
 
 # -- operators -------------------------------------------------------------------------------------------------
 
-BINARY_OPS: list[str] = [symbol for _, symbol in _opcode._nb_ops]  # type: ignore[attr-defined]
+_SYMBOLS: list[str] = [symbol for _, symbol in _opcode._nb_ops]  # type: ignore[attr-defined]
+BINARY_OPS: list[str] = [symbol for symbol in _SYMBOLS if symbol != "[]"]
 """BINARY_OP's argument -> its symbol in source code, such as ``+`` or ``+=``."""
+SUBSCRIPT = _SYMBOLS.index("[]") if PY314 else -1
+"""The argument, above those, of a BINARY_OP that is a subscript."""
 
 EXCEPT_STAR = ("CHECK_EG_MATCH", "PREP_RERAISE_STAR")
 """Opcodes that only ``except*`` has."""

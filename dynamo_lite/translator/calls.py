@@ -64,7 +64,7 @@ def call_function_ex(tx: InstructionTranslator, instruction: Instruction) -> Non
     if isinstance(unpacked, TupleVariable) and is_call_of_broken_callee(tx):
         args = list(unpacked.items)  # not realized: the callee may only keep them bound
     else:
-        args = list(unpacked.each_with_length_hint(tx))
+        args = list(unpacked.each_for_tuple(tx))
     if not CALLABLE_FIRST and tx.stack and tx.stack[-1] is NULL:
         tx.stack.pop()
     tx.stack.append(tx.call_from_instruction(function, args, kwargs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections.abc
+import sys
 from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
@@ -140,8 +141,9 @@ def unpack_sequence(tx: InstructionTranslator, instruction: Instruction) -> None
     items = tx.unpack(value, wanted + 1)
     if len(items) != wanted:
         few = len(items) < wanted
-        message = f"not enough values to unpack (expected {wanted}, got {len(items)})"
-        tx.raise_error(ValueError, message if few else f"too many values to unpack (expected {wanted})")
+        tells = few or (sys.version_info >= (3, 14) and value.python_type() in (list, tuple, dict))
+        got = f", got {len(items) if few else value.length(tx)}" if tells else ""
+        tx.raise_error(ValueError, f"{'not enough' if few else 'too many'} values to unpack (expected {wanted}{got})")
     tx.stack.extend(reversed(items))
 
 

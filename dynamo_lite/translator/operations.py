@@ -7,6 +7,7 @@ Opcode handlers, models of builtins and the kinds of values all build on these. 
 from __future__ import annotations
 
 import operator
+import sys
 import types
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -66,6 +67,7 @@ else:
     _Base = object
 
 _SEQUENCES = (list, tuple, deque)
+_CONTAINER = "a container or iterable" if sys.version_info >= (3, 14) else "iterable"
 _IDS_OF_SEQUENCES = frozenset(map(id, _SEQUENCES))
 _NUMBERS_TAKEN: dict[int, tuple[type, ...]] = {
     id(bool): (int,),
@@ -373,7 +375,7 @@ class Operations(_Base):
             if not issubclass(observed.error.python_type(), TypeError):
                 raise
             kind = variable.python_type().__name__
-            self.raise_error(TypeError, f"argument of type {kind!r} is not iterable")
+            self.raise_error(TypeError, f"argument of type {kind!r} is not {_CONTAINER}")
         return any(self.same_or_equal(each, item) for each in remaining_items(self, iterator))
 
     def checked_iterator(self, found: VariableTracker) -> VariableTracker:

@@ -67,9 +67,9 @@ def test_equal_constants_share_a_place_and_the_first_is_kept():
         "The docstring."
         return x
 
-    body = [emit.make("RESUME", 0), *(emit.load_const(k) for k in (7, 7, (7, "a"), (7, "a")))]
+    body = [emit.make("RESUME", 0), *(emit.load_const(k) for k in (700, 700, (7, "a"), (7, "a")))]
     code = assemble([*body, emit.make("BUILD_TUPLE", 4), emit.return_value()], like=documented.__code__)
-    assert code.co_consts == ("The docstring.", 7, (7, "a"))
+    assert code.co_consts == ("The docstring.", 700, (7, "a"))
     assert types.FunctionType(code, {}).__doc__ == "The docstring."
 
 

@@ -21,6 +21,7 @@ from dynamo_lite.bytecode import (
     successors,
     verify,
 )
+from dynamo_lite.bytecode.instructions import EXIT_SIZE
 from dynamo_lite.bytecode.stack_depth import stack_size
 
 PY312 = sys.version_info >= (3, 12)
@@ -117,7 +118,8 @@ def test_what_is_dropped_is_dead():
     """Everything from the loop on is kept, prologue and the block's entry are not."""
     instructions = body()
     loop = next(each for each in instructions if each.opname == "FOR_ITER")
-    start = [emit.load_const(print), emit.load_const(iter(())), emit.jump(loop)]
+    nulls = [emit.push_null() for _ in range(EXIT_SIZE - 1)]
+    start = [emit.load_const(print), *nulls, emit.load_const(iter(())), emit.jump(loop)]
     kept = drop_unreachable([*start, *instructions])
     assert loop in kept and instructions[0] not in kept
     assert "BEFORE_WITH" not in {each.opname for each in kept}

@@ -17,6 +17,7 @@ import functools
 import inspect
 import operator
 import re
+import sys
 import types
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
@@ -400,6 +401,10 @@ class VariableTracker:
     def each_with_length_hint(self, tx: Translator) -> Iterator[VariableTracker]:
         """`each` for ``list()`` and ``tuple()``, which call ``__len__`` or ``__length_hint__`` first."""
         return self.each(tx)
+
+    def each_for_tuple(self, tx: Translator) -> Iterator[VariableTracker]:
+        """`each` for ``tuple()`` and ``f(*iterable)``, which ask for no length from CPython 3.14 on."""
+        return self.each(tx) if sys.version_info >= (3, 14) else self.each_with_length_hint(tx)
 
     def elements(self, tx: Translator) -> list[VariableTracker]:
         """All items at once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import sys
 import types
 from typing import Any
 
@@ -18,6 +19,8 @@ from .protocols import Translator
 
 PLAIN_KEYS = (str, int, bool, float, type(None), bytes)
 """Types whose constants represent themselves."""
+AS_DICT_KEY, AS_SET_ITEM = "a dict key", "a set element"
+"""What a value is to be, in CPython's texts from 3.14 on."""
 _STABLE_HASH = (*PLAIN_KEYS, complex, range, type, enum.Enum, torch.dtype, torch.device, torch.layout)
 
 
@@ -57,27 +60,29 @@ def _check_no_effects(tx: Translator, before: int, variable: VariableTracker) ->
         unsupported(UnsupportedKey(variable.describe(), "its __hash__ or __eq__ has side effects"))
 
 
-def key_of(tx: Translator, variable: VariableTracker) -> Any:
+def key_of(tx: Translator, variable: VariableTracker, role: str = "", outer: VariableTracker | None = None) -> Any:
     """A hashable that represents the value as a key. Raises CPython's TypeError in the traced program for an unhashable
-    value; breaks the graph if the hash or the equality isn't known."""
+    value; breaks the graph if the hash or the equality isn't known.
+
+    ``role``: what the value is to be, for the error's text; ``outer``: the tuple that it is an item of."""
     variable = variable.realize()
     if type(variable) is ConstantVariable:
         value = variable.value
         if value != value:
             unsupported(UnsupportedKey(variable.describe(), "NaN compares by identity"))
         if type(value) not in PLAIN_KEYS:
-            _check_hashable(tx, variable)
+            _check_hashable(tx, variable, role, outer)
         elif type(value) is int:
             tx.attempt.values.addresses.note(value)
         return value
     number = variable.number_as_key(tx)
     if number is not None:
-        return key_of(tx, number)
+        return key_of(tx, number, role, outer)
     try:
         key = variable.key()
         hash(key)
     except (NotConstant, TypeError):
-        return _key_by_methods(tx, variable)
+        return _key_by_methods(tx, variable, role, outer)
     variable.guard_key(tx)
     tx.attempt.values.addresses.note(key)
     return key
@@ -90,17 +95,22 @@ def _slot_hash(value: int) -> int:
     return hash(value)
 
 
-def _check_hashable(tx: Translator, variable: VariableTracker) -> None:
+def _check_hashable(tx: Translator, variable: VariableTracker, role: str, outer: VariableTracker | None) -> None:
     kind = variable.python_type()
     if tx.lookup(kind, "__hash__") is None:
-        tx.raise_error(TypeError, f"unhashable type: '{type_name(kind)}'")
+        text = f"unhashable type: '{type_name(kind)}'"
+        if role and sys.version_info >= (3, 14):
+            given = (variable if outer is None else outer).python_type()
+            module = "" if given.__module__ in ("builtins", "__main__") else f"{given.__module__}."
+            text = f"cannot use '{module}{given.__qualname__}' as {role} ({text})"
+        tx.raise_error(TypeError, text)
 
 
-def _key_by_methods(tx: Translator, variable: VariableTracker) -> Any:
+def _key_by_methods(tx: Translator, variable: VariableTracker, role: str, outer: VariableTracker | None) -> Any:
     items = variable.structure_items() if variable.python_type() is tuple else None
     if items is not None:
-        return tuple([key_of(tx, item) for item in items])
-    _check_hashable(tx, variable)
+        return tuple([key_of(tx, item, role, variable if outer is None else outer) for item in items])
+    _check_hashable(tx, variable, role, outer)
     method = variable.find_special(tx, "__hash__")
     if method is None:
         unsupported(UnsupportedKey(variable.describe()))

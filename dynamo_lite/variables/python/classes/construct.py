@@ -195,7 +195,7 @@ def _empty_payload(tx: Translator, base: type | None, args: Args) -> VariableTra
     if base in (dict, OrderedDict, defaultdict):
         return DictVariable({}, None, None, base)
     if base is tuple:
-        return TupleVariable(list(args[0].each_with_length_hint(tx)) if args else [])
+        return TupleVariable(list(args[0].each_for_tuple(tx)) if args else [])
     if base is frozenset:
         return SetVariable.of(tx, args[0] if args else [], frozenset).of_derived_class()
     if base is list:
@@ -220,7 +220,7 @@ def _list(tx: Translator, items: VariableTracker | None = None) -> VariableTrack
 def _tuple(tx: Translator, items: VariableTracker | None = None) -> VariableTracker:
     if isinstance(items, TupleVariable) and items.python_type() is tuple:
         return items
-    return TupleVariable([] if items is None else list(items.each_with_length_hint(tx)))
+    return TupleVariable([] if items is None else list(items.each_for_tuple(tx)))
 
 
 def _class_to_create(tx: Translator, base: Any, cls: VariableTracker) -> type:
@@ -241,7 +241,7 @@ def _class_to_create(tx: Translator, base: Any, cls: VariableTracker) -> type:
 @models(tuple.__new__)
 def _tuple_new(tx: Translator, cls: VariableTracker, items: VariableTracker | None = None) -> VariableTracker:
     kind = _class_to_create(tx, tuple, cls)
-    made = TupleVariable([] if items is None else list(items.each_with_length_hint(tx)))
+    made = TupleVariable([] if items is None else list(items.each_for_tuple(tx)))
     return made if kind is tuple else new_instance(tx, kind, [made], {})
 
 

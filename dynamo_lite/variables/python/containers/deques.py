@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from typing import Any, NoReturn
 
@@ -112,7 +113,9 @@ class DequeVariable(MutableSequence):
         self._record_mutation(tx)
         return self.items.pop(at)
 
-    def _not_found(self, tx: Translator, item: VariableTracker) -> NoReturn:
+    def _not_found(self, tx: Translator, item: VariableTracker, method: str = "index") -> NoReturn:
+        if sys.version_info >= (3, 14):
+            tx.raise_error(ValueError, f"deque.{method}(x): x not in deque")
         tx.raise_with(ValueError, [concatenated(tx, [*reprs(tx, [item]), " is not in deque"])])
 
     def method___getitem__(self, tx: Translator, key: VariableTracker) -> VariableTracker:

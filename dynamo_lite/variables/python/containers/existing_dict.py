@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker, class_compares_by_identity, wraps_type
-from dynamo_lite.variables.core.keys import LEAST_ADDRESS, PLAIN_KEYS, key_of
+from dynamo_lite.variables.core.keys import AS_DICT_KEY, LEAST_ADDRESS, PLAIN_KEYS, key_of
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
 from .mappings import DictVariable, wrap_dict_items
@@ -63,7 +63,7 @@ class ExistingDictVariable(DictVariable):
     def find(self, tx: Translator, key: VariableTracker) -> VariableTracker | None:
         if self.is_whole:
             return super().find(tx, key)
-        raw = key_of(tx, key)
+        raw = key_of(tx, key, AS_DICT_KEY)
         if raw in self.stored:
             return self.stored[raw][1]
         if raw not in self.looked_up:

@@ -30,7 +30,7 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_text import concatenated
 from dynamo_lite.variables.core.formatting import Texts, bracketed, listed, reprs
 from dynamo_lite.variables.core.item_comparison import ItemComparison
-from dynamo_lite.variables.core.keys import PLAIN_KEYS, key_of
+from dynamo_lite.variables.core.keys import AS_DICT_KEY, PLAIN_KEYS, key_of
 from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.polyfills.recreation import advance_iterator
@@ -74,7 +74,7 @@ class DictVariable(ContainerVariable):
 
     def put(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         """Set an item without recording a mutation, in a dict that is being created."""
-        self.store(key_of(tx, key), key, value)
+        self.store(key_of(tx, key, "" if self.cls is OrderedDict else AS_DICT_KEY), key, value)
 
     def store(self, raw: object, key: VariableTracker, value: VariableTracker) -> None:
         """`put` with the key's representation."""
@@ -110,7 +110,7 @@ class DictVariable(ContainerVariable):
 
     def find(self, tx: Translator, key: VariableTracker) -> VariableTracker | None:
         """The value of a key; None if the dict lacks it."""
-        found = self.items.get(key_of(tx, key))
+        found = self.items.get(key_of(tx, key, AS_DICT_KEY))
         if found is None and self.source is not None:
             tx.guards.missing_key_dicts[self.source] = None
         return found
@@ -148,7 +148,7 @@ class DictVariable(ContainerVariable):
         return self.items.pop(raw)
 
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
-        self.assign(tx, key_of(tx, key), key, value)
+        self.assign(tx, key_of(tx, key, "" if self.cls is OrderedDict else AS_DICT_KEY), key, value)
 
     def delitem(self, tx: Translator, key: VariableTracker) -> None:
         self.method_pop(tx, key)
@@ -206,7 +206,7 @@ class DictVariable(ContainerVariable):
         self, tx: Translator, key: VariableTracker, default: VariableTracker | None = None
     ) -> VariableTracker:
         if self.contains(tx, key):
-            return self.drop(tx, key_of(tx, key))
+            return self.drop(tx, key_of(tx, key, AS_DICT_KEY))
         if default is None:
             tx.raise_with(KeyError, [key])
         return default

@@ -159,7 +159,7 @@ class SequenceVariable(ContainerVariable):
                 return ConstantVariable(at)
         self._not_found(tx, item)
 
-    def _not_found(self, tx: Translator, item: VariableTracker) -> NoReturn:
+    def _not_found(self, tx: Translator, item: VariableTracker, method: str = "index") -> NoReturn:
         tx.raise_error(ValueError, "tuple.index(x): x not in tuple")
 
     def method_count(self, tx: Translator, item: VariableTracker) -> VariableTracker:
@@ -404,7 +404,7 @@ class MutableSequence(SequenceVariable):
                 del self.items[at]
                 return ConstantVariable(None)
         if self.kind is not list:
-            self._not_found(tx, item)
+            self._not_found(tx, item, "remove")
         tx.raise_error(ValueError, "list.remove(x): x not in list")
 
     def method_clear(self, tx: Translator) -> VariableTracker:
@@ -440,7 +440,9 @@ class ListVariable(MutableSequence):
         is_tensor = all(item.python_type() is int for item in items)
         return tx.call(tx.make(torch.tensor), [self], {}) if is_tensor else self
 
-    def _not_found(self, tx: Translator, item: VariableTracker) -> NoReturn:
+    def _not_found(self, tx: Translator, item: VariableTracker, method: str = "index") -> NoReturn:
+        if sys.version_info >= (3, 14):
+            tx.raise_error(ValueError, "list.index(x): x not in list")
         tx.raise_with(ValueError, [concatenated(tx, [*reprs(tx, [item]), " is not in list"])])
 
     def text(self, tx: Translator, name: str) -> VariableTracker:

@@ -14,7 +14,7 @@ from dynamo_lite.insight.break_reasons import UnknownSetOrder
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import ContainerVariable, NotConstant, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.keys import has_stable_hash, key_of
+from dynamo_lite.variables.core.keys import AS_SET_ITEM, has_stable_hash, key_of
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, method_of
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
@@ -36,7 +36,7 @@ class Operand(NamedTuple):
 
 
 def _operand_of_items(tx: Translator, items: list[VariableTracker]) -> Operand:
-    keys = [key_of(tx, item) for item in items]
+    keys = [key_of(tx, item, AS_SET_ITEM) for item in items]
     return Operand(keys, list(zip(keys, items)), all(map(has_stable_hash, keys)), Items(tuple, tuple(items)))
 
 
@@ -270,7 +270,7 @@ class SetVariable(ContainerVariable):
     def _lookup(self, tx: Translator, item: VariableTracker) -> Any:
         """The key of an item that is searched or removed: CPython treats a set as a frozenset there."""
         inner = item.builtin_part()
-        return frozenset(inner.items) if isinstance(inner, SetVariable) else key_of(tx, item)
+        return frozenset(inner.items) if isinstance(inner, SetVariable) else key_of(tx, item, AS_SET_ITEM)
 
     def method_remove(self, tx: Translator, item: VariableTracker) -> VariableTracker:
         if self._lookup(tx, item) not in self.items:
@@ -311,7 +311,7 @@ class SetVariable(ContainerVariable):
                 self._change(tx, set.difference_update, other)
             else:
                 for item in other.each(tx):
-                    self._discard(tx, key_of(tx, item))
+                    self._discard(tx, key_of(tx, item, AS_SET_ITEM))
         return ConstantVariable(None)
 
     def method_clear(self, tx: Translator) -> VariableTracker:
