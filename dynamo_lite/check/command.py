@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import os
+import signal
 import sys
+import time
+import traceback
+from collections.abc import Iterator
 from pathlib import Path
 
 from dynamo_lite.backends import list_backends
+from dynamo_lite.insight.program_files import traceback_without_ours
 from dynamo_lite.insight.suggestions import suggestion
 
 from . import reports
 from .findings import Limits, Result
 from .ratchet import NAME, Ratchet
-from .targets import BadTarget, Settings, check
+from .targets import BadTarget, Settings, check, tensor_like
 
 _DESCRIPTION = """\
 Checks that each target is captured as one graph. A target is pkg.module:factory, or path/to/file.py:factory, where the
-factory returns (fn, args), (fn, args, kwargs), or fn with a list or iterator of such args, one for each call; or the
-path of a script, of which everything that it compiles with dl.compile or torch.compile is checked."""
+factory returns (fn, args), (fn, args, kwargs), or fn with a list or iterator of such args, one for each call; with
+--input, a module's class or a function, which is called with tensors like these; or the path of a script, of which
+everything that it compiles with dl.compile or torch.compile is checked."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command."""
     parser = commands.add_parser("check", help="check that targets are captured as one graph", description=_DESCRIPTION)
     parser.add_argument("targets", nargs="+", metavar="TARGET", help="pkg.module:factory, or a script")
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="TENSOR", help='an argument of each target: "float32[4,8]"'
+    )
     parser.add_argument("--max-graphs", type=_count, metavar="N", help="graphs that one call may be (1, and no break)")
     parser.add_argument("--max-recompiles", type=_count, default=0, metavar="N", help="over all inputs (0)")
     dynamic = parser.add_mutually_exclusive_group()
@@ -36,6 +46,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--format", choices=reports.FORMATS, default="text", help="of the report (text)")
     parser.add_argument("--allowed", default=NAME, metavar="PATH", help=f"lists breaks that are allowed ({NAME})")
     parser.add_argument("--update", action="store_true", help="write that file: allow what breaks now, and no more")
+    parser.add_argument("--traceback", action="store_true", help="show where a target raised an exception")
     parser.set_defaults(run=run)
 
 
@@ -46,21 +57,71 @@ def _count(text: str) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Check the targets and print the report. Returns the exit status."""
-    settings = Settings(options.backend, options.dynamic, options.train)
-    limits = Limits(options.max_graphs, options.max_recompiles)
+    """Check the targets and print the report: as text, target by target. Returns the exit status."""
+    settings = Settings(options.backend, options.dynamic, options.train, tuple(map(tensor_like, options.input)))
     if settings.backend is not None and settings.backend not in list_backends():
         raise BadTarget(f"no backend {settings.backend!r}; {suggestion(settings.backend, list_backends())}")
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.insert(0, os.getcwd())  # as `python -m` does
-    with contextlib.redirect_stdout(sys.stderr):  # what the program prints is no part of the report
-        ratchet = Ratchet(_list_of_allowed(options))
-        results = [_checked(target, settings, limits, ratchet) for target in options.targets]
-        if options.update:
-            ratchet.update(results)
-    text = reports.FORMATS[options.format](results)
-    reports.write(text, sys.stdout) if options.format == "text" else sys.stdout.write(text)
+    ratchet, output = Ratchet(_list_of_allowed(options)), sys.stdout
+    is_streamed = options.format == "text" and not options.update
+    results: list[Result] = []
+    is_interrupted = False
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # what the program prints is no part of the report
+            for result in _checked(options, settings, ratchet):
+                results.append(result)
+                if is_streamed:
+                    reports.write(reports.text_of(result), output)
+    except KeyboardInterrupt:
+        is_interrupted = True
+    if options.update and not is_interrupted:
+        ratchet.update(results)
+    reports.write(
+        reports.last_line(results) if is_streamed else reports.FORMATS[options.format](results),
+        output,
+        is_coloured=None if options.format == "text" else False,
+    )
+    if is_interrupted:
+        print(f"interrupted: {len(results)} of {len(options.targets)} targets were checked", file=sys.stderr)
+        return _INTERRUPTED
+    if not all(result.could_be_checked for result in results):
+        return 2
     return 0 if all(result.ok for result in results) else 1
+
+
+_INTERRUPTED = 128 + signal.SIGINT
+"""The exit status of a program that Ctrl-C ended, as shells have it."""
+
+
+def _checked(options: argparse.Namespace, settings: Settings, ratchet: Ratchet) -> Iterator[Result]:
+    limits = Limits(options.max_graphs, options.max_recompiles)
+    for at, target in enumerate(options.targets, 1):
+        began = time.perf_counter()
+        with _progress(f"[{at}/{len(options.targets)}] {target}"):
+            try:
+                result = check(target, settings, limits, functools.partial(ratchet.allows, target))
+            except BadTarget as error:
+                result = Result(target, findings=[error.finding()])
+                cause = error.__cause__
+                if options.traceback and cause is not None:
+                    traceback.print_exception(cause.with_traceback(traceback_without_ours(cause.__traceback__)))
+        result.target, result.seconds = target, time.perf_counter() - began
+        ratchet.note_fixed(result)
+        yield result
+
+
+@contextlib.contextmanager
+def _progress(text: str) -> Iterator[None]:
+    """Show on a terminal what is being checked."""
+    is_shown = sys.stderr.isatty()
+    if is_shown:
+        print(f"{text} …", end="\r", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        if is_shown:
+            print("\x1b[2K", end="\r", file=sys.stderr, flush=True)
 
 
 def _list_of_allowed(options: argparse.Namespace) -> Path:
@@ -69,10 +130,3 @@ def _list_of_allowed(options: argparse.Namespace) -> Path:
     if options.allowed != NAME and not options.update and not path.exists():
         raise BadTarget(f"there is no file {path}; --update writes it")
     return path
-
-
-def _checked(target: str, settings: Settings, limits: Limits, ratchet: Ratchet) -> Result:
-    result = check(target, settings, limits, lambda found: ratchet.allows(target, found))
-    result.target = target
-    ratchet.note_fixed(result)
-    return result

@@ -19,6 +19,7 @@ TOO_MANY_RECOMPILES = "too-many-recompiles"
 BACKEND_FAILED = "backend-failed"
 NOT_TRAINED = "not-trained"
 FIXED = "fixed"
+TARGET_FAILED = "target-failed"
 
 SUMMARIES = {
     NOTHING_CAPTURED: "no graph was captured, so there is nothing that the check could be of",
@@ -27,6 +28,7 @@ SUMMARIES = {
     BACKEND_FAILED: "the backend, or what assumes something of sizes, failed on a graph",
     NOT_TRAINED: "no gradient was computed through what was captured",
     FIXED: "fullgraph.toml allows a break that is there no more",
+    TARGET_FAILED: "the target doesn't exist, isn't what a target is, or raised an exception of its own",
 }
 """Findings that are no graph breaks, by their codes. A graph break has the code of its reason."""
 
@@ -121,10 +123,16 @@ class Result:
     """What is wrong."""
     allowed: list[Finding] = field(default_factory=list)
     """Graph breaks that the limits or fullgraph.toml allow."""
+    seconds: float = 0.0
+    """How long the check took."""
 
     @property
     def ok(self) -> bool:
         return not self.findings
+
+    @property
+    def could_be_checked(self) -> bool:
+        return all(each.code != TARGET_FAILED for each in self.findings)
 
     def summary(self) -> str:
         """One line."""

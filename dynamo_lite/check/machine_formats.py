@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,8 @@ def _in_repository(file: str) -> str:
 
 def _uri(file: str) -> str:
     file = _in_repository(file)
-    return f"file://{quote(file)}" if file.startswith("/") else quote(file)
+    quoted = quote(file, errors="surrogateescape")  # as the bytes that the file system has
+    return f"file://{quoted}" if file.startswith("/") else quoted
 
 
 def as_junit(results: Sequence[Result]) -> str:
@@ -100,9 +102,12 @@ def as_junit(results: Sequence[Result]) -> str:
     failed = sum(not result.ok for result in results)
     counts = {"tests": str(len(results)), "failures": str(failed), "errors": "0"}
     root = ElementTree.Element("testsuites", {"name": "dynamo-lite check", **counts})
-    suite = ElementTree.SubElement(root, "testsuite", {"name": "fullgraph", **counts, "skipped": "0", "time": "0"})
+    root.set("time", _seconds(sum(result.seconds for result in results)))
+    suite = ElementTree.SubElement(root, "testsuite", {"name": "fullgraph", **counts, "skipped": "0"})
+    suite.set("time", root.get("time", ""))
     for result in results:
-        case = ElementTree.SubElement(suite, "testcase", classname="fullgraph", name=result.target, time="0")
+        case = ElementTree.SubElement(suite, "testcase", classname="fullgraph", name=_printable(result.target))
+        case.set("time", _seconds(result.seconds))
         if not result.ok:
             first = result.findings[0]
             failure = ElementTree.SubElement(case, "failure", type=first.code, message=_printable(first.message))
@@ -112,6 +117,13 @@ def as_junit(results: Sequence[Result]) -> str:
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.3f}"
+
+
+_NOT_IN_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
 def _printable(text: str) -> str:
-    """Without the control characters that XML has no way to write."""
-    return "".join(each if each >= " " or each in "\n\t" else "\N{REPLACEMENT CHARACTER}" for each in text)
+    """With the characters that XML has no way to write escaped as Python does: control characters, surrogates."""
+    return _NOT_IN_XML.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

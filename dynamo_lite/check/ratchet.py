@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .findings import BACKEND_FAILED, FIXED, NOTHING_CAPTURED, Finding, Place, Result
+from .findings import BACKEND_FAILED, FIXED, NOTHING_CAPTURED, TARGET_FAILED, Finding, Place, Result
 from .targets import BadTarget
 
 NAME = "fullgraph.toml"
@@ -54,7 +54,7 @@ class Ratchet:
 
     def note_fixed(self, result: Result) -> None:
         """Add a finding for each listed break of the target that has gone."""
-        if any(each.code in (BACKEND_FAILED, NOTHING_CAPTURED) for each in result.findings):
+        if any(each.code in (BACKEND_FAILED, NOTHING_CAPTURED, TARGET_FAILED) for each in result.findings):
             return  # the target may have failed before it reached the break
         there = {Allowed.of(result.target, each) for each in _breaks(result)}
         for entry in self.entries:
@@ -66,7 +66,7 @@ class Ratchet:
     def update(self, results: Sequence[Result]) -> None:
         """Rewrite the file: what there is now for these targets, with the reasons that were given; of other targets
         what was listed. The results then have findings only of what no file can allow."""
-        checked = {result.target for result in results}
+        checked = {result.target for result in results if result.could_be_checked}
         listed = {each: each for each in self.entries}  # an entry without a reason -> the equal one that has it
         kept = [each for each in self.entries if each.target not in checked]
         for result in results:

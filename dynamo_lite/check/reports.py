@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import json
+import os
 import textwrap
 from collections.abc import Callable, Sequence
 from typing import TextIO
@@ -15,13 +15,20 @@ from .machine_formats import as_github, as_junit, as_sarif
 
 def as_text(results: Sequence[Result]) -> str:
     """For people: a line for each target, below it what is wrong."""
-    lines = []
-    for result in results:
-        lines.append(f"{'ok  ' if result.ok else 'FAIL'} {result.summary()}")
-        lines += [textwrap.indent(str(each), "     ") for each in result.findings]
-    failed = sum(not result.ok for result in results)
-    lines.append(f"{len(results) - failed} passed, {failed} failed")
+    return "".join(map(text_of, results)) + last_line(results)
+
+
+def text_of(result: Result) -> str:
+    """A target's line, and what is wrong."""
+    lines = [f"{'ok  ' if result.ok else 'FAIL'} {result.summary()}"]
+    lines += [textwrap.indent(str(each), "     ") for each in result.findings]
     return "\n".join(lines) + "\n"
+
+
+def last_line(results: Sequence[Result]) -> str:
+    """How many passed and failed."""
+    failed = sum(not result.ok for result in results)
+    return f"{len(results) - failed} passed, {failed} failed\n"
 
 
 def as_json(results: Sequence[Result]) -> str:
@@ -39,21 +46,32 @@ FORMATS: dict[str, Callable[[Sequence[Result]], str]] = {
 }
 
 
-def write(text: str, stream: TextIO) -> None:
-    """Print a text report, in colours where there is a terminal and rich is installed."""
-    if not stream.isatty() or importlib.util.find_spec("rich") is None:
-        stream.write(text)
-        return
-    from rich.console import Console
+def write(text: str, stream: TextIO, is_coloured: bool | None = None) -> None:
+    """Print a report at once. What the stream's encoding has no way to write is escaped.
 
-    console = Console(file=stream)
-    for line in text.splitlines():
-        console.print(line, style=_style(line), markup=False, highlight=False, soft_wrap=True)
+    Args:
+        is_coloured: whether lines have colours; None: as the terminal, FORCE_COLOR and NO_COLOR say.
+    """
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    text = text.encode(encoding, "backslashreplace").decode(encoding)
+    if has_colours(stream) if is_coloured is None else is_coloured:
+        text = "".join(map(_coloured, text.splitlines(keepends=True)))
+    stream.write(text)
+    stream.flush()
 
 
-def _style(line: str) -> str:
-    if line.startswith("ok "):
-        return "green"
-    if line.startswith("FAIL"):
-        return "bold red"
-    return "dim" if line.lstrip().startswith("hint: ") else ""
+def has_colours(stream: TextIO) -> bool:
+    """By https://no-color.org and https://force-color.org, else whether it is a terminal."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+_COLOURS = {"ok ": "32", "FAIL": "1;31", "hint: ": "2"}
+"""Green, bold red, dim: by what a line begins with."""
+
+
+def _coloured(line: str) -> str:
+    words = line.lstrip()
+    colour = next((colour for beginning, colour in _COLOURS.items() if words.startswith(beginning)), None)
+    return line if colour is None else f"\x1b[{colour}m{line.rstrip()}\x1b[0m\n"

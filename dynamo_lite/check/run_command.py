@@ -1,4 +1,4 @@
-"""``dynamo-lite run script.py args…``: a program in `dynamo_lite.takeover`, with what was captured in one line."""
+"""``dynamo-lite run script.py args…``: a program in `dynamo_lite.takeover`, with what was captured at its end."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from dynamo_lite.api import takeover
 from dynamo_lite.insight.counters import counted, counters
+from dynamo_lite.insight.program_files import traceback_without_ours
 
 from .targets import BadTarget
 
@@ -36,7 +37,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the program. Returns the exit status; what the program raises is raised."""
+    """Run the program. Returns the exit status. An exception of the program's is printed as python does, with its own
+    frames."""
     start = _start(options.program, options.is_module)
     sys.argv[:] = [options.program, *options.args]
     counters.reset()
@@ -44,6 +46,12 @@ def run(options: argparse.Namespace) -> int:
     try:
         with taken:
             start()
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        error = error.with_traceback(traceback_without_ours(error.__traceback__))
+        sys.excepthook(type(error), error, error.__traceback__)
+        return 1
     finally:
         print(_summary(taken.called), file=sys.stderr)
     return 0
@@ -84,8 +92,20 @@ def _run_script(path: str) -> None:
 
 
 def _summary(called: int) -> str:
-    """What was captured, in one line."""
+    """What was captured, and where it breaks most."""
     if not called:
         return "dynamo_lite: nothing that torch.compile returned was called"
     parts = [counted(called, "function"), counted(counters.graphs, "graph"), counted(counters.graph_breaks, "break")]
-    return f"dynamo_lite: {', '.join(parts)}, {counted(counters.recompiles, 'recompilation')}"
+    lines = [f"dynamo_lite: {', '.join(parts)}, {counted(counters.recompiles, 'recompilation')}"]
+    for place, count in counters.break_places.most_common(_SHOWN):
+        lines.append(f"  {place}" + (f" ({count} times)" if count > 1 else ""))
+    folder = os.environ.get("DYNAMO_LITE_REPORT")
+    if folder:
+        lines.append(f"  the report is in {os.path.join(folder, 'index.html')}")
+    elif counters.graph_breaks or counters.recompiles:
+        lines.append("  DYNAMO_LITE_REPORT=folder writes a page of all of it; dynamo-lite explain CODE says what to do")
+    return "\n".join(lines)
+
+
+_SHOWN = 3
+"""How many of the places that break most are named."""

@@ -5,24 +5,37 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import re
 import runpy
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from dynamo_lite.api import WATCHES, takeover
 from dynamo_lite.compiler.observers import check_captures
+from dynamo_lite.insight.program_files import innermost_of_program, without_ours
 from dynamo_lite.insight.site import qualified_name
 
 from . import findings
 from .captured import CAPTURE_ERRORS, Captured, Record, failure_of
-from .findings import Finding, Limits, Result
+from .findings import Finding, Limits, Place, Result
 
 
 class BadTarget(Exception):
     """A target can't be checked. The message is one sentence for the user."""
+
+    def finding(self) -> Finding:
+        """It as a finding, at the program's line that raised."""
+        if self.__cause__ is None:
+            return Finding(findings.TARGET_FAILED, str(self), "dynamo-lite check --help says what a target is")
+        frames = without_ours(traceback.extract_tb(self.__cause__.__traceback__))
+        place = Place.of(innermost_of_program(frames)) if frames else None
+        return Finding(findings.TARGET_FAILED, str(self), "--traceback shows how it came to this", place)
 
 
 @dataclass(frozen=True)
@@ -33,6 +46,8 @@ class Settings:
     """None: "eager"; of a script, what it says itself."""
     dynamic: bool | None = None
     train: bool = False
+    inputs: tuple[torch.Tensor, ...] = ()
+    """What each target is called with, if they are no factories."""
 
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
@@ -48,7 +63,7 @@ def check(target: str, settings: Settings, limits: Limits, allows: Allows) -> Re
     script = Path(target)
     if script.suffix == ".py":
         return _check_script(script, settings, limits, allows)
-    fn, calls = _made_by(_factory(target), target)
+    fn, calls = _made_by(_factory(target), target, settings)
     captured = Captured(fn, backend=settings.backend or "eager", dynamic=settings.dynamic, train=settings.train)
     captured.record.name = target
     try:
@@ -112,14 +127,14 @@ def _module(name: str) -> object:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
-            raise BadTarget(f"there is no module {error.name!r} here (looked for from {Path.cwd()})") from error
+            raise BadTarget(f"there is no module {error.name!r} here (looked for from {Path.cwd()})") from None
         raise
 
 
 def _module_of_file(path: Path) -> object:
     if not path.is_file():
         raise BadTarget(f"there is no file {path}")
-    spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
+    spec = importlib.util.spec_from_file_location(_free_name(path.stem), path.resolve())
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -127,11 +142,28 @@ def _module_of_file(path: Path) -> object:
     return module
 
 
+def _free_name(stem: str) -> str:
+    """A module's name that takes no other module's place: ``path/types.py`` isn't ``types``."""
+    name = stem.replace(".", "_")
+    while name in sys.modules or name in sys.builtin_module_names or importlib.util.find_spec(name) is not None:
+        name += "_"
+    return name
+
+
 _SHAPES = "(fn, args), (fn, args, kwargs), or fn with a list or iterator of such args"
 
 
-def _made_by(factory: Callable[[], object], target: str) -> tuple[Callable[..., Any], Iterator[Call]]:
+def _made_by(
+    factory: Callable[..., object], target: str, settings: Settings
+) -> tuple[Callable[..., Any], Iterator[Call]]:
     """The callable and the inputs that a factory gives."""
+    is_module = isinstance(factory, type) and issubclass(factory, torch.nn.Module)
+    if is_module and not settings.inputs:
+        raise BadTarget(f"{target} is a module's class: say what it is called with, such as --input 'float32[4,8]'")
+    if settings.inputs:
+        with _blaming(target):
+            fn: Any = factory().train(settings.train) if is_module else factory
+        return fn, iter([(settings.inputs, {})])
     with _blaming(target):
         made = factory()
     if not isinstance(made, tuple) or len(made) not in (2, 3) or not callable(made[0]):
@@ -144,6 +176,21 @@ def _made_by(factory: Callable[[], object], target: str) -> tuple[Callable[..., 
     if not isinstance(inputs, (list, Iterator)):
         raise BadTarget(f"{target} gave {_described(inputs)} as args, not a tuple, nor a list or iterator of tuples")
     return fn, _calls(inputs, kwargs, target)
+
+
+def tensor_like(text: str) -> torch.Tensor:
+    """A tensor by its dtype and sizes: ``"float32[4,8]"``. Its values are random, those of integers 0.
+
+    Raises:
+        BadTarget: it isn't written like that.
+    """
+    found = re.fullmatch(r"(\w+)\[\s*(\d+(?:\s*,\s*\d+)*)?\s*\]", text)
+    dtype = None if found is None else getattr(torch, found[1], None)
+    if found is None or not isinstance(dtype, torch.dtype):
+        raise BadTarget(f"--input {text!r} is not a dtype with sizes, such as 'float32[4,8]' or 'int64[2,16]'")
+    sizes = [int(size) for size in (found[2] or "").split(",") if size]
+    has_fractions = dtype.is_floating_point or dtype.is_complex
+    return torch.randn(sizes).to(dtype) if has_fractions else torch.zeros(sizes, dtype=dtype)
 
 
 def _calls(inputs: Iterable[object], kwargs: dict[str, Any], target: str) -> Iterator[Call]:
@@ -170,6 +217,8 @@ def _check_script(path: Path, settings: Settings, limits: Limits, allows: Allows
         raise BadTarget(f"there is no file {path}")
     if settings.train:
         raise BadTarget(f"train is for factories, and {path} trains by itself")
+    if settings.inputs:
+        raise BadTarget(f"--input is for classes and functions, and {path} calls what it compiles by itself")
     records: list[Record] = []
     changes = {"backend": settings.backend, "dynamic": settings.dynamic}
     given = {name: value for name, value in changes.items() if value is not None}

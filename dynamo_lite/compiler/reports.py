@@ -96,7 +96,9 @@ def texts_of_guards(tree: _C.GuardTree, view: _C.FrameView) -> list[str]:
 def report_break(graph_break: GraphBreak, observer: Observer | None) -> None:
     """Count, log and report a graph break."""
     counters.graph_breaks += 1
-    counters.break_reasons[graph_break.reason.what()] += 1
+    reason = graph_break.reason
+    counters.break_reasons[reason.what()] += 1
+    counters.break_places[f"{reason.code} at {graph_break.filename}:{graph_break.lineno}: {reason.what()}"] += 1
     if logs.breaks.isEnabledFor(logging.DEBUG):
         logs.breaks.info("%s%s\n%s", logs.rank(), graph_break.line(), graph_break.stack())
     elif logs.breaks.isEnabledFor(logging.INFO) and graph_break.construct not in LOGGED_BREAKS:

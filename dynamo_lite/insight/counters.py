@@ -54,7 +54,9 @@ class Counters:
     backend_seconds: float = 0.0
     """Wall-clock time of the backend, in seconds."""
     break_reasons: Counter[str] = field(default_factory=Counter)
-    """Break code -> number of graph breaks."""
+    """What happened, as text -> number of graph breaks."""
+    break_places: Counter[str] = field(default_factory=Counter)
+    """Code, place and what happened, as text -> number of graph breaks."""
 
     def reset(self) -> None:
         """Set everything to zero."""

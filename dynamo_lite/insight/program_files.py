@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import runpy
 import site
 import sysconfig
 from collections.abc import Sequence
 from traceback import FrameSummary
+from types import TracebackType
 
 _LIBRARIES = tuple(
     os.path.join(folder, "")
@@ -23,6 +26,20 @@ def without_ours(frames: Sequence[FrameSummary]) -> Sequence[FrameSummary]:
     """The frames outside of this package, which has Python functions that are traced instead of C functions. All
     frames if none is outside."""
     return [frame for frame in frames if not frame.filename.startswith(OURS)] or frames
+
+
+def traceback_without_ours(traceback: TracebackType | None) -> TracebackType | None:
+    """A traceback without frames of this package, of the import system and of `runpy`: what is left is the program's,
+    and that of libraries. Changes the links between its entries."""
+    if traceback is None:
+        return None
+    traceback.tb_next = traceback_without_ours(traceback.tb_next)
+    filename = traceback.tb_frame.f_code.co_filename
+    is_left_out = filename.startswith((OURS, "<frozen ")) or filename in _IMPORTING
+    return traceback.tb_next if is_left_out else traceback
+
+
+_IMPORTING = (importlib.__file__, runpy.__file__)
 
 
 def is_installed(filename: str) -> bool:

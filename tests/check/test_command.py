@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import torch
 
 import dynamo_lite as dl
 from dynamo_lite.__main__ import main
+from dynamo_lite.check import reports
 from processes import run_program
 
 MODELS = """
@@ -326,37 +330,126 @@ def test_a_script_that_compiles_in_another_way(decorator, check, tmp_path):
 @pytest.mark.parametrize("block", ['dl.enable("eager")', 'dl.optimize("eager")'])
 def test_a_script_that_compiles_a_block(block, check, tmp_path):
     (tmp_path / "other.py").write_text(f"import torch, dynamo_lite as dl\nwith {block}:\n    torch.ones(2) + 1\n")
-    status, _, complained = check("other.py")
-    assert status == 2 and "other.py compiles a block, which is no one call to check" in complained
+    status, printed, _ = check("other.py")
+    assert status == 2 and "target-failed other.py compiles a block, which is no one call to check" in printed
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("nets", "'nets' is not a valid target: give pkg.module:factory"),
+        ("nets:", "'nets:' is not a valid target"),
+        ("missing.py", "there is no file missing.py"),
+        ("missing.py:one", "there is no file missing.py"),
+        ("missing_module:one", "there is no module 'missing_module' here"),
+        ("nets:missing", "nets has no 'missing'"),
+        ("nets:VALUE", "nets:VALUE is not a function (got 3)"),
+        ("nets:nothing", "nets:nothing gave an int, not (fn, args)"),
+        ("nets:no_tuple", "nets:no_tuple gave a Tensor as args, not a tuple"),
+        ("nets:no_tuples", "nets:no_tuples gave a Tensor among its inputs"),
+        ("nets:no_inputs", "nets:no_inputs gives no inputs"),
+    ],
+)
+def test_what_is_no_target_is_found_and_others_are_checked(check, target, words):
+    status, printed, complained = check(target, "nets:one")
+    assert (status, complained) == (2, "")
+    failed, what, hint, passed, last = printed.splitlines()
+    assert failed == f"FAIL {target}: 0 graphs, 0 breaks, 0 recompiles"
+    assert what.startswith("     target-failed ") and words in what
+    assert hint == "       hint: dynamo-lite check --help says what a target is"
+    assert passed.startswith("ok   nets:one: ") and last == "1 passed, 1 failed"
+
+
+@pytest.mark.parametrize(
+    ("target", "file", "words"),
+    [
+        ("nets:fails", "nets.py", "nets:fails raised KeyError: 'nothing here'"),
+        ("nets:fails_when_called", "linear.py", "gives, called with its input 1, raised RuntimeError"),
+    ],
+)
+def test_a_target_that_raises_is_found_at_its_line(check, target, file, words):
+    status, printed, complained = check(target, "nets:one")
+    assert (status, complained) == (2, "") and "1 passed, 1 failed" in printed
+    assert re.search(rf"     \S*{file}:\d+: target-failed .*{re.escape(words)}", printed)
+    assert "hint: --traceback shows how it came to this" in printed
+    status, printed, complained = check(target, "--traceback")
+    assert complained.startswith("Traceback (most recent call last):\n") and file in complained
+    assert "dynamo_lite" not in complained
+
+
+def test_a_document_has_all_targets(check):
+    status, printed, _ = check("nets:fails", "nets:one", "--format", "json")
+    document = json.loads(printed)
+    assert status == 2 and [each["ok"] for each in document["targets"]] == [False, True]
+    assert document["targets"][0]["findings"][0]["code"] == "target-failed"
+    assert all(each["seconds"] > 0 for each in document["targets"])
+    status, printed, _ = check("nets:fails", "nets:one", "--format", "junit")
+    cases = ElementTree.fromstring(printed).findall(".//testcase")
+    assert [case.find("failure") is None for case in cases] == [False, True]
+    assert all(float(case.get("time")) >= 0 for case in cases) and float(cases[1].get("time")) > 0
+
+
+def test_ctrl_c_leaves_what_was_found(check, monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    check("nets:one")
+    monkeypatch.setattr(sys.modules["nets"], "broken", interrupted)
+    status, printed, complained = check("nets:one", "nets:broken", "nets:plain")
+    assert status == 130 and printed.splitlines()[-1] == "1 passed, 0 failed"
+    assert complained == "interrupted: 1 of 3 targets were checked\n"
+
+
+def test_a_class_or_a_function_is_checked_with_inputs(check, tmp_path):
+    (tmp_path / "types.py").write_text(
+        """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 2)
+
+    def forward(self, x, indices):
+        assert not self.training
+        return self.layer(x)[indices]
+
+def doubled(x):
+    return x * 2
+"""
+    )
+    before = sys.modules["types"]
+    inputs = ["--input", "float32[4, 8]", "--input", "int64[3]"]
+    assert check("types.py:Net", *inputs)[:2] == (
+        0,
+        "ok   types.py:Net: 1 graph, 0 breaks, 0 recompiles\n1 passed, 0 failed\n",
+    )
+    assert check("types.py:doubled", "--input", "float32[]")[0] == 0
+    assert sys.modules["types"] is before
+    status, printed, _ = check("types.py:Net")
+    assert status == 2 and "types.py:Net is a module's class: say what it is called with, such as --input" in printed
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ([], "required: TARGET"),
-        (["nets"], "'nets' is not a valid target: give pkg.module:factory"),
-        (["nets:"], "'nets:' is not a valid target"),
-        (["missing.py"], "there is no file missing.py"),
-        (["missing.py:one"], "there is no file missing.py"),
-        (["missing_module:one"], "there is no module 'missing_module' here"),
-        (["nets:missing"], "nets has no 'missing'"),
-        (["nets:VALUE"], "nets:VALUE is not a function (got 3)"),
-        (["nets:nothing"], "nets:nothing gave an int, not (fn, args)"),
-        (["nets:no_tuple"], "nets:no_tuple gave a Tensor as args, not a tuple"),
-        (["nets:no_tuples"], "nets:no_tuples gave a Tensor among its inputs"),
-        (["nets:no_inputs"], "nets:no_inputs gives no inputs"),
-        (["nets:fails"], "nets:fails raised KeyError: 'nothing here'"),
-        (["nets:fails_when_called"], "what nets:fails_when_called gives, called with its input 1, raised RuntimeError"),
         (["nets:one", "--max-graphs", "few"], "'few' must be a non-negative integer"),
         (["nets:one", "--backend", "none"], "no backend 'none'; there are: "),
         (["nets:one", "--format", "pdf"], "invalid choice: 'pdf'"),
-        (["script.py", "--train"], "train is for factories"),
+        (["nets:one", "--input", "float32"], "--input 'float32' is not a dtype with sizes, such as 'float32[4,8]'"),
+        (["nets:one", "--input", "load[3]"], "--input 'load[3]' is not a dtype with sizes"),
     ],
 )
 def test_bad_input_is_one_sentence(check, arguments, words):
     status, printed, complained = check(*arguments)
     assert (status, printed) == (2, "")
     assert complained.startswith("dynamo-lite") and words in complained and complained.count("\n") == 1
+
+
+def test_scripts_neither_train_nor_take_inputs(check):
+    assert "target-failed train is for factories" in check("script.py", "--train")[1]
+    assert "target-failed --input is for classes and functions" in check("script.py", "--input", "bool[2]")[1]
 
 
 def test_it_is_a_program(tmp_path):
@@ -371,15 +464,33 @@ runpy.run_module("dynamo_lite", run_name="__main__")
     assert ended.returncode == 1 and "nets.py:12: DL0301" in ended.stdout, ended.stderr
 
 
-def test_colours_on_a_terminal():
-    import io
+class Stream(io.StringIO):
+    def __init__(self, is_terminal: bool) -> None:
+        super().__init__()
+        self.is_terminal = is_terminal
 
-    from dynamo_lite.check import reports
+    def isatty(self) -> bool:
+        return self.is_terminal
 
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
 
-    stream = Terminal()
-    reports.write("FAIL [red] target\n  hint: this\n", stream)
-    assert "[red] target" in stream.getvalue() and "hint: this" in stream.getvalue()
+@pytest.mark.parametrize(
+    ("is_terminal", "variables", "is_coloured"),
+    [
+        (True, {}, True),
+        (False, {}, False),
+        (False, {"FORCE_COLOR": "1"}, True),
+        (True, {"NO_COLOR": "1"}, False),
+        (True, {"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
+        (True, {"TERM": "dumb"}, False),
+    ],
+)
+def test_colours(is_terminal, variables, is_coloured, monkeypatch):
+    for name in ("FORCE_COLOR", "NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    stream = Stream(is_terminal)
+    reports.write("FAIL [red] net:ok :ok: \ud800\n  hint: this\n", stream)
+    plain = "FAIL [red] net:ok :ok: \\ud800\n  hint: this\n"
+    coloured = "\x1b[1;31mFAIL [red] net:ok :ok: \\ud800\x1b[0m\n\x1b[2m  hint: this\x1b[0m\n"
+    assert stream.getvalue() == (coloured if is_coloured else plain)

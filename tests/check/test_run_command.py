@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from pathlib import Path
 
@@ -60,7 +62,11 @@ def folder(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
-SAID = "dynamo_lite: 2 functions, 3 graphs, 1 break, 0 recompilations\n"
+SAID = """\
+dynamo_lite: 2 functions, 3 graphs, 1 break, 0 recompilations
+  DL0202 at FOLDER/a_script.py:9: print() has a side effect that can't be captured
+  DYNAMO_LITE_REPORT=folder writes a page of all of it; dynamo-lite explain CODE says what to do
+"""
 PRINTED = "in the middle of __main__ -v b\n[4.0, 4.0] [3.0, 3.0]\n"
 
 
@@ -68,14 +74,24 @@ PRINTED = "in the middle of __main__ -v b\n[4.0, 4.0] [3.0, 3.0]\n"
 def test_scripts_and_modules(program, folder, capsys):
     assert main(["run", *program, "-v", "b"]) == 0
     printed = capsys.readouterr()
-    assert printed.out == PRINTED and printed.err == SAID
+    assert printed.out == PRINTED and printed.err == SAID.replace("FOLDER", str(folder))
     assert torch_dynamo.utils.counters["stats"]["unique_graphs"] == 0
 
 
 def test_the_exit_status_is_the_programs(folder, capsys):
     with pytest.raises(SystemExit) as left:
         main(["run", str(folder / "a_script.py"), "fail"])
-    assert left.value.code == 3 and capsys.readouterr().err == SAID
+    assert left.value.code == 3 and capsys.readouterr().err == SAID.replace("FOLDER", str(folder))
+
+
+def test_an_exception_is_printed_with_the_frames_of_the_program(folder, capsys):
+    (folder / "crash.py").write_text("from a_library import scaled\n\nscaled(None)\n")
+    assert main(["run", "crash.py"]) == 1
+    printed = capsys.readouterr().err
+    assert "TypeError: unsupported operand type(s) for *: 'NoneType' and 'int'\n" in printed
+    shown = re.findall(r'File "(.*?)"', printed)
+    assert shown[0].endswith("crash.py") and shown[-1].endswith("a_library.py")
+    assert not [each for each in shown if each.startswith(os.path.dirname(dl.__file__)) or "runpy" in each]
 
 
 def test_programs_that_compile_nothing_and_that_are_not_there(folder, capsys):
