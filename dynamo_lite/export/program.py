@@ -239,9 +239,9 @@ class _Exporter(FrameCompiler):
         self.aten_graph = aten_graph
         self.built = False
 
-    def __call__(self, view: _C.FrameView) -> Any:
+    def _miss(self, view: _C.FrameView) -> Any:
         try:
-            return super().__call__(view)
+            return super()._miss(view)
         except Unsupported as error:
             stack = _without_caller(error.user_stack) or self.program.first_line
             raise Unsupported(error.reason, stack) from error.__cause__

@@ -87,17 +87,27 @@ def check(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["bad_targets:leaves"], "bad_targets:leaves ended the program, with the status 0"),
-        (["ends:whole"], "importing ends ended the program, with the status 0"),
-        (["bad_targets:leaves_when_called"], "called with its input 1, ended the program, with the status 0"),
         (["bad_targets:whole", "--allowed", "misspelt.toml"], "there is no file misspelt.toml; --update writes it"),
         (["bad_targets:whole", "--allowed", "."], ". can't be read: Is a directory"),
         (["bad_targets:whole", "--allowed", "no/such.toml", "--update"], "no/such.toml can't be written: No such file"),
     ],
 )
-def test_what_was_not_checked_has_not_passed(check, arguments, words):
+def test_a_wrong_list_of_allowed_breaks_is_an_error(check, arguments, words):
     status, printed, complained = check(*arguments)
     assert (status, printed) == (2, "") and words in complained and complained.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("bad_targets:leaves", "bad_targets:leaves ended the program, with the status 0"),
+        ("ends:whole", "importing ends ended the program, with the status 0"),
+        ("bad_targets:leaves_when_called", "called with its input 1, ended the program, with the status 0"),
+    ],
+)
+def test_what_was_not_checked_has_not_passed(check, target, words):
+    status, printed, complained = check(target)
+    assert (status, complained) == (2, "") and "target-failed " in printed and words in printed
 
 
 @pytest.mark.parametrize(

@@ -285,7 +285,8 @@ def test_one_module_has_no_more_versions_than_a_function():
 def test_what_is_told_of_a_hook_that_breaks():
     model, _ = hooked(["layer"])
     explained = dl.explain(model)(tensor(2, 3))
-    told = [(type(each.reason), each.user_stack[-1].name.rpartition(".")[2]) for each in explained.breaks]
-    assert told == [(UserGraphBreak, "before"), (UserGraphBreak, "before"), (UserGraphBreak, "after")], told
+    breaks = zip(explained.breaks, explained.break_times)
+    told = [(type(each.reason), each.user_stack[-1].name.rpartition(".")[2], times) for each, times in breaks]
+    assert told == [(UserGraphBreak, "before", 2), (UserGraphBreak, "after", 1)], told
     with pytest.raises(dl.exc.Unsupported, match="graph_break"):
         dl.compile(model, backend="eager", fullgraph=True)(tensor(2, 3))
