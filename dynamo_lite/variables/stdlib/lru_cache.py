@@ -97,10 +97,14 @@ class CachedFunctionVariable(UserObjectVariable):
         if not hasattr(self.value, "cache_parameters"):
             unsupported(UnknownCall(self.describe(), "it was not made by functools.lru_cache"))
         parameters = self.value.cache_parameters()
-        cache, key = _cache_of(self.value), _key_of(values, named, parameters["typed"])
+        cache = _cache_of(self.value)
+        try:
+            key = _key_of(values, named, parameters["typed"])
+            cache_and_hash = id(cache), hash(key)
+        except TypeError:  # of what is in a tuple or a typing alias
+            unsupported(UncachedCall(self.describe(), "an argument can't be hashed"))
         entry = self.value, key
         if key not in cache:
-            cache_and_hash = id(cache), hash(key)
             tx.guards.cache_misses[cache_and_hash] = Assumed((("const", cache),), [("dict_lacks", key)])
             self._run(tx, values, named, len(cache) == parameters["maxsize"])
             del tx.guards.cache_misses[cache_and_hash]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import sys
+import typing
 
 import pytest
 import torch
@@ -163,6 +164,17 @@ def fibonacci(n):
 @programs(tensor(2), 3, others=[(tensor(2), 4)])
 def a_cached_function_is_called(x, n):
     return x * table_of(n)[0], fibonacci(n + 2)
+
+
+WITH_A_DICT = typing.Annotated[int, {}]
+
+
+@programs(tensor(2), graphs=(1, 2), breaks=None)
+def a_cached_function_is_called_with_what_has_no_hash(x):
+    try:
+        return table_of(WITH_A_DICT)
+    except TypeError as error:
+        return x * 2, str(error), typing.Optional[WITH_A_DICT]  # noqa: UP045 - calls a cached function
 
 
 @programs(tensor(2), graphs=(0, 1), recompiles=True)
