@@ -132,3 +132,46 @@ def test_hooks_that_depend_on_the_mode(wrap):
     (first,) = torch.autograd.grad(wrap(fn)(x), x, torch.ones(3), create_graph=True)
     (second,) = torch.autograd.grad(first.sum(), x)
     return first.detach(), second
+
+
+class SquareGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, gradient, x):
+        ctx.save_for_backward(gradient, x)
+        return gradient * x * 2
+
+    @staticmethod
+    def backward(ctx, gradient_of_result):
+        gradient, x = ctx.saved_tensors
+        return gradient_of_result * x * 2, gradient_of_result * gradient * 2
+
+
+class SquareByFunctions(torch.autograd.Function):
+    """Applies another Function in its backward, which is a plain call with the grad mode off."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return SquareGradient.apply(gradient, x)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_function_in_a_backward_that_is_differentiated_twice_in_one_graph(backend):
+    """It needs the backward for the grad mode that is on, too."""
+
+    def fn(x):
+        (gradient,) = torch.autograd.grad(SquareByFunctions.apply(x * 1).sin().sum(), x, create_graph=True)
+        return gradient
+
+    found = []
+    for called in (fn, dl.compile(fn, backend=backend, fullgraph=True)):
+        x = tensor(3, grad=True)
+        gradient = called(x)
+        gradient.sum().backward()
+        found.append((gradient, x.grad))
+    torch.testing.assert_close(*found)
