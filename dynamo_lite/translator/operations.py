@@ -41,7 +41,7 @@ from dynamo_lite.variables.core.base import (
     remaining_items,
     unsupported,
 )
-from dynamo_lite.variables.core.class_lookup import is_immutable, type_name
+from dynamo_lite.variables.core.class_lookup import is_immutable, is_user_defined, type_name
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.inert import CODERS, INERT_TYPE_IDS, why_not_folded
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
@@ -66,9 +66,7 @@ if TYPE_CHECKING:
 else:
     _Base = object
 
-_SEQUENCES = (list, tuple, deque)
 _CONTAINER = "a container or iterable" if sys.version_info >= (3, 14) else "iterable"
-_IDS_OF_SEQUENCES = frozenset(map(id, _SEQUENCES))
 _NUMBERS_TAKEN: dict[int, tuple[type, ...]] = {
     id(bool): (int,),
     id(int): (int,),
@@ -76,6 +74,7 @@ _NUMBERS_TAKEN: dict[int, tuple[type, ...]] = {
     id(complex): (int, float, complex),
 }
 """By id of a class of numbers: the bases of instances that its operators take."""
+_SEQUENCES = (list, tuple, deque, str, bytes)
 """Classes without number slots in C, by id: a metaclass may compare classes."""
 _FOLDING_ERRORS: tuple[type[Exception], ...] = (Warning, *code_origin.FOLDED_ERRORS)
 _NO_SAMPLE: tuple[type[Exception], ...] = (NotConstant, *code_origin.FOLDED_ERRORS)
@@ -286,8 +285,10 @@ class Operations(_Base):
         """Whether the right operand's method comes first. Its class derives from the left's and overrides the reflected
         method; or it has number slots, and the left one is a sequence, whose slots come after all number slots."""
         name = method_of(symbol, "r")
-        if id(left) in _IDS_OF_SEQUENCES and not issubclass(right, _SEQUENCES):
-            return self.lookup(right, name) not in (MISSING, self.lookup(int, name))
+        if _is_sequence_slot(symbol, left):
+            raw = self.lookup(right, name)
+            has_number_slot = is_user_defined(raw) or not issubclass(right, (*_SEQUENCES, int))
+            return raw is not MISSING and has_number_slot
         if not issubclass(right, left):
             return False
         return self.lookup(right, name) not in (MISSING, self.lookup(left, name))
@@ -346,11 +347,17 @@ class Operations(_Base):
         """``left symbol= right``: the value that is assigned to the left side."""
         kinds = left.python_type(), right.python_type()
         found = None
-        if id(kinds[0]) in _IDS_OF_SEQUENCES and self._reflected_comes_first(symbol, *kinds):
+        if self._is_inplace_last(symbol, kinds[0]) and self._reflected_comes_first(symbol, *kinds):
             found = right.binary(self, symbol, left, True)
         if found is None:
             found = left.inplace(self, symbol, right)
         return found if found is not None else self.binary(symbol, left, right, INPLACE[symbol])
+
+    def _is_inplace_last(self, symbol: str, left: type) -> bool:
+        """Whether an operator in place is a sequence's slot. Classes derived from list have ``+=`` as a number's."""
+        if any(left is each for each in _SEQUENCES):
+            return True
+        return symbol == "*" and _is_sequence_slot("*", left) and not is_user_defined(self.lookup(left, "__imul__"))
 
     def unary(self, symbol: str, operand: VariableTracker) -> VariableTracker:
         function = UNARY[symbol]
@@ -538,6 +545,14 @@ class Operations(_Base):
 def _owners(identity: object) -> tuple[VariableTracker, ...]:
     """The objects that an identity depends on, if it is derived from other objects' identities."""
     return identity[1:] if type(identity) is tuple else ()
+
+
+def _is_sequence_slot(symbol: str, left: type) -> bool:
+    """Whether an operator of instances of a class is the concatenation or repetition of a sequence in C."""
+    if symbol not in "+*" or not issubclass(left, _SEQUENCES):
+        return False
+    raw = class_lookup(left, method_of(symbol))
+    return any(raw is class_lookup(each, method_of(symbol)) for each in _SEQUENCES)
 
 
 _NUMBERS_AND_TEXT = frozenset({int, float, complex, bool, str, bytes})

@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import copy
 import itertools
+import math
+import operator
 import random
 import re
 import sys
@@ -22,6 +24,8 @@ import torch
 
 import dynamo_lite as dl
 
+IN_PLACE = r"x (\+|\*|\||&|-|\^|%)= "
+"""An operation that is a statement: it assigns to ``x``."""
 LOG: list[str] = []
 """The overridden methods that were called, in order."""
 
@@ -29,6 +33,24 @@ LOG: list[str] = []
 class Point(typing.NamedTuple):
     x: int
     y: int
+
+
+class Reflecting:
+    """An operand of another type that takes part in operators."""
+
+    def __radd__(self, other):
+        LOG.append("radd of the other")
+        return "added"
+
+    def __rmul__(self, other):
+        LOG.append("rmul of the other")
+        return "multiplied"
+
+    def __eq__(self, other):
+        LOG.append("eq of the other")
+        return True
+
+    __hash__ = None
 
 
 def listed(text: str) -> tuple[str, ...]:
@@ -77,6 +99,7 @@ _ITERATED = listed("""
 _INDEXED = listed("""
     x[0]   x[-1]   x[0:2]   x + y   x * 2   2 * x   x.index(2)   x.count(1)   [e for e in reversed(x)]   x < y
     x <= y   x.__len__()   x.__getitem__(0)   x.__add__(y)   x.__contains__(1)   x.__eq__(y)   x[9]
+    x += y   x *= 2   x + Reflecting()   x * Reflecting()   x + None   x < 3   x[{}]   x['a']   x.index(7)   -x
     torch.zeros(x).shape   t.expand(2, *x).shape   t.sum().expand(x).shape   '%s %s' % x   '%s' % x
 """)
 _SEQUENCES = (*_ITERATED, *_INDEXED)
@@ -98,12 +121,15 @@ _MAPPINGS = listed("""
     dict.__eq__(x, y)   dict.keys(x)   x.__delitem__('a')   [e for e in reversed(x)]   x.fromkeys(['a'])   set(x)
     '%(a)s' % x   type(x)(x)   type(x)(a=1)   x.keys() & y.keys()   x.items() <= y.items()   max(x)   dict.copy(x)
     list(map(str, x))   x.keys() | {'q'}   list(zip(x, x.values()))   tuple(x)   [*x]   dict.get(x, 'a')
+    x |= {'q': 8}   x |= y   x | None   x + x   x[[]]   x.pop('z')   x.update(3)   x.update([(1,)])
+    x < y   x.__or__(3)   dict(x, q=1)   x == Reflecting()   vars(x)
 """)
 _SETS = (
     *_ITERATED,
     *listed("""
     x | y   x & y   x - y   x ^ y   x | {9}   {9} | x   {9, 1} - x   {1} & x   x <= y   x < y   x.union(y)
     x.intersection(y)   x.difference([1])   x.issubset(y)   x.isdisjoint(y)   x.issuperset([1])   x.copy()
+    x | [1]   x |= {5}   x &= y   x -= {1}   x ^= y   x.union(3)   type(x)(1)   type(x)(1, 2, 3, 4)   x < [1]   x[0]
     {1}.union(x)   {1}.issubset(x)   {1} == x   set.__eq__(x, y)   {1}.update(x)
 """),
 )
@@ -115,6 +141,8 @@ _NUMBERS = listed("""
     x + 1   1 + x   x * 2   2 * x   x - y   x == y   x < y   x == 3   -x   abs(x)   bool(x)   hash(x) == hash(x)
     int(x)   float(x)   str(x)   repr(x)   f'{x}'   f'{x:>5}'   '%d' % x   '%s' % x   round(x)   max(x, y)   t * x
     x * t   t + x   [1, 2, 3][x % 3]   {x: 1}[x]   x in [3]   sum([x, x])   copy.copy(x)   divmod(x, 2)
+    x += 1   x *= y   x + 'a'   x < 'a'   x + Reflecting()   x == Reflecting()   x[0]   len(x)   x / 0   x.nothing
+    complex(x)   x + 1.5   1.5 * x   x == 3.0   math.floor(x)   math.sqrt(x)   operator.index(x)   range(5)[x]
     isinstance(x, int)   type(x + 1).__name__   x.__add__(1)   int.__add__(x, 1)   x ** 2   x // 2   pow(x, 2)
 """)
 _STRINGS = listed("""
@@ -122,6 +150,8 @@ _STRINGS = listed("""
     repr(x)   f'{x}'   f'{x:>5}'   '%s' % x   x % ()   x.upper()   x.join(['1', '2'])   ','.join([x, x])
     {x: 1}['abc']   {'abc': 1}[x]   hash(x) == hash('abc')   x.format(1)   bool(x)   sorted(x)   x.replace('a', x)
     x.startswith('a')   x.split('b')   copy.copy(x)   str.__eq__(x, y)   str.__len__(x)   type(x.upper()).__name__
+    x += 'q'   x + 1   x + Reflecting()   x['a']   x % 3   '%d' % x   x.join(3)   x < 1   x.nothing   int(x)
+    float(x)   '{:>5}|{!r}'.format(x, x)   x.format_map({})   x.title().swapcase()   x % {'a': 1}   '%-5s|' % x
     '{}'.format(x)   x in {'abc'}   getattr(Point(1, 2), x, 4)   x.encode()
 """)
 FAMILIES = (
@@ -136,6 +166,12 @@ FAMILIES = (
     Family(dict, "(a=1, b=2)", _MAPPING, _MAPPINGS),
     Family(OrderedDict, "(a=1, b=2)", _MAPPING, (*_MAPPINGS, "x.move_to_end('a')", "x.popitem(last=False)")),
     Family(
+        defaultdict,
+        "(int, a=1, b=2)",
+        _MAPPING,
+        (*_MAPPINGS, "x.default_factory", "x['n'] + 1", "type(x)(list)['k']", "type(x)(3)", "type(x)(None, x)['q']"),
+    ),
+    Family(
         Counter, "('aab')", ("__len__", "__iter__", "__getitem__", "__setitem__", "__missing__", "update"), _MAPPINGS
     ),
     Family(set, "([1, 2])", _SET, (*_SETS, *_MUTABLE_SETS)),
@@ -149,7 +185,6 @@ FAMILIES = (
         _STRINGS,
     ),
 )
-"""`defaultdict` is made from a factory first, so it has a family of its own shape only in hand-written tests."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +215,8 @@ class Program:
         make = f"X{self.family.make}"
         lines += ["def run(t, x, y):"]
         lines += [f"    x = {make}", f"    y = {make}"] * self.inside
-        lines += ["    z = t + 1", f"    found = {self.operation}", "    return z * 2, found, x"]
+        found = self.operation if re.match(IN_PLACE, self.operation) else f"found = {self.operation}"
+        lines += ["    z = t + 1", "    found = None", f"    {found}", "    return z * 2, found, x"]
         return "\n".join(lines)
 
 
@@ -231,7 +267,8 @@ def outcome(fn: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
 def difference(program: Program) -> tuple[str, int]:
     """How the compiled program differs from eager in three calls, "" if it doesn't, and its number of graphs."""
     names = {"LOG": LOG, "torch": torch, "copy": copy, "deque": deque, "OrderedDict": OrderedDict, "Counter": Counter}
-    namespace: dict[str, Any] = {**names, "Point": Point, "defaultdict": defaultdict, "__name__": "made_classes"}
+    modules = {"math": math, "operator": operator, "Reflecting": Reflecting, "__name__": "made_classes"}
+    namespace: dict[str, Any] = {**names, **modules, "Point": Point, "defaultdict": defaultdict}
     exec(program.source(), namespace)
     make = eval(f"lambda: X{program.family.make}", namespace)
     graphs = 0

@@ -743,14 +743,20 @@ _ABOUT_ARGUMENTS = re.compile(
 """The texts of errors for a wrong number or wrong names of arguments."""
 
 
-def raise_argument_error(tx: Translator, function: Any, count: int, names: Iterable[str]) -> None:
+def raise_argument_error(
+    tx: Translator, function: Any, count: int, names: Iterable[str], derived: type | None = None
+) -> None:
     """Raise CPython's TypeError if a callable in C, of which there is no model for these arguments, doesn't take their
-    number or names: it is called on an empty instance and None. Other callables might do something."""
+    number or names: it is called on an empty instance and None. Other callables might do something. ``derived``: the
+    receiver's class, whose name the text has."""
     owner = function if type(function) is type else getattr(function, "__objclass__", None)
     is_method = type(function) in (types.MethodDescriptorType, types.WrapperDescriptorType)
     if not any(owner is each for each in _CREATED_EMPTY) and (is_method or takes_arguments(function, count, names)):
         return
-    receivers = [owner()] if is_method and owner is not None else []
+    receivers: list[object] = []
+    if is_method and owner is not None:
+        kind = owner if derived is None else type(derived.__name__, (owner,), {})
+        receivers = [kind()]
     try:
         function(*receivers, *[None] * (count - len(receivers)), **dict.fromkeys(names))
     except TypeError as error:

@@ -6,13 +6,11 @@ User code (``__str__``, ``__repr__``, ``__format__``) runs in CPython's order.""
 from __future__ import annotations
 
 import re
-import types
 from collections.abc import Callable, Iterable, Sequence
 from string import Formatter
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import FailsInPython, UnsupportedOperation
-from dynamo_lite.records.code_origin import is_library
 
 from .attributes import MISSING, bind
 from .base import Args, Kwargs, VariableTracker, unsupported
@@ -40,14 +38,6 @@ def call_class_text_method(tx: Translator, value: VariableTracker, name: str) ->
     if raw is object.__str__:
         name, raw = "__repr__", tx.lookup(cls, "__repr__")
     return call_text_method(tx, bind(tx, raw, name, value, cls), name) if is_user_defined(raw) else None
-
-
-def has_user_text(tx: Translator, cls: type) -> bool:
-    """Whether the texts of a class's instances come from user code (torch's and the standard library's doesn't
-    count)."""
-    methods = [tx.lookup(cls, name) for name in ("__str__", "__repr__", "__format__")]
-    own = [each for each in methods if is_user_defined(each)]
-    return not all(type(each) is types.FunctionType and is_library(each.__code__) for each in own)
 
 
 def reprs(tx: Translator, values: Iterable[VariableTracker]) -> list[VariableTracker]:

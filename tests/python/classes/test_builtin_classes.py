@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import enum
 import random
 from collections import OrderedDict, deque
 from typing import Any, NamedTuple
@@ -141,6 +142,20 @@ class Grouping(collections.defaultdict):
     pass
 
 
+class Extent(tuple, enum.Enum):
+    FLAT = (1, 2)
+    DEEP = (3, 4)
+
+
+class Name(str, enum.Enum):  # noqa: UP042
+    FIRST = "first"
+
+
+class Reflecting(list):
+    def __radd__(self, other):
+        return "reflected"
+
+
 class Tuple_(tuple):
     pass
 
@@ -269,6 +284,20 @@ def defaultdicts_that_create_others_of_their_class(x):
     made = groups | {"b": [2]}, {"c": []} | groups, groups.copy(), copy.copy(groups), repr(Grouping(int)), repr(groups)
     merged = Ordered(a=1).__ror__(OrderedDict(b=2)), groups.__ror__(collections.defaultdict(int, z=1))
     return x + 1, made, merged, groups["new"], groups
+
+
+@cases(tensor(3), graphs=1)
+def enum_members_are_instances_of_the_builtin_class(x):
+    rows, columns = Extent.DEEP
+    items = Extent.FLAT[0], Extent.FLAT[1:], [*Extent.FLAT], len(Extent.FLAT), 1 in Extent.FLAT, Extent.FLAT.index(2)
+    sums = (0,) + Extent.FLAT, Extent.FLAT * 2, Extent.FLAT == (1, 2), sum(Extent.FLAT), Extent.FLAT < Extent.DEEP
+    texts = "a " + Name.FIRST, Name.FIRST[0], len(Name.FIRST), list(Name.FIRST), "f" in Name.FIRST, Name.FIRST.upper()
+    return x.expand(*Extent.FLAT, 3), torch.zeros(Extent.DEEP), rows, columns, items, sums, texts
+
+
+@cases(tensor(3), graphs=1)
+def concatenation_comes_after_the_methods_of_numbers(x):
+    return x + 1, [1] + Reflecting(), List_([1]) + Reflecting(), Int(3) + 1.5, 1.5 + Int(3), Int(2) ** -1
 
 
 @cases(tensor(3), graphs=1)

@@ -212,11 +212,12 @@ class DictVariable(ContainerVariable):
         return default
 
     def method_popitem(self, tx: Translator, last: VariableTracker | None = None) -> VariableTracker:
+        """``last`` is an argument of ``OrderedDict.popitem`` alone."""
+        if last is not None and self.cls is not OrderedDict:
+            raise_argument_error(tx, dict.popitem, 2, ())
         if not self.items:
             message = "dictionary is empty"
             tx.raise_error(KeyError, message if self.cls is OrderedDict else f"popitem(): {message}")
-        if last is not None and self.cls is not OrderedDict:
-            raise_argument_error(tx, dict.popitem, 2, ())
         raw = next(reversed(self.items)) if last is None or last.truth(tx) else next(iter(self.items))
         return TupleVariable([self.key_variable(raw), self.drop(tx, raw)])
 

@@ -24,7 +24,7 @@ from dynamo_lite.variables.core.base import (
     wraps_if,
     wraps_type,
 )
-from dynamo_lite.variables.core.class_lookup import is_final, is_user_defined
+from dynamo_lite.variables.core.class_lookup import is_final
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_text import concatenated
 from dynamo_lite.variables.core.formatting import Texts, bracketed, listed, reprs
@@ -424,13 +424,6 @@ class MutableSequence(SequenceVariable):
 class ListVariable(MutableSequence):
     __slots__ = ()
     kind = list
-
-    def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
-        if symbol == "+" and other.payload is not None:
-            if is_user_defined(tx.lookup(other.python_type(), "__radd__")):
-                return None  # concatenation is a sequence slot, which CPython tries after the number methods
-            other = other.payload
-        return super().binary(tx, symbol, other, reflected)
 
     def as_index(self, tx: Translator) -> VariableTracker:
         """A list of integers selects the same items as a tensor of them."""

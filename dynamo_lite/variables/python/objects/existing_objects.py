@@ -26,7 +26,9 @@ from .opaque import OpaqueVariable
 from .user_object import SCALAR_CONVERSIONS, UserObjectVariable, instance_dict, payload_base, unmodeled_c_base
 
 
-def _wrap_payload(attempt: Attempt, value: Any, source: Source) -> VariableTracker | None:
+def wrap_payload(attempt: Attempt, value: Any, source: Source) -> VariableTracker | None:
+    """The items or the value of an instance of a class derived from a builtin one, guarded; None if it has none, or
+    they can't be."""
     base = payload_base(type(value))
     if base is None:
         return None
@@ -58,7 +60,7 @@ def _wrap_user_object(attempt: Attempt, value: object, source: Source) -> Variab
         return OpaqueVariable(value, source, f"its state is that of {c_base.__name__}, which is implemented in C")
     if type(class_lookup(cls, "__dict__")) not in (types.GetSetDescriptorType, object):
         return OpaqueVariable(value, source, "its class overrides __dict__")
-    payload = _wrap_payload(attempt, value, source)
+    payload = wrap_payload(attempt, value, source)
     if payload is None and builtin is not None:
         why = f"it has {UNSTABLE_ITEMS}" if issubclass(builtin, (set, frozenset)) else "its state isn't modelled"
         return OpaqueVariable(value, source, f"its class derives from {builtin.__name__}, and {why}")

@@ -225,9 +225,8 @@ class UserObjectVariable(VariableTracker):
 
     def mapping_items(self, tx: Translator) -> DictVariable | None:
         """``dict(obj)`` reads the items of an instance of dict, unless its class overrides ``__iter__``."""
-        if isinstance(self.payload, DictVariable) and self.payload.cls is dict:
-            if tx.lookup(self.cls, "__iter__") is dict.__iter__:
-                return self.payload
+        if isinstance(self.payload, DictVariable) and tx.lookup(self.cls, "__iter__") is dict.__iter__:
+            return self.payload
         return super().mapping_items(tx)
 
     def structure_items(self) -> Iterable[VariableTracker] | None:
@@ -428,7 +427,7 @@ class UserObjectVariable(VariableTracker):
         raw = class_lookup(self.payload.python_type(), name)
         function = self._replacement(name) or raw
         if not fits_signature(function, 1 + len(args), tuple(kwargs)):
-            raise_argument_error(tx, raw, 1 + len(args), kwargs)
+            raise_argument_error(tx, raw, 1 + len(args), kwargs, self.cls)
         if name in TEXTS and not args and not kwargs:
             is_objects = class_lookup(self.payload.python_type(), name) is object.__str__
             return self.text(tx, "__repr__") if is_objects else self._builtin_text(tx, name)
