@@ -66,6 +66,8 @@ def is_inert(value: object, with_classes: bool = True) -> bool:
     if key in _MAPPINGS or kind is defaultdict and value.default_factory is None:  # type: ignore[attr-defined]
         items = (each for item in value.items() for each in item)  # type: ignore[attr-defined]
         return all(is_inert(each, with_classes) for each in items)
+    if kind is types.UnionType:
+        return all(is_inert(each, with_classes) for each in value.__args__)  # type: ignore[attr-defined]
     if kind is slice:
         return is_inert((value.start, value.stop, value.step))  # type: ignore[attr-defined]
     if kind is type:

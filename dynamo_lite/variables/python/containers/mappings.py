@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import operator
+import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator
 from types import MappingProxyType
@@ -247,7 +248,9 @@ class DictVariable(ContainerVariable):
                 pair = each.realize()
                 element = f"dictionary update sequence element #{at}"
                 if self.cls is not OrderedDict:
-                    tx.check_iterable(pair, f"cannot convert {element} to a sequence")
+                    is_noted = sys.version_info >= (3, 14)  # a note has the rest
+                    text = "object is not iterable" if is_noted else f"cannot convert {element} to a sequence"
+                    tx.check_iterable(pair, text)
                 items = pair.elements(tx)
                 if len(items) != 2 and self.cls is OrderedDict:
                     unsupported(FailsInPython(f"update() of {self.describe()}", "its argument's items aren't pairs"))
