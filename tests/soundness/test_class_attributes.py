@@ -134,7 +134,7 @@ def numbers():
         lambda: setattr(Thing, "__index__", lambda self: 1),
         lambda: setattr(Thing, "__int__", lambda self: 8),
         lambda: setattr(Thing, "__float__", staticmethod(lambda: 2.5)),
-        lambda: setattr(Thing, "__index__", functools.partial(int, 2)),
+        lambda: setattr(Thing, "__index__", functools.partial(lambda *args: 2)),  # from 3.14 on given the instance
         lambda: setattr(Thing, "__complex__", lambda self: 1j),
         lambda: delattr(Thing, "__int__"),
     ]

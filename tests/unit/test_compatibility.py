@@ -28,6 +28,10 @@ CASES = {
         "sys.implementation.name = 'pypy'",
         "dynamo_lite needs CPython; this is pypy.",
     ),
+    "CPython's JIT": (
+        "import types; sys._jit = types.SimpleNamespace(is_enabled=lambda: True)",
+        "dynamo_lite can't run with CPython's experimental JIT; unset PYTHON_JIT.",
+    ),
     "an old torch": (
         "import torch; torch.__version__ = '2.4.1+cpu'",
         "dynamo_lite needs torch 2.11 or newer; this is torch 2.4.1+cpu.",
