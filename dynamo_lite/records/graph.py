@@ -174,7 +174,7 @@ def _is_copyable(given: GraphInput) -> bool:
     value = given.value
     is_unconverted = given.convert is None or given.is_array
     plain = is_unconverted and not value.is_inference() and not given.fake.requires_grad
-    return plain and not is_wrapper(value) and torch._debug_has_internal_overlap(value) != OVERLAPS
+    return plain and not is_wrapper(value) and torch._debug_has_internal_overlap(given.fake) != OVERLAPS
 
 
 def _shape_env(of_data: bool) -> ShapeEnv:

@@ -78,3 +78,23 @@ def test_modes_in_the_handler(outer, inner):
 
     for at in (0, 7, 0):
         check(fn, tensor(3), torch.tensor([at]), graphs=None, breaks=None)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_write_into_an_ordinary_tensor_in_inference_mode(backend):
+    def fn(x, index, found):
+        x.add_(1)
+        try:
+            found.append(x.index_select(0, index))
+        except IndexError:
+            return x * 2
+        return x
+
+    compiled = dl.compile(fn, backend=backend)
+    for index in (0, 7, 7, 0):
+        results = []
+        for each in (fn, compiled):
+            x, found = torch.ones(3), []
+            with torch.inference_mode():
+                results.append((each(x, torch.tensor([index]), found).tolist(), x.tolist(), len(found)))
+        assert results[0] == results[1]
