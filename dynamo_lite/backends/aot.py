@@ -13,6 +13,7 @@ from torch._guards import TracingContext
 from torch.fx.graph import _BoxedCodeGen
 
 from dynamo_lite import _C
+from dynamo_lite.runtime.node_text import is_text, with_attributes
 
 from .registry import Backend
 from .sizes import with_sizes_as_inputs
@@ -70,9 +71,25 @@ def run_aten(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Boxed:
     metadata = TracingContext.get().fw_metadata if TracingContext.try_get() is not None else None
     if metadata is not None:  # donated buffers would forbid running the backward again, and nothing here reuses them
         metadata.bw_donated_idxs = []
+    _keep_as_attributes(gm)
     gm.graph.set_codegen(_BoxedCodeGen())
     gm.recompile()
     return boxed(_C.Wrapped(gm.forward, _C.OFF))
+
+
+def _keep_as_attributes(gm: torch.fx.GraphModule) -> None:
+    """Make attributes of what can't stand in a node as text: the operators of AOTAutograd's graph have it as arguments
+    again (``complex(-1, -0.0)``)."""
+
+    def attribute(value: object) -> torch.fx.Node:
+        name = f"_constant{len(vars(gm))}"
+        setattr(gm, name, value)
+        return gm.graph.create_node("get_attr", name)
+
+    for node in gm.graph.nodes:
+        if node.op == "call_function" and not is_text((*node.args, *node.kwargs.values())):
+            with gm.graph.inserting_before(node):
+                node.args, node.kwargs = with_attributes((node.args, node.kwargs), attribute)
 
 
 @frees_saved_tensors_at_once

@@ -24,13 +24,14 @@ def texts(tensor):
     return [repr(value) for value in tensor.flatten().tolist()]
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("number", COMPLEX, ids=repr)
-def test_complex_numbers_keep_their_parts(number):
+def test_complex_numbers_keep_their_parts(number, backend):
     def step(x):
         return x * number, torch.full((2,), number), checkpoint(lambda y: y * number, x, use_reentrant=False)
 
     x = torch.tensor([1.0, -2.0])
-    found = dl.compile(step, backend="eager", fullgraph=True)(x)
+    found = dl.compile(step, backend=backend, fullgraph=True)(x)
     assert list(map(texts, found)) == list(map(texts, step(x)))
 
 
