@@ -207,7 +207,8 @@ def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs
 
 def _is_in_dual_level(tx: Translator) -> bool:
     """Whether tensors may have tangents, for which a Function needs a jvp; guarded."""
-    level: int = tx.make(forward_ad).getattr(tx, "_current_level").realize().as_constant()
+    level = forward_ad._current_level
+    tx.guards.const(forward_ad).instance_item("_current_level").check("equals", level)
     return level >= 0
 
 
