@@ -285,13 +285,20 @@ class Operations(_Base):
         """Whether the right operand's method comes first. Its class derives from the left's and overrides the reflected
         method; or it has number slots, and the left one is a sequence, whose slots come after all number slots."""
         name = method_of(symbol, "r")
-        if _is_sequence_slot(symbol, left):
+        if self._is_sequence_slot(symbol, left):
             raw = self.lookup(right, name)
             has_number_slot = is_user_defined(raw) or not issubclass(right, (*_SEQUENCES, int))
             return raw is not MISSING and has_number_slot
         if not issubclass(right, left):
             return False
         return self.lookup(right, name) not in (MISSING, self.lookup(left, name))
+
+    def _is_sequence_slot(self, symbol: str, left: type) -> bool:
+        """Whether an operator of instances of a class is the concatenation or repetition of a sequence in C. A class
+        that defines the method, or the reflected one, has a number's slot too."""
+        if symbol not in "+*" or not issubclass(left, _SEQUENCES):
+            return False
+        return not any(is_user_defined(self.lookup(left, method_of(symbol, prefix))) for prefix in ("", "r"))
 
     def refuse_operands(self, operation: str, function: Callable[..., Any], *operands: VariableTracker) -> NoReturn:
         """Raise the TypeError that CPython raises for operands of these types, or break the graph if there is none."""
@@ -347,17 +354,21 @@ class Operations(_Base):
         """``left symbol= right``: the value that is assigned to the left side."""
         kinds = left.python_type(), right.python_type()
         found = None
-        if self._is_inplace_last(symbol, kinds[0]) and self._reflected_comes_first(symbol, *kinds):
-            found = right.binary(self, symbol, left, True)
+        if self._is_inplace_last(symbol, kinds[0]):
+            if not self._is_sequence_slot(symbol, kinds[0]):
+                found = left.binary(self, symbol, right, False)
+            if found is None and self._reflected_comes_first(symbol, *kinds):
+                found = right.binary(self, symbol, left, True)
         if found is None:
             found = left.inplace(self, symbol, right)
         return found if found is not None else self.binary(symbol, left, right, INPLACE[symbol])
 
     def _is_inplace_last(self, symbol: str, left: type) -> bool:
-        """Whether an operator in place is a sequence's slot. Classes derived from list have ``+=`` as a number's."""
+        """Whether an operator in place is a sequence's slot, which comes after the methods of numbers. Classes derived
+        from list and deque have ``+=`` as a number's."""
         if any(left is each for each in _SEQUENCES):
             return True
-        return symbol == "*" and _is_sequence_slot("*", left) and not is_user_defined(self.lookup(left, "__imul__"))
+        return symbol == "*" and issubclass(left, _SEQUENCES) and not is_user_defined(self.lookup(left, "__imul__"))
 
     def unary(self, symbol: str, operand: VariableTracker) -> VariableTracker:
         function = UNARY[symbol]
@@ -545,14 +556,6 @@ class Operations(_Base):
 def _owners(identity: object) -> tuple[VariableTracker, ...]:
     """The objects that an identity depends on, if it is derived from other objects' identities."""
     return identity[1:] if type(identity) is tuple else ()
-
-
-def _is_sequence_slot(symbol: str, left: type) -> bool:
-    """Whether an operator of instances of a class is the concatenation or repetition of a sequence in C."""
-    if symbol not in "+*" or not issubclass(left, _SEQUENCES):
-        return False
-    raw = class_lookup(left, method_of(symbol))
-    return any(raw is class_lookup(each, method_of(symbol)) for each in _SEQUENCES)
 
 
 _NUMBERS_AND_TEXT = frozenset({int, float, complex, bool, str, bytes})

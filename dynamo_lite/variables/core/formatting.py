@@ -68,6 +68,8 @@ def bracketed(
 
 _SPEC = re.compile(r"(%(?:\([^()]*\))?[-+ #0]*\d*(?:\.\d*)?.)")
 _TEXTS = {"s": "__str__", "r": "__repr__"}
+_OF_INTEGERS = "diuoxX"
+"""Conversions that read the value of an instance of a class derived from int."""
 _KINDS = frozenset("srdiouxXeEfFgGac%")
 
 
@@ -103,7 +105,9 @@ def _is_mapping(tx: Translator, kind: type) -> bool:
 def _converted(tx: Translator, spec: str, item: VariableTracker) -> VariableTracker:
     """The text of one item, by a conversion of ``%``."""
     if spec[-1] not in _TEXTS:
-        return text_by_percent(tx, spec, item.realize())
+        item = item.realize()
+        reads_value = spec[-1] in _OF_INTEGERS and issubclass(item.python_type(), int)
+        return text_by_percent(tx, spec, item.builtin_part() if reads_value else item)
     text = item.realize().text(tx, _TEXTS[spec[-1]])
     return text if len(spec) == 2 else text_by_percent(tx, spec[:-1] + "s", text)
 

@@ -156,6 +156,24 @@ class Reflecting(list):
         return "reflected"
 
 
+class Money(int):
+    def __add__(self, other):
+        return Money(int(self) + int(other))
+
+    def __repr__(self):
+        return f"${int(self)}"
+
+
+class Rounded(float):
+    def __int__(self):
+        return round(float(self))
+
+    def __eq__(self, other):
+        return int(self) == int(other)
+
+    __hash__ = float.__hash__
+
+
 class Tuple_(tuple):
     pass
 
@@ -298,6 +316,12 @@ def enum_members_are_instances_of_the_builtin_class(x):
 @cases(tensor(3), graphs=1)
 def concatenation_comes_after_the_methods_of_numbers(x):
     return x + 1, [1] + Reflecting(), List_([1]) + Reflecting(), Int(3) + 1.5, 1.5 + Int(3), Int(2) ** -1
+
+
+@cases(tensor(3), graphs=1)
+def conversions_of_numbers_with_methods_of_their_own(x):
+    found = Money(3) + 4, float(Money(3)), "%d" % Money(5), int(Rounded(2.6)), Rounded(2.6) == 3, complex(Money(2))
+    return x + 1, found, int(Template("12")), float(Template("1.5"))
 
 
 @cases(tensor(3), graphs=1)

@@ -206,6 +206,19 @@ class UserObjectVariable(VariableTracker):
         self.source.check("id", self.value)
         return self.value
 
+    def converted(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker:
+        """``int()`` and ``float()`` call the method of that name, or read the value of a number or string in C."""
+        name = f"__{function.__name__}__"
+        result = self.call_special(tx, name) if function in (int, float) else None
+        if result is not None:
+            if result.python_type() is not function:
+                unsupported(FailsInPython(f"{name}() of {self.describe()}", "its result is of another type"))
+            return result
+        names = (name, "__complex__", "__float__", "__index__", "__trunc__")
+        if self.payload is None or any(is_user_defined(tx.lookup(self.cls, each)) for each in names):
+            return super().converted(tx, function)
+        return self.payload.converted(tx, function)
+
     def index(self, tx: Translator, message: str) -> Any:
         if isinstance(self.scalar(), int):
             return self.scalar()
