@@ -116,9 +116,9 @@ def _begin() -> None:
         logger = logging.getLogger(f"dynamo_lite.{name}")
         logger.setLevel(logger.level or logging.WARNING)
     for word in os.environ.get("TORCH_LOGS", "").split(","):
-        name = _OF_TORCHS.get(word.strip().removeprefix("+"))
-        if name is not None:
-            set(f"+{name}" if word.strip().startswith("+") else name)
+        subject = _OF_TORCHS.get(word.strip().removeprefix("+"))
+        if subject is not None:
+            set(f"+{subject}" if word.strip().startswith("+") else subject)
     wanted = os.environ.get("DYNAMO_LITE_LOGS", "")
     try:
         set(wanted)

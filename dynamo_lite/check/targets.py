@@ -162,7 +162,8 @@ def _made_by(
         raise BadTarget(f"{target} is a module's class: say what it is called with, such as --input 'float32[4,8]'")
     if settings.inputs:
         with _blaming(target):
-            fn: Any = factory().train(settings.train) if is_module else factory
+            made: Any = factory() if is_module else factory
+            fn = made.train(settings.train) if is_module else made
         return fn, iter([(settings.inputs, {})])
     with _blaming(target):
         made = factory()

@@ -246,7 +246,9 @@ class FrameCompiler:
 def _without_our_frames(error: E) -> E:
     """The error as the user's frame raises it, unless the user asks for more."""
     is_verbose = config.verbose or logs.breaks.isEnabledFor(logging.DEBUG)
-    return error if is_verbose or not isinstance(error, _SAY_WHERE) else error.with_traceback(None)
+    if isinstance(error, _SAY_WHERE) and not is_verbose:
+        error.__traceback__ = None
+    return error
 
 
 def _has_waited_too_long(view: _C.FrameView, does: str) -> _C.Verdict:

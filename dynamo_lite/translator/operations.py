@@ -338,7 +338,17 @@ class Operations(_Base):
             )
             if found is not None:
                 return found
+            if not reflected and self._refuses_by_itself(symbol, kinds[0]):
+                break
         self.refuse_operands(f"`{symbol}`", BINARY[symbol] if inplace is None else inplace, left, right)
+
+    def _refuses_by_itself(self, symbol: str, left: type) -> bool:
+        """Whether the left operand's method raises TypeError where others return NotImplemented: a sequence's, in a
+        class whose own reflected method gives it a number's slot."""
+        if symbol not in "+*" or not issubclass(left, _SEQUENCES):
+            return False
+        method, reflected = (self.lookup(left, method_of(symbol, prefix)) for prefix in ("", "r"))
+        return is_user_defined(reflected) and not is_user_defined(method)
 
     def _reads_payload(self, symbol: str, left: type, right: VariableTracker) -> bool:
         """Whether the left operand's operator, which is C code, takes the right one for the number that it derives
