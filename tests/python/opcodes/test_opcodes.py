@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-
 from dynamo_lite.translator.core import HANDLERS, REFUSED
 
 
