@@ -289,9 +289,9 @@ class GuardTree:
     ``dict_keys``, ``set_items``, ``set_order``: constants by type and value, other objects by identity. ``tensor`` (an
     example): dtype, device, dispatch keys, requires_grad, sizes, strides; not if it is a leaf. ``same_as``: another
     node's number; ``distinct``: a list of node numbers; ``storages_distinct``: likewise, or a pair of lists, of which
-    none in the first shares memory with any. On node 0: ``global_state`` (a GlobalState) and ``registrations`` (a list
-    [token, abc.get_cache_token]: the function must return the token, which may be replaced in the list). ``unbound``:
-    the accessor of this node found nothing."""
+    none in the first shares memory with any. On node 0: ``global_state`` (a GlobalState), ``no_handled_exception``
+    (None) and ``registrations`` (a list [token, abc.get_cache_token]: the function must return the token, which may be
+    replaced in the list). ``unbound``: the accessor of this node found nothing."""
 
     def __init__(self, code: CodeType) -> None: ...
     def child(self, parent: int, kind: str, arg: Any = None) -> int:

@@ -252,6 +252,11 @@ DL_CHECK(nothing_was_registered) {
          fails(found, [] { return "a class was registered since"; });
 }
 
+DL_CHECK(nothing_is_handled) {
+  const Ref handled = Ref::steal(PyErr_GetHandledException());
+  return !handled || fails(found, [] { return "an exception is being handled"; });
+}
+
 #undef DL_CHECK
 
 // -- how long they last
@@ -334,6 +339,8 @@ constexpr CheckKind kCheckKinds[] = {
      .text = "grad mode, autocast, default dtype and the like are unchanged"},
     {.name = "registrations", .argument = &kRegistrations, .holds = nothing_was_registered, .subject = Subject::Frame,
      .text = "answer as they did before a class was registered"},
+    {.name = "no_handled_exception", .argument = &kObject, .holds = nothing_is_handled, .subject = Subject::Frame,
+     .text = "is handling no exception"},
     {.name = "same_as", .argument = &kNode, .subject = Subject::Same, .text = "is {arg}"},
     {.name = "distinct", .argument = &kNodes, .subject = Subject::Distinct, .text = "are different objects"},
     {.name = "storages_distinct", .argument = &kStorages, .subject = Subject::StoragesDistinct,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from dynamo_lite import config
 from dynamo_lite.exc import SkipFrame
 from dynamo_lite.records.restart_facts import RestartFacts
@@ -28,6 +30,7 @@ def begin(request: Request, facts: RestartFacts) -> RootTranslator:
     attempt.generates_kernels = traits.generates_kernels
     attempt.begins_handled = continues_where_errors_may_be_swallowed(view.code)
     attempt.errors_on_break = config.torch_errors_on_break()
+    attempt.callers_handle = sys.exception() is not None
     request.prepare(attempt)
     sources = attempt.guards.root
     locals_: dict[str, VariableTracker] = {

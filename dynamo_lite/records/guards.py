@@ -141,7 +141,9 @@ class Guards:
         self._tensors: dict[Source, None] = {}
         self.facts: list[SymbolicGuard] = []
         """On symbolic sizes and numbers."""
-        self._of_process = {"global_state", "registrations"}
+        self.nothing_is_handled = False
+        """Whether the program read which exception is being handled, and there was none, in its callers either."""
+        self._of_process = {"global_state", "registrations", "no_handled_exception"}
         self.constants = Constants()
         self.iterated_objects: list[tuple[Any, Source]] = []
         """The objects that pre-existing iterators iterate over, and their sources."""
@@ -290,7 +292,11 @@ class Guards:
 
     def _checked(self) -> list[str]:
         """The guards on the process that are to be checked."""
-        of_process = ("global_state", *(["registrations"] if self.abstract_class_checks.token else ()))
+        of_process = ["global_state"]
+        if self.abstract_class_checks.token:
+            of_process.append("registrations")
+        if self.nothing_is_handled:
+            of_process.append("no_handled_exception")
         return [kind for kind in of_process if kind in self._of_process]
 
     def build(self, code: CodeType, state: _C.GlobalState) -> _C.GuardTree:
@@ -305,6 +311,8 @@ class Guards:
                 "abstract classes", "registrations", _describe("registrations"), self.abstract_class_checks
             )
             tree.check(0, "registrations", self.abstract_class_checks.token, reason)
+        if "no_handled_exception" in checked:
+            tree.check(0, "no_handled_exception", None, _reason("the caller", "no_handled_exception"))
         for source in self._needed():
             self._build(tree, source)
         for source in self.captured:

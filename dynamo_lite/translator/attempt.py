@@ -59,6 +59,8 @@ class Attempt:
     """Whether the graph has wrapper subclasses."""
     begins_handled = False
     """Whether the frame resumes inside a block that may swallow an error, and in which the graph's are raised."""
+    callers_handle = False
+    """Whether a caller of the frame is handling an exception."""
     frees_at_once = False
     """Whether one backward frees everything that the backend's graph saved for backwards."""
     generates_kernels = False

@@ -16,6 +16,7 @@ from dynamo_lite.variables.python.objects.exception import (
     ExceptionInfoVariable,
     ExistingExceptionVariable,
     TracebackVariable,
+    handled_exception,
     stop_iteration_to_runtime_error,
 )
 
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
 @opcode("RAISE_VARARGS")
 def raise_varargs(tx: InstructionTranslator, instruction: Instruction) -> None:
     if instruction.arg == 0:
-        if tx.handled is None:
+        handled = handled_exception(tx)
+        if handled is None:
             tx.raise_error(RuntimeError, "No active exception to reraise")
-        raise ObservedException(tx.handled)
+        raise ObservedException(handled)
     cause = tx.pop() if instruction.arg == 2 else None
     error = tx.exception_to_raise(tx.pop())
     if cause is not None and not tx.is_none(cause):

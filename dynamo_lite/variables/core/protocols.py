@@ -150,6 +150,7 @@ class Attempt(Protocol):
     takes_wrappers: bool
     has_wrappers: bool
     begins_handled: bool
+    callers_handle: bool
     frees_at_once: bool
     generates_kernels: bool
     errors_on_break: bool

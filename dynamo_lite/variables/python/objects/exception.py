@@ -207,9 +207,19 @@ class TracebackVariable(VariableTracker):
         raise NotConstant(self.describe())
 
 
+def handled_exception(tx: Translator) -> VariableTracker | None:
+    """The exception that is being handled: by the frames that are traced, as the callers of the first one handle none.
+    That is guarded."""
+    if tx.handled is None:
+        if tx.attempt.callers_handle:
+            unsupported(ExceptionState("the exception that is being handled", "a caller handles it"))
+        tx.guards.nothing_is_handled = True
+    return tx.handled
+
+
 @models(sys.exc_info)
 def _exc_info(tx: Translator) -> VariableTracker:
-    error = tx.handled
+    error = handled_exception(tx)
     if error is None:
         return TupleVariable([ConstantVariable(None)] * 3)
     return TupleVariable([tx.make(error.python_type()), error, TracebackVariable()])
@@ -217,7 +227,8 @@ def _exc_info(tx: Translator) -> VariableTracker:
 
 @models(sys.exception)
 def _exception(tx: Translator) -> VariableTracker:
-    return ConstantVariable(None) if tx.handled is None else tx.handled
+    error = handled_exception(tx)
+    return ConstantVariable(None) if error is None else error
 
 
 class ExceptionInfoVariable(VariableTracker):
