@@ -89,6 +89,8 @@ def clean_state(request: pytest.FixtureRequest) -> Iterator[None]:
     grad, default = torch.is_grad_enabled(), torch.get_default_dtype()
     torch.set_grad_enabled(True)
     torch.set_default_dtype(dtype)
+    # torch 2.11 leaves them disabled, in eager too, where the function of a torch.func.grad raises.
+    torch._C._autograd._saved_tensors_hooks_enable()
     assert grad, "grad mode leaked out of the test"
     assert default is dtype, "the default dtype leaked out of the test"
     assert not torch.is_autocast_enabled("cpu"), "autocast leaked out of the test"
