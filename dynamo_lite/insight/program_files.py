@@ -29,17 +29,29 @@ def without_ours(frames: Sequence[FrameSummary]) -> Sequence[FrameSummary]:
 
 
 def traceback_without_ours(traceback: TracebackType | None) -> TracebackType | None:
-    """A traceback without frames of this package, of the import system and of `runpy`: what is left is the program's,
-    and that of libraries. Changes the links between its entries."""
-    if traceback is None:
-        return None
-    traceback.tb_next = traceback_without_ours(traceback.tb_next)
-    filename = traceback.tb_frame.f_code.co_filename
-    is_left_out = filename.startswith((OURS, "<frozen ")) or filename in _IMPORTING
-    return traceback.tb_next if is_left_out else traceback
+    """A traceback without frames of this package, of the import system and of `runpy`: the frames of the program and of
+    libraries remain. Relinks the entries. A traceback of an error that this package raised is returned whole."""
+    entries = []
+    while traceback is not None:
+        entries.append(traceback)
+        traceback = traceback.tb_next
+    if not entries or _filename(entries[-1]).startswith(OURS):
+        return entries[0] if entries else None
+    kept = [each for each in entries if not _is_left_out(_filename(each))]
+    for entry, following in zip(kept, [*kept[1:], None]):
+        entry.tb_next = following
+    return kept[0] if kept else None
 
 
 _IMPORTING = (importlib.__file__, runpy.__file__)
+
+
+def _filename(traceback: TracebackType) -> str:
+    return traceback.tb_frame.f_code.co_filename
+
+
+def _is_left_out(filename: str) -> bool:
+    return filename.startswith((OURS, "<frozen ")) or filename in _IMPORTING
 
 
 def is_installed(filename: str) -> bool:

@@ -94,6 +94,19 @@ def test_an_exception_is_printed_with_the_frames_of_the_program(folder, capsys):
     assert not [each for each in shown if each.startswith(os.path.dirname(dl.__file__)) or "runpy" in each]
 
 
+def test_a_deep_recursion_is_printed(folder, capsys):
+    (folder / "deep.py").write_text("def f(n):\n    return f(n + 1)\n\nf(0)\n")
+    assert main(["run", "deep.py"]) == 1
+    assert "\nRecursionError: maximum recursion depth exceeded" in capsys.readouterr().err
+
+
+def test_an_error_that_the_package_raises_keeps_its_frames(folder, capsys):
+    (folder / "wrong.py").write_text("import dynamo_lite as dl\n\ndl.compile(3)\n")
+    assert main(["run", "wrong.py"]) == 1
+    shown = re.findall(r'File "(.*?)"', capsys.readouterr().err)
+    assert shown[-1].endswith("api.py") and str(folder / "wrong.py") in shown
+
+
 def test_programs_that_compile_nothing_and_that_are_not_there(folder, capsys):
     (folder / "plain.py").write_text("print(1)")
     assert main(["run", "plain.py"]) == 0
