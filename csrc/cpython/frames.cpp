@@ -38,7 +38,7 @@ constexpr bool kPython312 = PY_VERSION_HEX >= 0x030C0000;
 static_assert(sizeof(Slot) == sizeof(_PyStackRef) && kUncounted == Py_TAG_REFCNT);
 using Word = _PyStackRef;
 const Word kNothing = PyStackRef_NULL;
-// Takes the reference.
+// Steals the reference to `object`.
 Word word_of(PyObject* object) noexcept { return object == nullptr ? kNothing : PyStackRef_FromPyObjectSteal(object); }
 void put_word(Word& place, Word word) noexcept {
   const Word old = std::exchange(place, word);

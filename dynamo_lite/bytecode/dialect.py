@@ -97,7 +97,7 @@ if PY314:
         _before, _after = ((_copy, 1), (_special, _leave), (_swap, 2), (_swap, 3)), ((_special, _enter), (_CALL, 0))
         _ENTERS[_opcode(_name)] = (*_before, *_after)
 _IN_ENTER = 3
-"""How many values more than before them these parts have on the stack at most."""
+"""The highest stack depth of these instructions, relative to the depth before them."""
 
 
 def targets_of(instructions: Sequence[Instruction]) -> set[Instruction]:

@@ -41,7 +41,7 @@ class Reason(NamedTuple):
 
 
 def reasons(table: Path = _TABLE) -> list[Reason]:
-    """All rows, by code."""
+    """All reasons, sorted by code."""
     classes = (node for node in ast.parse(table.read_text()).body if isinstance(node, ast.ClassDef))
     return sorted(map(_reason, classes))
 

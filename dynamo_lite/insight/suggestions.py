@@ -16,5 +16,5 @@ def suggestion(name: str, names: Iterable[str], meant: str | None = None) -> str
     """
     known = sorted(names)
     similar = [meant] if meant else difflib.get_close_matches(name, known, 1)
-    there = f"here are: {', '.join(known)}"
-    return f"did you mean {similar[0]!r}? T{there}" if similar else f"t{there}"
+    listed = ", ".join(known)
+    return f"did you mean {similar[0]!r}? There are: {listed}" if similar else f"there are: {listed}"

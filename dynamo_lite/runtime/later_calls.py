@@ -35,7 +35,7 @@ class CalledFunctions:
 
 
 class LaterCall:
-    """Of one traced function of a graph.
+    """What a graph needs to run one traced function later: the guards to check again, and the program's own function.
 
     ``call``: calls the program's function, given the *roots* (the pre-existing objects that it reaches), the tensors
     that the traced function takes from the graph, and more arguments.

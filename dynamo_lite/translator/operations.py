@@ -343,8 +343,9 @@ class Operations(_Base):
         self.refuse_operands(f"`{symbol}`", BINARY[symbol] if inplace is None else inplace, left, right)
 
     def _refuses_by_itself(self, symbol: str, left: type) -> bool:
-        """Whether the left operand's method raises TypeError where others return NotImplemented: a sequence's, in a
-        class whose own reflected method gives it a number's slot."""
+        """Whether the left operand's method raises TypeError, instead of returning NotImplemented, for an operand that
+        it doesn't take. So do the inherited ``__add__`` and ``__mul__`` of a sequence class that defines the reflected
+        method: that alone gives the class a number slot, which calls them."""
         if symbol not in "+*" or not issubclass(left, _SEQUENCES):
             return False
         method, reflected = (self.lookup(left, method_of(symbol, prefix)) for prefix in ("", "r"))

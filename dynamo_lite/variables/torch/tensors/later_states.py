@@ -320,8 +320,8 @@ def _shares_always_or_never(tx: Translator, one: _Value, other: _Value) -> bool:
 
 
 def _later_bodies(tx: Translator) -> Sequence[Body]:
-    """The body in which something of tensors may be unknown and those inside of it; none if all is known. (What a
-    checkpoint that isn't reentrant recomputes has the same tensors.)"""
+    """The outermost active body that runs later, in which metadata of tensors may be unknown, and the bodies nested in
+    it. Empty if all metadata is known, as in the recomputation of a checkpoint that isn't reentrant."""
     bodies = later(tx.graph.bodies)
     return () if bodies and bodies[0].runs == "recomputed" else bodies
 
