@@ -11,18 +11,13 @@ UNITY ?= OFF
 unexport PYTHONDONTWRITEBYTECODE
 
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check
+PIP = $(BIN)/python -m pip --disable-pip-version-check
 STAMP := $(VENV)/.dynamo_lite
 COMMA := ,
 SOURCES := $(wildcard csrc/* csrc/*/*) CMakeLists.txt pyproject.toml
 
-BUILD_NEEDS := "scikit-build-core>=1.1,<2" "pybind11>=2.12,<4" "cmake>=3.22,<5" "ninja>=1.11,<2"
-TEST_NEEDS := "pytest>=8,<10" "pytest-timeout>=2.3,<3" "pytest-xdist>=3.5,<4" "hypothesis>=6,<7" "einops>=0.7,<1" \
-  "sybil>=10,<11" "gevent>=24,<27" "greenlet>=3,<4" "coverage>=7.4,<8" "py-spy>=0.4,<1" \
-  "jinja2>=3.1,<4" "junitparser>=3,<6" "sarif-pydantic>=0.6,<1"
-DEMO_NEEDS := "transformers>=5,<6" "rich>=13,<15" "tqdm>=4.60,<5"
-LINT_NEEDS := "ruff>=0.5,<1" "mypy>=1.10,<3" "clang-format>=18,<22"
-DOCS_NEEDS := "mkdocs>=1.6,<2" "mkdocs-material>=9,<10"
+# The packages of groups in pyproject.toml: $(call packages,build test)
+packages = $$($(BIN)/python distribution/requirements.py $(1))
 
 .PHONY: demo test port test-fast test-sample stress matrix wheels test-wheel fuzz cpython-tests suites soak asan faults tsan debug lint bench training docs clean
 
@@ -74,9 +69,9 @@ wheels:
 
 # The tests, from a wheel that is installed in an environment of `make wheels`: nothing of this tree is imported but them.
 WHEEL_ENVIRONMENT ?= $(firstword $(wildcard build/wheels/cp*))
+test-wheel: BIN = $(WHEEL_ENVIRONMENT)/bin
 test-wheel:
-	$(WHEEL_ENVIRONMENT)/bin/python -m pip install -q $$($(WHEEL_ENVIRONMENT)/bin/python distribution/torch_requirement.py) \
-	  $(TEST_NEEDS) $(DEMO_NEEDS)
+	$(PIP) install -q $$($(BIN)/python distribution/torch_requirement.py) $(call packages,test)
 	rm -rf $(WHEEL_ENVIRONMENT)/tree && mkdir $(WHEEL_ENVIRONMENT)/tree
 	cp -r $(filter-out dynamo_lite pytest_dynamo_lite build dist,$(wildcard *)) $(WHEEL_ENVIRONMENT)/tree
 	cd $(WHEEL_ENVIRONMENT)/tree && OMP_NUM_THREADS=1 ../bin/python -P -m pytest -q -n $(JOBS) --dist=worksteal \
@@ -110,8 +105,7 @@ $(VENV)/.packages: pyproject.toml
 	$(PYTHON) distribution/supported_python.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) install -q --no-compile "$(TORCH)"
-	$(PIP) install -q --no-compile $$($(BIN)/python distribution/torch_requirement.py) \
-	  $(BUILD_NEEDS) $(TEST_NEEDS) $(DEMO_NEEDS) $(LINT_NEEDS)
+	$(PIP) install -q --no-compile $$($(BIN)/python distribution/torch_requirement.py) $(call packages,build test lint)
 	touch $@
 
 # The extension is built beside the sources against the torch it will run with; the tree itself is what is imported.
@@ -180,7 +174,7 @@ docs: $(VENV)/.docs
 
 $(VENV)/.docs: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -q $(DOCS_NEEDS)
+	$(PIP) install -q $(call packages,docs)
 	touch $@
 
 clean:

