@@ -53,6 +53,9 @@ def verdict(
     if code_origin.why_skipped(view.code) is not None:
         counters.skips += 1
         return _C.FREEZE if code_origin.runs_uncompiled(view.code) else _C.SKIP
+    if _is_called_by_autograd(view):
+        counters.skips += 1
+        return _C.FREEZE
     if hold_again(view):
         return _C.RETRY
     if is_frozen:
@@ -68,6 +71,18 @@ def verdict(
         tell_once(why_not)
         return _C.PASS
     return None
+
+
+def _is_called_by_autograd(view: _C.FrameView) -> bool:
+    """Whether it is ``forward`` or ``setup_context`` of a ``torch.autograd.Function`` whose ``apply`` runs in eager.
+
+    A graph would break at each use of ``ctx``. Up to torch 2.13, ``apply`` was a function in Python, all of whose
+    callees run in eager; it is written in C since.
+    """
+    code = view.code
+    return code.co_argcount > 0 and isinstance(
+        view.locals.get(code.co_varnames[0]), torch.autograd.function.FunctionCtx
+    )
 
 
 def verdict_of_entries(view: _C.FrameView, versions: Versions, *, fullgraph: bool) -> _C.Verdict | None:
