@@ -12,21 +12,32 @@ namespace dynamo_lite {
 
 namespace {
 
-// Ends what begin_version() began: the dict changes, or nobody listens any more.
-void end_version([[maybe_unused]] PyObject* dict, [[maybe_unused]] int watcher) noexcept {
+#if PY_VERSION_HEX >= 0x030D0000
+// Whether who has read a dict's version relies on our watching it, whoever else listens.
+constexpr bool kKeepsVersions = true;
+
+std::uint64_t& version_of(PyObject* dict) noexcept { return *const_cast<std::uint64_t*>(dict_version_at(dict)); }
+
+// Ends what begin_version() began: the dict changes, and is watched no more.
+void end_version(PyObject* dict, int watcher) noexcept {
+  const std::uint64_t watched = std::uint64_t{1} << watcher;
 #if PY_VERSION_HEX >= 0x030E0000
-  reinterpret_cast<PyDictObject*>(dict)->_ma_watcher_tag &= kNotVersion & ~(std::uint64_t{1} << watcher);
+  version_of(dict) &= kNotVersion & ~watched;
+#else
+  version_of(dict) &= ~(kWatchedVersion | watched);
 #endif
 }
+#else
+constexpr bool kKeepsVersions = false;
+
+void end_version(PyObject*, int) noexcept {}
+#endif
 
 }  // namespace
 
 // Which objects watch which dict. Never freed: dicts are deallocated after this module.
 struct Watchers {
   std::unordered_map<PyObject*, std::vector<WatchedDicts*>> of;
-  // 3.14: who has read a dict's version relies on our watching it, whoever else listens.
-  static constexpr bool kKeepsVersions = PY_VERSION_HEX >= 0x030E0000;
-
   int number = -1;  // the interpreter's; there are eight, others may have taken them
 
   static Watchers& all() {
@@ -60,13 +71,17 @@ struct Watchers {
   }
 };
 
-#if PY_VERSION_HEX >= 0x030E0000
+#if PY_VERSION_HEX >= 0x030D0000
 std::uint64_t begin_version(PyObject* dict) noexcept {
+#if PY_VERSION_HEX >= 0x030E0000
   static std::uint64_t last = 0;
+#else
+  static std::uint64_t last = kOurVersion | kWatchedVersion;
+#endif
   last += kNotVersion + 1;
   const Watchers& watchers = Watchers::all();
   if (watchers.number >= 0 && PyDict_Watch(watchers.number, dict) == 0) {
-    reinterpret_cast<PyDictObject*>(dict)->_ma_watcher_tag |= last;
+    version_of(dict) = (version_of(dict) & kNotVersion) | last;
   } else {
     PyErr_Clear();  // nothing reports its changes: this number says nothing of the next state
   }

@@ -22,6 +22,15 @@ struct InstanceValues {
 };
 #endif
 
+#if PY_VERSION_HEX >= 0x030D0000
+// Begins to watch the dict. Returns its new number, which means nothing where no watcher was left.
+[[gnu::cold, gnu::noinline]] std::uint64_t begin_version(PyObject* dict) noexcept;
+#endif
+
+// has_version(): whether the dict's version changes with the dict.
+// dict_version(): a number that no other state of any dict of this process has had. The dict's keys, their order
+// (except an OrderedDict's, see keeps_order) and the identity of its values are unchanged while it is; it says nothing
+// of what is inside the values. Of a dict without a version: another number each time.
 #if PY_VERSION_HEX >= 0x030E0000
 // Dicts of 3.14 have no version. They have a word for those who watch them, of which a build with the GIL uses the low
 // 12 bits. We watch a dict from when its version is first read until it changes, and keep a number above those bits:
@@ -31,42 +40,43 @@ constexpr std::uint64_t kNotVersion = 0xFFFF;
 inline const std::uint64_t* dict_version_at(PyObject* dict) noexcept {
   return &reinterpret_cast<PyDictObject*>(dict)->_ma_watcher_tag;
 }
-// Begins to watch the dict. Returns its new number.
-[[gnu::cold, gnu::noinline]] std::uint64_t begin_version(PyObject* dict) noexcept;
-
-// See below. False where no watcher was left.
 inline bool has_version(PyObject* dict) noexcept { return (*dict_version_at(dict) & ~kNotVersion) != 0; }
 inline std::uint64_t dict_version(PyObject* dict) noexcept {
   const std::uint64_t version = *dict_version_at(dict) & ~kNotVersion;
   return version != 0 ? version : begin_version(dict);
 }
 #else
-// Whether the dict's version changes with the dict. On 3.13 assignments to attributes don't change that of a dict whose
-// values are the instance's own; they are reported to watchers.
-inline bool has_version([[maybe_unused]] PyObject* dict) noexcept {
-#if PY_VERSION_HEX >= 0x030D0000
-  const auto* values = reinterpret_cast<const InstanceValues*>(reinterpret_cast<PyDictObject*>(dict)->ma_values);
-  return values == nullptr || values->embedded == 0;
-#else
-  return true;
-#endif
-}
-
-// A number that no other state of any dict of this process has had. The dict's keys, their order (except an
-// OrderedDict's, see keeps_order) and the identity of its values are unchanged while it is; it says nothing of what is
-// inside the values. Of a dict without a version: another number each time.
 inline const std::uint64_t* dict_version_at(PyObject* dict) noexcept {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // kept up to date all through 3.13
   return &reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
 #pragma GCC diagnostic pop
 }
-inline std::uint64_t dict_version(PyObject* dict) noexcept {
-  // From 3.12 on the lowest byte says who watches the dict; in 3.13 four more bits count changes for the optimizer.
-  constexpr std::uint64_t watchers = PY_VERSION_HEX >= 0x030D0000 ? 0xFFF : PY_VERSION_HEX >= 0x030C0000 ? 0xFF : 0;
-  static std::uint64_t unversioned = 0;
-  return has_version(dict) ? *dict_version_at(dict) & ~watchers : ++unversioned << 12 | 1;
+#if PY_VERSION_HEX >= 0x030D0000
+// The lowest byte says who watches the dict; four more bits count changes for the optimizer.
+constexpr std::uint64_t kNotVersion = 0xFFF;
+// Of numbers of ours (the interpreter counts from zero), and of those while we watch the dict.
+constexpr std::uint64_t kOurVersion = std::uint64_t{1} << 63;
+constexpr std::uint64_t kWatchedVersion = std::uint64_t{1} << 62;
+
+// Assignments to attributes don't change the version of a dict whose values are the instance's own, but are reported to
+// watchers. We watch such a dict from when its version is first read until it changes, and meanwhile keep a number of
+// ours in the place of its version: see dict_watchers.cpp.
+inline bool has_version(PyObject* dict) noexcept {
+  const auto* values = reinterpret_cast<const InstanceValues*>(reinterpret_cast<PyDictObject*>(dict)->ma_values);
+  return values == nullptr || values->embedded == 0 || (*dict_version_at(dict) & kWatchedVersion) != 0;
 }
+inline std::uint64_t dict_version(PyObject* dict) noexcept {
+  return has_version(dict) ? *dict_version_at(dict) & ~kNotVersion : begin_version(dict);
+}
+#else
+inline bool has_version(PyObject*) noexcept { return true; }
+inline std::uint64_t dict_version(PyObject* dict) noexcept {
+  // From 3.12 on the lowest byte says who watches the dict.
+  constexpr std::uint64_t watchers = PY_VERSION_HEX >= 0x030C0000 ? 0xFF : 0;
+  return *dict_version_at(dict) & ~watchers;
+}
+#endif
 #endif
 
 // A number that no other state of any type has had: what a lookup along the MRO finds is unchanged while it is.

@@ -83,6 +83,28 @@ def test_specialized_attribute_stores_are_seen() -> None:
         probe(target, look)
 
 
+def test_values_that_instances_hold_themselves_are_remembered_like_those_in_dicts() -> None:
+    """Checking attributes again costs about the same wherever CPython keeps them."""
+
+    def seconds(objects: tuple[Inline, ...]) -> float:
+        costs: list[float] = []
+
+        def look(p: Probe) -> None:
+            for at in range(len(objects)):
+                p.demand(p.at(("tuple_item", at), ("instance_dict",), ("dict_item", "a")), "equals", 1)
+            assert p.holds()
+            costs.extend(p.tree.cost(p.view, 100) for _ in range(9))
+
+        probe(objects, look)
+        return min(costs)
+
+    inside = tuple(Inline(1) for _ in range(400))
+    apart = tuple(Inline(1) for _ in range(400))
+    for each in apart:
+        each.__dict__ = {"a": 1}
+    assert seconds(inside) < 2.5 * seconds(apart)
+
+
 @probed({"list": [1], "n": 1})
 def test_delete_and_add_again_and_mutable_values(p: Probe, items: Any) -> None:
     inner = items["list"]
