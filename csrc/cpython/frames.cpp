@@ -156,11 +156,6 @@ PyObject* call_with_slots(PyObject* function, const FrameSlots& slots, int count
 
 PyCodeObject* code_of(Frame* frame) noexcept { return code_in(frame); }
 
-int argument_count(const PyCodeObject* code) noexcept {
-  return code->co_argcount + code->co_kwonlyargcount + ((code->co_flags & CO_VARARGS) != 0) +
-         ((code->co_flags & CO_VARKEYWORDS) != 0);
-}
-
 bool is_plain(Frame* frame) noexcept {
   return frame->owner == FRAME_OWNED_BY_THREAD && (code_in(frame)->co_flags & kSpecialFlags) == 0 &&
          (code_in(frame)->co_flags & kFunctionFlags) == kFunctionFlags && frame->frame_obj == nullptr;
@@ -356,18 +351,6 @@ bool is_finalizing() noexcept {
 #else
   return _PyRuntimeState_GetFinalizing(&_PyRuntime) != nullptr;
 #endif
-}
-
-// What a code object's co_extra points to: Objects/codeobject.c. Read here and not by CPython's function, for the hook
-// does so at every call.
-struct CodeExtras {
-  Py_ssize_t size;
-  void* items[1];
-};
-
-void* get_extra(PyCodeObject* code, Py_ssize_t index) noexcept {
-  const auto* extras = static_cast<const CodeExtras*>(code->co_extra);
-  return extras == nullptr || index < 0 || index >= extras->size ? nullptr : extras->items[index];
 }
 
 Py_ssize_t request_extra(freefunc free_extra) { return _PyEval_RequestCodeExtraIndex(free_extra); }

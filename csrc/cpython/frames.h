@@ -59,7 +59,10 @@ inline PyObject* file_of(PyCodeObject* code) noexcept { return code->co_filename
 inline int free_variable_count(const PyCodeObject* code) noexcept { return code->co_nfreevars; }
 
 // How many slots hold arguments: positional, keyword-only, *args and **kwargs.
-int argument_count(const PyCodeObject* code) noexcept;
+inline int argument_count(const PyCodeObject* code) noexcept {
+  return code->co_argcount + code->co_kwonlyargcount + ((code->co_flags & CO_VARARGS) != 0) +
+         ((code->co_flags & CO_VARKEYWORDS) != 0);
+}
 
 // Whether the frame is a plain function's that lives on the thread's data stack.
 bool is_plain(Frame* frame) noexcept;
@@ -184,7 +187,16 @@ bool is_finalizing() noexcept;
 
 // The index of this project's data on code objects, requested once a process. -1 if there is none left.
 Py_ssize_t request_extra(freefunc free_extra);
-void* get_extra(PyCodeObject* code, Py_ssize_t index) noexcept;
+// What a code object's co_extra points to: Objects/codeobject.c. Read here and not by CPython's function, for the hook
+// does so at every call.
+struct CodeExtras {
+  Py_ssize_t size;
+  void* items[1];
+};
+inline void* get_extra(const PyCodeObject* code, Py_ssize_t index) noexcept {
+  const auto* extras = static_cast<const CodeExtras*>(code->co_extra);
+  return extras == nullptr || index < 0 || index >= extras->size ? nullptr : extras->items[index];
+}
 bool set_extra(PyCodeObject* code, Py_ssize_t index, void* extra) noexcept;
 
 }  // namespace dynamo_lite

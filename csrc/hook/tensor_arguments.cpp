@@ -42,12 +42,6 @@ bool has_tensor_item(PyObject* container, int depth) noexcept {
 
 }  // namespace
 
-bool takes_tensors(const FrameSlots& slots) noexcept {
-  const Slot* slot = slots.slots;
-  for (int left = argument_count(slots.code); left > 0; --left, ++slot) {  // a plain loop: at every call
-    if (holds_tensor(value_of(*slot), 2)) return true;
-  }
-  return false;
-}
+bool holds_tensor(PyObject* value) noexcept { return holds_tensor(value, 2); }
 
 }  // namespace dynamo_lite

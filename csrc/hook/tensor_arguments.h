@@ -5,8 +5,18 @@
 
 namespace dynamo_lite {
 
-// Whether there is a tensor or numpy array among the arguments of a frame that has not begun, or among the first items
-// of lists, tuples and dicts there, two levels deep. Runs no Python.
-bool takes_tensors(const FrameSlots& slots) noexcept;
+// Whether a value is a tensor or numpy array, or a container with one among its first items, two levels deep.
+bool holds_tensor(PyObject* value) noexcept;
+
+// Whether an argument of a frame that has not begun is or holds one. Runs no Python.
+[[gnu::always_inline]] inline bool takes_tensors(const FrameSlots& slots) noexcept {
+  const Slot* slot = slots.slots;
+  for (int left = argument_count(slots.code); left > 0; --left, ++slot) {  // a plain loop: at every call
+    PyObject* value = value_of(*slot);
+    const bool is_plain = PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_LONG_SUBCLASS | Py_TPFLAGS_UNICODE_SUBCLASS);
+    if (!is_plain && holds_tensor(value)) return true;
+  }
+  return false;
+}
 
 }  // namespace dynamo_lite
