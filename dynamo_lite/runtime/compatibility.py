@@ -29,6 +29,8 @@ def check() -> None:
         raise ImportError("dynamo_lite needs CPython 3.13.1 or newer; this is 3.13.0.")
     if sys.implementation.name != "cpython":
         raise ImportError(f"dynamo_lite needs CPython; this is {sys.implementation.name}.")
+    if "t" in sys.abiflags:  # with PYTHON_GIL=1, too: objects are laid out otherwise
+        raise ImportError("dynamo_lite needs a CPython with the GIL; this one is a free-threaded build.")
     jit = getattr(sys, "_jit", None)  # of CPython 3.14 on
     if jit is not None and jit.is_enabled():  # what it compiles doesn't look for a frame hook
         raise ImportError("dynamo_lite can't run with CPython's experimental JIT; unset PYTHON_JIT.")

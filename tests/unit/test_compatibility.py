@@ -28,6 +28,10 @@ CASES = {
         "sys.implementation.name = 'pypy'",
         "dynamo_lite needs CPython; this is pypy.",
     ),
+    "a build without the GIL": (
+        "sys.abiflags = 't'",
+        "dynamo_lite needs a CPython with the GIL; this one is a free-threaded build.",
+    ),
     "CPython's JIT": (
         "import types; sys._jit = types.SimpleNamespace(is_enabled=lambda: True)",
         "dynamo_lite can't run with CPython's experimental JIT; unset PYTHON_JIT.",

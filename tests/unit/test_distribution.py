@@ -124,6 +124,13 @@ def test_a_build_without_isolation_has_what_one_with_isolation_gets():
     assert {*requirements.packages_of("build")} < {*requirements.packages_of("wheel")}
 
 
+@pytest.mark.parametrize("abi_flags", ["t", "td"])
+def test_a_free_threaded_interpreter_is_named(abi_flags):
+    problem = supported_python.find_problem(">=3.11", (3, 14, 1), "CPython", abi_flags)
+    assert problem == "dynamo_lite needs a CPython with the GIL; this one is a free-threaded build."
+    assert supported_python.find_problem(">=3.11", (3, 14, 1), "CPython", "d") is None
+
+
 def test_what_torch_needs_beside_it():
     names = torch_requirement.requirements_beside_torch()
     assert names[0] == f"torch=={importlib.metadata.version('torch')}"
