@@ -22,6 +22,7 @@ The canonical instructions are those of CPython 3.12 (of 3.11 on 3.11, where not
 ``BINARY_OP`` of ``[]``                              ``BINARY_SUBSCR``
 ``COPY``, ``LOAD_SPECIAL`` ... ``CALL`` (`_ENTERS`)  ``BEFORE_WITH``, which keeps two values
 ``PUSH_NULL``, ``CALL_FUNCTION_EX``                  ``CALL_FUNCTION_EX`` without keywords
+``LOAD_GLOBAL`` with a NULL, ``CALL_FUNCTION_EX``    ``LOAD_GLOBAL``, the same
 ``POP_ITER``                                         ``POP_TOP``
 ``NOT_TAKEN``                                        nothing: it tells monitoring of a branch
 ===================================================  ==========================================
@@ -77,6 +78,7 @@ def _opcode(name: str) -> int:
 _CALL, _CALL_KW, _KW_NAMES = _opcode("CALL"), _opcode("CALL_KW"), _opcode("KW_NAMES")
 _COMPARE_OP, _TO_BOOL, _END_FOR, _POP_TOP = map(_opcode, ("COMPARE_OP", "TO_BOOL", "END_FOR", "POP_TOP"))
 _LOAD_CONST, _LOAD_FAST, _LOAD_CLOSURE = map(_opcode, ("LOAD_CONST", "LOAD_FAST", "LOAD_CLOSURE"))
+_LOAD_GLOBAL = _opcode("LOAD_GLOBAL")
 _MAKE_FUNCTION, _SET_ATTRIBUTE = _opcode("MAKE_FUNCTION"), _opcode("SET_FUNCTION_ATTRIBUTE")
 _NOP, _PUSH_NULL, _NOT_TAKEN = map(_opcode, ("NOP", "PUSH_NULL", "NOT_TAKEN"))
 _BINARY_OP, _CALL_EX = _opcode("BINARY_OP"), _opcode("CALL_FUNCTION_EX")
@@ -190,6 +192,10 @@ def _absorb(kept: list[Instruction], before: Instruction, each: Instruction, tar
         last.arg = last.argval = 0
         last.positions = each.positions
         return True
+    if PY314 and each.opcode == _CALL_EX and last.opcode == _LOAD_GLOBAL and last.flag:
+        last.flag = False  # the NULL that it pushes stands for the keywords
+        each.arg = each.argval = 0
+        return False
     if PY314 and each.opcode == _CALL and _ends_enter(kept, each, targets):
         return True
     if last.opcode == _TO_BOOL and each.opcode in _TESTS:
@@ -244,6 +250,10 @@ def lower(instructions: Sequence[Instruction], args: Sequence[int]) -> list[Unit
         follower = instructions[at + 1] if at + 1 < len(instructions) else None
         is_tested = follower is not None and follower.opcode in _TESTS and follower not in targets
         last = -1 if each in targets else last
+        if each.opcode == _CALL_EX and last == _LOAD_GLOBAL and not arg and PY314:
+            load, name, before = units[-1]
+            units[-1] = load, name | 1, before
+            arg = 1
         short = immediate(each.argval) if PY314 and each.opcode == _LOAD_CONST else None
         for opcode, value in _parts(each.opcode, arg, last, is_tested) if short is None else (short,):
             fused = None
