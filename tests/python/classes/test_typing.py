@@ -1,6 +1,7 @@
 """Types as values: subscripted classes, annotations of functions created inside."""
 
 import collections.abc
+import sys
 import typing
 
 import torch
@@ -26,7 +27,7 @@ def test_values_of_a_kind_in_a_tree(x):
     return tree, pytree.tree_map_only(int, lambda each: each + 1, [1, x])
 
 
-@checked(tensor(3), operators=1)
+@checked(tensor(3), graphs=1 if sys.version_info < (3, 14) else (1, 2))  # 3.14 makes unions of aliases in C
 def test_types_of_types_are_subscripted(x):
     def total(
         a: typing.Optional[typing.List[int]] = None,  # noqa: UP006, UP045
