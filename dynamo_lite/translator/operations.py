@@ -230,7 +230,7 @@ class Operations(_Base):
 
     def truth(self, variable: VariableTracker) -> bool:
         """``bool(variable)``."""
-        if type(variable) is ConstantVariable:
+        if type(variable) is ConstantVariable and variable.value is not NotImplemented:
             return bool(variable.value)
         return variable.realize().truth(self)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import operator
 import types
 from collections.abc import Callable, Iterator
@@ -33,7 +34,10 @@ from .operator_symbols import method_of
 from .protocols import Attempt, Codegen, Translator
 
 _NUMBERS = (int, float, bool)
-_SINGLETONS = (type(None), type(Ellipsis), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format)
+_SINGLETONS = (
+    *(type(None), type(Ellipsis), type(NotImplemented), type(getattr(functools, "Placeholder", None))),
+    *(torch.dtype, torch.layout, torch.memory_format),
+)
 _OTHERS = (str, bytes, complex, range, torch.device, torch.finfo, torch.iinfo)
 CONSTANT_TYPES: tuple[type, ...] = (*_NUMBERS, *_SINGLETONS, *_OTHERS)
 
@@ -140,7 +144,7 @@ class ConstantVariable(InvariantVariable):
         return tx.fold(len, (self.value,))
 
     def truth(self, tx: Translator) -> bool:
-        return bool(self.value)
+        return tx.fold(bool, (self.value,))
 
     def new_instance(self, cg: Codegen, base: type, load_class: Callable[[], None]) -> None:
         cg.call(base.__new__, [load_class, lambda: cg.load(self)])

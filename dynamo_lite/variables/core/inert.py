@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import encodings.aliases
 import enum
+import functools
 import types
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +35,7 @@ def register_inert_types(*kinds: type) -> None:
 register_inert_types(
     *(int, float, complex, bool, str, bytes, range, type(None), type(Ellipsis), type(NotImplemented)),
     types.CodeType,
+    type(getattr(functools, "Placeholder", None)),  # of partials, from CPython 3.14 on
     *(torch.dtype, torch.layout, torch.memory_format, torch.device, torch.finfo, torch.iinfo, torch.Size),
 )
 

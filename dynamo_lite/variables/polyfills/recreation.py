@@ -30,6 +30,11 @@ def strict_zip(*iterators: Iterator[Any]) -> Iterator[tuple[Any, ...]]:
     return zip(*iterators, strict=True)
 
 
+def strict_map(function: Callable[..., Any], *iterators: Iterator[Any]) -> Iterator[Any]:
+    """``map`` with ``strict=True``, which CPython 3.14 has."""
+    return map(function, *iterators, strict=True)  # type: ignore[call-overload,no-any-return]
+
+
 def build_from_recipe(recipe: Any, values: Any) -> Any:
     """Create an object from its parts. ``recipe``: (function, the constants that it takes first, *recipes). A part that
     has a recipe is itself created from its item of ``values``; None in the place of a recipe: the part is the item."""

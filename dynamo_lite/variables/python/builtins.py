@@ -7,6 +7,7 @@ import collections
 import dataclasses
 import functools
 import itertools
+import sys
 import types
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
@@ -273,10 +274,13 @@ def _zip(tx: Translator, *iterables: VariableTracker, strict: VariableTracker | 
 
 
 @models(map)
-def _map(tx: Translator, function: VariableTracker, *iterables: VariableTracker) -> VariableTracker:
-    if not iterables:
+def _map(
+    tx: Translator, function: VariableTracker, *iterables: VariableTracker, strict: VariableTracker | None = None
+) -> VariableTracker:
+    if not iterables or strict is not None and sys.version_info < (3, 14):
         refuse_arguments("map")
-    return MapVariable(function, [tx.iterate(each) for each in iterables])
+    is_strict = strict is not None and tx.truth(strict)
+    return MapVariable(function, [tx.iterate(each) for each in iterables], is_strict)
 
 
 @models(sorted)

@@ -43,7 +43,11 @@ class PartialVariable(UserObjectVariable):
         keywords = self.keywords.realize()
         assert isinstance(keywords, DictVariable)
         named = {name: value.realize() for name, value in keywords.items.items()}
-        return tx.call(self.function, [*self.args.realize().elements(tx), *args], {**named, **kwargs})
+        before = [*self.args.realize().elements(tx)]
+        if (left_open := _count_placeholders(before)) > len(args):
+            count = f"expected at least {left_open}, got {len(args)}"
+            tx.raise_error(TypeError, f"missing positional arguments in 'partial' call; {count}")
+        return tx.call(self.function, _filled(before, args), {**named, **kwargs})
 
     def slot_get(self, tx: Translator, name: str, raw: object) -> VariableTracker | None:
         return {"func": self.function, "args": self.args, "keywords": self.keywords}[name]
@@ -62,18 +66,40 @@ def _create_partial(
     return created
 
 
+_PLACEHOLDER = getattr(functools, "Placeholder", None)
+"""Leaves an argument of a partial open; None before CPython 3.14."""
+
+
+def _is_placeholder(argument: VariableTracker) -> bool:
+    return _PLACEHOLDER is not None and argument.python_type() is type(_PLACEHOLDER)
+
+
+def _count_placeholders(args: Args) -> int:
+    return sum(map(_is_placeholder, args))
+
+
+def _filled(before: Args, args: Args) -> list[VariableTracker]:
+    """The arguments of a partial, with what is given in the place of its first placeholders and behind all."""
+    given = iter(args)
+    return [next(given, each) if _is_placeholder(each) else each for each in before] + list(given)
+
+
 @models(functools.partial)
 def _partial(
     tx: Translator, function: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker
 ) -> VariableTracker:
     if not is_callable(tx, function):
         refuse_arguments("functools.partial")
+    if args and _is_placeholder(args[-1]):
+        tx.raise_error(TypeError, "trailing Placeholders are not allowed")
+    if any(map(_is_placeholder, kwargs.values())):
+        tx.raise_error(TypeError, "Placeholder cannot be passed as a keyword argument")
     keywords = DictVariable(dict(kwargs))
     if isinstance(function, PartialVariable) and not function.has_attributes:
         inner = function.keywords.realize()
         assert isinstance(inner, DictVariable)
         keywords = DictVariable({**inner.items, **kwargs})
-        args = (*function.args.realize().elements(tx), *args)
+        args = tuple(_filled([*function.args.realize().elements(tx)], args))
         function = function.function
     return PartialVariable(function, TupleVariable(list(args)), keywords)
 

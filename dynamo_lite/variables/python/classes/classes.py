@@ -42,7 +42,7 @@ from dynamo_lite.variables.core.invariant_reads import check_global, is_read_lat
 from dynamo_lite.variables.core.operator_symbols import method_of
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.instance_dict import globals_of
-from dynamo_lite.variables.python.functions.function import is_trusted_module
+from dynamo_lite.variables.python.functions.function import is_trusted_module, read_annotations
 
 
 class ModuleVariable(InvariantVariable):
@@ -246,9 +246,10 @@ class ClassVariable(InvariantVariable):
         tx.raise_error(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")
 
     def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
-        value = tx.evaluate(type.__getattribute__, (self.value, name))
         if not is_heap_type(self.value):
-            return tx.make(value)
+            return tx.make(tx.evaluate(type.__getattribute__, (self.value, name)))
+        is_computed = name == "__annotations__"
+        value = read_annotations(self) if is_computed else tx.evaluate(type.__getattribute__, (self.value, name))
         if name == "__flags__":
             unsupported(UnsupportedAttribute(self.describe(), name, "the interpreter's caches change it"))
         return LazyVariable(tx.attempt, value, tx.guards.const(self.value).child("c_attr", name)).realize()

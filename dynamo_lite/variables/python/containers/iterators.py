@@ -25,7 +25,7 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.class_lookup import MISSING
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
-from dynamo_lite.variables.polyfills.recreation import advance_iterator, strict_zip
+from dynamo_lite.variables.polyfills.recreation import advance_iterator, strict_map, strict_zip
 
 from .sequences import TupleVariable
 
@@ -104,6 +104,16 @@ class EnumerateVariable(IteratorVariable):
         cg.call(enumerate, [lambda: cg.load(self.of), lambda: cg.load_const(self.count)])
 
 
+def _check_strict(tx: Translator, name: str, iterators: list[VariableTracker], at: int) -> None:
+    """With ``strict=True`` the iterator ``at`` is exhausted, so all must be."""
+    rest = enumerate(iterators[1:], 1)
+    other = at or next((n for n, each in rest if next(remaining_items(tx, each), None) is not None), 0)
+    if other:
+        before = "argument 1" if other == 1 else f"arguments 1-{other}"
+        longer = "shorter" if at else "longer"
+        tx.raise_error(ValueError, f"{name}() argument {other + 1} is {longer} than {before}")
+
+
 class ZipVariable(IteratorVariable):
     """``zip``. ``of``: the iterators."""
 
@@ -126,18 +136,9 @@ class ZipVariable(IteratorVariable):
                 items.append(each.next(tx))
             except Exhausted:
                 if self.strict:
-                    self._check_strict(tx, at)
+                    _check_strict(tx, "zip", self.of, at)
                 raise Exhausted from None
         return TupleVariable(items)
-
-    def _check_strict(self, tx: Translator, at: int) -> None:
-        """``zip(strict=True)``: the iterator ``at`` is exhausted, so all must be."""
-        rest = enumerate(self.of[1:], 1)
-        other = at or next((n for n, each in rest if next(remaining_items(tx, each), None) is not None), 0)
-        if other:
-            before = "argument 1" if other == 1 else f"arguments 1-{other}"
-            longer = "shorter" if at else "longer"
-            tx.raise_error(ValueError, f"zip() argument {other + 1} is {longer} than {before}")
 
     def creating_call(self) -> CreatingCall | None:
         return None if self.started else CreatingCall(strict_zip if self.strict else zip, (), self.of)
@@ -149,19 +150,28 @@ class ZipVariable(IteratorVariable):
 class MapVariable(IteratorVariable):
     """``map``. ``of``: the iterators."""
 
-    __slots__ = ("function", "of")
+    __slots__ = ("function", "of", "strict")
     exact_type = map
 
-    def __init__(self, function: VariableTracker, of: list[VariableTracker]) -> None:
+    def __init__(self, function: VariableTracker, of: list[VariableTracker], strict: bool) -> None:
         self.source = None
         self.function = function
         self.of = of
+        self.strict = strict
 
     def next(self, tx: Translator) -> VariableTracker:
-        return tx.call(self.function, [each.next(tx) for each in self.of], {}).realize()
+        items: list[VariableTracker] = []
+        for at, each in enumerate(self.of):
+            try:
+                items.append(each.next(tx))
+            except Exhausted:
+                if self.strict:
+                    _check_strict(tx, "map", self.of, at)
+                raise Exhausted from None
+        return tx.call(self.function, items, {}).realize()
 
     def reconstruct(self, cg: Codegen) -> None:
-        cg.call(map, [partial(cg.load, each) for each in (self.function, *self.of)])
+        cg.call(strict_map if self.strict else map, [partial(cg.load, each) for each in (self.function, *self.of)])
 
 
 class FilterVariable(IteratorVariable):

@@ -8,10 +8,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import AttributeChange
+from dynamo_lite.insight.break_reasons import AttributeChange, FailsInPython
 from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 from dynamo_lite.records.subgraphs import Body
+from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
 from dynamo_lite.variables.core.attributes import MISSING, MethodVariable
 from dynamo_lite.variables.core.base import (
     Args,
@@ -216,6 +217,16 @@ class PythonFunctionVariable(VariableTracker):
         self.instance_set(tx, name, value)
 
 
+def read_annotations(of: VariableTracker) -> object:
+    """The annotations of a pre-existing function or class. From CPython 3.14 on the program computes them when they are
+    first read: break the graph if it raises, as guards don't know why it did."""
+    try:
+        return of.value.__annotations__
+    except Exception as error:
+        reraise_if_asynchronous(error)
+        unsupported(FailsInPython(f"reading {of.describe()}.__annotations__", f"it raises {type(error).__name__}"))
+
+
 class FunctionVariable(PythonFunctionVariable):
     """A pre-existing Python function. ``by_code``: it is guarded by its code and globals, not by identity, since
     functions passed as arguments are often created for the call. ``attrs``: attributes written during tracing."""
@@ -304,7 +315,8 @@ class FunctionVariable(PythonFunctionVariable):
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in _MEMBERS or name in _DEFAULTS:
             source = self._member_source(name) or tx.guards.const(self.value).child("c_attr", name)
-            return LazyVariable(tx.attempt, getattr(self.value, name), source)
+            value = read_annotations(self) if name == "__annotations__" else getattr(self.value, name)
+            return LazyVariable(tx.attempt, value, source)
         return super().getattr(tx, name)
 
     def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
