@@ -27,7 +27,14 @@ The canonical instructions are those of CPython 3.12 (of 3.11 on 3.11, where not
 ``NOT_TAKEN``                                        nothing: it tells monitoring of a branch
 ===================================================  ==========================================
 
-What is no translation is data in `instructions`: on which side of a callable its NULL stands, stack effects, shifts.
+===================================================  ==========================================
+3.15                                                 canonical
+===================================================  ==========================================
+``POP_ITER``, which pops two values                  ``POP_TOP``, ``POP_TOP``
+===================================================  ==========================================
+
+What is no translation is data in `instructions`: on which side of a callable its NULL stands, what an
+iterator takes up, stack effects, shifts.
 """
 
 from __future__ import annotations
@@ -41,6 +48,7 @@ from .instructions import (
     COMMON_CONSTANTS,
     COMPARE_TO_BOOL,
     FUSED,
+    ITERATOR_SIZE,
     OPMAP,
     OPNAMES,
     PY314,
@@ -128,6 +136,7 @@ def to_canonical(found: list[Instruction], code: CodeType) -> list[Instruction]:
             if each not in targets:
                 continue
             _become(each, _NOP)
+        pops_two = ITERATOR_SIZE > 1 and each.opcode == _POPS_ITERATOR
         if PY314:
             _rename(each)
         if each in targets or before is None or not _absorb(kept, before, each, targets):
@@ -141,6 +150,10 @@ def to_canonical(found: list[Instruction], code: CodeType) -> list[Instruction]:
                 _become(each, _CALL)
             each.index = len(kept)
             kept.append(each)
+            if pops_two:
+                second = each.copy()
+                second.index = len(kept)
+                kept.append(second)
         before = each
     return kept
 
@@ -230,8 +243,8 @@ def immediate(value: object) -> tuple[int, int] | None:
     """The opcode and argument that push this constant without a place among the code's constants."""
     if not PY314:
         return None
-    if type(value) is int:
-        return (_SMALL_INT, value) if 0 <= value < _SMALL_INTS else None
+    if type(value) is int and 0 <= value < _SMALL_INTS:
+        return _SMALL_INT, value
     for at, constant in enumerate(COMMON_CONSTANTS):
         if value is constant:
             return _COMMON_CONSTANT, at

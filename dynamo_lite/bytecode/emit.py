@@ -198,8 +198,13 @@ def enter_with(load_exit: object) -> list[Instruction]:
     ]
 
 
-def attribute_of_method(instruction: Instruction) -> Instruction:
-    """For an instruction that pushes a method and a NULL: one that pushes the method alone."""
+def iterator() -> list[Instruction]:
+    """Replace the top of the stack by an iterator over it. (GET_ITER of 3.15 leaves lists, and indices beside them.)"""
+    return [*callee([load_const(iter)]), make("COPY", 3), *call(1), swap(), pop_top()]
+
+
+def without_null(instruction: Instruction) -> Instruction:
+    """For an instruction that pushes a method or a global, and a NULL: one that pushes the value alone."""
     name = "LOAD_ATTR" if instruction.opname == "LOAD_METHOD" else instruction.opname
     plain = make(name, instruction.argval)
     plain.flag2 = instruction.flag2

@@ -17,6 +17,7 @@ from typing import Any
 PY312 = sys.version_info >= (3, 12)
 PY313 = sys.version_info >= (3, 13)
 PY314 = sys.version_info >= (3, 14)
+PY315 = sys.version_info >= (3, 15)
 
 Positions = tuple["int | None", "int | None", "int | None", "int | None"]
 """Line, end line (from 1), column, end column (in bytes, from 0)."""
@@ -50,7 +51,8 @@ class Instruction:
         flag: the low bit of ``arg`` if that is a flag (LOAD_GLOBAL's NULL; LOAD_ATTR's and LOAD_SUPER_ATTR's method).
             For an instruction on a cell: whether it is a free variable and not the frame's own cell, which matters if
             both have that name.
-        flag2: LOAD_SUPER_ATTR's second bit: ``super`` is called with two arguments.
+        flag2: LOAD_SUPER_ATTR's second bit: ``super`` is called with two arguments. IMPORT_NAME's bits: the statement
+            says ``lazy``; it must not be lazy.
         index: its position in the result of `decode`; -1 for a created instruction.
         offset: its offset in bytes in the decoded code object; -1 for a created instruction.
         handler: the row of the exception table that covers it.
@@ -132,6 +134,8 @@ FLAG_BITS: dict[int, int] = {dis.opmap["LOAD_GLOBAL"]: 1}
 if PY312:
     FLAG_BITS[dis.opmap["LOAD_ATTR"]] = 1
     FLAG_BITS[dis.opmap["LOAD_SUPER_ATTR"]] = 2
+if PY315:
+    FLAG_BITS[dis.opmap["IMPORT_NAME"]] = 2
 
 NOTHING, NUMBER, CONST, NAME, LOCAL, FREE, COMPARE, JUMP, FREE_COUNT = range(9)
 """Kinds of operand. FREE: a cell of the frame or of its closure. FREE_COUNT: the number of free variables."""
@@ -209,11 +213,16 @@ if PY313:
     EFFECTS[OPMAP["KW_NAMES"]] = lambda arg: 0
     EFFECTS[OPMAP["LOAD_CLOSURE"]] = lambda arg: 1
     EFFECTS[OPMAP["MAKE_FUNCTION"]] = lambda arg: -arg.bit_count()
-    EFFECTS[OPMAP["END_FOR"]] = lambda arg: -2
+    EFFECTS[OPMAP["END_FOR"]] = lambda arg: -1 - ITERATOR_SIZE
 if PY314:
     EFFECTS[OPMAP["CALL_FUNCTION_EX"]] = lambda arg: -2 - (arg & 1)
     EFFECTS[OPMAP["BINARY_SUBSCR"]] = lambda arg: -1
     EFFECTS[OPMAP["BEFORE_WITH"]] = EFFECTS[OPMAP["BEFORE_ASYNC_WITH"]] = lambda arg: 2
+
+ITERATOR_SIZE = 2 if PY315 else 1
+"""How many values of the stack an iterator takes up while a loop or ``yield from`` advances it. From 3.15 on there is
+one above it: a NULL or, where CPython iterates over a list or tuple without an iterator, an index that only GET_ITER
+can create. Ours is always NULL."""
 
 CALLABLE_FIRST = PY313
 """Whether the NULL beside a callable is pushed after it. (A method's self or NULL too, after the function.)"""

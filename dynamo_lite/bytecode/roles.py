@@ -7,7 +7,7 @@ import itertools
 import types
 from collections.abc import Container, Sequence
 
-from .instructions import Instruction
+from .instructions import ITERATOR_SIZE, Instruction
 
 _STORES_LOCAL, _DELETES_LOCAL = "STORE_FAST", "DELETE_FAST"
 _STORES_CELL = frozenset({"STORE_DEREF", "DELETE_DEREF"})
@@ -93,14 +93,22 @@ def is_any_call(instruction: Instruction) -> bool:
     return is_call(instruction) or instruction.opname == "CALL_FUNCTION_EX"
 
 
-def pushes_null(instruction: Instruction) -> bool:
+def loads_method(instruction: Instruction) -> bool:
     """Whether it loads a method: an attribute and a NULL."""
     name = instruction.opname
     return name == "LOAD_METHOD" or (name in ("LOAD_ATTR", "LOAD_SUPER_ATTR") and instruction.flag)
 
 
+def pushes_null(instruction: Instruction) -> bool:
+    """Whether it pushes a value and a NULL beside it: a method, a global that is called or, from 3.15 on, an
+    iterator."""
+    if makes_iterator(instruction):
+        return ITERATOR_SIZE > 1
+    return loads_method(instruction) or (instruction.opname == "LOAD_GLOBAL" and instruction.flag)
+
+
 def leaves_value(instruction: Instruction) -> bool:
-    """Whether it pushes one value (and a method's NULL), and means the same in any frame."""
+    """Whether it pushes one value (and a NULL, see `pushes_null`), and means the same in any frame."""
     return instruction.opname in _LEAVES_VALUE
 
 
@@ -134,6 +142,11 @@ def tests_truth(instruction: Instruction) -> bool:
 def jumps_if_true(instruction: Instruction) -> bool:
     """Of one that `tests_truth`: whether it jumps for a true value."""
     return instruction.opname.endswith("_TRUE")
+
+
+def makes_iterator(instruction: Instruction) -> bool:
+    """Whether it replaces the top of the stack by an iterator over it."""
+    return instruction.opname == "GET_ITER"
 
 
 def takes_item(instruction: Instruction) -> bool:

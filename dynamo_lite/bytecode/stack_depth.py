@@ -7,7 +7,21 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from .dialect import IS_TRANSLATED, extra_depth
-from .instructions import EFFECTS, ENDS_BLOCK, FLAG_BITS, FREE_COUNT, HAS_ARG, KIND, NUMBER, BytecodeError, Instruction
+from .instructions import (
+    EFFECTS,
+    ENDS_BLOCK,
+    FLAG_BITS,
+    FREE_COUNT,
+    HAS_ARG,
+    KIND,
+    NUMBER,
+    BytecodeError,
+    Instruction,
+    opcodes_of,
+)
+
+_RAISES_NOTHING = opcodes_of("LOAD_CONST", "RETURN_VALUE")
+"""What the handler of a generator expression of 3.15 covers after the loop, with the iterator gone that it keeps."""
 
 
 def successors(instruction: Instruction, following: Instruction | None) -> list[Instruction]:
@@ -53,7 +67,7 @@ def stack_depths(instructions: Sequence[Instruction]) -> dict[Instruction, int]:
 
     Raises:
         BytecodeError: two paths to an instruction have different depths, a path pops from an empty stack or falls off
-            the end, or a handler's depth is greater than that of an instruction that it covers.
+            the end, or a handler's depth is greater than that of an instruction which may raise to it.
     """
     if not instructions:
         raise BytecodeError("no instructions")
@@ -73,7 +87,7 @@ def stack_depths(instructions: Sequence[Instruction]) -> dict[Instruction, int]:
             raise BytecodeError(f"a jump or handler leads to {each}, which is not among the instructions")
         depths[each] = depth
         handler = each.handler
-        if handler is not None:
+        if handler is not None and (handler.depth <= depth or each.opcode not in _RAISES_NOTHING):
             if handler.depth > depth:
                 raise BytecodeError(
                     f"{_name(order, each)} has {depth} values on the stack, its handler wants {handler.depth}"

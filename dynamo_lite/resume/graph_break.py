@@ -28,7 +28,7 @@ from dynamo_lite.bytecode import (
     targets_and_handler,
 )
 from dynamo_lite.bytecode.decode import PerCode
-from dynamo_lite.bytecode.instructions import CALLABLE_FIRST, EXCEPT_STAR, EXIT_SIZE, TERMINATORS
+from dynamo_lite.bytecode.instructions import CALLABLE_FIRST, EXCEPT_STAR, EXIT_SIZE, ITERATOR_SIZE, TERMINATORS
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.exc import SkipFrame
 from dynamo_lite.records.code_origin import reads_frame_by_name
@@ -319,12 +319,14 @@ class BrokenFrame:
         )
 
     def native_instructions(self, jump_to: Instruction | None = None) -> list[Instruction]:
-        """The instruction in the new code, without the NULL that a method is pushed with."""
+        """The instruction in the new code, without the NULL that a method or an iterator is pushed with."""
         instruction = self.instruction
+        if roles.makes_iterator(instruction) and roles.pushes_null(instruction):
+            return emit.iterator()
         if roles.is_call(instruction):
             return emit.call(instruction.arg, self.tx.kw_names)
         if roles.pushes_null(instruction):
-            return [emit.attribute_of_method(instruction)]
+            return [emit.without_null(instruction)]
         native = emit.copy_of(instruction)
         native.target, native.handler = jump_to, None
         return [native]
@@ -441,7 +443,7 @@ class FrameBreaker(BrokenFrame):
     def _continue(self, index: int, jump: bool) -> None:
         """Return a continuation at an index of the user's code."""
         ends_loop = jump and roles.takes_item(self.instruction)  # which pops the iterator
-        depth = len(self.tx.stack) + (-1 if ends_loop else effect(self.instruction, jump))
+        depth = len(self.tx.stack) + (-ITERATOR_SIZE if ends_loop else effect(self.instruction, jump))
         is_call = roles.is_any_call(self.instruction)  # the result replaces the NULL
         nulls = {at for at in self.nulls if at < depth - is_call}
         if roles.pushes_null(self.instruction):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
-from dynamo_lite.bytecode.instructions import EXIT_SIZE
+from dynamo_lite.bytecode.instructions import EXIT_SIZE, ITERATOR_SIZE
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import DataDependentBranch
 from dynamo_lite.variables.core.base import Exhausted, VariableTracker
@@ -111,14 +111,15 @@ def jump_if_or_pop(tx: InstructionTranslator, instruction: Instruction) -> None:
 @opcode("GET_ITER", "GET_YIELD_FROM_ITER")
 def get_iter(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(tx.iterate(tx.pop()))
+    tx.stack += [NULL] * (ITERATOR_SIZE - 1)
 
 
 @opcode("FOR_ITER")
 def for_iter(tx: InstructionTranslator, instruction: Instruction) -> None:
     try:
-        tx.stack.append(tx.peek().next_lazily(tx))
+        tx.stack.append(tx.peek(ITERATOR_SIZE).next_lazily(tx))
     except Exhausted:
-        tx.stack.pop()
+        del tx.stack[-ITERATOR_SIZE:]
         jump(tx, instruction)
         if tx.instructions[tx.pc].opname == "END_FOR":
             tx.pc += 1
@@ -126,12 +127,12 @@ def for_iter(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 @opcode("END_FOR")
 def end_for(tx: InstructionTranslator, instruction: Instruction) -> None:
-    del tx.stack[-2:]
+    del tx.stack[-1 - ITERATOR_SIZE :]
 
 
 @opcode("END_SEND")
 def end_send(tx: InstructionTranslator, instruction: Instruction) -> None:
-    del tx.stack[-2]
+    del tx.stack[-1 - ITERATOR_SIZE : -1]
 
 
 @opcode("BEFORE_WITH")
@@ -184,7 +185,7 @@ def yield_value(tx: InstructionTranslator, instruction: Instruction) -> None:
 @opcode("SEND")
 def send(tx: InstructionTranslator, instruction: Instruction) -> None:
     value = tx.pop()
-    receiver = tx.peek()
+    receiver = tx.peek(ITERATOR_SIZE)
     try:
         if isinstance(receiver, GeneratorVariable):
             item = receiver.send(tx, value)

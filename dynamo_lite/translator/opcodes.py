@@ -37,7 +37,7 @@ def refuse(why: str, *names: str) -> None:
 
 
 refuse("it belongs to the encoding, and decoding removes it", "CACHE", "EXTENDED_ARG", "RESERVED")
-refuse("only the interpreter's own code has it", "ENTER_EXECUTOR", "EXIT_INIT_CHECK")
+refuse("only the interpreter's own code has it", "ENTER_EXECUTOR", "EXIT_INIT_CHECK", "TRACE_RECORD")
 refuse(
     "decoding translates it to instructions of older versions",
     *("LOAD_FAST_LOAD_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST", "CALL_KW", "SET_FUNCTION_ATTRIBUTE"),

@@ -67,7 +67,7 @@ def _has_effects(tx: Translator, policy: VariableTracker) -> bool:
     if not isinstance(policy, (FunctionVariable, NestedFunctionVariable)):
         return True
     instructions = [*_instructions(policy.code)]
-    if any(roles.writes_outside(each) or roles.pushes_null(each) for each in instructions):
+    if any(roles.writes_outside(each) or roles.loads_method(each) for each in instructions):
         return True
     namespace: Mapping[str, Any] = policy.scope(tx).namespace
     has_cells = isinstance(policy, FunctionVariable) and bool(policy.code.co_freevars)
