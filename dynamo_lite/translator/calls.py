@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.machinery import PathFinder
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
@@ -104,7 +106,21 @@ def import_name(tx: InstructionTranslator, instruction: Instruction) -> None:
     found = loaded_module(tx, name if tx.truth(fromlist) else name.partition(".")[0])
     if found is None or loaded_module(tx, name) is None:
         unsupported(FirstImport(name))
+    for each in tx.python_value(fromlist) or ():
+        _refuse_first_import(tx, found, each)
     tx.stack.append(found)
+
+
+def _refuse_first_import(tx: InstructionTranslator, package: VariableTracker, name: str) -> None:
+    """Break the graph where ``from package import name`` imports a submodule that isn't loaded yet."""
+    if not isinstance(package, ModuleVariable) or type(package.value) is not ModuleType:
+        return  # its class may load attributes when they are read
+    namespace = package.value.__dict__
+    if name in namespace or "__path__" not in namespace or "__getattr__" in namespace:
+        return
+    submodule = f"{package.name}.{name}"
+    if loaded_module(tx, submodule) is None and PathFinder.find_spec(submodule, namespace["__path__"]) is not None:
+        unsupported(FirstImport(submodule))
 
 
 def _absolute_name(tx: InstructionTranslator, name: str, level: int) -> str:
