@@ -31,7 +31,7 @@ from .variables.core import registry
 from .variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from .variables.core.constant import ConstantVariable
 from .variables.torch.functions.compile_calls import models_compile
-from .variables.torch.functions.torch_functions import call_whole
+from .variables.torch.functions.whole_calls import call_whole
 
 if TYPE_CHECKING:
     from .translator.core import InstructionTranslator

@@ -576,6 +576,10 @@ class GraphBuilder:
         node.meta["example_value"] = value
         return node
 
+    def constant(self, value: object) -> torch.fx.Node:
+        """The node of an immutable value, as an attribute of the innermost graph."""
+        return self._attribute(self._innermost.graph, value)
+
     @property
     def _innermost(self) -> Body:
         """The graph that operators are recorded in."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 import math
+from collections import namedtuple
 
+import numpy
 import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -18,6 +21,19 @@ SEEN: list[object] = []
 def seen(x, *args, **kwargs):
     SEEN[:] = [*args, *kwargs.items()]
     return x + 1
+
+
+Pair = namedtuple("Pair", "first second")
+Level = enum.IntEnum("Level", "LOW HIGH")
+Flags = enum.IntFlag("Flags", "READ WRITE")
+
+
+class Words(list):
+    pass
+
+
+class Mode(enum.StrEnum):
+    FAST = "fast"
 
 
 def texts(tensor):
@@ -60,3 +76,67 @@ def test_names_of_arguments_that_are_no_identifiers():
     x = torch.ones(2)
     found = dl.compile(step, backend="eager", fullgraph=True)(x)
     assert torch.equal(found[0], torch.full((2,), 3.0)) and [1, ("class", 2), ("two words", 3)] == SEEN
+
+
+TYPED = {
+    "size": lambda x: x.shape,
+    "created size": lambda x: torch.Size([1, *x.shape]),
+    "named tuple": lambda x: Pair(1, x.shape),
+    "nested": lambda x: (1, [x.shape, Pair(x.shape, (Level.HIGH,))]),
+    "int enum": lambda x: Level.HIGH,
+    "flags": lambda x: Flags.READ,
+    "str enum": lambda x: Mode.FAST,
+    "numpy's": lambda x: numpy.float32(2),
+}
+
+
+def with_types(value):
+    items = [with_types(each) for each in value] if isinstance(value, (list, tuple)) else repr(value)
+    return type(value), items
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("make", TYPED.values(), ids=TYPED)
+def test_a_function_in_the_graph_gets_the_exact_type(make, dynamic, backend):
+    def step(x):
+        return seen(x, make(x), named=make(x))
+
+    x = torch.ones(2, 3)
+    step(x)
+    expected = with_types(SEEN)
+    taken = []
+
+    @dl.allow_in_graph
+    def also_seen(x, *args, **kwargs):
+        taken.append(with_types([*args, *kwargs.items()]))
+        return x + 1
+
+    def compiled(x):
+        return also_seen(x, make(x), named=make(x))
+
+    dl.compile(compiled, backend=backend, dynamic=dynamic, fullgraph=True)(x)
+    for types in taken[-1:] if backend == "eager" else []:
+        assert types == expected
+    assert all(each[0] is list for each in taken) and taken
+
+
+def test_a_named_tuple_of_tensors_is_an_argument_of_a_function_in_the_graph():
+    def step(x):
+        return seen(x, Pair(x * 2, 3))
+
+    dl.compile(step, backend="eager", fullgraph=True)(torch.ones(2))
+    (pair,) = SEEN
+    assert type(pair) is Pair and pair.first.tolist() == [2, 2] and pair.second == 3
+
+
+def test_a_list_of_a_users_class_breaks_the_graph_at_a_function_in_it():
+    def step(x):
+        words = Words()
+        words.append("a")
+        return seen(x + 1, words) * 2
+
+    x = torch.ones(2)
+    found = dl.explain(step)(x)
+    assert torch.equal(found.result, step(x)) and type(SEEN[0]) is Words
+    assert [each.reason.code for each in found.breaks] == ["DL0504"]

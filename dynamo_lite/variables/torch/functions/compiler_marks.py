@@ -28,7 +28,8 @@ from dynamo_lite.variables.torch.contexts.torch_contexts import ContextVariable
 from dynamo_lite.variables.torch.tensors.fake_computation import operator_name
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
-from .torch_functions import call_whole, is_compiling
+from .torch_functions import is_compiling
+from .whole_calls import call_whole
 
 _DECORATORS = "torch._dynamo.decorators"
 _FRONT_END = "torch._dynamo.eval_frame"

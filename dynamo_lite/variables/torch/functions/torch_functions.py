@@ -22,7 +22,6 @@ from dynamo_lite.insight.break_reasons import (
     UnknownCall,
     UnknownInBackward,
     UnsupportedOperation,
-    UnsupportedValue,
 )
 from dynamo_lite.records.source import Source
 from dynamo_lite.records.subgraphs import later
@@ -41,7 +40,6 @@ from dynamo_lite.variables.core.deferred_number import DeferredNumberVariable
 from dynamo_lite.variables.core.invariant_reads import refuse_read, runs_later
 from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.registry import Model, models, models_break, models_if, models_raw
-from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, TupleVariable
 from dynamo_lite.variables.python.containers.structures import structure_leaves
@@ -127,19 +125,6 @@ def call_operator(target: Callable[..., object]) -> Model:
             if target not in _DTYPE_QUERIES:
                 unsupported(UnknownCall(operator_name(target), "it neither takes nor returns a tensor"))
         return out
-
-    return model
-
-
-def call_whole(function: Callable[..., object]) -> Model:
-    """The model of a user's function that is recorded as one node."""
-    operator = call_operator(function)
-
-    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        for each in (*args, *kwargs.values()):
-            if isinstance(each.realize(), ClassVariable):  # to a C operator a class is a dtype
-                unsupported(UnsupportedValue(each.describe(), "a graph can't name a class"))
-        return operator(tx, args, kwargs)
 
     return model
 
