@@ -11,7 +11,7 @@ from traceback import FrameSummary
 
 from dynamo_lite.insight.break_reasons import UncaughtException
 from dynamo_lite.insight.counters import counted
-from dynamo_lite.insight.observer import GraphBreak
+from dynamo_lite.insight.observer import GraphBreak, folded
 
 NOTHING_CAPTURED = "nothing-captured"
 TOO_MANY_GRAPHS = "too-many-graphs"
@@ -91,13 +91,10 @@ class Finding:
 
 
 def breaks_found(breaks: Iterable[GraphBreak]) -> list[Finding]:
-    """One for each place and reason, in the order in which they were met: a frame that is translated again breaks
-    again, and so do the frames that called it. An exception that the program itself raises breaks nothing."""
-    found: dict[object, Finding] = {}
+    """One for each construct of the program, in the order in which they were met. An exception that the program itself
+    raises breaks nothing."""
     meant = (each for each in breaks if not isinstance(each.reason, UncaughtException))  # as under ``fullgraph``
-    for each in map(Finding.of_break, meant):
-        found.setdefault((each.code, each.message, each.place, each.stack[-1:]), each)
-    return [*found.values()]
+    return [Finding.of_break(each) for each, _ in folded(meant)]
 
 
 @dataclass(frozen=True)

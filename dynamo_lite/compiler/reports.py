@@ -12,7 +12,7 @@ from dynamo_lite.exc import SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import FrameLeftAlone
 from dynamo_lite.insight.code_text import as_text
 from dynamo_lite.insight.counters import counters
-from dynamo_lite.insight.observer import GraphBreak, Observer
+from dynamo_lite.insight.observer import Constructs, GraphBreak, Observer
 from dynamo_lite.insight.recorder import RECORDING, GraphRecord
 from dynamo_lite.insight.site import code_place
 from dynamo_lite.resume.resume_code import original_position
@@ -24,8 +24,16 @@ from .recompilation import place_in_program, place_text
 from .recording import record_entry, record_skip
 from .translation import Translation
 
-LOGGED_BREAKS: set[tuple[object, ...]] = set()
-"""The constructs whose breaks are in the log, where each is told once. `dl.reset` clears it."""
+
+class _Logged:
+    """The constructs whose breaks are in the log, where each is told once."""
+
+    constructs = Constructs()
+
+
+def forget_logged_breaks() -> None:
+    """Log each construct again at its next break."""
+    _Logged.constructs = Constructs()
 
 
 class Times(NamedTuple):
@@ -101,8 +109,7 @@ def report_break(graph_break: GraphBreak, observer: Observer | None) -> None:
     counters.break_places[f"{reason.code} at {graph_break.filename}:{graph_break.lineno}: {reason.what()}"] += 1
     if logs.breaks.isEnabledFor(logging.DEBUG):
         logs.breaks.info("%s%s\n%s", logs.rank(), graph_break.line(), graph_break.stack())
-    elif logs.breaks.isEnabledFor(logging.INFO) and graph_break.construct not in LOGGED_BREAKS:
-        LOGGED_BREAKS.add(graph_break.construct)
+    elif logs.breaks.isEnabledFor(logging.INFO) and _Logged.constructs.is_new(graph_break):
         logs.breaks.info("%s%s", logs.rank(), graph_break.line())
     if observer is not None:
         observer.breaks.append(graph_break)

@@ -37,6 +37,8 @@ class Counters:
     operators: int = 0
     """Calls in these graphs: nodes other than placeholders, attributes and the output."""
     graph_breaks: int = 0
+    """Translations that ended in a graph break. A construct of the program breaks again in the next iteration of a
+    loop, in another version of its function, and in a callee's own translation; `Explanation.breaks` has it once."""
     recompiles: int = 0
     """Frames that were translated again because no guards held."""
     outdated: int = 0

@@ -49,8 +49,17 @@ class GraphBreak:
     def construct(self) -> tuple[object, ...]:
         """What of the program broke: the reason, numbers in its text aside, and where. A loop, or another version of
         its function, breaks at one construct again."""
+        return self._construct_in(self.place)
+
+    @property
+    def construct_alone(self) -> tuple[object, ...]:
+        """The `construct` of the same break in a translation of the innermost frame alone. After a break in a callee,
+        CPython calls the callee, and its frame is translated by itself."""
+        return self._construct_in(self.frames[-1])
+
+    def _construct_in(self, place: FrameSummary) -> tuple[object, ...]:
         inner = self.frames[-1]
-        where = self.filename, self.lineno, inner.filename, inner.lineno
+        where = place.filename, place.lineno or 0, inner.filename, inner.lineno
         return self.reason.code, _NUMBER.sub("", self.reason.what()), *where
 
     def inside(self) -> str:
@@ -71,11 +80,33 @@ class GraphBreak:
 _NUMBER = re.compile(r"\d+")
 
 
+class Constructs:
+    """The constructs that have broken. The log, `dl.explain` and ``dynamo-lite check`` tell each once; `dl.counters`
+    counts each break, that is each translation which ended there."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._count = 0
+
+    def number_of(self, graph_break: GraphBreak) -> int:
+        """The number of its construct, in the order in which they broke first."""
+        number = self._numbers.setdefault(graph_break.construct, self._count)
+        self._numbers.setdefault(graph_break.construct_alone, number)
+        self._count = max(self._count, number + 1)
+        return number
+
+    def is_new(self, graph_break: GraphBreak) -> bool:
+        """Whether its construct hadn't broken yet. From now on it has."""
+        before = self._count
+        return self.number_of(graph_break) == before
+
+
 def folded(breaks: Iterable[GraphBreak]) -> list[tuple[GraphBreak, int]]:
     """The first break of each construct of the program, and how often it broke."""
-    found: dict[object, list[GraphBreak]] = {}
+    constructs = Constructs()
+    found: dict[int, list[GraphBreak]] = {}
     for each in breaks:
-        found.setdefault(each.construct, []).append(each)
+        found.setdefault(constructs.number_of(each), []).append(each)
     return [(of_one[0], len(of_one)) for of_one in found.values()]
 
 

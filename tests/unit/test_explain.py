@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from traceback import FrameSummary
 
 import torch
 
 import dynamo_lite as dl
+from dynamo_lite.api import observe
+from dynamo_lite.check.findings import breaks_found
+from dynamo_lite.insight.break_reasons import UnknownCall
+from dynamo_lite.insight.observer import GraphBreak, Observer, folded
 
 
 def prints(x):
@@ -67,3 +72,27 @@ def test_a_construct_that_breaks_several_times_is_told_once():
     assert found.break_count == 1 and found.break_times[0] > 1 and found.graph_count > 2
     assert f"({found.break_times[0]} times)" in str(found)
     assert found.to_dict()["breaks"][0]["times"] == found.break_times[0]
+
+
+def test_a_break_in_a_library_is_told_once_for_its_caller_and_its_own_translation():
+    """Another line of the program that calls the library is another construct."""
+    inner = FrameSummary("<frozen library>", 3, "scaled")
+    lines = [FrameSummary("program.py", number, "fn") for number in (7, 9)]
+    first, alone, other = (
+        GraphBreak(UnknownCall("f", "it is C"), at) for at in ((lines[0], inner), (inner,), (lines[1], inner))
+    )
+    assert folded([first, alone, other, alone, first]) == [(first, 4), (other, 1)]
+    assert [each.place.line for each in breaks_found([first, alone, other])] == [7, 9]
+
+
+def test_a_check_folds_breaks_as_an_explanation_does():
+    def fn(x, scales):
+        for at in range(3):
+            if x.sum() > scales[at]:
+                x = x + 1
+        return x
+
+    observer = Observer()
+    compiled, _ = observe(fn, observer)
+    compiled(torch.ones(2), [1.0, 2.0, 3.0])
+    assert len(observer.breaks) > 1 and len(breaks_found(observer.breaks)) == 1 == len(folded(observer.breaks))
