@@ -425,6 +425,9 @@ class ListVariable(MutableSequence):
     __slots__ = ()
     kind = list
 
+    def make(self, items: list[VariableTracker]) -> SequenceVariable:
+        return ListVariable(items)
+
     def as_index(self, tx: Translator) -> VariableTracker:
         """A list of integers selects the same items as a tensor of them."""
         items = [item.realize() for item in self.items]
@@ -470,27 +473,16 @@ class ListVariable(MutableSequence):
             cg.add(emit.extend_list())
 
     def replay(self, cg: Codegen) -> None:
-        """Emit code that replaces the items of the list at the source by these."""
-        for item in self.items:
-            cg.load(item)
-        cg.build("LIST", len(self.items))
+        """Emit code that replaces the items of the list at the source by these, by list's own method: a class that
+        derives from it may override that."""
+
+        def load_items() -> None:
+            for item in self.items:
+                cg.load(item)
+            cg.build("LIST", len(self.items))
+
         cg.load_source(self.source)
-        cg.load_const(slice(None))
-        cg.store_subscr()
-
-
-class DerivedListVariable(ListVariable):
-    """The items of a pre-existing instance of a class that derives from list, which may override ``__setitem__``."""
-
-    __slots__ = ()
-
-    def make(self, items: list[VariableTracker]) -> SequenceVariable:
-        return ListVariable(items)
-
-    def replay(self, cg: Codegen) -> None:
-        cg.load_source(self.source)
-        cg.call_with_top(list.clear, [])
-        cg.call_with_top(list.extend, [lambda: cg.load_tuple(self.items)])
+        cg.call_with_top(list.__setitem__, [lambda: cg.load_const(slice(None)), load_items])
         cg.pop_top()
 
 
@@ -662,9 +654,6 @@ class ExistingListVariable(ListVariable):
         if tx.effects.in_body and not self.is_read:
             _ = self.items  # a body's effects are undone, which needs the items
         super()._record_mutation(tx)
-
-    def make(self, items: list[VariableTracker]) -> SequenceVariable:
-        return ListVariable(items)
 
     def _add(self, items: list[VariableTracker]) -> None:
         (self.items if self.is_read else self.added).extend(items)

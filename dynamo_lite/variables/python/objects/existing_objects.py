@@ -15,7 +15,7 @@ from dynamo_lite.variables.core.protocols import Attempt
 from dynamo_lite.variables.python.containers.deques import existing_deque
 from dynamo_lite.variables.python.containers.mappings import DictVariable, existing_defaultdict, wrap_dict_items
 from dynamo_lite.variables.python.containers.sequences import (
-    DerivedListVariable,
+    ListVariable,
     SequenceVariable,
     TupleVariable,
     wrap_items,
@@ -37,7 +37,7 @@ def wrap_payload(attempt: Attempt, value: Any, source: Source) -> VariableTracke
     if base is defaultdict:
         return existing_defaultdict(attempt, value, source)
     if base in (list, tuple):
-        kind, accessor = (DerivedListVariable, "list_item") if base is list else (TupleVariable, "tuple_item")
+        kind, accessor = (ListVariable, "list_item") if base is list else (TupleVariable, "tuple_item")
         sequence: SequenceVariable = kind(wrap_items(attempt, [*base.__iter__(value)], source, accessor), source)
         return sequence
     if base is deque:
