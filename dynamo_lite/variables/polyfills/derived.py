@@ -6,6 +6,7 @@ test compares the table with the running CPython.
 
 from __future__ import annotations
 
+import copyreg
 import operator
 import sys
 from collections import OrderedDict, defaultdict, deque
@@ -195,11 +196,57 @@ def _repr_of_ordered(self: Any) -> str:
     return f"{type(self).__name__}({dict(self) if sys.version_info >= (3, 12) else list(self.items())!r})"
 
 
+# -- copying and pickling ----------------------------------------------------------------------------------------------
+
+
+def reduce_to_parts(self: Any, protocol: int, /) -> Any:
+    """``object.__reduce_ex__`` from protocol 2 on. ``copy.copy`` and ``copy.deepcopy`` call it."""
+    cls: Any = type(self)
+    if cls.__reduce__ is not object.__reduce__:
+        return self.__reduce__()
+    named: dict[str, Any] = {}
+    args: tuple[Any, ...] = ()
+    if hasattr(cls, "__getnewargs_ex__"):
+        args, named = cls.__getnewargs_ex__(self)
+    elif hasattr(cls, "__getnewargs__"):
+        args = cls.__getnewargs__(self)
+    state = self.__getstate__()
+    items = iter(self) if isinstance(self, list) else None
+    pairs = iter(self.items()) if isinstance(self, dict) else None
+    if named:
+        return copyreg.__newobj_ex__, (cls, args, named), state, items, pairs  # type: ignore[attr-defined]
+    return copyreg.__newobj__, (cls, *args), state, items, pairs  # type: ignore[attr-defined]
+
+
+def _arguments_of_tuple(self: Any, /) -> tuple[Any, ...]:
+    return (tuple.__getitem__(self, slice(None)),)
+
+
+def _reduce_set(self: Any, /) -> Any:
+    return type(self), (list(self),), self.__getstate__()
+
+
+def _reduce_deque(self: Any, /) -> Any:
+    limit = _maxlen_of.__get__(self)
+    return type(self), () if limit is None else ((), limit), self.__getstate__(), iter(self)
+
+
+def _reduce_defaultdict(self: Any, /) -> Any:
+    factory = _factory_of.__get__(self)
+    return type(self), () if factory is None else (factory,), None, None, iter(self.items())
+
+
+def _reduce_ordered(self: Any, /) -> Any:
+    return type(self), (), self.__getstate__(), None, iter(self.items())
+
+
 OF_DERIVED: dict[type, dict[str, Any]] = {
     str: {"__mod__": _percent, "format": _format, "format_map": _format_map},
-    set: {"__repr__": _repr_of_set},
-    frozenset: {"__repr__": _repr_of_frozenset},
+    tuple: {"__getnewargs__": _arguments_of_tuple},
+    set: {"__repr__": _repr_of_set, "__reduce__": _reduce_set},
+    frozenset: {"__repr__": _repr_of_frozenset, "__reduce__": _reduce_set},
     deque: {
+        "__reduce__": _reduce_deque,
         "__repr__": _repr_of_deque,
         **{f"__{each.__name__}__": _comparing(each) for each in (operator.eq, operator.ne, operator.lt, operator.le)},
         **{f"__{each.__name__}__": _comparing(each) for each in (operator.gt, operator.ge)},
@@ -210,12 +257,14 @@ OF_DERIVED: dict[type, dict[str, Any]] = {
     dict: {"copy": _copy_of_dict, **_merging(dict, lambda self, left: _copy_of_dict(left), dict.update)},
     defaultdict: {
         "__repr__": _repr_of_defaultdict,
+        "__reduce__": _reduce_defaultdict,
         "__missing__": _missing,
         **dict.fromkeys(("copy", "__copy__"), _copy_of_defaultdict),
         **_merging(defaultdict, lambda self, left: type(self)(_factory_of.__get__(self), left), dict.update),
     },
     OrderedDict: {
         "__repr__": _repr_of_ordered,
+        "__reduce__": _reduce_ordered,
         **dict.fromkeys(("__init__", "update"), _update_ordered),
         "setdefault": _setdefault_ordered,
         "copy": _copy_of_ordered,

@@ -15,8 +15,8 @@ VALUES: dict[type, Any] = {
 }
 """The builtin types that classes derive from, and what an instance is created from."""
 NOT_LOGGED = frozenset(
-    "__new__ __init__ __getattribute__ __class__ __init_subclass__ __subclasshook__ __doc__ __dir__ __reduce__ "
-    "__reduce_ex__ __getstate__ __sizeof__ __class_getitem__ __setattr__ __delattr__ __getnewargs__ __module__ "
+    "__new__ __init__ __getattribute__ __class__ __init_subclass__ __subclasshook__ __doc__ __dir__ "
+    "__reduce_ex__ __getstate__ __sizeof__ __class_getitem__ __setattr__ __delattr__ __module__ "
     "__format__ fromkeys maketrans __missing__".split()
 )
 
@@ -62,10 +62,13 @@ METHODS = [
     pytest.param(base, name, id=f"{base.__name__}.{name}")
     for base in VALUES
     for name in dir(base)
-    if name not in NOT_LOGGED and callable(getattr(base, name)) and getattr(base, name) is not object.__str__
+    if name not in NOT_LOGGED
+    and callable(getattr(base, name))
+    and getattr(base, name) is not getattr(object, name, None)
     if (base, name) != (defaultdict, "__getitem__")
 ]
-"""``object.__str__`` calls ``__repr__``, and ``__getitem__`` of a dict ``__missing__``, which have rows."""
+"""Methods that types inherit from ``object`` have no rows, though ``__str__`` calls ``__repr__``. ``__getitem__`` of a
+dict calls ``__missing__``, which has a row."""
 
 
 @pytest.mark.parametrize(("base", "name"), METHODS)

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import copyreg
-from collections import OrderedDict, defaultdict, deque
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute
 from dynamo_lite.variables.core.attributes import (
-    MISSING,
     attribute_name,
-    bind,
     class_lookup,
     generic_getattr,
     object_delattr,
     object_setattr,
 )
 from dynamo_lite.variables.core.base import VariableTracker, own_namespace, unsupported
-from dynamo_lite.variables.core.class_lookup import is_user_defined
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.polyfills import derived
 from dynamo_lite.variables.python.containers.mappings import DictVariable
-from dynamo_lite.variables.python.containers.sequences import ListVariable, TupleVariable
+from dynamo_lite.variables.python.containers.sequences import TupleVariable
 
 
 def _object_setattr(tx: Translator, obj: Any, name: VariableTracker, value: VariableTracker) -> VariableTracker:
@@ -42,50 +39,6 @@ def _object_init(tx: Translator, obj: Any, /, *args: VariableTracker, **kwargs: 
 
 def _object_eq(tx: Translator, obj: Any, other: VariableTracker) -> VariableTracker:
     return ConstantVariable(True if obj is other else NotImplemented)
-
-
-def _object_reduce(tx: Translator, obj: Any, protocol: VariableTracker) -> VariableTracker:
-    """``object.__reduce_ex__`` from protocol 2 on. ``copy.copy`` and ``copy.deepcopy`` call it."""
-    cls = obj.python_type()
-    reduce = tx.lookup(cls, "__reduce__")
-    if is_user_defined(reduce):
-        return tx.call(bind(tx, reduce, "__reduce__", obj, cls), [], {})
-    state = obj.call_special(tx, "__getstate__")
-    if state is None:
-        state = _object_state(tx, obj)
-    kind = tx.make(cls)
-    if reduce in (set.__reduce__, frozenset.__reduce__):
-        return TupleVariable([kind, TupleVariable([ListVariable(list(obj.each_with_length_hint(tx)))]), state])
-    items: list[VariableTracker] = [ConstantVariable(None), ConstantVariable(None)]
-    if issubclass(cls, list):
-        items[0] = tx.iterate(obj)
-    elif issubclass(cls, dict):
-        items[1] = tx.iterate(tx.call(obj.getattr(tx, "items"), [], {}))
-    if reduce is OrderedDict.__reduce__:
-        return TupleVariable([kind, TupleVariable([]), state, *items])
-    if reduce is defaultdict.__reduce__:
-        factory = obj.slot_get(tx, "default_factory", class_lookup(defaultdict, "default_factory"))
-        arguments = TupleVariable([] if tx.is_none(factory) else [factory])
-        return TupleVariable([kind, arguments, ConstantVariable(None), *items])
-    if reduce is deque.__reduce__:
-        limit = obj.builtin_part().maxlen
-        arguments = TupleVariable([] if limit is None else [TupleVariable([]), ConstantVariable(limit)])
-        return TupleVariable([kind, arguments, state, tx.iterate(obj)])
-    if reduce is not object.__reduce__ or tx.lookup(cls, "__getnewargs_ex__") is not MISSING:
-        unsupported(UnsupportedAttribute(obj.describe(), "__reduce_ex__", "its class defines how it is pickled"))
-    created = TupleVariable([kind, *_new_arguments(tx, obj)])
-    return TupleVariable([tx.make(copyreg.__newobj__), created, state, *items])  # type: ignore[attr-defined]
-
-
-def _new_arguments(tx: Translator, obj: Any) -> list[VariableTracker]:
-    """The results of ``__getnewargs__``; strings, numbers and tuples define it in C, and return their value."""
-    method = obj.find_special(tx, "__getnewargs__")
-    if method is not None:
-        return tx.call(method, [], {}).realize().elements(tx)
-    if tx.lookup(obj.python_type(), "__getnewargs__") is MISSING:
-        return []
-    value = obj.builtin_part()
-    return [TupleVariable(list(value.items)) if isinstance(value, TupleVariable) else value]
 
 
 def _object_state(tx: Translator, obj: Any) -> VariableTracker:
@@ -112,5 +65,6 @@ OBJECT_METHODS: dict[str, Any] = {
     "__init__": _object_init,
     "__init_subclass__": lambda tx, obj: ConstantVariable(None),
     "__eq__": _object_eq,
-    "__reduce_ex__": _object_reduce,
+    "__getstate__": _object_state,
+    "__reduce_ex__": lambda tx, obj, protocol: tx.call(tx.make(derived.reduce_to_parts), [obj, protocol], {}),
 }
