@@ -90,6 +90,7 @@ class Operations(_Base):
     lookup = attributes.guarded_lookup
     percent = formatting.percent
     format_text = formatting.format_text
+    format_by_mapping = formatting.format_by_mapping
     join_texts = formatting.join_texts
     combine_views = sets.combine_views
     construct = construct.construct

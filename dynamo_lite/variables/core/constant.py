@@ -80,6 +80,9 @@ class ConstantVariable(InvariantVariable):
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name == "format" and type(self.value) is str and not _have_known_attributes(tx, [*args, *kwargs.values()]):
             return tx.format_text(self.value, args, kwargs)
+        if name == "format_map" and type(self.value) is str and len(args) == 1 and not kwargs:
+            if not tx.is_plain(args[0].realize()):
+                return tx.format_by_mapping(self.value, args[0].realize())
         if name == "__iter__":
             return super().call_method(tx, name, args, kwargs)
         if name == "join" and type(self.value) is str and len(args) == 1 and not kwargs:

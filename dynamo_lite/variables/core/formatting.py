@@ -6,6 +6,7 @@ User code (``__str__``, ``__repr__``, ``__format__``) runs in CPython's order.""
 from __future__ import annotations
 
 import re
+from _string import formatter_field_name_split
 from collections.abc import Callable, Iterable, Sequence
 from string import Formatter
 from typing import Any
@@ -77,10 +78,13 @@ def percent(tx: Translator, template: str, values: VariableTracker) -> VariableT
     """``template % values`` with values that aren't all constants."""
     first, *pieces = _SPEC.split(template)
     specs, literals = pieces[::2], pieces[1::2]
-    if any(spec.startswith("%(") for spec in specs) or "*" in template:
+    is_named = [spec.startswith("%(") for spec in specs if spec != "%%"]
+    if "*" in template or any(is_named) and not all(is_named):
         unsupported(UnsupportedOperation("`%`", f"{template!r} and objects"))
     if any("%" in each for each in (first, *literals)) or not _KINDS.issuperset(spec[-1] for spec in specs):
         return tx.make(tx.fold(str.__mod__, (template, tx.python_value(values))))  # it raises
+    if any(is_named):
+        return _percent_by_names(tx, first, zip(specs, literals), values)
     several = issubclass(values.python_type(), tuple)
     items = iter(values.builtin_part().elements(tx) if several else [values])  # C reads the items of any tuple
     parts: list[str | VariableTracker] = [first]
@@ -94,6 +98,23 @@ def percent(tx: Translator, template: str, values: VariableTracker) -> VariableT
         parts += [_converted(tx, spec, item), literal]
     if next(items, None) is not None and not _is_mapping(tx, values.python_type()):  # a mapping may have more
         tx.raise_error(TypeError, "not all arguments converted during string formatting")
+    return concatenated(tx, parts)
+
+
+def _percent_by_names(
+    tx: Translator, first: str, pieces: Iterable[tuple[str, str]], values: VariableTracker
+) -> VariableTracker:
+    """``%`` with conversions that name items of a mapping."""
+    if not _is_mapping(tx, values.python_type()):
+        tx.raise_error(TypeError, "format requires a mapping")
+    parts: list[str | VariableTracker] = [first]
+    for spec, literal in pieces:
+        if spec == "%%":
+            parts += ["%", literal]
+            continue
+        name, conversion = spec[2:].split(")")
+        item = values.getitem(tx, ConstantVariable(name))
+        parts += [_converted(tx, f"%{conversion}", item), literal]
     return concatenated(tx, parts)
 
 
@@ -123,21 +144,62 @@ def join_texts(tx: Translator, separator: str, items: VariableTracker) -> Variab
 
 
 def format_text(tx: Translator, template: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-    """``template.format(*args, **kwargs)``, where each field names an argument alone."""
-    parsed = tx.fold(lambda: [*Formatter().parse(template)])
-    fields = [field for _, field, _, _ in parsed if field is not None]
-    is_numbered = any(map(str.isdecimal, fields))
-    numbered = {str(at): value for at, value in enumerate(args)}
-    waiting = iter(() if is_numbered else args)
-    parts: list[str | VariableTracker] = []
-    for literal, field, spec, conversion in parsed:
-        parts.append(literal)
-        if field is None:
-            continue
-        value = next(waiting, None) if field == "" else (numbered if field.isdecimal() else kwargs).get(field)
-        if value is None or "{" in spec or conversion not in (None, "s", "r"):
-            unsupported(UnsupportedOperation("format()", f"{template!r} and objects"))
-        if conversion:
-            value = value.realize().text(tx, _TEXTS[conversion])
-        parts.append(value.realize().format(tx, ConstantVariable(spec)).realize())
-    return concatenated(tx, parts)
+    """``template.format(*args, **kwargs)``."""
+    return _Template(tx, args, kwargs.get).filled(template)
+
+
+def format_by_mapping(tx: Translator, template: str, mapping: VariableTracker) -> VariableTracker:
+    """``template.format_map(mapping)``."""
+    return _Template(tx, [], lambda name: mapping.getitem(tx, ConstantVariable(name))).filled(template)
+
+
+class _Template:
+    """One call of ``str.format``. ``named``: the argument of a name, None if there is none."""
+
+    def __init__(self, tx: Translator, args: Args, named: Callable[[str], VariableTracker | None]) -> None:
+        self._tx = tx
+        self._args = args
+        self._named = named
+        self._waiting = iter(args)
+        self._numbering: set[bool] = set()
+        """Whether fields had a number so far: not all of them may differ in that."""
+
+    def filled(self, template: str) -> VariableTracker:
+        """The template, or a specification within it, with the texts of its fields."""
+        tx = self._tx
+        parts: list[str | VariableTracker] = []
+        for literal, field, spec, conversion in tx.fold(lambda: [*Formatter().parse(template)]):
+            parts.append(literal)
+            if field is None:
+                continue
+            value = self._value(field)
+            if value is None or conversion not in (None, "s", "r"):
+                unsupported(UnsupportedOperation("format()", f"{template!r} and objects"))
+            if conversion:
+                value = value.realize().text(tx, _TEXTS[conversion])
+            spec = self.filled(spec) if "{" in spec else ConstantVariable(spec)
+            parts.append(value.realize().format(tx, spec).realize())
+        return concatenated(tx, parts)
+
+    def _value(self, field: str) -> VariableTracker | None:
+        """The argument that a field names, or an attribute or item of it; None if it names none."""
+        first, rest = formatter_field_name_split(field)
+        if isinstance(first, str) and first:
+            value = self._named(first)
+        else:
+            self._numbering.add(isinstance(first, int))
+            is_mixed = len(self._numbering) > 1
+            value = None if is_mixed else self._numbered(first)
+        for is_attribute, key in rest:
+            if value is None:
+                return None
+            if is_attribute:
+                value = value.realize().getattr(self._tx, key)
+            else:
+                value = value.realize().getitem(self._tx, ConstantVariable(key))
+        return value
+
+    def _numbered(self, number: int | str) -> VariableTracker | None:
+        if isinstance(number, str):
+            return next(self._waiting, None)
+        return self._args[number] if number < len(self._args) else None

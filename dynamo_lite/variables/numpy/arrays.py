@@ -206,7 +206,7 @@ def _for_graph(tx: Translator, variable: VariableTracker) -> VariableTracker:
         return variable.memory
     items = variable.structure_items()
     if items is not None and _has_array(variable):
-        return variable.with_structure_items(tx, iter([_for_graph(tx, item) for item in items]))
+        return variable.builtin_part().with_structure_items(tx, iter([_for_graph(tx, item) for item in items]))
     if items is not None or isinstance(variable, (SymNodeVariable, SliceVariable)):  # `as_constant` specializes numbers
         return variable
     constant = variable.as_constant() if variable.is_constant() else None

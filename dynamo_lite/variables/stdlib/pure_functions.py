@@ -35,6 +35,9 @@ def _model_pure(value: Any) -> None:
             unsupported(NumberFunctionOfTensor(value.__name__))
         if len(args) == 1 and not kwargs:
             return args[0].converted(tx, value)
+        special = args[0].call_special(tx, "__round__", *args[1:]) if value is round and args and not kwargs else None
+        if special is not None:
+            return special
         symbolic = None if kwargs else call_on_numbers(tx, value, args)
         return tx.fold_call(value, args, kwargs) if symbolic is None else symbolic
 
@@ -69,7 +72,8 @@ def _divmod(tx: Translator, left: VariableTracker, right: VariableTracker) -> Va
     if any(isinstance(each, SymbolicNumber) for each in numbers) and all(map(_is_real, numbers)):
         if tx.truth(tx.compare("!=", right, ConstantVariable(0))):  # otherwise divmod raises with a message of its own
             return TupleVariable([tx.binary(symbol, left, right) for symbol in ("//", "%")])
-    return tx.fold_call(divmod, [left, right], {})
+    values = [each.builtin_part() for each in numbers]
+    return tx.fold_call(divmod, numbers if any(each.operand is None for each in values) else values, {})
 
 
 @models(pow)

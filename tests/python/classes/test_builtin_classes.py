@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import copy
 import enum
+import math
 import random
 from collections import OrderedDict, deque
 from typing import Any, NamedTuple
@@ -149,6 +150,53 @@ class Extent(tuple, enum.Enum):
 
 class Name(str, enum.Enum):  # noqa: UP042
     FIRST = "first"
+
+
+class Choices(list, enum.Enum):
+    FEW = [1, 2]  # noqa: RUF012
+    MANY = [3, 4, 5]  # noqa: RUF012
+
+
+class Measure:
+    """Not a number, but functions of numbers call its methods."""
+
+    def __index__(self):
+        return 3
+
+    def __float__(self):
+        return 2.5
+
+    def __round__(self, digits=None):
+        return "rounded", digits
+
+    def __ceil__(self):
+        return "ceiling"
+
+
+class Lookup(dict):
+    def __getitem__(self, key):
+        return f"item {key}"
+
+
+class Created:
+    """Created with a keyword argument, when it is copied too."""
+
+    def __new__(cls, *, size=0):
+        made = super().__new__(cls)
+        made.size = size + 1
+        return made
+
+    def __getnewargs_ex__(self):
+        return (), {"size": self.size}
+
+
+class Namespace:
+    __slots__ = ("__dict__", "slot")
+    default = 7
+
+    def __setstate__(self, state):
+        self.__dict__, _slots = state
+        self.restored = True
 
 
 class Reflecting(list):
@@ -325,6 +373,55 @@ def conversions_of_numbers_with_methods_of_their_own(x):
 
 
 @cases(tensor(3), graphs=1)
+def functions_of_numbers_call_methods(x):
+    one = Measure()
+    found = round(one), round(one, 2), math.ceil(one), math.floor(one), int(one), float(one), complex(one)
+    return x + 1, found, round(Rounded(2.6)), math.floor(Rounded(2.6)), math.trunc(Money(3)), divmod(Money(7), 2)
+
+
+@cases(tensor(3), graphs=1)
+def templates_read_items_and_attributes(x):
+    by_name = "%(a)s" % Lookup(a=1), "%(a)5.1f%% of %(b)r" % {"a": 2.5, "b": Money(3)}, "%(a)d" % {"a": Money(4)}
+    by_format = "{0.a} {0.b[1]} {k[key]}".format(Output(a=1, b=[2, Money(3)]), k=Lookup(key=1))
+    nested = "{:>{width}}|{!r:<{}}".format(Money(3), "a", 5, width=Int(4))
+    return x + 1, by_name, by_format, nested, "{a}".format_map(Lookup()), Template("{a}").format_map(Lookup(a=1))
+
+
+@cases(tensor(3), graphs=1)
+def dict_that_becomes_the_namespace_of_a_new_object(x):
+    one, other, items = Namespace(), Namespace(), {"a": x, "default": 8}
+    one.slot, one.lost = 1, 2
+    one.__dict__ = other.__dict__ = items
+    one.b = 3
+    items["c"] = 4
+    del one.default
+    copied = copy.deepcopy(one)
+    return other.b, other.c, one.default, one.slot, hasattr(one, "lost"), vars(other) is items, copied.restored, x + 1
+
+
+@cases(tensor(3), graphs=1)
+def enum_members_that_are_lists(x):
+    many = Choices.MANY
+    texts = (
+        many.name,
+        many.value,
+        many == [3, 4, 5],
+        many[1:],
+        [*many],
+        many + [6],
+        4 in many,
+        str(many),
+        many is Choices.MANY,
+    )
+    return x * len(many), texts, sorted(Choices.FEW), {"key": Choices.FEW}
+
+
+@cases(tensor(3), graphs=1)
+def copies_by_arguments_of_the_constructor(x):
+    return x + 1, copy.copy(Created(size=1)).size, copy.deepcopy(Created(size=2)).size, copy.copy(Successors(1, 2))
+
+
+@cases(tensor(3), graphs=1)
 def operators_by_the_names_of_their_methods(x):
     items = {"a": 1}
     merged = items.__or__({"b": 2})
@@ -411,6 +508,42 @@ def test_existing_dict_that_is_its_own_namespace():
         found = each(tensor(3), own if each is fn else other)
         assert torch.equal(found[0], tensor(3) + 5) and found[1] == 6
     assert own == other == {"n": 5, "m": 6} and vars(other) is other
+
+
+def test_results_of_operators_are_created_by_the_class():
+    def fn(x):
+        return torch.vmap(lambda row: Doubling(row, row + 1))(x)
+
+    class Doubling(NamedTuple("Pair", [("x", torch.Tensor), ("y", torch.Tensor)])):
+        def __new__(cls, x, y):
+            return super().__new__(cls, x, y * 2)
+
+    check(fn, tensor(3, 2), graphs=1)
+
+
+def test_items_of_an_enum_member_are_guarded():
+    def fn(x):
+        return x * Choices.FEW[0]
+
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(tensor(3)), tensor(3))
+    Choices.FEW[0] = 10
+    try:
+        assert torch.equal(compiled(tensor(3)), tensor(3) * 10)
+    finally:
+        Choices.FEW[0] = 1
+
+
+def test_namespace_that_was_read_before_it_is_replaced():
+    def fn(x):
+        one = Namespace()
+        one.a = 1
+        before = one.__dict__
+        one.__dict__ = {"b": 2}
+        before["c"] = 3
+        return x + 1, before, vars(one)
+
+    check(fn, tensor(3), breaks=1)
 
 
 def test_replay_calls_no_method_of_the_class():

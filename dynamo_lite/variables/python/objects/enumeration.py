@@ -10,10 +10,12 @@ from dynamo_lite.insight.break_reasons import UnsupportedValue
 from dynamo_lite.records import code_origin
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import class_lookup
-from dynamo_lite.variables.core.base import TEXTS, LazyVariable, VariableTracker, unsupported, wraps_if
+from dynamo_lite.variables.core.base import TEXTS, LazyVariable, NotConstant, VariableTracker, unsupported, wraps_if
 from dynamo_lite.variables.core.class_lookup import is_user_defined
 from dynamo_lite.variables.core.inert import is_inert
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.python.containers.mappings import DictVariable
+from dynamo_lite.variables.python.containers.sequences import ListVariable
 
 from .existing_objects import wrap_payload
 from .user_object import OPERATIONS_OF_C, SCALAR_CONVERSIONS, UserObjectVariable, payload_base
@@ -26,6 +28,8 @@ class EnumVariable(UserObjectVariable):
     is_guarded_by_identity = True
 
     def as_constant(self) -> Any:
+        if isinstance(self.payload, (ListVariable, DictVariable)):
+            raise NotConstant("its items may change")
         return self.value
 
     def key(self) -> Any:
@@ -70,7 +74,7 @@ def is_user_code(raw: object) -> bool:
 def _wrap_member(attempt: Attempt, value: enum.Enum, source: Source) -> VariableTracker:
     source.check("id", value)
     builtin, payload = payload_base(type(value)), None
-    if builtin in (tuple, frozenset, *SCALAR_CONVERSIONS):
+    if builtin in (tuple, list, dict, frozenset, *SCALAR_CONVERSIONS):
         payload = wrap_payload(attempt, value, source)
     if builtin is not None and payload is None:
         return attempt.values.opaque(value, source, f"it is an enum member that is a {builtin.__name__}")

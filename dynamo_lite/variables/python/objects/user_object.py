@@ -7,6 +7,7 @@ items or value as an instance of the builtin type.
 from __future__ import annotations
 
 import functools
+import math
 import sys
 import types
 from collections import OrderedDict, defaultdict, deque
@@ -120,7 +121,7 @@ class UserObjectVariable(VariableTracker):
     """An instance. ``value``: the pre-existing object, None for one created during tracing. ``attrs``: attributes
     written during tracing, None for deleted ones."""
 
-    __slots__ = ("value", "cls", "attrs", "payload", "deleted", "own_dict")
+    __slots__ = ("value", "cls", "attrs", "payload", "deleted", "own_dict", "is_dict_read")
     implements_equality = True
     accessors: type = object
     """The class in C whose ``__setattr__`` and ``__delattr__`` generated code calls."""
@@ -136,7 +137,9 @@ class UserObjectVariable(VariableTracker):
         """Attributes of the pre-existing object that were deleted, perhaps written again after."""
         self.payload = payload
         self.own_dict: DictVariable | None = None
-        """The payload, if the object is its own ``__dict__``: attributes are items."""
+        """The dict that became its ``__dict__``, which the payload may be: attributes are items."""
+        self.is_dict_read = False
+        """Whether its first ``__dict__`` was read, so that other variables may hold it."""
 
     @classmethod
     def by_type(cls, attempt: Attempt, value: Any, source: Source) -> VariableTracker:
@@ -207,17 +210,25 @@ class UserObjectVariable(VariableTracker):
         return self.value
 
     def converted(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker:
-        """``int()`` and ``float()`` call the method of that name, or read the value of a number or string in C."""
-        name = f"__{function.__name__}__"
-        result = self.call_special(tx, name) if function in (int, float) else None
-        if result is not None:
-            if result.python_type() is not function:
-                unsupported(FailsInPython(f"{name}() of {self.describe()}", "its result is of another type"))
-            return result
-        names = (name, "__complex__", "__float__", "__index__", "__trunc__")
-        if self.payload is None or any(is_user_defined(tx.lookup(self.cls, each)) for each in names):
-            return super().converted(tx, function)
-        return self.payload.converted(tx, function)
+        """A function of numbers calls the first of its methods that the class has, or reads the value in C."""
+        for name in _METHODS_OF_FUNCTIONS.get(function, ()):
+            result = self.call_special(tx, name)
+            if result is not None:
+                return self._checked_number(tx, name, function, result)
+            if self.payload is not None and class_lookup(self.payload.python_type(), name) is not MISSING:
+                return self.payload.converted(tx, function)
+        if self.payload is not None and function in (int, float):
+            return self.payload.converted(tx, function)  # of a string
+        return super().converted(tx, function)
+
+    def _checked_number(
+        self, tx: Translator, name: str, function: Callable[..., Any], result: VariableTracker
+    ) -> VariableTracker:
+        """The number that a function returns for the result of its method ``name``."""
+        wanted = _RESULTS.get(name, object)
+        if name == "__trunc__" and function is int or wanted is not object and result.python_type() is not wanted:
+            unsupported(FailsInPython(f"{name}() of {self.describe()}", "its result is of another type"))
+        return result if name == _METHODS_OF_FUNCTIONS[function][0] else result.converted(tx, function)
 
     def index(self, tx: Translator, message: str) -> Any:
         if isinstance(self.scalar(), int):
@@ -247,7 +258,7 @@ class UserObjectVariable(VariableTracker):
         return self.payload.items if isinstance(self.payload, TupleVariable) and is_namedtuple_class(self.cls) else None
 
     def with_structure_items(self, tx: Translator, new: Iterator[VariableTracker]) -> VariableTracker:
-        return UserObjectVariable(None, self.cls, None, TupleVariable(list(new)))
+        return tx.call(tx.make(self.cls), list(new), {}).realize()
 
     # -- attributes of the instance itself -------------------------------------------------------------------------
 
@@ -278,7 +289,7 @@ class UserObjectVariable(VariableTracker):
 
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         if name == "__dict__":
-            return InstanceDictVariable(self, tx.attempt) if self.own_dict is None else self
+            return self._dict(tx)
         if name in self.attrs:
             return self.attrs[name]
         if self._is_builtin_slot(raw):
@@ -294,6 +305,13 @@ class UserObjectVariable(VariableTracker):
             return None
         return LazyVariable(tx.attempt, value, source.expect())
 
+    def _dict(self, tx: Translator) -> VariableTracker:
+        """``__dict__``."""
+        if self.own_dict is None:
+            self.is_dict_read = True
+            return InstanceDictVariable(self, tx.attempt)
+        return self if self.own_dict is self.payload else self.own_dict
+
     def _is_builtin_slot(self, raw: Any) -> bool:
         """Whether a member descriptor is one of the builtin type: ``defaultdict.default_factory``."""
         return self.payload is not None and getattr(raw, "__objclass__", None) is self.payload.python_type()
@@ -308,7 +326,7 @@ class UserObjectVariable(VariableTracker):
             guard_overwritten(self)
 
     def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        if self.own_dict is not None:
+        if self.own_dict is not None and not self._is_slot(name):
             self.own_dict.setitem(tx, ConstantVariable(name), value)
             return
         if self._is_builtin_slot(class_lookup(self.cls, name)):
@@ -321,7 +339,7 @@ class UserObjectVariable(VariableTracker):
         self.attrs[name] = value
 
     def instance_delete(self, tx: Translator, name: str) -> None:
-        if self.own_dict is not None:
+        if self.own_dict is not None and not self._is_slot(name):
             self.own_dict.delitem(tx, ConstantVariable(name))
             return
         self._drop_existing(tx, name)
@@ -380,21 +398,24 @@ class UserObjectVariable(VariableTracker):
 
     def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
         if name == "__dict__":
-            return InstanceDictVariable(self, tx.attempt) if self.own_dict is None else self
+            return self._dict(tx)
         if name != "__class__" and self.payload is not None:
             if class_lookup(self.payload.python_type(), name) is not MISSING:
                 return self.payload.getattr(tx, name)
         return super().c_attribute(tx, name)
 
     def set_c_attribute(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        """``__class__`` can be assigned, as lazy modules do, and an object may become its own ``__dict__``. Other
-        descriptors in C break the graph."""
+        """``__class__`` can be assigned, as lazy modules do, and ``__dict__`` of a new object: a dict, or the object
+        itself. Other descriptors in C break the graph."""
         value = value.realize()
         if name == "__dict__" and isinstance(value, InstanceDictVariable) and value.of is self:
             return  # after ``obj.__dict__ |= other``
-        is_fresh = self.is_new and not self.attrs and self.own_dict is None
-        if name == "__dict__" and value is self and is_fresh and isinstance(self.payload, DictVariable):
-            self.own_dict = self.payload
+        items = self.payload if value is self else value if value.python_type() is dict else None
+        is_dict = isinstance(items, DictVariable) and not isinstance(items, InstanceDictVariable)
+        if name == "__dict__" and is_dict and self.is_new and not self.is_dict_read:
+            tx.effects.mutate(self)
+            self.attrs = {each: old for each, old in self.attrs.items() if self._is_slot(each)}
+            self.own_dict = items
             return
         cls = value.value
         is_class = issubclass(value.python_type(), type) and isinstance(cls, type)
@@ -619,7 +640,8 @@ class UserObjectVariable(VariableTracker):
 
     def creating_call(self) -> CreatingCall | None:
         attributes = {name: value for name, value in self.attrs.items() if value is not None}
-        can_recreate = self.is_new and self.payload is None and not has_finalizer(self.cls)
+        has_parts = self.payload is not None or self.own_dict is not None
+        can_recreate = self.is_new and not has_parts and not has_finalizer(self.cls)
         if not can_recreate or any(map(self._is_shadowed, attributes)):
             return None
         return CreatingCall(create_object, (self.cls, tuple(attributes)), [*attributes.values()])
@@ -649,7 +671,9 @@ class UserObjectVariable(VariableTracker):
             load = functools.partial(cg.load_const, self.cls)
             cg.call_with_top(object.__setattr__, [functools.partial(cg.load_const, "__class__"), load])
         if self.is_new and self.own_dict is not None:
-            cg.call_with_top(_become_own_dict, [])
+            owner = self if self.own_dict is self.payload else self.own_dict
+            load = functools.partial(cg.load, owner)
+            cg.call_with_top(object.__setattr__, [functools.partial(cg.load_const, "__dict__"), load])
         for name in self.deleted:
             delete = _delete_item if self._is_shadowed(name) else self.accessors.__delattr__
             cg.call_with_top(delete, [functools.partial(cg.load_const, name)])
@@ -684,10 +708,6 @@ def _have_same_layout(one: type, other: type) -> bool:
     return len(layouts) == 1
 
 
-def _become_own_dict(obj: dict[str, object]) -> None:
-    object.__setattr__(obj, "__dict__", obj)
-
-
 def _set_item(obj: object, name: str, value: object) -> None:
     object.__getattribute__(obj, "__dict__")[name] = value
 
@@ -702,6 +722,17 @@ OPERATIONS_OF_C = (
     "__pow__",
 )
 """Methods that C functions call on their arguments, apart from those for texts and attributes."""
+_METHODS_OF_FUNCTIONS: dict[Callable[..., Any], tuple[str, ...]] = {
+    int: ("__int__", "__index__", "__trunc__"),
+    float: ("__float__", "__index__"),
+    complex: ("__complex__", "__float__", "__index__"),
+    round: ("__round__",),
+    math.trunc: ("__trunc__",),
+    math.floor: ("__floor__", "__float__", "__index__"),
+    math.ceil: ("__ceil__", "__float__", "__index__"),
+}
+"""The methods that a function of one number looks for, in order."""
+_RESULTS = {"__int__": int, "__index__": int, "__float__": float, "__complex__": complex}
 _CALLED_BY_C = (*OPERATIONS_OF_C, "__str__", "__repr__", "__format__", "__getattribute__")
 
 
