@@ -157,6 +157,14 @@ def of_reentrant(model, x):
     return checkpoint(model, x * 2, use_reentrant=True)
 
 
+def of_nested(model, x):
+    return checkpoint(lambda h: checkpoint(model, h.cos(), use_reentrant=False).exp(), x * 2, use_reentrant=False)
+
+
+def of_reentrant_in_another(model, x):
+    return checkpoint(lambda h: checkpoint(model, h.cos(), use_reentrant=True).exp(), x * 2, use_reentrant=False)
+
+
 def double(model, name):
     setattr(model, name, getattr(model, name) * 2)
 
@@ -200,7 +208,10 @@ def recomputed(fn, change):
     return y.tolist(), x.grad.tolist(), None if model.weight.grad is None else model.weight.grad.tolist()
 
 
-@pytest.mark.parametrize("fn", [of_module, of_method, of_partial, of_lambda, of_containers, of_reentrant])
+FORMS = [of_module, of_method, of_partial, of_lambda, of_containers, of_reentrant, of_nested, of_reentrant_in_another]
+
+
+@pytest.mark.parametrize("fn", FORMS)
 @pytest.mark.parametrize("what", CHANGES)
 def test_recomputation_after_a_change(fn, what):
     compiled = dl.compile(fn, backend="eager", fullgraph=True)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+import torch.fx
 
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.records.calls_around_graph import CallAfterGraph, CallBeforeGraph
 from dynamo_lite.records.restart import MadeByCPython, Restart
 from dynamo_lite.records.side_effects import SideEffects
 from dynamo_lite.records.source import Source
+from dynamo_lite.records.subgraphs import Body
 from dynamo_lite.runtime.later_calls import CalledFunctions, LaterCall, Values
 from dynamo_lite.variables.core.attributes import MethodVariable
 from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.invariant_reads import runs_later
 from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.reachable import references
 from dynamo_lite.variables.python.containers.mappings import DictVariable
@@ -50,6 +54,8 @@ class LaterFunction:
         self.args = args or []
         self.kwargs = kwargs or {}
         self.tensors = {node: at for at, node in enumerate(body.lifted)}
+        self.inputs = {_outermost(node, tx.graph.bodies) for node in body.lifted}
+        """Those of them that are inputs of the graph."""
         self.roots: dict[Source, int] = {}
         self.later: LaterCall | None = None
         self.step = tx.attempt.provenance.step
@@ -57,9 +63,9 @@ class LaterFunction:
         tx.attempt.provenance.later_functions.append(self)
 
     def checked_call(self) -> LaterCall | None:
-        """What the graph checks, and the program's call with these arguments; None if the graph is compiled, or if
-        generated code can't create what the function is given."""
-        if self.tx.attempt.frees_at_once or self.tx.attempt.is_exporting or self.tx.graph.bodies:
+        """What the graph checks, and the program's call with these arguments; None if the graph is compiled, in a
+        backward, or if generated code can't create what the function is given."""
+        if self.tx.attempt.frees_at_once or self.tx.attempt.is_exporting or runs_later(self.tx):
             return None
         try:
             function = self._build(self.function)
@@ -150,6 +156,13 @@ def _constant(value: object) -> _Build:
     return lambda roots, tensors: value
 
 
+def _outermost(node: torch.fx.Node, bodies: Sequence[Body]) -> torch.fx.Node:
+    """The node of an outer graph that a node stands for."""
+    for body in reversed(bodies):
+        node = next((outer for outer, inner in body.lifted.items() if inner is node), node)
+    return node
+
+
 # -- around the graph --------------------------------------------------------------------------------------------------
 
 
@@ -170,7 +183,7 @@ def check_later_functions(attempt: Attempt) -> None:
     for each in functions:
         each.check_objects(attempt.effects)
         if each.later is not None:
-            compared = [of.source for of in attempt.graph.inputs if of.node in each.tensors or not of.is_tensor]
+            compared = [of.source for of in attempt.graph.inputs if of.node in each.inputs or not of.is_tensor]
             each.later.guards = attempt.guards.below(list(each.roots), compared, skipped)
 
 
