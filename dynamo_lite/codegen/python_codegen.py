@@ -231,7 +231,7 @@ class PyCodegen:
         existing constant is loaded from its source, and a computed one is a new object."""
         source, value = tracker.source, tracker.value
         if source is not None and source.kind == "local":
-            self.load_fast(source.arg)
+            self.load_source(source)
         elif type(value) not in _NEW_OBJECTS:
             self.load_const(value) if source is None else self.load_source(source)
         elif _is_one_object(value):
@@ -274,7 +274,7 @@ class PyCodegen:
         try:
             tracker.reconstruct(self)
         except NotConstant:
-            let_cpython_create(self.attempt, tracker)
+            self.cannot_create(tracker)
         if tracker in self._temps:
             if tracker not in self._filled:  # it refers to itself: loading its items created it meanwhile
                 self.pop_top()
@@ -282,6 +282,10 @@ class PyCodegen:
         elif tracker not in self.outputs and not tracker.is_created_per_load and not tracker.is_loaded_as_constant:
             name = self._temps[tracker] = self.temp()
             self.store_copy(name)
+
+    def cannot_create(self, tracker: VariableTracker) -> NoReturn:
+        """Let CPython create a value that survives the graph."""
+        let_cpython_create(self.attempt, tracker)
 
     def drop_temporaries(self) -> None:
         """Unbind the locals that keep values for further loads: they don't prolong any object's life, and code that

@@ -6,6 +6,7 @@ import torch
 
 from dynamo_lite.bytecode import emit, reachable_from
 from dynamo_lite.bytecode.instructions import KIND, NAME
+from dynamo_lite.codegen.later_functions import call_around_graph
 from dynamo_lite.codegen.python_codegen import PyCodegen, let_cpython_create
 from dynamo_lite.insight.break_reasons import DroppedGenerator, FreedTogether, SharedMemory
 from dynamo_lite.records.restart import EndsBefore, Restart
@@ -17,7 +18,7 @@ from dynamo_lite.translator.core import RootTranslator, StoppingTranslator
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.torch.autograd.function import check_kept_on_ctx
 from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable, GraphContextVariable
-from dynamo_lite.variables.torch.higher_order.later_calls import call_around_graph, check_later_functions
+from dynamo_lite.variables.torch.higher_order.later_calls import check_later_functions
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 from .aliases import guard_aliases
@@ -51,7 +52,7 @@ def generate(root: RootTranslator, breaks: bool, request: Request) -> PyCodegen:
         _return(cg, root)
     _check_generators_live_on(attempt, cg)
     check_kept_on_ctx(attempt, cg.has_made)
-    check_later_functions(attempt)
+    check_later_functions(attempt, cg.has_made)
     outputs = [each.fake for each in cg.outputs if isinstance(each, TensorVariable)]
     _check_history(attempt, outputs)
     if breaks:

@@ -547,7 +547,7 @@ class GraphBuilder:
         """Record an operator, whose result on fakes was ``fake``, in the thread's grad mode."""
         graph = self._follow_grad_mode(torch.is_grad_enabled())
         if self._modules or self.bodies:
-            args, kwargs = torch.fx.node.map_arg((args, kwargs), self._here)
+            args, kwargs = torch.fx.node.map_arg((args, kwargs), self.here)
         self.operators += 1
         return self._create(graph, kind, target, args, kwargs, fake)
 
@@ -620,7 +620,7 @@ class GraphBuilder:
         """The node of one of several results."""
         return self._create(node.graph, "call_function", operator.getitem, (node, index), {}, fake)
 
-    def _here(self, node: torch.fx.Node) -> torch.fx.Node:
+    def here(self, node: torch.fx.Node) -> torch.fx.Node:
         """The node that represents a node of an enclosing graph in the innermost one."""
         graphs = [self.graph, *(body.graph for body in self.bodies)]
         if node.graph not in graphs:
@@ -640,7 +640,7 @@ class GraphBuilder:
 
     def close(self, body: Body, outputs: list[Any]) -> str:
         """End the innermost graph, which becomes a submodule. Returns the name of its ``get_attr``."""
-        outputs = torch.fx.node.map_arg(outputs, self._here)
+        outputs = torch.fx.node.map_arg(outputs, self.here)
         assert self.bodies[-1] is body
         self._follow_grad_mode(body.initial_grad_mode)
         body.graph.output(tuple(outputs))

@@ -346,6 +346,9 @@ class Guards:
         for source in self.root.walk():
             if source in locals_:
                 numbers[source] = tree.child(0, "local", locals_[source])
+                if source.parent in numbers and source not in skipped:  # another root reaches it, too
+                    number = tree.child(numbers[source.parent], source.kind, source.arg)
+                    tree.check(number, "same_as", numbers[source], _reason(source, "same_as", source))
             elif source.kind == "const" and source in needed:
                 numbers[source] = tree.child(0, source.kind, source.arg)
             elif source in needed and source.parent in numbers and source not in skipped:

@@ -37,13 +37,14 @@ class CalledFunctions:
 class LaterCall:
     """What a graph needs to run one traced function later: the guards to check again, and the program's own function.
 
-    ``call``: calls the program's function, given the *roots* (the pre-existing objects that it reaches), the tensors
-    that the traced function takes from the graph, and more arguments.
+    ``called``: what the traced function calls.
     """
 
-    def __init__(self, call: Callable[..., Any] | None = None, called: CalledFunctions | None = None) -> None:
-        self.call = call
+    def __init__(self, called: CalledFunctions | None = None) -> None:
         self.called = called or CalledFunctions({})
+        self.create: Callable[[Values, Values], Any] | None = None
+        """Creates the program's function, its arguments and keyword arguments, given the *roots* (the pre-existing
+        objects that it reaches), and the tensors that the traced function takes from the graph."""
         self.guards: _C.GuardTree | None = None
         """The guards below the roots, which are the locals of their frame. They capture tensors and numbers, which may
         be others in each call."""
@@ -68,14 +69,18 @@ class LaterCall:
         """In the graph. Returns a function that, when it is called later, returns the program's function for the roots
         of this call; None if the traced function is up to date. It is told whether the process's state is the same."""
         roots: Values | None = getattr(self._current, "roots", None)
-        guards, call, called = self.guards, self.call, self.called
+        guards, create, called = self.guards, self.create, self.called
         before = None if guards is None or roots is None else guards.lookup(roots)
-        if guards is None or roots is None or call is None or before is None:
+        if guards is None or roots is None or create is None or before is None:
             return lambda is_same: None
+
+        def call(tensors: Values, *more: object) -> object:
+            function, args, kwargs = create(roots, tensors)
+            return function(*args, *more, **kwargs)
 
         def find(is_same: bool) -> Callable[..., Any] | None:
             is_same = is_same and _are_same(guards.lookup(roots), before) and not called.have_new_code()
-            return None if is_same else lambda *args: call(roots, *args)
+            return None if is_same else call
 
         return find
 

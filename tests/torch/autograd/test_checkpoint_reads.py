@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import functools
 import gc
 import types
@@ -217,6 +219,95 @@ def test_recomputation_after_a_change(fn, what):
     compiled = dl.compile(fn, backend="eager", fullgraph=True)
     expected = recomputed(fn, CHANGES[what])
     assert [recomputed(compiled, CHANGES[what]) for _ in range(2)] == [expected] * 2
+
+
+@dataclasses.dataclass
+class Inputs:
+    hidden: torch.Tensor
+    factor: float = 2.0
+    more: object = None
+
+
+class Scaled:
+    def __init__(self, model, factor):
+        self.model, self.factor = model, factor
+
+    def run(self, x):
+        return self.model(x) * self.factor
+
+
+Pair = collections.namedtuple("Pair", "hidden factor")
+
+
+def of_dataclass(model, x):
+    return checkpoint(
+        lambda given: model(given.hidden) * given.more.factor, Inputs(x, 1.0, Inputs(x)), use_reentrant=False
+    )
+
+
+def of_named_tuple(model, x):
+    return checkpoint(lambda given: model(given.hidden) * given.factor, Pair(x * 2, 2.0), use_reentrant=False)
+
+
+def of_created_method(model, x):
+    return checkpoint(Scaled(model, 2.0).run, x * 2, use_reentrant=False)
+
+
+def of_unused_tensors(model, x):
+    return checkpoint(lambda h, mask, more: model(h), x, x.cos(), {"more": [x + 1]}, use_reentrant=False)
+
+
+def of_sizes(model, x):
+    return checkpoint(
+        lambda h, shape, sizes, where: model(h).reshape(shape)[where],
+        x,
+        x.shape,
+        {1, 2},
+        slice(0, 2),
+        use_reentrant=False,
+    )
+
+
+def of_ordered_dict(model, x):
+    return checkpoint(
+        lambda given: model(given["hidden"]), collections.OrderedDict(hidden=x.sin(), mask=x.cos()), use_reentrant=False
+    )
+
+
+def of_vmap(model, x):
+    return checkpoint(torch.vmap(lambda row: row * model.factor), x.sin(), use_reentrant=False)
+
+
+def of_attribute_that_is_an_argument(model, x):
+    """The argument is what the attribute was."""
+    return checkpoint(lambda h, factor: model(h) * factor, x * 2, model.factor, use_reentrant=False)
+
+
+CREATED = [of_dataclass, of_named_tuple, of_created_method, of_unused_tensors, of_sizes, of_ordered_dict, of_vmap]
+
+
+@pytest.mark.parametrize("fn", [*CREATED, of_attribute_that_is_an_argument])
+@pytest.mark.parametrize("what", ["nothing", "an attribute", "a parameter", "a module"])
+def test_recomputation_with_objects_that_are_created_in_the_call(fn, what):
+    test_recomputation_after_a_change(fn, what)
+
+
+def test_object_of_the_call_that_the_program_gets():
+    """It may change it before the backward."""
+
+    def fn(x):
+        factors = [2.0]
+        return checkpoint(lambda h, factors: (h * factors[0]).sin(), x, factors, use_reentrant=False), factors
+
+    def outcome(called):
+        x = leaf(3)
+        y, factors = called(x)
+        factors[0] = 5.0
+        y.sum().backward()
+        return x.grad.tolist()
+
+    assert outcome(dl.compile(fn, backend="eager")) == outcome(fn)
+    assert {type(each.reason) for each in dl.explain(fn)(leaf(3)).breaks} == {CheckpointCall}
 
 
 def test_recomputation_after_a_change_of_a_number_that_differs_from_call_to_call():

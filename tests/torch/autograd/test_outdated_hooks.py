@@ -136,13 +136,31 @@ def test_compiled_hook_of_a_mutable_object_runs_in_eager(fn, what):
     assert gradient(compiled, CHANGES[what]) == pytest.approx(expected)
 
 
-def test_hook_of_an_object_that_is_created_in_the_call_breaks():
+def test_hook_of_an_object_that_is_created_in_the_call():
     def fn(x):
         y, scale = x * 1, Scale()
         y.register_hook(scale.by_attributes)
         return y.sin()
 
-    assert gradient(dl.compile(fn, backend="eager"), lambda: None) == gradient(fn, lambda: None)
+    assert gradient(dl.compile(fn, backend="eager", fullgraph=True), lambda: None) == gradient(fn, lambda: None)
+
+
+def test_hook_of_an_object_that_the_call_returns_breaks():
+    """The program may change it before the backward."""
+
+    def fn(x):
+        y, scale = x * 1, Scale()
+        y.register_hook(scale.by_attributes)
+        return y.sin(), scale
+
+    def outcome(called):
+        x = leaf(3)
+        y, scale = called(x)
+        scale.factor = 5.0
+        y.sum().backward()
+        return x.grad.tolist()
+
+    assert outcome(dl.compile(fn, backend="eager")) == outcome(fn)
     assert {type(each.reason) for each in dl.explain(fn)(leaf(3)).breaks} == {HookNotTraced}
 
 

@@ -22,7 +22,7 @@ from dynamo_lite.variables.core.invariant_reads import check_value
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.torch.higher_order.bodies import body_parameters, trace_body
-from dynamo_lite.variables.torch.higher_order.later_calls import LaterFunction
+from dynamo_lite.variables.torch.higher_order.later_calls import LaterFunction, lift_tensors
 from dynamo_lite.variables.torch.tensors.hook_handles import remove_hook
 from dynamo_lite.variables.torch.tensors.later_states import gradient_like
 from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable
@@ -110,6 +110,7 @@ def _register_in_graph(method: str, tx: Translator, tensor: TensorVariable, hook
         unsupported(HookNotTraced(described, "it is one of a leaf that is created in the graph"))
 
     def run() -> VariableTracker:
+        lift_tensors(tx, [hook])
         return tx.call(hook, list(body_parameters(tx, [gradient_like(tensor.fake, False)])), {}).realize()
 
     def results(output: VariableTracker) -> list[VariableTracker]:
@@ -126,7 +127,7 @@ def _register_in_graph(method: str, tx: Translator, tensor: TensorVariable, hook
     changed = HookNotTraced(
         described, "it reads an object that is changed later, which may be before the backward runs"
     )
-    later = LaterFunction(tx, body, changed, hook).checked_call()
+    later = LaterFunction(tx, body, changed, hook).later
     if later is None:
         _check_parts(tx, described, hook)
     arguments = (body.as_fx()[0], later, tensor.node, *body.lifted)

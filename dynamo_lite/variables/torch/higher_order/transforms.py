@@ -41,7 +41,7 @@ from .bodies import (
     tuple_of_nodes,
     with_results,
 )
-from .later_calls import LaterFunction
+from .later_calls import LaterFunction, lift_tensors
 from .selective_checkpoints import CheckpointOptions, traced_context_fn
 
 # -- checkpoint --------------------------------------------------------------------------------------------------------
@@ -73,8 +73,7 @@ def _checkpoint(
     changed = CheckpointCall(
         "its function is given an object that is changed later, and is called again in the backward"
     )
-    later = LaterFunction(tx, body, changed, function, list(args), kwargs)
-    more.append(("later", later.checked_call()))
+    more.append(("later", LaterFunction(tx, body, changed, function, list(args), kwargs).later))
     settings: Args = [
         ConstantVariable(reentrant),
         InvariantVariable(tuple(node in given for node in body.lifted)),
@@ -92,10 +91,13 @@ def _trace_checkpointed(
 ) -> BodyVariable:
     runs: Runs = "reentrant" if reentrant else "recomputed"
     outside = [function, *args, *kwargs.values()]
+
+    def run() -> VariableTracker:
+        lift_tensors(tx, outside)
+        return tx.call(function, list(args), kwargs)
+
     try:
-        return trace_body(
-            tx, lambda: tx.call(function, list(args), kwargs), outside, partial(results_anywhere, tx), runs=runs
-        )
+        return trace_body(tx, run, outside, partial(results_anywhere, tx), runs=runs)
     except Unsupported as error:
         if isinstance(error.reason, BackwardReads):
             unsupported(CheckpointCall(f"its function reads {error.reason.place}, and is called again in the backward"))
