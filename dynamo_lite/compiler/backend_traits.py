@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dynamo_lite.backends.registry import Backend
 
 
 def _never() -> bool:
     return False
+
+
+_ON_AOTAUTOGRAD = weakref.WeakValueDictionary[int, Backend]()
+"""Backends of users that call AOTAutograd, by id."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +41,18 @@ class BackendTraits:
 
     @classmethod
     def of(cls, backend: Backend) -> BackendTraits:
-        """Read from the backend's attributes."""
+        """Read from the backend's attributes, or known from its last graph."""
         return cls(
-            frees_at_once=getattr(backend, "frees_at_once", False),
+            frees_at_once=getattr(backend, "frees_at_once", False) or id(backend) in _ON_AOTAUTOGRAD,
             generates_kernels=getattr(backend, "generates_kernels", False),
             records_graphs=getattr(backend, "records_graphs", _never),
         )
+
+    def on_aotautograd(self, backend: Backend) -> BackendTraits:
+        """Those of a user's backend that turned out to call AOTAutograd."""
+        with contextlib.suppress(TypeError):  # not all objects can be referred to weakly
+            _ON_AOTAUTOGRAD[id(backend)] = backend
+        return replace(self, frees_at_once=True)
 
     @property
     def takes_floats(self) -> bool:

@@ -202,6 +202,10 @@ class FrameCompiler:
             self.traits = fewer
             translation.attempt.close()
             return self._compile(view)
+        if compiled.is_differentiated and not self.traits.frees_at_once:
+            self.traits = self.traits.on_aotautograd(self.backend)
+            translation.attempt.close()
+            return self._compile(view)
         report_writes(translation, view)
         generating = time.perf_counter()
         entry = make_entry(translation, compiled, view, self.name, self.family, self.guard_filter)

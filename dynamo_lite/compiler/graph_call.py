@@ -38,12 +38,13 @@ from .translation import Translation
 @dataclass(frozen=True)
 class CompiledGraph:
     """``call`` and ``graph``: None if there is nothing to compute. ``seconds``: of the backend. ``record``: of it,
-    if a report is on."""
+    if a report is on. ``is_differentiated``: whether the backend called AOTAutograd, and that makes a difference."""
 
     call: _C.GraphCall | None
     graph: torch.fx.GraphModule | None
     seconds: float
     record: GraphRecord | None = None
+    is_differentiated: bool = False
 
 
 def compile_graph(
@@ -79,9 +80,10 @@ def compile_graph(
     ddp = active_ddp()
     staged = backend if ddp is None else in_stages(backend, ddp)
     started = time.perf_counter()
+    context = TracingContext(attempt.graph.fake_mode)
     try:
         with (
-            tracing(TracingContext(attempt.graph.fake_mode)),
+            tracing(context),
             without_dispatch_modes(),
             _keeping_equal_collectives(attempt),
         ):
@@ -94,7 +96,8 @@ def compile_graph(
     if recorder is not None and record is not None:
         compiled = recorder.timed(record, compiled)
     call = _call_of(compiled, translation, name, len(unused))
-    return CompiledGraph(call, gm, time.perf_counter() - started, record)
+    is_differentiated = context.fw_metadata is not None and _has_gradients_or_draws(attempt)
+    return CompiledGraph(call, gm, time.perf_counter() - started, record, is_differentiated)
 
 
 def _keeping_equal_collectives(attempt: Attempt) -> contextlib.AbstractContextManager[object]:
@@ -127,6 +130,12 @@ def _draws(node: torch.fx.Node) -> bool:
     of = node.all_input_nodes[:1]
     writes_input = bare_name(node.target).endswith("_") and of and of[0].op == "placeholder"
     return isinstance(node.meta["example_value"], torch.Tensor) and not writes_input
+
+
+def _has_gradients_or_draws(attempt: Attempt) -> bool:
+    """Whether a graph may have a backward, or draws random numbers, of which compilers drop unused ones."""
+    has_gradients = bool(attempt.provenance.leaves) or any(each.value.requires_grad for each in attempt.graph.tensors)
+    return has_gradients or any(map(_draws, attempt.graph.graph.nodes))
 
 
 def _without_last(compiled: Callable[..., Any], count: int) -> Callable[..., Any]:

@@ -75,3 +75,56 @@ def test_mutation_views_and_constants_come_through(backend):
         torch.testing.assert_close(found, expected)
         torch.testing.assert_close(mine, theirs)
         assert found[0].data_ptr() == mine[1:].data_ptr() and found[1].data_ptr() == mine.data_ptr()
+
+
+class Scale:
+    def __init__(self):
+        self.factor = 2.0
+
+    def run(self, gradient):
+        return gradient * self.factor
+
+
+def test_backend_of_a_user_that_calls_aotautograd():
+    """It traces hooks into its backward, and drops random numbers that nothing uses."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    compilations = []
+
+    def inner(gm, example_inputs):
+        compilations.append(gm)
+        return gm.forward
+
+    def fn(x, scale):
+        y = x * 1
+        y.register_hook(scale.run)
+        torch.rand(3)
+        return y * torch.rand(3)
+
+    def outcome(called):
+        torch.manual_seed(0)
+        x, scale = torch.ones(3, requires_grad=True), Scale()
+        y = called(x, scale)
+        scale.factor = 5.0
+        y.sum().backward()
+        return y.tolist(), x.grad.tolist()
+
+    backend = aot_autograd(fw_compiler=inner)
+    compiled = dl.compile(fn, backend=backend)
+    assert [outcome(compiled) for _ in range(2)] == [outcome(fn)] * 2
+    count = len(compilations)
+    dl.compile(lambda x: x * 2, backend=backend)(torch.ones(3, requires_grad=True))
+    assert len(compilations) == count + 1  # it is known by now
+
+
+def test_backend_of_a_user_that_calls_aotautograd_without_a_backward():
+    from torch._dynamo.backends.common import aot_autograd
+
+    compilations = []
+
+    def inner(gm, example_inputs):
+        compilations.append(gm)
+        return gm.forward
+
+    dl.compile(lambda x: x * 2, backend=aot_autograd(fw_compiler=inner))(torch.ones(3))
+    assert len(compilations) == 1
