@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from .check import command as check
-from .check import explain_command, run_command
+from .check import diff_command, explain_command, run_command
 from .check.targets import BadTarget
 from .runtime.version import __version__
 
@@ -36,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     check.add_parser(commands)
     run_command.add_parser(commands)
     explain_command.add_parser(commands)
+    diff_command.add_parser(commands)
     options = parser.parse_args(argv)
     if options.run is None:
         parser.print_help()

@@ -74,7 +74,7 @@ def compile_graph(
     if observer is not None:
         observer.graphs.append(gm)
     recorder = RECORDING.now
-    record = None if recorder is None else graph_record(recorder, translation, gm, name)
+    record = None if recorder is None else graph_record(recorder, translation, view, gm, name)
     if logs.graph.isEnabledFor(logging.INFO):
         logs.graph.info("of %s:\n%s", place_text(view), gm.print_readable(print_output=False))
     ddp = active_ddp()
@@ -86,6 +86,7 @@ def compile_graph(
             tracing(context),
             without_dispatch_modes(),
             _keeping_equal_collectives(attempt),
+            contextlib.nullcontext() if recorder is None or record is None else recorder.compiling(record),
         ):
             compiled = _C.call_watched(staged, gm, [each.example for each in attempt.graph.inputs])
     except Exception as error:

@@ -152,7 +152,7 @@ def note_recompile(view: _C.FrameView, versions: Versions, observer: Observer | 
         observer.recompiles.append(found)
     if recorder is not None:
         at = time.perf_counter() - recorder.began
-        recorder.recompiles.append(RecompileRecord(**vars(found), at=at))
+        recorder.note_recompile(RecompileRecord(**vars(found), at=at))
 
 
 def failures_of(view: _C.FrameView) -> list[_C.Failure]:
@@ -173,17 +173,19 @@ def recompile_of(view: _C.FrameView, failure: _C.Failure) -> Recompile:
         hint = _OF_NUMBERS if type(expected) in (int, float) else _OF_OBJECTS
     elif failure.kind == "symbolic":
         condition = place_in_program(failure.reason.text, view)
-        return Recompile(*program_place(view), f"{condition} doesn't hold for {found}", _OF_CONDITIONS)
+        change = f"{condition} doesn't hold for {found}"
+        return Recompile(*program_place(view), change, _OF_CONDITIONS, condition)
     elif failure.kind in ("tensor", "tensor_of_any_size", "tensor_without_size"):
         hint = _OF_TENSORS.get(found.partition(" ")[0], _OF_SIZES)
         found = re.sub(r"(?<=dtype )(\w+) instead of (\w+)", _in_pythons_dtypes, found)
     elif failure.kind == "global_state":
-        return Recompile(*program_place(view), found, _OF_STATE)
+        return Recompile(*program_place(view), found, _OF_STATE, found.partition(" is ")[0])
     elif failure.kind == "distinct":
-        return Recompile(*program_place(view), "two of its inputs are one object, and were different ones", _OF_OBJECTS)
+        change = "two of its inputs are one object, and were different ones"
+        return Recompile(*program_place(view), change, _OF_OBJECTS, "which inputs are one object")
     else:
         found, hint = f"{found}{_what_was(failure)}", _OF_OBJECTS
-    return Recompile(*program_place(view), f"{place}: {found}", hint)
+    return Recompile(*program_place(view), f"{place}: {found}", hint, place)
 
 
 def _what_was(failure: _C.Failure) -> str:

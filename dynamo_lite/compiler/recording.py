@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import operator
+import sys
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from types import CodeType
+from types import CodeType, FrameType
 
 import torch
 import torch.fx
@@ -14,6 +15,7 @@ from torch.utils._dtype_abbrs import dtype_abbrs
 
 from dynamo_lite import _C
 from dynamo_lite.insight.observer import GraphBreak
+from dynamo_lite.insight.program_files import OURS, is_installed
 from dynamo_lite.insight.recorder import (
     RECORDING,
     EntryRecord,
@@ -25,17 +27,18 @@ from dynamo_lite.insight.recorder import (
     SkipRecord,
 )
 from dynamo_lite.records.node_origin import NodeOrigin, frames_of
-from dynamo_lite.resume.graph_break import in_program_names
 from dynamo_lite.resume.resume_code import original_position
 
 from .recompilation import place_in_program, program_place
 from .translation import Translation
 
 
-def graph_record(recorder: Recorder, translation: Translation, gm: torch.fx.GraphModule, backend: str) -> GraphRecord:
+def graph_record(
+    recorder: Recorder, translation: Translation, view: _C.FrameView, gm: torch.fx.GraphModule, backend: str
+) -> GraphRecord:
     """The record of a graph before its backend gets it, which may change it."""
-    code, inputs = translation.cg.code, translation.attempt.graph.inputs
-    given = {each.node.name: in_program_names(str(each.source), code) for each in inputs}
+    inputs = translation.attempt.graph.inputs
+    given = {each.node.name: place_in_program(str(each.source), view) for each in inputs}
     parameters = {each.node.name for each in inputs if isinstance(each.value, torch.nn.Parameter)}
     nodes = [_node_record(node, given, parameters) for node in gm.graph.nodes]
     record = GraphRecord(1 + len(recorder.graphs), backend, gm.print_readable(print_output=False), nodes)
@@ -87,21 +90,39 @@ def record_entry(
     costs: list[float] | list[None] = tree.seconds_of_checks(view)
     checks = tree.checks()
     guards = [
-        GuardRecord(place_in_program(reason.place, view), reason.text, cost)
+        GuardRecord(place_in_program(reason.place, view), place_in_program(reason.text, view), cost)
         for (reason, _, _), cost in zip(checks, costs or [None] * len(checks))
     ]
     name, filename, line = program_place(view)
     number = None if graph is None else graph.number
     is_rest = original_position(view.code, 0)[0] is not view.code
     check_seconds = tree.cost(view, 100)
-    found = EntryRecord(name, filename, line, is_rest, number, guards, check_seconds, dict(seconds), graph_break)
+    stack = [*_calling_frames(), Place(filename, line, line, name)]
+    found = EntryRecord(name, filename, line, is_rest, number, guards, check_seconds, dict(seconds), graph_break, stack)
+    found.continues = recorder.break_before(found, view.code)
+    found.recompile = recorder.take_recompile(name, filename, line)
     recorder.entries.append(found)
+    for const in new_code.co_consts if graph_break is not None else ():
+        if type(const) is _C.Resume:
+            recorder.continuations[const.code] = graph_break
     recorder.at_end.append(_hit_counter(found, weakref.ref(view.code), weakref.ref(new_code)))
     began = time.perf_counter() - sum(seconds.values())
     for stage, took in seconds.items():
         if took:
             recorder.note_span(stage, name, began, took, number)
         began += took
+
+
+def _calling_frames() -> list[Place]:
+    """The program's own frames on this thread's stack, outermost first."""
+    found: list[Place] = []
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        code = frame.f_code
+        if not code.co_filename.startswith(OURS) and not is_installed(code.co_filename):
+            found.append(Place(code.co_filename, frame.f_lineno or 0, frame.f_lineno or 0, code.co_qualname))
+        frame = frame.f_back
+    return found[::-1]
 
 
 def _hit_counter(

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from .counters import counted
+from .explanation_html import as_html
 from .observer import Observer, folded
 
 R = TypeVar("R")
@@ -88,6 +89,10 @@ class Explanation(Observer, Generic[R]):
 
     def __str__(self) -> str:
         return "\n".join((*self._totals(), *self._graphs(), *self._breaks(), *self._guards()))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return as_html(self)
 
     def _totals(self) -> list[str]:
         counts = {"graph": self.graph_count, "break": self.break_count, "operator": self.operator_count}

@@ -121,6 +121,8 @@ class Recompile:
     change: str
     """What has changed since the entry used last was made: ``self.step: 1, was 0``."""
     hint: str
+    subject: str
+    """What of the program changed, whatever it is now: ``self.step``."""
 
     def __str__(self) -> str:
         return f"{self.function} ({self.filename}:{self.lineno}) is compiled again: {self.change}. Hint: {self.hint}"

@@ -6,11 +6,15 @@ While `RECORDING.now` is None, nothing is recorded and calls cost nothing extra.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import TypeVar
+
+from torch.utils.weak import WeakIdKeyDictionary
 
 from .observer import GraphBreak, Recompile
 
@@ -57,6 +61,8 @@ class GraphRecord:
     backend: str
     code: str
     nodes: list[NodeRecord]
+    output_code: list[str] = field(default_factory=list)
+    """What the backend generated for it, as far as it says: Inductor's code of its kernels and their calls."""
     runs: int = 0
     run_seconds: float = 0.0
 
@@ -89,6 +95,12 @@ class EntryRecord:
     seconds: dict[str, float]
     """By stage: ``trace``, ``backend``, ``code``."""
     ended_by: GraphBreak | None
+    stack: list[Place]
+    """The program's frames that called it, outermost first."""
+    continues: GraphBreak | None = None
+    """The break after which it goes on."""
+    recompile: RecompileRecord | None = None
+    """Why it was compiled, although the function had entries."""
     hits: int | None = None
     """Calls that ran it, up to the end of the report. None if it was dropped before."""
 
@@ -132,12 +144,55 @@ class Recorder:
     skips: list[SkipRecord] = field(default_factory=list)
     recompiles: list[RecompileRecord] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
+    late_code: list[str] = field(default_factory=list)
+    """What a backend generated outside of its call: for a backward, or in the background."""
     seconds: float = 0.0
     """The time from its creation to `finish`."""
     began: float = field(default_factory=time.perf_counter)
     is_over: bool = False
+    continuations: MutableMapping[CodeType, GraphBreak] = field(default_factory=WeakIdKeyDictionary)
+    """Code of resume functions -> the break that it goes on after."""
     at_end: list[Callable[[], None]] = field(default_factory=list)
     """Functions that complete records with what is known only at the end. `finish` calls them."""
+    _begun: dict[int, RecompileRecord] = field(default_factory=dict)
+    """Thread -> its recompilation that has no entry yet."""
+    _compiled_by: dict[int, GraphRecord] = field(default_factory=dict)
+    """Thread -> the graph that its backend compiles."""
+
+    def take_recompile(self, function: str, filename: str, lineno: int) -> RecompileRecord | None:
+        """The recompilation of this function that has begun on this thread and has no entry yet."""
+        begun = self._begun.pop(threading.get_ident(), None)
+        place = (function, filename, lineno)
+        return begun if begun is not None and (begun.function, begun.filename, begun.lineno) == place else None
+
+    def break_before(self, entry: EntryRecord, code: CodeType) -> GraphBreak | None:
+        """The break that a resume function goes on after; if that isn't known, the last of its function."""
+        if code in self.continuations:
+            return self.continuations[code]
+        if not entry.is_rest:
+            return None
+        place = (entry.function, entry.filename, entry.lineno)
+        ended = (e.ended_by for e in reversed(self.entries) if (e.function, e.filename, e.lineno) == place)
+        return next((each for each in ended if each is not None), None)
+
+    def note_recompile(self, record: RecompileRecord) -> None:
+        self.recompiles.append(record)
+        self._begun[threading.get_ident()] = record
+
+    @contextlib.contextmanager
+    def compiling(self, graph: GraphRecord) -> Iterator[None]:
+        """Inside of it, code that this thread's backend generates belongs to the graph."""
+        thread = threading.get_ident()
+        self._compiled_by[thread] = graph
+        try:
+            yield
+        finally:
+            del self._compiled_by[thread]
+
+    def note_code(self, code: str) -> None:
+        """Record code that a backend has generated on this thread."""
+        graph = self._compiled_by.get(threading.get_ident())
+        (self.late_code if graph is None else graph.output_code).append(code)
 
     def note_span(self, stage: str, name: str, began: float, seconds: float, graph: int | None) -> None:
         """Record a time span. ``began``: its start, as `time.perf_counter` returned it."""

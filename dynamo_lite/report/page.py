@@ -6,13 +6,18 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from dynamo_lite.insight.break_pages import reasons
 from dynamo_lite.insight.counters import counted
-from dynamo_lite.insight.recorder import EntryRecord, GraphRecord, RecompileRecord, Recorder
+from dynamo_lite.insight.recorder import EntryRecord, GraphRecord, Recorder
 
+from .costs import causes
 from .drawing import draw
 from .guard_rows import tree_of
-from .source_lines import counted_breaks, source_files
-from .timeline import rows
+from .source_lines import source_files
+from .stacks import stacks_of
+from .summary import duration
+from .texts import code_pages, code_styles, coloured
+from .timeline import charts, totals
 
 SHOWN = 25
 """The first items of a long list are shown, this many. The others are collapsed in groups of this size."""
@@ -27,6 +32,28 @@ class Card:
     title: str
     place: str
 
+    @property
+    def compile_seconds(self) -> float:
+        return 0.0 if self.entry is None else sum(self.entry.seconds.values())
+
+    @property
+    def guard_seconds(self) -> float:
+        return 0.0 if self.entry is None else self.entry.check_seconds * (self.entry.hits or 0)
+
+    @property
+    def run_seconds(self) -> float:
+        return 0.0 if self.graph is None else self.graph.run_seconds
+
+    @property
+    def seconds(self) -> float:
+        return self.compile_seconds + self.guard_seconds + self.run_seconds
+
+    @property
+    def call_seconds(self) -> float:
+        """The average of a call: guards and graph."""
+        calls = 0 if self.graph is None else self.graph.runs
+        return (self.guard_seconds + self.run_seconds) / calls if calls else 0.0
+
 
 def as_page(recorder: Recorder, program: str) -> str:
     """The page as HTML."""
@@ -39,7 +66,7 @@ def as_page(recorder: Recorder, program: str) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    filters = (duration, hue, counted, draw, tree_of)
+    filters = (duration, hue, counted, draw, tree_of, coloured)
     environment.filters |= {"file": os.path.basename, **{each.__name__: each for each in filters}}
     return environment.get_template("page.html").render(_contents(recorder, program))
 
@@ -47,17 +74,24 @@ def as_page(recorder: Recorder, program: str) -> str:
 def _contents(recorder: Recorder, program: str) -> dict[str, object]:
     """The variables of the template."""
     of_graph = {entry.graph: entry for entry in recorder.entries if entry.graph is not None}
-    files = source_files(recorder)
+    files, ranked = source_files(recorder), causes(recorder)
+    cards = [_card(graph, of_graph.get(graph.number)) for graph in recorder.graphs]
     return {
         "program": program,
         "recorder": recorder,
         "files": files,
         "file_numbers": {each.filename: at for at, each in enumerate(files)},
-        "breaks": counted_breaks(recorder),
-        "cards": [_card(graph, of_graph.get(graph.number)) for graph in recorder.graphs],
+        "causes": ranked,
+        "largest_cause": max((each.seconds for each in ranked), default=0.0) or 1.0,
+        "largest_graph": max((each.seconds for each in cards), default=0.0) or 1.0,
+        "cards": sorted(cards, key=lambda each: -each.seconds),
         "without_graph": [_card(None, entry) for entry in recorder.entries if entry.graph is None],
-        "histories": _histories(recorder.recompiles),
-        "rows": rows(recorder),
+        "stacks": stacks_of(recorder.entries),
+        "charts": charts(recorder),
+        "totals": totals(recorder),
+        "code_pages": code_pages(recorder),
+        "code_styles": code_styles(),
+        "titles": {each.code: each.title for each in reasons()},
         "shown": SHOWN,
     }
 
@@ -77,22 +111,6 @@ def _card(graph: GraphRecord | None, entry: EntryRecord | None) -> Card:
 def _place(filename: str, first: int, last: int = 0) -> str:
     lines = f"{first}–{last}" if last > first else f"{first}"
     return f"{os.path.basename(filename)}:{lines}"
-
-
-def _histories(recompiles: list[RecompileRecord]) -> list[list[RecompileRecord]]:
-    """The recompilations of each function, in order."""
-    functions: dict[tuple[str, str, int], list[RecompileRecord]] = {}
-    for each in recompiles:
-        functions.setdefault((each.function, each.filename, each.lineno), []).append(each)
-    return list(functions.values())
-
-
-def duration(seconds: float) -> str:
-    """Seconds as text, in the unit that reads best."""
-    for unit, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if seconds >= unit:
-            return f"{seconds / unit:.3g} {name}" if seconds < 100 * unit else f"{seconds / unit:.0f} {name}"
-    return f"{seconds * 1e9:.0f} ns"
 
 
 def hue(graph: int) -> int:

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.insight.program_files import is_installed
 from dynamo_lite.insight.recorder import Recorder
 
@@ -94,14 +93,6 @@ def _marks(recorder: Recorder) -> dict[str, dict[int, list[Mark]]]:
     for (filename, number, kind, code, what, hint), count in counts.items():
         found.setdefault(filename, {}).setdefault(number, []).append(Mark(kind, code, what, hint, count))
     return found
-
-
-def counted_breaks(recorder: Recorder) -> list[tuple[GraphBreak, int]]:
-    """Each break with the number of times it was met."""
-    met: dict[str, list[GraphBreak]] = {}
-    for each in recorder.breaks:
-        met.setdefault(each.line(), []).append(each)
-    return [(same[0], len(same)) for same in met.values()]
 
 
 def _file(filename: str, graphs: dict[int, dict[int, None]], marks: dict[int, list[Mark]]) -> SourceFile:

@@ -109,7 +109,7 @@ def test_lines_of_graphs_are_marked(reported):
 def test_breaks_are_marked_where_they_are(reported):
     page, _ = reported
     assert re.match(r"DL0202 print\(\) has a side effect.*Hint: ", page.text(".mark", ".break"))
-    assert f"at test_report.py:{line_of('print(')}" in page.text("#breaks")
+    assert f"test_report.py:{line_of('print(')}" in page.text("#costs")
     assert ("a", {"href": f"#f0-{line_of('print(')}"}) in page.all
 
 
@@ -132,8 +132,8 @@ def test_guards_are_a_tree(reported):
 
 def test_recompiles_are_a_history(reported):
     page, _ = reported
-    assert "'later on', was 'first'" in page.text("#recompiles", "table")
-    assert "Hint: " in page.text("#recompiles")
+    assert "'later on', was 'first'" in page.text("#costs", "table")
+    assert "Hint: " in page.text("#costs")
 
 
 def test_source_text_is_escaped(reported):
@@ -198,7 +198,7 @@ def test_calls_past_the_limit_and_under_modes_are_marked(tmp_path):
     page = Page(path.read_text())
     marks = page.text(".mark", ".skip")
     assert "times runs in eager: calls that none of its 2 compiled versions fits" in marks
-    assert "times at test_report.py:" in page.text("#breaks")
+    assert "times at test_report.py:" in page.text("#costs")
 
 
 def test_what_is_compiled_inside_runs_on_after_it(tmp_path):
