@@ -80,7 +80,13 @@ def _contents(recorder: Recorder, program: str) -> dict[str, object]:
         "program": program,
         "recorder": recorder,
         "files": files,
-        "file_numbers": {each.filename: at for at, each in enumerate(files)},
+        "shown_lines": {
+            (each.filename, line.number): at
+            for at, each in enumerate(files)
+            for block in each.blocks
+            for run in block
+            for line in run.lines
+        },
         "causes": ranked,
         "largest_cause": max((each.seconds for each in ranked), default=0.0) or 1.0,
         "largest_graph": max((each.seconds for each in cards), default=0.0) or 1.0,
