@@ -16,7 +16,8 @@ from dynamo_lite import _C
 from dynamo_lite.insight.code_text import as_text
 from dynamo_lite.insight.counters import counted
 from dynamo_lite.records.code_origin import is_module_call
-from dynamo_lite.resume.graph_break import in_program_names, interrupted_codes
+from dynamo_lite.resume.graph_break import interrupted_codes
+from dynamo_lite.resume.program_names import in_program_names
 from dynamo_lite.resume.resume_code import original_position
 
 from .compiled_module import CompiledModule

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections import Counter
 from types import CodeType, FunctionType
@@ -14,13 +13,14 @@ from torch.utils.weak import WeakIdKeyDictionary
 from dynamo_lite import _C, config, logs
 from dynamo_lite.bytecode.decode import PerCode
 from dynamo_lite.exc import RecompileLimitExceeded
+from dynamo_lite.insight.changes import change_of
 from dynamo_lite.insight.counters import counted, counters
 from dynamo_lite.insight.notices import warn_here
 from dynamo_lite.insight.observer import Observer, Recompile
 from dynamo_lite.insight.recorder import RECORDING, RecompileRecord
-from dynamo_lite.insight.value_text import value_text
 from dynamo_lite.records.code_origin import is_module_call
-from dynamo_lite.resume.graph_break import continued_in_loop, in_program_names
+from dynamo_lite.resume.graph_break import continued_in_loop
+from dynamo_lite.resume.program_names import in_program_names
 from dynamo_lite.resume.resume_code import RESUME_CODES, original_position
 
 _VERSIONS_OF_ITERATIONS = 3
@@ -166,74 +166,8 @@ def failures_of(view: _C.FrameView) -> list[_C.Failure]:
 
 def recompile_of(view: _C.FrameView, failure: _C.Failure) -> Recompile:
     """What the guard that failed found, in the program's terms."""
-    place = place_in_program(failure.reason.place, view)
-    found, expected = failure.found, failure.expected
-    if failure.kind in ("equals", "bits", "payload"):
-        found = f"{found.removeprefix(type(expected).__name__ + ' ')}, was {_shortened(value_text(expected))}"
-        hint = _OF_NUMBERS if type(expected) in (int, float) else _OF_OBJECTS
-    elif failure.kind == "symbolic":
-        condition = place_in_program(failure.reason.text, view)
-        change = f"{condition} doesn't hold for {found}"
-        return Recompile(*program_place(view), change, _OF_CONDITIONS, condition)
-    elif failure.kind in ("tensor", "tensor_of_any_size", "tensor_without_size"):
-        hint = _OF_TENSORS.get(found.partition(" ")[0], _OF_SIZES)
-        found = re.sub(r"(?<=dtype )(\w+) instead of (\w+)", _in_pythons_dtypes, found)
-    elif failure.kind == "global_state":
-        return Recompile(*program_place(view), found, _OF_STATE, found.partition(" is ")[0])
-    elif failure.kind == "distinct":
-        change = "two of its inputs are one object, and were different ones"
-        return Recompile(*program_place(view), change, _OF_OBJECTS, "which inputs are one object")
-    else:
-        found, hint = f"{found}{_what_was(failure)}", _OF_OBJECTS
-    return Recompile(*program_place(view), f"{place}: {found}", hint, place)
-
-
-def _what_was(failure: _C.Failure) -> str:
-    """What was there instead, or held of it."""
-    if failure.kind == "present":
-        return "; where something was"
-    was = _WAS.match(failure.reason.text)
-    if was is None:
-        return f"; the entry is for one that {failure.reason.text}"
-    value = failure.reason.text[was.end() :]
-    return ", was None" if value == "NoneType" else f", was {value}"
-
-
-_WAS = re.compile(r"is the same |is exactly |has (?=length |the keys |no keys)")
-"""How the text of a guard begins that names a value or a part of it."""
-
-
-def _in_pythons_dtypes(given: re.Match[str]) -> str:
-    now, before = (_DTYPES.get(each, each) for each in given.groups())
-    return f"{now} instead of {before}"
-
-
-_DTYPES = {
-    name.removesuffix("Storage"): str(dtype) for dtype, name in torch.storage._dtype_to_storage_type_map().items()
-}
-"""What C++ calls a dtype -> what programs do."""
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-
-
-_LONGEST = 100
-"""Characters of a value in a message; what it is now ends there, too."""
-_OF_SIZES = "sizes that change are symbols from now on; dl.mark_dynamic(tensor, dim) before the first call saves this"
-_OF_TENSORS = {
-    "dtype": "each dtype is compiled separately: convert the inputs before the call",
-    "device": "each device is compiled separately: move the inputs before the call",
-    "requires_grad": "inputs that require gradients and others have a version each",
-    "strides": "each memory layout is compiled separately: call .contiguous() before",
-}
-"""First word of what was found -> hint."""
-_OF_NUMBERS = "a number that changes with the calls belongs in a tensor, as a buffer of its module"
-_OF_OBJECTS = "each value or object is compiled separately, up to dl.config.recompile_limit"
-_OF_CONDITIONS = (
-    "the function branches on this, or something in it needs the number itself: each outcome is compiled separately"
-)
-_OF_STATE = "call it in the same modes of torch (gradients, autocast, number of threads)"
+    place, condition = (place_in_program(each, view) for each in (failure.reason.place, failure.reason.text))
+    return Recompile(*program_place(view), *change_of(failure, place, view, condition))
 
 
 def place_in_program(place: str, view: _C.FrameView) -> str:
@@ -307,9 +241,17 @@ def limit_reached(view: _C.FrameView, fullgraph: bool) -> None:
         f"{logs.rank()}{place_text(view)} has {counted(view.entries, 'compiled version')}, the limit "
         f"(dl.config.recompile_limit for each module, total_recompile_limit in all); "
     )
-    hint = "".join(f"\nHint: {recompile_of(view, each).hint}" for each in failures_of(view)[:1])
-    guards = f". The guards that failed now:{listed}{hint}"
+    last = "".join(_last_change(recompile_of(view, each)) for each in failures_of(view)[:1])
+    guards = f". The guards that failed now:{listed}{last}"
     if fullgraph or config.torchs("fail_on_recompile_limit_hit"):
         forbids = "fullgraph=True" if fullgraph else "torch._dynamo.config.fail_on_recompile_limit_hit"
         raise RecompileLimitExceeded(f"{message}none of them fits this call, and {forbids} forbids eager{guards}")
     warn_here(f"{message}calls that none of them fits run in eager from now on{guards}")
+
+
+def _last_change(last: Recompile) -> str:
+    limit, hint = config.in_force("recompile_limit"), last.hint.removesuffix(", up to dl.config.recompile_limit")
+    return (
+        f"\nWhat changed last: {last.change}"
+        f"\nHint: {hint}. Or allow more versions: dl.config.recompile_limit = {2 * limit} (it is {limit})"
+    )

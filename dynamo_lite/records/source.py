@@ -149,6 +149,12 @@ def _item_name(source: Source) -> str:
     return f"{parent}[{value_text(source.arg)}]"
 
 
+def ordinal(number: int) -> str:
+    """``1st``, ``2nd``."""
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
 def fill(text: str, words: Mapping[str, Callable[[Any], object]], subject: object) -> str:
     """Fill in the fields of a text, each by what ``words`` has for its name."""
     fields = _fields(text)
@@ -173,6 +179,14 @@ _WORDS: dict[str, Callable[[Source], Any]] = {
     "parent": lambda source: source.parent,
     "const": _const_name,
     "item": _item_name,
+    "nth": lambda source: ordinal(source.arg + 1),
 }
 """The fields in the texts of `_C.ACCESSOR_KINDS`."""
-_TEXTS = {**_C.ACCESSOR_KINDS, FRAME: "<frame>", "made": "<tensor {arg} created during tracing>"}
+_TEXTS = {
+    **_C.ACCESSOR_KINDS,
+    FRAME: "<frame>",
+    "made": "<tensor {arg} created during tracing>",
+    "next_item": "the {nth} item that {parent} yields",
+    "next_value": "the {nth} value that {parent} yields",
+    "next_number": "the next number that {parent} yields",
+}

@@ -7,8 +7,6 @@ covers it, the continuation is a resume function that raises the exception again
 
 from __future__ import annotations
 
-import inspect
-import re
 import types
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
@@ -43,7 +41,6 @@ from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable, ca
 from .dead_variables import exists, is_deallocation_observable, rebound_by_closures
 from .iterator_recipes import IteratorRecipes, Recipe
 from .resume_code import (
-    ARGUMENTS,
     ERROR,
     RESUME_CODES,
     SELF,
@@ -67,31 +64,6 @@ def interrupted_codes(code: types.CodeType) -> list[types.CodeType]:
     """The user's code objects that a frame of this code runs: its own, then those of the interrupted calls that it
     continues, outermost first."""
     return [info.original for info in continued(code)] or [code]
-
-
-def in_program_names(place: str, code: types.CodeType, forward: types.FunctionType | None = None) -> str:
-    """Rewrite the text of a place in a frame, or of a condition, to the names that the user wrote.
-
-    A resume function receives the variables of interrupted calls in a tuple: they get their names again. In a frame of
-    ``Module.__call__``, ``args[i]`` becomes the parameter of ``forward``."""
-    if forward is not None:
-        parameters = dict(enumerate(inspect.getfullargspec(forward).args, -1))
-        place = _ARGUMENT.sub(lambda given: parameters.get(int(given[1]), given[0]), place)
-    frames = continued(code)
-    info = next(frames, None)
-    if info is None:
-        return place
-    while place.startswith(f"{ARGUMENTS}["):
-        info = next(frames)
-        at, _, rest = place.removeprefix(f"{ARGUMENTS}[").partition("]")
-        place = f"{info.point.arguments()[int(at)]}{rest}"
-    positions = decode(info.original)[info.point.index].positions
-    line = info.original.co_firstlineno if positions is None else positions[0]
-    return _ON_STACK.sub(lambda at: f"{f'value {int(at[1]) + 1}' if int(at[1]) else 'a value'} of line {line}", place)
-
-
-_ARGUMENT = re.compile(r"(?<![\w.])args\[(\d+)\]")
-_ON_STACK = re.compile(re.escape(STACK).replace(r"\{\}", r"(\d+)"))
 
 
 def _blocks(source: Sequence[Instruction], index: int) -> Iterator[tuple[int, bool]]:

@@ -96,7 +96,7 @@ def test_what_has_changed_is_not_that_another_module_was_called(caplog):
         with dl.set_stance("fail_on_recompile"), pytest.raises(dl.exc.RecompileForbidden) as raised:
             compiled(torch.ones(2, dtype=torch.double))
     said = [each.getMessage() for each in caplog.records if each.name == "dynamo_lite.recompiles"]
-    assert said[0].startswith(f"Printing.forward ({__file__}:") and "x: size (3) instead of (2)" in said[0]
+    assert said[0].startswith(f"Printing.forward ({__file__}:") and "`x` dim 0 was 2, now 3" in said[0]
     assert not [each for each in said if "the class " in each]
     assert raised.value.change == "x: dtype torch.float64 instead of torch.float32"
 

@@ -1,0 +1,189 @@
+"""What a recompilation says: what of the program changed, what it was and is, and what to do."""
+
+from __future__ import annotations
+
+import enum
+import warnings
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+
+_EACH = "each value or object is compiled separately, up to dl.config.recompile_limit"
+_FUNCTION = "each function is compiled separately: define it once, and pass the same one"
+_NUMBER = "a number that changes with the calls belongs in a tensor, as a buffer of its module"
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Name(str):
+    pass
+
+
+class Settings:
+    def __init__(self, mode):
+        self.mode = mode
+
+
+def changes(caplog, fn, *calls) -> list[str]:
+    """What each recompilation said after the function's name and place."""
+    compiled = dl.compile(fn, backend="eager")
+    with caplog.at_level("INFO", "dynamo_lite.recompiles"):
+        for args in calls:
+            compiled(*args)
+    said = [each.getMessage() for each in caplog.records if each.name == "dynamo_lite.recompiles"]
+    return [each.partition(" is compiled again: ")[2] for each in said]
+
+
+def embed(ids, table):
+    return table[ids].sum()
+
+
+def by_mode(x, mode):
+    return x + 1 if mode in (Color.RED, Level.LOW) else x - 1
+
+
+def by_settings(x, settings):
+    return x + 1 if settings.mode is Color.RED else x - 1
+
+
+def length(x, name):
+    return x + len(name)
+
+
+def calling(x, function):
+    return function(x)
+
+
+def summed(x, numbers):
+    for each in numbers:
+        x = x + each
+    return x
+
+
+def printing_loop(x, items):
+    for each in list(items):
+        print(each)
+        x = x + 1
+    return x
+
+
+def keywords(x, **options):
+    return x + len(options)
+
+
+IDS = torch.zeros(2, 8, dtype=torch.long)
+
+
+@pytest.mark.parametrize(
+    ("fn", "calls", "said"),
+    [
+        (
+            embed,
+            [(IDS, torch.ones(4)), (torch.zeros(2, 16, dtype=torch.long), torch.ones(4))],
+            "`ids` dim 1 was 8, now 16. Hint: mark it dynamic before the first call: `dl.mark_dynamic(ids, 1)`",
+        ),
+        (
+            embed,
+            [(IDS, torch.ones(4)), (torch.zeros(3, 9, dtype=torch.long), torch.ones(4))],
+            "`ids` dim 0 was 2, now 3, dim 1 was 8, now 9. "
+            "Hint: mark it dynamic before the first call: `dl.mark_dynamic(ids, [0, 1])`",
+        ),
+        (
+            embed,
+            [(IDS, torch.ones(4)), (IDS[0], torch.ones(4))],
+            "`ids` had 2 dimensions, now 1. "
+            "Hint: each number of dimensions is compiled separately: reshape the inputs before the call",
+        ),
+        (
+            embed,
+            [(IDS, torch.ones(4)), (IDS[:1], torch.ones(4))],
+            "`ids` dim 0 was 2, now 1. Hint: sizes 0 and 1 are compiled separately, since operators treat them otherwise",
+        ),
+        (by_mode, [(IDS, Color.RED), (IDS, Color.BLUE)], f"mode: Color.BLUE, was Color.RED. Hint: {_EACH}"),
+        (by_mode, [(IDS, Level.LOW), (IDS, Level.HIGH)], f"mode: Level.HIGH, was Level.LOW. Hint: {_EACH}"),
+        (
+            by_settings,
+            [(IDS, Settings(Color.RED)), (IDS, Settings(Color.BLUE))],
+            f"settings.mode: Color.BLUE, was Color.RED. Hint: {_EACH}",
+        ),
+        (length, [(IDS, Name("a")), (IDS, Name("ab"))], f"name: 'ab', was 'a'. Hint: {_EACH}"),
+        (
+            calling,
+            [(torch.ones(2), torch.sin), (torch.ones(2), torch.cos)],
+            f"function: the function torch.cos, was the function torch.sin. Hint: {_FUNCTION}",
+        ),
+        (
+            summed,
+            [(IDS, iter([1, 2])), (IDS, iter([1, 3]))],
+            f"the 2nd item that numbers yields: 3, was 2. Hint: {_NUMBER}",
+        ),
+        (
+            summed,
+            [(IDS, iter([1, 2])), (IDS, iter([1]))],
+            f"the 2nd item that numbers yields: nothing there, was there. Hint: {_EACH}",
+        ),
+    ],
+)
+def test_a_recompilation_says_what_was_and_what_is(caplog, fn, calls, said):
+    assert changes(caplog, fn, *calls) == [said]
+
+
+def test_lambdas_are_told_by_their_lines(caplog):
+    one, other = lambda x: x + 1, lambda x: x + 2  # noqa: E731
+    line = one.__code__.co_firstlineno
+    assert changes(caplog, calling, (IDS, one), (IDS, other)) == [
+        f"function: another function, was the function <lambda> of line {line}. Hint: {_FUNCTION}"
+    ]
+
+
+def test_keywords_are_told_by_their_names(caplog):
+    compiled = dl.compile(keywords, backend="eager")
+    with caplog.at_level("INFO", "dynamo_lite.recompiles"):
+        compiled(IDS, a=1), compiled(IDS, a=1, b=2)
+    (said,) = [each.getMessage() for each in caplog.records if each.name == "dynamo_lite.recompiles"]
+    assert said.endswith(f": options: the keys 'a', 'b', was the keys 'a'. Hint: {_EACH}")
+
+
+def test_a_loop_that_breaks_is_told_by_its_line(caplog):
+    said = changes(caplog, printing_loop, (IDS, [1, 2]))
+    line = printing_loop.__code__.co_firstlineno + 2
+    assert said == [f"the 1st item left to the loop around line {line}: nothing there, was there. Hint: {_EACH}"]
+
+
+class Called(torch.nn.Module):
+    def forward(self, x, *rest):
+        return x + len(rest)
+
+
+def test_arguments_of_a_module_have_no_names_of_torch(caplog):
+    (said,) = changes(caplog, Called(), (IDS,), (IDS, 1))
+    assert said == f"the positional arguments: length 2, was length 1. Hint: {_EACH}"
+
+
+def test_the_limit_says_what_changed_and_what_to_do():
+    compiled = dl.compile(length, backend="eager")
+    with dl.config.patch(recompile_limit=2), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for name in ("a", "bc", "def"):
+            compiled(IDS, name)
+    (said,) = [str(each.message) for each in caught]
+    assert said == (
+        f"length ({__file__}:{length.__code__.co_firstlineno}) has 2 compiled versions, the limit "
+        "(dl.config.recompile_limit for each module, total_recompile_limit in all); calls that none of them fits run in "
+        "eager from now on. The guards that failed now:\n"
+        "  1 of 2 entries: name == 'bc'\n"
+        "  1 of 2 entries: name == 'a'\n"
+        "What changed last: name: 'def', was 'bc'\n"
+        "Hint: each value or object is compiled separately. "
+        "Or allow more versions: dl.config.recompile_limit = 4 (it is 2)"
+    )
