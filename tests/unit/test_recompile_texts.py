@@ -107,7 +107,8 @@ IDS = torch.zeros(2, 8, dtype=torch.long)
         (
             embed,
             [(IDS, torch.ones(4)), (IDS[:1], torch.ones(4))],
-            "`ids` dim 0 was 2, now 1. Hint: sizes 0 and 1 are compiled separately, since operators treat them otherwise",
+            "`ids` dim 0 was 2, now 1. "
+            "Hint: sizes 0 and 1 are compiled separately, since operators treat them otherwise",
         ),
         (by_mode, [(IDS, Color.RED), (IDS, Color.BLUE)], f"mode: Color.BLUE, was Color.RED. Hint: {_EACH}"),
         (by_mode, [(IDS, Level.LOW), (IDS, Level.HIGH)], f"mode: Level.HIGH, was Level.LOW. Hint: {_EACH}"),
@@ -179,8 +180,8 @@ def test_the_limit_says_what_changed_and_what_to_do():
     (said,) = [str(each.message) for each in caught]
     assert said == (
         f"length ({__file__}:{length.__code__.co_firstlineno}) has 2 compiled versions, the limit "
-        "(dl.config.recompile_limit for each module, total_recompile_limit in all); calls that none of them fits run in "
-        "eager from now on. The guards that failed now:\n"
+        "(dl.config.recompile_limit for each module, total_recompile_limit in all); calls that none of them fits run "
+        "in eager from now on. The guards that failed now:\n"
         "  1 of 2 entries: name == 'bc'\n"
         "  1 of 2 entries: name == 'a'\n"
         "What changed last: name: 'def', was 'bc'\n"
