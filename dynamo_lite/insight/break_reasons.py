@@ -312,8 +312,8 @@ class UnsupportedOperation(BreakReason, code="DL0503", numbers_matter=True):
 class UnsupportedValue(BreakReason, code="DL0504", numbers_matter=True):
     happened = "{value} can't be used in a graph: {why}"
     fix = (
-        "keep it outside of the compiled function, or pass its parts as tensors and constants (of a jagged tensor "
-        "`.values()` and `.offsets()`)"
+        "keep it outside of the compiled function, or pass its parts: tensors, constants, a list of what an iterator "
+        "yields"
     )
     value: str
     why: str

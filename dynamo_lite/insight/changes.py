@@ -14,6 +14,7 @@ import torch
 from dynamo_lite import _C
 
 from .counters import counted
+from .site import public_name
 from .value_text import value_text
 
 
@@ -137,15 +138,10 @@ def value_words(value: object) -> str:
     if type(value) is FunctionType:
         return f"the function {value.__qualname__}"
     if type(value) is BuiltinFunctionType:
-        return f"the function {builtin_name(value)}"
+        return f"the function {public_name(value)}"
     bases = (each for each in (str, bytes, int, float) if isinstance(value, each) and type(value) is not bool)
     base = next(bases, None)
     return "" if base is None else base.__repr__(value)  # type: ignore[arg-type]
-
-
-def builtin_name(value: BuiltinFunctionType) -> str:
-    """``torch.sin``, not ``_VariableFunctionsClass.sin``."""
-    return f"torch.{value.__name__}" if getattr(torch, value.__name__, None) is value else value.__qualname__
 
 
 def _was(failure: _C.Failure) -> str:

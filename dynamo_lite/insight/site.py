@@ -7,8 +7,10 @@ for one place.
 from __future__ import annotations
 
 from traceback import FrameSummary
-from types import CodeType, MethodType
+from types import BuiltinFunctionType, CodeType, MethodType
 from typing import Any, NamedTuple
+
+import torch
 
 
 class SiteFrame(NamedTuple):
@@ -37,6 +39,17 @@ Site = tuple[SiteFrame, ...]
 def code_place(code: CodeType) -> str:
     """A function's name with its file and first line, for messages."""
     return f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def public_name(value: object) -> str | None:
+    """The name of a function in C: ``torch.sin``, not ``_VariableFunctionsClass.sin``; without what pybind11 binds its
+    functions to. None of another object."""
+    if type(value) is not BuiltinFunctionType:
+        return None
+    name: str = value.__name__
+    if getattr(torch, name, None) is value:
+        return f"torch.{name}"
+    return name if value.__qualname__.startswith("pybind11_") else value.__qualname__
 
 
 def qualified_name(value: object) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 from dynamo_lite import _C
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import NestedTooDeep
+from dynamo_lite.insight.site import public_name
 from dynamo_lite.insight.value_text import Shown, value_text
 
 from .identity import identity
@@ -122,7 +123,7 @@ def name_of(value: object) -> str | None:
     elif kind.__flags__ & _HEAP_TYPE and not issubclass(kind, type):
         name = None
     else:
-        name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+        name = public_name(value) or getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     return name if isinstance(name, str) else None
 
 
@@ -132,7 +133,7 @@ def _const_name(source: Source) -> str:
     if name is None:
         return f"<{type(value).__name__}>"
     module = None if issubclass(type(value), ModuleType) else getattr(value, "__module__", None)
-    return f"{module}.{name}" if isinstance(module, str) else name
+    return f"{module}.{name}" if isinstance(module, str) and not name.startswith("torch.") else name
 
 
 def _item_name(source: Source) -> str:

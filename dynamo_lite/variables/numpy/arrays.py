@@ -28,7 +28,6 @@ from dynamo_lite.variables.core.base import (
     Args,
     Kwargs,
     VariableTracker,
-    refuse_arguments,
     unsupported,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -281,7 +280,8 @@ def _call_function(tx: Translator, function: Callable[..., Any], args: Args, kwa
     if function in (numpy.array, numpy.asarray) and len(everything) == 1 and _is_row_of_arrays(everything[0]):
         target = function_of_torch(numpy.stack)
     if target is None or not (has_arrays or creates):
-        refuse_arguments(f"numpy.{function.__name__}")
+        why = "torch has no version of it" if target is None else "none of its arguments is an array of the graph"
+        unsupported(NumpyCall(f"numpy.{function.__name__}()", why))
     return call(tx, target, function, args, kwargs)
 
 

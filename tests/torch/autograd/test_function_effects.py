@@ -195,7 +195,7 @@ REASONS = {
     "it calls ctx.set_materialize_grads": lambda x: HasNoZeros.apply(x * 1),
     "forward returns a list of 1": lambda x: ReturnsAList.apply(x)[0],
     "forward keeps a tensor that it computes elsewhere than on ctx": lambda x: KeepsATensor.apply(x),
-    "it has a vjp or a jvp": lambda x: HasAJvp.apply(x),
+    "it has a jvp": lambda x: HasAJvp.apply(x),
     "forward writes into a tensor from outside that backward reads": lambda x: SavesTheBuffer.apply(x, STATISTICS),
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import ClockRead, DisabledCall, FileAccess, UnknownCall, UnsupportedAttribute
+from dynamo_lite.insight.site import public_name
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, bind_c_descriptor
 from dynamo_lite.variables.core.base import (
@@ -35,8 +36,11 @@ class BuiltinVariable(InvariantVariable):
     is_loaded_as_constant = True
 
     def describe(self) -> str:
-        module = getattr(self.value, "__module__", None)
-        name = getattr(self.value, "__qualname__", None) or getattr(self.value, "__name__", repr(type(self.value)))
+        public, module = public_name(self.value), getattr(self.value, "__module__", None)
+        if public is not None and public.startswith("torch."):
+            return public
+        name = public or getattr(self.value, "__qualname__", None)
+        name = name or getattr(self.value, "__name__", repr(type(self.value)))
         return f"{module}.{name}" if isinstance(module, str) and module != "builtins" else str(name)
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
@@ -126,13 +130,20 @@ def _wrap_builtin(attempt: Attempt, value: Any, source: Source) -> VariableTrack
     name = getattr(value, "__name__", None)
     if _is_modelled_class_method(value, receiver, name):
         return _wrap_c_method(attempt, value, source)
-    if receiver is None or isinstance(receiver, (types.ModuleType, type)) or find_model(value) is not None:
+    is_function = receiver is None or isinstance(receiver, (types.ModuleType, type)) or _is_of_pybind(receiver)
+    if is_function or find_model(value) is not None:
         return BuiltinVariable.by_identity(attempt, value, source)
     if type(value) is types.MethodWrapperType and type(receiver) in _ATTRIBUTE_DESCRIPTORS and name == "__get__":
         return DescriptorGetVariable.by_identity(attempt, value, source)
     if not issubclass(type(value), types.BuiltinFunctionType) or name is None or source.kind == "const":
         return attempt.values.opaque(value, source, "a bound method of a C type")
     return _wrap_c_method(attempt, value, source)
+
+
+def _is_of_pybind(receiver: object) -> bool:
+    """Whether it is what functions of pybind11 are bound to, each its own record."""
+    kind = type(receiver)
+    return kind.__module__ == "pybind11_builtins" and kind.__name__.startswith("pybind11_detail_function_record")
 
 
 def _wrap_c_method(attempt: Attempt, value: Any, source: Source) -> VariableTracker:

@@ -57,7 +57,9 @@ def _wrap_user_object(attempt: Attempt, value: object, source: Source) -> Variab
     source.check_type(value)
     c_base, builtin = unmodeled_c_base(cls), payload_base(cls)
     if c_base is not None:
-        return OpaqueVariable(value, source, f"its state is that of {c_base.__name__}, which is implemented in C")
+        is_pybinds = c_base.__module__ == "pybind11_builtins"
+        whose = "is in C++" if is_pybinds else f"is that of {c_base.__name__}, which is implemented in C"
+        return OpaqueVariable(value, source, f"its state {whose}")
     if type(class_lookup(cls, "__dict__")) not in (types.GetSetDescriptorType, object):
         return OpaqueVariable(value, source, "its class overrides __dict__")
     payload = wrap_payload(attempt, value, source)

@@ -6,10 +6,10 @@ import types
 import weakref
 from typing import Any, NoReturn
 
-from dynamo_lite.insight.break_reasons import UnknownValue, UnsupportedValue
+from dynamo_lite.insight.break_reasons import UnknownCall, UnknownValue, UnsupportedValue
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, class_lookup
-from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupported, wraps_if
+from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_if
 from dynamo_lite.variables.core.class_lookup import is_immutable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
@@ -59,8 +59,34 @@ class OpaqueVariable(VariableTracker):
             return BuiltinMethodVariable(self, name)
         self.refuse()
 
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if type(class_lookup(type(self.value), "__call__")) is types.WrapperDescriptorType:
+            unsupported(UnknownCall(f"{_name_in_c(self.value)}()"))
+        return super().call(tx, args, kwargs)
+
     def reconstruct(self, cg: Codegen) -> None:
         cg.load_const(self.value)
+
+
+def _name_in_c(value: Any) -> str:
+    """The name of a callable in C, such as Cython's and ctypes' functions, as far as reading it runs no Python."""
+    kind = type(value)
+    for name in ("__qualname__", "__name__"):
+        if type(class_lookup(kind, name)) in (types.GetSetDescriptorType, types.MemberDescriptorType):
+            found = getattr(value, name)
+        else:
+            found = _own_attributes(value).get(name)
+        if isinstance(found, str):
+            return found
+    return f"a {kind.__qualname__}"
+
+
+def _own_attributes(value: object) -> dict[str, object]:
+    try:
+        namespace: dict[str, object] = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return namespace
 
 
 def wrap_opaque(attempt: Attempt, value: object, source: Source, why: str) -> VariableTracker:
@@ -71,4 +97,9 @@ def wrap_opaque(attempt: Attempt, value: object, source: Source, why: str) -> Va
 
 @wraps_if(lambda value: True, order=100)
 def _wrap_rest(attempt: Attempt, value: object, source: Source) -> VariableTracker:
-    return wrap_opaque(attempt, value, source, "its type is implemented in C and not known to the tracer")
+    is_generator = type(value) in (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+    return wrap_opaque(attempt, value, source, _OUTSIDE if is_generator else _IN_C)
+
+
+_OUTSIDE = "it was created outside of the compiled function"
+_IN_C = "its type is implemented in C and not known to the tracer"

@@ -189,8 +189,8 @@ def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs
         "torch.func transforms it": is_transformed,
         "it is called in a torch.autograd.forward_ad.dual_level": _is_in_dual_level(tx),
         "its forward or backward is not a static method": not _has_static_methods(value),
-        "it has a vjp or a jvp": not _has_defaults(tx, value, "vjp", "jvp"),
-        "it sets boxed_grads_call or clear_saved_tensors_on_access": not _has_defaults(tx, value, *_OPTIONS),
+        **{f"it has a {name}": not _has_defaults(tx, value, name) for name in ("vjp", "jvp")},
+        **{f"it sets {name}": not _has_defaults(tx, value, name) for name in _OPTIONS},
     }
     for why, holds in reasons.items():
         if holds:
