@@ -7,7 +7,9 @@ nor dynamo_lite before a test needs them.
 
 from __future__ import annotations
 
+import errno
 import importlib.util
+import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,9 +74,11 @@ class _Report:
             raise pytest.UsageError("--fullgraph-report needs jinja2: pip install 'dynamo_lite[report]'")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666))
         except OSError as error:
-            raise pytest.UsageError(f"--fullgraph-report={shown} can't be written: {error.strerror}") from error
+            is_link = error.errno == errno.ELOOP
+            why = "it is a symbolic link, which reports are not written through" if is_link else error.strerror
+            raise pytest.UsageError(f"--fullgraph-report={shown} can't be written: {why}") from error
         self._shown, self._path = shown, str(path)
         self._found: list[dict[str, Any]] = []
 

@@ -34,7 +34,7 @@ from dynamo_lite.insight.suggestions import suggestion
 from dynamo_lite.resume.resume_code import original_position
 
 from .captured import CAPTURE_ERRORS, Record
-from .findings import Limits
+from .findings import Limits, Result
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,10 @@ _MACHINERY = tuple(str(Path(module.__file__ or "").parent) for module in (_pytes
 _NOT_CALLED_BY_TESTS = (*_MACHINERY, "<frozen importlib.")
 
 
-_TO_CAPTURE = "call a function or module that computes with tensors: the test's own statements run in eager"
+_TO_CAPTURE = (
+    "call a function or module that computes with tensors, on the test's own thread: the test's own statements and "
+    "other threads run in eager"
+)
 
 
 class Capture:
@@ -98,8 +101,8 @@ class Capture:
         self.recompiles: list[Recompile] = seen.recompiles
         """The functions that were compiled again, each with what had changed."""
         self._body = _body_of(item)
-        self._calls: Counter[int] = Counter()
-        """Graphs of each call that the test's own frame makes, by its instruction."""
+        self._calls: Counter[tuple[str, int]] = Counter()
+        """Graphs of each call that the test's own frame makes, by its file and instruction."""
         self.most = 0
         """Graphs of the earlier call that had most."""
 
@@ -130,14 +133,14 @@ class Capture:
 
         def compile_frame(view: _C.FrameView) -> Any:
             code = view.code
-            if code is self._body or code.co_filename.startswith(_MACHINERY):
+            if self._is_body(code) or code.co_filename.startswith(_MACHINERY):
                 return _C.SKIP
             if _is_preparation(view):
                 return _C.FREEZE
             call = self._call_of_the_test()
             if call is None:
                 return _C.PASS
-            if sys._getframe(1).f_code is self._body and original_position(code, 0)[0] is code:
+            if self._is_body(sys._getframe(1).f_code) and original_position(code, 0)[0] is code:
                 self._close_call()
             graphs, recompiles = len(seen.graphs), len(seen.recompiles)
             try:
@@ -153,13 +156,19 @@ class Capture:
         self.most = max([self.most, *self._calls.values()])
         self._calls.clear()
 
-    def _call_of_the_test(self) -> int | None:
+    def _is_body(self, code: CodeType) -> bool:
+        """Whether it is the test's own: of a doctest, each example's."""
+        if self._body is None:
+            return code.co_name == "<module>" and code.co_filename.startswith("<doctest ")
+        return code is self._body
+
+    def _call_of_the_test(self) -> tuple[str, int] | None:
         """The instruction at which the test's own frame is; None: it didn't call this, or pytest did for it, or it is
         called as a module is imported."""
         frame = sys._getframe(2)
         while frame is not None:
-            if frame.f_code is self._body:
-                return frame.f_lasti
+            if self._is_body(frame.f_code):
+                return frame.f_code.co_filename, frame.f_lasti
             if frame.f_code.co_filename.startswith(_NOT_CALLED_BY_TESTS):
                 return None
             frame = frame.f_back  # type: ignore[assignment]
@@ -223,20 +232,34 @@ def capturing(item: pytest.Item) -> Iterator[None]:
     except CAPTURE_ERRORS:
         if mark is None:
             raise
+    except Exception:
+        result = _noted(item, capture, mark)
+        if mark is not None and record.observer.breaks and not result.ok:
+            item.add_report_section("call", "fullgraph", _listed(result))
+        raise
+    result = _noted(item, capture, mark)
+    if mark is not None and not result.ok:
+        _fail(_listed(result))
+
+
+def _listed(result: Result) -> str:
+    return "\n".join([*map(str, result.findings), result.summary()])
+
+
+def _noted(item: pytest.Item, capture: Capture, mark: _Mark | None) -> Result:
+    """What was captured, compared with the mark's limits, and kept for the page of all tests."""
+    settings, record = mark or _Mark(), capture._record
     capture._close_call()
     record.graphs = capture.most
     record.trains = settings.train
     record.backwards = sum(map(_needs_gradients, capture.graphs))
-    limits = Limits(settings.max_graphs, settings.max_recompiles)
-    result = record.result(limits)
+    result = record.result(Limits(settings.max_graphs, settings.max_recompiles))
     item.__dict__["_dynamo_lite_result"] = {
         **dataclasses.asdict(result),
         "marked": mark is not None,
         "code": [each.print_readable(print_output=False) for each in capture.graphs],
     }
-    if mark is not None and not result.ok:
-        listed = "\n".join(map(str, result.findings))
-        _fail(f"{listed}\n{result.summary()}")
+    return result
 
 
 def _needs_gradients(gm: torch.fx.GraphModule) -> bool:

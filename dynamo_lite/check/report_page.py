@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dynamo_lite.insight.report_files import write_text
+
 _PAGE = """\
 <!doctype html>
 <html lang="en">
@@ -60,4 +62,4 @@ def write(path: str, tests: Sequence[dict[str, Any]]) -> None:
 
     template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(_PAGE)
     failed = sum(test["outcome"] != "passed" for test in tests)
-    Path(path).write_text(template.render(tests=sorted(tests, key=lambda each: each["target"]), failed=failed))
+    write_text(Path(path), template.render(tests=sorted(tests, key=lambda each: each["target"]), failed=failed))

@@ -166,7 +166,8 @@ def test_skipped():
     result.stdout.fnmatch_lines(
         [
             "nothing-captured no graph was captured in *::test_empty",
-            "  hint: call a function or module that computes with tensors: the test's own statements run in eager",
+            "  hint: call a function or module that computes with tensors, on the test's own thread: the test's own "
+            "statements and other threads run in eager",
             "nothing-captured *a TorchDispatchMode is in force*",
             "*KeyError: 'mine'",
         ]
