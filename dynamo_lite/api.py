@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, ov
 import torch
 
 from . import _C, config
+from .backends.regions import InRegions
 from .backends.registry import Backend, configured, list_backends, lookup_backend, name_of
 from .callables.compiled_function import compiled_function, disabled_function
 from .callables.compiled_module import CompiledModule, compiled_module
@@ -63,16 +64,17 @@ def make_owner(
     dynamic: bool | None = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
+    regions: str = "never",
     observer: Observer | None = None,
     budget: TranslationBudget | None = None,
 ) -> _C.Owner:
     """Check the settings and create the owner of the entries that are compiled under them."""
     follow_torch(reset)
-    configured_backend = _check_settings(backend, fullgraph, dynamic, mode, options)
+    configured_backend = _check_settings(backend, fullgraph, dynamic, mode, options, regions)
     name, guard_filter = name_of(backend), (options or {}).get("guard_filter_fn")
     if observer is None and guard_filter is None:
         is_named = isinstance(backend, str)
-        family = family_of(lookup_backend(backend), mode, options, fullgraph, dynamic, is_named)
+        family = family_of(lookup_backend(backend), mode, options, fullgraph, dynamic, regions, is_named)
     else:
         # Nothing is shared: an observer has to see every translation, and a filter's promise is for one function.
         family = Family(backend, dynamic)
@@ -103,18 +105,21 @@ def _check_settings(
     dynamic: bool | None,
     mode: str | None,
     options: dict[str, Any] | None,
+    regions: str,
 ) -> Backend:
-    """The backend with its mode or options."""
+    """The backend with its mode or options, and in front of it the search for regions."""
     _check_flag("fullgraph", fullgraph)
     if dynamic is not None and not isinstance(dynamic, bool):
         raise TypeError(f"dynamic is True, False or None, not {dynamic!r}")
+    if regions not in ("never", "only"):
+        raise ValueError(f"regions is 'never' or 'only', not {regions!r}")
     plain = configured(backend, mode, options)
     guard_filter = (options or {}).get("guard_filter_fn")
     if guard_filter is not None and not callable(guard_filter):
         raise TypeError(
             f"guard_filter_fn takes a list of guards and returns a list of bools; {guard_filter!r} can't be called"
         )
-    return plain
+    return InRegions(plain) if regions == "only" else plain
 
 
 @overload
@@ -126,6 +131,7 @@ def compile(
     dynamic: bool | None = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
+    regions: Literal["never", "only"] = "never",
     disable: bool = False,
 ) -> Function: ...
 @overload
@@ -137,6 +143,7 @@ def compile(
     dynamic: bool | None = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
+    regions: Literal["never", "only"] = "never",
     disable: bool = False,
 ) -> Decorator: ...
 def compile(
@@ -147,6 +154,7 @@ def compile(
     dynamic: bool | None = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
+    regions: Literal["never", "only"] = "never",
     disable: bool = False,
 ) -> Any:
     """Compile a function or an ``nn.Module``, as ``torch.compile`` does. Without ``fn``, return a decorator.
@@ -167,12 +175,13 @@ def compile(
         options: Inductor's settings by name, for this function only. Another backend gets ``mode`` or ``options`` as
             a keyword argument. ``guard_filter_fn``, for any backend: a function that is given a list of guards and
             returns a bool for each; those with False are never checked, which is up to you.
+        regions: "only": blocks that repeat in the graph, as a model's layers do, are compiled once (see "Deep models"
+            in the docs of backends); "never": the graph is compiled whole.
         disable: check the arguments and return ``fn`` itself, which runs in eager.
 
     Raises:
-        TypeError: ``fn`` is not callable or is a class; a setting or an option has a wrong type; the backend takes
-            no mode or options.
-        ValueError: the mode or option doesn't exist; both are given.
+        TypeError: ``fn`` can't be compiled; a setting has a wrong type; the backend takes no mode or options.
+        ValueError: the mode, option or way of ``regions`` doesn't exist; mode and options are both given.
         exc.InvalidBackend: no backend has that name.
         exc.Unsupported: with ``fullgraph``, of a generator function or a coroutine function.
 
@@ -184,7 +193,8 @@ def compile(
         >>> scaled(torch.tensor([-1.0, 3.0]))
         tensor([0., 6.])
     """
-    settings: dict[str, Any] = dict(backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, options=options)
+    chosen: dict[str, Any] = dict(mode=mode, options=options, regions=regions)
+    settings: dict[str, Any] = dict(backend=backend, fullgraph=fullgraph, dynamic=dynamic, **chosen)
     if fn is None:
         return functools.partial(compile, disable=disable, **settings)
     _check_can_be_compiled(fn)

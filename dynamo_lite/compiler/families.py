@@ -68,11 +68,12 @@ def family_of(
     options: dict[str, object] | None,
     fullgraph: bool,
     dynamic: bool | None,
+    regions: str,
     is_named: bool,
 ) -> Family:
     """The family of these settings under the current `config`. ``is_named``: the backend is a registered one."""
     lasting = is_named or is_global(backend)  # another one may keep anything alive
-    key = (id(backend), mode, tuple((options or {}).items()), fullgraph, dynamic, config.values(), lasting)
+    key = (id(backend), mode, tuple((options or {}).items()), fullgraph, dynamic, regions, config.values(), lasting)
     try:
         family = _FAMILIES.setdefault(key, Family(backend, dynamic, lasting))
     except TypeError:  # an option can't be hashed

@@ -12,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import dynamo_lite as dl
 import ranks
+from dynamo_lite.backends.pieces import operators_of, pieces_between
 from dynamo_lite.compiler.ddp_stages import cut
 from programs import Recorder
 
@@ -242,9 +243,14 @@ def graph_of(module: torch.nn.Module, *inputs: torch.Tensor):
     return kept[0]
 
 
+def stage_of(gm: torch.fx.GraphModule, inputs: list[Any], first: int, cap: int) -> dict[torch.fx.Node, int]:
+    pieces = pieces_between(operators_of(gm), cut(gm, inputs, first, cap))
+    return {node: at for at, piece in enumerate(pieces) for node in piece.nodes}
+
+
 def stages(module: torch.nn.Module, first: int, cap: int) -> list[int]:
     gm, inputs = graph_of(module, torch.randn(8, 16))
-    found = cut(gm, inputs, first, cap)
+    found = stage_of(gm, inputs, first, cap)
     return [found[node] for node in gm.graph.nodes if node in found]
 
 
@@ -264,7 +270,7 @@ def test_the_last_bucket_is_small():
 def test_writes_stay_with_what_they_write_into():
     module = torch.nn.Sequential(torch.nn.Linear(16, 8), torch.nn.ReLU(inplace=True), torch.nn.Linear(8, 8))
     gm, inputs = graph_of(module, torch.randn(8, 16))
-    found = cut(gm, inputs, 1, 1)
+    found = stage_of(gm, inputs, 1, 1)
     linear, relu, last = (node for node in gm.graph.nodes if node in found)
     assert found[linear] == found[relu] == 0 and found[last] == 1
 
@@ -287,7 +293,7 @@ def test_kernels_stay_with_what_they_write_into():
     kernels = pytest.importorskip("users_kernels", exc_type=ImportError)
     device = "cuda" if torch.cuda.is_available() else "cpu"  # kernels that Python runs need no GPU
     gm, inputs = graph_of(Launching(kernels.scale_).to(device), torch.randn(8, 16, device=device))
-    found = cut(gm, inputs, 1, 1)
+    found = stage_of(gm, inputs, 1, 1)
     assert len(found) == 4 and set(found.values()) == {0}
 
 
@@ -314,13 +320,13 @@ def states_at_ends(gm: torch.fx.GraphModule, found: dict[torch.fx.Node, int]) ->
 @pytest.mark.parametrize("autocast", [False, True])
 def test_no_cut_in_another_grad_mode(autocast):
     gm, inputs = graph_of(Rotary(autocast=autocast), torch.randn(8, 16))
-    found = cut(gm, inputs, 1, 1)
+    found = stage_of(gm, inputs, 1, 1)
     assert max(found.values()) > 8 and states_at_ends(gm, found) == {(True, True)}
 
 
 def test_a_parameter_that_autocast_converts_stays_in_one_stage():
     gm, inputs = graph_of(Rotary(autocast=True, shared=True), torch.randn(8, 16))
-    found = cut(gm, inputs, 1, 1)
+    found = stage_of(gm, inputs, 1, 1)
     for node in gm.graph.find_nodes(op="placeholder"):
         converting = {found[user] for user in node.users if user.target is torch.nn.functional.linear}
         assert len(converting) <= 1, node
@@ -329,7 +335,7 @@ def test_a_parameter_that_autocast_converts_stays_in_one_stage():
 
 def test_an_operator_stays_with_the_function_that_it_runs():
     gm, inputs = graph_of(Rotary(checkpointed=True), torch.randn(8, 16))
-    found = cut(gm, inputs, 1, 1)
+    found = stage_of(gm, inputs, 1, 1)
     bodies = [node for node in gm.graph.find_nodes(op="get_attr") if node.target.startswith("body")]
     assert len(bodies) == 4 and all(found[user] == found[body] for body in bodies for user in body.users)
     assert len({found[body] for body in bodies}) == 4
