@@ -46,7 +46,9 @@ from .selective_checkpoints import CheckpointOptions, traced_context_fn
 
 # -- checkpoint --------------------------------------------------------------------------------------------------------
 
-_CHECKPOINT_OPTIONS = ("use_reentrant", "preserve_rng_state", "determinism_check", "debug", "early_stop")
+_CHECKPOINT_OPTIONS = ["use_reentrant", "preserve_rng_state", "determinism_check", "debug", "early_stop"]
+if "respect_saved_tensors_hooks" in inspect.signature(torch_checkpoint.checkpoint).parameters:  # torch 2.14
+    _CHECKPOINT_OPTIONS.append("respect_saved_tensors_hooks")
 
 
 @models(torch_checkpoint.checkpoint)
@@ -56,11 +58,14 @@ def _checkpoint(
     options = {name: tx.python_value(kwargs.pop(name)) for name in _CHECKPOINT_OPTIONS if name in kwargs}
     context_fn = traced_context_fn(tx, kwargs.pop("context_fn")) if "context_fn" in kwargs else None
     reentrant = options.get("use_reentrant")
-    has_others = bool(kwargs or context_fn or set(options) - {"use_reentrant", "preserve_rng_state"})
+    respects_hooks = options.get("respect_saved_tensors_hooks")
+    has_others = bool(kwargs or context_fn or options.get("debug") or respects_hooks is not None)
     if not isinstance(reentrant, bool) or (reentrant and has_others):
         unsupported(CheckpointCall("torch warns of its arguments, or refuses them"))
     if options.get("debug"):
         unsupported(CheckpointCall("it has the option debug"))
+    if respects_hooks and context_fn:
+        unsupported(CheckpointCall("it has the option respect_saved_tensors_hooks"))
     if reentrant and not tx.graph.read_grad_mode():
         return _check_reentrant(tx.call(function, list(args), {}), args)
     if reentrant and not any(isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args):
@@ -84,6 +89,24 @@ def _checkpoint(
     lifted: Args = [NodeVariable(node) for node in body.lifted]
     become_results(tx, body, record(tx, graph_functions.checkpoint, [body, *settings, *lifted], {}))
     return body.output
+
+
+def _call_of_checkpointed(
+    tx: Translator,
+    function: VariableTracker,
+    args: VariableTracker,
+    kwargs: VariableTracker,
+    **options: VariableTracker,
+) -> VariableTracker:
+    """A call of what ``checkpoint(use_reentrant=False)``, without a function, makes of one."""
+    positional, named = args.realize(), kwargs.realize()
+    assert isinstance(positional, TupleVariable) and isinstance(named, DictVariable)
+    keywords = {str(name): value for name, value in named.items.items()}
+    return _checkpoint(tx, function, *positional.elements(tx), **keywords, **options)
+
+
+if hasattr(torch_checkpoint, "_checkpoint_impl"):  # torch 2.14
+    models(torch_checkpoint._checkpoint_impl)(_call_of_checkpointed)
 
 
 def _trace_checkpointed(
