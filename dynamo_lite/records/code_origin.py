@@ -72,7 +72,7 @@ _TORCH_INLINED = _TORCH_USER_CODE + _in_torch(
     _higher_order_ops/while_loop.py _jit_internal.py _prims_common/__init__.py _tensor.py _utils.py _vendor amp
     autograd/forward_ad.py autograd/functional.py autograd/grad_mode.py backends distributed/_functional_collectives.py
     distributed/algorithms/_checkpoint/checkpoint_wrapper.py
-    distributed/tensor/parallel/style.py functional.py fx/experimental/symbolic_shapes.py jit/__init__.py
+    distributed/tensor/parallel/style.py foreach functional.py fx/experimental/symbolic_shapes.py jit/__init__.py
     nn/_reduction.py nn/attention nn/functional.py nn/parameter.py
     overrides.py testing torch_version.py types.py utils/_contextlib.py utils/_foreach_utils.py utils/_ordered_set.py
     utils/_pytree.py utils/_typing_utils.py utils/checkpoint.py"""
