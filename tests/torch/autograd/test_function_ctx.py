@@ -167,3 +167,31 @@ class HasNoScale(torch.autograd.Function):
 def test_attributes_that_are_missing_and_tensors_not_saved_yet(backend):
     check(lambda x: ReadsSavedEarly.apply(x), leaf(), backend=backend, backward=True)
     check(lambda x: HasNoScale.apply(x, 0) + HasNoScale.apply(x, 3), leaf(), backend=backend, backward=True)
+
+
+def declare_dtype(ctx, x):
+    ctx.set_output_grad_dtype(torch.float64)
+    return x * 2
+
+
+def add_into_buffer(ctx, gradient):
+    (buffer,) = ctx.input_grad_buffers
+    if buffer is None:
+        return gradient * 2
+    buffer.add_(gradient, alpha=2)
+
+
+NEW_IN_CTX = {
+    "set_output_grad_dtype": (declare_dtype, lambda ctx, gradient: (gradient * 2).to(torch.float32)),
+    "input_grad_buffers": (lambda ctx, x: x * 2, add_into_buffer),
+}
+
+
+@pytest.mark.parametrize("name", NEW_IN_CTX)
+def test_what_newer_torch_has_in_ctx_breaks_by_name(name):
+    if not hasattr(torch.autograd.function.FunctionCtx, name):
+        pytest.skip(f"torch {torch.__version__} has no ctx.{name}")
+    forward, backward = map(staticmethod, NEW_IN_CTX[name])
+    function = type("Function", (torch.autograd.Function,), {"forward": forward, "backward": backward})
+    check(lambda x: function.apply(x.sin()) + function.apply(x.cos()), leaf(3), backward=True, graphs=None)
+    assert any(f"'{name}' of the ctx" in str(reason) for reason in dl.counters.break_reasons)
