@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch._library import opaque_object
+
+from .torch_names import is_custom_class
 
 
 def is_wrapper_class(cls: type) -> bool:
@@ -37,15 +38,13 @@ def overrides_torch_function(cls: type) -> bool:
 
 _FUNCTION = "__torch_function__"
 _DISPATCH = "__torch_dispatch__"
-_is_opaque: Callable[[type], bool] = getattr(opaque_object, "is_opaque_type", lambda cls: False)
-"""Whether a class is registered as opaque: values of such classes may be among the inner tensors, as a mesh is."""
 
 
 def parts(tensor: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """The names and inner tensors of a wrapper."""
+    """The names and inner tensors of a wrapper, without objects of custom classes that it lists, such as a mesh."""
     for name in tensor.__tensor_flatten__()[0]:
         value = getattr(tensor, name)
-        if isinstance(value, torch.Tensor) or not _is_opaque(type(value)):
+        if isinstance(value, torch.Tensor) or not is_custom_class(type(value)):
             yield name, value
 
 
