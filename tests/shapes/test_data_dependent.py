@@ -325,3 +325,19 @@ def test_the_gradient_of_what_a_mask_writes_has_a_size_of_data(backend):
         for mask in (x > 0, x < 0, x < 0.5):
             found = torch.autograd.grad(compiled(x, mask, y).sum(), [x, y])
             torch.testing.assert_close(found, torch.autograd.grad(fn(x, mask, y).sum(), [x, y]))
+
+
+def test_a_list_of_as_many_items_as_data_decide_breaks_the_graph():
+    """As in a switch transformer, which lists the experts that tokens are routed to. Their number is bounded."""
+
+    def fn(x):
+        routed = torch.nn.functional.one_hot(x.argmax(-1), 4).sum(0)
+        for expert in torch.nonzero(routed, as_tuple=True)[0].tolist():
+            x = x * (expert + 2)
+        return x
+
+    x = tensor(3, 4)
+    with pytest.raises(dl.exc.Unsupported, match="DL0302"):
+        dl.compile(fn, backend="eager", fullgraph=True)(x)
+    with dl.config.patch(capture_scalar_outputs=True):
+        assert torch.equal(dl.compile(fn, backend="eager")(x), fn(x))

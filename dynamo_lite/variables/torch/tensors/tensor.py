@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import operator
 import types
 from collections.abc import Callable, Iterable
@@ -262,7 +263,7 @@ class TensorVariable(VariableTracker):
         if name in _SCALARS:
             number = self._item(tx)
             return number if name == "item" else tx.call(tx.make(_SCALARS[name]), [number], {})
-        if name == "tolist" and self.fake.numel() <= _LONGEST_LIST:
+        if name == "tolist" and math.prod(self._known_sizes(tx)) <= _LONGEST_LIST:
             return self._to_list(tx)
         unsupported(DataDependentValue(f"Tensor.{name}()"))
 
@@ -280,10 +281,14 @@ class TensorVariable(VariableTracker):
         number = record(tx, "to", [self, ConstantVariable(torch.int64)], {})
         return tx.compare("!=", record(tx, "item", [number], {}), ConstantVariable(0))
 
+    def _known_sizes(self, tx: Translator) -> list[int]:
+        """Its sizes, specialized. Breaks the graph if one depends on data."""
+        return [tx.python_value(tx.make(size)) for size in self.fake.shape]
+
     def _to_list(self, tx: Translator) -> VariableTracker:
         if not self.fake.ndim:
             return self._item(tx)
-        rows = [self.getitem(tx, ConstantVariable(at)) for at in range(int(self.fake.shape[0]))]
+        rows = [self.getitem(tx, ConstantVariable(at)) for at in range(self._known_sizes(tx)[0])]
         return ListVariable([row._to_list(tx) for row in rows if isinstance(row, TensorVariable)])
 
     def deferred_truth(self, tx: Translator) -> VariableTracker | None:
