@@ -30,6 +30,9 @@ class BackendTraits:
     """Graphs may differentiate inside: the backend hasn't failed on one that does."""
     wrappers: bool = True
     """Graphs may have wrapper subclasses: the backend hasn't failed on one that has."""
+    masked_writes: bool = True
+    """Graphs may write values that require gradients through masks: the backend traces no backward, in which the sizes
+    of their gradients depend on data, or hasn't failed on one."""
     arguments_only: bool = False
     """Only tensors among the arguments may have symbolic sizes."""
     frees_at_once: bool = False
@@ -42,8 +45,10 @@ class BackendTraits:
     @classmethod
     def of(cls, backend: Backend) -> BackendTraits:
         """Read from the backend's attributes, or known from its last graph."""
+        frees_at_once = getattr(backend, "frees_at_once", False) or id(backend) in _ON_AOTAUTOGRAD
         return cls(
-            frees_at_once=getattr(backend, "frees_at_once", False) or id(backend) in _ON_AOTAUTOGRAD,
+            masked_writes=not frees_at_once,
+            frees_at_once=frees_at_once,
             generates_kernels=getattr(backend, "generates_kernels", False),
             records_graphs=getattr(backend, "records_graphs", _never),
         )

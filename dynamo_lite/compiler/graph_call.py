@@ -176,4 +176,6 @@ def traits_without(translation: Translation, traits: BackendTraits) -> BackendTr
         return replace(traits, gradients=False)  # AOTAutograd can't trace each operator's second derivative
     if attempt.has_wrappers and traits.wrappers:
         return replace(traits, wrappers=False)  # AOTAutograd calls operators of a class that the program doesn't
+    if attempt.has_masked_writes and traits.masked_writes:
+        return replace(traits, masked_writes=False)
     return None

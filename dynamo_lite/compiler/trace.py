@@ -26,6 +26,7 @@ def begin(request: Request, facts: RestartFacts) -> RootTranslator:
         raise SkipFrame(why)
     attempt = Attempt(view.globals, view.builtins, request.shapes, request.precomputed, facts, request.captures_data)
     attempt.takes_wrappers = traits.wrappers
+    attempt.takes_masked_writes = traits.masked_writes
     attempt.frees_at_once = traits.frees_at_once
     attempt.generates_kernels = traits.generates_kernels
     attempt.begins_handled = continues_where_errors_may_be_swallowed(view.code)

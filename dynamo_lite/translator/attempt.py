@@ -57,6 +57,10 @@ class Attempt:
     """Whether the backend accepts wrapper subclasses."""
     has_wrappers = False
     """Whether the graph has wrapper subclasses."""
+    takes_masked_writes = True
+    """Whether the backend accepts writes through masks of values that require gradients."""
+    has_masked_writes = False
+    """Whether the graph has such writes."""
     begins_handled = False
     """Whether the frame resumes inside a block that may swallow an error, and in which the graph's are raised."""
     callers_handle = False

@@ -150,6 +150,8 @@ class Attempt(Protocol):
     reprs: list[VariableTracker]
     takes_wrappers: bool
     has_wrappers: bool
+    takes_masked_writes: bool
+    has_masked_writes: bool
     begins_handled: bool
     callers_handle: bool
     frees_at_once: bool
