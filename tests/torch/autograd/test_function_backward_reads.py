@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import sys
+import types
 
 import pytest
 import torch
@@ -205,3 +206,34 @@ def test_global_that_a_transform_in_the_backward_reads():
 
     assert outcome(dl.compile(fn, backend="eager")) == outcome(fn)
     assert [type(each.reason) for each in dl.explain(fn)(tensor(3, grad=True)).breaks] == [BackwardReads]
+
+
+SOURCE = """
+import torch
+FACTOR = 2.0
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * {}
+"""
+
+
+@pytest.mark.parametrize("read", ["globals()['FACTOR']", "globals().get('FACTOR')", "dict(globals())['FACTOR']"])
+def test_dict_of_globals(read):
+    """Whoever has it may write into it."""
+    module = types.ModuleType("other")
+    exec(SOURCE.format(read), vars(module))
+    found = []
+    for called in (module.Scaled.apply, dl.compile(module.Scaled.apply, backend="eager")):
+        module.FACTOR, x = 2.0, tensor(3, grad=True)
+        y = called(x)
+        module.FACTOR = 3.0
+        y.sum().backward()
+        found.append(x.grad)
+    assert torch.equal(*found)
+    assert {type(each.reason) for each in dl.explain(module.Scaled.apply)(tensor(3, grad=True)).breaks} == {
+        BackwardReads
+    }

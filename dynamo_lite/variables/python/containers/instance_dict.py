@@ -9,6 +9,7 @@ from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.identity import identity
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.class_lookup import class_lookup
+from dynamo_lite.variables.core.invariant_reads import is_read_later, refuse_read
 from dynamo_lite.variables.core.keys import key_of
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
@@ -108,6 +109,8 @@ class GlobalsVariable(InstanceDictVariable):
 
 def globals_of(tx: Translator, scope: Any) -> VariableTracker:
     """The one tracker of a scope's dict, which aliases of the dict share."""
+    if tx.graph.bodies and is_read_later(tx):
+        refuse_read("globals()")
     _, known = tx.attempt.values.memo.setdefault(identity(scope.namespace), (scope.namespace, GlobalsVariable(scope)))
     if not isinstance(known, GlobalsVariable):
         unsupported(UnsupportedOperation("globals()", "a module whose namespace was read as a dict before"))
