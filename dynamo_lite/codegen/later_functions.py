@@ -12,6 +12,7 @@ from dynamo_lite.variables.core.base import NotConstant, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt
 from dynamo_lite.variables.torch.higher_order.later_calls import LaterFunction
+from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 from .python_codegen import PyCodegen
 
@@ -26,11 +27,11 @@ class _LaterCodegen(PyCodegen):
         self._of = function
 
     def load(self, tracker: VariableTracker) -> None:
-        index = self._of.tensors.get(getattr(tracker.known(), "node", None))
-        if index is None:
-            super().load(tracker)
+        known = tracker.known()
+        if isinstance(known, TensorVariable) and known.node in self._of.tensors:
+            self._load_item(_TENSORS, self._of.tensors[known.node])
         else:
-            self._load_item(_TENSORS, index)
+            super().load(known)
 
     def _load_constant(self, tracker: ConstantVariable) -> None:
         """Push a constant of the call. Where it was read, there may be another value later."""

@@ -57,6 +57,9 @@ class Scale:
     def by_attributes(self, gradient):
         return helper(gradient) * self.factor * self.factors[-1]
 
+    def or_other(self, other, gradient):
+        return gradient * (self.factor if self.factor == 2.0 else other)
+
     def __call__(self, gradient):
         return gradient * self.factor
 
@@ -177,3 +180,20 @@ def test_hook_reads_its_own_object_of_each_call():
         scales[0].factor = 10.0
         sum(results).sum().backward()
         assert xs[0].grad.tolist() == pytest.approx((xs[1].grad * 5).tolist())
+
+
+def test_hook_holds_a_tensor_that_it_uses_only_after_a_change():
+    def fn(x, scale):
+        y, other = x * 1, x.detach().cos()
+        y.register_hook(functools.partial(Scale.or_other, scale, other))
+        return y.sin()
+
+    def outcome(called):
+        x, scale = leaf(3), Scale()
+        y = called(x, scale)
+        scale.factor = 5.0
+        y.sum().backward()
+        return x.grad.tolist()
+
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    assert [outcome(compiled) for _ in range(2)] == [outcome(fn)] * 2

@@ -22,7 +22,7 @@ from dynamo_lite.variables.core.invariant_reads import check_value
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.torch.higher_order.bodies import body_parameters, trace_body
-from dynamo_lite.variables.torch.higher_order.later_calls import LaterFunction, lift_tensors
+from dynamo_lite.variables.torch.higher_order.later_calls import LaterFunction, is_checked_later, lift_tensors
 from dynamo_lite.variables.torch.tensors.hook_handles import remove_hook
 from dynamo_lite.variables.torch.tensors.later_states import gradient_like
 from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable
@@ -109,8 +109,11 @@ def _register_in_graph(method: str, tx: Translator, tensor: TensorVariable, hook
     if method != _HOOK or tensor.fake.is_leaf:
         unsupported(HookNotTraced(described, "it is one of a leaf that is created in the graph"))
 
+    is_checked = is_checked_later(tx)
+
     def run() -> VariableTracker:
-        lift_tensors(tx, [hook])
+        if is_checked:
+            lift_tensors(tx, [hook])
         return tx.call(hook, list(body_parameters(tx, [gradient_like(tensor.fake, False)])), {}).realize()
 
     def results(output: VariableTracker) -> list[VariableTracker]:

@@ -90,15 +90,10 @@ def is_checked_later(tx: Translator) -> bool:
 def lift_tensors(tx: Translator, values: Iterable[VariableTracker]) -> None:
     """Let the innermost body take all tensors that its function is given or holds. It may not use them; the program's
     function may, when it is called later."""
-    if is_checked_later(tx):
-        for each in _reached(values):
-            if (
-                isinstance(each, TensorVariable)
-                and each.source is None
-                and not each.has_torch_function
-                and not each.is_wrapper
-            ):
-                tx.graph.here(each.node)
+    for each in _reached(values):
+        is_new = isinstance(each, TensorVariable) and each.source is None
+        if is_new and not each.has_torch_function and not each.is_wrapper:
+            tx.graph.here(each.node)
 
 
 def _reached(values: Iterable[VariableTracker]) -> Iterator[VariableTracker]:

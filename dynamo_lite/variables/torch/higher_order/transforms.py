@@ -41,7 +41,7 @@ from .bodies import (
     tuple_of_nodes,
     with_results,
 )
-from .later_calls import LaterFunction, lift_tensors
+from .later_calls import LaterFunction, is_checked_later, lift_tensors
 from .selective_checkpoints import CheckpointOptions, traced_context_fn
 
 # -- checkpoint --------------------------------------------------------------------------------------------------------
@@ -115,8 +115,11 @@ def _trace_checkpointed(
     runs: Runs = "reentrant" if reentrant else "recomputed"
     outside = [function, *args, *kwargs.values()]
 
+    is_checked = is_checked_later(tx)
+
     def run() -> VariableTracker:
-        lift_tensors(tx, outside)
+        if is_checked:
+            lift_tensors(tx, outside)
         return tx.call(function, list(args), kwargs)
 
     try:
