@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import types
-from typing import Any, NoReturn
+from functools import partial
+from typing import NoReturn
 
 from dynamo_lite.bytecode import assemble, emit
 from dynamo_lite.records.calls_around_graph import CallAfterGraph, CallBeforeGraph
@@ -81,14 +82,14 @@ def call_around_graph(attempt: Attempt) -> None:
             attempt.effects.note(CallAfterGraph(each.later.end))
 
 
-def _creator(attempt: Attempt, function: LaterFunction) -> Any:
+def _creator(attempt: Attempt, function: LaterFunction) -> types.FunctionType:
     """Creates the program's function, its arguments and keyword arguments."""
     cg = _LaterCodegen(attempt, function)
     try:
         cg.load(function.function)
         cg.load_tuple(function.args)
-        cg.call_named(dict, [], {name: lambda each=each: cg.load(each) for name, each in function.kwargs.items()})
+        cg.call_named(dict, [], {name: partial(cg.load, each) for name, each in function.kwargs.items()})
         cg.build("TUPLE", 3)
-    except NotConstant:
-        function.refuse()
+    except NotConstant as error:
+        function.refuse(f"{error}, which generated code can't create")
     return cg.function()

@@ -57,7 +57,7 @@ class BackendTraits:
         """Those of a user's backend that turned out to call AOTAutograd."""
         with contextlib.suppress(TypeError):  # not all objects can be referred to weakly
             _ON_AOTAUTOGRAD[id(backend)] = backend
-        return replace(self, frees_at_once=True)
+        return replace(self, frees_at_once=True, masked_writes=False)
 
     @property
     def takes_floats(self) -> bool:

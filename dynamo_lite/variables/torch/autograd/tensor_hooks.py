@@ -127,10 +127,7 @@ def _register_in_graph(method: str, tx: Translator, tensor: TensorVariable, hook
         unsupported(HookNotTraced("Tensor.register_hook()", "the hook depends on the grad mode"))
     if not tx.is_none(body.output) and not _is_like(body.output, tensor.fake):
         unsupported(HookNotTraced("Tensor.register_hook()", "the hook returns no gradient like the tensor"))
-    changed = HookNotTraced(
-        described, "it reads an object that is changed later, which may be before the backward runs"
-    )
-    later = LaterFunction(tx, body, changed, hook).later
+    later = LaterFunction(tx, body, lambda what: HookNotTraced(described, f"it reaches {what}"), hook).later
     if later is None:
         _check_parts(tx, described, hook)
     arguments = (body.as_fx()[0], later, tensor.node, *body.lifted)

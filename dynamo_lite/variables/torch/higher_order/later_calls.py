@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NoReturn
 
 import torch.fx
 
@@ -30,15 +31,14 @@ class LaterFunction:
         self,
         tx: Translator,
         body: BodyVariable,
-        reason: BreakReason,
+        reason: Callable[[str], BreakReason],
         function: VariableTracker,
         args: Args | None = None,
         kwargs: Kwargs | None = None,
     ) -> None:
         self.tx = tx
         self.reason = reason
-        """Why the graph breaks if the function reaches an object of the call that may change, or that generated code
-        can't create."""
+        """Why the graph breaks, given what the function reaches that it can't have in a graph."""
         self.function = function
         self.args = args or []
         self.kwargs = kwargs or {}
@@ -69,9 +69,9 @@ class LaterFunction:
             if isinstance(each, NestedFunctionVariable):
                 self.add_root(each.scope(self.tx).source)
 
-    def refuse(self) -> None:
-        """Let CPython call the operator to which the function is passed on."""
-        raise Restart(MadeByCPython(self.step, False, self.reason))
+    def refuse(self, what: str) -> NoReturn:
+        """Let CPython call the operator to which the function is passed on, since it reaches this."""
+        raise Restart(MadeByCPython(self.step, False, self.reason(what)))
 
     def check_objects(self, attempt: Attempt, has_made: Callable[[VariableTracker], bool]) -> None:
         """Break the graph where the function is passed on, if an object that it reaches may change afterwards, and that
@@ -79,7 +79,7 @@ class LaterFunction:
         for each in self.reached():
             is_changed = attempt.effects.last(each) > self.writes
             if is_changed or self.later is not None and has_made(each) and _is_mutable(each):
-                self.refuse()
+                self.refuse(f"{each.describe()}, which may change later")
 
 
 def is_checked_later(tx: Translator) -> bool:

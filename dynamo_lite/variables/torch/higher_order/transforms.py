@@ -75,10 +75,7 @@ def _checkpoint(
         _check_reentrant(body.output, args)
     given = {arg.node for arg in args if isinstance(arg, TensorVariable)}
     more = [] if reentrant else [("early_stop", options.get("early_stop", True)), ("context_fn", context_fn)]
-    changed = CheckpointCall(
-        "its function is given an object that is changed later, and is called again in the backward"
-    )
-    more.append(("later", LaterFunction(tx, body, changed, function, list(args), kwargs).later))
+    more.append(("later", LaterFunction(tx, body, _reaches, function, list(args), kwargs).later))
     settings: Args = [
         ConstantVariable(reentrant),
         InvariantVariable(tuple(node in given for node in body.lifted)),
@@ -107,6 +104,10 @@ def _call_of_checkpointed(
 
 if hasattr(torch_checkpoint, "_checkpoint_impl"):  # torch 2.14
     models(torch_checkpoint._checkpoint_impl)(_call_of_checkpointed)
+
+
+def _reaches(what: str) -> CheckpointCall:
+    return CheckpointCall(f"its function reaches {what}, and is called again in the backward")
 
 
 def _trace_checkpointed(
