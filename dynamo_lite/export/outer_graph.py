@@ -29,7 +29,7 @@ from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import from_numpy_written
 from dynamo_lite.shapes.number_guards import SymbolicGuard
 from dynamo_lite.translator.attempt import Attempt
-from dynamo_lite.variables.core.class_lookup import is_heap_type
+from dynamo_lite.variables.core.class_lookup import is_immutable
 from dynamo_lite.variables.python.objects.user_object import unmodeled_c_base
 
 from .exported_program import (
@@ -447,8 +447,8 @@ _PLAIN: dict[type, Callable[[Any, Callable[[Any], Any]], Any]] = {
 
 def _is_plain_object(kind: type) -> bool:
     """Whether the state of an instance consists of nothing but items and attributes."""
-    static = next(base for base in kind.__mro__ if not is_heap_type(base))
-    return unmodeled_c_base(kind) is None and kind is not static and static in (object, OrderedDict, dict, list, tuple)
+    in_c = next(base for base in kind.__mro__ if is_immutable(base))
+    return unmodeled_c_base(kind) is None and kind is not in_c and in_c in (object, OrderedDict, dict, list, tuple)
 
 
 def _state_of(value: Any) -> tuple[list[Any], dict[str, Any]]:

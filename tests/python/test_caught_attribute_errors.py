@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict, deque
+
 import pytest
 from torch.utils._ordered_set import OrderedSet
 
@@ -92,3 +94,14 @@ def test_ordered_set_of_torch(x, given):
     for each in both:
         x = x * each
     return x, len(both), 5 in both, list(made), made
+
+
+@pytest.mark.parametrize("cls", [deque, defaultdict, OrderedDict, int, Account], ids=lambda cls: cls.__name__)
+def test_class_that_lacks_an_attribute(cls):
+    def fn(x):
+        try:
+            return x, cls.nothing
+        except AttributeError as error:
+            return x + 1, str(error)
+
+    check(fn, tensor(3), graphs=1)

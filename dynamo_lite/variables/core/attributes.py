@@ -30,7 +30,7 @@ from .base import (
     mro,
     unsupported,
 )
-from .class_lookup import MISSING, class_lookup, is_heap_type, owner_of, type_name
+from .class_lookup import MISSING, class_lookup, is_immutable, owner_of, type_name
 from .constant import ConstantVariable
 from .invariant_reads import check_class_attribute, is_read_later
 from .protocols import Codegen, Translator
@@ -39,13 +39,13 @@ from .protocols import Codegen, Translator
 def class_attribute(tx: Translator, cls: type, name: str, raw: Any) -> VariableTracker:
     """The tracker of a raw class attribute, guarded if the class can change."""
     source = tx.guards.const(cls)
-    if is_heap_type(cls):
+    if not is_immutable(cls):
         return LazyVariable(tx.attempt, raw, source.child("type_attr", name)).realize()
     return tx.make(raw)
 
 
 def guard_class_lacks(tx: Translator, cls: type, name: str) -> None:
-    if is_heap_type(cls):
+    if not is_immutable(cls):
         tx.guards.const(cls).check("type_lacks", name)
 
 
@@ -53,7 +53,7 @@ def guard_class_attribute(tx: Translator, cls: type, name: str, raw: Any) -> Non
     """Guard the result of `class_lookup`, `MISSING` included."""
     if raw is MISSING:
         guard_class_lacks(tx, cls, name)
-    elif is_heap_type(cls):
+    elif not is_immutable(cls):
         tx.guards.const(cls).child("type_attr", name).check("id", raw)
 
 
@@ -69,14 +69,14 @@ def guard_behind_instance(tx: Translator, cls: type, name: str, raw: Any) -> Non
     if raw is MISSING:
         guard_class_lacks(tx, cls, name)
         return
-    if is_heap_type(cls):
+    if not is_immutable(cls):
         tx.guards.const(cls).child("type_attr", name).check("type", type(raw))
     _guard_descriptor(tx, type(raw))
 
 
 def _guard_descriptor(tx: Translator, kind: type) -> None:
     """Guard which methods of the descriptor protocol a type has."""
-    if is_heap_type(kind):
+    if not is_immutable(kind):
         for name in ("__get__", "__set__", "__delete__"):
             guarded_lookup(tx, kind, name)
 
@@ -239,7 +239,7 @@ def _bind_staticmethod(tx: Translator, raw: Any, name: str, obj: _Object, cls: t
 def _inner(tx: Translator, raw: Any, name: str, owner: type, inner: str) -> VariableTracker:
     """The function of a classmethod, staticmethod or property object, which is its attribute ``inner``."""
     value = getattr(raw, inner)
-    if not is_heap_type(owner):
+    if is_immutable(owner):
         return tx.make(value)
     guard_class_attribute(tx, owner, name, raw)
     source = tx.guards.const(owner).child("type_attr", name).child("c_attr", inner)

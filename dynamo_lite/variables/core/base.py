@@ -38,7 +38,7 @@ from dynamo_lite.insight.break_reasons import (
 from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 
-from .class_lookup import MISSING, class_lookup, is_heap_type, is_user_defined, mro, own_namespace
+from .class_lookup import MISSING, class_lookup, is_immutable, is_user_defined, mro, own_namespace
 from .inert import has_known_text, is_inert
 from .operator_symbols import OPERATOR_METHODS
 from .protocols import Attempt, Codegen, Translator
@@ -719,7 +719,7 @@ def takes_arguments(function: Any, count: int, names: Iterable[str]) -> bool:
     """Whether a callable in C takes ``count`` positional arguments and keyword arguments of these names. True for other
     callables, and for those that don't declare a signature."""
     kind = type(function)
-    is_in_c = kind in _TYPES_IN_C or kind is type and not is_heap_type(function)
+    is_in_c = kind in _TYPES_IN_C or kind is type and is_immutable(function)
     return not is_in_c or fits_signature(function, count, tuple(names))
 
 

@@ -15,7 +15,7 @@ _DESCRIPTORS_IN_C = frozenset(
 _MRO = type.__dict__["__mro__"].__get__
 _NAMESPACE = type.__dict__["__dict__"].__get__
 MISSING = object()
-_DISALLOW_INSTANTIATION, _IMMUTABLE_TYPE, _HEAP_TYPE, _BASE_TYPE = 1 << 7, 1 << 8, 1 << 9, 1 << 10
+_DISALLOW_INSTANTIATION, _IMMUTABLE_TYPE, _BASE_TYPE = 1 << 7, 1 << 8, 1 << 10
 
 
 def mro(cls: type) -> tuple[type, ...]:
@@ -28,13 +28,8 @@ def own_namespace(cls: type) -> Mapping[str, Any]:
     return _NAMESPACE(cls)
 
 
-def is_heap_type(cls: type) -> bool:
-    """Whether a class statement created the class, so that its attributes may change; False for static types in C."""
-    return bool(cls.__flags__ & _HEAP_TYPE)
-
-
 def is_immutable(cls: type) -> bool:
-    """Whether no attribute of the class can be set."""
+    """Whether no attribute of the class can be set: it is in C. Classes that class statements create are mutable."""
     return bool(cls.__flags__ & _IMMUTABLE_TYPE)
 
 
@@ -77,8 +72,9 @@ def c_lookup(cls: type, name: str) -> Any:
 
 def type_name(cls: type) -> str:
     """The name that CPython's attribute errors have for a class: types in C are qualified by their module."""
-    in_c = is_immutable(cls) or not is_heap_type(cls)
-    return f"{cls.__module__}.{cls.__qualname__}" if in_c and cls.__module__ != "builtins" else cls.__name__
+    return (
+        f"{cls.__module__}.{cls.__qualname__}" if is_immutable(cls) and cls.__module__ != "builtins" else cls.__name__
+    )
 
 
 def has_finalizer(cls: type) -> bool:

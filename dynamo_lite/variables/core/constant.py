@@ -28,7 +28,7 @@ from .base import (
     unsupported,
     wraps_type,
 )
-from .class_lookup import MISSING, class_lookup, is_heap_type
+from .class_lookup import MISSING, class_lookup, is_immutable
 from .inert import is_inert
 from .operator_symbols import method_of
 from .protocols import Attempt, Codegen, Translator
@@ -69,7 +69,7 @@ class ConstantVariable(InvariantVariable):
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         kind = type(self.value)  # an alias passes reads on to its class
-        is_type = kind is types.UnionType or kind is types.GenericAlias and not is_heap_type(self.value.__origin__)
+        is_type = kind is types.UnionType or kind is types.GenericAlias and is_immutable(self.value.__origin__)
         found = (tx.evaluate if is_type else tx.fold)(getattr, (self.value, name))
         if callable(found) and not isinstance(found, type):
             return tx.generic_getattr(self, name)

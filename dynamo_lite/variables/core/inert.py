@@ -20,7 +20,7 @@ import torch
 
 from dynamo_lite.records.code_origin import is_library
 
-from .class_lookup import MISSING, class_lookup, is_heap_type, is_user_defined, mro, own_namespace, type_name
+from .class_lookup import MISSING, class_lookup, is_immutable, is_user_defined, mro, own_namespace, type_name
 
 _TYPES: dict[int, type] = {}
 """Types whose values are inert whatever they hold, by id: a metaclass may define hashing of its classes."""
@@ -99,7 +99,7 @@ def defines_special_methods(cls: type) -> bool:
     return any(
         name[:2] == "__" and name not in _NOT_OF_INSTANCES and is_user_defined(raw) and not _is_known(raw)
         for base in mro(cls)
-        if is_heap_type(base)
+        if not is_immutable(base)
         for name, raw in own_namespace(base).items()
     )
 

@@ -34,7 +34,7 @@ from dynamo_lite.variables.core.base import (
     unsupported,
     wraps_if,
 )
-from dynamo_lite.variables.core.class_lookup import is_heap_type, is_user_defined
+from dynamo_lite.variables.core.class_lookup import is_immutable, is_user_defined, type_name
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
 from dynamo_lite.variables.core.formatting import call_class_text_method, call_text_method
 from dynamo_lite.variables.core.inert import defines_special_methods, is_inert
@@ -243,10 +243,10 @@ class ClassVariable(InvariantVariable):
         hook = tx.lookup(meta, "__getattr__")
         if hook is not MISSING:
             return tx.call(bind(tx, hook, "__getattr__", self, meta), [ConstantVariable(name)], {})
-        tx.raise_error(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")
+        tx.raise_error(AttributeError, f"type object {type_name(cls)!r} has no attribute {name!r}")
 
     def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
-        if not is_heap_type(self.value):
+        if is_immutable(self.value):
             return tx.make(tx.evaluate(type.__getattribute__, (self.value, name)))
         is_computed = name == "__annotations__"
         value = read_annotations(self) if is_computed else tx.evaluate(type.__getattribute__, (self.value, name))

@@ -24,7 +24,7 @@ from dynamo_lite.variables.core.base import (
     refuse_arguments,
     unsupported,
 )
-from dynamo_lite.variables.core.class_lookup import class_lookup, is_heap_type, is_user_defined, type_name
+from dynamo_lite.variables.core.class_lookup import class_lookup, is_immutable, is_user_defined, type_name
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.inert import is_inert, own_enum_value
 from dynamo_lite.variables.core.protocols import Translator
@@ -139,7 +139,7 @@ def _construct_exception(tx: Translator, cls: ClassVariable, args: Args, kwargs:
         if issubclass(value, WITH_FIELDS):
             unsupported(ExceptionState(f"{cls.describe()}()", "it has an __init__, and its base stores its arguments"))
         _initialize(tx, bind(tx, init, "__init__", error, value), args, kwargs)
-    elif is_heap_type(owner_of(value, "__init__")):
+    elif not is_immutable(owner_of(value, "__init__")):
         unsupported(ExceptionState(f"{cls.describe()}()", "its __init__ is implemented in C"))
     elif kwargs and not issubclass(value, WITH_FIELDS):
         tx.raise_error(TypeError, f"{value.__name__}() takes no keyword arguments")
@@ -233,7 +233,7 @@ def _class_to_create(tx: Translator, base: Any, cls: VariableTracker) -> type:
     if not derives(kind, base):
         given = type_name(kind)
         tx.raise_error(TypeError, f"{name}.__new__({given}): {given} is not a subtype of {name}")
-    if not is_heap_type(kind) and kind is not base:
+    if is_immutable(kind) and kind is not base:
         unsupported(NotCreated(cls.describe(), f"{name}.__new__() is called, which may not create it"))
     return kind
 
@@ -297,7 +297,7 @@ def _defaultdict(tx: Translator, /, *args: VariableTracker, **kwargs: VariableTr
 @models(types.MappingProxyType)
 def _mapping_proxy(tx: Translator, mapping: VariableTracker) -> VariableTracker:
     kind = mapping.python_type()
-    is_mapping = issubclass(kind, dict) or is_heap_type(kind) and tx.lookup(kind, "__getitem__") is not MISSING
+    is_mapping = issubclass(kind, dict) or not is_immutable(kind) and tx.lookup(kind, "__getitem__") is not MISSING
     if not is_mapping or issubclass(kind, (list, tuple)):
         unsupported(NotCreated("class types.MappingProxyType", f"it gets {mapping.describe()}, not a mapping"))
     return MappingProxyVariable(mapping)

@@ -14,7 +14,7 @@ from dynamo_lite.insight.break_reasons import LegacyTensorType, ProtocolCheck, U
 from dynamo_lite.runtime.torch_names import CustomClassBase, CustomClassBaseMeta
 from dynamo_lite.variables.core.attributes import bind, class_lookup
 from dynamo_lite.variables.core.base import VariableTracker, mro, unsupported
-from dynamo_lite.variables.core.class_lookup import is_heap_type, is_user_defined
+from dynamo_lite.variables.core.class_lookup import is_immutable, is_user_defined
 from dynamo_lite.variables.core.invariant_reads import is_read_later, refuse_read
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
@@ -52,7 +52,7 @@ def derives(kind: type, cls: type) -> bool:
 def guarded_derives(tx: Translator, kind: type, cls: type) -> bool:
     """`derives`, guarded: ``__bases__`` of a class in Python can be assigned."""
     result = derives(kind, cls)
-    if is_heap_type(kind):
+    if not is_immutable(kind):
         tx.guards.const(kind).check("derives" if result else "derives_not", cls)
     return result
 
@@ -69,7 +69,7 @@ def _kinds(tx: Translator, variable: VariableTracker) -> list[type]:
     kind = variable.python_type()
     if issubclass(kind, weakref.ProxyTypes):
         unsupported(UnsupportedOperation("isinstance()", variable.describe()))
-    reads_in_python = is_heap_type(kind) and is_user_defined(class_lookup(kind, "__getattribute__"))
+    reads_in_python = not is_immutable(kind) and is_user_defined(class_lookup(kind, "__getattribute__"))
     if class_lookup(kind, "__class__") is _CLASS and not reads_in_python:
         return [kind]
     cls = variable.getattr(tx, "__class__").realize()

@@ -8,7 +8,7 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import FailsInPython, UnsupportedAttribute, UnsupportedOperation
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, bind
 from dynamo_lite.variables.core.base import VariableTracker, mro, own_namespace, unsupported
-from dynamo_lite.variables.core.class_lookup import is_heap_type
+from dynamo_lite.variables.core.class_lookup import is_immutable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 
@@ -38,12 +38,12 @@ class SuperVariable(VariableTracker):
             unsupported(UnsupportedAttribute("super()", name, "the object's __class__ isn't its type"))
         first = bases.index(self.cls)
         for at, base in enumerate(bases[first:], first):
-            if is_heap_type(kind):
+            if not is_immutable(kind):
                 tx.guards.const(kind).child("c_attr", "__mro__").child("tuple_item", at).check("id", base)
             raw = own_namespace(base).get(name, MISSING) if at > first else MISSING
             if raw is not MISSING:
                 return self._bind(tx, raw, name, base, kind, by_class)
-            if at > first and is_heap_type(base):
+            if at > first and not is_immutable(base):
                 tx.guards.const(base).child("instance_dict").check("dict_lacks", name)
         tx.raise_error(AttributeError, f"'super' object has no attribute {name!r}")
 

@@ -20,7 +20,7 @@ from dynamo_lite.variables.core.base import (
     wraps_if,
     wraps_type,
 )
-from dynamo_lite.variables.core.class_lookup import MISSING, c_lookup, class_lookup, is_heap_type, is_immutable
+from dynamo_lite.variables.core.class_lookup import MISSING, c_lookup, class_lookup, is_immutable
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Translator
@@ -124,7 +124,7 @@ def _is_modelled_class_method(value: Any, receiver: Any, name: str | None) -> bo
     return is_class_method and value == raw.__get__(None, receiver)
 
 
-@wraps_if(lambda value: callable(value) and not is_heap_type(type(value)), order=60)
+@wraps_if(lambda value: callable(value) and is_immutable(type(value)), order=60)
 def _wrap_builtin(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     receiver = getattr(value, "__self__", None)
     name = getattr(value, "__name__", None)

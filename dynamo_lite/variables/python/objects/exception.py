@@ -12,7 +12,7 @@ from dynamo_lite.insight.break_reasons import ExceptionState, UnsupportedOperati
 from dynamo_lite.insight.value_text import value_text
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, is_data_descriptor, object_setattr, owner_of
 from dynamo_lite.variables.core.base import TEXTS, Args, NotConstant, VariableTracker, mro, unsupported, wraps_if
-from dynamo_lite.variables.core.class_lookup import c_lookup, is_heap_type
+from dynamo_lite.variables.core.class_lookup import c_lookup, is_immutable
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_text import concatenated
 from dynamo_lite.variables.core.formatting import call_class_text_method
@@ -54,7 +54,7 @@ class ExceptionVariable(VariableTracker):
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in self.attrs:
             return self.attrs[name]
-        if is_heap_type(owner_of(self.cls, name)):  # a user's class overrides the builtin attribute
+        if not is_immutable(owner_of(self.cls, name)):  # a user's class overrides the builtin attribute
             return tx.generic_getattr(self, name)
         if name == "args":
             if self.args_tuple is None:
@@ -73,7 +73,7 @@ class ExceptionVariable(VariableTracker):
         return tx.generic_getattr(self, name)
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        if name in ("__cause__", "__context__") and not is_heap_type(owner_of(self.cls, name)):
+        if name in ("__cause__", "__context__") and is_immutable(owner_of(self.cls, name)):
             self._link(tx, name, value)
             return
         if name == "__traceback__" and isinstance(value.realize(), TracebackVariable):
@@ -98,7 +98,7 @@ class ExceptionVariable(VariableTracker):
         return ConstantVariable(None)
 
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
-        if issubclass(type(raw), types.MemberDescriptorType) and not is_heap_type(raw.__objclass__):
+        if issubclass(type(raw), types.MemberDescriptorType) and is_immutable(raw.__objclass__):
             unsupported(ExceptionState(f"{name} of {self.describe()}", "C code sets it"))
         return super().slot_get(tx, name, raw)
 
@@ -128,7 +128,7 @@ class ExceptionVariable(VariableTracker):
             if len(args) != 1:
                 return concatenated(tx, ["(", *items_texts(tx, args), ")"] if args else [])
             return args[0].text(tx, "__repr__" if raw is KeyError.__str__ else "__str__")
-        base = next(base for base in mro(self.cls) if not is_heap_type(base))
+        base = next(base for base in mro(self.cls) if is_immutable(base))
         return tx.make(tx.fold(lambda *args: TEXTS[name](base(*args)), [tx.python_value(arg) for arg in args]))
 
     def reconstruct(self, cg: Codegen) -> None:
@@ -174,7 +174,7 @@ class ExistingExceptionVariable(UserObjectVariable):
             super().setattr(tx, name, value)
 
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
-        if name in self.attrs or is_heap_type(raw.__objclass__):
+        if name in self.attrs or not is_immutable(raw.__objclass__):
             return super().slot_get(tx, name, raw)
         assert self.source is not None
         return tx.attempt.values.wrap(getattr(self.value, name), self.source.child("c_attr", name))
@@ -278,4 +278,4 @@ def overrides_creation(cls: type) -> bool:
 
 
 def _python_bases(cls: type) -> list[type]:
-    return [base for base in mro(cls) if is_heap_type(base)]
+    return [base for base in mro(cls) if not is_immutable(base)]

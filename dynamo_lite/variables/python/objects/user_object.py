@@ -54,7 +54,7 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.class_lookup import (
     c_lookup,
     has_finalizer,
-    is_heap_type,
+    is_immutable,
     is_instantiable,
     is_user_defined,
 )
@@ -96,9 +96,9 @@ def payload_base(cls: type) -> type | None:
 
 def unmodeled_c_base(cls: type) -> type | None:
     """The base implemented in C whose instance state isn't modelled; None for ``object`` and `PAYLOAD_TYPES`."""
-    static = next((base for base in mro(cls) if not is_heap_type(base)), object)
-    if static is not object and static not in PAYLOAD_TYPES:
-        return static
+    in_c = next((base for base in mro(cls) if is_immutable(base)), object)
+    if in_c is not object and in_c not in PAYLOAD_TYPES:
+        return in_c
     if not is_instantiable(cls):
         return cls
     new = class_lookup(cls, "__new__")
@@ -199,10 +199,6 @@ class UserObjectVariable(VariableTracker):
                 return self.payload.value
         return super().python_value(tx)
 
-    def scalar(self) -> Any:
-        """Its number or string, ignoring methods of its class; None if it doesn't derive from a scalar type."""
-        return self.payload.value if isinstance(self.payload, ConstantVariable) else None
-
     def cache_key(self, tx: Translator) -> Any:
         if self.is_new or self.source is None or not _compare_as(self.cls, object):
             return super().cache_key(tx)
@@ -231,8 +227,8 @@ class UserObjectVariable(VariableTracker):
         return result if name == _METHODS_OF_FUNCTIONS[function][0] else result.converted(tx, function)
 
     def index(self, tx: Translator, message: str) -> Any:
-        if isinstance(self.scalar(), int):
-            return self.scalar()
+        if isinstance(self.payload, ConstantVariable) and isinstance(self.payload.value, int):
+            return self.payload.value
         result = self.call_special(tx, "__index__")
         if result is None:
             return super().index(tx, message)
@@ -700,7 +696,7 @@ def _have_same_layout(one: type, other: type) -> bool:
     """Whether instances of both classes have a ``__dict__`` and weak references, and no other state."""
     layouts = set()
     for cls in (one, other):
-        if not is_heap_type(cls) or payload_base(cls) is not None or unmodeled_c_base(cls) is not None:
+        if is_immutable(cls) or payload_base(cls) is not None or unmodeled_c_base(cls) is not None:
             return False
         if any(own_namespace(base).get("__slots__") for base in mro(cls)):
             return False

@@ -37,7 +37,7 @@ from dynamo_lite.variables.core.base import (
     unsupported,
     wraps_if,
 )
-from dynamo_lite.variables.core.class_lookup import is_heap_type, is_user_defined
+from dynamo_lite.variables.core.class_lookup import is_immutable, is_user_defined
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, unmodeled_c_base
@@ -310,7 +310,7 @@ def _values_of_object(tx: Translator, value: UserObjectVariable) -> list[Variabl
     values = [] if value.payload is None else [value.payload]
     values += value.namespace(tx.attempt).items.values() if value.cls.__dictoffset__ else ()
     for cls in mro(value.cls):
-        for name, raw in own_namespace(cls).items() if is_heap_type(cls) else ():
+        for name, raw in own_namespace(cls).items() if not is_immutable(cls) else ():
             if type(raw) is types.MemberDescriptorType:
                 slot = value.slot_get(tx, name, raw)
                 values += [] if slot is None else [slot]
