@@ -83,6 +83,8 @@ class ConstantVariable(InvariantVariable):
         if name == "format_map" and type(self.value) is str and len(args) == 1 and not kwargs:
             if not tx.is_plain(args[0].realize()):
                 return tx.format_by_mapping(self.value, args[0].realize())
+        if name == "__mod__" and type(self.value) is str and len(args) == 1 and not kwargs:
+            return self.binary(tx, "%", args[0].realize()) or tx.make(NotImplemented)
         if name == "__iter__":
             return super().call_method(tx, name, args, kwargs)
         if name == "join" and type(self.value) is str and len(args) == 1 and not kwargs:

@@ -19,7 +19,7 @@ from typing import Any
 
 def _percent(self: Any, values: Any, /) -> str:
     template = str.__str__(self)
-    text = template % values
+    text = template.__mod__(values)  # without __rmod__ of the values' class
     return self if template and "%" not in template else text
 
 
@@ -104,8 +104,18 @@ def _add_deques(self: Any, other: Any, /) -> Any:
 def _repeat_deque(self: Any, count: Any, /) -> Any:
     times = operator.index(count)
     made = _copy_of_deque(self)
-    deque.__imul__(made, times)
-    return made
+    return _repeat_in_place(made, times)
+
+
+def _repeat_in_place(self: Any, count: Any, /) -> Any:
+    times = operator.index(count)
+    size = deque.__len__(self)
+    if times <= 0:
+        deque.clear(self)
+    elif times > 1 and size:
+        items = list(self) if size > 1 else [deque.__getitem__(self, 0)]
+        deque.extend(self, items * (times - 1))
+    return self
 
 
 # -- dicts -------------------------------------------------------------------------------------------------------------
@@ -253,6 +263,7 @@ OF_DERIVED: dict[type, dict[str, Any]] = {
         **dict.fromkeys(("copy", "__copy__"), _copy_of_deque),
         "__add__": _add_deques,
         **dict.fromkeys(("__mul__", "__rmul__"), _repeat_deque),
+        "__imul__": _repeat_in_place,
     },
     dict: {"copy": _copy_of_dict, **_merging(dict, lambda self, left: _copy_of_dict(left), dict.update)},
     defaultdict: {

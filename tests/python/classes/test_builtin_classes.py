@@ -139,6 +139,13 @@ class Template(str):
     __slots__ = ()
 
 
+class Unwilling(str):
+    __slots__ = ()
+
+    def __rmod__(self, other):
+        return "reflected"
+
+
 class Grouping(collections.defaultdict):
     pass
 
@@ -335,6 +342,14 @@ def methods_in_c_that_iterate_over_the_instance(x):
     pairs = queue == deque([3, 1]), queue < other, queue >= other, queue != queue, ReversingQueue([1]) == deque([1, 2])
     merged = ReversingDict(a=1, b=2) | {"c": 3}, {"z": 0} | ReversingDict(a=1, b=2), ReversingDict(a=1, b=2).copy()
     return x + 1, repr(queue), repr(ReversingSet([1, 2])), pairs, [list(each) for each in merged], repr(other)
+
+
+@cases(tensor(3), graphs=1)
+def repeated_queues_iterate_over_their_copies(x):
+    queue = ReversingQueue([1, 2, 3], 9)
+    repeated = queue * 2, 3 * queue, queue * 0
+    queue *= 2
+    return x + 1, [list(each) for each in repeated], list(queue), "%s".__mod__(x.shape), Template("%s") % Unwilling("a")
 
 
 @cases(tensor(3), graphs=1)
