@@ -225,4 +225,15 @@ def test_annotations_that_raise_are_read_anew_at_each_call():
     assert torch.equal(compiled(x)[0], x + 1) and compiled(x)[1] == {"a": int}
 
 
+class Unhashable:
+    def __hash__(self):
+        raise TypeError("not by me")
+
+
+@programs(tensor(2), graphs=None)
+def errors_of_a_users_hash_say_what_it_was_for(x):
+    key = Unhashable()
+    return x + 1, outcomes(lambda: {key: 1}, lambda: {key}, lambda: hash(key), lambda: key in {1: 2}, lambda: [key])[:4]
+
+
 test_python_314 = programs.test()

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.break_reasons import UnsupportedKey
+from dynamo_lite.insight.break_reasons import FailsInPython, UnsupportedKey
 from dynamo_lite.records.code_origin import is_library
 
-from .base import NotConstant, VariableTracker, unsupported
+from .base import NotConstant, ObservedException, VariableTracker, unsupported
 from .class_lookup import class_lookup, is_user_defined, type_name
 from .constant import ConstantVariable
 from .protocols import Translator
@@ -115,7 +115,14 @@ def _key_by_methods(tx: Translator, variable: VariableTracker, role: str, outer:
     if method is None:
         unsupported(UnsupportedKey(variable.describe()))
     before = tx.effects.count
-    value = tx.index_value(tx.call(method, [], {}).realize(), "__hash__ method should return an integer")
+    try:
+        value = tx.index_value(tx.call(method, [], {}).realize(), "__hash__ method should return an integer")
+    except ObservedException as observed:
+        if role and sys.version_info >= (3, 14) and observed.error.python_type() is TypeError:
+            unsupported(
+                FailsInPython(f"the hash of {variable.describe()}", "it raises TypeError")
+            )
+        raise
     _check_no_effects(tx, before, variable)
     return ObjectKey(tx, variable, _slot_hash(value))
 
