@@ -119,9 +119,7 @@ def _key_by_methods(tx: Translator, variable: VariableTracker, role: str, outer:
         value = tx.index_value(tx.call(method, [], {}).realize(), "__hash__ method should return an integer")
     except ObservedException as observed:
         if role and sys.version_info >= (3, 14) and observed.error.python_type() is TypeError:
-            unsupported(
-                FailsInPython(f"the hash of {variable.describe()}", "it raises TypeError")
-            )
+            unsupported(FailsInPython(f"the hash of {variable.describe()}", "it raises TypeError"))
         raise
     _check_no_effects(tx, before, variable)
     return ObjectKey(tx, variable, _slot_hash(value))
