@@ -41,7 +41,7 @@ from dynamo_lite.variables.core.base import (
     remaining_items,
     unsupported,
 )
-from dynamo_lite.variables.core.class_lookup import is_immutable, is_user_defined, type_name
+from dynamo_lite.variables.core.class_lookup import full_type_name, is_immutable, is_user_defined, type_name
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.inert import CODERS, INERT_TYPE_IDS, why_not_folded
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
@@ -509,8 +509,14 @@ class Operations(_Base):
         cls = variable.python_type()
         raw = self.lookup(cls, name)
         if raw is MISSING:
-            message = f"'{cls.__name__}' object does not support the context manager protocol"
-            self.raise_error(TypeError, message + missed)
+            is_qualified = sys.version_info >= (3, 14)
+            owner = full_type_name(cls) if is_qualified else cls.__name__
+            message = f"'{owner}' object does not support the context manager protocol{missed}"
+            if is_qualified and MISSING not in (self.lookup(cls, "__aenter__"), self.lookup(cls, "__aexit__")):
+                message += (
+                    " but it supports the asynchronous context manager protocol. Did you mean to use 'async with'?"
+                )
+            self.raise_error(TypeError, message)
         if not isinstance(variable, UserObjectVariable):
             unsupported(UnsupportedContext(variable.describe()))
         return bind(self, raw, name, variable, cls)

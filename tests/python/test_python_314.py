@@ -236,4 +236,19 @@ def errors_of_a_users_hash_say_what_it_was_for(x):
     return x + 1, outcomes(lambda: {key: 1}, lambda: {key}, lambda: hash(key), lambda: key in {1: 2}, lambda: [key])[:4]
 
 
+class Asynchronous:
+    async def __aenter__(self): ...
+
+    async def __aexit__(self, *args): ...
+
+
+@programs(tensor(2), graphs=None)
+def errors_of_with_name_the_class_in_full(x):
+    def enter(value):
+        with value:
+            return x
+
+    return x + 1, outcomes(lambda: enter(Unhashable()), lambda: enter(Asynchronous()), lambda: enter(3))
+
+
 test_python_314 = programs.test()

@@ -77,6 +77,11 @@ def type_name(cls: type) -> str:
     )
 
 
+def full_type_name(cls: type) -> str:
+    """The name that CPython's newer errors have for a class: qualified by its module if it is imported."""
+    return cls.__qualname__ if cls.__module__ in ("builtins", "__main__") else f"{cls.__module__}.{cls.__qualname__}"
+
+
 def has_finalizer(cls: type) -> bool:
     """Whether the class has a ``__del__``, so that user code observes the deallocation of an instance."""
     return class_lookup(cls, "__del__") is not MISSING

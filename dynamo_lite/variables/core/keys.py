@@ -13,7 +13,7 @@ from dynamo_lite.insight.break_reasons import FailsInPython, UnsupportedKey
 from dynamo_lite.records.code_origin import is_library
 
 from .base import NotConstant, ObservedException, VariableTracker, unsupported
-from .class_lookup import class_lookup, is_user_defined, type_name
+from .class_lookup import class_lookup, full_type_name, is_user_defined, type_name
 from .constant import ConstantVariable
 from .protocols import Translator
 
@@ -101,8 +101,7 @@ def _check_hashable(tx: Translator, variable: VariableTracker, role: str, outer:
         text = f"unhashable type: '{type_name(kind)}'"
         if role and sys.version_info >= (3, 14):
             given = (variable if outer is None else outer).python_type()
-            module = "" if given.__module__ in ("builtins", "__main__") else f"{given.__module__}."
-            text = f"cannot use '{module}{given.__qualname__}' as {role} ({text})"
+            text = f"cannot use '{full_type_name(given)}' as {role} ({text})"
         tx.raise_error(TypeError, text)
 
 
