@@ -99,7 +99,7 @@ def _partial(
         inner = function.keywords.realize()
         assert isinstance(inner, DictVariable)
         keywords = DictVariable({**inner.items, **kwargs})
-        args = tuple(_filled([*function.args.realize().elements(tx)], args))
+        args = tuple(_filled([*function.args.realize().elements(tx)], [*args]))
         function = function.function
     return PartialVariable(function, TupleVariable(list(args)), keywords)
 
