@@ -487,6 +487,12 @@ class LegacyTensorType(BreakReason, code="DL0558", numbers_matter=False):
     kind: str
 
 
+class LazyImport(BreakReason, code="DL0560", numbers_matter=False):
+    happened = "`{name}` is imported lazily, and this is its first use, which runs the import"
+    fix = "import it without `lazy`, or use it once before the first call"
+    name: str
+
+
 class TextWithAddress(BreakReason, code="DL0559", numbers_matter=False):
     happened = "{function}() of {value} is made in C, and may contain the object's address"
     fix = "define __repr__ in its class, or make the text outside of the compiled function"

@@ -148,7 +148,7 @@ class Guards:
         self.iterated_objects: list[tuple[Any, Source]] = []
         """The objects that pre-existing iterators iterate over, and their sources."""
         self.missing_key_dicts: dict[Source, None] = {}
-        """Dicts that lacked a key which the program looked up."""
+        """Dicts that lacked a key which the program looked up, and globals that stand for an import still to run."""
         self.cache_misses: dict[tuple[int, int], Assumed] = {}
         """Misses in caches of functions, by the cache and the key's hash."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import LazyImport, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
 from dynamo_lite.records import code_origin
 from dynamo_lite.records.identity import identity
 from dynamo_lite.variables.core.attributes import (
@@ -73,6 +73,9 @@ class ModuleVariable(InvariantVariable):
             return variable
         if raw is not MISSING:
             return bind(tx, raw, name, self, type(self.value))
+        if f"{self.name}.{name}" in getattr(sys, "lazy_modules", ()):  # CPython 3.15 imports it where it is read
+            tx.guards.missing_key_dicts[scope.source] = None
+            unsupported(LazyImport(f"{self.name}.{name}"))
         hook = scope.load("__getattr__")
         class_hook = class_lookup(type(self.value), "__getattr__")
         if hook is None and is_user_defined(class_hook):

@@ -6,9 +6,9 @@ import sys
 import types
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
-from dynamo_lite.insight.break_reasons import AttributeChange, FailsInPython
+from dynamo_lite.insight.break_reasons import AttributeChange, FailsInPython, LazyImport
 from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 from dynamo_lite.records.subgraphs import Body
@@ -99,6 +99,10 @@ def _as_cell(variable: VariableTracker) -> CellVariable:
     return cell
 
 
+LAZY_IMPORT: type | None = getattr(types, "LazyImportType", None)
+"""The type of what a module's globals hold for a name that ``lazy import`` binds, until it is read (CPython 3.15)."""
+
+
 class GlobalScope:
     """A module's globals: the dict, overlaid with the writes of this trace (None: the name is deleted)."""
 
@@ -122,8 +126,17 @@ class GlobalScope:
         if value is MISSING:
             self.source.check("dict_lacks", name)
             return None
-        loaded = self._loaded[name] = LazyVariable(self.attempt, value, self.source.child("dict_item", name).expect())
+        source = self.source.child("dict_item", name).expect()
+        if type(value) is LAZY_IMPORT:
+            self._break_at_lazy_import(name, source)
+        loaded = self._loaded[name] = LazyVariable(self.attempt, value, source)
         return loaded
+
+    def _break_at_lazy_import(self, name: str, source: Source) -> NoReturn:
+        """CPython imports the module where the name is read, and puts what it stands for in its place."""
+        source.check("type", LAZY_IMPORT)
+        self.attempt.guards.missing_key_dicts[source] = None
+        unsupported(LazyImport(name))
 
     def store(self, name: str, value: VariableTracker | None) -> None:
         check_lookup(self.namespace, name)
