@@ -126,7 +126,8 @@ def test_copies_are_private():
 def test_of_rows_that_overlap_the_first_counts():
     code = (lambda x: x + 1).__code__
     last = len(code.co_code) // 2 - 1
-    rows = [(1, 2, last, 0, True), (0, last + 1, last, 0, False)]
+    second = decode(code)[1].offset // 2
+    rows = [(second, second + 1, last, 0, True), (0, last + 1, last, 0, False)]
     found = decode(code.replace(co_exceptiontable=exception_table.build(rows)))
     assert [each.handler.lasti for each in found] == [False, True, *[False] * (len(found) - 2)]
 

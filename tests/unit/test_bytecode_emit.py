@@ -8,6 +8,7 @@ import pytest
 
 from bytecode_checks import verify_code
 from dynamo_lite.bytecode import BINARY_OPS, BytecodeError, assemble, emit
+from dynamo_lite.bytecode.instructions import END_FOR, ITERATOR_SIZE
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE
 
 
@@ -70,6 +71,24 @@ def test_containers_and_items():
     assert run([A(), B(), emit.make("BINARY_SUBSCR")], {"k": 3}, "k") == 3
     held = {"old": 1}
     assert run([emit.load_const(7), A(), B(), emit.make("STORE_SUBSCR"), A()], held, "new") == {"old": 1, "new": 7}
+
+
+@pytest.mark.parametrize("items", [[1, 2], (3,), {4: 5}, "ab", iter([6, 7])])
+def test_iterator_takes_items_until_the_end(items):
+    """A loop over what `emit.iterator` leaves adds its items to a list. Its shape is that of the compiler's loops."""
+    found = []
+    start, end = emit.make("FOR_ITER"), emit.end_of_loop() if END_FOR is not None else emit.landing()
+    start.target = end
+    body = [emit.store_fast("item"), emit.load_const(found.append), emit.store_fast("add")]
+    body += [*emit.callee([emit.load_fast("add")]), emit.load_fast("item"), *emit.call(1), emit.pop_top()]
+    nulls = [emit.push_null()] * (ITERATOR_SIZE - 1)
+    assert run([A(), *emit.iterator(), *nulls, start, *body, emit.jump(start), end, B()], items, "end") == "end"
+    assert found == [*items] if hasattr(items, "__len__") else found == [6, 7]
+
+
+def test_iterator_of_what_has_none():
+    with pytest.raises(TypeError, match="'int' object is not iterable"):
+        run([A(), *emit.iterator()], 5)
 
 
 def test_names_and_attributes():

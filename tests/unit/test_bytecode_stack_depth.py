@@ -21,7 +21,7 @@ from dynamo_lite.bytecode import (
     successors,
     verify,
 )
-from dynamo_lite.bytecode.instructions import EXIT_SIZE
+from dynamo_lite.bytecode.instructions import EXIT_SIZE, ITERATOR_SIZE
 from dynamo_lite.bytecode.stack_depth import stack_size
 
 PY312 = sys.version_info >= (3, 12)
@@ -61,12 +61,14 @@ def test_depths_of_a_loop_and_a_handler():
                 pass
 
     handler = next(each.handler for each in decode(f.__code__) if each.handler)
-    assert handler.depth == 1, "the iterator"
-    assert depths_of(f)[handler.target] == 2
-    assert depth_at(f, "FOR_ITER") == 1
+    assert handler.depth == ITERATOR_SIZE
+    assert depths_of(f)[handler.target] == ITERATOR_SIZE + 1
+    assert depth_at(f, "FOR_ITER") == ITERATOR_SIZE
     loop = next(each for each in decode(f.__code__) if each.opname == "FOR_ITER")
     assert effect(loop, jump=False) == 1
-    assert depths_of(f)[loop.target] == (2 if PY312 else 0), "END_FOR takes what the evaluator never makes"
+    assert depths_of(f)[loop.target] == (ITERATOR_SIZE + 1 if PY312 else 0), (
+        "END_FOR takes what the evaluator never makes"
+    )
 
 
 def test_a_generator_starts_with_what_is_sent():
@@ -119,7 +121,8 @@ def test_what_is_dropped_is_dead():
     instructions = body()
     loop = next(each for each in instructions if each.opname == "FOR_ITER")
     nulls = [emit.push_null() for _ in range(EXIT_SIZE - 1)]
-    start = [emit.load_const(print), *nulls, emit.load_const(iter(())), emit.jump(loop)]
+    iterator = [emit.load_const(iter(())), *(emit.push_null() for _ in range(ITERATOR_SIZE - 1))]
+    start = [emit.load_const(print), *nulls, *iterator, emit.jump(loop)]
     kept = drop_unreachable([*start, *instructions])
     assert loop in kept and instructions[0] not in kept
     assert "BEFORE_WITH" not in {each.opname for each in kept}
