@@ -150,7 +150,8 @@ InlineValues inline_values(PyObject* object) noexcept {
 PyObject* managed_dict(PyObject* object) noexcept { return reinterpret_cast<PyObject**>(object)[kManagedDict]; }
 InlineValues inline_values(PyObject* object) noexcept {
   if (!PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_INLINE_VALUES)) return {nullptr, 0};
-  auto* found = reinterpret_cast<InstanceValues*>(reinterpret_cast<char*>(object) + sizeof(PyObject));
+  // In 3.13 such an object has no other fields. From 3.14 on instances of subclasses of list, dict, str and others do.
+  auto* found = reinterpret_cast<InstanceValues*>(reinterpret_cast<char*>(object) + Py_TYPE(object)->tp_basicsize);
   return {found->valid != 0 ? found->values : nullptr, found->capacity};
 }
 #endif

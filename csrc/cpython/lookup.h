@@ -12,7 +12,7 @@ namespace dynamo_lite {
 
 #if PY_VERSION_HEX >= 0x030D0000
 // PyDictValues of Include/internal/pycore_dict.h: the values of an instance's attributes, which follow the object's
-// head, also where the instance has a dict.
+// fields, also where the instance has a dict.
 struct InstanceValues {
   std::uint8_t capacity;
   std::uint8_t size;

@@ -494,6 +494,21 @@ def test_instance_attributes_that_are_no_dict_yet() -> None:
     probe(second, look_inside)
 
 
+@pytest.mark.parametrize("base", [list, dict, set, tuple, str, int, float, bytes, Exception])
+def test_instance_attributes_behind_what_a_builtin_class_keeps(base: type) -> None:
+    held: Any = types.new_class("Held", (base,))()
+
+    def look(p: Probe) -> None:
+        p.demand(p.argument, "lacks_instance_dict_item", "b")
+        assert p.holds()
+        held.b = 1
+        assert not p.holds()
+        del held.b
+        assert p.holds()
+
+    probe(held, look)
+
+
 @probed([Plain(a=1)])
 def test_lacking_beside_the_instance_dict_is_remembered_with_it(p: Probe, holder: list[Plain]) -> None:
     one, other = holder[0], Plain(a=1, b=2)
