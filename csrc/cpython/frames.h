@@ -1,7 +1,7 @@
 // Frames, the thread's stacks and the evaluator of CPython.
 //
 // The room cpython/: all that depends on the interpreter's internals, and the only place that names its version.
-// Enters: borrowed objects, frames and thread states of the running interpreter (3.11 to 3.14).
+// Enters: borrowed objects, frames and thread states of the running interpreter (3.11 to 3.15).
 // Leaves: functions that say what they read or change, the same for each version. A new version is ported here alone.
 #pragma once
 

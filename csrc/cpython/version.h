@@ -4,8 +4,8 @@
 #include <Python.h>
 
 // DL_PORTING: `make port` compiles the room for another version, to list what that one needs.
-#if (PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030F0000) && !defined(DL_PORTING)
-#error "dynamo_lite knows the internals of CPython 3.11 to 3.14"
+#if (PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x03100000) && !defined(DL_PORTING)
+#error "dynamo_lite knows the internals of CPython 3.11 to 3.15"
 #endif
 // Watchers of 3.13.0 miss writes to the inline values of instances.
 #if PY_VERSION_HEX >= 0x030D0000 && PY_VERSION_HEX < 0x030D01F0 && !defined(DL_PORTING)
