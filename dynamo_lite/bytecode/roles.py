@@ -127,6 +127,7 @@ def needs_number(instruction: Instruction) -> bool:
 _DECIDES_HANDLER = frozenset({"CHECK_EXC_MATCH", "CHECK_EG_MATCH", "POP_EXCEPT", "RERAISE"})
 _SETS_ERROR = frozenset({"RAISE_VARARGS", "RERAISE"})
 _RAISES_NOTHING = frozenset({"RESUME", "JUMP_BACKWARD"})
+_CONSTANTS = frozenset({"LOAD_CONST", "LOAD_COMMON_CONSTANT", "RETURN_CONST"})
 
 
 def is_return(instruction: Instruction) -> bool:
@@ -201,7 +202,7 @@ def returns_only(code: types.CodeType, constants: Container[object]) -> bool:
         return False  # `return self.found or None`: what is returned depends on where the jump came from
     results = [each for each in instructions if each.opname == "RETURN_CONST"]
     results += [one for one, after in itertools.pairwise(instructions) if after.opname == "RETURN_VALUE"]
-    return all(each.opname.endswith("_CONST") and each.argval in constants for each in results)
+    return all(each.opname in _CONSTANTS and each.argval in constants for each in results)
 
 
 # -- as text -----------------------------------------------------------------------------------------------------------

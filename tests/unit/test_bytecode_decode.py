@@ -21,6 +21,7 @@ from dynamo_lite.bytecode import (
     exception_table,
     linetable,
     live_locals,
+    roles,
 )
 
 PY312 = sys.version_info >= (3, 12)
@@ -130,6 +131,25 @@ def test_of_rows_that_overlap_the_first_counts():
     rows = [(second, second + 1, last, 0, True), (0, last + 1, last, 0, False)]
     found = decode(code.replace(co_exceptiontable=exception_table.build(rows)))
     assert [each.handler.lasti for each in found] == [False, True, *[False] * (len(found) - 2)]
+
+
+def test_functions_that_return_nothing_but_some_constants():
+    def leave(self, kind, error, trace):
+        if kind is None:
+            return False
+        self.close()
+
+    def swallow(self, kind, error, trace):
+        return True if kind is None else None
+
+    def decide(self, kind, error, trace):
+        return self.swallows or None
+
+    assert [roles.returns_only(each.__code__, (None, False)) for each in (leave, swallow, decide)] == [
+        True,
+        False,
+        False,
+    ]
 
 
 def test_padded_extended_args_are_read():
