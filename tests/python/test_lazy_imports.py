@@ -27,7 +27,7 @@ def package(tmp_path, monkeypatch):
     monkeypatch.setattr("builtins.imported", [], raising=False)
     yield
     for name in [name for name in sys.modules if name.startswith("lazily_imported")]:
-        monkeypatch.delitem(sys.modules, name)
+        del sys.modules[name]
 
 
 def program(source):
@@ -41,7 +41,7 @@ def imported():
 
 
 def results(source, calls=3):
-    """What compiled calls return, and when they import what; and the number of graphs of the last call."""
+    """What each of some compiled calls returns, and what had been imported after it."""
     fn = program(source)
     compiled = dl.compile(fn, backend="eager")
     seen = []
@@ -74,8 +74,7 @@ def test_calls_after_the_import_are_one_graph(package):
     compiled(torch.ones(2))
     compiled(torch.ones(2))
     before = dl.counters.graphs
-    with dl.config.patch(error_on_recompile=True):
-        assert compiled(torch.ones(2)).tolist() == [6.0, 6.0]
+    assert compiled(torch.ones(2)).tolist() == [6.0, 6.0]
     assert dl.counters.graphs == before
     assert len(compiled.owner.entries(fn.__code__)) == 2
 
