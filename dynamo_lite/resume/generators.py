@@ -7,6 +7,7 @@ prologue ends in a ``yield`` of its own, which stands for the one at which traci
 from __future__ import annotations
 
 import types
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import live_locals
@@ -20,7 +21,7 @@ from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
 from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable
 
 from .graph_break import argument_of_super
-from .resume_code import NEW, RESUME_CODES, WAITING, ResumePoint, original_position
+from .resume_code import NEW, RESUME_CODES, STACK, WAITING, ResumePoint, original_position
 
 if TYPE_CHECKING:
     from dynamo_lite.translator.core import InstructionTranslator
@@ -33,20 +34,30 @@ def generator_call(frame: InstructionTranslator) -> CreatingCall:
         NotConstant: the frame can't be continued in another one.
     """
     code, index = _position(frame)
-    first = argument_of_super(code)
-    is_in_block = any(isinstance(value, (ExitVariable, ExceptionInfoVariable)) for value in frame.stack)
+    first, stack = argument_of_super(code), _stack(frame)
+    is_in_block = any(isinstance(value, (ExitVariable, ExceptionInfoVariable)) for value in stack)
     lacks_first = first is not None and first not in frame.locals
     if is_in_block or lacks_first or reads_frame_by_name(code, frame.scope.namespace):
         raise NotConstant("generator")
     live = live_locals(code)[index]
-    nulls = tuple(at for at, value in enumerate(frame.stack) if value is NULL)
+    nulls = tuple(at for at, value in enumerate(stack) if value is NULL)
     names = tuple(sorted(name for name in frame.locals if name in live))
-    point = ResumePoint(index, len(frame.stack), nulls, names, first, generator=WAITING if frame.started else NEW)
-    values = [*([] if first is None else [frame.locals[first]]), *(v for v in frame.stack if v is not NULL)]
+    point = ResumePoint(index, len(stack), nulls, names, first, generator=WAITING if frame.started else NEW)
+    values = [*([] if first is None else [frame.locals[first]]), *(v for v in stack if v is not NULL)]
     values += [frame.locals[name] for name in names if name != first]
     cells: list[VariableTracker] = [frame.cells[name] for name in (*code.co_cellvars, *code.co_freevars)]
     function = ResumeFunction(RESUME_CODES.get(code, point), frame.scope.namespace)
     return CreatingCall(create_generator, (function, frame.started), [TupleVariable(cells), *values])
+
+
+def _stack(frame: InstructionTranslator) -> Sequence[VariableTracker]:
+    """The stack where the frame continues. A generator that has not started may have one from CPython 3.15 on: a
+    generator expression then has its iterator there, and in the arguments of a resume function until that starts."""
+    info = RESUME_CODES.info(frame.code)
+    if frame.started or info is None:
+        return frame.stack
+    point = info.point
+    return [NULL if at in point.nulls else frame.locals[STACK.format(at)] for at in range(point.depth)]
 
 
 def _position(frame: InstructionTranslator) -> tuple[types.CodeType, int]:

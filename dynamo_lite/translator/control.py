@@ -172,6 +172,8 @@ def return_const(tx: InstructionTranslator, instruction: Instruction) -> None:
 @opcode("RETURN_GENERATOR")
 def return_generator(tx: InstructionTranslator, instruction: Instruction) -> None:
     """The call of a generator function returns here. The generator continues this frame at the next instruction."""
+    if tx.stack:  # of a generator expression of 3.15, which doesn't read its argument again
+        tx.locals.pop(".0", None)
     tx.returned = GeneratorVariable(tx)
     tx.done = True
 

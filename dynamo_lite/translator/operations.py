@@ -408,11 +408,15 @@ class Operations(_Base):
             self.raise_error(TypeError, f"argument of type {kind!r} is not {_CONTAINER}")
         return any(self.same_or_equal(each, item) for each in remaining_items(self, iterator))
 
-    def checked_iterator(self, found: VariableTracker) -> VariableTracker:
+    def checked_iterator(self, iterable: VariableTracker, found: VariableTracker) -> VariableTracker:
         """The result of a user-defined ``__iter__``; TypeError if it is no iterator."""
         kind = found.python_type()
         if self.lookup(kind, "__next__") is MISSING:
-            self.raise_error(TypeError, f"iter() returned non-iterator of type {kind.__name__!r}")
+            text = f"iter() returned non-iterator of type {kind.__name__!r}"
+            if sys.version_info >= (3, 15):
+                method = f"{full_type_name(iterable.python_type())}.__iter__()"
+                text = f"{method} must return an iterator, not {full_type_name(kind)}"
+            self.raise_error(TypeError, text)
         return found
 
     def next(self, iterator: VariableTracker) -> VariableTracker:

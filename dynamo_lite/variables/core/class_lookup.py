@@ -82,6 +82,12 @@ def full_type_name(cls: type) -> str:
     return cls.__qualname__ if cls.__module__ in ("builtins", "__main__") else f"{cls.__module__}.{cls.__qualname__}"
 
 
+def full_type_name(cls: type) -> str:
+    """The name that CPython's newer errors have for a class: with its module, except of builtins and the program."""
+    module = cls.__module__
+    return cls.__qualname__ if module in ("builtins", "__main__") else f"{module}.{cls.__qualname__}"
+
+
 def has_finalizer(cls: type) -> bool:
     """Whether the class has a ``__del__``, so that user code observes the deallocation of an instance."""
     return class_lookup(cls, "__del__") is not MISSING

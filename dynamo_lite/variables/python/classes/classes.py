@@ -266,7 +266,7 @@ class ClassVariable(InvariantVariable):
     def iterate(self, tx: Translator) -> VariableTracker:
         iterator = self.call_special(tx, "__iter__")
         if iterator is not None:
-            return tx.checked_iterator(iterator)
+            return tx.checked_iterator(self, iterator)
         tx.check_iterable(self, f"'{type(self.value).__name__}' object is not iterable")
         return super().iterate(tx)
 

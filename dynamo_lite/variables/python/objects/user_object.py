@@ -529,7 +529,7 @@ class UserObjectVariable(VariableTracker):
     def iterate(self, tx: Translator) -> VariableTracker:
         iterator = self._call_slot(tx, "__iter__")
         if iterator is not None:
-            return tx.checked_iterator(iterator)
+            return tx.checked_iterator(self, iterator)
         if tx.lookup(self.cls, "__iter__") is not MISSING or tx.lookup(self.cls, "__getitem__") is MISSING:
             return super().iterate(tx)
         return GetitemIterator(self)
