@@ -201,6 +201,11 @@ POP_JUMP = "POP_JUMP_IF_" if PY312 else "POP_JUMP_FORWARD_IF_"
 
 HAS_PRECALL = "PRECALL" in dis.opmap
 
+ITERATOR_SIZE = 2 if PY315 else 1
+"""How many values of the stack an iterator takes up while a loop or ``yield from`` advances it. From 3.15 on there is
+one above it: a NULL or, where CPython iterates over a list or tuple without an iterator, an index that only GET_ITER
+can create. Ours is always NULL."""
+
 EFFECTS: dict[int, Callable[[int], int]] = {
     # dis returns 0, but the value sent first is on the stack when a generator starts.
     dis.opmap["RETURN_GENERATOR"]: lambda arg: 1,
@@ -218,11 +223,6 @@ if PY314:
     EFFECTS[OPMAP["CALL_FUNCTION_EX"]] = lambda arg: -2 - (arg & 1)
     EFFECTS[OPMAP["BINARY_SUBSCR"]] = lambda arg: -1
     EFFECTS[OPMAP["BEFORE_WITH"]] = EFFECTS[OPMAP["BEFORE_ASYNC_WITH"]] = lambda arg: 2
-
-ITERATOR_SIZE = 2 if PY315 else 1
-"""How many values of the stack an iterator takes up while a loop or ``yield from`` advances it. From 3.15 on there is
-one above it: a NULL or, where CPython iterates over a list or tuple without an iterator, an index that only GET_ITER
-can create. Ours is always NULL."""
 
 CALLABLE_FIRST = PY313
 """Whether the NULL beside a callable is pushed after it. (A method's self or NULL too, after the function.)"""

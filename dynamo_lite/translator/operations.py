@@ -41,7 +41,7 @@ from dynamo_lite.variables.core.base import (
     remaining_items,
     unsupported,
 )
-from dynamo_lite.variables.core.class_lookup import full_type_name, is_immutable, is_user_defined, type_name
+from dynamo_lite.variables.core.class_lookup import is_immutable, is_user_defined, type_name, wrong_result_text
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.inert import CODERS, INERT_TYPE_IDS, why_not_folded
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
@@ -412,10 +412,8 @@ class Operations(_Base):
         """The result of a user-defined ``__iter__``; TypeError if it is no iterator."""
         kind = found.python_type()
         if self.lookup(kind, "__next__") is MISSING:
-            text = f"iter() returned non-iterator of type {kind.__name__!r}"
-            if sys.version_info >= (3, 15):
-                method = f"{full_type_name(iterable.python_type())}.__iter__()"
-                text = f"{method} must return an iterator, not {full_type_name(kind)}"
+            before = f"iter() returned non-iterator of type {kind.__name__!r}"
+            text = wrong_result_text(iterable.python_type(), "__iter__", "an iterator", kind, before)
             self.raise_error(TypeError, text)
         return found
 

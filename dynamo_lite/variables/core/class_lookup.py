@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Mapping
 from typing import Any
@@ -82,8 +83,15 @@ def full_type_name(cls: type) -> str:
     return cls.__qualname__ if cls.__module__ in ("builtins", "__main__") else f"{cls.__module__}.{cls.__qualname__}"
 
 
-def full_type_name(cls: type) -> str:
-    """The name that CPython's newer errors have for a class: with its module, except of builtins and the program."""
+def wrong_result_text(owner: type, method: str, wanted: str, result: type, before: str) -> str:
+    """CPython's text where a special method returned something else than ``wanted``. ``before``: that up to 3.14."""
+    if sys.version_info < (3, 15):
+        return before
+    return f"{_full_name(owner)}.{method}() must return {wanted}, not {_full_name(result)}"
+
+
+def _full_name(cls: type) -> str:
+    """With the module, except of builtins and the program."""
     module = cls.__module__
     return cls.__qualname__ if module in ("builtins", "__main__") else f"{module}.{cls.__qualname__}"
 

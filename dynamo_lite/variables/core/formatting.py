@@ -6,6 +6,7 @@ User code (``__str__``, ``__repr__``, ``__format__``) runs in CPython's order.""
 from __future__ import annotations
 
 import re
+import sys
 from _string import formatter_field_name_split
 from collections.abc import Callable, Iterable, Sequence
 from string import Formatter
@@ -86,7 +87,8 @@ def percent(tx: Translator, template: str, values: VariableTracker) -> VariableT
     if any(is_named):
         return _percent_by_names(tx, first, zip(specs, literals), values)
     several = issubclass(values.python_type(), tuple)
-    items = iter(values.builtin_part().elements(tx) if several else [values])  # C reads the items of any tuple
+    given = values.builtin_part().elements(tx) if several else [values]  # C reads the items of any tuple
+    items = iter(given)
     parts: list[str | VariableTracker] = [first]
     for spec, literal in zip(specs, literals):
         if spec[-1] == "%":
@@ -94,10 +96,11 @@ def percent(tx: Translator, template: str, values: VariableTracker) -> VariableT
             continue
         item = next(items, None)
         if item is None:
-            tx.raise_error(TypeError, "not enough arguments for format string")
+            tx.raise_error(TypeError, f"not enough arguments for format string{_counts(f'got {len(given)}')}")
         parts += [_converted(tx, spec, item), literal]
     if next(items, None) is not None and not _is_mapping(tx, values.python_type()):  # a mapping may have more
-        tx.raise_error(TypeError, "not all arguments converted during string formatting")
+        counts = f"required {sum(spec[-1] != '%' for spec in specs)}, got {len(given)}"
+        tx.raise_error(TypeError, f"not all arguments converted during string formatting{_counts(counts)}")
     return concatenated(tx, parts)
 
 
@@ -116,6 +119,11 @@ def _percent_by_names(
         item = values.getitem(tx, ConstantVariable(name))
         parts += [_converted(tx, f"%{conversion}", item), literal]
     return concatenated(tx, parts)
+
+
+def _counts(text: str) -> str:
+    """What CPython's errors say in addition from 3.15 on."""
+    return f" ({text})" if sys.version_info >= (3, 15) else ""
 
 
 def _is_mapping(tx: Translator, kind: type) -> bool:

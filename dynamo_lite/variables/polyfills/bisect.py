@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import bisect
+import sys
 from collections.abc import Callable
 from typing import Any
 
 Key = Callable[[Any], Any]
+
+
+_NEGATIVE = "lo cannot be negative" if sys.version_info >= (3, 15) else "lo must be non-negative"
 
 
 def _length(a: Any) -> int:
@@ -17,7 +21,7 @@ def _length(a: Any) -> int:
 
 def bisect_right(a: Any, x: Any, lo: int = 0, hi: int | None = None, *, key: Key | None = None) -> int:
     if lo < 0:
-        raise ValueError("lo must be non-negative")
+        raise ValueError(_NEGATIVE)
     end = _length(a) if hi is None or hi == -1 else hi
     while lo < end:
         middle = (lo + end) // 2
@@ -30,7 +34,7 @@ def bisect_right(a: Any, x: Any, lo: int = 0, hi: int | None = None, *, key: Key
 
 def bisect_left(a: Any, x: Any, lo: int = 0, hi: int | None = None, *, key: Key | None = None) -> int:
     if lo < 0:
-        raise ValueError("lo must be non-negative")
+        raise ValueError(_NEGATIVE)
     end = _length(a) if hi is None or hi == -1 else hi
     while lo < end:
         middle = (lo + end) // 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import sys
 
 import torch
 
@@ -331,6 +332,8 @@ def bound_methods_as_values(x):
 LEFT_TO_PYTHON = frozenset(
     "aiter anext breakpoint bytearray classmethod compile dir eval exec locals memoryview open property".split()
 ) | {"staticmethod"}
+if sys.version_info >= (3, 15):
+    LEFT_TO_PYTHON |= {"frozendict", "sentinel"}
 MADE_BY_SITE = frozenset({"copyright", "credits", "exit", "help", "license", "quit"})
 
 

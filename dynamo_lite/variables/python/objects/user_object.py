@@ -57,6 +57,7 @@ from dynamo_lite.variables.core.class_lookup import (
     is_immutable,
     is_instantiable,
     is_user_defined,
+    wrong_result_text,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
 from dynamo_lite.variables.core.formatting import bracketed, call_class_text_method, call_text_method
@@ -233,7 +234,9 @@ class UserObjectVariable(VariableTracker):
         if result is None:
             return super().index(tx, message)
         if not issubclass(result.python_type(), int):
-            tx.raise_error(TypeError, f"__index__ returned non-int (type {result.python_type().__name__})")
+            kind = result.python_type()
+            before = f"__index__ returned non-int (type {kind.__name__})"
+            tx.raise_error(TypeError, wrong_result_text(self.cls, "__index__", "an int", kind, before))
         return tx.python_value(result)
 
     def sample_value(self) -> Any:
@@ -577,8 +580,10 @@ class UserObjectVariable(VariableTracker):
         result = self._call_slot(tx, "__bool__")
         if result is None:
             return super().truth(tx)
-        if result.python_type() is not bool:
-            tx.raise_error(TypeError, f"__bool__ should return bool, returned {result.python_type().__name__}")
+        kind = result.python_type()
+        if kind is not bool:
+            before = f"__bool__ should return bool, returned {kind.__name__}"
+            tx.raise_error(TypeError, wrong_result_text(self.cls, "__bool__", "a bool", kind, before))
         return tx.truth(result)
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
