@@ -8,7 +8,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from types import FunctionType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 import torch
 
@@ -17,6 +17,7 @@ from .backends.regions import InRegions
 from .backends.registry import Backend, configured, list_backends, lookup_backend, name_of
 from .callables.compiled_function import compiled_function, disabled_function
 from .callables.compiled_module import CompiledModule, compiled_module
+from .callables.compiled_types import CompiledFunction, Decorator, Mode, Module
 from .compiler.budget import TranslationBudget
 from .compiler.families import Family, family_of, forget_kept
 from .compiler.frame_compiler import FrameCompiler
@@ -49,12 +50,6 @@ _OWNERS: weakref.WeakSet[_C.Owner] = weakref.WeakSet()
 WATCHES: list[Callable[[object, dict[str, Any]], dict[str, Any] | None]] = []
 """The last is given what `compile` is, and returns the settings to compile it under, with an ``observer`` of it; None:
 it isn't compiled. Where a block of `enable` or `optimize` begins it is given None."""
-
-
-class Decorator(Protocol):
-    """A decorator that keeps the signature of a function and the class of a module."""
-
-    def __call__(self, fn: Function, /) -> Function: ...
 
 
 def make_owner(
@@ -123,17 +118,28 @@ def _check_settings(
 
 
 @overload
-def compile(
-    fn: Function,
+def compile(  # type: ignore[overload-overlap]
+    fn: Module,
     *,
     backend: str | Backend = "inductor",
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    mode: str | None = None,
+    mode: Mode | None = None,
     options: dict[str, Any] | None = None,
     regions: Literal["never", "only"] = "never",
     disable: bool = False,
-) -> Function: ...
+) -> Module: ...
+@overload
+def compile(
+    fn: Callable[P, R],
+    *,
+    backend: str | Backend = "inductor",
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    mode: Mode | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> CompiledFunction[P, R]: ...
 @overload
 def compile(
     fn: None = None,
@@ -141,7 +147,7 @@ def compile(
     backend: str | Backend = "inductor",
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    mode: str | None = None,
+    mode: Mode | None = None,
     options: dict[str, Any] | None = None,
     regions: Literal["never", "only"] = "never",
     disable: bool = False,
@@ -152,7 +158,7 @@ def compile(
     backend: str | Backend = "inductor",
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    mode: str | None = None,
+    mode: Mode | None = None,
     options: dict[str, Any] | None = None,
     regions: Literal["never", "only"] = "never",
     disable: bool = False,

@@ -61,6 +61,7 @@ PROGRAM = textwrap.dedent(
     reveal_type(dl.compile(scale))
     reveal_type(dl.compile(Net()))
     reveal_type(dl.compile(dynamic=True)(Net()))
+    reveal_type(dl.compile(scale).entries())
     reveal_type(bare)
     reveal_type(configured)
     reveal_type(optimized)
@@ -68,6 +69,7 @@ PROGRAM = textwrap.dedent(
     reveal_type(disabled_with_call)
     reveal_type(allowed)
     reveal_type(Net().head(x))
+    reveal_type(Net().head.entries()[0].hits)
     reveal_type(dl.run(bare))
     reveal_type(dl.explain(scale)(x, factor=3.0).result)
     reveal_type(dl.export(scale, x))
@@ -92,22 +94,25 @@ PROGRAM = textwrap.dedent(
     bare("no tensor")
     dl.compile(3)
     dl.compile(scale, fullgrph=True)
+    dl.compile(scale, mode="fastest")
     with dl.enable("eager", threads="some"):
         pass
     """
 )
 
 REVEALED = [
-    "def (x: Tensor, factor: float =) -> Tensor",
+    "CompiledFunction[[x: Tensor, factor: float =], Tensor]",
     "Net",
     "Net",
-    "def (x: Tensor) -> int",
-    "def (x: Tensor) -> str",
+    "list[CachedEntry]",
+    "CompiledFunction[[x: Tensor], int]",
+    "CompiledFunction[[x: Tensor], str]",
     "def (x: Tensor) -> bytes",
     "def (x: Tensor) -> bool",
     "def (x: Tensor) -> bool",
     "def (x: Tensor) -> complex",
     "tuple[Tensor, int]",
+    "int",
     "def (x: Tensor) -> int",
     "Tensor",
     "tuple[torch.fx.graph_module.GraphModule, list[str]]",
@@ -122,6 +127,7 @@ MISTAKES = {
     'bare("no tensor")': "arg-type",
     "dl.compile(3)": "call-overload",
     "dl.compile(scale, fullgrph=True)": "call-overload",
+    'dl.compile(scale, mode="fastest")': "call-overload",
     'with dl.enable("eager", threads="some"):': "arg-type",
 }
 """Lines of the program that mypy rejects, and the code of its error."""
@@ -144,7 +150,7 @@ def messages(tmp_path_factory) -> list[tuple[int, str, str]]:
 def test_public_names_keep_types(messages):
     revealed = [re.fullmatch('Revealed type is "(.*)"', text) for _, _, text in messages]
     types = [
-        found[1].replace("builtins.", "").replace("torch._tensor.", "").replace("program.", "")
+        re.sub(r"\b(builtins|torch\._tensor|program|dynamo_lite\.callables\.\w+)\.", "", found[1])
         for found in revealed
         if found
     ]
