@@ -164,7 +164,9 @@ class PackedSequences(BreakReason, code="DL0305", numbers_matter=False):
 
 class TensorAsIndex(BreakReason, code="DL0307", numbers_matter=False):
     happened = "{operator} by a tensor of no dimension takes it as a number, which is not known while tracing"
-    fix = "index by a tensor of one dimension, which stays one: x[i[None]][0]; or set dl.config.capture_scalar_outputs"
+    fix = (
+        "index by a tensor of one dimension, which stays one: `x[i[None]][0]`; or set dl.config.capture_scalar_outputs"
+    )
     operator: str
 
 

@@ -41,7 +41,13 @@ from dynamo_lite.variables.core.base import (
     remaining_items,
     unsupported,
 )
-from dynamo_lite.variables.core.class_lookup import is_immutable, is_user_defined, type_name, wrong_result_text
+from dynamo_lite.variables.core.class_lookup import (
+    full_type_name,
+    is_immutable,
+    is_user_defined,
+    type_name,
+    wrong_result_text,
+)
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.inert import CODERS, INERT_TYPE_IDS, why_not_folded
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
