@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import html
 import re
-
-from markupsafe import Markup
+from typing import TYPE_CHECKING
 
 from dynamo_lite.insight import break_pages
 from dynamo_lite.insight.recorder import Recorder
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 _LONGEST_COLOURED = 200_000
 """Longer code isn't coloured, which takes time."""
@@ -16,6 +18,7 @@ _LONGEST_COLOURED = 200_000
 
 def coloured(code: str) -> Markup:
     """Python code, coloured by Pygments with the classes of `code_styles`."""
+    from markupsafe import Markup
     from pygments import highlight
     from pygments.formatters import HtmlFormatter
     from pygments.lexers import PythonLexer
@@ -27,6 +30,7 @@ def coloured(code: str) -> Markup:
 
 def code_styles() -> Markup:
     """The style sheet for code, on light and dark paper."""
+    from markupsafe import Markup
     from pygments.formatters import HtmlFormatter
 
     light, dark = (
@@ -43,6 +47,7 @@ def code_styles() -> Markup:
 def code_pages(recorder: Recorder) -> dict[str, Markup]:
     """The pages of the codes that occur, as HTML."""
     from markdown_it import MarkdownIt
+    from markupsafe import Markup
 
     wanted = {each.reason.code for each in recorder.breaks}
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
