@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import platform
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -43,9 +45,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     try:
         status: int = options.run(options)  # of the command that was named
+        sys.stdout.flush()
     except BadTarget as error:
         print(f"{parser.prog}: error: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # the reader has seen enough: `dynamo-lite explain DL0202 | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     return status
 
 

@@ -90,6 +90,10 @@ class Explanation(Observer, Generic[R]):
     def __str__(self) -> str:
         return "\n".join((*self._totals(), *self._graphs(), *self._breaks(), *self._guards()))
 
+    def __repr__(self) -> str:
+        """What a prompt shows."""
+        return str(self)
+
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         return as_html(self)

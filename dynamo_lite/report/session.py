@@ -108,6 +108,7 @@ class PagePath(type(Path())):  # type: ignore[misc]
             page = self.read_text(encoding="utf-8")
         except FileNotFoundError:
             return f"<code>{html.escape(str(self))}</code> (written at the end of the block)"
+        page = page.replace("<head>", '<head><base href="about:srcdoc">', 1)  # where links within the page lead
         style = "width: 100%; height: 80vh; border: 1px solid #8888"
         return f'<iframe srcdoc="{html.escape(page)}" style="{style}" sandbox="allow-same-origin"></iframe>'
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import signal
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -19,6 +23,16 @@ def test_a_page_says_what_happened_what_to_do_and_shows_an_example(capsys):
     assert "## What to do\n\nMove it out of the compiled function" in printed
     assert "def f(x):\n    y = torch.relu(x)\n" in printed
     assert "index.md" not in printed and "&lt;" not in printed
+
+
+def test_a_reader_that_has_seen_enough(tmp_path):
+    """``dynamo-lite explain | head``: no traceback."""
+    reading, writing = os.pipe()
+    command = [sys.executable, "-m", "dynamo_lite", "explain", "DL0202"]
+    process = subprocess.Popen(command, stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    os.close(reading)
+    assert process.communicate()[1] == "" and process.returncode == 128 + signal.SIGPIPE
 
 
 def test_every_code_has_a_page_and_is_listed(capsys):

@@ -244,6 +244,7 @@ def test_a_notebook_shows_an_explanation():
         return y * 2
 
     shown = dl.explain(fn)(torch.ones(2))._repr_html_()
+    assert repr(dl.explain(fn)(torch.ones(2))).startswith("2 graphs, 1 break, 2 operators\n")
     assert "2 graphs, 1 break, 2 operators" in shown and "DL0202" in shown
     assert "print(&quot;&lt;b&gt;&quot;)" in shown and "dynamo-lite explain DL0202" in shown
 
