@@ -286,7 +286,8 @@ class optimize:
                 f"dl.optimize takes a backend, not {name_of(backend)!r}: to decorate it, write @dl.optimize(), with "
                 "parentheses"
             )
-        return compile(fn, **self._settings)
+        compiled: Any = compile(fn, **self._settings)  # a protocol of the function's signature, to type checkers
+        return compiled
 
     def __enter__(self) -> optimize:
         if not config.DISABLED:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 import torch
 
@@ -33,12 +33,11 @@ class CompiledFunction(Protocol[P, R_co]):
         ...
 
     @overload
-    def __get__(self, instance: None, owner: type | None = None, /) -> CompiledFunction[P, R_co]: ...  # type: ignore[overload-overlap]
+    def __get__(self, instance: None, owner: type | None = None, /) -> CompiledFunction[P, R_co]: ...
     @overload
     def __get__(
         self: CompiledFunction[Concatenate[S, Q], R], instance: S, owner: type | None = None, /
     ) -> CompiledFunction[Q, R]: ...
-    def __get__(self, instance: Any, owner: type | None = None, /) -> Any: ...
 
 
 class Decorator(Protocol):
@@ -48,4 +47,3 @@ class Decorator(Protocol):
     def __call__(self, fn: Module, /) -> Module: ...  # type: ignore[overload-overlap]
     @overload
     def __call__(self, fn: Callable[P, R], /) -> CompiledFunction[P, R]: ...
-    def __call__(self, fn: Any, /) -> Any: ...

@@ -102,9 +102,10 @@ def record_entry(
     found.continues = recorder.break_before(found, view.code)
     found.recompile = recorder.take_recompile(name, filename, line)
     recorder.entries.append(found)
-    for const in new_code.co_consts if graph_break is not None else ():
-        if type(const) is _C.Resume:
-            recorder.continuations[const.code] = graph_break
+    if graph_break is not None:
+        for const in new_code.co_consts:
+            if type(const) is _C.Resume:
+                recorder.continuations[const.code] = graph_break
     recorder.at_end.append(_hit_counter(found, weakref.ref(view.code), weakref.ref(new_code)))
     began = time.perf_counter() - sum(seconds.values())
     for stage, took in seconds.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .counters import counted
 from .observer import GraphBreak
@@ -23,7 +23,7 @@ _STYLE = """\
 .dl-explanation small { opacity: .75; }"""
 
 
-def as_html(found: Explanation[object]) -> str:
+def as_html(found: Explanation[Any]) -> str:
     """The totals; the breaks with their lines; graphs, recompilations and guards folded away."""
     counts = {"graph": found.graph_count, "break": found.break_count, "operator": found.operator_count}
     times = ", ".join(f"{stage} {seconds * 1e3:.1f} ms" for stage, seconds in found.times.items())
