@@ -355,6 +355,21 @@ class Launch:
     inner: Callable[[list[Any]], Any] | None
     def __call__(self, *args: Any) -> Any: ...
 
+class Sequence:
+    """Calls one function after the other. Values are numbered: the ``inputs``, then what each step makes. A step is
+    ``(function, the numbers of the values that it takes, how many it makes)``; it returns these as a tuple or list. A
+    value is dropped after the last step that takes it. The result is a tuple of the values numbered ``results``.
+
+    Raises:
+        ValueError: a step, or ``results``, takes a value that isn't made before.
+        TypeError: a function can't be called; when called: another number of inputs or of a step's results.
+    """
+
+    def __init__(
+        self, inputs: int, steps: list[tuple[Callable[..., Any], list[int], int]], results: list[int]
+    ) -> None: ...
+    def __call__(self, *inputs: Any) -> tuple[Any, ...]: ...
+
 class Resume:
     """The rest of a frame, as code. Called in generated code with (closure or None, *args) it returns a Continuation,
     which that code must return at once: the hook then runs ``code`` as a function with the frame's globals, that

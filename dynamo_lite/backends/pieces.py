@@ -16,6 +16,7 @@ import torch
 import torch.fx
 from torch.amp import autocast_mode
 
+from dynamo_lite import _C
 from dynamo_lite.records.graph import forget_source_with
 from dynamo_lite.runtime.graph_functions import (
     enter_inference_mode,
@@ -195,33 +196,13 @@ def compile_each(
     # Values are numbered: the graph's inputs, then what each piece makes.
     number = {node: at for at, node in enumerate(gm.graph.find_nodes(op="placeholder"))}
     (output,) = gm.graph.find_nodes(op="output")
-    steps: list[tuple[Callable[..., Any], list[int]]] = []  # with the values that each takes
+    steps: list[tuple[Callable[..., Any], list[int], int]] = []
     for piece in pieces:
         takes = [number[node] for node in piece.given]
         examples = [
             example_inputs[at] if at < len(example_inputs) else node.meta["example_value"]
             for at, node in zip(takes, piece.given, strict=True)
         ]
-        steps.append((compile_piece(piece, examples), takes))
+        steps.append((compile_piece(piece, examples), takes, len(piece.made)))
         number.update((node, at) for at, node in enumerate(piece.made, start=len(number)))
-    results = [number[node] for node in output.args[0]]
-    return _run(steps, results)
-
-
-def _run(steps: list[tuple[Callable[..., Any], list[int]]], results: list[int]) -> Callable[..., Any]:
-    """A callable of a graph's inputs that runs its pieces. A value is dropped after the last piece that takes it."""
-    last_use = {at: which for which, (_, takes) in enumerate(steps) for at in takes}
-    drops = [
-        [at for at in dict.fromkeys(takes) if last_use[at] == which and at not in results]
-        for which, (_, takes) in enumerate(steps)
-    ]
-
-    def run(*inputs: Any) -> tuple[Any, ...]:
-        values: list[Any] = list(inputs)
-        for (compiled, takes), unused in zip(steps, drops):
-            values.extend(compiled(*[values[at] for at in takes]))
-            for at in unused:
-                values[at] = None
-        return tuple([values[at] for at in results])
-
-    return run
+    return _C.Sequence(len(example_inputs), steps, [number[node] for node in output.args[0]])

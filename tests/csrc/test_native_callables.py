@@ -156,3 +156,67 @@ def test_instance_call():
         Slotted.__dict__["__call__"]()
     with pytest.raises(TypeError, match="no member descriptor"):
         _C.InstanceCall(3, plain)
+
+
+# -- Sequence ------------------------------------------------------------------------------------------------------
+
+
+def test_a_sequence_hands_values_on():
+    steps = [(lambda a, b: (a + b, a * b), [0, 1], 2), (lambda: [7], [], 1), (lambda *each: (each,), [3, 2, 0], 1)]
+    assert _C.Sequence(2, steps, [5, 0, 4])(2, 5) == ((10, 7, 2), 2, 7)
+    assert _C.Sequence(1, [], [0, 0])(3) == (3, 3)
+
+
+def test_a_sequence_drops_values_after_their_last_use():
+    class Value:
+        pass
+
+    alive = weakref.WeakSet()
+
+    def make(*given):
+        gc.collect()
+        counts.append(len(alive))
+        made = Value(), Value()
+        alive.update(made)
+        return made
+
+    counts = []
+    sequence = _C.Sequence(0, [(make, [], 2), (make, [0, 0], 2), (make, [3, 0], 2)], [4])
+    (result,) = sequence()
+    assert counts == [0, 1, 2] and list(alive) == [result]
+
+
+def test_a_step_that_fails_ends_its_sequence():
+    log = []
+    steps = [(log.append, [0], 1), (lambda *_: log.append("never") or (), [1], 0)]
+    with pytest.raises(TypeError, match="^a step returned None instead of 1 values$"):
+        _C.Sequence(1, steps, [])(3)
+    with pytest.raises(ZeroDivisionError):
+        _C.Sequence(1, [(lambda x: (1 / x,), [0], 1), *steps], [])(0)
+    assert log == [3]
+
+
+def test_arguments_of_sequences_are_checked():
+    with pytest.raises(ValueError, match="value 1 isn't made yet"):
+        _C.Sequence(1, [(print, [1], 1)], [])
+    with pytest.raises(ValueError, match="value 2 isn't made yet"):
+        _C.Sequence(1, [(print, [0], 1)], [2])
+    with pytest.raises(TypeError, match="int can't be called"):
+        _C.Sequence(1, [(3, [0], 1)], [])
+    with pytest.raises(TypeError, match="takes 1 inputs, not 2"):
+        _C.Sequence(1, [], [])(1, 2)
+    with pytest.raises(TypeError, match="takes no keyword arguments"):
+        _C.Sequence(0, [], [])(x=2)
+
+
+def test_a_sequence_in_a_cycle_is_freed():
+    class Step:
+        def __call__(self):
+            return ()
+
+    step = Step()
+    step.of = _C.Sequence(0, [(step, [], 0)], [])
+    found = weakref.ref(step)
+    del step
+    gc.collect()
+    assert found() is None
