@@ -202,8 +202,9 @@ class FrameCompiler:
             self.traits = fewer
             translation.attempt.close()
             return self._compile(view)
-        if compiled.is_differentiated and not self.traits.frees_at_once:
+        if compiled.calls_aotautograd:
             self.traits = self.traits.on_aotautograd(self.backend)
+        if compiled.must_know_that:
             translation.attempt.close()
             return self._compile(view)
         report_writes(translation, view)

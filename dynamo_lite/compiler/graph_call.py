@@ -38,13 +38,15 @@ from .translation import Translation
 @dataclass(frozen=True)
 class CompiledGraph:
     """``call`` and ``graph``: None if there is nothing to compute. ``seconds``: of the backend. ``record``: of it,
-    if a report is on. ``is_differentiated``: whether the backend called AOTAutograd, and that makes a difference."""
+    if a report is on. ``calls_aotautograd``: the backend turned out to. ``must_know_that``: the graph has functions
+    that run later, or random numbers that nothing uses, which are translated otherwise for such a backend."""
 
     call: _C.GraphCall | None
     graph: torch.fx.GraphModule | None
     seconds: float
     record: GraphRecord | None = None
-    is_differentiated: bool = False
+    calls_aotautograd: bool = False
+    must_know_that: bool = False
 
 
 def compile_graph(
@@ -66,7 +68,7 @@ def compile_graph(
     results = [*(tensor.node for tensor in cg.outputs), *expected]
     unused: list[torch.fx.Node] = []
     if attempt.graph.communicates or attempt.frees_at_once:
-        unused = _unused_effects(attempt, results)
+        unused = _unused_effects(attempt, results, compiles=attempt.frees_at_once)
     gm = attempt.graph.finish([*results, *unused])
     attempt.graph.symbols.check_marks()
     counters.graphs += 1
@@ -97,8 +99,11 @@ def compile_graph(
     if recorder is not None and record is not None:
         compiled = recorder.timed(record, compiled)
     call = _call_of(compiled, translation, name, len(unused))
-    is_differentiated = context.fw_metadata is not None and _has_gradients_or_draws(attempt)
-    return CompiledGraph(call, gm, time.perf_counter() - started, record, is_differentiated)
+    seconds = time.perf_counter() - started
+    if context.fw_metadata is None or attempt.frees_at_once:
+        return CompiledGraph(call, gm, seconds, record)
+    must_know = bool(attempt.provenance.later_functions or _unused_effects(attempt, results, compiles=True))
+    return CompiledGraph(call, gm, seconds, record, calls_aotautograd=True, must_know_that=must_know)
 
 
 def _keeping_equal_collectives(attempt: Attempt) -> contextlib.AbstractContextManager[object]:
@@ -109,15 +114,16 @@ def _keeping_equal_collectives(attempt: Attempt) -> contextlib.AbstractContextMa
     return importlib.import_module("torch._functorch.config").patch(cse=False)
 
 
-def _unused_effects(attempt: Attempt, results: list[torch.fx.Node]) -> list[torch.fx.Node]:
+def _unused_effects(attempt: Attempt, results: list[torch.fx.Node], *, compiles: bool) -> list[torch.fx.Node]:
     """The waits for collectives, and the random numbers, that the program doesn't use. They are results of the graph
-    too: partitioners drop what no result needs, and then other processes wait, or the generator isn't advanced."""
+    too: partitioners drop what no result needs, and then other processes wait, or the generator isn't advanced.
+    ``compiles``: the backend does, and so drops random numbers."""
     used, unused = set(results), []
     for node in reversed(attempt.graph.graph.nodes):
         written = node.args[0] if node.target == "copy_" else None
         writes_used = isinstance(written, torch.fx.Node) and (written.op == "placeholder" or written in used)
         is_used = node in used or writes_used
-        if not is_used and (attempt.graph.communicates and is_kept(node) or attempt.frees_at_once and _draws(node)):
+        if not is_used and (attempt.graph.communicates and is_kept(node) or compiles and _draws(node)):
             unused.append(node)
         if is_used or node in unused:
             used.update(node.all_input_nodes)
@@ -131,12 +137,6 @@ def _draws(node: torch.fx.Node) -> bool:
     of = node.all_input_nodes[:1]
     writes_input = bare_name(node.target).endswith("_") and of and of[0].op == "placeholder"
     return isinstance(node.meta["example_value"], torch.Tensor) and not writes_input
-
-
-def _has_gradients_or_draws(attempt: Attempt) -> bool:
-    """Whether a graph may have a backward, or draws random numbers, of which compilers drop unused ones."""
-    has_gradients = bool(attempt.provenance.leaves) or any(each.value.requires_grad for each in attempt.graph.tensors)
-    return has_gradients or any(map(_draws, attempt.graph.graph.nodes))
 
 
 def _without_last(compiled: Callable[..., Any], count: int) -> Callable[..., Any]:
