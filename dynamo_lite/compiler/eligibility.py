@@ -19,6 +19,7 @@ from dynamo_lite.resume.resume_code import original_position
 from dynamo_lite.runtime.precomputed_calls import PendingExceptions
 from dynamo_lite.translator.core import RootTranslator
 from dynamo_lite.variables.core.base import LazyVariable
+from dynamo_lite.variables.core.class_lookup import mro
 from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 
 from .code_ahead import holds_tensors, may_compute_with_tensors
@@ -80,9 +81,11 @@ def _is_called_by_autograd(view: _C.FrameView) -> bool:
     callees run in eager; it is written in C since.
     """
     code = view.code
-    return code.co_argcount > 0 and isinstance(
-        view.locals.get(code.co_varnames[0]), torch.autograd.function.FunctionCtx
-    )
+    first = view.locals.get(code.co_varnames[0]) if code.co_argcount else None
+    if not any(each is torch.autograd.function.FunctionCtx for each in mro(type(first))):
+        return False
+    called = (getattr(getattr(type(first), "_forward_cls", None), name, None) for name in ("forward", "setup_context"))
+    return any(getattr(each, "__code__", None) is code for each in called)
 
 
 def verdict_of_entries(view: _C.FrameView, versions: Versions, *, fullgraph: bool) -> _C.Verdict | None:

@@ -133,14 +133,16 @@ def _evaluated(node: ast.expr, variables: dict[str, object]) -> object:
 def value_words(value: object) -> str:
     """An enum's member by its name; a function by its own; an instance of a class over str, int or float by the value
     that it stands for. Else empty."""
-    if isinstance(value, enum.Enum):
-        return f"{type(value).__qualname__}.{object.__getattribute__(value, '__dict__')['_name_']}"
-    if type(value) is FunctionType:
-        return f"the function {value.__qualname__}"
-    if type(value) is BuiltinFunctionType:
+    kind = type(value)
+    if issubclass(kind, enum.Enum):
+        return f"{kind.__qualname__}.{object.__getattribute__(value, '__dict__')['_name_']}"
+    if kind is FunctionType:
+        return f"the function {value.__qualname__}"  # type: ignore[attr-defined]
+    if kind is BuiltinFunctionType:
         return f"the function {public_name(value)}"
-    bases = (each for each in (str, bytes, int, float) if isinstance(value, each) and type(value) is not bool)
-    base = next(bases, None)
+    if issubclass(kind, int) and kind is not bool:
+        return value_text(int.__int__(value))  # type: ignore[arg-type]
+    base = next((each for each in (str, bytes, float) if issubclass(kind, each)), None)
     return "" if base is None else base.__repr__(value)  # type: ignore[arg-type]
 
 

@@ -47,7 +47,7 @@ def function_of_torch(x):
 @pytest.mark.parametrize(
     ("fn", "said", "hint"),
     [
-        (cython_function, f"DL0201: the call of RandomState.rand() can't be traced: {_C_CODE}", _ALLOW),
+        (cython_function, f"DL0201: the call of numpy.random.RandomState.rand() can't be traced: {_C_CODE}", _ALLOW),
         (function_of_ctypes, f"DL0201: the call of cos() can't be traced: {_C_CODE}", _ALLOW),
         (
             function_of_pybind,

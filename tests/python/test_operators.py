@@ -140,7 +140,7 @@ def the_derived_class_is_asked_first(x, n):
     return x + 1, Left() + Right(), Left() < Right(), Left() == Right(), Left() + Left(), Right() + Left()
 
 
-@program(graphs=(1, 2), breaks=(1, 3))
+@program()
 def operators_with_numbers_on_the_left(x, n):
     v = Vector(2, 3)
     return x + (5 * v).a, 3**v, divmod(v, 2), round(v), round(v, 1)

@@ -40,18 +40,17 @@ def _has_fields(template: str) -> bool:
 # -- sets and deques ---------------------------------------------------------------------------------------------------
 
 
-# Up to CPython 3.13 the class's own `__iter__` gives the items.
-_items_of_set = iter if sys.version_info < (3, 14) else set.__iter__
-_items_of_frozenset = iter if sys.version_info < (3, 14) else frozenset.__iter__
+# Up to CPython 3.13 the class's own `__iter__` and `__len__` are called.
+_SHOWN_BY_OWN_ITEMS = sys.version_info >= (3, 14)
 
 
 def _repr_of_set(self: Any) -> str:
-    items = f"{{{repr(list(_items_of_set(self)))[1:-1]}}}" if set.__len__(self) else ""
+    items = f"{{{repr(list(set.__iter__(self) if _SHOWN_BY_OWN_ITEMS else self))[1:-1]}}}" if set.__len__(self) else ""
     return f"{type(self).__name__}({items})"
 
 
 def _repr_of_frozenset(self: Any) -> str:
-    items = f"{{{repr(list(_items_of_frozenset(self)))[1:-1]}}}" if frozenset.__len__(self) else ""
+    items = f"{{{repr(list(frozenset.__iter__(self) if _SHOWN_BY_OWN_ITEMS else self))[1:-1]}}}" if frozenset.__len__(self) else ""
     return f"{type(self).__name__}({items})"
 
 
