@@ -45,13 +45,13 @@ _SHOWN_BY_OWN_ITEMS = sys.version_info >= (3, 14)
 
 
 def _repr_of_set(self: Any) -> str:
-    items = f"{{{repr(list(set.__iter__(self) if _SHOWN_BY_OWN_ITEMS else self))[1:-1]}}}" if set.__len__(self) else ""
-    return f"{type(self).__name__}({items})"
+    items = repr(list(set.__iter__(self) if _SHOWN_BY_OWN_ITEMS else self)) if set.__len__(self) else ""
+    return f"{type(self).__name__}({{{items[1:-1]}}})" if items else f"{type(self).__name__}()"
 
 
 def _repr_of_frozenset(self: Any) -> str:
-    items = f"{{{repr(list(frozenset.__iter__(self) if _SHOWN_BY_OWN_ITEMS else self))[1:-1]}}}" if frozenset.__len__(self) else ""
-    return f"{type(self).__name__}({items})"
+    items = repr(list(frozenset.__iter__(self) if _SHOWN_BY_OWN_ITEMS else self)) if frozenset.__len__(self) else ""
+    return f"{type(self).__name__}({{{items[1:-1]}}})" if items else f"{type(self).__name__}()"
 
 
 _maxlen_of: Any = deque.__dict__["maxlen"]
