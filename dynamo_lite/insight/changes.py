@@ -143,7 +143,7 @@ def value_words(value: object) -> str:
     if issubclass(kind, int) and kind is not bool:
         return value_text(int.__int__(value))  # type: ignore[arg-type]
     base = next((each for each in (str, bytes, float) if issubclass(kind, each)), None)
-    return "" if base is None else base.__repr__(value)  # type: ignore[arg-type]
+    return "" if base is None else base.__repr__(value)
 
 
 def _was(failure: _C.Failure) -> str:

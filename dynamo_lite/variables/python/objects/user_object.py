@@ -410,8 +410,8 @@ class UserObjectVariable(VariableTracker):
         if name == "__dict__" and isinstance(value, InstanceDictVariable) and value.of is self:
             return  # after ``obj.__dict__ |= other``
         items = self.payload if value is self else value if value.python_type() is dict else None
-        is_dict = isinstance(items, DictVariable) and not isinstance(items, InstanceDictVariable)
-        if name == "__dict__" and is_dict and self.is_new and not self.is_dict_read:
+        is_first = self.is_new and not self.is_dict_read and not isinstance(items, InstanceDictVariable)
+        if name == "__dict__" and is_first and isinstance(items, DictVariable):
             tx.effects.mutate(self)
             self.attrs = {each: old for each, old in self.attrs.items() if self._is_slot(each)}
             self.own_dict = items

@@ -91,8 +91,9 @@ def lift_tensors(tx: Translator, values: Iterable[VariableTracker]) -> None:
     """Let the innermost body take all tensors that its function is given or holds. It may not use them; the program's
     function may, when it is called later."""
     for each in _reached(values):
-        is_new = isinstance(each, TensorVariable) and each.source is None
-        if is_new and not each.has_torch_function and not each.is_wrapper:
+        if not isinstance(each, TensorVariable) or each.has_torch_function or each.is_wrapper:
+            continue
+        if each.source is None:
             tx.graph.here(each.node)
 
 
