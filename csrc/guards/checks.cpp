@@ -287,9 +287,9 @@ Lasts with_length(const Parts&, PyObject* value) noexcept {
 // clang-format off
 constexpr CheckKind kCheckKinds[] = {
     {.name = "type", .argument = &kType, .holds = has_type, .lasts = with_immutable_type, .replayed = Replayed::ByType,
-     .text = "is exactly a {class}", .wanted = "of type {arg.__qualname__}", .given = "of type {type}"},
+     .text = "is exactly {a_class}", .wanted = "of type {arg.__qualname__}", .given = "of type {type}"},
     {.name = "id", .argument = &kObject, .holds = is_object, .lasts = forever, .replayed = Replayed::ByAddress,
-     .text = "is the same {named}", .wanted = "the object {arg!r}", .given = "{arg!r}"},
+     .text = "is {identity}", .wanted = "the object {arg!r}", .given = "{arg!r}"},
     {.name = "equals", .argument = &kConstant, .holds = equals, .lasts = forever, .replayed = Replayed::ByKeepingIt,
      .text = "== {arg!r}", .wanted = "{arg!r}", .given = "{arg!r}"},
     {.name = "payload", .argument = &kConstant, .holds = has_payload, .lasts = forever, .text = "has the value {arg!r}",

@@ -15,7 +15,7 @@ from dynamo_lite import _C
 
 from .counters import counted
 from .site import public_name
-from .value_text import value_text
+from .value_text import value_text, with_article
 
 
 class Change(NamedTuple):
@@ -37,25 +37,26 @@ def change_of(failure: _C.Failure, place: str, view: _C.FrameView, condition: st
         return Change("two of its inputs are one object, and were different ones", _OF_OBJECTS, "which inputs are one")
     if kind in ("tensor", "tensor_of_any_size", "tensor_without_size"):
         return _of_tensor(found, place)
-    now, hint = _now(failure, view) or found, _OF_OBJECTS
+    now, hint = _now(failure, view) or _with_article(found, kind), _OF_OBJECTS
     if kind == "present":
         was = "there"
     elif kind == "unbound":
         was = "not there"
     elif kind in ("equals", "bits", "payload"):
         was = _shortened(value_words(expected) or value_text(expected))
-        hint = _OF_NUMBERS if type(expected) in (int, float) else _OF_OBJECTS
+        is_number = type(expected) in (int, float) and failure.found.startswith(("int ", "float "))
+        hint = _OF_NUMBERS if is_number else _OF_OBJECTS
     elif type(expected) is CodeType:
         place, now, hint = place.removesuffix(".__code__"), "another function", _OF_FUNCTIONS
         was = f"the function {expected.co_name} of line {expected.co_firstlineno}"
     else:
         was = _was(failure)
-        now = "another object" if now.endswith(f" of type {was}") else now
+        now = "another object" if now == with_article(was) else now
         hint = _OF_FUNCTIONS if isinstance(expected, (FunctionType, BuiltinFunctionType)) else _OF_OBJECTS
     return Change(f"{place}: {now}, was {was}", hint, place)
 
 
-_CONSTANT = re.compile(r"(?<![\w.'\"])(?:str|int|float|bool|bytes|complex) (?=['\"\-\dTFbin(])")
+_CONSTANT = re.compile(r"(?<![\w.'\"])(?:str|int|float|bool|bytes|complex|tuple|frozenset) (?=['\"\-\dTFbinf(])")
 """The types that C++ puts before constants."""
 
 
@@ -130,10 +131,21 @@ def _evaluated(node: ast.expr, variables: dict[str, object]) -> object:
     raise ValueError
 
 
+def _with_article(found: str, kind: str) -> str:
+    """``a Tensor`` for what C++ calls ``an object of type Tensor``, or ``the class Tensor`` where it compared types."""
+    beginning = "the class " if kind == "type" else "an object of type "
+    if not found.startswith(beginning):
+        return found
+    name = found.removeprefix(beginning)
+    return "None" if name == "NoneType" else with_article(name)
+
+
 def value_words(value: object) -> str:
-    """An enum's member by its name; a function by its own; an instance of a class over str, int or float by the value
-    that it stands for. Else empty."""
+    """An enum's member by its name; a function or class by its own; an instance of a class over str, int or float by
+    the value that it stands for. Else empty."""
     kind = type(value)
+    if issubclass(kind, type):
+        return f"the class {type.__dict__['__qualname__'].__get__(value)}"
     if issubclass(kind, enum.Enum):
         return f"{kind.__qualname__}.{object.__getattribute__(value, '__dict__')['_name_']}"
     if kind is FunctionType:
@@ -152,13 +164,10 @@ def _was(failure: _C.Failure) -> str:
     if named:
         return named
     was = _WAS.match(failure.reason.text)
-    if was is None:
-        return f"one that {failure.reason.text}"
-    value = str(failure.reason.text[was.end() :])
-    return "None" if value == "NoneType" else value
+    return f"one that {failure.reason.text}" if was is None else str(failure.reason.text[was.end() :])
 
 
-_WAS = re.compile(r"is the same |is exactly |has (?=length |the keys |no keys)")
+_WAS = re.compile(r"is the same |is exactly |is (?=None$)|has (?=length |the keys |no keys)")
 """How the text of a guard begins that names a value or a part of it."""
 
 

@@ -23,6 +23,15 @@ def _long_text(value: object) -> str:
     return f"<{name}>"
 
 
+def with_article(noun: str) -> str:
+    """``an int``, ``a Tensor``."""
+    return f"{'an' if noun[:1] in _VOWELS else 'a'} {noun}"
+
+
+_VOWELS = frozenset("aeiouAEIO")
+"""A class's name that begins with a capital U is mostly read as *you*: ``a UserDict``."""
+
+
 class Shown:
     """Stands for a value in a format string."""
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 
 from dynamo_lite import _C
-from dynamo_lite.insight.value_text import value_text
+from dynamo_lite.insight.value_text import value_text, with_article
 from dynamo_lite.shapes.number_guards import SymbolicGuard
 
 from .abstract_class_checks import AbstractClassChecks
@@ -67,9 +67,15 @@ def path_to(place: Source) -> Path:
     return tuple((each.kind, each.arg) for each in place.way())
 
 
-def _named(value: object) -> str:
+def _identity(value: object) -> str:
+    if value is None:
+        return "None"
     name = value.co_name if type(value) is CodeType else name_of(value)
-    return type(value).__name__ + (f" {name}" if name is not None else "")
+    return f"the same {type(value).__name__}" + (f" {name}" if name is not None else "")
+
+
+def _class_name(cls: type) -> str:
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 
 
 def _keys(keys: Iterable[object]) -> str:
@@ -88,9 +94,10 @@ def _is_constant(key: object) -> bool:
 _ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None)})
 _WORDS: dict[str, Callable[[Any], Any]] = {
     "arg": lambda arg: arg,
-    "class": lambda cls: f"{cls.__module__}.{cls.__qualname__}",
+    "class": _class_name,
+    "a_class": lambda cls: with_article(_class_name(cls)),
     "type": lambda value: type(value).__name__,
-    "named": _named,
+    "identity": _identity,
     "keys": _keys,
     "list": lambda value: list(dict.keys(value) if isinstance(value, dict) else value),
     "length": lambda value: len(value) if isinstance(value, Sized) else "none",

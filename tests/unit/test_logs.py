@@ -143,7 +143,11 @@ def test_a_recompile_after_a_break_shows_the_line_of_what_has_no_name(said):
         ([(torch.ones(2), None), (torch.ones(2), len)], "flag: the function len, was None"),
         ([(torch.ones(2), [1]), (torch.ones(2), [1, 2])], "flag: length 2, was length 1"),
         ([(torch.ones(2), {"a": 1}), (torch.ones(2), {})], "flag: no keys, was the keys 'a'"),
-        ([(torch.ones(2), ()), (torch.ones(2), [1])], "flag: the class list, was a builtins.tuple"),
+        ([(torch.ones(2), ()), (torch.ones(2), [1])], "flag: a list, was a tuple"),
+        ([(torch.ones(2), ()), (torch.ones(2), None)], "flag: None, was a tuple"),
+        ([(torch.ones(2), 2), (torch.ones(2), (1,))], "flag: (1,), was 2"),
+        ([(torch.ones(2), 1.0), (torch.ones(2), torch.ones(1))], "flag: a Tensor, was 1.0"),
+        ([(torch.ones(2), float), (torch.ones(2), int)], "flag: the class int, was the class float"),
         ([(torch.ones(2), 1), (torch.ones(2, requires_grad=True), 1)], "x: requires_grad True instead of False"),
     ],
 )
