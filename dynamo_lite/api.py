@@ -22,7 +22,7 @@ from .compiler.budget import TranslationBudget
 from .compiler.families import Family, family_of, forget_kept
 from .compiler.frame_compiler import FrameCompiler
 from .compiler.observers import check_captures, check_runs_at_call
-from .compiler.reports import forget_logged_breaks
+from .compiler.reports import forget_breaks
 from .controls.takeover import Takeover, compiled_by_torch
 from .controls.torch_compile import follow_torch
 from .insight.break_reasons import DisabledCall, UserGraphBreak
@@ -466,7 +466,7 @@ def disallow_in_graph(fn: Function) -> Function:
 def reset() -> None:
     """Drop all compiled code, and what was learnt of sizes that change. Frames that are running finish."""
     forget_kept()
-    forget_logged_breaks()
+    forget_breaks()
     for owner in list(_OWNERS):
         owner.reset()
         if isinstance(owner.callback, FrameCompiler):

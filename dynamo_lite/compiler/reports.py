@@ -31,9 +31,10 @@ class _Logged:
     constructs = Constructs()
 
 
-def forget_logged_breaks() -> None:
-    """Log each construct again at its next break."""
+def forget_breaks() -> None:
+    """Count and log each construct again at its next break."""
     _Logged.constructs = Constructs()
+    counters.forget_constructs()
 
 
 class Times(NamedTuple):
@@ -103,10 +104,7 @@ def texts_of_guards(tree: _C.GuardTree, view: _C.FrameView) -> list[str]:
 
 def report_break(graph_break: GraphBreak, observer: Observer | None) -> None:
     """Count, log and report a graph break."""
-    counters.graph_breaks += 1
-    reason = graph_break.reason
-    counters.break_reasons[reason.what()] += 1
-    counters.break_places[f"{reason.code} at {graph_break.filename}:{graph_break.lineno}: {reason.what()}"] += 1
+    counters.count_break(graph_break)
     if logs.breaks.isEnabledFor(logging.DEBUG):
         logs.breaks.info("%s%s\n%s", logs.rank(), graph_break.line(), graph_break.stack())
     elif logs.breaks.isEnabledFor(logging.INFO) and _Logged.constructs.is_new(graph_break):

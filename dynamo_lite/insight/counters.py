@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from dynamo_lite import _C
 
+from .observer import Constructs, GraphBreak
+
 
 class _Waits:
     """A total that the hook keeps, as most frames wait without a callback."""
@@ -37,8 +39,10 @@ class Counters:
     operators: int = 0
     """Calls in these graphs: nodes other than placeholders, attributes and the output."""
     graph_breaks: int = 0
-    """Translations that ended in a graph break. A construct of the program breaks again in the next iteration of a
-    loop, in another version of its function, and in a callee's own translation; `Explanation.breaks` has it once."""
+    """Constructs of the program that broke a graph. One that breaks again (in the next iteration of a loop, in another
+    version of its function, in a callee's own translation) is counted once, as in `Explanation.breaks`."""
+    broken_translations: int = 0
+    """Translations that ended in a graph break."""
     recompiles: int = 0
     """Frames that were translated again because no guards held."""
     outdated: int = 0
@@ -56,13 +60,27 @@ class Counters:
     backend_seconds: float = 0.0
     """Wall-clock time of the backend, in seconds."""
     break_reasons: Counter[str] = field(default_factory=Counter)
-    """What happened, as text -> number of graph breaks."""
+    """What happened, as text -> number of translations that it ended."""
     break_places: Counter[str] = field(default_factory=Counter)
-    """Code, place and what happened, as text -> number of graph breaks."""
+    """Code, place and what happened, as text -> number of translations that it ended."""
+    _constructs: Constructs = field(default_factory=Constructs, repr=False)
+    """Those that ``graph_breaks`` has counted."""
 
     def reset(self) -> None:
         """Set everything to zero."""
         vars(self).update(vars(Counters()))
+
+    def count_break(self, graph_break: GraphBreak) -> None:
+        """Count a translation that ended there."""
+        reason = graph_break.reason
+        self.graph_breaks += self._constructs.is_new(graph_break)
+        self.broken_translations += 1
+        self.break_reasons[reason.what()] += 1
+        self.break_places[f"{reason.code} at {graph_break.filename}:{graph_break.lineno}: {reason.what()}"] += 1
+
+    def forget_constructs(self) -> None:
+        """Count each construct again at its next break."""
+        self._constructs = Constructs()
 
 
 counters = Counters()

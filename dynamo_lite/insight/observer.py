@@ -81,8 +81,8 @@ _NUMBER = re.compile(r"\d+")
 
 
 class Constructs:
-    """The constructs that have broken. The log, `dl.explain` and ``dynamo-lite check`` tell each once; `dl.counters`
-    counts each break, that is each translation which ended there."""
+    """The constructs that have broken. The log, `dl.explain` and ``dynamo-lite check`` tell each once, and
+    ``dl.counters.graph_breaks`` counts them; ``dl.counters.broken_translations`` counts each break."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[object, ...], int] = {}

@@ -165,6 +165,6 @@ def test_a_loop_that_differs_is_left_to_eager_for_all_its_callers():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert torch.equal(compiled(torch.ones(2)), two_callers(torch.ones(2)))
-    found = dl.counters.graphs, dl.counters.graph_breaks
+    found = dl.counters.graphs, dl.counters.broken_translations
     assert torch.equal(compiled(torch.ones(2)), two_callers(torch.ones(2)))
-    assert found == (dl.counters.graphs, dl.counters.graph_breaks) == (5, 5)
+    assert found == (dl.counters.graphs, dl.counters.broken_translations) == (5, 5)

@@ -137,14 +137,14 @@ def test_a_step_of_ppo():
         step = transform(trainer.step)
         return [(step(*experience(rows, rows)), trainer.loss) for rows in (8, 8, 5, 6)], trainer
 
-    recorder, breaks = Recorder(), dl.counters.graph_breaks
+    recorder, breaks = Recorder(), dl.counters.broken_translations
     expected, one = run(lambda f: f)
     found, other = run(lambda f: dl.compile(f, backend=recorder))
     for wanted, each in zip(expected, found, strict=True):
         assert each[1] == pytest.approx(wanted[1]) and each[0] == pytest.approx(wanted[0])
     for wanted, each in zip(one.policy.parameters(), other.policy.parameters(), strict=True):
         torch.testing.assert_close(each.grad, wanted.grad)
-    assert dl.counters.graph_breaks == breaks + 2 and len(recorder.graphs) <= 6  # one break each, in two versions
+    assert dl.counters.broken_translations == breaks + 2 and len(recorder.graphs) <= 6  # one break each, in two versions
 
 
 # -- beam search -------------------------------------------------------------------------------------------------------

@@ -323,7 +323,7 @@ def check(
     Args:
         graphs: graphs (exactly, or a range) that the first call gives the backend; None: whatever.
         operators: operators in those graphs.
-        breaks: graph breaks counted in the first call; by default none where ``graphs`` is 1.
+        breaks: translations that end in a graph break in the first call; by default none where ``graphs`` is 1.
         recompiles: whether the repeated calls may make more graphs.
         all_graphs: graphs after ``others``.
         exact: floating-point results are the same bit for bit; else close.
@@ -339,10 +339,10 @@ def check(
 
     recorder = Recorder(backend)
     seen: list[tuple[int, int, int, int]] = []
-    before = dl.counters.graph_breaks
+    before = dl.counters.broken_translations
 
     def note(index: int) -> None:
-        seen.append((len(recorder.graphs), recorder.operators, dl.counters.graph_breaks - before, recorder.runs))
+        seen.append((len(recorder.graphs), recorder.operators, dl.counters.broken_translations - before, recorder.runs))
 
     dl.reset()
     dl.counters.break_reasons.clear()

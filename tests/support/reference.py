@@ -34,7 +34,7 @@ if MODE not in ("", "torch", "eager"):
 
 
 class _Counters:
-    graph_breaks = 0
+    graph_breaks = broken_translations = 0
     break_reasons: collections.Counter[str] = collections.Counter()
 
     def reset(self) -> None:

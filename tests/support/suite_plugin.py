@@ -117,7 +117,7 @@ def pytest_sessionfinish() -> None:
     if HOOK:
         from dynamo_lite.insight.counters import counters as totals
 
-        counters = {each.name: getattr(totals, each.name) for each in dataclasses.fields(totals)}
-        del counters["break_reasons"]
+        names = [each.name for each in dataclasses.fields(totals)]
+        counters = {name: getattr(totals, name) for name in names if name not in ("break_reasons", "_constructs")}
     found = {"outcomes": outcomes, "details": details, "seconds": seconds, "counters": counters}
     RESULT.write_text(json.dumps(found))

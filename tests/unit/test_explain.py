@@ -68,8 +68,12 @@ def test_a_construct_that_breaks_several_times_is_told_once():
                 x = x + 1
         return x
 
+    dl.reset()  # forgets which constructs were counted
+    before = dl.counters.graph_breaks, dl.counters.broken_translations
     found = dl.explain(fn)(torch.ones(2))
     assert found.break_count == 1 and found.break_times[0] > 1 and found.graph_count > 2
+    assert dl.counters.graph_breaks - before[0] == 1
+    assert dl.counters.broken_translations - before[1] == found.break_times[0]
     assert f"({found.break_times[0]} times)" in str(found)
     assert found.to_dict()["breaks"][0]["times"] == found.break_times[0]
 

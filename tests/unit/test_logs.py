@@ -76,7 +76,7 @@ def test_a_construct_that_breaks_several_times_is_one_line(said):
         return x
 
     assert len(said("breaks", calls(fn, torch.ones(2)))) == 1
-    assert dl.counters.graph_breaks > 1
+    assert dl.counters.graph_breaks == 1 < dl.counters.broken_translations
 
 
 def test_a_break_has_its_stack_at_debug(said):
