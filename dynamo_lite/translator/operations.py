@@ -54,6 +54,7 @@ from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.classes import construct
 from dynamo_lite.variables.python.classes.classes import ClassVariable
+from dynamo_lite.variables.python.classes.isinstance_checks import derives
 from dynamo_lite.variables.python.containers import sets
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable
@@ -267,7 +268,7 @@ class Operations(_Base):
             return self.make(self.fold(COMPARE[symbol], (one.value, other.value)))
         derived, base = other.python_type(), one.python_type()
         pairs = [(one, symbol, other), (other, SWAPPED[symbol], one)]
-        if derived is not base and issubclass(derived, base):
+        if derived is not base and derives(derived, base):
             pairs.reverse()
         for left, sign, right in pairs:
             if not isinstance(left, UserObjectVariable):
@@ -296,7 +297,7 @@ class Operations(_Base):
             raw = self.lookup(right, name)
             has_number_slot = is_user_defined(raw) or not issubclass(right, (*_SEQUENCES, int))
             return raw is not MISSING and has_number_slot
-        if not issubclass(right, left):
+        if not derives(right, left):
             return False
         return self.lookup(right, name) not in (MISSING, self.lookup(left, name))
 

@@ -15,6 +15,7 @@ _DESCRIPTORS_IN_C = frozenset(
 )
 _MRO = type.__dict__["__mro__"].__get__
 _NAMESPACE = type.__dict__["__dict__"].__get__
+_FLAGS = type.__dict__["__flags__"].__get__
 MISSING = object()
 _DISALLOW_INSTANTIATION, _IMMUTABLE_TYPE, _BASE_TYPE = 1 << 7, 1 << 8, 1 << 10
 
@@ -31,17 +32,17 @@ def own_namespace(cls: type) -> Mapping[str, Any]:
 
 def is_immutable(cls: type) -> bool:
     """Whether no attribute of the class can be set: it is in C. Classes that class statements create are mutable."""
-    return bool(cls.__flags__ & _IMMUTABLE_TYPE)
+    return bool(_FLAGS(cls) & _IMMUTABLE_TYPE)
 
 
 def is_instantiable(cls: type) -> bool:
     """Whether a call of the class may create an instance."""
-    return not cls.__flags__ & _DISALLOW_INSTANTIATION
+    return not _FLAGS(cls) & _DISALLOW_INSTANTIATION
 
 
 def is_final(cls: type) -> bool:
     """Whether no class can derive from this one, which is in C."""
-    return not cls.__flags__ & _BASE_TYPE
+    return not _FLAGS(cls) & _BASE_TYPE
 
 
 def class_lookup(cls: type, name: str) -> Any:

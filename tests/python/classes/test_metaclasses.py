@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import abc
 import collections
+import copy
 import typing
 
+import pytest
 import torch
 
+import dynamo_lite as dl
 from cuts import Programs
 from programs import check, tensor
 
@@ -124,6 +127,65 @@ def instance_and_subclass_checks_of_a_metaclass(x, n):
     class_ = Quacker
     CUT
     return x + 1, isinstance(Quacker(), Duck), isinstance(x, Duck), issubclass(class_, Duck), issubclass(Duck, Duck)
+
+
+CALLED: list[str] = []
+
+
+class Observing(type):
+    """A metaclass that notes which of its methods are called."""
+
+    def __getattr__(cls, name):
+        CALLED.append(name)
+        raise AttributeError(name)
+
+    def __subclasscheck__(cls, other):
+        CALLED.append("subclasscheck")
+        return super().__subclasscheck__(other)
+
+
+class Observed(dict, metaclass=Observing):
+    pass
+
+
+def called(run, x):
+    CALLED.clear()
+    return run(x), [*CALLED]
+
+
+@program()
+def creation_calls_no_getattr_of_the_metaclass(x, n):
+    return x + 1, called(lambda x: Observed(a=1), x)
+
+
+@program()
+def operators_call_no_subclasscheck_of_the_metaclass(x, n):
+    made = Observed(a=1)
+    return x + 1, called(lambda x: [made | {"b": 2}, {} | made, made == {}, {} == made], x)
+
+
+@program()
+def copy_looks_arguments_of_new_up_on_the_class(x, n):
+    made = Observed(a=1)
+    return x + 1, called(lambda x: copy.copy(made), x)
+
+
+@pytest.mark.changes_what_is_guarded  # sympy is imported on the way and adds to copyreg.dispatch_table
+def test_deepcopy_reads_slot_names_through_the_metaclass():
+    def fn(x, value):
+        copied = copy.deepcopy(value)
+        return x + 1, type(copied).__name__, dict(copied)
+
+    class Eager(dict, metaclass=Observing):
+        pass
+
+    class Compiled(dict, metaclass=Observing):
+        pass
+
+    x = torch.ones(2)
+    _, wanted = called(lambda x: fn(x, Eager(a=1)), x)
+    (_, name, items), found = called(lambda x: dl.compile(fn, backend="eager")(x, Compiled(a=1)), x)
+    assert (name, items, found) == ("Compiled", {"a": 1}, wanted)
 
 
 class Shape(abc.ABC):

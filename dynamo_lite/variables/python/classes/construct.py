@@ -21,6 +21,7 @@ from dynamo_lite.variables.core.base import (
     VariableTracker,
     class_compares_by_identity,
     mro,
+    own_namespace,
     refuse_arguments,
     unsupported,
 )
@@ -175,7 +176,7 @@ def new_instance(tx: Translator, cls: type, args: Args, kwargs: Kwargs) -> Varia
         unsupported(NotCreated(f"class {cls.__qualname__}", f"its base {c_base.__name__} is implemented in C"))
     if tx.lookup(cls, "__del__") is not MISSING:
         unsupported(NotCreated(f"class {cls.__qualname__}", "it has a __del__, which runs at a time of its own"))
-    if getattr(cls, "__abstractmethods__", None):
+    if own_namespace(cls).get("__abstractmethods__"):
         tx.evaluate(object.__new__, (cls,))  # raises the TypeError for abstract classes
     has_init = is_user_defined(tx.lookup(cls, "__init__"))
     if base in (tuple, frozenset) and (len(args) > 1 or kwargs and not has_init):

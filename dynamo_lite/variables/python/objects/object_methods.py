@@ -7,6 +7,7 @@ from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute
 from dynamo_lite.variables.core.attributes import (
+    MISSING,
     attribute_name,
     class_lookup,
     generic_getattr,
@@ -14,6 +15,7 @@ from dynamo_lite.variables.core.attributes import (
     object_setattr,
 )
 from dynamo_lite.variables.core.base import VariableTracker, own_namespace, unsupported
+from dynamo_lite.variables.core.class_lookup import is_user_defined
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.polyfills import derived
@@ -44,18 +46,29 @@ def _object_eq(tx: Translator, obj: Any, other: VariableTracker) -> VariableTrac
 def _object_state(tx: Translator, obj: Any) -> VariableTracker:
     """``object.__getstate__``: ``__dict__``, or a pair of it and the slots."""
     cls = obj.python_type()
-    attributes: VariableTracker = obj.namespace(tx.attempt) if cls.__dictoffset__ else ConstantVariable(None)
+    attributes: VariableTracker = obj.c_attribute(tx, "__dict__") if cls.__dictoffset__ else ConstantVariable(None)
     if isinstance(attributes, DictVariable) and not attributes.items:
         attributes = ConstantVariable(None)
     slots = DictVariable({})
     cached = own_namespace(cls).get("__slotnames__", [])  # copyreg's cache, unless the class defines it
     if type(cached) is not list or any(type(name) is not str for name in cached):
         unsupported(UnsupportedAttribute(obj.describe(), "__getstate__", "its class defines __slotnames__"))
+    if type(cls) is not type and any(is_user_defined(tx.lookup(type(cls), name)) for name in _CLASS_GETTERS):
+        unsupported(UnsupportedAttribute(obj.describe(), "__getstate__", "its metaclass defines how it is read"))
     for name in copyreg._slotnames(cls):  # type: ignore[attr-defined]
         value = obj.slot_get(tx, name, class_lookup(cls, name))
         if value is not None:
             slots.put(tx, ConstantVariable(name), value)
     return TupleVariable([attributes, slots]) if slots.items else attributes
+
+
+_CLASS_GETTERS = ("__getattr__", "__getattribute__")
+
+
+def _object_reduce(tx: Translator, obj: Any, protocol: VariableTracker) -> VariableTracker:
+    names = ("__getnewargs_ex__", "__getnewargs__")
+    found = next((name for name in names if tx.lookup(obj.python_type(), name) is not MISSING), "")
+    return tx.call(tx.make(derived.reduce_to_parts), [obj, tx.make(found)], {})
 
 
 OBJECT_METHODS: dict[str, Any] = {
@@ -66,5 +79,5 @@ OBJECT_METHODS: dict[str, Any] = {
     "__init_subclass__": lambda tx, obj: ConstantVariable(None),
     "__eq__": _object_eq,
     "__getstate__": _object_state,
-    "__reduce_ex__": lambda tx, obj, protocol: tx.call(tx.make(derived.reduce_to_parts), [obj, protocol], {}),
+    "__reduce_ex__": _object_reduce,
 }

@@ -20,6 +20,7 @@ from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import DisabledByCompiler, DisabledCall, UnknownCall, UserGraphBreak
 from dynamo_lite.records.restart import RecordedWhole, Restart
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
+from dynamo_lite.variables.core.class_lookup import class_lookup
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import Model, models_if
@@ -165,7 +166,7 @@ def _marked(value: Any) -> Model | None:
     """Functions with a mark of torch's. What torch.compile returned is traced as what it wraps."""
     if type(value) is types.FunctionType and not vars(value):
         return None
-    if getattr(value, "_torchdynamo_disable", False) is True:
+    if _mark(value, "_torchdynamo_disable") is True:
         if _is_mark_of_compiler(value):
             return functools.partial(_call_original, value)
 
@@ -183,9 +184,15 @@ def _marked(value: Any) -> Model | None:
             return _call_instead(namespace["__marked_compile_region_fn__"])
     if type(value) is torch.jit.ScriptFunction and hasattr(value, "_torchdynamo_inline"):
         return _call_instead(value._torchdynamo_inline)
-    if getattr(value, "_dynamo_marked_constant", False) is True:
+    if _mark(value, "_dynamo_marked_constant") is True:
         return functools.partial(_constant_result, value)
     return None
+
+
+def _mark(value: Any, name: str) -> object:
+    """A mark that a callable has, or None. A metaclass may define how attributes of its classes are read."""
+    is_class = issubclass(type(value), type)
+    return class_lookup(value, name) if is_class else getattr(value, name, None)
 
 
 def _call_original(disabled: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:

@@ -39,6 +39,7 @@ from dynamo_lite.variables.core.formatting import call_text_method
 from dynamo_lite.variables.core.operator_symbols import method_of
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import Model, models, models_if
+from dynamo_lite.variables.python.classes.isinstance_checks import derives
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, TupleVariable
 from dynamo_lite.variables.python.objects.user_object import has_torch_function
@@ -391,7 +392,7 @@ def _alias(tx: Translator, tensor: TensorVariable) -> TensorVariable:
 
 def _converted(tx: Translator, result: VariableTracker, cls: type) -> VariableTracker:
     """A result with its tensors as instances of a class."""
-    if isinstance(result, TensorVariable) and not issubclass(result.cls, cls):
+    if isinstance(result, TensorVariable) and not derives(result.cls, cls):
         if is_wrapper_class(cls) or result.is_wrapper:
             unsupported(TorchFunctionOverride("Tensor.as_subclass()", f"a {cls.__qualname__} has inner tensors"))
         plain = _alias(tx, result)
