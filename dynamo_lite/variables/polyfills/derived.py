@@ -169,11 +169,12 @@ def _update_ordered(self: Any, other: Any = (), /, **named: Any) -> None:
     if type(other) is dict:
         for key, value in other.items():
             self[key] = value
-    elif hasattr(other, "keys"):
-        for key in other.keys():
+    elif (keys := getattr(other, "keys", _END)) is not _END:
+        for key in keys():
             self[key] = other[key]
     else:
-        for pair in other.items() if hasattr(other, "items") else other:
+        items = getattr(other, "items", _END)
+        for pair in other if items is _END else items():
             key, value = iter(pair)
             self[key] = value
     for key, value in named.items():
@@ -208,16 +209,17 @@ def _repr_of_ordered(self: Any) -> str:
 # -- copying and pickling ----------------------------------------------------------------------------------------------
 
 
-def reduce_to_parts(self: Any, protocol: int, /) -> Any:
-    """``object.__reduce_ex__`` from protocol 2 on. ``copy.copy`` and ``copy.deepcopy`` call it."""
+def reduce_to_parts(self: Any, getter: str, /) -> Any:
+    """``object.__reduce_ex__`` from protocol 2 on, for ``copy.copy`` and ``copy.deepcopy``. ``getter``: the method that
+    the class has of those for arguments of ``__new__``, or an empty string."""
     cls: Any = type(self)
     if cls.__reduce__ is not object.__reduce__:
         return self.__reduce__()
     named: dict[str, Any] = {}
     args: tuple[Any, ...] = ()
-    if hasattr(cls, "__getnewargs_ex__"):
+    if getter == "__getnewargs_ex__":
         args, named = cls.__getnewargs_ex__(self)
-    elif hasattr(cls, "__getnewargs__"):
+    elif getter:
         args = cls.__getnewargs__(self)
     state = self.__getstate__()
     items = iter(self) if isinstance(self, list) else None

@@ -27,6 +27,7 @@ from dynamo_lite.variables.core.base import (
     unsupported,
     wraps_type,
 )
+from dynamo_lite.variables.core.class_lookup import is_immutable
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_text import concatenated
 from dynamo_lite.variables.core.formatting import Texts, bracketed, listed, reprs
@@ -170,7 +171,7 @@ class DictVariable(ContainerVariable):
     def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if symbol != "|" or not issubclass(other.python_type(), dict) or (reflected and self.cls is dict):
             return None
-        theirs = other.realize().mapping_items(tx)
+        theirs = self._items_to_merge(tx, other.realize())
         assert theirs is not None
         merged = self.like({}, {})  # of this class even if reflected: it derives from the left operand's
         for each in (theirs, self) if reflected else (self, theirs):
@@ -262,10 +263,12 @@ class DictVariable(ContainerVariable):
         return ConstantVariable(None)
 
     def _items_to_merge(self, tx: Translator, other: VariableTracker) -> DictVariable | None:
-        """The items of a mapping that ``update`` adds. An OrderedDict reads them from an instance of a derived class by
-        its ``keys`` and ``__getitem__``."""
-        is_derived = other.payload is not None
-        return tx.collected_items(other) if is_derived and self.cls is OrderedDict else other.mapping_items(tx)
+        """The items of a mapping that ``update`` or ``|`` adds; None for a value without ``keys``. An OrderedDict reads
+        them from an instance of a derived class by its ``keys`` and ``__getitem__``."""
+        if other.payload is not None and self.cls is OrderedDict:
+            return tx.collected_items(other)
+        is_mapping = is_immutable(other.python_type()) or tx.has_attribute(other, "keys")
+        return other.mapping_items(tx) if is_mapping else None
 
     def method_clear(self, tx: Translator) -> VariableTracker:
         for raw in [*self.items]:

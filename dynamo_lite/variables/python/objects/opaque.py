@@ -10,7 +10,7 @@ from dynamo_lite.insight.break_reasons import UnknownCall, UnknownValue, Unsuppo
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, class_lookup
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_if
-from dynamo_lite.variables.core.class_lookup import is_immutable
+from dynamo_lite.variables.core.class_lookup import is_immutable, is_user_defined
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
 
@@ -51,6 +51,8 @@ class OpaqueVariable(VariableTracker):
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         kind = type(self.value)
         if issubclass(kind, weakref.ProxyTypes):  # the attributes are the referent's
+            self.refuse()
+        if is_user_defined(class_lookup(kind, "__getattribute__")):
             self.refuse()
         if name == "__class__":
             return tx.make(kind)
