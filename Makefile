@@ -56,7 +56,7 @@ port:
 	$(PYTHON) tests/support/port_kit.py
 
 # Programs made by a grammar, from a random seed: make fuzz N=10000; and all programs over classes that derive from
-# builtin ones.
+# builtin ones, and over their neighbours.
 N ?= 2000
 fuzz: $(STAMP)
 	$(BIN)/python tests/support/fuzz.py $(N)

@@ -1,62 +1,18 @@
-"""Programs over classes that derive from builtin ones: base x overridden methods x operation x where it is created.
+"""Classes that derive from one builtin class: base x overridden methods x operation x where the instance is created.
 
-Each overridden method logs its call, so the comparison with eager sees which methods CPython calls and in which order.
-``python tests/support/builtin_classes.py 5000`` runs so many, drawn at random; ``--all`` runs each.
+``python tests/support/builtin_classes.py 5000`` runs so many programs, drawn at random, those of `neighbouring_classes`
+too; ``--all`` runs each.
 """
 
 from __future__ import annotations
 
 import argparse
-import copy
-import itertools
-import math
-import operator
 import random
-import re
 import sys
-import typing
-from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
-
-import torch
 
 import dynamo_lite as dl
-
-IN_PLACE = r"x (\+|\*|\||&|-|\^|%)= "
-"""An operation that is a statement: it assigns to ``x``."""
-LOG: list[str] = []
-"""The overridden methods that were called, in order."""
-
-
-class Point(typing.NamedTuple):
-    x: int
-    y: int
-
-
-class Reflecting:
-    """An operand of another type that takes part in operators."""
-
-    def __radd__(self, other):
-        LOG.append("radd of the other")
-        return "added"
-
-    def __rmul__(self, other):
-        LOG.append("rmul of the other")
-        return "multiplied"
-
-    def __eq__(self, other):
-        LOG.append("eq of the other")
-        return True
-
-    __hash__ = None
-
-
-def listed(text: str) -> tuple[str, ...]:
-    """The entries of a table; two blanks or a line end separate them."""
-    return tuple(re.split(r"\s{2,}|\n\s*", text.strip()))
-
+from class_programs import Family, difference, listed, programs_of
+from neighbouring_classes import NEIGHBOURS
 
 _SEQUENCE = listed("""
     __len__   __iter__   __getitem__   __contains__   __eq__   __add__   __mul__   __rmul__   __repr__
@@ -75,17 +31,6 @@ _SET = listed("""
 _NUMBER = listed("""
     __add__   __radd__   __mul__   __eq__   __lt__   __hash__   __bool__   __int__   __index__   __repr__
 """)
-
-
-@dataclass(frozen=True)
-class Family:
-    """A builtin class: how an instance is made, what classes override, and the operations on ``x`` and ``y``."""
-
-    base: type
-    make: str
-    """Arguments of the class."""
-    overridden: tuple[str, ...]
-    operations: tuple[str, ...]
 
 
 _ITERATED = listed("""
@@ -154,32 +99,38 @@ _STRINGS = listed("""
     float(x)   '{:>5}|{!r}'.format(x, x)   x.format_map({})   x.title().swapcase()   x % {'a': 1}   '%-5s|' % x
     '{}'.format(x)   x in {'abc'}   getattr(Point(1, 2), x, 4)   x.encode()
 """)
+
+
+def _over(base: str, arguments: str, overridden: tuple[str, ...], operations: tuple[str, ...]) -> Family:
+    return Family(base, f"class X({base}):", f"X{arguments}", overridden, operations, takes_pairs=True)
+
+
 FAMILIES = (
-    Family(tuple, "((1, 2))", (*_SEQUENCE, *_ORDER), (*_SEQUENCES, *_TUPLES)),
-    Family(Point, "(1, 2)", (*_SEQUENCE, *_ORDER), (*_SEQUENCES, *_TUPLES, "x.x", "x._replace(x=5)", "x._asdict()")),
-    Family(
-        list, "([1, 2])", (*_SEQUENCE, "append", "extend", "__iadd__", "copy", "__setitem__"), (*_SEQUENCES, *_LISTS)
+    _over("tuple", "((1, 2))", (*_SEQUENCE, *_ORDER), (*_SEQUENCES, *_TUPLES)),
+    _over("Point", "(1, 2)", (*_SEQUENCE, *_ORDER), (*_SEQUENCES, *_TUPLES, "x.x", "x._replace(x=5)", "x._asdict()")),
+    _over(
+        "list", "([1, 2])", (*_SEQUENCE, "append", "extend", "__iadd__", "copy", "__setitem__"), (*_SEQUENCES, *_LISTS)
     ),
-    Family(
-        deque, "([1, 2])", (*_SEQUENCE, "append", "extend"), (*_ITERATED, "x + y", "x[0]", "x.append(3)", "x.copy()")
+    _over(
+        "deque", "([1, 2])", (*_SEQUENCE, "append", "extend"), (*_ITERATED, "x + y", "x[0]", "x.append(3)", "x.copy()")
     ),
-    Family(dict, "(a=1, b=2)", _MAPPING, _MAPPINGS),
-    Family(OrderedDict, "(a=1, b=2)", _MAPPING, (*_MAPPINGS, "x.move_to_end('a')", "x.popitem(last=False)")),
-    Family(
-        defaultdict,
+    _over("dict", "(a=1, b=2)", _MAPPING, _MAPPINGS),
+    _over("OrderedDict", "(a=1, b=2)", _MAPPING, (*_MAPPINGS, "x.move_to_end('a')", "x.popitem(last=False)")),
+    _over(
+        "defaultdict",
         "(int, a=1, b=2)",
         _MAPPING,
         (*_MAPPINGS, "x.default_factory", "x['n'] + 1", "type(x)(list)['k']", "type(x)(3)", "type(x)(None, x)['q']"),
     ),
-    Family(
-        Counter, "('aab')", ("__len__", "__iter__", "__getitem__", "__setitem__", "__missing__", "update"), _MAPPINGS
+    _over(
+        "Counter", "('aab')", ("__len__", "__iter__", "__getitem__", "__setitem__", "__missing__", "update"), _MAPPINGS
     ),
-    Family(set, "([1, 2])", _SET, (*_SETS, *_MUTABLE_SETS)),
-    Family(frozenset, "([1, 2])", (*_SET[:8], "__hash__"), _SETS),
-    Family(int, "(3)", _NUMBER, (*_NUMBERS, "t[x % 2]", "torch.zeros(x).shape", "range(x)", "x & 1", "x << 1")),
-    Family(float, "(3.0)", _NUMBER[:-2], tuple(each for each in _NUMBERS if "[x % 3]" not in each)),
-    Family(
-        str,
+    _over("set", "([1, 2])", _SET, (*_SETS, *_MUTABLE_SETS)),
+    _over("frozenset", "([1, 2])", (*_SET[:8], "__hash__"), _SETS),
+    _over("int", "(3)", _NUMBER, (*_NUMBERS, "t[x % 2]", "torch.zeros(x).shape", "range(x)", "x & 1", "x << 1")),
+    _over("float", "(3.0)", _NUMBER[:-2], tuple(each for each in _NUMBERS if "[x % 3]" not in each)),
+    _over(
+        "str",
         "('abc')",
         ("__len__", "__iter__", "__getitem__", "__eq__", "__add__", "__hash__", "__str__", "__format__"),
         _STRINGS,
@@ -187,117 +138,15 @@ FAMILIES = (
 )
 
 
-@dataclass(frozen=True)
-class Program:
-    """One program: a class over ``family.base`` that overrides ``overridden``, and one operation."""
-
-    family: Family
-    overridden: tuple[str, ...]
-    operation: str
-    inside: bool
-    slots: bool = False
-
-    def __str__(self) -> str:
-        where = "inside" if self.inside else "outside"
-        names = ", ".join(self.overridden) or "nothing"
-        return f"{self.family.base.__name__}{self.family.make} overriding {names}, {where}: {self.operation}"
-
-    def source(self) -> str:
-        lines = [f"class X({self.family.base.__name__}):"]
-        lines += ["    __slots__ = ()"] * self.slots + ["    pass"] * (not self.overridden)
-        for name in self.overridden:
-            lines += [f"    def {name}(self, *args, **kwargs):", f"        LOG.append({name!r})"]
-            lines += (
-                ["        return 'missing'"]
-                if name == "__missing__"
-                else [f"        return super().{name}(*args, **kwargs)"]
-            )
-        make = f"X{self.family.make}"
-        lines += ["def run(t, x, y):"]
-        lines += [f"    x = {make}", f"    y = {make}"] * self.inside
-        found = self.operation if re.match(IN_PLACE, self.operation) else f"found = {self.operation}"
-        lines += ["    z = t + 1", "    found = None", f"    {found}", "    return z * 2, found, x"]
-        return "\n".join(lines)
-
-
-def programs() -> Iterator[Program]:
-    """All programs: classes that override nothing, each method, and neighbouring pairs."""
-    for family in FAMILIES:
-        pairs = itertools.pairwise((*family.overridden, family.overridden[0]))
-        choices = [(), *((each,) for each in family.overridden), *pairs]
-        for overridden, operation, inside in itertools.product(choices, family.operations, (False, True)):
-            yield Program(family, overridden, operation, inside)
-
-
-def described(value: Any, depth: int = 0) -> Any:
-    """A value by its types and items, read without calling methods of its class."""
-    if depth > 6:
-        return "..."
-    cls = type(value)
-    if isinstance(value, torch.Tensor):
-        return cls.__name__, value.dtype, tuple(torch.Tensor.size(value)), value.tolist()
-    for base in (tuple, list, deque, set, frozenset):
-        if isinstance(value, base):
-            return cls.__name__, [described(each, depth + 1) for each in base.__iter__(value)]
-    if isinstance(value, dict):
-        pairs = OrderedDict.items(value) if isinstance(value, OrderedDict) else dict.items(value)
-        return cls.__name__, [(described(k, depth + 1), described(v, depth + 1)) for k, v in pairs]
-    for scalar in (bool, int, float, str, bytes):
-        if isinstance(value, scalar):
-            return cls.__name__, scalar.__repr__(value)
-    if isinstance(value, range | type(None) | type(NotImplemented) | type):
-        return repr(value)
-    return cls.__name__
-
-
-def outcome(fn: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
-    """What one call returns or raises, what its arguments are then, and the methods that were called."""
-    LOG.clear()
-    result: Any = None
-    error: tuple[str, str] | None = None
-    try:
-        result = fn(*args)
-    except Exception as raised:
-        if isinstance(raised, dl.exc.InternalError):
-            raise
-        error = type(raised).__name__, str(raised)
-    return described(result), error, described(args), [*LOG]
-
-
-def difference(program: Program) -> tuple[str, int]:
-    """How the compiled program differs from eager in three calls, "" if it doesn't, and its number of graphs."""
-    names = {"LOG": LOG, "torch": torch, "copy": copy, "deque": deque, "OrderedDict": OrderedDict, "Counter": Counter}
-    modules = {"math": math, "operator": operator, "Reflecting": Reflecting, "__name__": "made_classes"}
-    namespace: dict[str, Any] = {**names, **modules, "Point": Point, "defaultdict": defaultdict}
-    exec(program.source(), namespace)
-    make = eval(f"lambda: X{program.family.make}", namespace)
-    graphs = 0
-
-    def backend(gm: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        nonlocal graphs
-        graphs += 1
-        return gm.forward
-
-    compiled = dl.compile(namespace["run"], backend=backend)
-    for call in range(3):
-        wanted = outcome(namespace["run"], torch.ones(2), make(), make())
-        try:
-            found = outcome(compiled, torch.ones(2), make(), make())
-        except dl.exc.InternalError as error:
-            return f"InternalError: {str(error).splitlines()[0]}", graphs
-        if wanted != found:
-            return f"call {call}: {found} instead of {wanted}", graphs
-    return "", graphs
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", nargs="?", type=int, default=1000)
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--seed", default="0")
-    parser.add_argument("--base", help="only classes over this builtin one")
+    parser.add_argument("--family", help="only families whose title has this in it", default="")
     arguments = parser.parse_args()
-    chosen = [each for each in programs() if arguments.base in (None, each.family.base.__name__)]
+    families = [each for each in (*FAMILIES, *NEIGHBOURS) if arguments.family in each.title]
+    chosen = [program for family in families for program in programs_of(family)]
     if not arguments.all:
         chosen = random.Random(arguments.seed).sample(chosen, min(arguments.count, len(chosen)))
     wrong = whole = 0

@@ -14,13 +14,13 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from builtin_classes import FAMILIES, difference, programs
+from builtin_classes import FAMILIES
+from class_programs import Family, difference, programs_of
+from neighbouring_classes import NEIGHBOURS
 from programs import check, tensor
 from table import Table
 
 cases = Table()
-
-PROGRAMS_OF_A_FAMILY = 160
 
 
 class Vector(NamedTuple):
@@ -576,11 +576,20 @@ def test_replay_calls_no_method_of_the_class():
 test_case = cases.test()
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.base.__name__)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.title)
 def test_made_programs_do_as_in_eager(family, pytestconfig):
-    """A sample; ``make fuzz`` runs all."""
-    made = [each for each in programs() if each.family is family]
-    drawn = random.Random(pytestconfig.getoption("sample_seed")).sample(made, min(len(made), PROGRAMS_OF_A_FAMILY))
+    _check_sample(family, pytestconfig, 160)
+
+
+@pytest.mark.parametrize("family", NEIGHBOURS, ids=lambda family: family.title)
+def test_programs_of_neighbouring_classes_do_as_in_eager(family, pytestconfig):
+    _check_sample(family, pytestconfig, 24)
+
+
+def _check_sample(family: Family, pytestconfig: pytest.Config, count: int) -> None:
+    """``make fuzz`` runs all."""
+    made = [*programs_of(family)]
+    drawn = random.Random(pytestconfig.getoption("sample_seed")).sample(made, min(len(made), count))
     whole = 0
     for program in drawn:
         wrong, graphs = difference(program)
