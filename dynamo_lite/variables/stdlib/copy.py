@@ -53,7 +53,7 @@ _ATOMIC = frozenset(
 """Kinds whose copy is the object itself, subclasses included."""
 _COPIERS: dict[type, Copier] = {
     **dict.fromkeys(_ATOMIC, _itself),
-    **dict.fromkeys((MutableSequence, DictVariable, SetVariable), lambda tx, of: of.method_copy(tx)),
+    **dict.fromkeys((MutableSequence, DictVariable, SetVariable), lambda tx, of: of.call_method(tx, "copy", [], {})),
     OrderedDictVariable: lambda tx, of: of.method_copy(tx).with_attributes(of.namespace(tx.attempt).items),
     TupleVariable: _itself,
     SizeVariable: lambda tx, of: of.make(list(of.items)),

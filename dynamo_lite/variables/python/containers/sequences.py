@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
@@ -13,9 +13,11 @@ from dynamo_lite.bytecode import emit
 from dynamo_lite.insight.break_reasons import ChangedDuringIteration, UnsupportedOperation
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
+    Args,
     ContainerVariable,
     Exhausted,
     IteratorVariable,
+    Kwargs,
     LazyVariable,
     NotConstant,
     VariableTracker,
@@ -26,7 +28,6 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.class_lookup import is_final
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.deferred_text import concatenated
 from dynamo_lite.variables.core.formatting import Texts, bracketed, listed, reprs
 from dynamo_lite.variables.core.item_comparison import ItemComparison
 from dynamo_lite.variables.core.operator_symbols import COMPARE
@@ -46,6 +47,8 @@ class SequenceVariable(ContainerVariable):
 
     __slots__ = ("items",)
     kind: type = tuple
+    real_kind: Any = tuple
+    """The class in which `real` has the trackers: ``torch.Size`` takes none."""
     concatenates = True
 
     def __init__(self, items: list[VariableTracker], source: Source | None = None) -> None:
@@ -100,31 +103,66 @@ class SequenceVariable(ContainerVariable):
         """A new sequence of the same class."""
         return self.make(items)
 
+    # -- methods in C: CPython runs them on a real container of trackers --------------------------------------------
+
+    def real(self) -> Any:
+        """The trackers in a container of `real_kind`. A mutable sequence keeps them in one."""
+        return tuple(self.items)
+
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name in _METHODS and hasattr(self.real_kind, name) and not kwargs:
+            return self.run(tx, name, *args)
+        return super().call_method(tx, name, args, kwargs)
+
+    def run(self, tx: Translator, name: str, *args: VariableTracker) -> VariableTracker:
+        """Call a method of `_METHODS`. The traced program raises what CPython raises."""
+        method, takes = getattr(self.real_kind, name), _METHODS[name]
+        given = [convert(tx, arg.realize()) for convert, arg in zip((*takes, *(_item for _ in args)), args)]
+        if takes[:1] == (_searched,):
+            return self._search(tx, method, given)
+        if name in _MUTATING:
+            self._record_mutation(tx)
+        return self._result(tx, method, *given)
+
+    def _record_mutation(self, tx: Translator) -> None:
+        tx.effects.mutate(self)
+
+    def _result(self, tx: Translator, function: Callable[..., Any], *args: Any) -> VariableTracker:
+        """The result of a function on the real container: an item, a new sequence, or a number."""
+        real = self.real()
+        found = tx.evaluate(function, (real, *args))
+        if isinstance(found, VariableTracker):
+            return found
+        if type(found) is not self.real_kind:
+            return tx.make(found)
+        is_self = found is real and self.python_type() is self.real_kind
+        return self if is_self else self.make([*found])
+
+    def _search(self, tx: Translator, method: Callable[..., Any], given: list[Any]) -> VariableTracker:
+        """A method that compares items with its first argument, and may remove one."""
+        comparison = ItemComparison(tx, self)
+        real = self.real_kind(comparison.stand_ins(self.items))
+        found = comparison.call(method, real, *comparison.stand_ins(given[:1]), *given[1:])
+        if len(real) < len(self.items):
+            self._record_mutation(tx)
+            kept = [each.item for each in real]
+            self.items.clear()
+            self.items.extend(kept)
+        return tx.make(found)
+
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        index = self._index(tx, key)
-        if isinstance(index, slice):
-            return self._slice(index)
-        try:
-            return self.items[index]
-        except IndexError:
-            tx.raise_error(IndexError, f"{self.kind.__name__} index out of range")
-
-    def _slice(self, index: slice) -> SequenceVariable:
-        return self.make(self.items[index])
-
-    def _index(self, tx: Translator, key: VariableTracker) -> int | slice:
-        return tx.subscript_value(key, f"{self.kind.__name__} indices must be integers or slices, not {{}}")
+        return self._result(tx, operator.getitem, _index(tx, key.realize()))
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
-        comparison = ItemComparison(tx, self)
-        return any(comparison.equal(each, item) for each in self.items)
+        return tx.truth(self.run(tx, "__contains__", item))
 
     def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         theirs = other.builtin_part()
         if symbol == "+" and isinstance(theirs, SequenceVariable) and not reflected and self._is_compatible(theirs):
-            return self.make(self.items + theirs.items)
+            is_theirs = not self.items and type(self) is type(other) is TupleVariable  # CPython returns it
+            return theirs if is_theirs else self._result(tx, operator.add, theirs.real())
         if symbol == "*" and tx.is_index(other):
-            return self.make(self.items * tx.index_value(other))
+            return self._result(tx, operator.mul, tx.index_value(other))
         return None
 
     def _is_compatible(self, other: SequenceVariable) -> bool:
@@ -134,37 +172,10 @@ class SequenceVariable(ContainerVariable):
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if not isinstance(other, SequenceVariable) or not self._is_compatible(other):
             return None
-        mine, others = self.elements(tx), other.elements(tx)
         comparison = ItemComparison(tx, self, other)
-        if symbol in ("==", "!="):
-            equal = len(mine) == len(others) and all(map(comparison.equal, mine, others))
-            return ConstantVariable(equal == (symbol == "=="))
-        for one, two in zip(mine, others):
-            if not comparison.equal(one, two):
-                return tx.compare(symbol, one, two)
-        return ConstantVariable(COMPARE[symbol](len(mine), len(others)))
-
-    def method_index(
-        self,
-        tx: Translator,
-        item: VariableTracker,
-        start: VariableTracker | None = None,
-        stop: VariableTracker | None = None,
-    ) -> VariableTracker:
-        low = 0 if start is None else tx.index_value(start)
-        high = len(self.items) if stop is None else tx.index_value(stop)
-        comparison = ItemComparison(tx, self)
-        for at in range(*slice(low, high).indices(len(self.items))):
-            if comparison.equal(self.items[at], item):
-                return ConstantVariable(at)
-        self._not_found(tx, item)
-
-    def _not_found(self, tx: Translator, item: VariableTracker, method: str = "index") -> NoReturn:
-        tx.raise_error(ValueError, "tuple.index(x): x not in tuple")
-
-    def method_count(self, tx: Translator, item: VariableTracker) -> VariableTracker:
-        comparison = ItemComparison(tx, self)
-        return ConstantVariable(sum(comparison.equal(each, item) for each in self.items))
+        operands = [self.real_kind(comparison.stand_ins(each.items)) for each in (self, other)]
+        found = comparison.call(COMPARE[symbol], *operands)
+        return found if isinstance(found, VariableTracker) else ConstantVariable(found)
 
     def method___init__(self, tx: Translator, items: VariableTracker | None = None) -> VariableTracker:
         return ConstantVariable(None)
@@ -177,16 +188,7 @@ class TupleVariable(SequenceVariable):
     def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if symbol == "+" and isinstance(other, SizeVariable) and not reflected and _SIZES_ADD_REFLECTED:
             return None  # Size.__radd__ comes before the tuple's own concatenation
-        found = super().binary(tx, symbol, other, reflected)
-        for each in (self, other):  # CPython returns an operand that has all of the result's items
-            if type(each) is type(found) is TupleVariable and len(each.items) == len(found.items):
-                return each
-        return found
-
-    def _slice(self, index: slice) -> SequenceVariable:
-        found = super()._slice(index)
-        in_order = index.step in (None, 1) or not self.items
-        return self if type(self) is TupleVariable and in_order and len(found.items) == len(self.items) else found
+        return super().binary(tx, symbol, other, reflected)
 
     def as_constant(self) -> Any:
         return tuple(item.realize().as_constant() for item in self.items)
@@ -314,42 +316,27 @@ class MutableSequence(SequenceVariable):
     """What lists and deques have in common. Each mutation calls `_record_mutation` first."""
 
     __slots__ = ()
-    out_of_range = "list assignment index out of range"
+
+    def real(self) -> Any:
+        return self.items
 
     def fill_instance(self, cg: Codegen) -> None:
         cg.call_with_top(self.kind.extend, [lambda: cg.load_tuple(self.items)])  # type: ignore[attr-defined]
 
-    def _record_mutation(self, tx: Translator) -> None:
-        tx.effects.mutate(self)
-
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
-        index = self._index(tx, key)
+        index = _index(tx, key.realize())
+        new: Any = value
         if isinstance(index, slice):
-            self._set_slice(tx, index, value)
-            return
+            if value is not self and not isinstance(value, SequenceVariable):
+                tx.check_iterable(value, "can only assign an iterable")
+            new = value.realize().elements(tx)
         self._record_mutation(tx)
-        try:
-            self.items[index] = value
-        except IndexError:
-            tx.raise_error(IndexError, self.out_of_range)
-
-    def _set_slice(self, tx: Translator, where: slice, value: VariableTracker) -> None:
-        if value is not self and not isinstance(value, SequenceVariable):
-            tx.check_iterable(value, "can only assign an iterable")
-        items = value.realize().elements(tx)
-        self._record_mutation(tx)
-        try:
-            self.items[where] = items
-        except ValueError as error:
-            tx.raise_error(ValueError, *error.args)
+        self._result(tx, operator.setitem, index, new)
 
     def delitem(self, tx: Translator, key: VariableTracker) -> None:
-        index = self._index(tx, key)
+        index = _index(tx, key.realize())
         self._record_mutation(tx)
-        try:
-            del self.items[index]
-        except IndexError:
-            tx.raise_error(IndexError, self.out_of_range)
+        self._result(tx, operator.delitem, index)
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if symbol == "+":
@@ -358,8 +345,7 @@ class MutableSequence(SequenceVariable):
         if symbol == "*" and tx.is_index(other):
             count = tx.index_value(other)
             self._record_mutation(tx)
-            self.items *= count
-            return self
+            return self._result(tx, operator.imul, count)
         return None
 
     def method_append(self, tx: Translator, item: VariableTracker) -> VariableTracker:
@@ -381,49 +367,10 @@ class MutableSequence(SequenceVariable):
     def _add(self, items: list[VariableTracker]) -> None:
         self.items.extend(items)
 
-    def method_insert(self, tx: Translator, at: VariableTracker, item: VariableTracker) -> VariableTracker:
-        self._record_mutation(tx)
-        self.items.insert(tx.index_value(at), item)
-        return ConstantVariable(None)
-
-    def method_pop(self, tx: Translator, at: VariableTracker | None = None) -> VariableTracker:
-        index = -1 if at is None else tx.index_value(at)
-        if not self.items:
-            tx.raise_error(IndexError, "pop from empty list")
-        self._record_mutation(tx)
-        try:
-            return self.items.pop(index)
-        except IndexError:
-            tx.raise_error(IndexError, "pop index out of range")
-
-    def method_remove(self, tx: Translator, item: VariableTracker) -> VariableTracker:
-        comparison = ItemComparison(tx, self)
-        for at, each in enumerate(self.items):
-            if comparison.equal(each, item):
-                self._record_mutation(tx)
-                del self.items[at]
-                return ConstantVariable(None)
-        if self.kind is not list:
-            self._not_found(tx, item, "remove")
-        tx.raise_error(ValueError, "list.remove(x): x not in list")
-
-    def method_clear(self, tx: Translator) -> VariableTracker:
-        self._record_mutation(tx)
-        self.items.clear()
-        return ConstantVariable(None)
-
-    def method_reverse(self, tx: Translator) -> VariableTracker:
-        self._record_mutation(tx)
-        self.items.reverse()
-        return ConstantVariable(None)
-
-    def method_copy(self, tx: Translator) -> VariableTracker:
-        return self.make(list(self.items))
-
 
 class ListVariable(MutableSequence):
     __slots__ = ()
-    kind = list
+    kind = real_kind = list
 
     def make(self, items: list[VariableTracker]) -> SequenceVariable:
         return ListVariable(items)
@@ -435,11 +382,6 @@ class ListVariable(MutableSequence):
             return self
         is_tensor = all(item.python_type() is int for item in items)
         return tx.call(tx.make(torch.tensor), [self], {}) if is_tensor else self
-
-    def _not_found(self, tx: Translator, item: VariableTracker, method: str = "index") -> NoReturn:
-        if sys.version_info >= (3, 14):
-            tx.raise_error(ValueError, "list.index(x): x not in list")
-        tx.raise_with(ValueError, [concatenated(tx, [*reprs(tx, [item]), " is not in list"])])
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
         return bracketed(tx, self, "[]", lambda tx: items_texts(tx, self.items))
@@ -460,7 +402,7 @@ class ListVariable(MutableSequence):
         return ConstantVariable(None)
 
     def method___init__(self, tx: Translator, items: VariableTracker | None = None) -> VariableTracker:
-        self.method_clear(tx)
+        self.run(tx, "clear")
         return ConstantVariable(None) if items is None else self.method_extend(tx, items)
 
     def reconstruct(self, cg: Codegen) -> None:
@@ -532,6 +474,41 @@ class SliceVariable(VariableTracker):
         for part in self.parts:
             cg.load(part)
         cg.build("SLICE", 3)
+
+
+# -- what methods take -------------------------------------------------------------------------------------------------
+
+
+def _item(tx: Translator, value: VariableTracker) -> Any:
+    return value
+
+
+def _searched(tx: Translator, value: VariableTracker) -> Any:
+    return value
+
+
+def _index(tx: Translator, value: VariableTracker) -> Any:
+    """A number or slice; for another value one of its type, which CPython refuses."""
+    if isinstance(value, SliceVariable):
+        return tx.slice_value(value)
+    if tx.is_index(value):
+        return tx.index_value(value)
+    try:
+        return value.sample_value()
+    except NotConstant:
+        unsupported(UnsupportedOperation("indexing", f"a sequence and {value.describe()}"))
+
+
+_METHODS: dict[str, tuple[Callable[[Translator, VariableTracker], Any], ...]] = {
+    **dict.fromkeys(("__contains__", "count", "remove"), (_searched,)),
+    "index": (_searched, _index, _index),
+    **dict.fromkeys(("__getitem__", "__delitem__", "pop", "rotate"), (_index,)),
+    "insert": (_index, _item),
+    **dict.fromkeys(("clear", "copy", "popleft", "reverse", "__copy__"), ()),
+    "appendleft": (_item,),
+}
+"""Methods of lists, tuples and deques that CPython runs on real ones, and how each argument is passed on."""
+_MUTATING = frozenset({"__delitem__", "pop", "rotate", "insert", "clear", "popleft", "reverse", "appendleft"})
 
 
 class SequenceIterator(IteratorVariable):
