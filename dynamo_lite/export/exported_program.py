@@ -314,7 +314,7 @@ class CheckedSignature(CodeGen):
             if fault is not None:
                 raise InvalidInput(self.name, guard.place.name, fault)
 
-    def process_inputs(self, *args: Any) -> Sequence[Any]:
+    def process_inputs(self, *args: Any) -> Any:  # from torch 2.15 on, as many as are given
         """Values for the placeholders from an FX interpreter's positional arguments. These are the parameters that the
         example call gave, or the first ones. The placeholder of ``*args`` is the last, since it takes all values left.
 
@@ -339,7 +339,7 @@ class CheckedSignature(CodeGen):
         if any(value is inspect.Parameter.empty for value in values.values()):
             return args  # the interpreter raises an error that names the parameter
         self.check(*values.values())
-        return [*(value for name, value in values.items() if name != starred), *values.get(starred, ())]
+        return (*(value for name, value in values.items() if name != starred), *values.get(starred, ()))
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, **options: Any) -> str:
         declared = [

@@ -34,7 +34,15 @@ from dynamo_lite.runtime.graph_functions import (
 from dynamo_lite.runtime.inner_tensors import is_wrapper
 from dynamo_lite.runtime.node_text import is_name, is_text, with_attributes
 from dynamo_lite.runtime.shared_memory import all_memory_of, memory_of, memory_ranges, overlap, overlaps_itself
-from dynamo_lite.shapes.expressions import Expression, NoProgram, Operation, Symbol, compile_expression, symbolic_shapes
+from dynamo_lite.shapes.expressions import (
+    Expression,
+    NoProgram,
+    Operation,
+    Symbol,
+    compile_expression,
+    hint_of,
+    symbolic_shapes,
+)
 from dynamo_lite.shapes.float_formulas import Formula
 from dynamo_lite.shapes.number_guards import ComputedInt
 from dynamo_lite.shapes.policy import SymbolicDims
@@ -473,7 +481,7 @@ class GraphBuilder:
             source, formula = self.symbols.first_source(place.formula), place.formula
             found = self._add_input(source, formula.value, number, formula=formula).node
         elif place.kind == "int":
-            found = self._add_input(place.source, number.node.hint, number).node
+            found = self._add_input(place.source, hint_of(number), number).node
         else:
             of = next(each.node for each in self.inputs if each.source is place.source)
             args = (of,) if place.kind == "offset" else (of, place.dim)

@@ -10,7 +10,7 @@ import math
 import operator
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 
@@ -72,6 +72,11 @@ def symbolic_shapes() -> ModuleType:
     import torch.fx.experimental.symbolic_shapes as module
 
     return module
+
+
+def hint_of(number: torch.SymInt) -> int:
+    """The value that a symbolic int has in the call that is traced. torch's own type of it is wider."""
+    return cast(int, number.node.hint)
 
 
 class NoProgram(Exception):

@@ -21,7 +21,7 @@ from dynamo_lite.exc import ConstraintViolation, Unsupported
 from dynamo_lite.insight.break_reasons import DataDependentValue
 from dynamo_lite.runtime.inner_tensors import is_wrapper, parts
 
-from .expressions import Expression, Step, Symbol, checkable_parts, symbolic_shapes
+from .expressions import Expression, Step, Symbol, checkable_parts, hint_of, symbolic_shapes
 from .float_formulas import Formula, equals_traced_value, of_integer
 from .number_guards import ComputedInt, NumberSource, SymbolicGuard, marked_ranges
 from .policy import SymbolicDims
@@ -138,13 +138,13 @@ class Symbols:
         """Note the sizes of a view's base: operators that check the size of the storage make conditions on them."""
         for dim, size in enumerate(base.shape):
             if isinstance(size, torch.SymInt):
-                self._of_bases[size.node.expr] = NumberSource(source, "size", dim), size.node.hint
+                self._of_bases[size.node.expr] = NumberSource(source, "size", dim), hint_of(size)
 
     def _add_item(self, source: Source, number: torch.SymInt | int) -> None:
         """Add a size or stride that is read as an int; guard it by its value if it isn't symbolic."""
         if isinstance(number, torch.SymInt):
             source.check("type", int)
-            self._add(number, NumberSource(source, "int"), number.node.hint)
+            self._add(number, NumberSource(source, "int"), hint_of(number))
         else:
             source.check("equals", number)
 
@@ -191,7 +191,7 @@ class Symbols:
     def of_integer(self, number: torch.SymInt) -> Formula | None:
         """The formula of a symbolic int; None if guards can't compute it."""
         self.has_floats = True
-        return of_integer(number.node.expr, number.node.hint, self._hints)
+        return of_integer(number.node.expr, hint_of(number), self._hints)
 
     def computed(self, formula: Formula) -> torch.SymInt:
         """A symbolic int that is computed from floats."""

@@ -19,7 +19,14 @@ import torch
 from dynamo_lite.exc import InternalError
 from dynamo_lite.insight.break_reasons import DataDependentBranch, DataDependentValue
 from dynamo_lite.records.source import Source
-from dynamo_lite.shapes.expressions import Expression, NoProgram, Operation, compile_expression, symbolic_shapes
+from dynamo_lite.shapes.expressions import (
+    Expression,
+    NoProgram,
+    Operation,
+    compile_expression,
+    hint_of,
+    symbolic_shapes,
+)
 from dynamo_lite.shapes.float_formulas import (
     BINARY_OPERATORS,
     MAY_RAISE,
@@ -383,7 +390,7 @@ class SymbolicFloat(SymbolicNumber):
 
 def _may_overflow(number: object) -> bool:
     """Whether a SymInt is beyond the largest int that torch doesn't take for infinity."""
-    hint = number.node.hint if isinstance(number, torch.SymInt) and number.node.has_hint() else 0
+    hint = hint_of(number) if isinstance(number, torch.SymInt) and number.node.has_hint() else 0
     return not -_MAX_SYMBOL <= hint <= _MAX_SYMBOL
 
 

@@ -103,7 +103,7 @@ def _are_disjoint(one: torch.Tensor, other: torch.Tensor) -> bool:
         steps, rest = rest // stride, rest % stride
         if room is not None and max(size, steps + other_size) * stride > room:
             return False
-        room, is_apart = stride, is_apart or steps >= size
+        room, is_apart = stride, is_apart or bool(steps >= size)
     return bool(is_apart or rest > 0)
 
 

@@ -12,6 +12,7 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from dynamo_lite.insight.break_reasons import AttributeChange, UnsupportedAttribute, UnsupportedValue
 from dynamo_lite.records.source import Source
+from dynamo_lite.shapes.expressions import hint_of
 from dynamo_lite.variables.core.attributes import class_lookup
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, mro, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -122,7 +123,7 @@ def _without_data(argument: VariableTracker) -> object:
         return {key: each.realize().real_argument(_without_data) for key, each in argument.items.items()}
     if not isinstance(argument, TensorVariable):
         return argument.as_constant()
-    sizes = [size.node.hint if isinstance(size, torch.SymInt) else size for size in argument.fake.shape]
+    sizes = [hint_of(size) if isinstance(size, torch.SymInt) else size for size in argument.fake.shape]
     with unset_fake_temporarily():
         return torch.empty(sizes, dtype=argument.fake.dtype, device="meta")
 

@@ -256,4 +256,4 @@ def _overlaps_partly(one: torch.Tensor, other: torch.Tensor) -> bool:
     ends = [start + each.numel() * each.element_size() for start, each in zip(starts, (one, other))]
     if starts[0] == starts[1] and ends[0] == ends[1]:
         return one.stride() != other.stride()
-    return starts[0] < ends[1] and starts[1] < ends[0]
+    return bool(starts[0] < ends[1] and starts[1] < ends[0])
