@@ -14,7 +14,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVarTuple
 
 import torch
 import torch.fx
@@ -25,6 +25,7 @@ from dynamo_lite import _C
 from dynamo_lite.exc import InvalidInput
 from dynamo_lite.records.guards import in_words
 
+_Given = TypeVarTuple("_Given")
 _MISSING = object()
 ACCESSORS: dict[str, Callable[[Any, Any], Any]] = {
     "tuple_item": tuple.__getitem__,
@@ -314,7 +315,7 @@ class CheckedSignature(CodeGen):
             if fault is not None:
                 raise InvalidInput(self.name, guard.place.name, fault)
 
-    def process_inputs(self, *args: Any) -> Any:  # from torch 2.15 on, as many as are given
+    def process_inputs(self, *args: *_Given) -> Any:
         """Values for the placeholders from an FX interpreter's positional arguments. These are the parameters that the
         example call gave, or the first ones. The placeholder of ``*args`` is the last, since it takes all values left.
 
