@@ -25,5 +25,11 @@ def packages_of(*groups: str) -> list[str]:
     return found
 
 
+def supported_torch() -> str:
+    """The requirement of any torch that is supported: "torch>=2.11,<2.16"."""
+    (metadata,) = tomllib.loads(PROJECT.read_text())["tool"]["dynamic-metadata"]
+    return str(metadata["torch"])
+
+
 if __name__ == "__main__":
     print(*packages_of(*sys.argv[1:]))

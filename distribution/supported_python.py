@@ -1,6 +1,7 @@
 """Fails in one sentence where an interpreter isn't supported: before an environment is made and gigabytes are fetched.
 
     python distribution/supported_python.py
+    python distribution/supported_python.py --newest    prints the newest minor version that is supported
 
 It must run on any Python, so it is plain code.
 """
@@ -39,8 +40,26 @@ def find_problem(requirement, version, implementation, abi_flags=""):
     return None
 
 
-if __name__ == "__main__":
-    with open(join(dirname(dirname(abspath(__file__))), "pyproject.toml")) as file:
-        requirement = re.search('requires-python = "(.+)"', file.read()).group(1)
+def newest_minor_version(requirement):
+    """The newest Python that is supported, without its patch release: "3.13"."""
+    minors = [minor for minor in range(100) if find_problem(requirement, (3, minor, 99), "CPython") is None]
+    return "3." + str(max(minors))
+
+
+def find_problem_here():
+    """What is wrong with the interpreter that runs this, or None."""
     running = (tuple(sys.version_info[:3]), platform.python_implementation(), getattr(sys, "abiflags", ""))
-    sys.exit(find_problem(requirement, *running))
+    return find_problem(read_requirement(), *running)
+
+
+def read_requirement():
+    """``requires-python`` in pyproject.toml."""
+    with open(join(dirname(dirname(abspath(__file__))), "pyproject.toml")) as file:
+        return re.search('requires-python = "(.+)"', file.read()).group(1)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--newest"]:
+        print(newest_minor_version(read_requirement()))
+    else:
+        sys.exit(find_problem_here())

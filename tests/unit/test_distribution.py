@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import json
+import os
 import re
 import subprocess
 import sys
@@ -73,7 +75,7 @@ def test_the_supported_range_of_torch_is_the_same_everywhere():
 
     low, high = re.findall(r"2\.(\d+)", SUPPORTED["torch"])
     assert compatibility.OLDEST_TORCH == (2, int(low)) and compatibility.NEWEST_TESTED_TORCH == (2, int(high) - 1)
-    assert SUPPORTED["torch"] in PROJECT["build-system"]["requires"]
+    assert requirements.supported_torch() == SUPPORTED["torch"]
     makefile = (ROOT / "Makefile").read_text()
     assert f"TORCH ?= {SUPPORTED['torch']}\n" in makefile
     built = re.search(r"^TORCHES \?= (.+)$", makefile, re.MULTILINE)[1].split()
@@ -89,6 +91,7 @@ def test_the_supported_interpreters_are_the_same_everywhere():
         minor for minor in range(8, 20) if not supported_python.find_problem(requirement, (3, minor, 9), "CPython")
     ]
     assert [(3, minor) for minor in minors] == list(compatibility.PYTHONS)
+    assert supported_python.newest_minor_version(requirement) == f"3.{minors[-1]}"
     named = [each for each in PROJECT["project"]["classifiers"] if re.search(r":: 3\.\d+$", each)]
     assert named == [f"Programming Language :: Python :: 3.{minor}" for minor in minors]
 
@@ -118,10 +121,28 @@ def test_an_unsupported_interpreter_is_named(requirement, version, implementatio
     assert supported_python.find_problem(requirement, version, implementation) == problem
 
 
-def test_a_build_without_isolation_has_what_one_with_isolation_gets():
-    isolated = [each for each in PROJECT["build-system"]["requires"] if not each.startswith("torch")]
-    assert isolated == requirements.packages_of("build")[: len(isolated)]
-    assert {*requirements.packages_of("build")} < {*requirements.packages_of("wheel")}
+def backend(function):
+    """Calls a function of the build's backend as pip does: in a process that has only the folder of backends."""
+    program = f"import json, backend; print(json.dumps(backend.{function}()))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "distribution")}
+    return subprocess.run([sys.executable, "-S", "-c", program], env=environment, capture_output=True, text=True)
+
+
+def test_a_build_with_isolation_gets_what_one_without_it_has():
+    needed = requirements.packages_of("build")
+    assert json.loads(backend("get_requires_for_build_wheel").stdout) == [*needed, SUPPORTED["torch"]]
+    assert json.loads(backend("get_requires_for_build_sdist").stdout) == needed
+    assert {*needed} < {*requirements.packages_of("wheel")}
+
+
+def test_an_unsupported_interpreter_is_refused_before_anything_is_installed(tmp_path):
+    assert PROJECT["build-system"]["requires"] == []
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.version_info = (3, 10, 13, 'final', 0)")
+    program = "import backend; backend.get_requires_for_build_wheel()"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT / "distribution")])}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stdout == ""
+    assert re.fullmatch(r"dynamo_lite needs Python .*; this is 3\.10\.13 \(.*\)\.\n", done.stderr)
 
 
 @pytest.mark.parametrize("abi_flags", ["t", "td"])
