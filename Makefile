@@ -44,12 +44,14 @@ test-sample: $(STAMP)
 	@echo "the sample's seed: $(SEED)"
 	$(PYTEST) tests -m "not stress or interpreter" --sample=$(SAMPLE) --sample-seed=$(SEED)
 
-# All tests on both interpreters: make matrix PYTHONS="python3.11 python3.12"
-PYTHONS ?= python3.11 python3.12
+# Everything for each pair: all tests, CPython's own and the figures of the hot path, from wheels. Prints the rows of the table
+# in docs/install.md: make matrix PYTHONS="python3.11 python3.12" TORCHES="2.13 2.15"; all interpreters that are there by default.
+PYTHONS ?= $(shell for minor in 11 12 13 14 15; do \
+  python3.$$minor distribution/supported_python.py 2> /dev/null && echo python3.$$minor; done; true)
+TORCHES ?= 2.11 2.12 2.13 2.14 2.15
+PAIRS = --python $(PYTHONS) --torch $(TORCHES) $(if $(filter ON,$(UNITY)),--unity)
 matrix:
-	set -e; for each in $(PYTHONS); do \
-	  $(MAKE) test stress PYTHON=$$each VENV=.venv-$$(basename $$each); \
-	done
+	$(PYTHON) distribution/matrix.py $(PAIRS)
 
 # What another CPython needs, without torch and without a build: make port PYTHON=python3.14
 port:
@@ -63,11 +65,12 @@ fuzz: $(STAMP)
 	PYTHONPATH=tests $(BIN)/python tests/support/builtin_classes.py --all
 
 # The source distribution in dist/, and a wheel for each interpreter and torch: make wheels PYTHONS=python3.12 TORCHES=2.15
-TORCHES ?= 2.11 2.12 2.13 2.14 2.15
 wheels:
-	$(PYTHON) distribution/wheels.py --python $(PYTHONS) --torch $(TORCHES)
+	$(PYTHON) distribution/wheels.py $(PAIRS)
 
 # The tests, from a wheel that is installed in an environment of `make wheels`: nothing of this tree is imported but them.
+# A quick run: make test-wheel MARKS=fast
+MARKS ?= not stress
 WHEEL_ENVIRONMENT ?= $(firstword $(wildcard build/wheels/cp*))
 test-wheel: BIN = $(WHEEL_ENVIRONMENT)/bin
 test-wheel:
@@ -75,7 +78,7 @@ test-wheel:
 	rm -rf $(WHEEL_ENVIRONMENT)/tree && mkdir $(WHEEL_ENVIRONMENT)/tree
 	cp -r $(filter-out dynamo_lite pytest_dynamo_lite build dist,$(wildcard *)) $(WHEEL_ENVIRONMENT)/tree
 	cd $(WHEEL_ENVIRONMENT)/tree && OMP_NUM_THREADS=1 ../bin/python -P -m pytest -q -n $(JOBS) --dist=worksteal \
-	  --timeout=300 tests -m "not stress"
+	  --timeout=300 tests -m "$(MARKS)"
 
 # CPython's own tests, with the hook on and every frame offered to the translator.
 cpython-tests: $(STAMP)

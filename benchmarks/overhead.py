@@ -1,6 +1,6 @@
 """What a call of compiled code costs over the graph it runs: dynamo_lite beside torch.compile, in turns.
 
-    python benchmarks/overhead.py [case ...]
+    python benchmarks/overhead.py [--json] [case ...]
 
 The backend returns ``gm.forward`` for both, so the kernels are eager's. Where those take milliseconds their noise hides
 the rest: of GPT-2 the time within the graph is not counted, though the kernels do run, and push everything else out of
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import json
 import statistics
 from collections.abc import Callable
 from typing import Any
@@ -145,27 +146,43 @@ CASES = {
 }
 
 
+def measure(key: str) -> tuple[Case, dict[str, float]]:
+    """A case, and the microseconds of its calls: bare, ours, torch, ours added, torch added."""
+    case = CASES[key]()
+    turns = alternate(case.fns, number=case.number, rounds=case.rounds, less=case.less)
+    times = {name: 1e6 * statistics.median(seconds) for name, seconds in turns.items()}
+    for name in ("ours", "torch"):
+        times[f"{name} added"] = 1e6 * added(turns[name], turns["bare"])
+    return case, times
+
+
+def show(measured: dict[str, tuple[Case, dict[str, float]]]) -> None:
+    table = Table("case", "bare us", "ours us", "torch us", "ours added us", "torch added us", "ratio", "reach")
+    for key, (case, times) in measured.items():
+        if key == "calls":
+            ratio = f"{times['ours'] / times['bare']:.2f}x, torch {times['torch'] / times['bare']:.2f}x"
+        else:
+            theirs = times["torch added"]
+            ratio = f"{times['ours added'] / theirs:.3f}" if theirs > 0 else "-"
+        table.add_row(case.name, *(f"{number:,.2f}" for number in times.values()), ratio, case.reach)
+    Console(width=140).print(table)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", help=f"which of {', '.join(CASES)}; all by default")
-    chosen = parser.parse_args().cases or list(CASES)
+    parser.add_argument("--json", action="store_true", help="print the microseconds of each case on one line")
+    options = parser.parse_args()
+    chosen = options.cases or list(CASES)
     unknown = [name for name in chosen if name not in CASES]
     if unknown:
         parser.error(f"no case {', '.join(unknown)}; there are: {', '.join(CASES)}")
-    table = Table("case", "bare us", "ours us", "torch us", "ours added us", "torch added us", "ratio", "reach")
     with torch.no_grad():
-        for key in chosen:
-            case = CASES[key]()
-            turns = alternate(case.fns, number=case.number, rounds=case.rounds, less=case.less)
-            times = {name: 1e6 * statistics.median(seconds) for name, seconds in turns.items()}
-            ours, theirs = (1e6 * added(turns[name], turns["bare"]) for name in ("ours", "torch"))
-            numbers = [times["bare"], times["ours"], times["torch"], ours, theirs]
-            if key == "calls":
-                ratio = f"{times['ours'] / times['bare']:.2f}x, torch {times['torch'] / times['bare']:.2f}x"
-            else:
-                ratio = f"{ours / theirs:.3f}" if theirs > 0 else "-"
-            table.add_row(case.name, *(f"{number:,.2f}" for number in numbers), ratio, case.reach)
-    Console(width=140).print(table)
+        measured = {key: measure(key) for key in chosen}
+    if options.json:
+        print(json.dumps({key: times for key, (_, times) in measured.items()}))
+    else:
+        show(measured)
 
 
 if __name__ == "__main__":

@@ -37,8 +37,8 @@ def main() -> None:
     parser.add_argument("--torch", nargs="+", required=True, help="minor versions, for example 2.14 2.15")
     parser.add_argument("--into", type=Path, default=ROOT / "dist", help="where they go")
     parser.add_argument("--environments", type=Path, default=ROOT / "build" / "wheels", help="where they are built")
+    parser.add_argument("--unity", action="store_true", help="build faster what calls slower: for tests only")
     options = parser.parse_args()
-    options.into.mkdir(parents=True, exist_ok=True)
     is_first = True
     for python in options.python:
         for torch in options.torch:
@@ -49,7 +49,7 @@ def main() -> None:
             if is_first:
                 build_sdist(environment, options.into)
                 is_first = False
-            wheel = build_wheel(environment, options.into)
+            wheel = build_wheel(environment, options.into, options.unity)
             try_wheel(environment, wheel)
             print(wheel)
     if is_first:
@@ -77,8 +77,9 @@ def build_sdist(environment: Path, into: Path) -> None:
     run(str(environment / "bin" / "python"), "-c", code, cwd=ROOT)
 
 
-def build_wheel(environment: Path, into: Path) -> Path:
+def build_wheel(environment: Path, into: Path, unity: bool) -> Path:
     """Builds the wheel of an environment's torch, and tags it for the platform that it needs."""
+    into.mkdir(parents=True, exist_ok=True)
     python = str(environment / "bin" / "python")
     built = environment / "wheel"
     shutil.rmtree(built, ignore_errors=True)
@@ -93,6 +94,7 @@ def build_wheel(environment: Path, into: Path) -> Path:
         "--no-deps",
         "--no-build-isolation",
         f"-Cbuild-dir={environment / 'cmake'}",
+        f"-Ccmake.define.CMAKE_UNITY_BUILD={'ON' if unity else 'OFF'}",
     )
     run(*pip_wheel, "-w", str(built), str(ROOT), env=variables)
     (plain,) = built.glob("*.whl")

@@ -159,6 +159,48 @@ def test_what_torch_needs_beside_it():
     assert len(names) == 1 if is_named else re.fullmatch(r"triton==3\.\d+\.\*", names[1])
 
 
+def load_matrix(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "distribution"))
+    return importlib.import_module("matrix")
+
+
+@pytest.mark.parametrize(
+    "printed, cell",
+    [
+        ("....\n13412 passed, 20 skipped in 812.10s (0:13:32)\n", "all 13,412"),
+        ("FAILED tests/a.py::test\n2 failed, 5208 passed, 1 error in 9.00s\n", "5,208 of 5,211"),
+        ("Fatal Python error: Segmentation fault\n", "broken off"),
+        ("", "broken off"),
+    ],
+)
+def test_a_row_says_how_many_tests_pass(printed, cell, monkeypatch):
+    assert load_matrix(monkeypatch).tests_cell(printed) == cell
+
+
+@pytest.mark.parametrize(
+    "printed, cell",
+    [
+        ("test_abc: 3 pass\n85 modules, 8254 passed, 0 differences, 91 frames\n", "8,254 pass, none differs"),
+        ("85 modules, 8254 passed, 2 differences, 91 frames\n", "8,254 pass, 2 differ"),
+        ("Traceback (most recent call last):\nImportError: no test\n", "broken off"),
+    ],
+)
+def test_a_row_says_how_many_of_cpythons_tests_differ(printed, cell, monkeypatch):
+    assert load_matrix(monkeypatch).own_tests_cell(printed) == cell
+
+
+def test_a_row_has_the_figures_as_parts_of_torchs(monkeypatch):
+    added = {"ours added": 0.4, "torch added": 8.0}
+    printed = json.dumps({"one": added, "gpt2": added, "calls": {"bare": 2.0, "ours": 2.7, "torch": 3.5}})
+    matrix = load_matrix(monkeypatch)
+    cells = matrix.figures_cells(f"a warning\n{printed}\n")
+    assert cells == ("0.05", "0.05", "1.35 (1.75)")
+    row = matrix.Row("3.12", "2.15", "all 5", "3 pass, none differs", cells)
+    columns = matrix.HEADER.splitlines()[0].count("|")
+    assert str(row).count("|") == columns
+    assert matrix.HEADER in (ROOT / "docs" / "install.md").read_text()
+
+
 def test_the_environment_has_the_command_and_the_plugin():
     found = importlib.metadata.distribution("dynamo_lite")
     assert found.version.startswith(dl.__version__)
