@@ -276,3 +276,18 @@ def test_the_inverse_of_stft_checks_its_window(center):
     with pytest.raises(RuntimeError, match="window overlap add min: 1") as found:
         dl.compile(fn, backend="eager")(tensor(64), zeros)
     assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("name", ["set_", "set_data", "shallow_copy_data_"])
+def test_operator_that_replaces_the_data_of_a_tensor(name):
+    operator = getattr(torch.ops.aten, name, None)
+    if operator is None:
+        pytest.skip("torch 2.15 added it")
+
+    def fn(x):
+        y, z = x * 1, x + 1
+        operator(y, z)
+        operator(x, y + 1)
+        return y * 3, z, x * 2
+
+    check(fn, tensor(2))

@@ -658,11 +658,11 @@ def _record_plain(
     if tx.graph.bodies:
         fake = check_in_body(tx, *called, operands, fake, tensors[:1] if name.endswith("_as") else tensors, mutated)
     known = tx.attempt.values.fakes.get(id(fake))
+    returns_new = known is None and name.endswith("_") and not name.endswith("__")
+    if not mutated and (fake is None or isinstance(target, OPERATORS) or returns_new):
+        mutated = mutated_by_schema(target, fakes, fake_kwargs)  # operators may replace data without counting a write
     if not mutated and (known is not None or (isinstance(fake, _LITERAL) and fake is not None)):
         return known if known is not None else tx.make(fake)
-    may_mutate = fake is None or isinstance(target, OPERATORS) or (name.endswith("_") and not name.endswith("__"))
-    if may_mutate and not mutated:
-        mutated = mutated_by_schema(target, fakes, fake_kwargs)
     if fake is None and not mutated and target not in _CHECKS:
         unsupported(UnsupportedOperation(f"{operator_name(target)}, which returns nothing,", "tensors"))
     if isinstance(fake, SYMBOLIC) and not mutated:
