@@ -19,7 +19,7 @@ SOURCES := $(wildcard csrc/* csrc/*/*) CMakeLists.txt pyproject.toml
 # The packages of groups in pyproject.toml: $(call packages,build test)
 packages = $$($(BIN)/python distribution/requirements.py $(1))
 
-.PHONY: demo test port test-fast test-sample stress matrix wheels test-wheel fuzz cpython-tests suites soak asan faults tsan debug lint bench training docs clean
+.PHONY: demo test port test-fast test-sample test-fast-sample stress matrix wheels test-wheel fuzz cpython-tests suites soak asan faults tsan debug lint bench training docs clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -43,6 +43,11 @@ SAMPLE ?= 0.05
 test-sample: $(STAMP)
 	@echo "the sample's seed: $(SEED)"
 	$(PYTEST) tests -m "not stress or interpreter" --sample=$(SAMPLE) --sample-seed=$(SEED)
+
+# The same of the quick tests alone, and of those that depend on the interpreter no more than a sample, too.
+test-fast-sample: $(STAMP)
+	@echo "the sample's seed: $(SEED)"
+	$(PYTEST) tests -m fast --sample=$(SAMPLE) --sample-from-all --sample-seed=$(SEED)
 
 # Everything for each pair: all tests, CPython's own and the figures of the hot path, from wheels. Prints the rows of the table
 # in docs/install.md: make matrix PYTHONS="python3.11 python3.12" TORCHES="2.13 2.15"; all interpreters that are there by default.

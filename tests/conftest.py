@@ -45,12 +45,15 @@ if not reference.MODE:
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("dynamo_lite")
     group.addoption("--sample", type=float, metavar="FRACTION", help="of the tests that no version of CPython changes")
+    group.addoption("--sample-from-all", action="store_true", help="draw from the interpreter's tests, too")
     group.addoption("--sample-seed", default="0", metavar="TEXT", help="what draws the sample")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if config.getoption("sample") is not None:
         drawn = f"--sample={config.getoption('sample')} --sample-seed={config.getoption('sample_seed')}"
+        if config.getoption("sample_from_all"):
+            drawn += " --sample-from-all"
         terminalreporter.line(f"The tests were a sample: {drawn}")
 
 
@@ -61,8 +64,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         selection.mark(item, item.path.relative_to(HERE))
     items[:] = [each for each in items if devices.takes(each, each.path.relative_to(HERE).parts[0])]
     if fraction is not None:
-        left_out = [item for item in items if not selection.sampled(item, fraction, seed)]
-        items[:] = [item for item in items if selection.sampled(item, fraction, seed)]
+        from_all = config.getoption("sample_from_all")
+        left_out = [item for item in items if not selection.sampled(item, fraction, seed, from_all=from_all)]
+        items[:] = [item for item in items if selection.sampled(item, fraction, seed, from_all=from_all)]
         config.hook.pytest_deselected(items=left_out)
 
 

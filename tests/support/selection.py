@@ -44,9 +44,10 @@ def mark(item: pytest.Item, path: PurePath) -> None:
         item.add_marker("fast")
 
 
-def sampled(item: pytest.Item, fraction: float, seed: str) -> bool:
-    """Whether a test is in the sample that a seed draws; those of the interpreter's are in each."""
-    if item.get_closest_marker("interpreter") is not None:
+def sampled(item: pytest.Item, fraction: float, seed: str, *, from_all: bool) -> bool:
+    """Whether a test is in the sample that a seed draws; those of the interpreter are in each, or drawn like the others
+    (``from_all``)."""
+    if not from_all and item.get_closest_marker("interpreter") is not None:
         return True
     return _number(f"{seed} {item.nodeid}") < fraction * 2**64
 
