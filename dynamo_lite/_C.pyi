@@ -20,6 +20,9 @@ def tensor_layout(tensor: Any) -> dict[str, Any]:
 def state_layout_fits() -> bool:
     """Whether torch's own functions return what guards read of its state at the places that the headers named."""
 
+def has_node_creation_hooks() -> bool:
+    """Whether hooks on the nodes that autograd creates are in force on this thread (torch 2.15 has them)."""
+
 # -- marks: process-wide words on a code object ----------------------------------------------------------------
 
 class Mark:

@@ -1,6 +1,9 @@
 #include "guards/global_state.h"
 
 #include <ATen/Context.h>
+#if __has_include(<ATen/NodeCreationHooks.h>)  // of torch 2.15
+#include <ATen/NodeCreationHooks.h>
+#endif
 #include <ATen/Parallel.h>
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/SavedTensorHooks.h>
@@ -9,6 +12,7 @@
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/SafePyObject.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/Device.h>
@@ -111,9 +115,9 @@ struct Facts {
   DL_CONTEXT_FACTS(DL_FIELD)
 #undef DL_FIELD
   std::int8_t torch_function = 0;
-  bool saved_hooks = false;
-  std::array<std::uint8_t, 1> padding{};  // the bytes are compared
+  bool saved_hooks = false, node_hooks = false;
 
+  // No byte is padding: all are compared.
   bool operator==(const Facts& other) const noexcept { return std::memcmp(this, &other, sizeof(Facts)) == 0; }
 
   static Facts read() noexcept;
@@ -132,13 +136,24 @@ struct ThreadPlaces {
   const c10::AutogradState* autograd = nullptr;
   const at::impl::PythonTorchFunctionTLS* torch_function = nullptr;
   const at::impl::SavedTensorDefaultHooksTLS* saved = nullptr;
+  const std::vector<c10::SafePyObject>* node_hooks = nullptr;
 };
+
+// This thread's hooks on the creation of autograd's nodes.
+const std::vector<c10::SafePyObject>& node_creation_hooks() noexcept {
+#if __has_include(<ATen/NodeCreationHooks.h>)
+  return at::impl::NodeCreationHooks::get_tls_state().stack;
+#else
+  static const std::vector<c10::SafePyObject> none;
+  return none;
+#endif
+}
 
 const ThreadPlaces& thread_places() noexcept {
   static thread_local ThreadPlaces places __attribute__((tls_model("initial-exec")));
   if (!places.autograd) {
     places = {&c10::AutogradState::get_tls_state(), &at::impl::PythonTorchFunctionTLS::get_state(),
-              &at::SavedTensorDefaultHooks::get_tls_state()};
+              &at::SavedTensorDefaultHooks::get_tls_state(), &node_creation_hooks()};
   }
   return places;
 }
@@ -194,6 +209,7 @@ void read_thread(Facts& facts) noexcept {
   facts.torch_function = static_cast<std::int8_t>(places.torch_function->*revealed(FunctionState{}));
   facts.function_modes = static_cast<std::int64_t>((places.torch_function->*revealed(FunctionModes{})).size());
   facts.saved_hooks = sees_saved(*places.saved);
+  facts.node_hooks = !places.node_hooks->empty();
   // A dispatch mode on the stack includes the key for Python, a transform the front key of its own.
   const bool has_modes = keys.included_.has(c10::DispatchKey::Python);
   facts.dispatch_modes = has_modes ? c10::impl::TorchDispatchModeTLS::stack_len() : 0;
@@ -230,6 +246,7 @@ std::vector<std::pair<std::string, std::string>> in_words(const Facts& facts) {
       {"depth of the torch dispatch mode stack", show_number(facts.dispatch_modes)},
       {"the stack of functorch's transforms", show_number(facts.functorch)},
       {"hooks on what autograd saves", show_bool(facts.saved_hooks)},
+      {"hooks on the nodes that autograd creates", show_bool(facts.node_hooks)},
   };
 #undef DL_WORDS
   const auto& settings = precision_settings();
@@ -454,6 +471,7 @@ void KeptState::restore() const {
 void register_global_state(py::module_& module) {
   prepare_types();
   module.def("state_layout_fits", state_layout_fits);
+  module.def("has_node_creation_hooks", [] { return !node_creation_hooks().empty(); });
   HeapType<StateObject>(module, "dynamo_lite._C.GlobalState")
       .def_new([](py::handle) {
         Snapshot snapshot;

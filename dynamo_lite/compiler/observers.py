@@ -54,6 +54,10 @@ SAVED_TENSORS_HOOKS = WhyNotHere(
     "saved_tensors_hooks are in force, and would see what the compiled graph saves, not what the program does",
     "call it outside of them",
 )
+NODE_CREATION_HOOKS = WhyNotHere(
+    "a node_creation_hook is in force, and would see the nodes of the compiled graph, not the program's",
+    "call it outside of the hook",
+)
 GREENLET = WhyNotHere("another greenlet of this thread compiles", "call it before the greenlets start")
 JIT_TRACE = WhyNotHere("torch.jit.trace is at work", "give torch.jit.trace the function that isn't compiled")
 DEEP = WhyNotHere(
@@ -80,6 +84,8 @@ def why_not_here() -> WhyNotHere | None:
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
     if hooks is not None and not all(getattr(hook, "__module__", None) in _LOSE_NOTHING for hook in hooks):
         return SAVED_TENSORS_HOOKS
+    if _C.has_node_creation_hooks():
+        return NODE_CREATION_HOOKS
     if torch._C._dispatch_tls_is_dispatch_key_excluded(_COUNTS_WRITES):
         return IN_DISPATCH
     if torch._C._get_tracing_state() is not None:

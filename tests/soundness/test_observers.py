@@ -419,6 +419,8 @@ PLACES = {
     "a function mode": (Pass, "a TorchFunctionMode"),
     "hooks": (lambda: torch.autograd.graph.saved_tensors_hooks(pack, pack), "saved_tensors_hooks"),
 }
+if hasattr(torch.autograd.graph, "node_creation_hook"):  # torch 2.15
+    PLACES["hooks on nodes"] = (lambda: torch.autograd.graph.node_creation_hook(pack), "a node_creation_hook")
 
 
 @pytest.mark.parametrize("place, named", PLACES.values(), ids=PLACES)
@@ -464,6 +466,39 @@ def test_the_setting_compiles_under_dispatch_modes():
                 compiled(torch.ones(2, 2))
             assert flops.get_total_flops() == 16
     assert dl.counters.graphs == 1
+
+
+def affine(x):
+    return x * 2 + 1
+
+
+def affine_under_a_hook(x):
+    with torch.autograd.graph.node_creation_hook(lambda node: NODES.append(node.name())):
+        return x * 2 + 1
+
+
+NODES = []
+
+
+def nodes_seen(call):
+    """Names of the nodes that a hook around a call, or in it, sees."""
+    NODES.clear()
+    with torch.autograd.graph.node_creation_hook(lambda node: NODES.append(node.name())):
+        call(torch.ones(2, requires_grad=True))
+    return [*NODES]
+
+
+@pytest.mark.skipif(not hasattr(torch.autograd.graph, "node_creation_hook"), reason="torch 2.15 added it")
+@pytest.mark.parametrize("fn", [affine, affine_under_a_hook])
+def test_a_hook_on_nodes_sees_those_of_the_program(fn):
+    compiled = dl.compile(fn, backend="aot_eager")
+    wanted = nodes_seen(fn)
+    assert nodes_seen(compiled) == wanted
+    compiled(torch.ones(2, requires_grad=True))  # from now on there is an entry
+    NODES.clear()
+    compiled(torch.ones(2, requires_grad=True))
+    assert len(NODES) == (3 if fn is affine_under_a_hook else 0)
+    assert nodes_seen(compiled) == wanted
 
 
 class Doubles(TorchFunctionMode):
