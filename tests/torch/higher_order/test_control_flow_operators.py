@@ -144,6 +144,19 @@ def test_cond_of_each_row(x):
     return vmap(lambda row: torch.cond(row.sum() > 0, lambda a: a.sin(), lambda a: a.cos(), (row,)))(x)
 
 
+# -- switch ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(torch._higher_order_ops, "switch"), reason="torch 2.15 added it")
+@pytest.mark.parametrize("number", [1, torch.tensor(1)], ids=["an int", "a tensor"])
+def test_switch_breaks_by_its_name(number):
+    def fn(x):
+        return torch._higher_order_ops.switch(number, (torch.sin, torch.cos, torch.tan), (x * 2,)) + 1
+
+    check(fn, tensor(3), graphs=2, breaks=1, operators=2)
+    assert any("torch._higher_order_ops.switch()" in str(reason) for reason in dl.counters.break_reasons)
+
+
 # -- map ---------------------------------------------------------------------------------------------------------------
 
 

@@ -91,8 +91,12 @@ for _each in (torch.cond, torch.while_loop):
     models_raw(_each, functools.partial(_inline_whole, _each))
 
 
-_PROTOTYPE = HigherOrderOperator("torch._higher_order_ops.map()", "it is a prototype, which torch compiles itself")
-models_break(_PROTOTYPE, torch._higher_order_ops.map)
+for _name in ("map", "switch"):  # torch 2.15 has the latter
+    if hasattr(torch._higher_order_ops, _name):
+        _reason = HigherOrderOperator(
+            f"torch._higher_order_ops.{_name}()", "it is a prototype, which torch compiles itself"
+        )
+        models_break(_reason, getattr(torch._higher_order_ops, _name))
 
 
 @models(type(cond_op).__call__)
