@@ -23,7 +23,7 @@ from dynamo_lite.variables.core.class_lookup import mro
 from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 
 from .code_ahead import holds_tensors, may_compute_with_tensors
-from .observers import tell_once, why_not_here
+from .observers import WhyNotHere, tell_once, why_not_here
 from .recompilation import (
     Versions,
     failures_of,
@@ -63,15 +63,19 @@ def verdict(
         return _C.PASS
     why_not = why_not_here()
     if why_not is not None:
-        error = why_not.error(view.code.co_qualname)
         if fullgraph:
-            raise error
-        if observer is not None:
-            observer.not_compiled_here.append(error.reason)
-        record_skip(program_place(view), why_not.because)
-        tell_once(why_not)
-        return _C.PASS
+            raise why_not.error(view.code.co_qualname)
+        return refuse_here(view, why_not, observer)
     return None
+
+
+def refuse_here(view: _C.FrameView, why_not: WhyNotHere, observer: Observer | None) -> _C.Verdict:
+    """Report why a frame isn't translated at this place of the program's run; the verdict on it."""
+    if observer is not None:
+        observer.not_compiled_here.append(why_not.error(view.code.co_qualname).reason)
+    record_skip(program_place(view), why_not.because)
+    tell_once(why_not)
+    return _C.PASS
 
 
 def _is_called_by_autograd(view: _C.FrameView) -> bool:

@@ -41,12 +41,12 @@ from dynamo_lite.translator.attempt import Attempt
 
 from .backend_traits import BackendTraits
 from .budget import TakesTooLong, TranslationBudget
-from .eligibility import verdict, verdict_of_entries
+from .eligibility import refuse_here, verdict, verdict_of_entries
 from .entry import Entry, make_entry
 from .families import Family
 from .graph_call import compile_graph, traits_without
 from .guard_filter import Filter
-from .observers import without_saved_tensor_hooks
+from .observers import BUILTINS, builtins_are_unchanged, without_saved_tensor_hooks
 from .one_at_a_time import backend_hangs, hold_backends
 from .recompilation import Versions, note_outdated, note_recompile, note_recompiled, place_text, program_place
 from .reports import Times, report_entry, report_skip, report_writes
@@ -84,6 +84,8 @@ class FrameCompiler:
         self.raised_ahead = PendingExceptions()
 
     def __call__(self, view: _C.FrameView) -> Answer:
+        if not self.fullgraph and not builtins_are_unchanged():  # before anything that uses them
+            return refuse_here(view, BUILTINS, self.observer)
         try:
             answer = self._miss(view)
         except BaseException as error:  # raised in the resume function's blocks, as any error there

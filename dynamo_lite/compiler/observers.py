@@ -26,7 +26,7 @@ from dynamo_lite.insight.break_reasons import NotCompiledHere
 from dynamo_lite.insight.notices import said, warn_here
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class WhyNotHere:
     """Why no frame is translated at a place of the program's run, and what to do about it."""
 
@@ -92,7 +92,7 @@ def why_not_here() -> WhyNotHere | None:
         return JIT_TRACE
     if _C.is_busy_elsewhere():
         return GREENLET
-    return None if _builtins_are_unchanged() else BUILTINS
+    return None if builtins_are_unchanged() else BUILTINS
 
 
 def check_captures(name: str) -> None:
@@ -111,12 +111,14 @@ forward and its recomputation save alike; those of `save_on_cpu` keep it elsewhe
 
 _REPLACEABLE = frozenset("print open input help exit quit license credits copyright breakpoint __import__".split())
 _BUILTINS = {name: value for name, value in vars(builtins).items() if name not in _REPLACEABLE}
+_current = vars(builtins).get
+_all, _hasattr, _map = all, hasattr, map  # not by their names: these may be what the program has replaced
 
 
-def _builtins_are_unchanged() -> bool:
+def builtins_are_unchanged() -> bool:
     """Programs may replace builtins, or remove `sys._getframe`, and the translator runs on them as well."""
-    now = map(vars(builtins).get, _BUILTINS)  # checked for each frame that isn't translated yet: all of it in C
-    return all(map(operator.is_, now, _BUILTINS.values())) and hasattr(sys, "_getframe")
+    now = _map(_current, _BUILTINS)  # checked for each frame that isn't translated yet: all of it in C
+    return _all(_map(operator.is_, now, _BUILTINS.values())) and _hasattr(sys, "_getframe")
 
 
 def check_runs_at_call(fn: Callable[..., object], *, must: bool) -> None:

@@ -220,6 +220,32 @@ def test_builtins_that_the_program_changed(name):
     assert torch.equal(compiled(torch.ones(2), [1]), torch.full((2,), 2.0))
 
 
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["replaced", "deleted"])
+def test_any_builtin_that_the_program_changed(is_deleted):
+    """The compiler doesn't rely on one of them to find out."""
+
+    def replacement(*args, **kwargs):
+        return "replaced"
+
+    def call(compiled, x, namespace, name):
+        before = namespace[name]
+        try:
+            if is_deleted:
+                del namespace[name]
+            else:
+                namespace[name] = replacement
+            return compiled(x)
+        finally:
+            namespace[name] = before
+
+    for name, value in list(vars(builtins).items()):
+        is_used = type(value) in (type, types.BuiltinFunctionType)
+        if is_used and name not in ("print", "open", "input", "breakpoint", "__import__"):
+            compiled = dl.compile(lambda x: replacement(x + 1), backend="eager")
+            assert call(compiled, torch.ones(2), vars(builtins), name) == "replaced", name
+    assert dl.counters.graphs == 0
+
+
 def test_frames_that_the_program_hid():
     def fn(x):
         return x + 1
