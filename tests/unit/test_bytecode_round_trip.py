@@ -66,8 +66,8 @@ def lines_of(code: types.CodeType) -> list[tuple[int, int, int | None]]:
 
 def counted(code: types.CodeType) -> bytes:
     """``co_code``, with loads that borrow their references (3.14) as those that count them: we make no others. What
-    leaves a loop over an inlined generator is a POP_TOP of ours (3.14). Where annotations are computed, the compiler
-    doesn't say that a comparison is tested, and we do."""
+    leaves a loop over an inlined generator is a POP_TOP of ours (3.14). Where annotations, bounds and aliases are
+    computed, the compiler doesn't say that a comparison is tested, and we do."""
     plain = {dis.opmap[name]: dis.opmap[name.replace("_BORROW", "")] for name in dis.opmap if "_BORROW" in name}
     if "POP_ITER" in dis.opmap:
         plain[dis.opmap["POP_ITER"]] = dis.opmap["POP_TOP"]
@@ -75,7 +75,7 @@ def counted(code: types.CodeType) -> bytes:
     raw[::2] = bytes(plain.get(op, op) for op in raw[::2])
     to_bool = COMPARE_TO_BOOL if ITERATOR_SIZE > 1 else 0  # 3.15 has both
     compared = {at + 1 for at in range(0, len(raw), 2) if raw[at] == dis.opmap["COMPARE_OP"]}
-    if code.co_name == "__annotate__":
+    if code.co_name == "__annotate__" or code.co_varnames[:1] == (".format",):
         return bytes(byte & ~16 if at in compared else byte for at, byte in enumerate(raw))
     return bytes(byte | to_bool if at in compared else byte for at, byte in enumerate(raw))
 
