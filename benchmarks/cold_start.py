@@ -1,10 +1,11 @@
 """How long the first call of a deep model takes, and later ones: dynamo_lite beside torch.compile.
 
-    python benchmarks/cold_start.py [--models NAME ...] [--ways WAY ...] [--train] [--warm]
+    python benchmarks/cold_start.py [--models NAME ...] [--ways WAY ...] [--train] [--warm] [--stages]
 
 Each figure is of a process of its own whose caches are empty; with --warm of a second one, which finds the caches of
 the first. Ways: ``eager``; ``torch``; ``never``, ``only``: `dl.compile` with these ``regions``. With float16 on a GPU;
-with float32, and smaller, on a CPU. Peak memory is the allocator's on the GPU.
+with float32, and smaller, on a CPU. Peak memory is the allocator's on the GPU. --stages also prints what torch says
+that its stages took in the first call (a stage contains others).
 """
 
 from __future__ import annotations
@@ -75,7 +76,16 @@ class Figures:
     error: float
 
 
-def measure(name: str, way: str, train: bool) -> Figures:
+def print_stages(first: float) -> None:
+    from torch._dynamo.utils import compilation_time_metrics
+
+    print(f"first call: {first:.2f} s", file=sys.stderr)
+    rows = sorted(compilation_time_metrics.items(), key=lambda row: -sum(row[1]))
+    for stage, seconds in rows[:25]:
+        print(f"{sum(seconds):8.2f} s in {len(seconds):3} of {stage}", file=sys.stderr)
+
+
+def measure(name: str, way: str, train: bool, stages: bool) -> Figures:
     """Run in a process of its own."""
     torch.manual_seed(0)
     model, inputs = MODELS[name]()
@@ -98,6 +108,8 @@ def measure(name: str, way: str, train: bool) -> Figures:
     began = time.perf_counter()
     found = step(call)
     first = time.perf_counter() - began
+    if stages:
+        print_stages(first)
     if GPU:
         torch.cuda.reset_peak_memory_stats()
     later = min(_seconds(lambda: step(call)) for _ in range(30))
@@ -122,17 +134,19 @@ def _compiled(model: torch.nn.Module, way: str) -> Callable[..., Any]:
     return dl.compile(model, regions="only" if way == "only" else "never")
 
 
-def in_process(name: str, way: str, train: bool, caches: str) -> Figures:
+def in_process(name: str, way: str, flags: list[str], caches: str) -> Figures:
     """The figures of a process that has its caches in a folder.
 
     Raises:
         RuntimeError: the process failed.
     """
-    command = [sys.executable, __file__, "--one", name, way, *(["--train"] if train else [])]
+    command = [sys.executable, __file__, "--one", name, way, *flags]
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": caches, "TRITON_CACHE_DIR": os.path.join(caches, "triton")}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{name}, {way} failed:\n{done.stderr[-2000:]}")
+    if "--stages" in flags:
+        print(f"{name}, {way}\n{done.stderr[done.stderr.rfind('first call:') :]}")
     return Figures(**json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -142,18 +156,20 @@ def main() -> None:
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--train", action="store_true", help="training steps in the place of inference")
     parser.add_argument("--warm", action="store_true", help="measure a process that finds the caches of another")
+    parser.add_argument("--stages", action="store_true", help="print what torch says of its stages")
     parser.add_argument("--one", nargs=2, metavar=("MODEL", "WAY"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        print(json.dumps(asdict(measure(*arguments.one, arguments.train))))
+        print(json.dumps(asdict(measure(*arguments.one, arguments.train, arguments.stages))))
         return
+    flags = [each for each in ("--train", "--stages") if getattr(arguments, each[2:])]
     table = Table("model", "way", "first call, s", "later call, ms", "peak, MiB", "error")
     for name in arguments.models:
         for way in arguments.ways:
             with tempfile.TemporaryDirectory() as caches:
-                found = in_process(name, way, arguments.train, caches)
+                found = in_process(name, way, flags, caches)
                 if arguments.warm:
-                    found = in_process(name, way, arguments.train, caches)
+                    found = in_process(name, way, flags, caches)
             row = f"{found.first:.2f}", f"{found.later:.2f}", f"{found.peak:.0f}", f"{found.error:.1e}"
             table.add_row(name, way, *row)
     Console(width=100).print(table)

@@ -7,6 +7,7 @@ mode than the graph's own, or in inference mode, stays whole.
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -174,7 +175,7 @@ def graph_of(gm: torch.fx.GraphModule, piece: Piece) -> torch.fx.GraphModule:
     copies: dict[torch.fx.Node, torch.fx.Node] = {}
     for node in piece.given:
         copies[node] = graph.placeholder(node.name)
-        copies[node].meta = dict(node.meta)
+        copies[node].meta = copy.copy(node.meta)
     for node in (*piece.opened, *piece.nodes):
         copies[node] = graph.node_copy(node, copies.__getitem__)
     for node in reversed(piece.left_open):

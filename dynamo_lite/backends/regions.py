@@ -70,7 +70,8 @@ class _Repeats:
     def __init__(self, gm: torch.fx.GraphModule) -> None:
         self.nodes = operators_of(gm)
         self._opened = list(_opened_before(self.nodes))
-        self._keys: dict[Span, Hashable] = {}
+        self._keys: dict[Span, int] = {}
+        self._numbers: dict[Hashable, int] = {}
         self._too_small: set[Hashable] = set()
 
     def pieces(self) -> list[Piece]:
@@ -128,7 +129,8 @@ class _Repeats:
         """What pieces that are compiled once have in common. Of a piece that is too small: the piece itself."""
         first, last = span
         if span not in self._keys:
-            self._keys[span] = key_of(Piece.of(self._opened[first], tuple(self.nodes[first:last])))
+            key = key_of(Piece.of(self._opened[first], tuple(self.nodes[first:last])))
+            self._keys[span] = self._numbers.setdefault(key, len(self._numbers))  # it is compared often
         found = self._keys[span]
         return span if found in self._too_small else found
 

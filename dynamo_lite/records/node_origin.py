@@ -6,6 +6,9 @@ Backends, profilers and quantizers read ``stack_trace``, ``nn_module_stack`` and
 
 from __future__ import annotations
 
+import functools
+import itertools
+import linecache
 import os
 from collections.abc import Callable, Iterator
 from traceback import FrameSummary, StackSummary
@@ -78,31 +81,66 @@ def module_path(source: Source) -> str:
     return ".".join((root, *reversed(names)))
 
 
-class NodeMeta(dict[str, Any]):
-    """The ``meta`` of a node. It looks like a dict that has what is made from the origin, which is made when needed."""
+class _Texts:
+    """What is made from a node's origin: once for the node and all copies of its ``meta``, which compilers make."""
 
-    __slots__ = ("origin", "_source_fn", "_is_filled")
+    __slots__ = ("origin", "_source_fn", "_made")
 
     def __init__(self, origin: NodeOrigin, name: str, target: Any) -> None:
         self.origin = origin
-        self._is_filled = False
         self._source_fn = name, target
+        self._made: dict[str, Any] | None = None
+
+    def made(self) -> dict[str, Any]:
+        if self._made is None:
+            modules = [frame.module for frame in self.origin.chain() if frame.module is not None]
+            name, target = self._source_fn
+            if modules and modules[-1].cls.__module__.startswith("torch.nn.modules."):
+                target = modules[-1].cls
+            self._made = {"stack_trace": _formatted(_own_frames(self.origin)), "source_fn_stack": [(name, target)]}
+            if modules:
+                self._made["nn_module_stack"] = {each.key: (each.path, each.cls) for each in modules}
+        return self._made
+
+
+def _formatted(frames: list[NodeOrigin]) -> str:
+    """The frames as a traceback shows them. Nodes share their outer frames, so the text of each is cached."""
+    lines = [_line(each.filename, each.function, each.positions, _stamp(each.filename)) for each in frames]
+    if any(one == other for one, other in itertools.pairwise(lines)):  # a traceback counts the frames of a recursion
+        return "".join(StackSummary.from_list([frame.summary() for frame in frames]).format())
+    return "".join(lines)
+
+
+@functools.lru_cache(maxsize=4096)
+def _line(filename: str, function: str, positions: Positions | None, stamp: object) -> str:
+    """``stamp``: changes with the source's text."""
+    frame = NodeOrigin(None, filename, function, positions, None)
+    return "".join(StackSummary.from_list([frame.summary()]).format())
+
+
+def _stamp(filename: str) -> object:
+    """The size and time of what `linecache` has of a file."""
+    return linecache.cache.get(filename, ())[:2]
+
+
+class NodeMeta(dict[str, Any]):
+    """The ``meta`` of a node. It looks like a dict that has what is made from the origin, which is made when needed."""
+
+    __slots__ = ("_texts", "_is_filled")
+
+    def __init__(self, origin: NodeOrigin, name: str, target: Any) -> None:
+        self._texts = _Texts(origin, name, target)
+        self._is_filled = False
+
+    @property
+    def origin(self) -> NodeOrigin:
+        return self._texts.origin
 
     def _fill(self) -> None:
         if self._is_filled:
             return
         self._is_filled = True
-        chain = list(self.origin.chain())
-        own = frames_of(self)
-        modules = [frame.module for frame in chain if frame.module is not None]
-        name, target = self._source_fn
-        if modules and modules[-1].cls.__module__.startswith("torch.nn.modules."):
-            target = modules[-1].cls
-        found = {
-            "stack_trace": "".join(StackSummary.from_list([frame.summary() for frame in own]).format()),
-            "source_fn_stack": [(name, target)],
-        } | ({"nn_module_stack": {each.key: (each.path, each.cls) for each in modules}} if modules else {})
-        for key, value in found.items():
+        for key, value in self._texts.made().items():
             dict.setdefault(self, key, value)
 
     def __missing__(self, key: str) -> Any:
@@ -117,20 +155,25 @@ class NodeMeta(dict[str, Any]):
         return dict.get(self, key, default)
 
     def copy(self) -> dict[str, Any]:
-        return dict(self.items())
+        made = NodeMeta.__new__(NodeMeta)
+        made._texts, made._is_filled = self._texts, self._is_filled
+        dict.update(made, dict.items(self))
+        return made
 
     __copy__ = copy
 
     def __reduce__(self) -> tuple[type, tuple[dict[str, Any]]]:
-        return dict, (self.copy(),)
+        return dict, (dict(self.items()),)
 
 
 def frames_of(meta: dict[str, Any]) -> list[NodeOrigin]:
     """The program's frames that a node comes from, outermost first, as ``stack_trace`` shows them. Empty for a node
     that isn't the program's, or whose ``meta`` was replaced."""
-    if not isinstance(meta, NodeMeta):
-        return []
-    chain = list(meta.origin.chain())
+    return _own_frames(meta.origin) if isinstance(meta, NodeMeta) else []
+
+
+def _own_frames(origin: NodeOrigin) -> list[NodeOrigin]:
+    chain = list(origin.chain())
     return [frame for frame in chain if not frame.filename.startswith(_LEFT_OUT)] or chain
 
 
