@@ -94,7 +94,7 @@ def breaks_found(breaks: Iterable[GraphBreak]) -> list[Finding]:
     """One for each construct of the program, in the order in which they were met. An exception that the program itself
     raises breaks nothing."""
     meant = (each for each in breaks if not isinstance(each.reason, UncaughtException))  # as under ``fullgraph``
-    return [Finding.of_break(each) for each, _ in folded(meant)]
+    return [Finding.of_break(each.first) for each in folded(meant)]
 
 
 @dataclass(frozen=True)

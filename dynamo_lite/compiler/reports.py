@@ -106,9 +106,9 @@ def report_break(graph_break: GraphBreak, observer: Observer | None) -> None:
     """Count, log and report a graph break."""
     counters.count_break(graph_break)
     if logs.breaks.isEnabledFor(logging.DEBUG):
-        logs.breaks.info("%s%s\n%s", logs.rank(), graph_break.line(), graph_break.stack())
+        logs.breaks.info("%s%s\n%s", logs.rank(), graph_break, graph_break.stack())
     elif logs.breaks.isEnabledFor(logging.INFO) and _Logged.constructs.is_new(graph_break):
-        logs.breaks.info("%s%s", logs.rank(), graph_break.line())
+        logs.breaks.info("%s%s", logs.rank(), graph_break)
     if observer is not None:
         observer.breaks.append(graph_break)
     if RECORDING.now is not None:

@@ -26,13 +26,16 @@ class BreakReason:
     numbers_matter: ClassVar[bool]
     """Whether the graph might not break here if symbolic numbers were known: the frame is then translated again with
     these numbers specialized."""
+    may_follow: ClassVar[bool] = False
+    """Whether it may be about an object that an earlier break on the same line of the program gave: after a break at
+    `open`, the file is entered as a context manager that isn't traced."""
     happened: ClassVar[str]
     fix: ClassVar[str]
     fields: ClassVar[tuple[str, ...]]
     """Names of the row's fields. One with a default has it as the class's attribute of that name."""
 
-    def __init_subclass__(cls, *, code: str, numbers_matter: bool) -> None:
-        cls.code, cls.numbers_matter = code, numbers_matter
+    def __init_subclass__(cls, *, code: str, numbers_matter: bool, may_follow: bool = False) -> None:
+        cls.code, cls.numbers_matter, cls.may_follow = code, numbers_matter, may_follow
         cls.fields = tuple(inspect.get_annotations(cls))
         other = TABLE.setdefault(code, cls)
         assert other is cls, f"{code} is both {other.__name__} and {cls.__name__}"

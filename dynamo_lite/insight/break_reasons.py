@@ -38,7 +38,7 @@ class DisabledByCompiler(BreakReason, code="DL0103", numbers_matter=True):
 # -- 02: calls -------------------------------------------------------------------------------------------------------
 
 
-class UnknownCall(BreakReason, code="DL0201", numbers_matter=False):
+class UnknownCall(BreakReason, code="DL0201", numbers_matter=False, may_follow=True):
     happened = "the call of {callee} can't be traced: {because}"
     fix = "dl.allow_in_graph puts a pure tensor function into the graph as it is; otherwise keep the call outside"
     callee: str
@@ -296,7 +296,7 @@ class UnsupportedOpcode(BreakReason, code="DL0501", numbers_matter=True):
     why: str
 
 
-class UnsupportedAttribute(BreakReason, code="DL0502", numbers_matter=True):
+class UnsupportedAttribute(BreakReason, code="DL0502", numbers_matter=True, may_follow=True):
     happened = "attribute {name!r} of {owner} can't be traced: {why}"
     fix = "read or write it outside of the compiled function"
     owner: str
@@ -304,14 +304,14 @@ class UnsupportedAttribute(BreakReason, code="DL0502", numbers_matter=True):
     why: str = "its meaning is not modelled"
 
 
-class UnsupportedOperation(BreakReason, code="DL0503", numbers_matter=True):
+class UnsupportedOperation(BreakReason, code="DL0503", numbers_matter=True, may_follow=True):
     happened = "{operation} of {operands} can't be traced"
     fix = "move that expression out of the compiled function, or write it with tensors and built-in containers"
     operation: str
     operands: str
 
 
-class UnsupportedValue(BreakReason, code="DL0504", numbers_matter=True):
+class UnsupportedValue(BreakReason, code="DL0504", numbers_matter=True, may_follow=True):
     happened = "{value} can't be used in a graph: {why}"
     fix = (
         "keep it outside of the compiled function, or pass its parts: tensors, constants, a list of what an iterator "
@@ -321,7 +321,7 @@ class UnsupportedValue(BreakReason, code="DL0504", numbers_matter=True):
     why: str
 
 
-class UnsupportedContext(BreakReason, code="DL0505", numbers_matter=True):
+class UnsupportedContext(BreakReason, code="DL0505", numbers_matter=True, may_follow=True):
     happened = "the context manager {manager} is not traced"
     fix = "enter it outside of the compiled function"
     manager: str
@@ -351,7 +351,7 @@ class FirstImport(BreakReason, code="DL0509", numbers_matter=False):
     module: str
 
 
-class UnsupportedMethod(BreakReason, code="DL0510", numbers_matter=True):
+class UnsupportedMethod(BreakReason, code="DL0510", numbers_matter=True, may_follow=True):
     happened = "the method {name}() of {owner} can't be traced: it has no model"
     fix = "call it outside of the compiled function, or write what it does in Python"
     owner: str
@@ -655,7 +655,7 @@ class FrameLeftAlone(BreakReason, code="DL0803", numbers_matter=True):
         return super().hint() + ("" if self.cause is None else f", or fix the break: {self.cause.hint()}")
 
 
-class ObservableDeallocation(BreakReason, code="DL0804", numbers_matter=False):
+class ObservableDeallocation(BreakReason, code="DL0804", numbers_matter=False, may_follow=True):
     happened = "the last reference to a {kind} may be dropped here, which a finalizer or weakref callback observes"
     fix = "keep another reference until the compiled function returns"
     kind: str

@@ -9,7 +9,7 @@ import torch
 
 from .counters import counted
 from .explanation_html import as_html
-from .observer import Observer, folded
+from .observer import GraphBreak, Observer, folded
 
 R = TypeVar("R")
 _OPERATORS_SHOWN, _GUARDS_SHOWN, _ROWS_SHOWN = 6, 12, 8
@@ -26,12 +26,17 @@ class Explanation(Observer, Generic[R]):
     break_times: list[int]
     """For each of ``breaks``, which are one for each construct of the program, how often it broke."""
 
+    following: list[list[GraphBreak]]
+    """For each of ``breaks`` those that follow from it, on the same line: that the file which ``open`` returned is
+    entered, after the break at ``open``."""
+
     @classmethod
     def of(cls, observer: Observer, result: R, seconds: float) -> Explanation[R]:
         """``seconds``: the time of the whole call."""
         breaks = folded(observer.breaks)
-        made = cls(**vars(observer), result=result, break_times=[times for _, times in breaks])
-        made.breaks = [each for each, _ in breaks]
+        times, following = [each.times for each in breaks], [each.following for each in breaks]
+        made = cls(**vars(observer), result=result, break_times=times, following=following)
+        made.breaks = [each.first for each in breaks]
         made.times = observer.times | {"run": seconds - sum(observer.times.values())}
         return made
 
@@ -75,9 +80,10 @@ class Explanation(Observer, Generic[R]):
                     "reason": each.reason.what(),
                     "hint": each.hint,
                     "times": times,
+                    "following": [then.reason.code for then in following],
                     "stack": [{"file": at.filename, "line": at.lineno, "function": at.name} for at in each.frames],
                 }
-                for each, times in zip(self.breaks, self.break_times)
+                for each, times, following in zip(self.breaks, self.break_times, self.following)
             ],
             "recompiles": [vars(each) for each in self.recompiles],
             "given_up": self.given_up,
@@ -117,10 +123,12 @@ class Explanation(Observer, Generic[R]):
 
     def _breaks(self) -> list[str]:
         rows = []
-        for each, times in zip(self.breaks, self.break_times):
+        for each, times, following in zip(self.breaks, self.break_times, self.following):
             place = f"{each.filename}:{each.lineno}{each.inside()}"
             again = "" if times == 1 else f" ({times} times)"
-            rows.append(f"break {each.reason.code} at {place}: {each.reason.what()}{again}\n  hint: {each.hint}")
+            row = [f"break {each.reason.code} at {place}: {each.reason.what()}{again}", f"  hint: {each.hint}"]
+            row += [f"  from this follows {then.reason.code}: {then.reason.what()}" for then in following]
+            rows.append("\n".join(row))
         return _first(rows, _ROWS_SHOWN) + _first([str(each) for each in self.recompiles], _ROWS_SHOWN, "recompile: {}")
 
     def _guards(self) -> list[str]:

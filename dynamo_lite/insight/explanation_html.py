@@ -32,7 +32,7 @@ def as_html(found: Explanation[Any]) -> str:
     ]
     if not found.graphs:
         parts.append(_folded("nothing was captured: the call ran in eager", _items(found.given_up), is_open=True))
-    parts += [_break(each, times) for each, times in zip(found.breaks[:_ROWS], found.break_times)]
+    parts += [*map(_break, found.breaks[:_ROWS], found.break_times, found.following)]
     if len(found.breaks) > _ROWS:
         parts.append(f"<p>… {len(found.breaks) - _ROWS} more</p>")
     for at, (graph, nodes) in enumerate(zip(found.graphs, found.operators), 1):
@@ -46,13 +46,16 @@ def as_html(found: Explanation[Any]) -> str:
     return f'<div class="dl-explanation"><style>{_STYLE}</style>{"".join(parts)}</div>'
 
 
-def _break(each: GraphBreak, times: int) -> str:
+def _break(each: GraphBreak, times: int, following: list[GraphBreak]) -> str:
+    rest = "".join(
+        f"<br><small>from this follows {then.reason.code}: {_escaped(then.reason.what())}</small>" for then in following
+    )
     again = "" if times == 1 else f" <small>({times} times)</small>"
     place = _escaped(f"{each.filename}:{each.lineno}{each.inside()}")
     return (
         f'<div class="dl-break"><p><b>{each.reason.code}</b> {_escaped(each.reason.what())}{again}<br>'
         f"<small>{place}</small></p><pre>{_escaped(source_line(each.place)).replace(chr(10) + '    ', chr(10))}</pre>"
-        f"<p>Hint: {_escaped(each.hint)}<br><small>dynamo-lite explain {each.reason.code}</small></p></div>"
+        f"<p>Hint: {_escaped(each.hint)}<br><small>dynamo-lite explain {each.reason.code}</small>{rest}</p></div>"
     )
 
 

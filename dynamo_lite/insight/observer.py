@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from traceback import FrameSummary, StackSummary
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .break_reason import BreakReason
 from .program_files import innermost_of_program, without_ours
@@ -67,8 +67,8 @@ class GraphBreak:
         frame = self.frames[-1]
         return "" if frame is self.place else f" ({os.path.basename(frame.filename)}:{frame.lineno}, {frame.name})"
 
-    def line(self) -> str:
-        """In one line, for a log."""
+    def __str__(self) -> str:
+        """In one line, as in the log."""
         place = f"{self.filename}:{self.lineno} in {self.place.name}{self.inside()}"
         return f"{self.reason.code} at {place}: {self.reason.what()}. Hint: {self.hint}"
 
@@ -81,19 +81,29 @@ _NUMBER = re.compile(r"\d+")
 
 
 class Constructs:
-    """The constructs that have broken. The log, `dl.explain` and ``dynamo-lite check`` tell each once, and
-    ``dl.counters.graph_breaks`` counts them; ``dl.counters.broken_translations`` counts each break."""
+    """The constructs that have broken, without those that follow from another on their line. The log, `dl.explain` and
+    ``dynamo-lite check`` tell each once, and ``dl.counters.graph_breaks`` counts them;
+    ``dl.counters.broken_translations`` counts each break."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[object, ...], int] = {}
+        self._of_lines: dict[tuple[str, int], int] = {}
         self._count = 0
 
     def number_of(self, graph_break: GraphBreak) -> int:
-        """The number of its construct, in the order in which they broke first."""
-        number = self._numbers.setdefault(graph_break.construct, self._count)
+        """The number of its construct, in the order in which they broke first; of what follows from a break on the same
+        line, the number of that."""
+        line = graph_break.filename, graph_break.lineno
+        new = self._of_lines.get(line, self._count) if graph_break.reason.may_follow else self._count
+        number = self._numbers.setdefault(graph_break.construct, new)
         self._numbers.setdefault(graph_break.construct_alone, number)
+        self._of_lines.setdefault(line, number)
         self._count = max(self._count, number + 1)
         return number
+
+    def has(self, graph_break: GraphBreak) -> bool:
+        """Whether its construct has broken."""
+        return graph_break.construct in self._numbers
 
     def is_new(self, graph_break: GraphBreak) -> bool:
         """Whether its construct hadn't broken yet. From now on it has."""
@@ -101,13 +111,30 @@ class Constructs:
         return self.number_of(graph_break) == before
 
 
-def folded(breaks: Iterable[GraphBreak]) -> list[tuple[GraphBreak, int]]:
-    """The first break of each construct of the program, and how often it broke."""
+class Folded(NamedTuple):
+    """The breaks of one construct of the program."""
+
+    first: GraphBreak
+    times: int
+    """How often it broke."""
+    following: list[GraphBreak]
+    """What broke on the same line because it had, one for each construct."""
+
+
+def folded(breaks: Iterable[GraphBreak]) -> list[Folded]:
+    """Breaks by the construct of the program that causes them."""
     constructs = Constructs()
     found: dict[int, list[GraphBreak]] = {}
     for each in breaks:
         found.setdefault(constructs.number_of(each), []).append(each)
-    return [(of_one[0], len(of_one)) for of_one in found.values()]
+    return [_of_one_cause(each) for each in found.values()]
+
+
+def _of_one_cause(breaks: list[GraphBreak]) -> Folded:
+    root = Constructs()
+    root.number_of(breaks[0])
+    following = {each.construct: each for each in breaks if not root.has(each)}
+    return Folded(breaks[0], sum(map(root.has, breaks)), [*following.values()])
 
 
 @dataclass(frozen=True)

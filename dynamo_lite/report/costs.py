@@ -70,7 +70,7 @@ class Cause:
 
 
 def causes(recorder: Recorder) -> list[Cause]:
-    """All causes, the dearest first."""
+    """All causes, the most expensive first."""
     found: dict[Hashable, Cause] = {}
     for each in recorder.breaks:
         _cause_of_break(found, each).breaks.append(each)

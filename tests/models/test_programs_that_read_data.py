@@ -144,7 +144,9 @@ def test_a_step_of_ppo():
         assert each[1] == pytest.approx(wanted[1]) and each[0] == pytest.approx(wanted[0])
     for wanted, each in zip(one.policy.parameters(), other.policy.parameters(), strict=True):
         torch.testing.assert_close(each.grad, wanted.grad)
-    assert dl.counters.broken_translations == breaks + 2 and len(recorder.graphs) <= 6  # one break each, in two versions
+    assert (
+        dl.counters.broken_translations == breaks + 2 and len(recorder.graphs) <= 6
+    )  # one break each, in two versions
 
 
 # -- beam search -------------------------------------------------------------------------------------------------------

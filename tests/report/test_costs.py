@@ -86,7 +86,7 @@ def test_breaks_of_one_line_are_one_cause_with_what_follows(tmp_path):
     found = [each for each in causes(recorder) if each.kind == "break"]
     line = writes.__code__.co_firstlineno + 1
     opened = next(each for each in found if each.lineno == line)
-    assert opened.title == f"{open.__module__}.open() reads or writes a file" and opened.follows
+    assert opened.title == "open() reads or writes a file" and opened.follows
     assert len([each for each in found if each.lineno == line]) == 1
 
 

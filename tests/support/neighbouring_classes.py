@@ -251,7 +251,9 @@ _IN_LIBRARY = (
     _family("MutableMapping", "class X(Stored):", "X(a=1, b=2)", _OF_ITEMS, _MAPPING),
     _family("MutableSequence", "class X(Items):", "X(1, 2)", _OF_ITEMS, _SEQUENCE, _USER_LIST),
     _family("MutableSet", "class X(Bag):", "X([1, 2])", ("__len__", "__iter__", "__eq__"), _SET),
-    _family("SimpleNamespace", "class X(types.SimpleNamespace):", "X(a=1, b=2)", ("__eq__", "__getattribute__"), _NAMESPACE),
+    _family(
+        "SimpleNamespace", "class X(types.SimpleNamespace):", "X(a=1, b=2)", ("__eq__", "__getattribute__"), _NAMESPACE
+    ),
     _family("total_ordering", "class X(Ranked):", "X(1)", ("__eq__", "__lt__", "__gt__"), _RANKED),
     _family("sorted by second", "class X(BySecond):", "X((1, 2))", ("__eq__", "__gt__"), _BY_SECOND),
     _family(

@@ -85,8 +85,31 @@ def test_a_break_in_a_library_is_told_once_for_its_caller_and_its_own_translatio
     first, alone, other = (
         GraphBreak(UnknownCall("f", "it is C"), at) for at in ((lines[0], inner), (inner,), (lines[1], inner))
     )
-    assert folded([first, alone, other, alone, first]) == [(first, 4), (other, 1)]
+    assert folded([first, alone, other, alone, first]) == [(first, 4, []), (other, 1, [])]
     assert [each.place.line for each in breaks_found([first, alone, other])] == [7, 9]
+
+
+def test_what_follows_from_a_break_on_its_line_is_told_with_it(tmp_path, caplog):
+    """A file that was opened is also entered and left by CPython. Neither is a break that a user can fix by itself."""
+
+    def logs(x):
+        with open(tmp_path / "log.txt", "w") as log:
+            y = x + 1
+        print("logged")
+        return y * 2
+
+    before = dl.counters.graph_breaks
+    with caplog.at_level("INFO", "dynamo_lite.breaks"):
+        found = dl.explain(logs)(torch.ones(2))
+    opened, printed = found.breaks
+    assert (opened.reason.code, printed.reason.code) == ("DL0532", "DL0202")
+    assert [each.reason.code for each in found.following[0]] == ["DL0505", "DL0510"] and not found.following[1]
+    assert "break DL0532 at" in str(found) and "open() reads or writes a file" in str(found)
+    assert "  from this follows DL0505: the context manager a TextIOWrapper" in str(found)
+    assert "from this follows DL0505" in found._repr_html_()
+    assert found.to_dict()["breaks"][0]["following"] == ["DL0505", "DL0510"]
+    assert dl.counters.graph_breaks - before == 2 and len(caplog.records) == 2
+    assert "DL0532" in str(opened) and "Hint: " in str(opened)
 
 
 def test_a_check_folds_breaks_as_an_explanation_does():

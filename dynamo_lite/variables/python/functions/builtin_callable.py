@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import time
 import types
 from typing import Any
@@ -41,6 +42,8 @@ class BuiltinVariable(InvariantVariable):
             return public
         name = public or getattr(self.value, "__qualname__", None)
         name = name or getattr(self.value, "__name__", repr(type(self.value)))
+        if getattr(builtins, name, None) is self.value:
+            return name
         return f"{module}.{name}" if isinstance(module, str) and module != "builtins" else str(name)
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
