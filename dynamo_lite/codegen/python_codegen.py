@@ -271,6 +271,10 @@ class PyCodegen:
 
     def _create(self, tracker: VariableTracker) -> None:
         self.attempt.effects.shared_results.check_is_only_read(tracker)
+        instance = getattr(tracker, "instance", None)
+        if instance is not None:  # a view or an iterator of the instance's items
+            self.load(instance)
+            return
         try:
             tracker.reconstruct(self)
         except NotConstant:

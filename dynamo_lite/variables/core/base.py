@@ -538,9 +538,12 @@ class IteratorVariable(VariableTracker):
 
 class ContainerVariable(VariableTracker):
     """Base of builtin containers: a call of a special method does the operation that it implements. If the other
-    operand is an instance of a derived class, C code reads its items, whatever methods that class has."""
+    operand is an instance of a derived class, C code reads its items, whatever methods that class has.
 
-    __slots__ = ()
+    ``instance``: that of a derived class, created during tracing, whose payload it is; unset for other containers."""
+
+    __slots__ = ("instance",)
+    instance: VariableTracker
     implements_equality = True
     items: Sized
     """A list of the items' trackers, or a dict of them by key."""

@@ -165,16 +165,19 @@ def _copy_of_defaultdict(self: Any, /) -> Any:
     return type(self)(_factory_of.__get__(self), self)
 
 
+_MISSING: Any = object()
+
+
 def _update_ordered(self: Any, other: Any = (), /, **named: Any) -> None:
     if type(other) is dict:
         for key, value in other.items():
             self[key] = value
-    elif (keys := getattr(other, "keys", _END)) is not _END:
+    elif (keys := getattr(other, "keys", _MISSING)) is not _MISSING:
         for key in keys():
             self[key] = other[key]
     else:
-        items = getattr(other, "items", _END)
-        for pair in other if items is _END else items():
+        items = getattr(other, "items", _MISSING)
+        for pair in other if items is _MISSING else items():
             key, value = iter(pair)
             self[key] = value
     for key, value in named.items():

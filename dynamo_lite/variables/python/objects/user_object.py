@@ -37,6 +37,7 @@ from dynamo_lite.variables.core.attributes import (
 from dynamo_lite.variables.core.base import (
     TEXTS,
     Args,
+    ContainerVariable,
     CreatingCall,
     Kwargs,
     LazyVariable,
@@ -137,6 +138,8 @@ class UserObjectVariable(VariableTracker):
         self.deleted: dict[str, None] = {}
         """Attributes of the pre-existing object that were deleted, perhaps written again after."""
         self.payload = payload
+        if value is None and isinstance(payload, ContainerVariable):
+            payload.instance = self
         self.own_dict: DictVariable | None = None
         """The dict that became its ``__dict__``, which the payload may be: attributes are items."""
         self.is_dict_read = False
