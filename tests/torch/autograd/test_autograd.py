@@ -7,6 +7,7 @@ import torch
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 import dynamo_lite as dl
+from dynamo_lite.runtime import graph_functions
 from programs import check, checked, leaf, tensor
 from small_functions import Doubled
 
@@ -220,6 +221,23 @@ def test_checkpoint_in_a_checkpoint(x, w):
         return checkpoint(block, a, w, use_reentrant=False).tanh()
 
     return checkpoint(inner, x, use_reentrant=False)
+
+
+def test_an_inner_checkpoint_saves_what_the_program_passes_to_it():
+    """What it reads from outside instead is kept from the first run of the outer one. torch 2.11 pairs the tensors that
+    it saves wrongly if nothing is passed."""
+    graphs = []
+
+    def nested(x, w):
+        return checkpoint(lambda a: checkpoint(block, a, w, use_reentrant=False).tanh(), x, use_reentrant=False)
+
+    def keep(gm, example_inputs):
+        graphs.extend(each.graph for each in gm.modules() if isinstance(each, torch.fx.GraphModule))
+        return gm
+
+    dl.compile(nested, backend=keep, fullgraph=True)(leaf(3, 3), leaf(3, 3, seed=1))
+    calls = [node for each in graphs for node in each.nodes if node.target is graph_functions.checkpoint]
+    assert [node.args[2] for node in calls] == [(True, False), (True, True)]
 
 
 @checked(leaf(3, 3), leaf(3, 3, seed=1), backward=True)

@@ -73,7 +73,7 @@ def _checkpoint(
     body = _trace_checkpointed(tx, reentrant, function, args, kwargs)
     if reentrant:
         _check_reentrant(body.output, args)
-    given = {arg.node for arg in args if isinstance(arg, TensorVariable)}
+    given = {tx.graph.here(arg.node) for arg in args if isinstance(arg, TensorVariable)}
     more = [] if reentrant else [("early_stop", options.get("early_stop", True)), ("context_fn", context_fn)]
     more.append(("later", LaterFunction(tx, body, _reaches, function, list(args), kwargs).later))
     settings: Args = [
