@@ -7,6 +7,8 @@ inputs. Where eager raises a TypeError the graph breaks.
 
 from __future__ import annotations
 
+import functools
+
 import torch
 
 from dynamo_lite.insight.break_reasons import AutogradFunction
@@ -29,10 +31,28 @@ def positional_arguments(
     """The arguments of a call of ``cls.apply`` as positional ones."""
     if not has_setup and not kwargs:
         return args
+    if kwargs and not _apply_takes_keywords():
+        unsupported(AutogradFunction(cls.__qualname__, "apply takes no keyword arguments in this version of torch"))
     function = _signature_of(tx, forward) if has_setup else forward
     if not isinstance(function, PythonFunctionVariable):
         unsupported(AutogradFunction(cls.__qualname__, f"its forward is {forward.describe()}"))
     return _bound(tx, cls, function, args, kwargs) if has_setup else _placed(cls, function, args, kwargs)
+
+
+class _Identity(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: object, value: object) -> object:
+        return value
+
+
+@functools.cache
+def _apply_takes_keywords() -> bool:
+    """Whether ``Function.apply`` does. That of torch 2.11 doesn't."""
+    try:
+        _Identity.apply(value=None)
+    except TypeError:
+        return False
+    return True
 
 
 def _signature_of(tx: Translator, forward: VariableTracker) -> VariableTracker:
