@@ -60,6 +60,10 @@ def may_assign_global(code: types.CodeType) -> bool:
     return not _STORES_GLOBAL_CODES.isdisjoint(code.co_code[::2])
 
 
+def assigns_attribute(instruction: Instruction) -> bool:
+    return instruction.opname == "STORE_ATTR"
+
+
 def writes_outside(instruction: Instruction) -> bool:
     """Whether it writes a variable outside of its frame, or an attribute, deletes an item, or imports."""
     others = ("STORE_ATTR", "DELETE_ATTR", "DELETE_SUBSCR", "IMPORT_NAME")

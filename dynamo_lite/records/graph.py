@@ -52,7 +52,7 @@ from .captured_warnings import CAPTURED_WARNINGS
 from .fakes import fake_mode
 from .node_origin import NodeMeta, NodeOrigin
 from .source import Source
-from .subgraphs import Body, Runs
+from .subgraphs import BACKWARD, Body, Runs
 
 if TYPE_CHECKING:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -640,6 +640,17 @@ class GraphBuilder:
         for body in self.bodies[graphs.index(node.graph) :]:
             node = body.lift(node)
         return node
+
+    def later_body(self, *kinds: Runs) -> Body | None:
+        """The body that decides what the innermost one may read, since it runs later than it is traced; None if all run
+        now, or if it runs in another way than these. It is the outermost backward: less is certain there than in a
+        function that is recomputed.
+        """
+        for group in (BACKWARD, ("reentrant",), ("recomputed",)):
+            found = next((each for each in self.bodies if each.runs in group), None)
+            if found is not None:
+                return found if found.runs in kinds else None
+        return None
 
     def open(self, grad_mode: bool, runs: Runs = "now") -> Body:
         """Begin a nested graph, of a function that will be called in this grad mode."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 import torch.fx
 
+from dynamo_lite.runtime.later_calls import Called
 from dynamo_lite.runtime.shared_memory import share_memory
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ Runs = Literal["now", "backward", "hook", "recomputed", "reentrant"]
 """When a body runs: where the operator is called; in a backward, as that of a Function or as a tensor's hook; or in the
 call and once more in the backward, as a checkpoint's function. A reentrant checkpoint runs it without gradients first.
 """
+BACKWARD: tuple[Runs, ...] = ("backward", "hook")
+"""Those that only run in a backward."""
 
 
 class Body:
@@ -42,8 +44,8 @@ class Body:
         """Whether its operators depend on the grad mode that it is called in, apart from recording history."""
         self.overwritten: list[torch.Tensor] | None = None
         """The outside tensors that it wrote into; None if it may not write into any."""
-        self.called: dict[types.FunctionType, types.CodeType] = {}
-        """If it runs later: the functions of the program that it calls, and their code."""
+        self.called = Called()
+        """The functions and methods of the program that it calls."""
         self.replays: list[Replay] = []
         """The body as it would be computed in other states, if it runs later and reads something that may differ."""
         self.uncertain_writes: list[tuple[torch.fx.Node, torch.Tensor]] = []
@@ -59,7 +61,7 @@ class Body:
     @property
     def is_backward(self) -> bool:
         """Whether it only runs in a backward: it is that of a Function, or a tensor's hook."""
-        return self.runs in ("backward", "hook")
+        return self.runs in BACKWARD
 
     def lift(self, outer: torch.fx.Node) -> torch.fx.Node:
         """The placeholder for a value from outside."""
@@ -95,17 +97,6 @@ class Body:
         """The tensors that exist when it runs. A backward may write into its gradients."""
         fakes = [*(() if self.is_backward else self._given()), *(node.meta["example_value"] for node in self.lifted)]
         return [fake for fake in fakes if isinstance(fake, torch.Tensor)]
-
-
-def later(bodies: Sequence[Body]) -> Sequence[Body]:
-    """The body that decides what the innermost one may read, since it runs later than it is traced, and those inside of
-    it; none if all run now. It is the outermost backward: less is certain there than in a function that is recomputed.
-    """
-    for kinds in (("backward", "hook"), ("reentrant",), ("recomputed",)):
-        for at, each in enumerate(bodies):
-            if each.runs in kinds:
-                return bodies[at:]
-    return ()
 
 
 def is_mapped(node: torch.fx.Node, bodies: Sequence[Body]) -> bool:

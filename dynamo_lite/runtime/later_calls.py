@@ -1,8 +1,8 @@
 """Traced functions that a graph calls later, in the backward: a tensor's hook, the recomputation of a checkpoint.
 
 What such a function reads may have changed since the call. So a graph that is not compiled checks the guards on what
-the function can reach once more, and the code of the functions that it calls. If one doesn't hold, it calls the
-program's own function instead of the traced one.
+the function can reach once more, and the code and defaults of the functions that it calls. If one doesn't hold, it
+calls the program's own function instead of the traced one.
 """
 
 from __future__ import annotations
@@ -10,28 +10,71 @@ from __future__ import annotations
 import threading
 import types
 import weakref
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from dynamo_lite import _C
 
 Values = tuple[Any, ...]
 
 
+class FunctionParts(NamedTuple):
+    """What a program can replace of a function."""
+
+    code: types.CodeType
+    defaults: Values | None
+    keyword_defaults: dict[str, object] | None
+
+    @staticmethod
+    def of(function: types.FunctionType) -> FunctionParts:
+        named = function.__kwdefaults__
+        return FunctionParts(function.__code__, function.__defaults__, None if named is None else dict(named))
+
+    def are_those_of(self, function: types.FunctionType) -> bool:
+        named, known = function.__kwdefaults__ or {}, self.keyword_defaults or {}
+        is_same = function.__code__ is self.code and function.__defaults__ is self.defaults
+        return is_same and named.keys() == known.keys() and all(named[name] is known[name] for name in known)
+
+
+class Called:
+    """What a traced function calls of the program's: functions, and methods by the class and name of their lookup."""
+
+    def __init__(self) -> None:
+        self.functions: dict[types.FunctionType, FunctionParts] = {}
+        self.methods: dict[tuple[type, str], object] = {}
+
+    def add(self, other: Called) -> None:
+        self.functions |= other.functions
+        self.methods |= other.methods
+
+
 class CalledFunctions:
-    """The program's functions that a traced one calls, held weakly, and the code that was traced."""
+    """The program's functions that a traced one calls, held weakly, and their parts when it was traced."""
 
-    def __init__(self, codes: Mapping[types.FunctionType, types.CodeType]) -> None:
-        self._codes = [(weakref.ref(function), code) for function, code in codes.items()]
+    def __init__(self, called: Called) -> None:
+        self._functions = [(weakref.ref(function), parts) for function, parts in called.functions.items()]
+        self._methods = [(weakref.ref(cls), name, _reference(raw)) for (cls, name), raw in called.methods.items()]
 
-    def __reduce__(self) -> tuple[type[CalledFunctions], tuple[dict[types.FunctionType, types.CodeType]]]:
+    def __reduce__(self) -> tuple[type[CalledFunctions], tuple[Called]]:
         """A loaded graph knows none."""
-        return CalledFunctions, ({},)
+        return CalledFunctions, (Called(),)
 
-    def have_new_code(self) -> bool:
-        """Whether one of them got other code."""
-        functions = ((function(), code) for function, code in self._codes)
-        return any(function is not None and function.__code__ is not code for function, code in functions)
+    def were_changed(self) -> bool:
+        """Whether one of them got other code or defaults, or a class another method."""
+        functions = ((function(), parts) for function, parts in self._functions)
+        if any(function is not None and not parts.are_those_of(function) for function, parts in functions):
+            return True
+        methods = ((cls(), name, raw()) for cls, name, raw in self._methods)
+        return any(cls is not None and _method(cls, name) is not raw for cls, name, raw in methods)
+
+
+def _method(cls: type, name: str) -> object:
+    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+
+
+def _reference(value: Any) -> Callable[[], object]:
+    """A weak reference, if there can be one."""
+    return weakref.ref(value) if type(value).__weakrefoffset__ else lambda: value
 
 
 class LaterCall:
@@ -41,7 +84,7 @@ class LaterCall:
     """
 
     def __init__(self, called: CalledFunctions | None = None) -> None:
-        self.called = called or CalledFunctions({})
+        self.called = called or CalledFunctions(Called())
         self.create: Callable[[Values, Values], Any] | None = None
         """Creates the program's function, its arguments and keyword arguments, given the *roots* (the pre-existing
         objects that it reaches), and the tensors that the traced function takes from the graph."""
@@ -79,7 +122,7 @@ class LaterCall:
             return function(*args, *more, **kwargs)
 
         def find(is_same: bool) -> Callable[..., Any] | None:
-            is_same = is_same and _are_same(guards.lookup(roots), before) and not called.have_new_code()
+            is_same = is_same and _are_same(guards.lookup(roots), before) and not called.were_changed()
             return None if is_same else call
 
         return find

@@ -2,7 +2,7 @@
 
 The autograd node looks like that of the user's Function: its name, ``needs_input_grad``, ``saved_tensors``, and the
 attributes of ``ctx`` that are tensors, constants, or containers of these. If the program changes such an attribute,
-or the code of a function that the backward calls, the user's own backward runs instead of the traced one.
+or the code or defaults of a function that the backward calls, the user's own backward runs instead of the traced one.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class TracedFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> Any:
-        if ctx._traced.facts.called.have_new_code() or not _is_same(vars(ctx), ctx._traced.attributes):
+        if ctx._traced.facts.called.were_changed() or not _is_same(vars(ctx), ctx._traced.attributes):
             return (None,) * _FIRST_INPUT + tuple(_call_users_backward(ctx, gradients))
         backwards = ctx._traced.backwards
         body, wanted = backwards.get(torch.is_grad_enabled()) or backwards[False]

@@ -18,6 +18,7 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedAttribute,
 )
 from dynamo_lite.records.source import Source
+from dynamo_lite.records.subgraphs import BACKWARD
 
 from .base import (
     Args,
@@ -32,7 +33,7 @@ from .base import (
 )
 from .class_lookup import MISSING, class_lookup, is_immutable, owner_of, type_name
 from .constant import ConstantVariable
-from .invariant_reads import check_class_attribute, is_read_later
+from .invariant_reads import check_class_attribute, is_of_library
 from .protocols import Codegen, Translator
 
 
@@ -160,13 +161,16 @@ def bind(
     found = _BINDERS.get(type(raw)) or _inherited_binder(type(raw))
     if found is not None:
         binder, binds_classes = found
+        if tx.graph.bodies and not is_of_library(owner.__module__):
+            for body in tx.graph.bodies:
+                body.called.methods[owner, name] = raw
         is_bound = obj is not None or binds_classes
         return binder(tx, raw, name, obj, cls, owner) if is_bound else class_attribute(tx, owner, name, raw)
     getter = class_lookup(type(raw), "__get__")
     if getter is MISSING:
         guard_class_lacks(tx, type(raw), "__get__")
-        if tx.graph.bodies and is_read_later(tx):
-            check_class_attribute(owner_of(owner, name), name, raw)
+        if tx.graph.bodies and tx.graph.later_body(*BACKWARD):
+            check_class_attribute(tx, owner_of(owner, name), name, raw)
         return class_attribute(tx, owner, name, raw)
     if not isinstance(getter, types.FunctionType):
         unsupported(

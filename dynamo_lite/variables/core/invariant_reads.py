@@ -8,10 +8,10 @@ themselves, with the data of the time when it runs.
 
 These variables are invariant:
 
-- those of torch, Triton and the standard library, except ``os.environ``;
 - a global, unless a function of its module assigns to it in a ``global`` statement or calls ``globals()``. (An
   assignment by another module, to the module's attribute, isn't detected: as in torch.compile, the value at the call
   is used.)
+- mutable objects that only torch, Triton and the standard library read, except ``os.environ``, and callable ones;
 - a variable of an enclosing function, unless that function may still assign to it, or a function inside of it does.
 
 Attributes of classes (except methods), of functions and of other objects, and items of containers are not invariant.
@@ -34,7 +34,7 @@ from dynamo_lite.bytecode import Instruction, decode, reachable_from, roles
 from dynamo_lite.bytecode.stack_depth import reachable_after
 from dynamo_lite.insight.break_reasons import BackwardReads
 from dynamo_lite.records.code_origin import is_library, is_polyfill
-from dynamo_lite.records.subgraphs import later
+from dynamo_lite.records.subgraphs import BACKWARD, Runs
 from dynamo_lite.runtime import triton_kernels
 
 from .base import VariableTracker, unsupported
@@ -65,52 +65,47 @@ _INVARIANT = (
 _METHODS_IN_C = (types.BuiltinFunctionType, types.MethodWrapperType)
 _OWNERS_IN_C = (type(None), type, types.ModuleType)
 """Types of ``__self__`` of functions in C that aren't methods of an object."""
+_RECOMPUTED: tuple[Runs, ...] = ("recomputed", "reentrant")
 _LIBRARY = sys.stdlib_module_names | {torch.__name__, "triton"}
-
-
-def runs_later(tx: Translator) -> bool:
-    """Whether what is traced is a backward, which runs after the compiled call."""
-    return any(each.is_backward for each in later(tx.graph.bodies)[:1])
 
 
 def is_read_later(tx: Translator) -> bool:
     """Whether the frame is user code of a backward."""
-    return runs_later(tx) and not (is_library(tx.code) or is_polyfill(tx.code))
+    return tx.graph.later_body(*BACKWARD) is not None and not (is_library(tx.code) or is_polyfill(tx.code))
 
 
 def check_global(tx: Translator, scope: GlobalScope, name: str, value: VariableTracker) -> None:
     """Break the graph if a global, or attribute of a module, that a backward reads isn't invariant. A checkpoint's
     function, which is called again in the backward, may read all that its module doesn't assign to."""
     namespace = scope.namespace
-    if not runs_later(tx):
-        if _is_recomputed(tx) and name in _assigned_names(scope):
+    if not tx.graph.later_body(*BACKWARD):
+        if tx.graph.later_body(*_RECOMPUTED) and name in _assigned_names(scope):
             refuse_read(f"the global {name}, which is assigned to")
         return
-    if value.value is os.environ:
-        refuse_read("os.environ")
-    if is_library(tx.code) or is_polyfill(tx.code) or is_of_library(namespace.get("__name__")):
+    if is_polyfill(tx.code):
         return
-    if name in scope.writes or name in _assigned_names(scope) or _calls_globals(namespace):
+    of_library = is_of_library(namespace.get("__name__"))
+    if not of_library and is_library(tx.code):
+        return
+    is_assigned = name in scope.writes or name in _assigned_names(scope)
+    if is_assigned or not of_library and _calls_globals(namespace):
         refuse_read(f"the global {name}, which is assigned to")
-    check_value(value, f"the global {name}")
+    if not of_library or value.value is os.environ or not (is_library(tx.code) or callable(value.value)):
+        check_value(value, f"the global {name}")
 
 
 def check_cell(tx: Translator, cell: CellVariable, name: str, value: VariableTracker) -> None:
     """Break the graph if a variable of an enclosing function that a backward reads isn't invariant. Recomputations of
     checkpoints check what pre-existing variables hold."""
-    in_backward = runs_later(tx)
+    in_backward = tx.graph.later_body(*BACKWARD)
     if is_created_by_reader(tx, cell.body) or is_library(tx.code) or is_polyfill(tx.code):
         return
-    if not in_backward and (cell.source is not None or not _is_recomputed(tx)):
+    if not in_backward and (cell.source is not None or not tx.graph.later_body(*_RECOMPUTED)):
         return
     if not is_assigned_once(tx, cell, name):
         refuse_read(f"the variable {name} of an enclosing function, which may be assigned to")
     if in_backward:
         check_value(value, f"the variable {name} of an enclosing function", is_in_hook(tx))
-
-
-def _is_recomputed(tx: Translator) -> bool:
-    return any(not body.is_backward for body in later(tx.graph.bodies)[:1])
 
 
 def is_created_by_reader(tx: Translator, body: Body | None) -> bool:
@@ -120,10 +115,22 @@ def is_created_by_reader(tx: Translator, body: Body | None) -> bool:
     return body in bodies and not any(each.runs_later for each in bodies[bodies.index(body) + 1 :])
 
 
-def check_class_attribute(cls: type, name: str, value: Any) -> None:
+def check_class_attribute(tx: Translator, cls: type, name: str, value: Any) -> None:
     """Break the graph if an attribute of a class, not a method, that a backward reads isn't invariant."""
-    if not is_of_library(cls.__module__) and not isinstance(value, enum.Enum):
+    if is_of_library(cls.__module__):
+        is_invariant = name not in _assigned_attributes(cls)
+    else:
+        is_invariant = isinstance(value, enum.Enum) or is_library(tx.code) or is_polyfill(tx.code)
+    if not is_invariant:
         refuse_read(f"the class attribute {cls.__qualname__}.{name}")
+
+
+@functools.lru_cache(maxsize=256)
+def _assigned_attributes(cls: type) -> frozenset[str]:
+    """Attributes that a class's static and class methods assign to."""
+    functions = [each.__func__ for each in vars(cls).values() if isinstance(each, (classmethod, staticmethod))]
+    codes = [each.__code__ for each in functions if isinstance(each, types.FunctionType)]
+    return frozenset(each.argval for code in codes for each in decode(code) if roles.assigns_attribute(each))
 
 
 def check_value(value: VariableTracker, what: str, in_hook: bool = False) -> None:
@@ -141,7 +148,7 @@ def _is_plain_tensor(value: VariableTracker) -> bool:
 
 def is_in_hook(tx: Translator) -> bool:
     """Whether the frame is a tensor's hook, or is called by one."""
-    return any(each.runs == "hook" for each in later(tx.graph.bodies)[:1])
+    return tx.graph.later_body("hook") is not None
 
 
 def refuse_read(what: str) -> NoReturn:

@@ -17,6 +17,7 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load, Translator
 from dynamo_lite.variables.core.registry import Model, find_model, models, models_raw
 from dynamo_lite.variables.python.containers.structures import map_structure, structure_leaves
+from dynamo_lite.variables.torch.tensors.later_states import certain
 from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable, record
 
 from .arrays import NdarrayVariable
@@ -78,8 +79,8 @@ class TensorOfArray(TensorVariable):
             cg.call(from_numpy_written if writes else torch.from_numpy, given)
 
 
-def _layout(fake: torch.Tensor) -> Any:
-    return fake.shape, fake.stride()
+def _layout(fake: torch.Tensor) -> tuple[Any, ...]:
+    return tuple(fake.shape), tuple(fake.stride())
 
 
 def tensor_of(tx: Translator, array: NdarrayVariable) -> VariableTracker:
@@ -163,6 +164,7 @@ def _to_numpy(tx: Translator, tensor: TensorVariable, force: VariableTracker | N
         numpy_dtype(fake.dtype)
     except TypeError:
         unsupported(TensorToNumpy(f"numpy has no {fake.dtype}"))
+    certain(tx, f"numpy() of {tensor.describe()}", _layout, tensor)
     return NdarrayVariable(tensor)
 
 

@@ -182,6 +182,73 @@ def test_code_of_a_function_that_the_backward_calls():
             assert torch.equal(x.grad, torch.full((3,), float(expected)))
 
 
+class Scales:
+    def twice(gradient, factor=2, *, power=1):
+        return gradient * factor**power
+
+    static = staticmethod(twice)
+
+    @classmethod
+    def of_class(cls, gradient):
+        return gradient * 2
+
+
+@pytest.mark.changes_what_is_guarded
+@pytest.mark.parametrize(
+    "scale, changed, name, value",
+    [
+        (lambda gradient: Scales.twice(gradient), Scales.twice, "__defaults__", (5,)),
+        (lambda gradient: Scales.twice(gradient), Scales.twice, "__kwdefaults__", {"power": 2}),
+        (lambda gradient: Scales.twice(gradient), Scales, "twice", lambda gradient: gradient * 5),
+        (lambda gradient: Scales.static(gradient), Scales, "static", staticmethod(lambda gradient: gradient * 5)),
+        (
+            lambda gradient: Scales.of_class(gradient),
+            Scales,
+            "of_class",
+            classmethod(lambda cls, gradient: gradient * 5),
+        ),
+    ],
+)
+def test_function_or_method_that_the_backward_calls(scale, changed, name, value, monkeypatch):
+    """It is replaced between the call and the backward."""
+
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return scale(gradient)
+
+    found = []
+    for compile in (lambda fn: fn, lambda fn: dl.compile(fn, backend="eager", fullgraph=True)):
+        x = tensor(3, grad=True)
+        y = compile(Scaled.apply)(x)
+        with monkeypatch.context() as patch:
+            patch.setattr(changed, name, value)
+            y.sum().backward()
+        found.append(x.grad.tolist())
+    assert found[0] == found[1] != [2.0] * 3
+
+
+def test_backward_that_is_replaced():
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 2
+
+    x = tensor(3, grad=True)
+    y = dl.compile(lambda x: Scaled.apply(x), backend="eager", fullgraph=True)(x)
+    Scaled.backward = staticmethod(lambda ctx, gradient: gradient * 7)
+    y.sum().backward()
+    assert x.grad.tolist() == [7.0] * 3
+
+
 def test_global_that_a_transform_in_the_backward_reads():
     class Scaled(torch.autograd.Function):
         @staticmethod

@@ -185,7 +185,9 @@ def test_forward_writes_into_a_global_and_a_modules_buffer(backend):
 
 
 @BACKENDS
-@pytest.mark.parametrize("function", [CountsOnCtx, ReturnsConstants, ReturnsContainers], ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    "function", [CountsOnCtx, ReturnsConstants, ReturnsContainers, HasAJvp], ids=lambda each: each.__name__
+)
 def test_forward_is_captured(function, backend):
     check(lambda x: function.apply(x * 1), leaf(3), backend=backend, backward=True)
     check(lambda x: function.apply(x * 1), tensor(3), backend=backend)
@@ -195,7 +197,6 @@ REASONS = {
     "it calls ctx.set_materialize_grads": lambda x: HasNoZeros.apply(x * 1),
     "forward returns a list of 1": lambda x: ReturnsAList.apply(x)[0],
     "forward keeps a tensor that it computes elsewhere than on ctx": lambda x: KeepsATensor.apply(x),
-    "it has a jvp": lambda x: HasAJvp.apply(x),
     "forward writes into a tensor from outside that backward reads": lambda x: SavesTheBuffer.apply(x, STATISTICS),
 }
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 import gc
+import sys
 import types
 import weakref
 
@@ -158,6 +160,51 @@ def under_a_decorator():
     return Function.apply, setter("FACTOR", 5.0)
 
 
+def of_a_cache_of_modules():
+    class Function(Doubled):
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * (2 if "a_module" in sys.modules else 3)
+
+    return Function.apply, lambda: sys.modules.update(a_module=torch)
+
+
+def of_a_setting_of_torch():
+    class Function(Doubled):
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * (2 if torch.__future__.get_overwrite_module_params_on_conversion() else 3)
+
+    return Function.apply, lambda: torch.__future__.set_overwrite_module_params_on_conversion(True)
+
+
+def of_a_setting_on_a_class_of_torch():
+    device = torch.utils.checkpoint.DefaultDeviceType
+
+    class Function(Doubled):
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * (2 if device.get_device_type() == "cuda" else 3)
+
+    return Function.apply, lambda: device.set_device_type("cpu")
+
+
+class Kind(enum.Enum):
+    A = 1
+
+    def __init__(self, value):
+        self.factor = value
+
+
+def of_an_enumeration():
+    class Function(Doubled):
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * Kind.A.factor
+
+    return Function.apply, lambda: setattr(Kind.A, "factor", 5)
+
+
 KINDS = [
     of_a_function_called,
     of_the_function_called,
@@ -168,6 +215,10 @@ KINDS = [
     of_a_list_on_ctx,
     of_one_that_saves_little,
     under_a_decorator,
+    of_a_cache_of_modules,
+    of_a_setting_of_torch,
+    of_a_setting_on_a_class_of_torch,
+    of_an_enumeration,
     *reads.KINDS,
 ]
 
@@ -187,6 +238,10 @@ def begin():
     globals().update(FACTOR=2.0, WEIGHT=tensor(3), helper=HELPER)
     TABLE["factors"], reads.SCALE, reads.SETTINGS["scale"] = [1.0, 2.0], 2.0, 2.0
     LATER.clear()
+    Kind.A.factor = 1
+    sys.modules.pop("a_module", None)
+    torch.__future__.set_overwrite_module_params_on_conversion(False)
+    torch.utils.checkpoint.DefaultDeviceType.set_device_type("cuda")
     vars(SETTINGS).pop("more", None)
 
 

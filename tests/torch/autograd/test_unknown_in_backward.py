@@ -80,6 +80,14 @@ UNKNOWN = {
     "is_leaf of a product": lambda g, x: g * (2 if (g * x).is_leaf else 3),
     "grad_fn of a product": lambda g, x: g * (2 if (g * x).grad_fn is None else 3),
     "requires_grad of what is written into": lambda g, x: g * (2 if torch.zeros(3, 4).copy_(g).requires_grad else 3),
+    "strides of an array": lambda g, x: g * (2 + g.detach().numpy().strides[0]),
+    "dtype of a quotient of ints": lambda g, x: (
+        g * (2 if (torch.ones(2, dtype=torch.int32) / 2).dtype is torch.float32 else 3)
+    ),
+    "dtype of a complex tensor": lambda g, x: g * (2 if torch.tensor(1j).dtype is torch.complex64 else 3),
+    "type of a sum": lambda g, x: (
+        g * (2 if torch.result_type(torch.ones(2, dtype=torch.int32), 1.5) is torch.float32 else 3)
+    ),
     "dtype of a new tensor": lambda g, x: g * (2 if torch.ones(2).dtype is torch.float32 else 3),
     "a gradient after a write into what may be a copy": lambda g, x: (g.flatten().mul_(2), g * 3)[1],
 }
@@ -107,6 +115,11 @@ KNOWN = {
     "sizes": lambda g, x: g * (g.shape[0] + g.size(1) + g.numel() + g.dim()),
     "requires_grad of a detached one": lambda g, x: g * (2 if g.detach().requires_grad else 3),
     "requires_grad of another tensor": lambda g, x: g * (2 if torch.zeros(3).requires_grad else 3),
+    "strides of an array after contiguous": lambda g, x: g * g.detach().contiguous().numpy().strides[0],
+    "dtype of a sum of ints": lambda g, x: (
+        g * (2 if (torch.ones(2, dtype=torch.int32) + 2).dtype is torch.int32 else 3)
+    ),
+    "type of a sum of floats": lambda g, x: g * (2 if torch.result_type(g, 1.5) is torch.float32 else 3),
     "dtype of a product": lambda g, x: g * (2 if (g * x).dtype is torch.float32 else 3),
     "an existing tensor": lambda g, x: g * (2 if g.float() is g else 3),
     "a write into the gradient": lambda g, x: g.mul_(3),
@@ -136,6 +149,15 @@ def test_gradient_that_a_compiled_backward_writes_into(make):
     x = torch.ones(3, 4, requires_grad=True)
     (found,) = torch.autograd.grad(compiled(x), x, torch.ones(3, 4))
     assert torch.equal(found, torch.full((3, 4), 3.0 * (2 if make is of_hook else 1)))
+
+
+def test_no_dimensions():
+    def read(gradient, x):
+        return gradient * (2 if gradient.is_contiguous() else 3)
+
+    compiled = dl.compile(of_function(read), backend="eager", fullgraph=True)
+    x = torch.ones((), requires_grad=True)
+    assert torch.autograd.grad(compiled(x), x)[0].item() == 2
 
 
 def test_channels_last():

@@ -13,6 +13,7 @@ from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 from dynamo_lite.records.subgraphs import Body
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
+from dynamo_lite.runtime.later_calls import FunctionParts
 from dynamo_lite.variables.core.attributes import MISSING, MethodVariable
 from dynamo_lite.variables.core.base import (
     Args,
@@ -621,12 +622,11 @@ def is_trusted_module(name: str | None) -> bool:
 
 
 def note_called(tx: Translator, function: PythonFunctionVariable) -> None:
-    """Note that a body which runs later calls a function of the program's, which may have other code then."""
+    """Note that bodies call a function of the program's. Where they run later, it may be another then."""
     value: object = function.value
     if isinstance(value, types.FunctionType) and not is_trusted_module(value.__module__):
         for body in tx.graph.bodies:
-            if body.runs_later:
-                body.called[value] = value.__code__
+            body.called.functions[value] = FunctionParts.of(value)
 
 
 @wraps_type(types.FunctionType)

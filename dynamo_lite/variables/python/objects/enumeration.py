@@ -13,6 +13,7 @@ from dynamo_lite.variables.core.attributes import class_lookup
 from dynamo_lite.variables.core.base import TEXTS, LazyVariable, NotConstant, VariableTracker, unsupported, wraps_if
 from dynamo_lite.variables.core.class_lookup import is_user_defined
 from dynamo_lite.variables.core.inert import is_inert
+from dynamo_lite.variables.core.invariant_reads import is_read_later, refuse_read
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable
@@ -26,6 +27,12 @@ class EnumVariable(UserObjectVariable):
 
     __slots__ = ()
     is_guarded_by_identity = True
+
+    def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
+        found = super().instance_get(tx, name)
+        if found is not None and tx.graph.bodies and is_read_later(tx):
+            refuse_read(f"the attribute {name} of {self.describe()}")
+        return found
 
     def as_constant(self) -> Any:
         if isinstance(self.payload, (ListVariable, DictVariable)):

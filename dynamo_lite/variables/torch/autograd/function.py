@@ -19,7 +19,7 @@ from dynamo_lite.insight.break_reasons import AttributeChange, AutogradFunction,
 from dynamo_lite.records.restart import FunctionsUntraced, Restart
 from dynamo_lite.records.subgraphs import Body
 from dynamo_lite.runtime import graph_functions
-from dynamo_lite.runtime.later_calls import CalledFunctions
+from dynamo_lite.runtime.later_calls import Called, CalledFunctions
 from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.runtime.traced_functions import AttributeTensor, FunctionFacts
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, bind, class_lookup
@@ -189,7 +189,7 @@ def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs
         "torch.func transforms it": is_transformed,
         "it is called in a torch.autograd.forward_ad.dual_level": _is_in_dual_level(tx),
         "its forward or backward is not a static method": not _has_static_methods(value),
-        **{f"it has a {name}": not _has_defaults(tx, value, name) for name in ("vjp", "jvp")},
+        "it has a vjp": not _has_defaults(tx, value, "vjp"),
         **{f"it sets {name}": not _has_defaults(tx, value, name) for name in _OPTIONS},
     }
     for why, holds in reasons.items():
@@ -452,7 +452,10 @@ class _Application:
                 results.append(node)
             return results.index(node)
 
-        called = {function: code for each in backwards.values() for function, code in each.called.items()}
+        called = Called()
+        called.methods[self.cls, "backward"] = class_lookup(self.cls, "backward")
+        for each in backwards.values():
+            called.add(each.called)
         wanted = list(dict.fromkeys(node for each in backwards.values() for node in each.lifted))
         kept = tuple(map(index, wanted))
         tensors = _tensors_or_wrappers(self.ctx.saved)

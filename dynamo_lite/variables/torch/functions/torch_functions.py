@@ -24,7 +24,7 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedOperation,
 )
 from dynamo_lite.records.source import Source
-from dynamo_lite.records.subgraphs import later
+from dynamo_lite.records.subgraphs import BACKWARD
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.attributes import MISSING, MethodVariable
 from dynamo_lite.variables.core.base import (
@@ -37,7 +37,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_number import DeferredNumberVariable
-from dynamo_lite.variables.core.invariant_reads import refuse_read, runs_later
+from dynamo_lite.variables.core.invariant_reads import refuse_read
 from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.registry import Model, models, models_break, models_if, models_raw
 from dynamo_lite.variables.python.containers.mappings import DictVariable
@@ -328,7 +328,7 @@ _INVARIANT_QUERIES: tuple[Callable[..., Any], ...] = (
 
 
 def _query(function: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-    if runs_later(tx):
+    if tx.graph.later_body(*BACKWARD):
         refuse_read(f"{operator_name(function)}()")
     return tx.fold_call(function, args, kwargs)
 
@@ -353,7 +353,7 @@ def _size(tx: Translator, sizes: VariableTracker | None = None, /) -> VariableTr
 
 @models(torch.is_grad_enabled)
 def _is_grad_enabled(tx: Translator) -> VariableTracker:
-    if any(body.runs == "reentrant" for body in later(tx.graph.bodies)[:1]):
+    if tx.graph.later_body("reentrant"):
         unsupported(UnknownInBackward("torch.is_grad_enabled()"))
     return ConstantVariable(tx.graph.read_grad_mode())
 

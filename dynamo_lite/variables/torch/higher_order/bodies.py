@@ -7,7 +7,6 @@ outside of it, unless it runs once, where the program calls it. Tensors may leav
 from __future__ import annotations
 
 import contextlib
-import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, Unsuppor
 from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.initializations import draws_nothing
 from dynamo_lite.records.subgraphs import Body, Runs
+from dynamo_lite.runtime.later_calls import Called
 from dynamo_lite.variables.core.base import ObservedException, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
@@ -52,7 +52,7 @@ class BodyVariable(VariableTracker):
         self.results: list[VariableTracker] = []
         """What was selected of it."""
         self.differentiates = self.reads_grad_mode = False
-        self.called: dict[types.FunctionType, types.CodeType] = {}
+        self.called = Called()
         """What the closed `Body` noted."""
 
     def python_type(self) -> type:

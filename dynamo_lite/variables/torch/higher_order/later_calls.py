@@ -11,10 +11,10 @@ import torch.fx
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.records.restart import MadeByCPython, Restart
 from dynamo_lite.records.source import Source
-from dynamo_lite.records.subgraphs import Body
+from dynamo_lite.records.subgraphs import BACKWARD, Body
 from dynamo_lite.runtime.later_calls import CalledFunctions, LaterCall
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker
-from dynamo_lite.variables.core.invariant_reads import mutable_objects, runs_later
+from dynamo_lite.variables.core.invariant_reads import mutable_objects
 from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.reachable import references
 from dynamo_lite.variables.python.functions.function import CellVariable, NestedFunctionVariable
@@ -84,7 +84,7 @@ class LaterFunction:
 
 def is_checked_later(tx: Translator) -> bool:
     """Whether a graph checks what functions read that it calls later: it isn't compiled, and no backward itself."""
-    return not (tx.attempt.frees_at_once or tx.attempt.is_exporting or runs_later(tx))
+    return not (tx.attempt.frees_at_once or tx.attempt.is_exporting or tx.graph.later_body(*BACKWARD))
 
 
 def lift_tensors(tx: Translator, values: Iterable[VariableTracker]) -> None:

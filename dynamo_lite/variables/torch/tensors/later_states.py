@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
+from torch.utils import _pytree as pytree
 from torch.utils._device import _device_constructors
 
 from dynamo_lite.insight.break_reasons import UnknownInBackward
 from dynamo_lite.records.captured_warnings import CAPTURED_WARNINGS
-from dynamo_lite.records.subgraphs import later
+from dynamo_lite.records.subgraphs import BACKWARD, Runs
 from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.shapes.symbols import SYMBOLIC
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
@@ -75,7 +76,7 @@ def _gradient(fake: torch.Tensor, state: _State) -> torch.Tensor:
     if state.layout == "expanded":
         return _fresh(fake, [], has_history).expand(sizes)
     if state.layout == "transposed":
-        return _fresh(fake, sizes[::-1], has_history).permute(*reversed(range(len(sizes))))
+        return _fresh(fake, sizes[::-1], has_history).permute([*reversed(range(len(sizes)))])
     if state.layout == "channels last" and len(sizes) in (4, 5):
         order = [0, *range(2, len(sizes)), 1]
         back = sorted(range(len(sizes)), key=order.__getitem__)
@@ -180,27 +181,42 @@ class Replay:
             raise _Unknown  # it may enter a context
         args, kwargs = self.operands((node.args, node.kwargs))
         try:
-            found = _computed(node.op, node.target, args, kwargs)
+            self.values[node] = self.computed(node.op, node.target, args, kwargs)
         except _Raises:
             self.failed.add(node)
-            return
-        if self.state.other_dtype and is_factory and kwargs.get("dtype") is None:
-            found = found.to(_OTHER_DTYPE) if found.dtype is torch.get_default_dtype() else found
-        self.values[node] = found
+
+    def computed(self, kind: str, target: Any, args: Any, kwargs: Any) -> Any:
+        """An operator's result on fake tensors."""
+        try:
+            found = call_on_fakes(kind, target, list(args), kwargs)
+        except (DataDependentOutputException, DynamicOutputShapeException):
+            raise _Unknown from None
+        except OPERATOR_ERRORS:
+            raise _Raises from None
+        is_of_default = self.state.other_dtype and not any(map(_has_float_dtype, pytree.tree_leaves((args, kwargs))))
+        return pytree.tree_map(_in_other_dtype, found) if is_of_default else found
 
 
-_OTHER_DTYPE = torch.float16
-"""Rarely a default dtype."""
+def _has_float_dtype(operand: object) -> bool:
+    """Whether an operand decides that an operator's result doesn't have the default dtype."""
+    dtype = operand.dtype if isinstance(operand, torch.Tensor) else operand
+    return isinstance(dtype, torch.dtype) and (dtype.is_floating_point or dtype.is_complex)
 
 
-def _computed(kind: str, target: Any, args: Any, kwargs: Any) -> Any:
-    """An operator's result on fake tensors."""
-    try:
-        return call_on_fakes(kind, target, list(args), kwargs)
-    except (DataDependentOutputException, DynamicOutputShapeException):
-        raise _Unknown from None
-    except OPERATOR_ERRORS:
-        raise _Raises from None
+def _in_other_dtype(value: Any) -> Any:
+    """A result that has the default dtype, or is it, with another default dtype."""
+    dtype = value.dtype if isinstance(value, torch.Tensor) else value
+    other = _OTHER_DTYPES.get(dtype) if isinstance(dtype, torch.dtype) else None
+    if other is None or dtype.to_real() is not torch.get_default_dtype():
+        return value
+    return value.to(other) if isinstance(value, torch.Tensor) else other
+
+
+_OTHER_DTYPES = {
+    each: torch.complex32 if each.is_complex else torch.float16
+    for each in (torch.float32, torch.float64, torch.bfloat16, torch.complex64, torch.complex128)
+}
+"""Half precision is rarely the default."""
 
 
 # -- reads -------------------------------------------------------------------------------------------------------------
@@ -209,9 +225,7 @@ def _computed(kind: str, target: Any, args: Any, kwargs: Any) -> Any:
 def certain(tx: Translator, what: str, read: Callable[..., _Result], *tensors: TensorVariable) -> _Result:
     """What a function reads of fake tensors. Breaks the graph if that is unknown, as the body runs later."""
     found = read(*(each.fake for each in tensors))
-    if _later_bodies(tx) and not _is_certain(
-        tx, found, lambda replay: read(*(replay.value(each.node, each.fake) for each in tensors))
-    ):
+    if not _is_certain(tx, found, lambda replay: read(*(replay.value(each.node, each.fake) for each in tensors))):
         unsupported(UnknownInBackward(what))
     return found
 
@@ -233,7 +247,7 @@ def check_in_body(
         read: the tensors whose data it reads.
         mutated: the tensors that it has mutated.
     """
-    if not _later_bodies(tx):
+    if not tx.graph.later_body(*_UNKNOWN):
         return fake
     _check_data(tx, operator_name(target), read)
     if is_handled_later(tx):
@@ -258,7 +272,7 @@ def _result(tx: Translator, kind: str, target: Any, operands: tuple[Any, Any], f
         return fake
 
     def call(replay: Replay) -> object:
-        again = _computed(kind, target, *replay.operands(operands))
+        again = replay.computed(kind, target, *replay.operands(operands))
         return again is replay.value(known.node, fake) if isinstance(known, VariableTracker) else again
 
     if _is_certain(tx, fake if known is None else True, call):
@@ -283,7 +297,7 @@ def _check_failure(tx: Translator, kind: str, target: Any, operands: tuple[Any, 
     def runs(replay: Replay) -> bool:
         given = replay.operands(operands)
         try:
-            _computed(kind, target, *given)
+            replay.computed(kind, target, *given)
         except _Raises:
             return False
         return True
@@ -294,22 +308,23 @@ def _check_failure(tx: Translator, kind: str, target: Any, operands: tuple[Any, 
 
 def _note_writes(tx: Translator, mutated: Iterable[torch.Tensor]) -> None:
     """Note writes into what is a gradient's memory in some states, and a copy in others (as ``flatten()`` is)."""
-    for body in _later_bodies(tx)[:1]:
-        given = [(node, node.meta["example_value"]) for node in body.parameters]
-        for fake in mutated:
-            written = tx.attempt.values.fakes[id(fake)].node, fake
-            if not all(_shares_always_or_never(tx, written, each) for each in given):
-                body.uncertain_writes.append(written)
+    body = tx.graph.later_body(*_UNKNOWN)
+    assert body is not None
+    given = [(node, node.meta["example_value"]) for node in body.parameters]
+    for fake in mutated:
+        written = tx.attempt.values.fakes[id(fake)].node, fake
+        if not all(_shares_always_or_never(tx, written, each) for each in given):
+            body.uncertain_writes.append(written)
 
 
 def _check_data(tx: Translator, name: str, fakes: Iterable[torch.Tensor]) -> None:
     """Break the graph if it is unknown whether a tensor has what was written before."""
-    for body in _later_bodies(tx)[:1]:
-        for written in body.uncertain_writes:
-            for fake in fakes:
-                known = tx.attempt.values.fakes.get(id(fake))
-                if known is not None and not _shares_always_or_never(tx, written, (known.node, fake)):
-                    unsupported(UnknownInBackward(f"whether an operand of {name} was written into"))
+    body = tx.graph.later_body(*_UNKNOWN)
+    for written in () if body is None else body.uncertain_writes:
+        for fake in fakes:
+            known = tx.attempt.values.fakes.get(id(fake))
+            if known is not None and not _shares_always_or_never(tx, written, (known.node, fake)):
+                unsupported(UnknownInBackward(f"whether an operand of {name} was written into"))
 
 
 def _shares_always_or_never(tx: Translator, one: _Value, other: _Value) -> bool:
@@ -319,26 +334,26 @@ def _shares_always_or_never(tx: Translator, one: _Value, other: _Value) -> bool:
     return _is_certain(tx, share_memory(one[1], other[1]), read)
 
 
-def _later_bodies(tx: Translator) -> Sequence[Body]:
-    """The outermost active body that runs later, in which metadata of tensors may be unknown, and the bodies nested in
-    it. Empty if all metadata is known, as in the recomputation of a checkpoint that isn't reentrant."""
-    bodies = later(tx.graph.bodies)
-    return () if bodies and bodies[0].runs == "recomputed" else bodies
+_UNKNOWN: tuple[Runs, ...] = (*BACKWARD, "reentrant")
+"""When metadata of tensors may be unknown: not in the recomputation of a checkpoint that isn't reentrant."""
 
 
 def _is_certain(tx: Translator, found: object, read: Callable[[Replay], object]) -> bool:
-    bodies = _later_bodies(tx)
-    is_reentrant = bodies[0].runs == "reentrant"
+    body = tx.graph.later_body(*_UNKNOWN)
+    if body is None:
+        return True
+    bodies = tx.graph.bodies[tx.graph.bodies.index(body) :]
+    is_reentrant = body.runs == "reentrant"
     states = _OF_REENTRANT_CHECKPOINT if is_reentrant else _OTHERS
-    bodies[0].replays = bodies[0].replays or [Replay(state) for state in (*states, *_OTHER_MODES)]
-    others, modes = bodies[0].replays[: len(states)], bodies[0].replays[len(states) :]
+    body.replays = body.replays or [Replay(state) for state in (*states, *_OTHER_MODES)]
+    others, modes = body.replays[: len(states)], body.replays[len(states) :]
     with CAPTURED_WARNINGS, tx.graph.symbols.without_guards():
         if not all(_agrees(replay, bodies, found, read) for replay in others):
             return False
         if is_reentrant or all(_agrees(replay, bodies, found, read) for replay in modes):
             return True
     tx.graph.read_grad_mode()
-    return bodies[0].runs != "hook"
+    return body.runs != "hook"
 
 
 def _agrees(replay: Replay, bodies: Sequence[Body], found: object, read: Callable[[Replay], object]) -> bool:

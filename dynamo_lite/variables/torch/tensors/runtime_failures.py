@@ -27,7 +27,7 @@ from dynamo_lite.insight.break_reasons import (
 )
 from dynamo_lite.records.code_origin import is_module_call
 from dynamo_lite.records.graph import DENSE
-from dynamo_lite.records.subgraphs import later
+from dynamo_lite.records.subgraphs import BACKWARD
 from dynamo_lite.runtime.shared_memory import memory_of, share_memory
 from dynamo_lite.variables.core.attributes import MethodVariable
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
@@ -96,8 +96,8 @@ def _is_handled(tx: Translator, caller: object = None) -> bool:
 
 def is_handled_later(tx: Translator) -> bool:
     """Whether a body that runs later has a handler for errors of the current instruction."""
-    opened_by = next((body.opened_by for body in later(tx.graph.bodies)[:1] if body.is_backward), None)
-    return opened_by is not None and _is_handled(tx, opened_by)
+    body = tx.graph.later_body(*BACKWARD)
+    return body is not None and _is_handled(tx, body.opened_by)
 
 
 _COLLECTIVES = frozenset({"_c10d_functional", "c10d_functional", "_c10d_functional_autograd", "c10d"})
