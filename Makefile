@@ -62,12 +62,13 @@ matrix:
 port:
 	$(PYTHON) tests/support/port_kit.py
 
-# Programs made by a grammar, from a random seed: make fuzz N=10000; and all programs over classes that derive from
-# builtin ones, and over their neighbours.
+# Programs made by a grammar, from a random seed: make fuzz N=10000; all programs over classes that derive from builtin
+# ones and over their neighbours, and all whose backward reads something.
 N ?= 2000
 fuzz: $(STAMP)
 	$(BIN)/python tests/support/fuzz.py $(N)
 	PYTHONPATH=tests $(BIN)/python tests/support/builtin_classes.py --all
+	OMP_NUM_THREADS=1 $(BIN)/python tests/support/backward_programs.py --all
 
 # The source distribution in dist/, and a wheel for each interpreter and torch: make wheels PYTHONS=python3.12 TORCHES=2.15
 wheels:
