@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from programs import check, checked, ints, tensor
+import dynamo_lite as dl
+from programs import check, checked, ints, leaf, tensor
 
 FOUR, SIX = tensor(4), tensor(6)
 VIEWS = {
@@ -338,3 +339,44 @@ def test_foreach_writes_lists_of_tensors(xs, ys):
     torch._foreach_add_(xs, ys, alpha=2)
     torch._foreach_mul_(xs, 3.0)
     return torch._foreach_norm(xs)
+
+
+def of_the_argument(x):
+    with torch.no_grad():
+        y = x.unsqueeze(0)[0]
+    return y
+
+
+def of_a_result(x):
+    y = x * 2
+    with torch.no_grad():
+        z = y.view(1, -1)[0]
+    return z, y
+
+
+def asked_inside(x):
+    with torch.no_grad():
+        y = x.view(1, -1)[0]
+    return y.is_leaf, y.requires_grad, y._is_view(), (y * 2).requires_grad
+
+
+def asked(value):
+    if isinstance(value, tuple):
+        return [asked(each) for each in value]
+    if not isinstance(value, torch.Tensor):
+        return value
+    value.sum().backward(retain_graph=True)
+    base = None if value._base is None else value._base.shape
+    return value.is_leaf, value.requires_grad, base, None if value.grad is None else value.grad.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("fn", [of_the_argument, of_a_result, asked_inside])
+def test_view_of_a_leaf_without_gradients(fn, backend):
+    """It is a leaf that requires gradients."""
+    compiled = dl.compile(fn, backend=backend)
+    for call in range(2):
+        x, y = leaf(3), leaf(3)
+        assert asked(compiled(x)) == asked(fn(y)), call
+        assert (x.grad is None) == (y.grad is None)

@@ -525,6 +525,12 @@ def _tensor_result(tx: Translator, node: torch.fx.Node, fake: torch.Tensor) -> V
     if tx.attempt.frees_at_once and fake.grad_fn is not None:
         tx.attempt.provenance.recorded(fake.grad_fn)
     is_leaf = fake.requires_grad and fake.is_leaf  # ``torch.zeros(3, requires_grad=True)``
+    if is_leaf and fake._is_view():  # of a leaf, with grad mode off
+        if (
+            tx.attempt.frees_at_once and tx.attempt.torch_state.initial_grad_mode
+        ):  # compilers would return it with a history
+            tx.attempt.provenance.created_leaf(created)
+        return created
     if is_leaf and cls is torch.Tensor and _inherits_requires_grad(node):
         is_leaf = False
         fake.requires_grad_(False)
