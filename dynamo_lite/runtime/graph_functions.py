@@ -20,7 +20,7 @@ from torch.utils import checkpoint as torch_checkpoint
 
 from dynamo_lite import _C
 
-from .later_calls import LaterCall
+from .later_calls import LaterCall, being_traced, is_plain
 from .traced_functions import FunctionFacts, traced_function
 
 Tensors = tuple[torch.Tensor, ...]
@@ -173,11 +173,6 @@ def without_torch_function(kind: str, target: Any) -> Callable[..., Any]:
     return run
 
 
-def being_traced() -> bool:
-    """Whether a compiler, or fake tensors, trace the call."""
-    return torch._C._len_torch_dispatch_stack() > 0
-
-
 def checkpoint(
     body: Body,
     reentrant: bool,
@@ -274,7 +269,7 @@ def hook(body: Body, later: LaterCall | None, tensor: torch.Tensor, *extras: tor
     programs_function = None if later is None else later.programs_function()
 
     def run(gradient: torch.Tensor) -> torch.Tensor | None:
-        own = None if programs_function is None else programs_function(True)
+        own = None if programs_function is None else programs_function(is_plain(gradient))
         if own is not None:
             result: torch.Tensor | None = own(extras, gradient)
             return result

@@ -13,6 +13,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import torch
+
 from dynamo_lite import _C
 
 Values = tuple[Any, ...]
@@ -110,7 +112,8 @@ class LaterCall:
 
     def programs_function(self) -> Callable[[bool], Callable[..., Any] | None]:
         """In the graph. Returns a function that, when it is called later, returns the program's function for the roots
-        of this call; None if the traced function is up to date. It is told whether the process's state is the same."""
+        of this call; None if the traced function is up to date. It is told whether what it is called with, and the
+        process's state, are like those that it was traced for."""
         roots: Values | None = getattr(self._current, "roots", None)
         guards, create, called = self.guards, self.create, self.called
         before = None if guards is None or roots is None else guards.lookup(roots)
@@ -126,6 +129,20 @@ class LaterCall:
             return None if is_same else call
 
         return find
+
+
+def is_plain(gradient: torch.Tensor | None) -> bool:
+    """Whether a gradient has what traced functions assume of theirs: it is dense, of no subclass, and has no attributes
+    of its own."""
+    if gradient is None or being_traced():
+        return True
+    is_dense = type(gradient) is torch.Tensor and gradient.layout is torch.strided and not gradient.__dict__
+    return is_dense and not (gradient.is_neg() or gradient.is_conj() or gradient.is_inference())
+
+
+def being_traced() -> bool:
+    """Whether a compiler, or fake tensors, trace the call."""
+    return torch._C._len_torch_dispatch_stack() > 0
 
 
 def _are_same(now: Values | None, before: Values) -> bool:

@@ -2,7 +2,8 @@
 
 The autograd node looks like that of the user's Function: its name, ``needs_input_grad``, ``saved_tensors``, and the
 attributes of ``ctx`` that are tensors, constants, or containers of these. If the program changes such an attribute,
-or the code or defaults of a function that the backward calls, the user's own backward runs instead of the traced one.
+or the code or defaults of a function that the backward calls, or if a gradient isn't a plain tensor, the user's own
+backward runs instead of the traced one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.autograd.function import BackwardCFunction, once_differentiable
 
-from .later_calls import CalledFunctions
+from .later_calls import CalledFunctions, is_plain
 
 Tensors = tuple[torch.Tensor, ...]
 Body = Callable[..., Tensors]
@@ -58,6 +59,8 @@ class FunctionFacts:
     tensors among the arguments, or None."""
     attributes: dict[str, object]
     """Attributes of ``ctx``: tensors, constants, and containers of these. `AttributeTensor` stands for a tensor."""
+    has_all_attributes: bool
+    """Whether these are all, so that the user's own backward can run."""
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         _, *others = dataclasses.fields(self)
@@ -153,12 +156,15 @@ class TracedFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> Any:
-        if ctx._traced.facts.called.were_changed() or not _is_same(vars(ctx), ctx._traced.attributes):
+        facts = ctx._traced.facts
+        is_outdated = facts.called.were_changed() or not _is_same(vars(ctx), ctx._traced.attributes)
+        can_run = facts.has_all_attributes and facts.function() is not None
+        if is_outdated or can_run and not all(map(is_plain, gradients)):
             return (None,) * _FIRST_INPUT + tuple(_call_users_backward(ctx, gradients))
         backwards = ctx._traced.backwards
         body, wanted = backwards.get(torch.is_grad_enabled()) or backwards[False]
         values = _values(ctx)
-        given = itertools.compress(gradients, ctx._traced.facts.outputs)
+        given = itertools.compress(gradients, facts.outputs)
         return (None,) * _FIRST_INPUT + tuple(body(*given, *(values[at] for at in wanted)))
 
 

@@ -26,6 +26,19 @@ import dynamo_lite as dl
 from backward_places import PLACES
 from backward_states import READS, STATES, State
 
+
+class Scaling(torch.Tensor):
+    tag = 5
+
+    def __mul__(self, other):
+        return super().__mul__(other) * 10
+
+
+def tagged(tensor: torch.Tensor) -> torch.Tensor:
+    tensor.tag = 3
+    return tensor
+
+
 GRADIENTS: dict[str, Callable[[], torch.Tensor]] = {
     "contiguous": lambda: torch.arange(1.0, 13).view(3, 4),
     "expanded": lambda: torch.ones(()).expand(3, 4),
@@ -34,6 +47,12 @@ GRADIENTS: dict[str, Callable[[], torch.Tensor]] = {
     "with an offset": lambda: torch.arange(24.0).view(3, 4, 2)[..., 1],
     "channels last": lambda: torch.arange(120.0).view(2, 4, 5, 3).permute(0, 3, 1, 2),
     "of no dimensions": lambda: torch.tensor(3.0),
+    "of a subclass": lambda: torch.ones(3, 4).as_subclass(Scaling),
+    "that is a parameter": lambda: torch.nn.Parameter(torch.ones(3, 4)),
+    "with an attribute": lambda: tagged(torch.ones(3, 4)),
+    "that is negated": lambda: torch.complex(torch.ones(3, 4), torch.ones(3, 4)).conj().imag,
+    "of inference mode": lambda: torch.inference_mode()(torch.ones)(3, 4),
+    "that is sparse": lambda: torch.eye(4)[:3].to_sparse(),
     "that requires gradients": lambda: torch.ones(3, 4).requires_grad_(),
 }
 
@@ -104,7 +123,13 @@ def is_excepted(program: Program) -> bool:
     """Whether a compiler's graph may give another result (docs/soundness.md), or an error of torch's."""
     passes_on = program.read in READS[: READS.index("g.requires_grad")] or "_version" in program.read
     of_the_call = "checkpoint" in program.place or program.read in OF_FUNCTIONS or program.place == "a custom operator"
-    refused = program.order.startswith("second") or "grad inside" in program.place or program.read == "deterministic"
+    is_other = program.gradient in list(GRADIENTS)[list(GRADIENTS).index("of a subclass") :]
+    refused = (
+        is_other
+        or program.order.startswith("second")
+        or "grad inside" in program.place
+        or program.read == "deterministic"
+    )
     return refused or passes_on or of_the_call
 
 
@@ -124,7 +149,7 @@ def _namespace(program: Program) -> dict[str, Any]:
     namespace.update({each: importlib.import_module(each) for each in _MODULES}, torch=torch)
     namespace["checkpoint"] = torch.utils.checkpoint.checkpoint
     namespace["once_differentiable"] = torch.autograd.function.once_differentiable
-    namespace["X"] = torch.ones_like(GRADIENTS[program.gradient]()) * 0.5
+    namespace["X"] = torch.full(GRADIENTS[program.gradient]().shape, 0.5)
     if "OPERATOR" in PLACES[program.place]:
         namespace["OPERATOR"] = _operator()
     exec(compile(program.source(), "made_backward.py", "exec"), namespace)
@@ -171,12 +196,12 @@ def differentiated(program: Program, fn: Callable[..., Any], namespace: dict[str
             yield None if x.grad is None else described(x.grad)
             y.backward(gradient)
     yield None if x.grad is None else described(x.grad)
-    yield gradient.tolist()
+    yield gradient.to_dense().tolist()
 
 
 def described(value: Any) -> Any:
     """Values, history and dtype of a tensor."""
-    return value.tolist(), value.requires_grad, value.dtype, value.is_leaf
+    return value.to_dense().tolist(), value.requires_grad, value.dtype, value.is_leaf
 
 
 def outcome(program: Program, fn: Callable[..., Any], namespace: dict[str, Any]) -> tuple[Any, ...]:

@@ -65,6 +65,11 @@ type(g) is torch.Tensor
 g.float() is g
 isinstance(x, torch.nn.Parameter)
 g is x
+getattr(g, 'tag', 0)
+g.layout is torch.strided
+g.is_neg()
+(g * x).is_inference()
+type(g * x) is torch.Tensor
 g.dtype is x.dtype
 g.device.type == 'cpu'
 g.is_sparse

@@ -35,6 +35,11 @@ MAKERS = {
     "adadelta": lambda p: torch.optim.Adadelta(p, lr=0.5),
     "radam": lambda p: torch.optim.RAdam(p, lr=0.05, weight_decay=0.1, decoupled_weight_decay=True),
     "radam_foreach": lambda p: torch.optim.RAdam(p, lr=0.05, foreach=True),
+    "rprop": lambda p: torch.optim.Rprop(p, lr=0.05),
+    "rprop_foreach": lambda p: torch.optim.Rprop(p, lr=0.05, foreach=True),
+    "muon": lambda p: torch.optim.Muon([each for each in p if each.ndim == 2], lr=0.05),
+    "adagrad_fused": lambda p: torch.optim.Adagrad(p, lr=0.05, fused=True),
+    "sgd_fused": lambda p: SGD(p, lr=0.05, momentum=0.9, fused=True),
     "asgd": lambda p: torch.optim.ASGD(p, lr=0.05, t0=2),
     "asgd_foreach": lambda p: torch.optim.ASGD(p, lr=0.05, t0=2, weight_decay=0.1, foreach=True),
 }

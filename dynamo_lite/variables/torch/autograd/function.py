@@ -459,6 +459,7 @@ class _Application:
         wanted = list(dict.fromkeys(node for each in backwards.values() for node in each.lifted))
         kept = tuple(map(index, wanted))
         tensors = _tensors_or_wrappers(self.ctx.saved)
+        attributes = dict(self._visible_attributes(lambda tensor: index(self._in_body(body, tensor))))
         if any(each not in tensors and not self.tx.is_none(each) for each in self.ctx.saved):
             self.refuse("it passes other values than tensors to ctx.save_for_backward")
         return FunctionFacts(
@@ -473,7 +474,8 @@ class _Application:
             reads_saved=self.ctx.reads_saved,
             kept=kept,
             modes=tuple((mode, tuple(map(wanted.index, each.lifted))) for mode, each in backwards.items()),
-            attributes=dict(self._visible_attributes(lambda tensor: index(self._in_body(body, tensor)))),
+            attributes=attributes,
+            has_all_attributes=attributes.keys() == self.ctx.attrs.keys(),
         )
 
     def _visible_attributes(self, index: Callable[[TensorVariable], int]) -> Iterator[tuple[str, object]]:
