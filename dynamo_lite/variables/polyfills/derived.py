@@ -10,7 +10,7 @@ import copyreg
 import operator
 import sys
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from typing import Any
 
@@ -40,8 +40,13 @@ def _has_fields(template: str) -> bool:
 # -- sets and deques ---------------------------------------------------------------------------------------------------
 
 
-# Up to CPython 3.13 the class's own `__iter__` and `__len__` are called.
-_SHOWN_BY_OWN_ITEMS = sys.version_info >= (3, 14)
+class _HidesItems(set[int]):
+    def __iter__(self) -> Iterator[int]:
+        return iter(())
+
+
+# CPython 3.14 and late releases of 3.13 don't call the class's own `__iter__` and `__len__`; others do.
+_SHOWN_BY_OWN_ITEMS = "7" in repr(_HidesItems({7}))
 
 
 def _repr_of_set(self: Any) -> str:
