@@ -1,12 +1,14 @@
 """A fake tensor mode with a fast cache of operators' results.
 
-The cache of `FakeTensorMode` covers symbols and every kind of tensor, but a lookup in it is most of the cost of tracing
-an operator. The result of a functional aten operator on dense tensors without symbols follows from a few numbers of its
-arguments, which are the key of the cache here.
+The cache of `FakeTensorMode` covers every kind of tensor, but a lookup in it is most of the cost of tracing an
+operator. The result of a functional aten operator on dense tensors follows from a few numbers of its arguments, which
+are the key of the cache here. Where some are symbolic, the key has their expressions and the cache is the mode's own:
+what the operator has to assume of the symbols, it has assumed in the same shape environment before.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -38,15 +40,24 @@ _SPECIAL = frozenset(
 """Operators that take real or sparse tensors, or that depend on the size of the storage."""
 
 
+Sizes = tuple[int | torch.SymInt, ...]
+
+
 class _Result(NamedTuple):
     """A tensor that an operator returned. ``of``: the argument that it is a view of; None: it has its own memory."""
 
-    size: torch.Size
-    stride: tuple[int, ...]
-    offset: int
+    size: Sizes
+    stride: Sizes
+    offset: int | torch.SymInt
     dtype: torch.dtype
     device: torch.device
     of: int | None
+
+
+class _Symbolic(NamedTuple):
+    """A symbolic number in a key. Symbols have names that are their environment's own."""
+
+    expression: Any
 
 
 class _Results(NamedTuple):
@@ -64,7 +75,10 @@ def _is_cacheable(func: Any) -> bool:
     """Whether the result of an operator follows from the metadata of its arguments."""
     if not isinstance(func, torch._ops.OpOverload) or func.namespace != "aten" or func._schema.is_mutable:
         return False
-    return func not in _SPECIAL and torch.Tag.data_dependent_output not in func.tags
+    return func not in _SPECIAL and _DEPENDS_ON_DATA.isdisjoint(func.tags)
+
+
+_DEPENDS_ON_DATA = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
 
 
 def fake_mode(shape_env: Any) -> FakeTensorMode:
@@ -76,13 +90,15 @@ def fake_mode(shape_env: Any) -> FakeTensorMode:
 
 
 class _CachedDispatch:
-    """The dispatch of a mode. All modes share the cache."""
+    """The dispatch of a mode. All modes share the cache of calls without symbols."""
 
     def __init__(self, mode: FakeTensorMode) -> None:
         self._mode = mode
         self._dispatch = mode.dispatch
         self._fresh: dict[torch.device, dict[str, Any]] = {}
         """Device -> the Python attributes of a new fake there."""
+        self._symbolic: dict[tuple[Any, ...], _Results] = {}
+        """The cache of calls whose key has symbols."""
 
     def dispatch(
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -95,15 +111,17 @@ class _CachedDispatch:
         if not cacheable or (kwargs and not self._add_named_to_key(kwargs, key)):
             return self._dispatch(func, types, args, kwargs or {})
         call = tuple(key)
-        cached = _cache.get(call)
+        is_symbolic = any(type(each) is _Symbolic for each in key)
+        cache = self._symbolic if is_symbolic else _cache
+        cached = cache.get(call)
         if cached is not None:
             return self._recreate(cached, args)
         result = self._dispatch(func, types, args, kwargs or {})
-        described = self._described(result, args, func.is_view)
+        described = self._described(result, args, func.is_view, is_symbolic)
         if described is not None:
-            if len(_cache) >= _LIMIT:
-                _cache.clear()
-            _cache[call] = described
+            if len(cache) >= _LIMIT:
+                cache.clear()
+            cache[call] = described
         return result
 
     def _add_to_key(self, args: Iterable[Any], key: list[Any]) -> bool:
@@ -111,18 +129,36 @@ class _CachedDispatch:
         for arg in args:
             kind = type(arg)
             if kind is FakeTensor:
-                if arg.fake_mode is not self._mode or arg.constant is not None or arg._has_symbolic_sizes_strides:
+                if arg.fake_mode is not self._mode or arg.constant is not None:
                     return False
                 if arg.layout is not torch.strided or arg.is_conj() or arg.is_neg() or arg._is_zerotensor():
                     return False
-                key += arg.shape, arg.stride(), arg.storage_offset(), arg.dtype, arg.fake_device
-                key += arg.requires_grad, arg.is_inference()
+                if not arg._has_symbolic_sizes_strides:
+                    key += arg.shape, arg.stride(), arg.storage_offset()
+                elif not self._add_symbolic((len(arg.shape), *arg.shape, *arg.stride(), arg.storage_offset()), key):
+                    return False
+                key += arg.dtype, arg.fake_device, arg.requires_grad, arg.is_inference()
+            elif kind is torch.SymInt:
+                if not self._add_symbolic((arg,), key):
+                    return False
             elif kind in _PLAIN:
                 key += kind, arg
             elif kind is list or kind is tuple:
                 key += kind, len(arg)
                 if not self._add_to_key(arg, key):
                     return False
+            else:
+                return False
+        return True
+
+    def _add_symbolic(self, numbers: Sizes, key: list[Any]) -> bool:
+        """Add numbers, of which some are symbolic, to ``key``. False: one is of another environment, or depends on
+        data."""
+        for number in numbers:
+            if not isinstance(number, torch.SymInt):
+                key.append(number)
+            elif number.node.shape_env is self._mode.shape_env and number.node.has_hint():
+                key.append(_Symbolic(number.node.expr))
             else:
                 return False
         return True
@@ -137,11 +173,12 @@ class _CachedDispatch:
 
     def _fake(self, result: _Result, args: Sequence[Any]) -> FakeTensor:
         """A new fake, as `FakeTensor` creates it, without the checks and normalisation there."""
-        if result.of is None:
-            meta = torch.empty_strided(result.size, result.stride, dtype=result.dtype, device="meta")
-        else:
-            meta = torch.empty(0, dtype=result.dtype, device="meta")
-            meta.set_(args[result.of].untyped_storage(), result.offset, result.size, result.stride)
+        with self._without_guards(result):
+            if result.of is None:
+                meta = torch.empty_strided(result.size, result.stride, dtype=result.dtype, device="meta")
+            else:
+                meta = torch.empty(0, dtype=result.dtype, device="meta")
+                meta.set_(args[result.of].untyped_storage(), result.offset, result.size, result.stride)
         attributes = self._fresh.get(result.device)
         if attributes is None:
             attributes = self._fresh[result.device] = dict(vars(FakeTensor(self._mode, meta, result.device)))
@@ -152,7 +189,14 @@ class _CachedDispatch:
         vars(fake).update(attributes)
         return fake
 
-    def _described(self, result: Any, args: Sequence[Any], is_view: bool) -> _Results | None:
+    def _without_guards(self, result: _Result) -> contextlib.AbstractContextManager[object]:
+        """A block in which creating a tensor of symbolic sizes, whose layout is computed then, adds no guards."""
+        if all(isinstance(each, int) for each in (*result.size, *result.stride, result.offset)):
+            return contextlib.nullcontext()
+        assert self._mode.shape_env is not None
+        return self._mode.shape_env.suppress_guards()
+
+    def _described(self, result: Any, args: Sequence[Any], is_view: bool, is_symbolic: bool) -> _Results | None:
         """The description of a result from which it can be recreated; None if it can't."""
         kind = type(result)
         sequence = kind if kind in (list, tuple) else getattr(kind, "_make", None)
@@ -165,14 +209,18 @@ class _CachedDispatch:
                 continue
             if type(each) is not FakeTensor or each.constant is not None or each.layout is not torch.strided:
                 return None
-            if each.requires_grad or each._has_symbolic_sizes_strides or any(each is arg for arg in args):
+            if each.requires_grad or any(each is arg for arg in args):
+                return None
+            if each._has_symbolic_sizes_strides and not is_symbolic:
                 return None
             where = memory_of(each)
             of = memory.index(where) if where in memory else None
             if memory.count(where) > 1 or (is_view and of is None):
                 return None
-            offset = int(each.storage_offset())  # not symbolic, as the sizes aren't
-            tensors.append(_Result(each.shape, each.stride(), offset, each.dtype, each.fake_device, of))
+            numbers = each.shape, each.stride(), each.storage_offset()
+            if any(isinstance(n, torch.SymInt) and not n.node.has_hint() for n in (*each.shape, *each.stride())):
+                return None
+            tensors.append(_Result(*numbers, each.dtype, each.fake_device, of))
         results = _Results(tuple(tensors), sequence)
         again = self._recreate(results, args)
         recreated = [again] if sequence is None else list(again)
@@ -190,4 +238,10 @@ def _are_alike(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
     if one is None or other is None:
         return one is other
     same_keys = torch._C._dispatch_key_set(one) == torch._C._dispatch_key_set(other)
-    return same_keys and one.untyped_storage().nbytes() == other.untyped_storage().nbytes()
+    return same_keys and _is_same_number(one.untyped_storage().nbytes(), other.untyped_storage().nbytes())
+
+
+def _is_same_number(one: Any, other: Any) -> bool:
+    """Whether two numbers are equal, of which either may be symbolic, without assuming anything of the symbols."""
+    ones, others = (each.node.expr if isinstance(each, torch.SymInt) else each for each in (one, other))
+    return bool(ones == others or isinstance(one, torch.SymInt) and (ones - others).expand() == 0)

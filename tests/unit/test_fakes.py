@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._pytree import tree_leaves
@@ -172,3 +173,62 @@ def test_no_more_than_the_limit(monkeypatch):
         for size in range(1, 50):
             assert x[:size].shape == (size,)
             assert len(fakes._cache) <= 10 or size == 1
+
+
+def _symbolic(x, w, i):
+    """Operators as of two equal layers."""
+    for _ in range(2):
+        h = F.layer_norm(x, (4,), w[0], w[1])
+        q, k, v = (F.linear(h, w).view(*x.shape[:2], 2, -1).transpose(1, 2) for _ in range(3))
+        yield q, k.mT, v[..., 1:], torch.cat([q, k], -1), q.chunk(2, -1)
+        yield F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(x.shape) + h
+        yield x.mean((0, 1)), x.sum(-1, keepdim=True), x.softmax(-1), x[:, None].expand(-1, 5, -1, -1), x * x.shape[1]
+        yield x.new_zeros(x.shape[0], 3), torch.arange(x.shape[1]), x.flatten(1), x.mul(2).contiguous().view(-1), w.t()
+        yield x[:, : x.shape[1] - 1], torch.where(x > 0, x, 0.0), x.to(torch.float16), F.embedding(i, w), x.unbind(-1)
+
+
+def _run_symbolic(mode: FakeTensorMode) -> list[Any]:
+    assert mode.shape_env is not None
+    real = {"x": torch.rand(6, 3, 4), "w": torch.rand(4, 4), "i": torch.tensor([1, 0, 2, 3, 1])}
+    facts: list[Any] = []
+    with torch.no_grad():
+        given = [
+            mode.from_tensor(each, source=ConstantSource(name), static_shapes=name == "w")
+            for name, each in real.items()
+        ]
+        with mode:
+            for results in _symbolic(*given):
+                facts += [
+                    str(each.node.expr.expand() if isinstance(each, torch.SymInt) else each)
+                    for each in _facts(tree_leaves(results), given)
+                ]
+    return [*facts, *(str(each.expr) for each in mode.shape_env.guards)]
+
+
+def test_the_same_as_torchs_with_symbols():
+    plain = FakeTensorMode(shape_env=ShapeEnv(duck_shape=False))
+    plain.cache_enabled = False
+    found = _run_symbolic(fakes.fake_mode(ShapeEnv(duck_shape=False)))
+    assert found == _run_symbolic(plain) and any("s" in each for each in found)
+
+
+def test_operators_on_symbols_are_asked_once(monkeypatch):
+    asked = []
+    real = FakeTensorMode._dispatch_impl
+    monkeypatch.setattr(FakeTensorMode, "_cached_dispatch_impl", lambda *args: asked.append(args[1]) or real(*args))
+    mode = fakes.fake_mode(ShapeEnv(duck_shape=False))
+    x = mode.from_tensor(torch.rand(3, 4), source=ConstantSource("x"))
+    with mode:
+        for _ in range(3):
+            asked.append("now")
+            assert x.mul(x).sum(0).shape == (x.shape[1],)
+    assert asked[-2:] == ["now", "now"] and torch.ops.aten.mul.Tensor in asked
+
+
+def test_results_whose_sizes_depend_on_data_are_others_each_time():
+    mode = fakes.fake_mode(ShapeEnv(duck_shape=False, allow_dynamic_output_shape_ops=True))
+    x = mode.from_tensor(torch.rand(3, 4), source=ConstantSource("x"))
+    with mode:
+        one, other = x.nonzero(), (x + 1).nonzero()
+        assert one.shape[0].node.expr != other.shape[0].node.expr
+        assert (one + 1).shape[0].node.expr == one.shape[0].node.expr
