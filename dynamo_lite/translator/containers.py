@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.insight.break_reasons import FailsInPython
 from dynamo_lite.variables.core.base import ObservedException, VariableTracker, unsupported
+from dynamo_lite.variables.core.class_lookup import is_immutable
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import key_of
 from dynamo_lite.variables.python.classes.isinstance_checks import is_instance
@@ -175,6 +176,8 @@ def match_mapping(tx: InstructionTranslator, instruction: Instruction) -> None:
 def match_keys(tx: InstructionTranslator, instruction: Instruction) -> None:
     keys, subject = tx.peek(), tx.peek(2)
     assert isinstance(keys, TupleVariable)
+    if is_immutable(subject.python_type()):  # a class of the program may override ``get``
+        subject = subject.builtin_part()
     if not isinstance(subject, DictVariable):
         tx.refuse(instruction, f"a mapping pattern is matched against {subject.describe()}, which is no dict")
     names = [key_of(tx, key) for key in keys.items]

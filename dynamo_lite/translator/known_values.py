@@ -22,7 +22,7 @@ from dynamo_lite.variables.python.containers.sets import set_of_constants
 from dynamo_lite.variables.python.functions.function import GlobalScope
 from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable
 from dynamo_lite.variables.python.objects.opaque import wrap_opaque
-from dynamo_lite.variables.python.objects.ordered_dict import OrderedDictVariable
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 if TYPE_CHECKING:
     from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
@@ -162,8 +162,10 @@ def _fill_dict(values: KnownValues, value: dict[object, object], tracker: DictVa
 
 
 def _make_ordered_dict(values: KnownValues, value: OrderedDict[object, object]) -> VariableTracker:
-    attributes = {name: values.make(each) for name, each in vars(value).items()}
-    return _fill_dict(values, value, OrderedDictVariable({}).with_attributes(attributes))
+    items = _fill_dict(values, value, DictVariable({}, cls=OrderedDict))
+    made = UserObjectVariable(None, OrderedDict, None, items)
+    made.attrs.update((name, values.make(each)) for name, each in vars(value).items())
+    return made
 
 
 _MAKERS: dict[type, Callable[[KnownValues, Any], VariableTracker]] = {

@@ -29,7 +29,6 @@ from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVaria
 from dynamo_lite.variables.python.functions.function import FunctionVariable, NestedFunctionVariable
 from dynamo_lite.variables.python.objects.enumeration import EnumVariable
 from dynamo_lite.variables.python.objects.identifiers import IdVariable
-from dynamo_lite.variables.python.objects.ordered_dict import OrderedDictVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.torch.autograd.created_leaves import spans_storage
 from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
@@ -54,7 +53,6 @@ _ATOMIC = frozenset(
 _COPIERS: dict[type, Copier] = {
     **dict.fromkeys(_ATOMIC, _itself),
     **dict.fromkeys((MutableSequence, DictVariable, SetVariable), lambda tx, of: of.call_method(tx, "copy", [], {})),
-    OrderedDictVariable: lambda tx, of: of.method_copy(tx).with_attributes(of.namespace(tx.attempt).items),
     TupleVariable: _itself,
     SizeVariable: lambda tx, of: of.make(list(of.items)),
     StructSequenceVariable: lambda tx, of: of.like(list(of.items)),
@@ -141,12 +139,6 @@ class _DeepCopy:
             copied.put(self._tx, self.copy(of.key_variable(key)), self.copy(value))
         return copied
 
-    def _ordered_dict(self, of: OrderedDictVariable) -> VariableTracker:
-        copied: OrderedDictVariable = self._dict(of)
-        return copied.with_attributes(
-            {name: self.copy(each) for name, each in of.namespace(self._tx.attempt).items.items()}
-        )
-
     def _set(self, of: SetVariable) -> VariableTracker:
         return SetVariable.of(self._tx, [self.copy(item) for item in of.elements(self._tx)], of.cls)
 
@@ -190,7 +182,6 @@ _DEEP_COPIERS: dict[type, Any] = {
     SizeVariable: lambda deep_copy, of: of.make(list(of.items)),
     StructSequenceVariable: _DeepCopy._struct_sequence,
     DictVariable: _DeepCopy._dict,
-    OrderedDictVariable: _DeepCopy._ordered_dict,
     SetVariable: _DeepCopy._set,
     MethodVariable: _DeepCopy._method,
     UserObjectVariable: _DeepCopy._object,

@@ -40,7 +40,6 @@ from dynamo_lite.variables.python.containers.sequences import (
 from dynamo_lite.variables.python.containers.sets import SetVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
 from dynamo_lite.variables.python.objects.exception import WITH_FIELDS, ExceptionVariable, overrides_creation
-from dynamo_lite.variables.python.objects.ordered_dict import OrderedDictVariable
 from dynamo_lite.variables.python.objects.property_object import CreatedPropertyVariable
 from dynamo_lite.variables.python.objects.user_object import (
     SCALAR_CONVERSIONS,
@@ -277,13 +276,6 @@ for _base in (OrderedDict, dict, list, set, frozenset, *SCALAR_CONVERSIONS):
 @models(dict)
 def _dict(tx: Translator, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     items = DictVariable({})
-    items.call_method(tx, "__init__", [*args], kwargs)
-    return items
-
-
-@models(OrderedDict)
-def _ordered_dict(tx: Translator, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    items = OrderedDictVariable({})
     items.call_method(tx, "__init__", [*args], kwargs)
     return items
 

@@ -597,10 +597,11 @@ def _wrap_view(attempt: Attempt, value: object, source: Source) -> VariableTrack
     source.check("type", type(value))
     (mapping,) = gc.get_referents(value)
     of = attempt.values.wrap(mapping, source.child("taken_from")) if type(mapping) in (dict, OrderedDict) else None
-    if not isinstance(of, DictVariable):
+    items = None if of is None else of.builtin_part()
+    if of is None or not isinstance(items, DictVariable):
         return attempt.values.opaque(value, source, "a view of a mapping other than a dict")
     kind = _VIEWS.get(type(value))
-    return MappingProxyVariable(of, source) if kind is None else DictViewVariable(of, kind, source)
+    return MappingProxyVariable(of, source) if kind is None else DictViewVariable(items, kind, source)
 
 
 @wraps_type(defaultdict)

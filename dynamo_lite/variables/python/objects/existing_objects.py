@@ -8,7 +8,7 @@ from typing import Any
 
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import class_lookup
-from dynamo_lite.variables.core.base import VariableTracker, wraps_if
+from dynamo_lite.variables.core.base import VariableTracker, wraps_if, wraps_type
 from dynamo_lite.variables.core.class_lookup import is_immutable
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt
@@ -51,6 +51,7 @@ def wrap_payload(attempt: Attempt, value: Any, source: Source) -> VariableTracke
     return None
 
 
+@wraps_type(OrderedDict)  # it has attributes too: ``Module.state_dict`` stores ``_metadata`` in one
 @wraps_if(lambda value: not is_immutable(type(value)), order=90)
 def _wrap_user_object(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     cls = type(value)

@@ -22,6 +22,7 @@ from dynamo_lite.insight.break_reasons import (
     TextWithAddress,
     UnsupportedAttribute,
     UnsupportedOperation,
+    UnsupportedValue,
 )
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import (
@@ -113,6 +114,10 @@ def _compare_as(cls: type, base: type) -> bool:
     return class_lookup(cls, "__hash__") is base.__hash__ and class_lookup(cls, "__eq__") is base.__eq__
 
 
+_STORING = frozenset({"__init__", "update", "setdefault"})
+"""Methods that call other methods of a derived class, and store items directly where the class is the builtin one."""
+
+
 def has_torch_function(cls: type) -> bool:
     """Whether torch functions dispatch to the class's ``__torch_function__`` for an instance among their arguments."""
     raw = class_lookup(cls, "__torch_function__")
@@ -161,6 +166,11 @@ class UserObjectVariable(VariableTracker):
     def is_new(self) -> bool:
         return self.value is None
 
+    @property
+    def _is_builtin(self) -> bool:
+        """Whether its class is the builtin one, whose instances have attributes (``OrderedDict``)."""
+        return self.payload is not None and self.cls is self.payload.python_type()
+
     def python_type(self) -> type:
         return self.cls
 
@@ -201,6 +211,8 @@ class UserObjectVariable(VariableTracker):
                 for name, raw in raws.items():
                     guard_class_attribute(tx, self.cls, name, raw)
                 return self.payload.value
+        if self._is_builtin and self.payload is not None:
+            return self.payload.python_value(tx)
         return super().python_value(tx)
 
     def cache_key(self, tx: Translator) -> Any:
@@ -256,11 +268,16 @@ class UserObjectVariable(VariableTracker):
         return super().mapping_items(tx)
 
     def structure_items(self) -> Iterable[VariableTracker] | None:
-        """Named tuples are nodes of pytrees, other classes that derive from builtin containers are leaves."""
-        return self.payload.items if isinstance(self.payload, TupleVariable) and is_namedtuple_class(self.cls) else None
+        """Named tuples and OrderedDicts are nodes of pytrees, other classes over builtin containers are leaves."""
+        is_node = self._is_builtin or is_namedtuple_class(self.cls)
+        return self.payload.structure_items() if self.payload is not None and is_node else None
 
     def with_structure_items(self, tx: Translator, new: Iterator[VariableTracker]) -> VariableTracker:
-        return tx.call(tx.make(self.cls), list(new), {}).realize()
+        if not self._is_builtin or self.payload is None:
+            return tx.call(tx.make(self.cls), list(new), {}).realize()
+        if self.attrs:
+            unsupported(UnsupportedValue(self.describe(), "an operator's result would lose its attributes"))
+        return UserObjectVariable(None, self.cls, None, self.payload.with_structure_items(tx, new))
 
     # -- attributes of the instance itself -------------------------------------------------------------------------
 
@@ -477,7 +494,9 @@ class UserObjectVariable(VariableTracker):
 
     def _replacement(self, name: str) -> Any:
         """The function that is inlined instead of a method of the payload's type, or None."""
-        return None if self.payload is None else derived.OF_DERIVED.get(self.payload.python_type(), {}).get(name)
+        if self.payload is None or self._is_builtin and name in _STORING:
+            return None
+        return derived.OF_DERIVED.get(self.payload.python_type(), {}).get(name)
 
     def _call_slot(self, tx: Translator, name: str, *args: VariableTracker) -> VariableTracker | None:
         """The result of the special method that is found on the class's MRO: one in Python is inlined, the payload
@@ -612,7 +631,7 @@ class UserObjectVariable(VariableTracker):
         return self._call_slot(tx, f"__{function.__name__}__")
 
     def is_plain(self, tx: Translator) -> bool:
-        return False
+        return self._is_builtin and self.builtin_part().is_plain(tx)
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
         return call_class_text_method(tx, self, name) or self._builtin_text(tx, name)

@@ -236,7 +236,8 @@ def same_structure(one: VariableTracker, other: VariableTracker, compares_metada
         return metadata[0] == metadata[1]
     if type(one) is not type(other):
         return False
-    if isinstance(one, DictVariable) and isinstance(other, DictVariable) and list(one.items) != list(other.items):
+    keys = [list(part.items) for each in (one, other) if isinstance(part := each.builtin_part(), DictVariable)]
+    if any(each != keys[0] for each in keys):
         return False
     if one.structure_items() is not None:
         items, others = ([item.realize() for item in each.structure_items() or ()] for each in (one, other))

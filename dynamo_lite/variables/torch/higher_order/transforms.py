@@ -267,11 +267,11 @@ def _dims_of_leaves(
         if dims is not None and not all_tensors(arg):
             transform.refuse("in_dims or out_dims has a dimension for a value that is no tensor")
         return [(leaf, dims) for leaf in tensor_leaves(arg)]
-    has_same_type = arg.python_type() is type(dims)
+    has_same_type, items = arg.python_type() is type(dims), arg.builtin_part()
     if has_same_type and isinstance(arg, SequenceVariable) and len(arg.items) == len(dims):
         pairs = zip(arg.items, dims)
-    elif has_same_type and isinstance(arg, DictVariable) and list(arg.items) == list(dims):
-        pairs = zip(arg.items.values(), dims.values())
+    elif has_same_type and isinstance(items, DictVariable) and list(items.items) == list(dims):
+        pairs = zip(items.items.values(), dims.values())
     else:
         transform.refuse("in_dims or out_dims has another structure than the arguments or results")
     return [pair for item, each in pairs for pair in _dims_of_leaves(transform, item, each)]

@@ -219,7 +219,7 @@ class _Launch:
 
     def _heuristic_values(self, kernel: KernelVariable, given: Kwargs) -> Iterable[tuple[str, VariableTracker]]:
         """The values that ``triton.heuristics`` computes, one by one: each sees those before it in ``given``."""
-        functions = kernel.getattr(self.tx, "values").realize()
+        functions = kernel.getattr(self.tx, "values").realize().builtin_part()
         if not isinstance(functions, DictVariable):
             self.kernel.refuse("its heuristics are no dict")
         for name, function in list(functions.items.items()):

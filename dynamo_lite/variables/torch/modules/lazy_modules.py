@@ -119,8 +119,9 @@ def _real_call(module: VariableTracker, given: Args) -> Callable[[], object] | N
 def _without_data(argument: VariableTracker) -> object:
     """An argument with tensors on the meta device in the place of the real ones."""
     argument = argument.realize()
-    if isinstance(argument, DictVariable):
-        return {key: each.realize().real_argument(_without_data) for key, each in argument.items.items()}
+    items = argument.builtin_part()
+    if isinstance(items, DictVariable):
+        return {key: each.realize().real_argument(_without_data) for key, each in items.items.items()}
     if not isinstance(argument, TensorVariable):
         return argument.as_constant()
     sizes = [hint_of(size) if isinstance(size, torch.SymInt) else size for size in argument.fake.shape]

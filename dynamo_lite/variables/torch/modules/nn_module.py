@@ -129,7 +129,7 @@ class NNModuleVariable(UserObjectVariable):
             return False
         global_hooks = [getattr(torch_module, name) for name in _GLOBAL_HOOKS]
         memo = tx.attempt.values.memo
-        used = [memo[identity(each)][1] for each in global_hooks if identity(each) in memo]
+        used = [memo[identity(each)][1].builtin_part() for each in global_hooks if identity(each) in memo]
         if any(global_hooks) or any(map(tx.effects.last, used)):
             return False
         if any(identity(namespace.get(name)) in memo for name in _HOOKS):

@@ -80,7 +80,7 @@ def _create_handle(
     extra = ConstantVariable(None) if extra_dict is None else extra_dict.realize()
     extra_dicts = extra.items if isinstance(extra, ListVariable) else [] if tx.is_none(extra) else [extra]
     hooks, *others = (each.realize() for each in (hooks_dict, *extra_dicts))
-    if not all(isinstance(each, DictVariable) for each in (hooks, *others)):
+    if not all(isinstance(each.builtin_part(), DictVariable) for each in (hooks, *others)):
         unsupported(HookNotTraced("RemovableHandle()", "its arguments are no dicts"))
     return CreatedHandleVariable(hooks, extra, others)
 
