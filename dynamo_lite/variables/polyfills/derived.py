@@ -153,6 +153,15 @@ def _copy_of_dict(self: Any, /) -> Any:
 _factory_of: Any = defaultdict.__dict__["default_factory"]
 
 
+def _init_defaultdict(self: Any, factory: Any = None, /, *args: Any, **named: Any) -> None:
+    if factory is not None and not callable(factory):
+        raise TypeError("first argument must be callable or None")
+    if len(args) > 1:
+        raise TypeError(f"dict expected at most 1 argument, got {len(args)}")
+    object.__setattr__(self, "default_factory", factory)
+    dict.update(self, *args, **named)
+
+
 def _missing(self: Any, key: Any, /) -> Any:
     factory = _factory_of.__get__(self)
     if factory is None:
@@ -276,6 +285,7 @@ OF_DERIVED: dict[type, dict[str, Any]] = {
     },
     dict: {"copy": _copy_of_dict, **_merging(dict, lambda self, left: _copy_of_dict(left), dict.update)},
     defaultdict: {
+        "__init__": _init_defaultdict,
         "__repr__": _repr_of_defaultdict,
         "__reduce__": _reduce_defaultdict,
         "__missing__": _missing,

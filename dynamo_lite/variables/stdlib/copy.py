@@ -134,7 +134,6 @@ class _DeepCopy:
 
     def _dict(self, of: DictVariable) -> Any:
         copied = self._remember(of, of.like({}, {}))
-        copied.factory = None if of.factory is None else self.copy(of.factory)
         for key, value in of.items.items():
             copied.put(self._tx, self.copy(of.key_variable(key)), self.copy(value))
         return copied

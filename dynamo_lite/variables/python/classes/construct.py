@@ -280,13 +280,6 @@ def _dict(tx: Translator, /, *args: VariableTracker, **kwargs: VariableTracker) 
     return items
 
 
-@models(defaultdict)
-def _defaultdict(tx: Translator, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    items = DictVariable({}, None, None, defaultdict)
-    items.method___init__(tx, *args, **kwargs)
-    return items
-
-
 @models(types.MappingProxyType)
 def _mapping_proxy(tx: Translator, mapping: VariableTracker) -> VariableTracker:
     kind = mapping.python_type()

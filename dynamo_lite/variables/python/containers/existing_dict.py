@@ -33,7 +33,6 @@ class ExistingDictVariable(DictVariable):
     def __init__(self, attempt: Attempt, value: dict[Any, Any], source: Source) -> None:
         self.source: Source = source
         self.cls = dict
-        self.factory = None
         self.real = _RealDict(attempt, value)
         self.looked_up: dict[Any, VariableTracker | None] = {}
         """The original value of each key that was looked up; None if the dict lacks it."""

@@ -27,7 +27,6 @@ class InstanceDictVariable(DictVariable):
         self.attempt = attempt
         self.keys = {}
         self.cls = dict
-        self.factory = None
 
     def __getattr__(self, name: str) -> Any:
         if name != "items":

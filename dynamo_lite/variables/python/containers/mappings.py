@@ -5,14 +5,14 @@ from __future__ import annotations
 import gc
 import operator
 import sys
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dynamo_lite.insight.break_reasons import ChangedDuringIteration, FailsInPython, UnsupportedValue
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.attributes import is_callable, object_setattr
+from dynamo_lite.variables.core.attributes import object_setattr
 from dynamo_lite.variables.core.base import (
     Args,
     ContainerVariable,
@@ -44,10 +44,12 @@ if TYPE_CHECKING:
 
 
 class DictVariable(ContainerVariable):
-    """A dict, defaultdict or OrderedDict. ``items``: the values by their keys, as `key_of` represents them; ``keys``:
-    the trackers of the keys that aren't constants."""
+    """A dict, or the items of an OrderedDict or defaultdict.
 
-    __slots__ = ("items", "keys", "cls", "factory")
+    ``items``: the values by their keys, as `key_of` represents them; ``keys``: the trackers of the keys that aren't
+    constants."""
+
+    __slots__ = ("items", "keys", "cls")
 
     def __init__(
         self,
@@ -55,17 +57,15 @@ class DictVariable(ContainerVariable):
         keys: dict[Any, VariableTracker] | None = None,
         source: Source | None = None,
         cls: type[dict[Any, Any]] = dict,
-        factory: VariableTracker | None = None,
     ) -> None:
         self.source = source
         self.items: dict[Any, VariableTracker] = items
         self.keys = keys if keys is not None else {}
         self.cls = cls
-        self.factory = factory
 
     def like(self, items: dict[Any, VariableTracker], keys: dict[Any, VariableTracker]) -> DictVariable:
         """A new dict of this class."""
-        return DictVariable(items, keys, None, self.cls, self.factory)
+        return DictVariable(items, keys, None, self.cls)
 
     def python_type(self) -> type:
         return self.cls
@@ -86,13 +86,12 @@ class DictVariable(ContainerVariable):
 
     def python_value(self, tx: Translator) -> Any:
         found = {tx.python_value(self.key_variable(key)): tx.python_value(value) for key, value in self.items.items()}
-        if self.cls is defaultdict:
-            return defaultdict(None if self.factory is None else tx.python_value(self.factory), found)
-        return found if self.cls is dict else self.cls(found)
+        made = self.cls()
+        made.update(found)
+        return made
 
     def is_plain(self, tx: Translator) -> bool:
-        adds_items = self.cls is defaultdict and self.factory is not None
-        return not self.keys and not adds_items and all(map(tx.is_plain, self.items.values()))
+        return not self.keys and all(map(tx.is_plain, self.items.values()))
 
     def structure_items(self) -> Iterable[VariableTracker] | None:
         return self.items.values()
@@ -128,15 +127,9 @@ class DictVariable(ContainerVariable):
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         found = self.find(tx, key)
-        return self.method___missing__(tx, key) if found is None else found
-
-    def method___missing__(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        """``defaultdict.__missing__``; a dict raises KeyError."""
-        if self.factory is None or tx.is_none(self.factory):
+        if found is None:
             tx.raise_with(KeyError, [key])
-        value = tx.call(self.factory, [], {})
-        self.setitem(tx, key, value)
-        return value
+        return found
 
     def assign(self, tx: Translator, raw: object, key: VariableTracker, value: VariableTracker) -> None:
         """Set an item. ``raw``: the key's representation."""
@@ -291,24 +284,9 @@ class DictVariable(ContainerVariable):
         return DictViewVariable(self, "items")
 
     def method___init__(self, tx: Translator, /, *args: VariableTracker, **named: VariableTracker) -> VariableTracker:
-        if self.cls is defaultdict:
-            factory = args[0] if args else ConstantVariable(None)
-            if not (tx.is_none(factory) or is_callable(tx, factory.realize())):
-                tx.raise_error(TypeError, "first argument must be callable or None")
-            tx.effects.mutate(self)
-            self.factory, args = factory, args[1:]
         if len(args) > 1:
-            raise_argument_error(tx, (dict if self.cls is defaultdict else self.cls).__init__, 1 + len(args), named)
+            raise_argument_error(tx, self.cls.__init__, 1 + len(args), named)
         return self.method_update(tx, *args, **named) if args or named else ConstantVariable(None)
-
-    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
-        return self.factory or ConstantVariable(None) if name == "default_factory" else super().slot_get(tx, name, raw)
-
-    def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        if name != "default_factory" or self.cls is not defaultdict:
-            return super().instance_set(tx, name, value)
-        tx.effects.mutate(self)
-        self.factory = value
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         object_setattr(tx, self, name, value)
@@ -332,9 +310,6 @@ class DictVariable(ContainerVariable):
                 cg.load(value)
             cg.build("MAP", len(self.items))
 
-        if self.factory is not None:
-            factory = self.factory
-            cg.call_with_top(_FACTORY.__set__, [lambda: cg.load(factory)])
         if self.items:
             cg.call_with_top(_update_ordered if self.cls is OrderedDict else dict.update, [load_items])
 
@@ -356,9 +331,6 @@ class DictVariable(ContainerVariable):
         cg.call_with_top(self.cls.clear, [])
         self.fill_instance(cg)
         cg.pop_top()
-
-
-_FACTORY = defaultdict.__dict__["default_factory"]
 
 
 def _update_ordered(target: OrderedDict[Any, Any], items: dict[Any, Any]) -> None:
@@ -602,15 +574,3 @@ def _wrap_view(attempt: Attempt, value: object, source: Source) -> VariableTrack
         return attempt.values.opaque(value, source, "a view of a mapping other than a dict")
     kind = _VIEWS.get(type(value))
     return MappingProxyVariable(of, source) if kind is None else DictViewVariable(items, kind, source)
-
-
-@wraps_type(defaultdict)
-def _wrap_defaultdict(attempt: Attempt, value: defaultdict[Any, Any], source: Source) -> VariableTracker:
-    source.check("type", defaultdict)
-    return existing_defaultdict(attempt, value, source)
-
-
-def existing_defaultdict(attempt: Attempt, value: Any, source: Source) -> DictVariable:
-    """The items and the factory of a defaultdict, or of an instance of a derived class."""
-    factory = LazyVariable(attempt, _FACTORY.__get__(value), source.child("slot", _FACTORY)).realize()
-    return DictVariable(*wrap_dict_items(attempt, value, source), source, defaultdict, factory)

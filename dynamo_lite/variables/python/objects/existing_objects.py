@@ -13,7 +13,7 @@ from dynamo_lite.variables.core.class_lookup import is_immutable
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt
 from dynamo_lite.variables.python.containers.deques import existing_deque
-from dynamo_lite.variables.python.containers.mappings import DictVariable, existing_defaultdict, wrap_dict_items
+from dynamo_lite.variables.python.containers.mappings import DictVariable, wrap_dict_items
 from dynamo_lite.variables.python.containers.sequences import (
     ListVariable,
     SequenceVariable,
@@ -32,10 +32,8 @@ def wrap_payload(attempt: Attempt, value: Any, source: Source) -> VariableTracke
     base = payload_base(type(value))
     if base is None:
         return None
-    if base in (dict, OrderedDict):
+    if base in (dict, OrderedDict, defaultdict):
         return DictVariable(*wrap_dict_items(attempt, value, source), source, base)
-    if base is defaultdict:
-        return existing_defaultdict(attempt, value, source)
     if base in (list, tuple):
         kind, accessor = (ListVariable, "list_item") if base is list else (TupleVariable, "tuple_item")
         sequence: SequenceVariable = kind(wrap_items(attempt, [*base.__iter__(value)], source, accessor), source)
@@ -51,7 +49,7 @@ def wrap_payload(attempt: Attempt, value: Any, source: Source) -> VariableTracke
     return None
 
 
-@wraps_type(OrderedDict)  # it has attributes too: ``Module.state_dict`` stores ``_metadata`` in one
+@wraps_type(OrderedDict, defaultdict)  # they have attributes: ``Module.state_dict`` stores ``_metadata`` in one
 @wraps_if(lambda value: not is_immutable(type(value)), order=90)
 def _wrap_user_object(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     cls = type(value)

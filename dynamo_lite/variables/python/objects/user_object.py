@@ -168,7 +168,7 @@ class UserObjectVariable(VariableTracker):
 
     @property
     def _is_builtin(self) -> bool:
-        """Whether its class is the builtin one, whose instances have attributes (``OrderedDict``)."""
+        """Whether its class is a builtin one, whose instances have attributes (``OrderedDict``, ``defaultdict``)."""
         return self.payload is not None and self.cls is self.payload.python_type()
 
     def python_type(self) -> type:
@@ -211,9 +211,12 @@ class UserObjectVariable(VariableTracker):
                 for name, raw in raws.items():
                     guard_class_attribute(tx, self.cls, name, raw)
                 return self.payload.value
-        if self._is_builtin and self.payload is not None:
-            return self.payload.python_value(tx)
-        return super().python_value(tx)
+        if not self._is_builtin or self.payload is None:
+            return super().python_value(tx)
+        found = self.payload.python_value(tx)
+        if self.cls is defaultdict:
+            found.default_factory = tx.python_value(self.getattr(tx, "default_factory"))
+        return found
 
     def cache_key(self, tx: Translator) -> Any:
         if self.is_new or self.source is None or not _compare_as(self.cls, object):
@@ -268,16 +271,19 @@ class UserObjectVariable(VariableTracker):
         return super().mapping_items(tx)
 
     def structure_items(self) -> Iterable[VariableTracker] | None:
-        """Named tuples and OrderedDicts are nodes of pytrees, other classes over builtin containers are leaves."""
+        """Named tuples, OrderedDicts and defaultdicts are nodes of pytrees; instances of other classes are leaves."""
         is_node = self._is_builtin or is_namedtuple_class(self.cls)
         return self.payload.structure_items() if self.payload is not None and is_node else None
 
     def with_structure_items(self, tx: Translator, new: Iterator[VariableTracker]) -> VariableTracker:
         if not self._is_builtin or self.payload is None:
             return tx.call(tx.make(self.cls), list(new), {}).realize()
-        if self.attrs:
+        if self.cls is OrderedDict and self.attrs:
             unsupported(UnsupportedValue(self.describe(), "an operator's result would lose its attributes"))
-        return UserObjectVariable(None, self.cls, None, self.payload.with_structure_items(tx, new))
+        made = UserObjectVariable(None, self.cls, None, self.payload.with_structure_items(tx, new))
+        if self.cls is defaultdict:
+            made.attrs["default_factory"] = self.getattr(tx, "default_factory")
+        return made
 
     # -- attributes of the instance itself -------------------------------------------------------------------------
 
@@ -311,10 +317,8 @@ class UserObjectVariable(VariableTracker):
             return self._dict(tx)
         if name in self.attrs:
             return self.attrs[name]
-        if self._is_builtin_slot(raw):
-            return self.builtin_part().slot_get(tx, name, raw)
-        if self.value is None:
-            return None
+        if self.value is None:  # slots of classes in C hold None at first: ``default_factory``
+            return ConstantVariable(None) if is_immutable(raw.__objclass__) else None
         assert self.source is not None
         source = self.source.child("slot", raw)
         try:
@@ -331,10 +335,6 @@ class UserObjectVariable(VariableTracker):
             return InstanceDictVariable(self, tx.attempt)
         return self if self.own_dict is self.payload else self.own_dict
 
-    def _is_builtin_slot(self, raw: Any) -> bool:
-        """Whether a member descriptor is one of the builtin type: ``defaultdict.default_factory``."""
-        return self.payload is not None and getattr(raw, "__objclass__", None) is self.payload.python_type()
-
     def _drop_existing(self, tx: Translator, name: str) -> None:
         """Record that the pre-existing object drops its reference to an attribute's value."""
         if self.value is not None and name not in self.attrs:
@@ -347,9 +347,6 @@ class UserObjectVariable(VariableTracker):
     def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if self.own_dict is not None and not self._is_slot(name):
             self.own_dict.setitem(tx, ConstantVariable(name), value)
-            return
-        if self._is_builtin_slot(class_lookup(self.cls, name)):
-            self.builtin_part().instance_set(tx, name, value)
             return
         self._drop_existing(tx, name)
         tx.effects.mutate(self)
@@ -494,7 +491,7 @@ class UserObjectVariable(VariableTracker):
 
     def _replacement(self, name: str) -> Any:
         """The function that is inlined instead of a method of the payload's type, or None."""
-        if self.payload is None or self._is_builtin and name in _STORING:
+        if self.payload is None or self.cls is OrderedDict and name in _STORING:
             return None
         return derived.OF_DERIVED.get(self.payload.python_type(), {}).get(name)
 
@@ -631,7 +628,8 @@ class UserObjectVariable(VariableTracker):
         return self._call_slot(tx, f"__{function.__name__}__")
 
     def is_plain(self, tx: Translator) -> bool:
-        return self._is_builtin and self.builtin_part().is_plain(tx)
+        adds_items = self.cls is defaultdict and not tx.is_none(self.getattr(tx, "default_factory"))
+        return self._is_builtin and not adds_items and self.builtin_part().is_plain(tx)
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
         return call_class_text_method(tx, self, name) or self._builtin_text(tx, name)
