@@ -149,17 +149,12 @@ class DictVariable(ContainerVariable):
         self.method_pop(tx, key)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if symbol not in ("==", "!="):
+        if symbol not in ("==", "!=") or not isinstance(other, DictVariable):
             return None
-        if not isinstance(other, DictVariable):
-            return None
-        equal = self.items.keys() == other.items.keys()
-        if equal:
-            comparison = ItemComparison(tx, self, other)
-            equal = all(comparison.equal(value, other.items[key]) for key, value in self.items.copy().items())
-        if equal and self.cls is OrderedDict and other.cls is OrderedDict:
-            equal = list(self.items) == list(other.items)
-        return ConstantVariable(equal == (symbol == "=="))
+        comparison = ItemComparison(tx, self, other)
+        kind = OrderedDict if self.cls is other.cls is OrderedDict else dict
+        sides = [kind(zip(each.items, comparison.stand_ins(each.items.values()))) for each in (self, other)]
+        return ConstantVariable(comparison.call(COMPARE[symbol], *sides))
 
     def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if symbol != "|" or not issubclass(other.python_type(), dict) or (reflected and self.cls is dict):
@@ -207,13 +202,10 @@ class DictVariable(ContainerVariable):
         return default
 
     def method_popitem(self, tx: Translator, last: VariableTracker | None = None) -> VariableTracker:
-        """``last`` is an argument of ``OrderedDict.popitem`` alone."""
-        if last is not None and self.cls is not OrderedDict:
-            raise_argument_error(tx, dict.popitem, 2, ())
-        if not self.items:
-            message = "dictionary is empty"
-            tx.raise_error(KeyError, message if self.cls is OrderedDict else f"popitem(): {message}")
-        raw = next(reversed(self.items)) if last is None or last.truth(tx) else next(iter(self.items))
+        """CPython says which item that is, of a dict with the same keys. Only OrderedDict's takes an argument."""
+        keys = self.cls()
+        keys.update(self.items)
+        raw, _ = tx.evaluate(self.cls.popitem, (keys, *_flags(tx, last)))
         return TupleVariable([self.key_variable(raw), self.drop(tx, raw)])
 
     def method_move_to_end(
@@ -223,11 +215,9 @@ class DictVariable(ContainerVariable):
         if raw not in self.items:
             tx.raise_with(KeyError, [key])
         tx.effects.mutate(self)
-        value = self.items.pop(raw)
-        if last is None or last.truth(tx):
-            self.items[raw] = value
-        else:
-            self.items = {raw: value, **self.items}
+        moved = OrderedDict(self.items)
+        tx.evaluate(OrderedDict.move_to_end, (moved, raw, *_flags(tx, last)))
+        self.items = dict(moved)
         return ConstantVariable(None)
 
     def method_update(
@@ -331,6 +321,11 @@ class DictVariable(ContainerVariable):
         cg.call_with_top(self.cls.clear, [])
         self.fill_instance(cg)
         cg.pop_top()
+
+
+def _flags(tx: Translator, value: VariableTracker | None) -> list[bool]:
+    """An argument that is optional, as C code takes it."""
+    return [] if value is None else [tx.truth(value)]
 
 
 def _update_ordered(target: OrderedDict[Any, Any], items: dict[Any, Any]) -> None:
