@@ -41,10 +41,10 @@ class BuiltinVariable(InvariantVariable):
         if public is not None and public.startswith("torch."):
             return public
         name = public or getattr(self.value, "__qualname__", None)
-        name = name or getattr(self.value, "__name__", repr(type(self.value)))
+        name = str(name or getattr(self.value, "__name__", repr(type(self.value))))
         if getattr(builtins, name, None) is self.value:
             return name
-        return f"{module}.{name}" if isinstance(module, str) and module != "builtins" else str(name)
+        return f"{module}.{name}" if isinstance(module, str) and module != "builtins" else name
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in _CONSTANT_ATTRIBUTES and hasattr(self.value, name):
