@@ -133,7 +133,7 @@ def is_excepted(program: Program) -> bool:
     return refused or passes_on or of_the_call
 
 
-OF_FUNCTIONS = ("code", "defaults", "keyword defaults", "a static method")
+OF_FUNCTIONS = ("code", "defaults", "keyword defaults", "a static method", "a wrapper")
 """States that are part of a function which the backward calls."""
 
 
