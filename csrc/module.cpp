@@ -13,6 +13,7 @@
 #include "hook/frame_view.h"
 #include "launch/launch.h"
 #include "launch/sequence.h"
+#include "launch/switch.h"
 
 PYBIND11_MODULE(_C, module) {
   using namespace dynamo_lite;
@@ -24,6 +25,7 @@ PYBIND11_MODULE(_C, module) {
   register_guards(module, frame_slots);
   register_launch(module);
   register_sequence(module);
+  register_switch(module);
   module.def("sizes_of_torch_objects", sizes_of_torch_objects);
   module.def("tensor_layout", [](py::handle tensor) { return tensor_layout(tensor.ptr()); });
   module.def("is_lifetime_observed", [](py::handle value) { return is_lifetime_observed(value.ptr()); });

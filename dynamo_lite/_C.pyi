@@ -373,6 +373,14 @@ class Sequence:
     ) -> None: ...
     def __call__(self, *inputs: Any) -> tuple[Any, ...]: ...
 
+class Switch:
+    """Calls ``current``, which may be assigned at any time: calls that are under way keep the one they began with."""
+
+    current: Callable[..., Any]
+
+    def __init__(self, current: Callable[..., Any]) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
 class Resume:
     """The rest of a frame, as code. Called in generated code with (closure or None, *args) it returns a Continuation,
     which that code must return at once: the hook then runs ``code`` as a function with the frame's globals, that

@@ -22,6 +22,7 @@ from .api import (  # noqa: E402
     reset,
     run,
     takeover,
+    wait,
 )
 from .backends import list_backends, lookup_backend, register_backend  # noqa: E402
 from .callables.cached_entries import entries  # noqa: E402
@@ -59,6 +60,7 @@ __all__ = [
     "run",
     "set_stance",
     "takeover",
+    "wait",
 ]
 
 

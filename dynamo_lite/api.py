@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 import torch
 
 from . import _C, config
-from .backends.regions import InRegions
+from .backends.background import jobs
+from .backends.regions import WAYS, Way, in_regions, regions_in
 from .backends.registry import Backend, configured, list_backends, lookup_backend, name_of
 from .callables.compiled_function import compiled_function, disabled_function
 from .callables.compiled_module import CompiledModule, compiled_module
@@ -59,7 +60,7 @@ def make_owner(
     dynamic: bool | None = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
-    regions: str = "never",
+    regions: Way = "never",
     observer: Observer | None = None,
     budget: TranslationBudget | None = None,
 ) -> _C.Owner:
@@ -100,21 +101,21 @@ def _check_settings(
     dynamic: bool | None,
     mode: str | None,
     options: dict[str, Any] | None,
-    regions: str,
+    regions: Way,
 ) -> Backend:
     """The backend with its mode or options, and in front of it the search for regions."""
     _check_flag("fullgraph", fullgraph)
     if dynamic is not None and not isinstance(dynamic, bool):
         raise TypeError(f"dynamic is True, False or None, not {dynamic!r}")
-    if regions not in ("never", "only"):
-        raise ValueError(f"regions is 'never' or 'only', not {regions!r}")
+    if regions not in WAYS:
+        raise ValueError(f"regions is 'auto', 'never' or 'only', not {regions!r}")
     plain = configured(backend, mode, options)
     guard_filter = (options or {}).get("guard_filter_fn")
     if guard_filter is not None and not callable(guard_filter):
         raise TypeError(
             f"guard_filter_fn takes a list of guards and returns a list of bools; {guard_filter!r} can't be called"
         )
-    return InRegions(plain) if regions == "only" else plain
+    return in_regions(plain, regions)
 
 
 @overload
@@ -126,7 +127,7 @@ def compile(  # type: ignore[overload-overlap]
     dynamic: bool | None = None,
     mode: Mode | None = None,
     options: dict[str, Any] | None = None,
-    regions: Literal["never", "only"] = "never",
+    regions: Way = "never",
     disable: bool = False,
 ) -> Module: ...
 @overload
@@ -138,6 +139,7 @@ def compile(
     dynamic: bool | None = None,
     mode: Mode | None = None,
     options: dict[str, Any] | None = None,
+    regions: Way = "never",
     disable: bool = False,
 ) -> CompiledFunction[P, R]: ...
 @overload
@@ -149,7 +151,7 @@ def compile(
     dynamic: bool | None = None,
     mode: Mode | None = None,
     options: dict[str, Any] | None = None,
-    regions: Literal["never", "only"] = "never",
+    regions: Way = "never",
     disable: bool = False,
 ) -> Decorator: ...
 def compile(
@@ -160,7 +162,7 @@ def compile(
     dynamic: bool | None = None,
     mode: Mode | None = None,
     options: dict[str, Any] | None = None,
-    regions: Literal["never", "only"] = "never",
+    regions: Way = "never",
     disable: bool = False,
 ) -> Any:
     """Compile a function or an ``nn.Module``, as ``torch.compile`` does. Without ``fn``, return a decorator.
@@ -181,8 +183,8 @@ def compile(
         options: Inductor's settings by name, for this function only. Another backend gets ``mode`` or ``options`` as
             a keyword argument. ``guard_filter_fn``, for any backend: a function that is given a list of guards and
             returns a bool for each; those with False are never checked, which is up to you.
-        regions: "only": blocks that repeat in the graph, as a model's layers do, are compiled once (see "Deep models"
-            in the docs of backends); "never": the graph is compiled whole.
+        regions: "only": blocks that repeat in a deep graph are compiled once; "auto", for Inductor: and the whole graph
+            takes their place later (see "Deep models" in the docs of backends); "never": it is compiled whole.
         disable: check the arguments and return ``fn`` itself, which runs in eager.
 
     Raises:
@@ -463,6 +465,24 @@ def disallow_in_graph(fn: Function) -> Function:
     return fn
 
 
+def wait(timeout: float | None = None) -> bool:
+    """Wait until all graphs that are compiled in the background, under ``regions="auto"``, are. The next calls of them
+    load the result and try it; benchmarks begin after these.
+
+    Args:
+        timeout: the most seconds to wait. None: as long as it takes.
+
+    Returns:
+        Whether all are compiled.
+
+    Example:
+        >>> import dynamo_lite as dl
+        >>> dl.wait()
+        True
+    """
+    return jobs.wait(timeout)
+
+
 def reset() -> None:
     """Drop all compiled code, and what was learnt of sizes that change. Frames that are running finish."""
     forget_kept()
@@ -531,6 +551,7 @@ def explain(fn: Callable[P, R], *, dynamic: bool | None = None) -> Callable[P, E
             result = observed(*args, **kwargs)
         finally:
             owner.reset()
-        return Explanation.of(observer, result, time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        return Explanation.of(observer, result, seconds, [regions_in(gm) for gm in observer.graphs])
 
     return call

@@ -54,6 +54,10 @@ sees no lines of compiled code, or a ``TorchDispatchMode``, which sees the opera
 they run in eager there, and a warning says so once. ``fullgraph=True``, `explain` and `export` compile under a tracer
 whatever the setting is."""
 
+background: bool = True
+"""Whether graphs that run in pieces under ``dl.compile(..., regions="auto")`` are compiled whole by another process in
+the meantime."""
+
 verbose: bool = False
 """Whether errors show dynamo_lite's own frames, too. Otherwise they come from the user's line. So do they at the level
 DEBUG of the log ``breaks``."""

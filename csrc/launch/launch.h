@@ -1,6 +1,6 @@
 // The room launch/: calls a compiled graph for inference without the wrappers that its compiler put around it; in
-// sequence.h, the pieces that a graph was cut into. Enters: the backend's callables, and later the innermost code
-// inside them. Leaves: the graph's results.
+// sequence.h, the pieces that a graph was cut into; in switch.h, what the whole graph takes the place of. Enters: the
+// backend's callables, and later the innermost code inside them. Leaves: the graph's results.
 #pragma once
 
 #include <pybind11/pybind11.h>

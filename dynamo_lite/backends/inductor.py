@@ -6,9 +6,9 @@ import functools
 import importlib
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -24,15 +24,26 @@ from .sizes import has_symbols_not_given, with_sizes_as_inputs
 _CONFIG = "torch._inductor.config"
 
 
+class NotCached(Exception):
+    """The caches on disk don't have a graph."""
+
+
+def _refuse(*_: object, **__: object) -> NoReturn:
+    raise NotCached
+
+
 @dataclass(frozen=True, eq=False)
 class Inductor:
     """AOTAutograd and Inductor. ``patches`` are settings of Inductor's for the graphs compiled here, forward and
     backward; its global configuration is not changed."""
 
     patches: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    is_cached: bool = False
+    """Whether graphs are only taken from the caches on disk. Raises `NotCached` of one that they don't have."""
     __name__ = "inductor"
     frees_at_once = True
     generates_kernels = True
+    compiles_regions = True
     reset = staticmethod(cudagraphs.reset)
 
     def __call__(
@@ -54,8 +65,9 @@ class Inductor:
         patches = {**self.patches, **cacheable_functions_setting(gm)}
         if has_symbols_not_given(gm, example_inputs):
             patches["fx_graph_cache"] = False
+        inner: dict[str, Any] = {"inner_compile": _refuse} if self.is_cached else {}
         with backward_outside_autocast(), without_cache_of_user_subclasses(example_inputs):
-            compile_graph = functools.partial(compile_fx, config_patches=patches or None)
+            compile_graph = functools.partial(compile_fx, config_patches=patches or None, **inner)
             compiled = with_direct_launch(with_sizes_as_inputs(compile_graph, gm, example_inputs), gm)
         return with_step_per_call(compiled) if records else compiled
 
@@ -71,7 +83,8 @@ class Inductor:
             ValueError: the mode or option doesn't exist.
             TypeError: an option's value has a wrong type.
         """
-        return Inductor(MappingProxyType({**self.patches, **_normalized_options(options or _options_of(mode))}))
+        chosen = _normalized_options(options or _options_of(mode))
+        return replace(self, patches=MappingProxyType({**self.patches, **chosen}))
 
 
 def _options_of(mode: str | None) -> dict[str, Any]:

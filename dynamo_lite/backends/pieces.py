@@ -157,10 +157,21 @@ def _writes(node: torch.fx.Node, into: torch.fx.Node) -> bool:
     value = _value(into)
     if isinstance(node.target, torch._ops.HigherOrderOperator) or node.target is operator.setitem:
         return True
+    if any(_body_writes(_value(each)) for each in node.all_input_nodes if each.op == "get_attr"):
+        return True
     if into in node.kwargs.values():
         is_custom = isinstance(node.target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket))
         return is_custom or not isinstance(value, torch.Tensor) or _is_written(node, value)
     return value is not None and _value(node) is value
+
+
+def _body_writes(body: object) -> bool:
+    """Whether a function that an operator runs, as a checkpoint does, may write into what it is given."""
+    if not isinstance(body, torch.fx.GraphModule):
+        return False
+    given = {memory_of(_value(node)) for node in body.graph.find_nodes(op="placeholder")}
+    of_given = [node for node in body.graph.nodes if memory_of(_value(node)) in given]
+    return any(_writes(user, node) for node in of_given for user in node.users)
 
 
 def _is_written(node: torch.fx.Node, tensor: torch.Tensor) -> bool:

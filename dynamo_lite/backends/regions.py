@@ -1,4 +1,4 @@
-"""Blocks that repeat in a graph, as the layers of a model do, are compiled once: ``dl.compile(..., regions="only")``.
+"""Blocks that repeat in a graph, as the layers of a model do, are compiled once: ``dl.compile(..., regions="auto")``.
 
 The graph is cut where little crosses: at each position of its order the values are counted that are computed before
 and used behind. What lies between two cuts has a key, which says all that a compiler sees of it: its operators, how
@@ -12,20 +12,26 @@ neighbours that do.
 from __future__ import annotations
 
 import itertools
+import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 import torch
 import torch.fx
 
+from dynamo_lite import config
+from dynamo_lite.insight.regions import REGIONS, Regions
 from dynamo_lite.runtime.inner_tensors import is_wrapper
 from dynamo_lite.runtime.node_text import is_text
 from dynamo_lite.runtime.shared_memory import memory_of
 
+from .inductor import Inductor
 from .pieces import LEAVES, Piece, compile_each, graph_of, legal_cuts, operators_of, pieces_between
 from .registry import Backend
+from .replacement import replaced_later
+from .whole_graphs import WholeGraph
 
 Span = tuple[int, int]
 """The positions of a piece's first operator, and of the one behind its last."""
@@ -40,28 +46,88 @@ _MOST_LEFT_OVER = 0.25
 """Neighbours are joined if so many of them, in parts of those that are, stay alone and are compiled once more."""
 
 
+_FEWEST_OPERATORS_OF_A_GRAPH = 150
+"""With ``auto``, a smaller graph is compiled whole: it takes a second or two, and a call of pieces costs more."""
+_FEWEST_SAVED_BY_AUTO = 0.5
+
+Way = Literal["auto", "never", "only"]
+WAYS: tuple[Way, ...] = get_args(Way)
+
+
 @dataclass(frozen=True, eq=False)
 class InRegions:
     """A backend that compiles each distinct piece of a graph once. Its other attributes are the backend's."""
 
     backend: Backend
+    is_auto: bool = False
+    """Whether the whole graph takes the pieces' place later, and small graphs are compiled whole."""
 
     def __call__(self, gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-        pieces = _Repeats(gm).pieces()
-        if len(pieces) < 2 or getattr(self.backend, "records_graphs", bool)():
+        pieces = [] if getattr(self.backend, "records_graphs", bool)() else pieces_of(gm, is_auto=self.is_auto)
+        if len(pieces) < 2:
             return self.backend(gm, example_inputs)
-        compiled: dict[Hashable, Callable[..., Any]] = {}
+        whole = self._whole(gm, example_inputs)
+        loaded = whole.load() if whole is not None and whole.is_cached() else None
+        if loaded is not None:
+            return loaded
+        compiled = self._compiled(gm, example_inputs, pieces)
+        return compiled if whole is None else replaced_later(compiled, whole)
+
+    def _whole(self, gm: torch.fx.GraphModule, example_inputs: list[Any]) -> WholeGraph | None:
+        """The graph for another process to compile; None: it stays in pieces."""
+        if not self.is_auto or not config.background or not isinstance(self.backend, Inductor):
+            return None
+        return WholeGraph.of(self.backend, gm, example_inputs)
+
+    def _compiled(self, gm: torch.fx.GraphModule, example_inputs: list[Any], pieces: list[Piece]) -> Callable[..., Any]:
+        """What runs the pieces, each distinct one compiled once."""
+        compiled: dict[Hashable, tuple[Callable[..., Any], float]] = {}
+        saved = 0.0
 
         def compile_piece(piece: Piece, examples: list[Any]) -> Callable[..., Any]:
+            nonlocal saved
             key = key_of(piece)
-            if key not in compiled:
-                compiled[key] = self.backend(graph_of(gm, piece), examples)
-            return compiled[key]
+            if key in compiled:
+                saved += compiled[key][1]
+            else:
+                began = time.perf_counter()
+                made = self.backend(graph_of(gm, piece), examples)
+                compiled[key] = made, time.perf_counter() - began
+            return compiled[key][0]
 
-        return compile_each(gm, example_inputs, pieces, compile_piece)
+        run = compile_each(gm, example_inputs, pieces, compile_piece)
+        gm.meta[REGIONS] = replace(regions_of(pieces), saved_seconds=saved)
+        return run
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.backend, name)
+
+
+def in_regions(backend: Backend, way: Way) -> Backend:
+    """The backend, with the search for regions in front of it. ``auto`` is for backends that say so."""
+    if way == "never" or way == "auto" and not getattr(backend, "compiles_regions", False):
+        return backend
+    return InRegions(backend, is_auto=way == "auto")
+
+
+def pieces_of(gm: torch.fx.GraphModule, *, is_auto: bool) -> list[Piece]:
+    """The pieces of the graph, in order; one if it stays whole."""
+    repeats = _Repeats(gm)
+    if is_auto and len(repeats.nodes) < _FEWEST_OPERATORS_OF_A_GRAPH:
+        return [Piece.of((), tuple(repeats.nodes))]
+    return repeats.pieces(_FEWEST_SAVED_BY_AUTO if is_auto else _FEWEST_SAVED)
+
+
+def regions_in(gm: torch.fx.GraphModule) -> Regions | None:
+    """The regions into which ``auto`` cuts a graph; None if it compiles it whole."""
+    pieces = pieces_of(gm, is_auto=True)
+    return regions_of(pieces) if len(pieces) > 1 else None
+
+
+def regions_of(pieces: list[Piece]) -> Regions:
+    distinct = {key_of(each): each for each in pieces}.values()
+    operators, compiled = (sum(len(each.nodes) for each in some) for some in (pieces, distinct))
+    return Regions(len(pieces), len(distinct), operators, compiled)
 
 
 class _Repeats:
@@ -74,14 +140,14 @@ class _Repeats:
         self._numbers: dict[Hashable, int] = {}
         self._too_small: set[Hashable] = set()
 
-    def pieces(self) -> list[Piece]:
-        """The pieces of the graph, in order; one if too little of it repeats."""
+    def pieces(self, fewest_saved: float) -> list[Piece]:
+        """The pieces of the graph, in order; one if too little of it repeats: less than a part of ``fewest_saved``."""
         ends = [0, *_narrow_places(self.nodes), len(self.nodes)]
         found = self._joined(list(itertools.pairwise(ends)))
         self._too_small = {self._key(each) for each in found if each[1] - each[0] < _FEWEST_OPERATORS}
         found = self._joined(found)
         distinct = sum(last - first for first, last in {self._key(each): each for each in found}.values())
-        is_worth_it = distinct <= (1 - _FEWEST_SAVED) * len(self.nodes)
+        is_worth_it = distinct <= (1 - fewest_saved) * len(self.nodes)
         return pieces_between(self.nodes, [first for first, _ in found[1:]] if is_worth_it else [])
 
     def _joined(self, spans: list[Span]) -> list[Span]:
@@ -178,11 +244,23 @@ def key_of(piece: Piece) -> Hashable:
         (_known_of(node), memory.setdefault(memory_of(node.meta.get("example_value")), len(memory)))
         for node in piece.given
     ]
-    operators = [
-        (node.op, node.target, _argument_key(node.args, number), _argument_key(node.kwargs, number))
-        for node in (*piece.opened, *piece.nodes)
-    ]
+    operators = [_operator_key(node, number) for node in (*piece.opened, *piece.nodes)]
     return tuple(given), tuple(operators), tuple(number[node] for node in piece.made)
+
+
+def _operator_key(node: torch.fx.Node, number: dict[torch.fx.Node, int]) -> Hashable:
+    target: object = node.target if node.op != "get_attr" else _attribute_key(node.meta.get("example_value"))
+    return node.op, target, _argument_key(node.args, number), _argument_key(node.kwargs, number)
+
+
+def _attribute_key(value: object) -> Hashable:
+    """Of a function that an operator runs: the operators of its graph. Of anything else: the object itself."""
+    if not isinstance(value, torch.fx.GraphModule) or value.meta:
+        return id(value)
+    nodes = list(value.graph.nodes)
+    number = {node: at for at, node in enumerate(nodes)}
+    known = tuple(_known_of(node) for node in nodes if node.op == "placeholder")
+    return known, tuple(_operator_key(node, number) if node.op != "placeholder" else node.op for node in nodes)
 
 
 def _known_of(node: torch.fx.Node) -> Hashable:

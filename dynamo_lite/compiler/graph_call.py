@@ -21,6 +21,7 @@ from dynamo_lite.exc import BackendCompilerFailed, WrongBackendResult
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import Observer
 from dynamo_lite.insight.recorder import RECORDING, GraphRecord
+from dynamo_lite.insight.regions import REGIONS
 from dynamo_lite.records.initializations import draws_by_tag
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
 from dynamo_lite.translator.attempt import Attempt
@@ -97,6 +98,7 @@ def compile_graph(
     if not callable(compiled):
         raise WrongBackendResult(name, f"returned {described(compiled)}, which can't be called")
     if recorder is not None and record is not None:
+        record.regions = gm.meta.get(REGIONS)
         compiled = recorder.timed(record, compiled)
     call = _call_of(compiled, translation, name, len(unused))
     seconds = time.perf_counter() - started

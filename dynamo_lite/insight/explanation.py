@@ -10,6 +10,7 @@ import torch
 from .counters import counted
 from .explanation_html import as_html
 from .observer import GraphBreak, Observer, folded
+from .regions import Regions
 
 R = TypeVar("R")
 _OPERATORS_SHOWN, _GUARDS_SHOWN, _ROWS_SHOWN = 6, 12, 8
@@ -30,12 +31,15 @@ class Explanation(Observer, Generic[R]):
     """For each of ``breaks`` those that follow from it, on the same line: that the file which ``open`` returned is
     entered, after the break at ``open``."""
 
+    regions: list[Regions | None]
+    """For each of ``graphs``, the pieces into which ``regions="auto"`` cuts it. None: it compiles the graph whole."""
+
     @classmethod
-    def of(cls, observer: Observer, result: R, seconds: float) -> Explanation[R]:
+    def of(cls, observer: Observer, result: R, seconds: float, regions: list[Regions | None]) -> Explanation[R]:
         """``seconds``: the time of the whole call."""
         breaks = folded(observer.breaks)
         times, following = [each.times for each in breaks], [each.following for each in breaks]
-        made = cls(**vars(observer), result=result, break_times=times, following=following)
+        made = cls(**vars(observer), result=result, break_times=times, following=following, regions=regions)
         made.breaks = [each.first for each in breaks]
         made.times = observer.times | {"run": seconds - sum(observer.times.values())}
         return made
@@ -74,6 +78,7 @@ class Explanation(Observer, Generic[R]):
         return {
             "graphs": [gm.code for gm in self.graphs],
             "operators": [[node.name for node in nodes] for nodes in self.operators],
+            "regions": [None if each is None else vars(each) for each in self.regions],
             "breaks": [
                 {
                     "code": each.reason.code,
@@ -116,9 +121,10 @@ class Explanation(Observer, Generic[R]):
 
     def _graphs(self) -> list[str]:
         rows = []
-        for at, nodes in enumerate(self.operators, 1):
+        for at, (nodes, regions) in enumerate(zip(self.operators, self.regions), 1):
             operators = _first([str(node.format_node()) for node in nodes], _OPERATORS_SHOWN, "  {}")
-            rows.append("\n".join([f"graph {at}: {counted(len(nodes), 'operator')}", *operators]))
+            cut = "" if regions is None else f"; with regions='auto' in {regions}"
+            rows.append("\n".join([f"graph {at}: {counted(len(nodes), 'operator')}{cut}", *operators]))
         return _first(rows, _ROWS_SHOWN)
 
     def _breaks(self) -> list[str]:

@@ -17,6 +17,7 @@ from typing import TypeVar
 from torch.utils.weak import WeakIdKeyDictionary
 
 from .observer import GraphBreak, Recompile
+from .regions import Regions
 
 R = TypeVar("R")
 MOST_SPANS = 20_000
@@ -63,6 +64,8 @@ class GraphRecord:
     nodes: list[NodeRecord]
     output_code: list[str] = field(default_factory=list)
     """What the backend generated for it, as far as it says: Inductor's code of its kernels and their calls."""
+    regions: Regions | None = None
+    """The pieces in which it was compiled, unless whole."""
     runs: int = 0
     run_seconds: float = 0.0
 

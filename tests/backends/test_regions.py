@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 import torch
+import torch.utils.checkpoint
 
 import dynamo_lite as dl
+from dynamo_lite.backends.aot import aot_eager
 from dynamo_lite.backends.inductor import inductor
 from dynamo_lite.backends.regions import InRegions
 from dynamo_lite.compiler.backend_traits import BackendTraits
+from dynamo_lite.insight.regions import Regions
 
 Kept = list[torch.fx.GraphModule]
 
@@ -252,5 +255,53 @@ def test_attributes_of_the_backend_are_kept():
 
 
 def test_other_ways_are_refused():
-    with pytest.raises(ValueError, match=r"^regions is 'never' or 'only', not 'always'$"):
+    with pytest.raises(ValueError, match=r"^regions is 'auto', 'never' or 'only', not 'always'$"):
         dl.compile(blocks(), regions="always")
+
+
+class Checkpointed(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(Block() for _ in range(6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)
+            x = x + torch.sin(x) * torch.cos(x) - torch.tanh(x)
+        return x
+
+
+def test_graphs_are_cut_around_checkpoints():
+    module, graphs = Checkpointed(), []
+
+    def backend(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        graphs.append(gm)
+        return aot_eager(gm, example_inputs)
+
+    backend.frees_at_once = True
+    compiled = dl.compile(module, backend=backend, regions="only")
+    x, found = torch.randn(4, 8, requires_grad=True), []
+    for each in (module, compiled):
+        module.zero_grad()
+        x.grad = None
+        each(x).square().sum().backward()
+        found.append([x.grad, *(parameter.grad for parameter in module.parameters())])
+    torch.testing.assert_close(*found)
+    assert len(graphs) == 3  # the first, which takes the input, the last, and what is between
+
+
+def test_auto_cuts_large_graphs_only():
+    kept, backend = keeping()
+    backend.compiles_regions = True
+    dl.compile(blocks(6), backend=backend, regions="auto")(torch.randn(4, 5))
+    assert len(kept) == 1
+    kept.clear()
+    dl.compile(blocks(20), backend=backend, regions="auto")(torch.randn(4, 5))
+    assert [size(gm) for gm in kept] == [1, 8, 1]
+
+
+def test_what_is_said_of_regions():
+    found = dl.explain(blocks(20))(torch.randn(4, 5))
+    assert found.regions == [Regions(pieces=22, distinct=3, operators=162, compiled_operators=10)]
+    assert "with regions='auto' in 22 pieces, of which 3 are compiled: 10 of 162 operators" in str(found)
+    assert dl.explain(blocks(2))(torch.randn(4, 5)).regions == [None]
