@@ -162,15 +162,6 @@ def _init_defaultdict(self: Any, factory: Any = None, /, *args: Any, **named: An
     dict.update(self, *args, **named)
 
 
-def _missing(self: Any, key: Any, /) -> Any:
-    factory = _factory_of.__get__(self)
-    if factory is None:
-        raise KeyError(key)
-    value = factory()
-    self[key] = value
-    return value
-
-
 def _repr_of_defaultdict(self: Any) -> str:
     return f"{type(self).__name__}({_factory_of.__get__(self)!r}, {dict(dict.items(self))!r})"
 
@@ -288,7 +279,6 @@ OF_DERIVED: dict[type, dict[str, Any]] = {
         "__init__": _init_defaultdict,
         "__repr__": _repr_of_defaultdict,
         "__reduce__": _reduce_defaultdict,
-        "__missing__": _missing,
         **dict.fromkeys(("copy", "__copy__"), _copy_of_defaultdict),
         **_merging(defaultdict, lambda self, left: type(self)(_factory_of.__get__(self), left), dict.update),
     },

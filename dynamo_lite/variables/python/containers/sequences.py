@@ -151,7 +151,10 @@ class SequenceVariable(ContainerVariable):
         return tx.make(found)
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        return self._result(tx, operator.getitem, _index(tx, key.realize()))
+        index = _index(tx, key.realize())
+        if type(index) is int and -len(self.items) <= index < len(self.items):
+            return self.items[index]
+        return self._result(tx, operator.getitem, index)
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
         return tx.truth(self.run(tx, "__contains__", item))
@@ -489,6 +492,8 @@ def _searched(tx: Translator, value: VariableTracker) -> Any:
 
 def _index(tx: Translator, value: VariableTracker) -> Any:
     """A number or slice; for another value one of its type, which CPython refuses."""
+    if type(value) is ConstantVariable and type(value.value) is int:
+        return value.value
     if isinstance(value, SliceVariable):
         return tx.slice_value(value)
     if tx.is_index(value):

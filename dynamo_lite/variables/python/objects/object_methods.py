@@ -1,8 +1,9 @@
-"""Methods that classes inherit from ``object``."""
+"""Methods that classes inherit from ``object``, and one of ``defaultdict``."""
 
 from __future__ import annotations
 
 import copyreg
+from collections import defaultdict
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute
@@ -71,6 +72,16 @@ def _object_reduce(tx: Translator, obj: Any, protocol: VariableTracker) -> Varia
     return tx.call(tx.make(derived.reduce_to_parts), [obj, tx.make(found)], {})
 
 
+def _missing(tx: Translator, obj: Any, key: VariableTracker) -> VariableTracker:
+    """``defaultdict.__missing__``."""
+    factory = obj.slot_get(tx, "default_factory", defaultdict.__dict__["default_factory"])
+    if tx.is_none(factory):
+        tx.raise_with(KeyError, [key])
+    value = tx.call(factory, [], {})
+    obj.setitem(tx, key, value)
+    return value
+
+
 OBJECT_METHODS: dict[str, Any] = {
     "__setattr__": _object_setattr,
     "__delattr__": _object_delattr,
@@ -80,4 +91,5 @@ OBJECT_METHODS: dict[str, Any] = {
     "__eq__": _object_eq,
     "__getstate__": _object_state,
     "__reduce_ex__": _object_reduce,
+    "__missing__": _missing,
 }

@@ -118,6 +118,12 @@ _STORING = frozenset({"__init__", "update", "setdefault"})
 """Methods that call other methods of a derived class, and store items directly where the class is the builtin one."""
 
 
+@functools.cache
+def _method_in_c(base: type, name: str) -> tuple[Any, Any]:
+    """A method of a builtin type, and the function that is inlined instead of it, or None."""
+    return class_lookup(base, name), derived.OF_DERIVED.get(base, {}).get(name)
+
+
 def has_torch_function(cls: type) -> bool:
     """Whether torch functions dispatch to the class's ``__torch_function__`` for an instance among their arguments."""
     raw = class_lookup(cls, "__torch_function__")
@@ -444,6 +450,8 @@ class UserObjectVariable(VariableTracker):
 
     def find_special(self, tx: Translator, name: str) -> VariableTracker | None:
         """The bound special method, if the class has one in Python, or another method in C under this name."""
+        if is_immutable(self.cls):
+            return None
         raw = class_lookup(self.cls, name)
         if is_user_defined(raw) or getattr(raw, "__name__", name) != name:
             return bind(tx, raw, name, self, self.cls)
@@ -474,7 +482,7 @@ class UserObjectVariable(VariableTracker):
         assert self.payload is not None
         if isinstance(self.payload, ConstantVariable) and name == "__init__":
             return ConstantVariable(None)
-        raw = class_lookup(self.payload.python_type(), name)
+        raw = _method_in_c(self.payload.python_type(), name)[0]
         function = self._replacement(name) or raw
         if not fits_signature(function, 1 + len(args), tuple(kwargs)):
             raise_argument_error(tx, raw, 1 + len(args), kwargs, self.cls)
@@ -493,7 +501,7 @@ class UserObjectVariable(VariableTracker):
         """The function that is inlined instead of a method of the payload's type, or None."""
         if self.payload is None or self.cls is OrderedDict and name in _STORING:
             return None
-        return derived.OF_DERIVED.get(self.payload.python_type(), {}).get(name)
+        return _method_in_c(self.payload.python_type(), name)[1]
 
     def _call_slot(self, tx: Translator, name: str, *args: VariableTracker) -> VariableTracker | None:
         """The result of the special method that is found on the class's MRO: one in Python is inlined, the payload
@@ -501,8 +509,13 @@ class UserObjectVariable(VariableTracker):
         found = self.call_special(tx, name, *args)
         if found is not None or self.payload is None:
             return found
-        raw = class_lookup(self.payload.python_type(), name)
-        return None if raw is MISSING or raw is None else self._call_inherited(tx, name, [*args], {})
+        raw, replacement = _method_in_c(self.payload.python_type(), name)
+        if raw is MISSING or raw is None:
+            return None
+        model = getattr(self.payload, "method_" + name, None)
+        if model is None or replacement is not None or name == "__getitem__":
+            return self._call_inherited(tx, name, [*args], {})
+        return self._unless_payload(model(tx, *args))
 
     def _operator(
         self,
@@ -525,11 +538,12 @@ class UserObjectVariable(VariableTracker):
     def _payload_item(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         """The builtin type's ``__getitem__``. ``dict.__getitem__`` calls ``__missing__`` of the class."""
         assert self.payload is not None
-        if isinstance(self.payload, DictVariable) and not self.payload.contains(tx, key):
-            missing = self._call_slot(tx, "__missing__", key)
-            if missing is not None:
-                return missing
-        return self._unless_payload(self.payload.getitem(tx, key))
+        found = self.payload.find(tx, key) if isinstance(self.payload, DictVariable) else None
+        if found is None and isinstance(self.payload, DictVariable):
+            found = self.call_special(tx, "__missing__", key)
+            if found is None and _method_in_c(self.payload.python_type(), "__missing__")[0] is not MISSING:
+                found = self.call_method(tx, "__missing__", [key], {})
+        return found or self._unless_payload(self.payload.getitem(tx, key))
 
     def _unless_payload(self, result: VariableTracker) -> VariableTracker:
         """A method of a mutable type that returns its object returns the instance. Those of tuples and frozensets,
@@ -551,7 +565,7 @@ class UserObjectVariable(VariableTracker):
     def iterate(self, tx: Translator) -> VariableTracker:
         iterator = self._call_slot(tx, "__iter__")
         if iterator is not None:
-            return tx.checked_iterator(self, iterator)
+            return iterator if iterator.is_iterator else tx.checked_iterator(self, iterator)
         if tx.lookup(self.cls, "__iter__") is not MISSING or tx.lookup(self.cls, "__getitem__") is MISSING:
             return super().iterate(tx)
         return GetitemIterator(self)
@@ -584,7 +598,10 @@ class UserObjectVariable(VariableTracker):
         return tx.next_by_call(method)
 
     def length(self, tx: Translator) -> Any:
-        result = self._call_slot(tx, "__len__")
+        result = self.call_special(tx, "__len__")
+        if result is None and isinstance(self.payload, ContainerVariable):
+            return self.payload.length(tx)
+        result = result or self._call_slot(tx, "__len__")
         if result is None:
             return super().length(tx)
         is_number = result.python_type() is int and result.operand is not None
