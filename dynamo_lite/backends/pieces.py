@@ -18,7 +18,7 @@ import torch.fx
 from torch.amp import autocast_mode
 
 from dynamo_lite import _C
-from dynamo_lite.records.graph import forget_source_with
+from dynamo_lite.records.subgraphs import forget_source_with
 from dynamo_lite.runtime.graph_functions import (
     enter_inference_mode,
     enter_sdpa_kernel,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import linecache
 import logging
 import operator
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -52,7 +50,7 @@ from .captured_warnings import CAPTURED_WARNINGS
 from .fakes import fake_mode
 from .node_origin import NodeMeta, NodeOrigin
 from .source import Source
-from .subgraphs import BACKWARD, Body, Runs
+from .subgraphs import BACKWARD, Body, Runs, forget_source_with
 
 if TYPE_CHECKING:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -793,10 +791,3 @@ class GraphBuilder:
         made = torch.fx.GraphModule(self._root, self.graph, "GraphModule")
         forget_source_with(made)
         return made
-
-
-def forget_source_with(made: torch.fx.GraphModule) -> None:
-    """Drop the graph's source together with the graph. torch keeps that of every graph for ever, for tracebacks."""
-    filename = type(made).forward.__code__.co_filename
-    for kept in (linecache.cache, torch.fx.graph_module._loader.eval_cache):
-        weakref.finalize(made, kept.pop, filename, None).atexit = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import linecache
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -113,3 +115,10 @@ def is_mapped(node: torch.fx.Node, bodies: Sequence[Body]) -> bool:
             seen.add(each)
             left += each.all_input_nodes
     return any(is_mapped(outer[each], bodies) if each in outer else True for each in seen if each.op == "placeholder")
+
+
+def forget_source_with(made: torch.fx.GraphModule) -> None:
+    """Drop the graph's source together with the graph. torch keeps that of every graph for ever, for tracebacks."""
+    filename = type(made).forward.__code__.co_filename
+    for kept in (linecache.cache, torch.fx.graph_module._loader.eval_cache):
+        weakref.finalize(made, kept.pop, filename, None).atexit = False

@@ -107,7 +107,7 @@ VALUE_ERRORS = [
 ]
 ATTRIBUTE_ERRORS = [
     (
-        "dl.config has no setting 'recompile_limt'; did you mean 'recompile_limit'? There are: capture_...",
+        "dl.config has no setting 'recompile_limt'; did you mean 'recompile_limit'? There are: background, ...",
         lambda: setattr(dl.config, "recompile_limt", 3),
     ),
     (
@@ -122,7 +122,7 @@ ATTRIBUTE_ERRORS = [
         "dl.config has no setting 'suppress_errors'; did you mean 'internal_errors'?...",
         lambda: patched(suppress_errors=True),
     ),
-    ("dl.config has no setting 'zzz'; there are: capture_scalar_outputs, ...", lambda: dl.config.zzz),
+    ("dl.config has no setting 'zzz'; there are: background, capture_scalar_outputs, ...", lambda: dl.config.zzz),
 ]
 CASES = [
     *((TypeError, *case) for case in TYPE_ERRORS),
