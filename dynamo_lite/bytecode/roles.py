@@ -83,8 +83,8 @@ _LEAVES_VALUE = frozenset(
     COMPARE_OP CONTAINS_OP IS_OP""".split()
 )
 _LEAVES_NOTHING = frozenset("STORE_ATTR DELETE_ATTR STORE_SUBSCR DELETE_SUBSCR STORE_SLICE".split())
-_NEEDS_NUMBER = frozenset("BINARY_SUBSCR COMPARE_OP CONTAINS_OP GET_ITER IS_OP TO_BOOL UNARY_NOT".split())
-_NEEDS_NUMBER_PREFIXES = ("POP_JUMP_", "JUMP_IF_", "UNPACK_")
+_NEEDS_NUMBER = frozenset("BINARY_SUBSCR CONTAINS_OP GET_ITER IS_OP TO_BOOL UNARY_NOT".split())
+_NEEDS_NUMBER_PREFIXES = ("JUMP_IF_", "UNPACK_")
 
 
 def is_call(instruction: Instruction) -> bool:
@@ -122,7 +122,8 @@ def leaves_nothing(instruction: Instruction) -> bool:
 
 
 def needs_number(instruction: Instruction) -> bool:
-    """Whether it needs to know a number on top of the stack, other than to pass it on or to compute with it."""
+    """Whether it needs to know a number on top of the stack, other than to pass it on, to compute with it, or to branch
+    on it."""
     return instruction.opname in _NEEDS_NUMBER or instruction.opname.startswith(_NEEDS_NUMBER_PREFIXES)
 
 

@@ -39,6 +39,8 @@ def make_entry(
         return _C.PASS
     tree = guards_of(translation, view, name if compiled.call is not None else "", guard_filter)
     attempt.shapes.keep()
+    for code_after, numbers in attempt.varying.items():
+        family.shapes.expect_changes(code_after, numbers)
     new_code = assemble(code, like=like, cellvars=())
     keeper = family.keeper(like, _part_of_model(attempt))
     attempt.close()

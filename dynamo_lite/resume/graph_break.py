@@ -25,7 +25,6 @@ from dynamo_lite.bytecode import (
     roles,
     targets_and_handler,
 )
-from dynamo_lite.bytecode.decode import PerCode
 from dynamo_lite.bytecode.instructions import CALLABLE_FIRST, EXCEPT_STAR, EXIT_SIZE, ITERATOR_SIZE, TERMINATORS
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.exc import SkipFrame
@@ -50,6 +49,7 @@ from .resume_code import (
     original_position,
     raise_unbound,
 )
+from .varying_numbers import Varying, jumps_back, varying_numbers
 
 if TYPE_CHECKING:
     from dynamo_lite.translator.core import RootTranslator, StoppingTranslator
@@ -89,7 +89,7 @@ def continued_in_loop(code: types.CodeType) -> list[types.CodeType]:
     inside a loop of the user's code; empty if none does."""
     found, codes = list[types.CodeType](), [code]
     for info in continued(code):
-        if any(start <= info.point.index <= end for start, end in _jumps_back(info.original)):
+        if any(start <= info.point.index <= end for start, end in jumps_back(info.original)):
             found = codes[:]
         if info.point.callee is not None:
             codes.append(info.point.callee.code)
@@ -104,16 +104,6 @@ def unused_arguments(code: types.CodeType) -> frozenset[str]:
     live, following = live_locals(info.original), info.point.index + (info.point.callee is not None)
     handlers = enclosing_handlers(decode(info.original)[info.point.index])
     return frozenset(info.point.names).difference(live[following], *(live[each.target.index] for each in handlers))
-
-
-_jumps_back = PerCode(
-    lambda code: [
-        (each.target.index, each.index)
-        for each in decode(code)
-        if each.target is not None and each.target.index <= each.index
-    ]
-)
-"""The indices of targets and jumps that lead back."""
 
 
 def argument_of_super(code: types.CodeType) -> str | None:
@@ -465,10 +455,11 @@ class FrameBreaker(BrokenFrame):
                 cg.load_fast(_KEPT.format(at))
             cg.store_fast(STACK.format(at))
 
-    def return_call(self, callee: ResumeFunction, loads: Mapping[str, Load]) -> None:
-        """Return a continuation that continues the interrupted call. The stack is in locals."""
+    def return_call(self, callee: ResumeFunction, loads: Mapping[str, Load], varying: Sequence[Varying]) -> None:
+        """Return a continuation that continues the interrupted call. The stack is in locals. ``varying``: among the
+        arguments of the callee's resume function."""
         point = self.resume_point(self.index, len(self.tx.stack), self.nulls, callee=callee)
-        self.return_continuation(point, loads)
+        self.return_continuation(point, loads, varying)
 
     def handle(self, covered: list[Instruction]) -> None:
         """If a handler covers the instruction: catch its exception, and raise it again in a resume function."""
@@ -502,10 +493,15 @@ class FrameBreaker(BrokenFrame):
                 self.cg.take_fast(_KEPT.format(at))
                 self.cg.store_fast(STACK.format(at))
 
-    def return_continuation(self, point: ResumePoint, loads: Mapping[str, Load] | None = None) -> None:
+    def return_continuation(
+        self, point: ResumePoint, loads: Mapping[str, Load] | None = None, varying: Sequence[Varying] = ()
+    ) -> None:
         """Return a continuation. ``loads``: for arguments that are not in a local of the same name."""
         cg = self.cg
-        cg.add(*emit.callee([emit.load_const(_C.Resume(RESUME_CODES.continuing(self.original, point)))]))
+        code = RESUME_CODES.continuing(self.original, point)
+        places = (each.place() for each in (*varying_numbers(self, point), *varying))
+        cg.attempt.varying.setdefault(code, set()).update(places)
+        cg.add(*emit.callee([emit.load_const(_C.Resume(code))]))
         self._load_closure()
         arguments = point.arguments()
         for name in arguments:

@@ -30,6 +30,7 @@ from .dead_variables import is_deallocation_observable
 from .graph_break import BrokenFrame, FrameBreaker, why_not_breakable
 from .iterator_recipes import IteratorRecipes
 from .resume_code import ARGUMENTS, CLOSURE, ERROR, RESUME_CODES, SELF, STACK, ResumePoint, original_position
+from .varying_numbers import in_arguments, varying_numbers
 
 if TYPE_CHECKING:
     from dynamo_lite.translator.core import RootTranslator, StoppingTranslator
@@ -285,7 +286,9 @@ class NestedBreaker:
         """Return a continuation of all the frames, with the innermost at a point. ``given``: loads of the arguments of
         the innermost that are in no frame."""
         function, loads = self.innermost.resume_call(self.cg, point, given)
+        varying = in_arguments(point, varying_numbers(self.innermost, point))
         for callee in reversed(self.callees[:-1]):
             point = callee.resume_point(callee.index, callee.depth, callee.nulls, callee=function)
             function, loads = callee.resume_call(self.cg, point, loads)
-        self.root.return_call(function, loads)
+            varying = in_arguments(point, [*varying_numbers(callee, point), *varying])
+        self.root.return_call(function, loads, varying)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -81,6 +82,14 @@ class ShapePolicy:
         dynamic = config.dynamic_by_torch() if self.dynamic is None else self.dynamic
         return TranslationShapes(dynamic, floats, arguments_only, history, arguments)
 
+    def expect_changes(self, code: CodeType, places: Iterable[tuple[str, int]]) -> None:
+        """Make numbers symbolic from the first translation of a code object on, unless no number is to be.
+
+        Args:
+            places: names of sources, each with a dimension or -1, as in `ValueHistory.changed`.
+        """
+        self._histories(code).changed.update(places)
+
     def forget(self) -> None:
         """Drop what has been learnt of all code objects."""
         self._histories.clear()
@@ -139,6 +148,11 @@ class TranslationShapes:
     def has_changed(self, source: Source, value: object) -> bool:
         """Whether a number of another library's has differed between calls."""
         return -1 in self._changed_dims(source, value) and self._dynamic is not False
+
+    def varies(self, source: Source) -> bool:
+        """Whether a number there has differed between calls, or is expected to. It isn't a value that this translation
+        meets."""
+        return (str(source), -1) in self._values.changed
 
     def varies_by_call(self, source: Source) -> bool:
         """Whether what is at a source is each call's own: an argument, or an item of containers that are arguments."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import TYPE_CHECKING
 
 import torch.fx
@@ -98,6 +99,8 @@ class Attempt:
         self.restart_facts = restart_facts
         self.unread: set[Site] = set()
         """Where the program read numbers from tensors that it has only passed on so far."""
+        self.varying: dict[CodeType, set[tuple[str, int]]] = {}
+        """Code of resume functions -> numbers that they get and that vary, as in `ShapePolicy.expect_changes`."""
         self.runtime_assertions: list[RuntimeAssertion] = []
         """Conditions on tensor data. If one fails at run time, the frame runs again in eager."""
         self.ahead = ahead
@@ -147,6 +150,7 @@ class Attempt:
             frame.close()
         self.cell_frames.clear()
         self.runtime_assertions.clear()
+        self.varying.clear()
         for record in (
             *(self.values, self.provenance, self.before_graph, self.lifetimes, self.torch_state, self.effects),
             *(self.graph.symbols, self.guards, self.streams, self.initializations),

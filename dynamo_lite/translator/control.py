@@ -9,7 +9,7 @@ from dynamo_lite.bytecode import Instruction
 from dynamo_lite.bytecode.instructions import EXIT_SIZE, ITERATOR_SIZE
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import DataDependentBranch
-from dynamo_lite.variables.core.base import Exhausted, VariableTracker
+from dynamo_lite.variables.core.base import Exhausted, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_number import DeferredNumberVariable
 from dynamo_lite.variables.core.null import NULL
@@ -51,6 +51,8 @@ def _pop_truth(tx: InstructionTranslator, instruction: Instruction, jumps_if: bo
     value = tx.pop()
     if isinstance(value, DeferredNumberVariable):
         truth = _assumed_truth(tx, instruction, jumps_if, value.tested_tensor(tx))
+        if truth is None and value.can_be_tested_later(tx):
+            unsupported(DataDependentBranch())
         return bool(tx.truth(value)) if truth is None else truth
     try:
         return bool(tx.truth(value))

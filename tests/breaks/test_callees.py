@@ -58,7 +58,7 @@ def twice_in_a_callee(x, s):
     return callee(x + 1) * 3
 
 
-@place(graphs=(4, 5), breaks=(3, 5), operators=(5, 9))
+@place(graphs=(3, 5), breaks=(2, 5), operators=(5, 9))
 def in_a_loop_of_a_callee(x, s):
     def callee(v):
         for k in range(3):

@@ -1,10 +1,10 @@
 """Deferred numbers: what ``item()``, ``tolist()``, ``float()``, ``int()`` or ``bool()`` of a tensor returned, as long
-as the program only passes it on or adds, subtracts and multiplies. (The result of ``bool()`` may also become a
+as the program only passes it on, adds, subtracts, multiplies or compares. (The result of ``bool()`` may also become a
 runtime assertion.)
 
 Most such numbers are returned, stored or put into a text (losses that are logged). Generated code reads them after the
-graph. Where the program branches on another one, or an operator takes it, the graph breaks where it was read from the
-tensor.
+graph. Where the program branches on one, the graph breaks at the branch: no guard depends on the number then. Where an
+operator takes one, the graph breaks where it was read from the tensor.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dynamo_lite.records.restart import NumbersRead, Restart
 from .base import TEXTS, VariableTracker
 from .constant import ConstantVariable
 from .deferred_text import text_of_number
-from .operator_symbols import BINARY
+from .operator_symbols import BINARY, COMPARE
 from .protocols import Codegen, Translator
 
 _KINDS: dict[torch.dtype, type] = {
@@ -74,7 +74,11 @@ class DeferredNumberVariable(VariableTracker):
         raise Restart(NumbersRead(self.sites))
 
     as_constant = cache_key = index = truth = length = _restart
-    getattr = call_method = compare = iterate = getitem = contains = _restart
+    getattr = call_method = iterate = getitem = contains = _restart
+
+    def can_be_tested_later(self, tx: Translator) -> bool:
+        """Whether CPython may test its truth after the graph. Where data are captured, the truth may be known."""
+        return self.kind is not list and tx.graph.writes == self.writes and not tx.graph.captures_data
 
     def tested_tensor(self, tx: Translator) -> VariableTracker | None:
         """The tensor whose truth this is, and that hasn't been mutated since; None for other numbers."""
@@ -103,6 +107,12 @@ class DeferredNumberVariable(VariableTracker):
         if kind is float and any(_may_be_large(each) for each in operands):
             self._restart()
         return self._derived(tx, kind, BINARY[symbol], *operands)
+
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        other = other.realize()
+        if not self.can_be_tested_later(tx) or not _is_small_number(other):
+            self._restart()
+        return self._derived(tx, bool, COMPARE[symbol], self, other)
 
     def unary(self, tx: Translator, function: Callable[[Any], Any]) -> VariableTracker | None:
         if function not in _UNARY or self.kind is list:

@@ -1,0 +1,120 @@
+"""The numbers that a resume function gets and that vary from call to call. They are symbolic from its first translation
+on, which saves the version in which they would be constants.
+
+They are numbers that are symbolic already or were read from tensors, the result of an instruction that breaks the graph
+because it depends on data, and at a break inside of a loop what the loop assigns and what it iterates over.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from dynamo_lite.bytecode import decode, roles
+from dynamo_lite.bytecode.decode import PerCode
+from dynamo_lite.insight.break_reasons import DataDependentValue
+from dynamo_lite.records.source import Source
+from dynamo_lite.variables.core.base import IteratorVariable, LazyVariable, VariableTracker
+from dynamo_lite.variables.core.constant import ConstantVariable
+
+from .resume_code import ARGUMENTS, STACK, ResumePoint
+
+if TYPE_CHECKING:
+    from .graph_break import BrokenFrame
+
+_MOST_RESULTS = 4
+"""The most tensors that an operator whose results have sizes of data returns: ``unique`` with all it can return."""
+_NEXT: tuple[tuple[tuple[str, object], ...], ...] = (
+    (("next_item", 0),),
+    (("next_number", None),),
+    (("taken_from", None), ("next_item", 0)),
+)
+"""From an iterator to the next number: of a range, a count, what an ``enumerate`` iterates over. An ``enumerate`` has a
+number of its own."""
+
+
+class Varying(NamedTuple):
+    """A place among the arguments of a resume function. ``way``: the accessors from the argument to the place;
+    ``dim``: the dimension of a tensor whose size varies, -1 for a number."""
+
+    argument: str
+    way: tuple[tuple[str, object], ...] = ()
+    dim: int = -1
+
+    def place(self) -> tuple[str, int]:
+        """As in `ShapePolicy.expect_changes`."""
+        source = Source().child("local", self.argument)
+        for accessor in self.way:
+            source = source.child(*accessor)
+        return str(source), self.dim
+
+
+jumps_back = PerCode(
+    lambda code: [
+        (each.target.index, each.index)
+        for each in decode(code)
+        if each.target is not None and each.target.index <= each.index
+    ]
+)
+"""The indices of targets and jumps that lead back."""
+
+
+def varying_numbers(frame: BrokenFrame, point: ResumePoint) -> Iterator[Varying]:
+    """Those that a frame passes on to its resume function."""
+    tx, arguments = frame.tx, point.arguments()
+    assigned = _assigned_in_loops(frame.original, frame.index)
+    for name in arguments:
+        if name in tx.locals and _varies(tx.locals[name].known(), name in (assigned or ())):
+            yield Varying(name)
+    for at, value in enumerate(tx.stack[: point.depth]):
+        name = STACK.format(at)
+        if name not in arguments:
+            continue
+        if _varies(value.known(), False):
+            yield Varying(name)
+        if assigned is not None and isinstance(value.known(), (IteratorVariable, LazyVariable)):
+            yield from (Varying(name, way) for way in _NEXT)
+    if point.callee is None:
+        yield from _results(frame, point)
+
+
+def in_arguments(point: ResumePoint, varying: Iterable[Varying]) -> list[Varying]:
+    """The same places as seen from the frame that continues this interrupted call."""
+    arguments = point.arguments()
+    return [
+        Varying(ARGUMENTS, (("tuple_item", arguments.index(each.argument)), *each.way), each.dim) for each in varying
+    ]
+
+
+def _varies(value: VariableTracker, is_assigned: bool) -> bool:
+    """``is_assigned``: whether a loop around the break assigns to its variable."""
+    if isinstance(value, LazyVariable):
+        is_number = type(value.value) in (int, float)
+        return is_number and (is_assigned or value.attempt.shapes.varies(value.source))
+    if isinstance(value, ConstantVariable):
+        return is_assigned and type(value.value) in (int, float)
+    return value.is_symbolic and value.python_type() in (int, float)
+
+
+def _assigned_in_loops(code: types.CodeType, index: int) -> set[str] | None:
+    """The local variables that the loops around an instruction assign to; None if it is in no loop."""
+    loops = [(start, end) for start, end in jumps_back(code) if start <= index <= end]
+    if not loops:
+        return None
+    source = decode(code)
+    stored = (roles.stored_local(each) for start, end in loops for each in source[start : end + 1])
+    return {name for name in stored if name is not None}
+
+
+def _results(frame: BrokenFrame, point: ResumePoint) -> Iterator[Varying]:
+    """What an instruction gives that breaks the graph because it depends on data. It decides the first size of
+    tensors."""
+    graph_break = frame.tx.attempt.restart_facts.graph_break
+    result = STACK.format(point.depth - 1)
+    if graph_break is None or not isinstance(graph_break.reason, DataDependentValue):
+        return
+    if result in point.arguments():
+        yield from (Varying(result), Varying(result, (), 0))
+        yield from (Varying(result, (("tuple_item", at),), 0) for at in range(_MOST_RESULTS))
+        yield from (Varying(result, (("list_item", at),)) for at in range(_MOST_RESULTS))
