@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from dynamo_lite import _C
 from dynamo_lite.bytecode import Instruction, assemble, effect, emit, roles
-from dynamo_lite.bytecode.instructions import CALLABLE_FIRST
+from dynamo_lite.bytecode.instructions import CALLABLE_FIRST, EXIT_SIZE
 from dynamo_lite.codegen.python_codegen import PyCodegen, let_cpython_create
 from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.core.protocols import Load, Translator
@@ -52,8 +52,14 @@ def can_break_inside(tx: Translator, path: tuple[int, ...]) -> bool:
     if path:
         return True
     may_be_super = "__class__" in original.co_freevars and roles.is_call(instruction) and instruction.arg == 0
-    is_movable = any(holds(instruction) for holds in (roles.leaves_value, roles.leaves_nothing, roles.tests_truth))
-    return is_movable and not may_be_super
+    movable = (roles.leaves_value, roles.leaves_nothing, roles.tests_truth, enters_block)
+    return any(holds(instruction) for holds in movable) and not may_be_super
+
+
+def enters_block(instruction: Instruction) -> bool:
+    """Whether it enters a ``with`` block, and leaves on the stack what another frame may return: ``__exit__`` and the
+    result of ``__enter__``. (CPython 3.14 has a NULL there.)"""
+    return roles.enters_with(instruction) and EXIT_SIZE == 1
 
 
 def _seen_from_inside(error: BaseException, frames: int) -> BaseException:
@@ -70,7 +76,8 @@ class _Callee(BrokenFrame):
     def __init__(self, tx: StoppingTranslator) -> None:
         super().__init__(tx)
         self.namespace: dict[str, object] = tx.scope.namespace
-        pushed = roles.leaves_value(self.instruction) + roles.pushes_null(self.instruction)
+        is_block = enters_block(self.instruction)
+        pushed = 2 if is_block else roles.leaves_value(self.instruction) + roles.pushes_null(self.instruction)
         taken = pushed - effect(self.instruction, False) if tx.callee is None else 0
         self.depth = len(tx.stack) - taken
         """How much of the stack the instruction leaves."""
@@ -158,7 +165,9 @@ class _Callee(BrokenFrame):
             body += emit.truth()
         else:
             body += self.native_instructions()
-        if not self.leaves_value():
+        if enters_block(self.instruction):
+            body.append(emit.build("TUPLE", 2))
+        elif not self.leaves_value():
             body.append(emit.load_const(None))
         return self._function(body, [*names, *self.shown])
 
@@ -259,7 +268,13 @@ class NestedBreaker:
             self._resume_at(target.index, frame.depth, frame.nulls)
             return
         depth, nulls = frame.depth, {at for at in frame.nulls if at < frame.depth}
-        if not frame.leaves_value():
+        if enters_block(instruction):
+            cg.add(emit.unpack(2))
+            for at in (depth, depth + 1):
+                frame.where[STACK.format(at)] = cg.temp("result")
+                cg.store_fast(frame.where[STACK.format(at)])
+            depth += 2
+        elif not frame.leaves_value():
             cg.pop_top()
         else:
             pushed = 1

@@ -24,7 +24,7 @@ from dynamo_lite.records.code_origin import is_polyfill
 from dynamo_lite.records.node_origin import ModuleCall, NodeOrigin
 from dynamo_lite.resume.generators import generator_call
 from dynamo_lite.resume.graph_break import is_call_of_broken_callee
-from dynamo_lite.resume.nested_break import can_break_inside
+from dynamo_lite.resume.nested_break import can_break_inside, enters_block
 from dynamo_lite.resume.resume_code import instructions_of, original_position
 from dynamo_lite.variables import kinds  # noqa: F401  (its modules register their kinds)
 from dynamo_lite.variables.core.base import (
@@ -263,6 +263,7 @@ class InstructionTranslator(Operations, Holder):
         except Unsupported as error:
             callee.add_frame_to_stack(error)
             is_worth_it = self.graph.operators > before or is_call_of_broken_callee(self)
+            is_worth_it = is_worth_it or bool(error.path) or enters_block(callee.current)  # what follows is most of it
             breaks_inside = is_tail and is_worth_it and can_break_inside(callee, error.path)
             error.path = (callee.steps, *error.path) if breaks_inside else ()
             raise

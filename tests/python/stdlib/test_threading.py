@@ -308,3 +308,55 @@ def test_a_lock_is_released_where_the_program_raises():
         else:
             assert torch.equal(compiled(tensor(3), fails), fn(tensor(3), fails))
         assert not lock.locked()
+
+
+class Shared:
+    def __init__(self, lock):
+        self.lock = lock
+        self.items = []
+
+    def add(self, x):
+        with self.lock:
+            self.items.append(x)
+
+    def latest(self):
+        with self.lock:
+            return torch.stack(self.items[-2:])
+
+    def fail(self):
+        with self.lock:
+            raise ValueError("no")
+
+
+KINDS = [threading.Lock, threading.RLock, threading.Condition, threading.Semaphore, threading.BoundedSemaphore]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_blocks_of_callees_share_the_graphs_of_the_caller(kind):
+    def fn(x, shared):
+        shared.add(x.relu() + 1)
+        return shared.latest().sin() + x
+
+    shared, plain = Shared(kind()), Shared(kind())
+    recorder = Recorder()
+    dl.reset()
+    before = dl.counters.broken_translations
+    assert torch.equal(dl.compile(fn, backend=recorder)(tensor(3), shared), fn(tensor(3), plain))
+    assert (len(recorder.graphs), dl.counters.broken_translations - before) == (2, 2)
+    assert torch.equal(shared.items[0], plain.items[0]) and len(shared.items) == 1
+    assert shared.lock.acquire(blocking=False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_in_the_block_of_a_callee_releases(kind):
+    def fn(x, shared):
+        y = x * 2
+        try:
+            shared.fail()
+        except ValueError as error:
+            y = y + len(str(error))
+        return y
+
+    shared = Shared(kind())
+    assert torch.equal(dl.compile(fn, backend="eager")(tensor(3), shared), fn(tensor(3), Shared(kind())))
+    assert shared.lock.acquire(blocking=False)
