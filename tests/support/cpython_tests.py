@@ -47,6 +47,10 @@ MODULES = tuple(
     test_userlist test_weakref test_weakset test_with test_yield_from
     """.split()
 )
+if sys.version_info >= (3, 12):
+    MODULES += ("test_type_aliases", "test_type_params")
+if sys.version_info >= (3, 14):
+    MODULES += ("test_annotationlib", "test_tstring")
 
 SAMPLE = tuple(
     """
