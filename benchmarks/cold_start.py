@@ -172,6 +172,9 @@ def in_process(name: str, way: str, flags: list[str], caches: str) -> Figures:
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{name}, {way} failed:\n{done.stderr[-2000:]}")
+    for line in done.stderr.splitlines():
+        if "a graph " in line:  # what the log says of the background, with DYNAMO_LITE_LOGS=perf
+            print(f"{name}, {way}: {line}")
     if "--stages" in flags:
         print(f"{name}, {way}\n{done.stderr[done.stderr.rfind('first call:') :]}")
     return Figures(**json.loads(done.stdout.splitlines()[-1]))

@@ -38,6 +38,18 @@ class Block(torch.nn.Module):
         return x + self.down(torch.nn.functional.gelu(h) * torch.sigmoid(h)) * 0.5
 
 
+class Pointwise(torch.nn.Module):
+    """Operators of which a compiler makes one kernel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(4, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = torch.sin(x * self.weight) * torch.sigmoid(x)
+        return x + 0.1 * torch.tanh(h - torch.relu(x))
+
+
 def blocks(count: int) -> torch.nn.Sequential:
     return torch.nn.Sequential(torch.nn.Linear(5, 8), *(Block() for _ in range(count)))
 
@@ -302,8 +314,8 @@ def test_other_backends_compile_graphs_whole():
 @pytest.mark.parametrize("is_training", [False, True])
 def test_inductor_compiles_the_whole_in_the_background(is_training, tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    module = blocks(20)
-    x = torch.randn(4, 5)
+    module = torch.nn.Sequential(*(Pointwise() for _ in range(20)))
+    x = torch.randn(4, 8)
 
     def step(run: Run) -> list[torch.Tensor]:
         module.zero_grad()
