@@ -48,6 +48,8 @@ class Job:
         Raises:
             OSError: it can't be started.
         """
+        if not sys.executable:
+            raise OSError("Python's own file isn't known")
         self._began = time.perf_counter()
         self._folder = tempfile.mkdtemp(prefix="dynamo_lite_")
         file = Path(self._folder, "graph")

@@ -42,6 +42,15 @@ _SETTINGS: dict[str, _Setting] = {
 }
 
 
+def _read(setting: _Setting) -> Any:
+    """A setting's value; None where torch doesn't say: of a precision that the program has set in the old and the new
+    way."""
+    try:
+        return setting.read()
+    except RuntimeError:
+        return None
+
+
 @dataclass(frozen=True)
 class TorchSettings:
     """A snapshot. Two are equal if a compiler finds the same in both."""
@@ -58,7 +67,7 @@ class TorchSettings:
         """This thread's."""
         devices = torch._C._autocast_supported_devices()
         return cls(
-            {name: setting.read() for name, setting in _SETTINGS.items()},
+            {name: _read(setting) for name, setting in _SETTINGS.items()},
             {each: torch.get_autocast_dtype(each) for each in devices if torch.is_autocast_enabled(each)},
             {name: _portable(importlib.import_module(name)) for name in _CONFIGS},
             torch.cuda.current_device() if torch.cuda.is_initialized() else None,
@@ -67,7 +76,7 @@ class TorchSettings:
     def apply(self) -> None:
         """Make them this process's."""
         for name, value in self.values.items():
-            if _SETTINGS[name].read() != value:  # torch tells a setting that was made from one that wasn't
+            if _read(_SETTINGS[name]) != value:  # torch tells a setting that was made from one that wasn't
                 _SETTINGS[name].assign(value)
         for device, dtype in self.autocast.items():
             torch.set_autocast_enabled(device, True)
