@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.bytecode.instructions import EXIT_SIZE, ITERATOR_SIZE
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import DataDependentBranch
+from dynamo_lite.insight.site import Site
 from dynamo_lite.variables.core.base import Exhausted, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_number import DeferredNumberVariable
@@ -51,7 +52,7 @@ def _pop_truth(tx: InstructionTranslator, instruction: Instruction, jumps_if: bo
     value = tx.pop()
     if isinstance(value, DeferredNumberVariable):
         truth = _assumed_truth(tx, instruction, jumps_if, value.tested_tensor(tx))
-        if truth is None and value.can_be_tested_later(tx):
+        if truth is None and value.can_be_tested_later(tx) and not _loops_since(tx, value.sites):
             unsupported(DataDependentBranch())
         return bool(tx.truth(value)) if truth is None else truth
     try:
@@ -63,6 +64,20 @@ def _pop_truth(tx: InstructionTranslator, instruction: Instruction, jumps_if: bo
         if truth is None:
             raise
         return truth
+
+
+def _loops_since(tx: InstructionTranslator, reads: Iterable[Site]) -> bool:
+    """Whether a loop around the current instruction began after a number was read: to break at the branch would break
+    in each turn."""
+    here, index = tx.site(), tx.current.index
+    jumps = ((each.target.index, each.index) for each in tx.instructions if each.target is not None)
+    loops = [(start, end) for start, end in jumps if start <= index <= end]
+    callers = len(here) - 1
+    for read in reads if loops else ():
+        is_here = len(read) > callers and read[:callers] == here[:callers]
+        if not is_here or any(not start <= read[callers].instruction <= end for start, end in loops):
+            return True
+    return False
 
 
 def _assumed_truth(

@@ -218,7 +218,7 @@ def test_averages_of_weights(kwargs):
     assert len(graphs) <= 6
 
 
-@programs(tensor(3), 12, graphs=4)
+@programs(tensor(3), 12, graphs=3)
 def carried_over_several_breaks(x, n):
     items = halves(x, 3)
     for at in range(n):

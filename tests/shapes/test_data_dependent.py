@@ -268,7 +268,7 @@ def test_conversions():
     sweep(lambda x, n: (x * int(n), x + float(n), torch.arange(int(n))))
 
 
-@swept(graphs=5, breaks=1)
+@swept(graphs=3, breaks=1)
 def test_branches_on_such_a_number_break(x, n):
     k = n.item()
     if k > 3:
