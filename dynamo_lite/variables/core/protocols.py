@@ -162,6 +162,7 @@ class Attempt(Protocol):
     steps: int
     unread: set[Site]
     """Where the program read numbers from tensors that it has only passed on so far."""
+    varying: dict[types.CodeType, set[tuple[str, int]]]
     values: KnownValues
     torch_state: TorchState
     before_graph: BeforeGraph
