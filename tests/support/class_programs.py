@@ -45,6 +45,8 @@ class Family:
     """Makes ``y``."""
     takes_pairs: bool = False
     """Whether there are classes that override two methods."""
+    is_captured: bool = True
+    """Whether most of its programs are to be one graph."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ Each is a class statement over a class of `class_bases`, and the operations on i
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 from class_programs import Family, listed
@@ -251,8 +252,15 @@ _IN_LIBRARY = (
     _family("MutableMapping", "class X(Stored):", "X(a=1, b=2)", _OF_ITEMS, _MAPPING),
     _family("MutableSequence", "class X(Items):", "X(1, 2)", _OF_ITEMS, _SEQUENCE, _USER_LIST),
     _family("MutableSet", "class X(Bag):", "X([1, 2])", ("__len__", "__iter__", "__eq__"), _SET),
-    _family(
-        "SimpleNamespace", "class X(types.SimpleNamespace):", "X(a=1, b=2)", ("__eq__", "__getattribute__"), _NAMESPACE
+    dataclasses.replace(
+        _family(
+            "SimpleNamespace",
+            "class X(types.SimpleNamespace):",
+            "X(a=1, b=2)",
+            ("__eq__", "__getattribute__"),
+            _NAMESPACE,
+        ),
+        is_captured=False,
     ),
     _family("total_ordering", "class X(Ranked):", "X(1)", ("__eq__", "__lt__", "__gt__"), _RANKED),
     _family("sorted by second", "class X(BySecond):", "X((1, 2))", ("__eq__", "__gt__"), _BY_SECOND),

@@ -596,4 +596,4 @@ def _check_sample(family: Family, pytestconfig: pytest.Config, count: int) -> No
         assert not wrong, f"{program}\n{program.source()}\n{wrong}"
         whole += graphs == 1
         dl.reset()
-    assert whole > len(drawn) / 2, "these programs are to be captured"
+    assert whole > len(drawn) / 2 or not family.is_captured, "these programs are to be captured"
