@@ -90,11 +90,15 @@ def in_arguments(point: ResumePoint, varying: Iterable[Varying]) -> list[Varying
 def _varies(value: VariableTracker, is_assigned: bool) -> bool:
     """``is_assigned``: whether a loop around the break assigns to its variable."""
     if isinstance(value, LazyVariable):
-        is_number = type(value.value) in (int, float)
-        return is_number and (is_assigned or value.attempt.shapes.varies(value.source))
+        return _is_of_numbers(type(value.value)) and (is_assigned or value.attempt.shapes.varies(value.source))
     if isinstance(value, ConstantVariable):
-        return is_assigned and type(value.value) in (int, float)
-    return value.is_symbolic and value.python_type() in (int, float)
+        return is_assigned and _is_of_numbers(type(value.value))
+    return value.is_symbolic and _is_of_numbers(value.python_type())
+
+
+def _is_of_numbers(cls: type) -> bool:
+    """Without the class's own comparison, which its metaclass may define."""
+    return cls is int or cls is float
 
 
 def _assigned_in_loops(code: types.CodeType, index: int) -> set[str] | None:
