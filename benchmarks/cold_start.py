@@ -119,7 +119,7 @@ def measure(name: str, way: str, train: bool, stages: bool) -> Figures:
         torch.cuda.reset_peak_memory_stats()
     later = min(_seconds(lambda: step(call)) for _ in range(10))
     waited = _wait(way)
-    for _ in range(15):
+    for _ in range(30):
         found = step(call)
     last = min(_seconds(lambda: step(call)) for _ in range(30))
     peak = torch.cuda.max_memory_allocated() / 2**20 if GPU else float("nan")

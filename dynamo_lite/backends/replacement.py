@@ -28,10 +28,12 @@ Way = Literal["pieces", "whole"]
 
 _UNTIMED = 2
 """Calls of the whole graph before the first that is timed: in them kernels are loaded and tuned."""
-_TIMED = 4
-"""Calls of either that are timed. The fastest counts."""
-_FASTER = 0.99
-"""The whole graph stays if it takes this part of the time, or less."""
+_ROUNDS = 4
+_TIMED = 2
+"""In each round either is called this often and timed, after one call that brings it back into the processor's caches.
+The fastest call counts."""
+_FASTER = 0.95
+"""The whole graph stays if it takes this part of the time, or less: the clock of a call is no better than that."""
 
 
 def replaced_later(pieces: Compiled, graph: WholeGraph) -> _C.Switch:
@@ -129,9 +131,10 @@ class _Trial:
     """Which calls are timed, and how long they took."""
 
     def __init__(self) -> None:
-        in_turn: list[tuple[Way, bool]] = [("pieces", True), ("whole", True)] * _TIMED
+        ways: tuple[Way, ...] = ("pieces", "whole")
+        in_turn = [(way, is_timed) for way in ways for is_timed in (*[True] * _TIMED, False)]
         untimed: list[tuple[Way, bool]] = [("whole", False)] * _UNTIMED
-        self.left = in_turn + untimed
+        self.left = in_turn * _ROUNDS + untimed
         """What comes next is last."""
         self.forward: dict[Way, list[float]] = {"pieces": [], "whole": []}
         self.backward: dict[Way, list[float]] = {"pieces": [], "whole": []}

@@ -159,10 +159,10 @@ def test_the_faster_one_stays(slow):
         assert torch.equal(*switch(x), x * 2)
     assert set(ran) == {"pieces"}
     job.end(True)
-    for _ in range(20):
+    for _ in range(40):
         assert torch.equal(*switch(x), x * 2)
     assert switch.current is (whole if slow == "pieces" else pieces)
-    assert ran.count(slow) < 12
+    assert ran.count(slow) < 18  # two before the trial that are not timed, or three in pieces, and twelve in it
 
 
 def test_pieces_stay_where_compiling_the_whole_failed():
@@ -204,15 +204,15 @@ def test_nothing_changes_while_a_backward_is_outstanding():
     x = torch.ones(3, requires_grad=True)
     (kept,) = switch(x)
     job.end(True)
-    for _ in range(30):
+    for _ in range(40):
         switch(torch.ones(3))
     assert set(ran) == {"pieces"}
     kept.sum().backward()
-    for _ in range(30):
+    for _ in range(40):
         (result,) = switch(x)
         result.sum().backward()
     assert switch.current is whole
-    assert torch.equal(x.grad, torch.full((3,), 62.0))
+    assert torch.equal(x.grad, torch.full((3,), 82.0))
 
 
 def test_dropped_results_have_no_outstanding_backward():
@@ -220,7 +220,7 @@ def test_dropped_results_have_no_outstanding_backward():
     switch, job = switch_of(pieces, whole)
     switch(torch.ones(3, requires_grad=True))
     job.end(True)
-    for _ in range(30):
+    for _ in range(40):
         switch(torch.ones(3, requires_grad=True))
     assert switch.current is whole
 
@@ -235,7 +235,7 @@ def test_a_checkpoint_recomputes_with_what_ran_first():
     switch, job = switch_of(saving, saving_less)
     job.end(True)
     x = torch.randn(4, requires_grad=True)
-    for _ in range(20):
+    for _ in range(40):
         y = torch.utils.checkpoint.checkpoint(lambda x: switch(x.exp())[0], x, use_reentrant=False)
         y.sum().backward()  # raises where the recomputation saves another number of tensors
     assert switch.current in (saving, saving_less)
@@ -250,7 +250,7 @@ def test_an_error_of_a_call_is_the_callers():
         with pytest.raises(ZeroDivisionError):
             switch(torch.ones(3))
     job.end(True)
-    for _ in range(20):
+    for _ in range(40):
         with pytest.raises(ZeroDivisionError):
             switch(torch.ones(3))
 
@@ -334,7 +334,7 @@ def test_inductor_compiles_the_whole_in_the_background(is_training, tmp_path, mo
     with caplog.at_level("INFO", logger="dynamo_lite.perf"):
         torch.testing.assert_close(step(compiled), wanted)
         assert dl.wait()
-        for _ in range(15):
+        for _ in range(40):
             torch.testing.assert_close(step(compiled), wanted)
     assert "a graph was compiled whole in the background" in caplog.text
     assert "from now on: a call takes" in caplog.text
