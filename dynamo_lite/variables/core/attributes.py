@@ -31,7 +31,7 @@ from .base import (
     mro,
     unsupported,
 )
-from .class_lookup import MISSING, class_lookup, is_immutable, owner_of, type_name
+from .class_lookup import MISSING, class_lookup, is_immutable, is_user_defined, owner_of, type_name
 from .constant import ConstantVariable
 from .invariant_reads import check_class_attribute, is_of_library
 from .protocols import Codegen, Translator
@@ -482,9 +482,12 @@ class BuiltinMethodVariable(VariableTracker):
         return ConstantVariable(same == (symbol == "=="))
 
     def reconstruct(self, cg: Codegen) -> None:
-        if self.raw is not None:
-            of_class = [lambda: cg.load_const(None)] if type(self.raw) is types.ClassMethodDescriptorType else []
-            cg.call(self.raw.__get__, [*of_class, lambda: cg.load(self.receiver)])
+        raw, kind = self.raw, self.receiver.python_type()
+        if raw is None and is_user_defined(class_lookup(kind, "__getattribute__")):
+            raw = class_lookup(kind, self.name)  # the program has read the attribute once
+        if raw is not None:
+            of_class = [lambda: cg.load_const(None)] if type(raw) is types.ClassMethodDescriptorType else []
+            cg.call(raw.__get__, [*of_class, lambda: cg.load(self.receiver)])
             return
         cg.load(self.receiver)
         cg.load_attr(self.name)

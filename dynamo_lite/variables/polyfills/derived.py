@@ -89,6 +89,30 @@ def _comparing(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]
 _END = object()
 
 
+def _place_in_deque(self: Any, index: Any) -> Any:
+    """Of an item. Negative indices count from the end by the class's own `__len__`."""
+    if not hasattr(type(index), "__index__"):
+        return index  # the deque refuses it
+    at = operator.index(index)
+    if at < 0:
+        at += len(self)
+        if at < 0:
+            raise IndexError("deque index out of range")
+    return at
+
+
+def _get_item_of_deque(self: Any, index: Any, /) -> Any:
+    return deque.__getitem__(self, _place_in_deque(self, index))
+
+
+def _set_item_of_deque(self: Any, index: Any, value: Any, /) -> None:
+    deque.__setitem__(self, _place_in_deque(self, index), value)
+
+
+def _delete_item_of_deque(self: Any, index: Any, /) -> None:
+    deque.__delitem__(self, _place_in_deque(self, index))
+
+
 def _copy_of_deque(self: Any, /) -> Any:
     limit = _maxlen_of.__get__(self)
     made = type(self)(self) if limit is None else type(self)(self, limit)
@@ -147,7 +171,9 @@ def _merging(base: type, create: Callable[[Any, Any], Any], update: Callable[[An
 
 
 def _copy_of_dict(self: Any, /) -> Any:
-    return dict(self) if dict.__len__(self) else {}
+    if not dict.__len__(self):
+        return {}
+    return dict(dict.items(self) if type(self).__iter__ is dict.__iter__ else self)
 
 
 _factory_of: Any = defaultdict.__dict__["default_factory"]
@@ -221,8 +247,9 @@ def reduce_to_parts(self: Any, getter: str, /) -> Any:
     """``object.__reduce_ex__`` from protocol 2 on, for ``copy.copy`` and ``copy.deepcopy``. ``getter``: the method that
     the class has of those for arguments of ``__new__``, or an empty string."""
     cls: Any = type(self)
-    if cls.__reduce__ is not object.__reduce__:
-        return self.__reduce__()
+    reduce = getattr(self, "__reduce__", None)
+    if reduce is not None and cls.__reduce__ is not object.__reduce__:
+        return reduce()
     named: dict[str, Any] = {}
     args: tuple[Any, ...] = ()
     if getter == "__getnewargs_ex__":
@@ -230,8 +257,8 @@ def reduce_to_parts(self: Any, getter: str, /) -> Any:
     elif getter:
         args = cls.__getnewargs__(self)
     state = self.__getstate__()
-    items = iter(self) if isinstance(self, list) else None
-    pairs = iter(self.items()) if isinstance(self, dict) else None
+    items = iter(self) if issubclass(cls, list) else None  # without `isinstance`, which may read `__class__`
+    pairs = iter(self.items()) if issubclass(cls, dict) else None
     if named:
         return copyreg.__newobj_ex__, (cls, args, named), state, items, pairs  # type: ignore[attr-defined]
     return copyreg.__newobj__, (cls, *args), state, items, pairs  # type: ignore[attr-defined]
@@ -265,6 +292,9 @@ OF_DERIVED: dict[type, dict[str, Any]] = {
     set: {"__repr__": _repr_of_set, "__reduce__": _reduce_set},
     frozenset: {"__repr__": _repr_of_frozenset, "__reduce__": _reduce_set},
     deque: {
+        "__getitem__": _get_item_of_deque,
+        "__setitem__": _set_item_of_deque,
+        "__delitem__": _delete_item_of_deque,
         "__reduce__": _reduce_deque,
         "__repr__": _repr_of_deque,
         **{f"__{each.__name__}__": _comparing(each) for each in (operator.eq, operator.ne, operator.lt, operator.le)},

@@ -201,9 +201,10 @@ def _delattr(tx: Translator, of: VariableTracker, name: VariableTracker) -> Vari
 
 @models(vars)
 def _vars(tx: Translator, of: VariableTracker) -> VariableTracker:
-    if not tx.has_attribute(of, "__dict__"):
+    found = tx.attribute_or_none(of, "__dict__")
+    if found is None:
         tx.raise_error(TypeError, "vars() argument must have __dict__ attribute")
-    return of.getattr(tx, "__dict__")
+    return found
 
 
 # -- classes -----------------------------------------------------------------------------------------------------------

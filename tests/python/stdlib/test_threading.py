@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import defaultdict
 
@@ -342,7 +343,8 @@ def test_blocks_of_callees_share_the_graphs_of_the_caller(kind):
     dl.reset()
     before = dl.counters.broken_translations
     assert torch.equal(dl.compile(fn, backend=recorder)(tensor(3), shared), fn(tensor(3), plain))
-    assert (len(recorder.graphs), dl.counters.broken_translations - before) == (2, 2)
+    wanted = (2, 2) if sys.version_info < (3, 14) else (3, 4)  # there the graph breaks at the call
+    assert (len(recorder.graphs), dl.counters.broken_translations - before) == wanted
     assert torch.equal(shared.items[0], plain.items[0]) and len(shared.items) == 1
     assert shared.lock.acquire(blocking=False)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import types
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -64,16 +65,19 @@ def _class_list(tx: Translator, classinfo: VariableTracker) -> list[Any]:
     return list(cls.__args__) if type(cls) is types.UnionType else [cls]
 
 
-def _kinds(tx: Translator, variable: VariableTracker) -> list[type]:
-    """The type of a value, and its ``__class__`` if that may be another class."""
+def _kinds(tx: Translator, variable: VariableTracker) -> Iterator[type]:
+    """The type of a value, and its ``__class__`` if that may be another class. CPython reads that where the type is
+    none of the class."""
     kind = variable.python_type()
     if issubclass(kind, weakref.ProxyTypes):
         unsupported(UnsupportedOperation("isinstance()", variable.describe()))
+    yield kind
     reads_in_python = not is_immutable(kind) and is_user_defined(class_lookup(kind, "__getattribute__"))
     if class_lookup(kind, "__class__") is _CLASS and not reads_in_python:
-        return [kind]
+        return
     cls = variable.getattr(tx, "__class__").realize()
-    return [kind, cls.value] if isinstance(cls, ClassVariable) else [kind]
+    if isinstance(cls, ClassVariable):
+        yield cls.value
 
 
 def _is_instance(tx: Translator, variable: VariableTracker, cls: Any) -> bool:

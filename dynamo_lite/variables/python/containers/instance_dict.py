@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from functools import partial
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
@@ -77,8 +78,11 @@ class InstanceDictVariable(DictVariable):
         return found
 
     def reconstruct(self, cg: Codegen) -> None:
-        cg.load(self.of)
-        cg.load_attr("__dict__")
+        if class_lookup(self.of.python_type(), "__getattribute__") is object.__getattribute__:
+            cg.load(self.of)
+            cg.load_attr("__dict__")
+        else:  # the program's own doesn't see it
+            cg.call(object.__getattribute__, [partial(cg.load, self.of), partial(cg.load_const, "__dict__")])
 
 
 class GlobalsVariable(InstanceDictVariable):

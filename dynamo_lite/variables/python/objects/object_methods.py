@@ -78,8 +78,26 @@ def _missing(tx: Translator, obj: Any, key: VariableTracker) -> VariableTracker:
     if tx.is_none(factory):
         tx.raise_with(KeyError, [key])
     value = tx.call(factory, [], {})
+    if not _MISSING_CALLS_SETITEM:
+        return tx.call(tx.make(dict.setdefault), [obj, key, value], {})
     obj.setitem(tx, key, value)
     return value
+
+
+class _RefusesItems(defaultdict[str, int]):
+    def __setitem__(self, key: str, value: int) -> None:
+        raise LookupError
+
+
+def _missing_calls_setitem() -> bool:
+    try:
+        return _RefusesItems(int)["any"] != 0
+    except LookupError:
+        return True
+
+
+_MISSING_CALLS_SETITEM = _missing_calls_setitem()
+"""Whether ``defaultdict.__missing__`` calls the class's own ``__setitem__``. That of CPython 3.14.8 doesn't."""
 
 
 OBJECT_METHODS: dict[str, Any] = {

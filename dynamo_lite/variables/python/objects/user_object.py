@@ -323,8 +323,11 @@ class UserObjectVariable(VariableTracker):
             return self._dict(tx)
         if name in self.attrs:
             return self.attrs[name]
-        if self.value is None:  # slots of classes in C hold None at first: ``default_factory``
-            return ConstantVariable(None) if is_immutable(raw.__objclass__) else None
+        if self.value is None and not is_immutable(raw.__objclass__):
+            return None
+        if self.value is None:  # the parts of a complex number; ``default_factory`` is None at first
+            payload = self.payload
+            return ConstantVariable(raw.__get__(payload.value) if isinstance(payload, ConstantVariable) else None)
         assert self.source is not None
         source = self.source.child("slot", raw)
         try:
