@@ -171,9 +171,12 @@ def _merging(base: type, create: Callable[[Any, Any], Any], update: Callable[[An
 
 
 def _copy_of_dict(self: Any, /) -> Any:
+    """``PyDict_Copy``."""
     if not dict.__len__(self):
         return {}
-    return dict(dict.items(self) if type(self).__iter__ is dict.__iter__ else self)
+    if type(self).__iter__ is dict.__iter__:
+        return dict(dict.items(self))
+    return {key: self[key] for key in list(self.keys())}
 
 
 _factory_of: Any = defaultdict.__dict__["default_factory"]
@@ -237,7 +240,7 @@ def _copy_of_ordered(self: Any, /) -> Any:
 def _repr_of_ordered(self: Any) -> str:
     if not dict.__len__(self):
         return f"{type(self).__name__}()"
-    return f"{type(self).__name__}({dict(self) if sys.version_info >= (3, 12) else list(self.items())!r})"
+    return f"{type(self).__name__}({_copy_of_dict(self) if sys.version_info >= (3, 12) else list(self.items())!r})"
 
 
 # -- copying and pickling ----------------------------------------------------------------------------------------------
