@@ -17,9 +17,8 @@ class F(torch.autograd.Function):
         (x,) = ctx.saved_tensors
         {body}
 """
-_WITH_RULES = """
+_WITH_SETUP_CONTEXT = """
 class F(torch.autograd.Function):
-    generate_vmap_rule = True
     @staticmethod
     def forward(x):
         return x * 2
@@ -35,6 +34,11 @@ class F(torch.autograd.Function):
     def jvp(ctx, g):
         (x,) = ctx.saved_tensors
         {body}
+"""
+_WITH_RULES = f"{_WITH_SETUP_CONTEXT}    generate_vmap_rule = True\n"
+_WITH_OWN_RULE = f"""{_WITH_SETUP_CONTEXT}    @staticmethod
+    def vmap(info, in_dims, x):
+        return F.apply(x), in_dims[0]
 """
 _HOOK = """
 def hook(g, x=X):
@@ -60,22 +64,7 @@ def fn(x):
     print(end='')
     return F.apply(y)
 = a backward with setup_context
-class F(torch.autograd.Function):
-    @staticmethod
-    def forward(x):
-        return x * 2
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-        ctx.save_for_forward(*inputs)
-    @staticmethod
-    def backward(ctx, g):
-        (x,) = ctx.saved_tensors
-        {body}
-    @staticmethod
-    def jvp(ctx, g):
-        (x,) = ctx.saved_tensors
-        {body}
+{function with setup_context}
 def fn(x):
     return F.apply(x)
 = a backward without saved tensors
@@ -135,25 +124,7 @@ fn = Net()
 def fn(x):
     return torch.func.vmap(F.apply)(x) if x.dim() else F.apply(x)
 = vmap over an own rule
-class F(torch.autograd.Function):
-    @staticmethod
-    def vmap(info, in_dims, x):
-        return F.apply(x), in_dims[0]
-    @staticmethod
-    def forward(x):
-        return x * 2
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-        ctx.save_for_forward(*inputs)
-    @staticmethod
-    def backward(ctx, g):
-        (x,) = ctx.saved_tensors
-        {body}
-    @staticmethod
-    def jvp(ctx, g):
-        (x,) = ctx.saved_tensors
-        {body}
+{function with an own rule}
 def fn(x):
     return torch.func.vmap(F.apply)(x) if x.dim() else F.apply(x)
 = func.grad
@@ -395,6 +366,13 @@ class F(torch.autograd.Function):
 def fn(x):
     return F.apply(x)[0]
 """
-for _name, _text in (("function", _FUNCTION), ("function with rules", _WITH_RULES), ("hook", _HOOK)):
+_PARTS = {
+    "function": _FUNCTION,
+    "function with setup_context": _WITH_SETUP_CONTEXT,
+    "function with rules": _WITH_RULES,
+    "function with an own rule": _WITH_OWN_RULE,
+    "hook": _HOOK,
+}
+for _name, _text in _PARTS.items():
     _PLACES = _PLACES.replace(f"{{{_name}}}", _text.strip())
 PLACES = dict(each.split("\n", 1) for each in _PLACES.strip().removeprefix("= ").split("\n= "))

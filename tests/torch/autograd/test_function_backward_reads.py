@@ -150,6 +150,21 @@ def test_constants_are_captured(x):
     return OfConstants.apply(x * 2, (3.0, "a")).sin()
 
 
+def scaled_by(scale):
+    """``apply`` of a Function whose backward is ``scale``."""
+
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return scale(gradient)
+
+    return Scaled.apply
+
+
 def test_code_of_a_function_that_the_backward_calls():
     """It is replaced between the call and the backward."""
 
@@ -159,21 +174,9 @@ def test_code_of_a_function_that_the_backward_calls():
     def thrice(x):
         return x * 3
 
-    def of(scale):
-        class Scaled(torch.autograd.Function):
-            @staticmethod
-            def forward(ctx, x):
-                return x * 2
-
-            @staticmethod
-            def backward(ctx, gradient):
-                return scale(gradient)
-
-        return Scaled.apply
-
     code = twice.__code__
     for compile in (lambda fn: fn, lambda fn: dl.compile(fn, backend="eager", fullgraph=True)):
-        fn = compile(of(twice))
+        fn = compile(scaled_by(twice))
         for new, expected in ((code, 2), (thrice.__code__, 3), (code, 2)):
             x = tensor(3, grad=True)
             y = fn(x)
@@ -211,20 +214,10 @@ class Scales:
 )
 def test_function_or_method_that_the_backward_calls(scale, changed, name, value, monkeypatch):
     """It is replaced between the call and the backward."""
-
-    class Scaled(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x * 2
-
-        @staticmethod
-        def backward(ctx, gradient):
-            return scale(gradient)
-
-    found = []
+    apply, found = scaled_by(scale), []
     for compile in (lambda fn: fn, lambda fn: dl.compile(fn, backend="eager", fullgraph=True)):
         x = tensor(3, grad=True)
-        y = compile(Scaled.apply)(x)
+        y = compile(apply)(x)
         with monkeypatch.context() as patch:
             patch.setattr(changed, name, value)
             y.sum().backward()
