@@ -37,7 +37,7 @@ class Job:
         self.is_over = False
         self.has_succeeded = False
         self.seconds = 0.0
-        """How long the process took."""
+        """From the start of the process to its end."""
         self._began = 0.0
         self._folder: str | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -90,7 +90,7 @@ class Job:
                 self._process.wait(seconds)
 
     def kill(self) -> None:
-        """End the process, and its own ones."""
+        """Kill the process and its children."""
         if self._process is not None and self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)

@@ -39,7 +39,7 @@ class Inductor:
 
     patches: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     is_cached: bool = False
-    """Whether graphs are only taken from the caches on disk. Raises `NotCached` of one that they don't have."""
+    """Whether graphs may only be loaded from the caches on disk, never compiled. A miss raises `NotCached`."""
     __name__ = "inductor"
     frees_at_once = True
     generates_kernels = True

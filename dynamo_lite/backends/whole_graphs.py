@@ -73,7 +73,7 @@ class WholeGraph:
             return Inductor(MappingProxyType(self.patches), is_cached)(gm, fakes)
 
     def _note(self) -> Path:
-        """The file whose existence says that the graph is cached."""
+        """A marker: the file exists if the caches on disk have the graph."""
         versions = torch.__version__, __version__, sys.version
         known = repr((sorted(self.patches.items()), self.settings, versions)).encode()
         digest = hashlib.sha256(self.data + known).hexdigest()

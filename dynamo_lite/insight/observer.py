@@ -127,10 +127,11 @@ def folded(breaks: Iterable[GraphBreak]) -> list[Folded]:
     found: dict[int, list[GraphBreak]] = {}
     for each in breaks:
         found.setdefault(constructs.number_of(each), []).append(each)
-    return [_of_one_cause(each) for each in found.values()]
+    return [of_one_cause(each) for each in found.values()]
 
 
-def _of_one_cause(breaks: list[GraphBreak]) -> Folded:
+def of_one_cause(breaks: list[GraphBreak]) -> Folded:
+    """The first is the root."""
     root = Constructs()
     root.number_of(breaks[0])
     following = {each.construct: each for each in breaks if not root.has(each)}

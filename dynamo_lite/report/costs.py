@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from dynamo_lite.insight.observer import GraphBreak
+from dynamo_lite.insight.observer import GraphBreak, of_one_cause
 from dynamo_lite.insight.recorder import EntryRecord, GraphRecord, RecompileRecord, Recorder
 
 
@@ -59,14 +59,13 @@ class Cause:
     def times(self) -> int:
         """How often the break was met, or the function compiled again."""
         if self.kind == "break":
-            return sum(each.construct == self.breaks[0].construct for each in self.breaks)
+            return of_one_cause(self.breaks).times
         return sum(each.subject == self.title for each in self.changes) or 1
 
     @property
     def follows(self) -> list[GraphBreak]:
         """The breaks that follow from the root, one for each construct."""
-        root = self.breaks[0].construct if self.breaks else ()
-        return [*{each.construct: each for each in self.breaks if each.construct != root}.values()]
+        return of_one_cause(self.breaks).following if self.breaks else []
 
 
 def causes(recorder: Recorder) -> list[Cause]:

@@ -335,7 +335,7 @@ def _shares_always_or_never(tx: Translator, one: _Value, other: _Value) -> bool:
 
 
 _UNKNOWN: tuple[Runs, ...] = (*BACKWARD, "reentrant")
-"""When metadata of tensors may be unknown: not in the recomputation of a checkpoint that isn't reentrant."""
+"""Bodies in which metadata of tensors may be unknown. A non-reentrant checkpoint recomputes from the same tensors."""
 
 
 def _is_certain(tx: Translator, found: object, read: Callable[[Replay], object]) -> bool:
