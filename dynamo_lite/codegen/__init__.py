@@ -1,6 +1,6 @@
-"""Records to bytecode: call the graph, replay the side effects, load values.
+"""Rows of a plan to bytecode: total, and without trackers.
 
-Enters: the records of an attempt and the trackers that are live where it ended.
+Enters: rows (`plan`), and the compiled graph's call.
 Leaves: instructions for `bytecode` to assemble.
-May import: `variables`, `records`, `shapes`, `bytecode`, `runtime`.
+May import: `plan`, `records`, `bytecode`, `runtime`.
 """

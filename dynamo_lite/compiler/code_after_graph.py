@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import torch
 
-from dynamo_lite.bytecode import emit, reachable_from
+from dynamo_lite.bytecode import Instruction, emit, reachable_from
 from dynamo_lite.bytecode.instructions import KIND, NAME
-from dynamo_lite.codegen.later_functions import call_around_graph
-from dynamo_lite.codegen.python_codegen import PyCodegen, let_cpython_create
+from dynamo_lite.codegen.emitter import run
+from dynamo_lite.codegen.writer import Writer
 from dynamo_lite.insight.break_reasons import DroppedGenerator, FreedTogether, SharedMemory
+from dynamo_lite.plan.rows import Break, Return
+from dynamo_lite.planner.later_functions import call_around_graph
+from dynamo_lite.planner.planner import Planner
 from dynamo_lite.records.restart import EndsBefore, Restart
 from dynamo_lite.resume.graph_break import FrameBreaker
 from dynamo_lite.resume.nested_break import NestedBreaker
@@ -26,15 +29,18 @@ from .eligibility import check_is_for_graph
 from .translation import Request
 
 
-def generate(root: RootTranslator, breaks: bool, request: Request) -> PyCodegen:
-    """Generate the code that runs after the graph of a traced frame. This determines the graph's inputs and outputs.
+def generate(root: RootTranslator, breaks: bool, request: Request) -> tuple[Planner, Return | Break, list[Instruction]]:
+    """Plan and emit the code that runs after the graph of a traced frame. This determines the graph's inputs and
+    outputs.
 
     Raises:
         SkipFrame: there is nothing in the frame for a graph, or what it does to aliases can't be guarded.
         Restart: a value that must survive the graph can't, or operators must be in graphs of their own.
     """
     attempt = root.attempt
-    _end_contexts(attempt, list(root.stacks()) if breaks else [])
+    plan = Planner(attempt)
+    with plan.planning():
+        _end_contexts(plan, list(root.stacks()) if breaks else [])
     # Under fullgraph a frame that is skipped would have each of its callees compiled as one graph.
     check_is_for_graph(root, breaks, request.traits.empty_graphs or request.fullgraph and not breaks)
     attempt.graph.assert_assumptions()
@@ -43,30 +49,45 @@ def generate(root: RootTranslator, breaks: bool, request: Request) -> PyCodegen:
     guard_aliases(attempt)
     _guard_current_device(attempt)
     _order_inputs(attempt)
-    cg = PyCodegen(attempt, root.code)
     call_around_graph(attempt)
-    cg.replay_effects()
-    if breaks:
-        _break(cg, root)
-    else:
-        _return(cg, root)
-    _check_generators_live_on(attempt, cg)
-    check_kept_on_ctx(attempt, cg.has_made)
-    check_later_functions(attempt, cg.has_made)
-    outputs = [each.fake for each in cg.outputs if isinstance(each, TensorVariable)]
-    _check_history(attempt, outputs)
+    with plan.planning():
+        plan.replay_effects()
+        breaker = _break(plan, root) if breaks else None
+        end = _return(plan, root) if breaker is None else breaker.end
+    with plan.planning():
+        _check_generators_live_on(plan)
+    if breaker is not None:
+        breaker.check_is_before_return()
+    check_kept_on_ctx(attempt, plan.has_created)
+    check_later_functions(attempt, plan.has_created)
+    outputs = [each.fake for each in plan.outputs if isinstance(each, TensorVariable)]
+    with plan.planning():
+        _check_history(plan, outputs)
     if breaks:
         _check_what_is_freed(attempt, root, outputs)
-    return cg
+    return plan, end, _emit(plan, end, breaker)
 
 
-def _end_contexts(attempt: Attempt, stack: list[VariableTracker]) -> None:
+def _emit(plan: Planner, end: Return | Break, breaker: FrameBreaker | NestedBreaker | None) -> list[Instruction]:
+    """The steps of the plan, then the frame's return or its break."""
+    code = Writer(run(plan.steps))
+    if isinstance(end, Return):
+        code.load(end.value)
+        code.add(emit.return_value())
+    else:
+        assert breaker is not None
+        breaker.emit(code, plan.temporaries())
+    return code.body
+
+
+def _end_contexts(plan: Planner, stack: list[VariableTracker]) -> None:
     """Record in the graph that context managers are left which are still entered where it ends. One that an explicit
     call entered can't be."""
+    attempt = plan.attempt
     for context in attempt.torch_state.contexts:
         if attempt.provenance.is_created(context):
             assert isinstance(context, VariableTracker)
-            let_cpython_create(attempt, context)
+            plan.cannot_create(context)
     for value in reversed(stack):
         if isinstance(value, ExitVariable) and isinstance(value.context, GraphContextVariable) and not value.called:
             value.context.leave_graph(attempt.graph)
@@ -94,41 +115,39 @@ def _guard_current_device(attempt: Attempt) -> None:
         attempt.guards.query(torch._C._cuda_getDevice)
 
 
-def _break(cg: PyCodegen, root: RootTranslator) -> None:
+def _break(plan: Planner, root: RootTranslator) -> FrameBreaker | NestedBreaker:
     """The instruction runs in CPython, and a resume function goes on after it."""
-    cg.grad_mode = root.attempt.torch_state.initial_grad_mode
     if not any(isinstance(value, ExitVariable) for value in root.stacks()):
-        # Before the stack is loaded: no context on it changes the grad mode.
-        cg.set_grad_mode(root.attempt.torch_state.final_grad_mode)
-    if root.callee is None:
-        FrameBreaker(cg, root).emit()
-    else:
-        NestedBreaker(cg, root).emit()
+        # Before the values are created: no context on the stack changes the grad mode.
+        plan.set_grad_mode(root.attempt.torch_state.final_grad_mode)
+    breaker = FrameBreaker(root) if root.callee is None else NestedBreaker(root)
+    breaker.plan(plan)
+    return breaker
 
 
-def _return(cg: PyCodegen, root: RootTranslator) -> None:
-    cg.set_grad_mode(root.attempt.torch_state.final_grad_mode)
+def _return(plan: Planner, root: RootTranslator) -> Return:
+    plan.set_grad_mode(root.attempt.torch_state.final_grad_mode)
     assert root.returned is not None
-    cg.load(root.returned)
-    cg.add(emit.return_value())
+    return Return(plan.value(root.returned))
 
 
 # -- what may not leave the graph as it is -----------------------------------------------------------------------------
 
 
-def _check_generators_live_on(attempt: Attempt, cg: PyCodegen) -> None:
+def _check_generators_live_on(plan: Planner) -> None:
     """A generator that is dropped while it waits in a block leaves the block: CPython has to do that."""
-    for generator in attempt.provenance.generators:
-        if generator.is_in_block and not cg.survives_break(generator):
-            let_cpython_create(attempt, generator, DroppedGenerator(generator.describe()))
+    for generator in plan.attempt.provenance.generators:
+        if generator.is_in_block and not plan.survives_break(generator):
+            plan.cannot_create(generator, DroppedGenerator(generator.describe()))
 
 
-def _check_history(attempt: Attempt, outputs: list[torch.Tensor]) -> None:
+def _check_history(plan: Planner, outputs: list[torch.Tensor]) -> None:
     """The graph's results have the autograd history that they have in eager."""
+    attempt = plan.attempt
     has_gradients = any(each.value.requires_grad for each in attempt.graph.tensors)
     leaf = next(iter(attempt.provenance.leaves), None)
     if leaf is not None and not has_gradients and any(each.requires_grad for each in outputs):
-        let_cpython_create(attempt, leaf)  # a backend would take the graph for inference
+        plan.cannot_create(leaf)  # a backend would take the graph for inference
 
 
 def _check_what_is_freed(attempt: Attempt, root: RootTranslator, outputs: list[torch.Tensor]) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import textwrap
 from types import CodeType
 
 import torch
 
 from dynamo_lite import _C
 from dynamo_lite.bytecode import Instruction, assemble
+from dynamo_lite.codegen.emitter import run
+from dynamo_lite.codegen.new_code import new_code
 from dynamo_lite.codegen.rerun import graph_failure_handler
+from dynamo_lite.insight.observer import Observer
+from dynamo_lite.plan.rows import Plan
+from dynamo_lite.planner.planner import finished
 from dynamo_lite.resume.resume_code import never_compiled, raising_code
 from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
@@ -16,6 +22,7 @@ from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 from .families import Family
 from .graph_call import CompiledGraph
 from .guard_filter import Filter, leave_guards_out
+from .recompilation import place_in_program, place_text
 from .translation import Translation
 
 Entry = tuple[_C.GuardTree, CodeType, bool, _C.Owner | None]
@@ -29,11 +36,15 @@ def make_entry(
     name: str,
     family: Family,
     guard_filter: Filter | None,
+    observer: Observer | None,
 ) -> Entry | _C.Verdict:
     """The entry for a frame; PASS if the backend changed what the guards assume. ``name``: of the backend."""
     attempt, like = translation.attempt, view.code
     self_contained = translation.graph_break is None
-    code = _new_code(translation, compiled, like, self_contained)
+    plan, failed = plan_of(translation, compiled.call), _handler(translation, like)
+    code = new_code(plan, like, compiled.call, translation.after, failed, translation.positions, self_contained)
+    if observer is not None:
+        observer.plans.append(place_in_program(f"{place_text(view)}:\n{textwrap.indent(str(plan), '  ')}", view))
     if not attempt.guards.abstract_class_checks.hold():  # the backend registered a class
         attempt.close()
         return _C.PASS
@@ -41,21 +52,23 @@ def make_entry(
     attempt.shapes.keep()
     for code_after, numbers in attempt.varying.items():
         family.shapes.expect_changes(code_after, numbers)
-    new_code = assemble(code, like=like, cellvars=())
+    assembled = assemble(code, like=like, cellvars=())
     keeper = family.keeper(like, _part_of_model(attempt))
     attempt.close()
-    return tree, new_code, self_contained, keeper
+    return tree, assembled, self_contained, keeper
 
 
-def _new_code(
-    translation: Translation, compiled: CompiledGraph, like: CodeType, self_contained: bool
-) -> list[Instruction]:
-    attempt, cg = translation.attempt, translation.cg
-    tensors = attempt.graph.inputs if compiled.call is not None else []
-    reruns = attempt.are_failures_observable
+def plan_of(translation: Translation, call: _C.GraphCall | None) -> Plan:
+    """The plan of the new code. ``call``: of the graph; None if nothing is to be computed."""
+    return finished(translation.planner, translation.end, call is not None)
+
+
+def _handler(translation: Translation, like: CodeType) -> list[Instruction]:
+    """The handler around the graph's call."""
+    planner, reruns = translation.planner, translation.attempt.are_failures_observable
     plain, raiser = never_compiled(like) if reruns else like, raising_code(like, continuing=True)
-    failed = graph_failure_handler(plain, reruns, raiser, cg.random_state_restores(), cg.put_back())
-    return cg.finish(compiled.call, tensors, translation.positions, failed, self_contained)
+    restores, put_back = run(planner.random_state_restores()), run(planner.put_back())
+    return graph_failure_handler(plain, reruns, raiser, restores, put_back)
 
 
 def guards_of(

@@ -211,7 +211,7 @@ class FrameCompiler:
             return self._compile(view)
         report_writes(translation, view)
         generating = time.perf_counter()
-        entry = make_entry(translation, compiled, view, self.name, self.family, self.guard_filter)
+        entry = make_entry(translation, compiled, view, self.name, self.family, self.guard_filter, self.observer)
         if isinstance(entry, tuple):
             outdated = entry[0].test(view)
             if outdated is not None:  # by another thread, a signal's handler, or the backend

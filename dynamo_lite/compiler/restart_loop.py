@@ -57,11 +57,11 @@ def _attempt(root: RootTranslator, request: Request, facts: RestartFacts, state:
     attempt, translation = root.attempt, None
     try:
         breaks = trace(root)
-        cg = generate(root, breaks, request)
+        plan, end, after = generate(root, breaks, request)
         if attempt.initializations.run():
             raise Restart(ModulesInitialized())
         graph_break = facts.break_seen_from(root.place())
-        translation = Translation(attempt, cg, root.current.positions, state, graph_break)
+        translation = Translation(attempt, plan, end, after, root.current.positions, state, graph_break)
         attempt.guards.adopt(facts.assumed)
         if facts.raised is not None:
             attempt.guards.adopt_all(facts.raised)

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dynamo_lite import _C
+from dynamo_lite.bytecode import Instruction
 from dynamo_lite.bytecode.instructions import Positions
-from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.insight.observer import GraphBreak
+from dynamo_lite.plan.rows import Break, Return
+from dynamo_lite.planner.planner import Planner
 from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
 from dynamo_lite.shapes.policy import TranslationShapes
 from dynamo_lite.translator.attempt import Attempt
@@ -38,7 +40,10 @@ class Translation:
     """What an attempt that succeeded leaves for the backend."""
 
     attempt: Attempt
-    cg: PyCodegen
+    planner: Planner
+    end: Return | Break
+    after: list[Instruction]
+    """What runs after the graph."""
     positions: Positions | None
     """Those of the instruction at which the trace ended."""
     state: _C.GlobalState

@@ -19,8 +19,9 @@ from dynamo_lite import _C
 from dynamo_lite.bytecode import assemble, emit
 from dynamo_lite.callables.compiled_function import disabled_function
 from dynamo_lite.callables.compiled_module import CompiledModule
+from dynamo_lite.codegen.new_code import new_code
 from dynamo_lite.compiler.backend_traits import BackendTraits
-from dynamo_lite.compiler.entry import guards_of
+from dynamo_lite.compiler.entry import guards_of, plan_of
 from dynamo_lite.compiler.families import Family
 from dynamo_lite.compiler.frame_compiler import FrameCompiler
 from dynamo_lite.compiler.observers import check_captures, check_runs_at_call
@@ -275,8 +276,8 @@ class _Exporter(FrameCompiler):
         attempt = translation.attempt
         outer = OuterGraph(self.program, attempt)
         call = outer.embedded_call(translation, self.aten_graph)
-        tensors = attempt.graph.inputs if attempt.graph.operators else []
-        after = translation.cg.finish(call, tensors, translation.positions, [])
+        plan = plan_of(translation, call)
+        after = new_code(plan, view.code, call, translation.after, [], translation.positions)
         tree = guards_of(translation, view, compiled_by="", guard_filter=None)
         values = attempt.guards.values(view.code, translation.state, view)
         if not values:

@@ -45,6 +45,22 @@ class Explanation(Observer, Generic[R]):
         return made
 
     @property
+    def plan(self) -> str:
+        """What the new code of each frame does around its graph: where each value comes from that the program goes on
+        with, and which side effects are replayed.
+
+        Example:
+            >>> import torch, dynamo_lite as dl
+            >>> def double(x, results): results.append(x + x)
+            >>> print(dl.explain(double)(torch.zeros(2), []).plan)  # doctest: +ELLIPSIS
+            double (...):
+              call the graph with x
+              results += tuple(result 0 of the graph)
+              return None
+        """
+        return "\n".join(self.plans)
+
+    @property
     def graph_count(self) -> int:
         return len(self.graphs)
 
@@ -93,6 +109,7 @@ class Explanation(Observer, Generic[R]):
             "recompiles": [vars(each) for each in self.recompiles],
             "given_up": self.given_up,
             "guards": self.guards,
+            "plans": self.plans,
             "guard_seconds": self.guard_seconds,
             "times": self.times,
             "lookups": self.lookups,

@@ -168,6 +168,8 @@ class Observer:
     """Each with its reason, hint and place in the user's source."""
     guards: list[str] = field(default_factory=list)
     """The guards of all entries, as text."""
+    plans: list[str] = field(default_factory=list)
+    """For each entry, what its code does around the graph, a step a line."""
     recompiles: list[Recompile] = field(default_factory=list)
     """Frames that were translated again."""
     given_up: list[str] = field(default_factory=list)

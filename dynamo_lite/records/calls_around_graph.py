@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dynamo_lite.variables.core.base import VariableTracker
-    from dynamo_lite.variables.core.protocols import Codegen
+    from dynamo_lite.variables.core.protocols import Planner
 
     from .source import Source
 
@@ -27,15 +26,6 @@ class CallBeforeGraph:
     undo: Callable[[Any], object] | None = None
     """Called with the result if the frame runs again in eager."""
 
-    def emit(self, cg: Codegen) -> None:
-        loads = [partial(cg.load_source, each) for each in self.sources]
-        cg.call(self.function, [*loads, *(partial(cg.load_const, each) for each in self.args)])
-        cg.store_fast(self.result) if self.result else cg.pop_top()
-
-    def emit_undo(self, cg: Codegen) -> None:
-        if self.undo is not None:
-            cg.call_for_effect(self.undo, [partial(cg.load_fast, self.result)])
-
 
 class CallAfterGraph:
     """A noted effect: a call with values of the program."""
@@ -44,5 +34,5 @@ class CallAfterGraph:
         self.function = function
         self.args = args
 
-    def replay(self, cg: Codegen) -> None:
-        cg.call_for_effect(self.function, [partial(cg.load, each) for each in self.args])
+    def replay(self, plan: Planner) -> None:
+        plan.do(self.function, *self.args)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import torch
 
 from dynamo_lite.bytecode import decode, roles
-from dynamo_lite.codegen.python_codegen import PyCodegen
+from dynamo_lite.planner.planner import Planner
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
 from dynamo_lite.variables.core.class_lookup import has_finalizer
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -41,28 +41,28 @@ _UNOBSERVED = frozenset(
 )
 
 
-def is_deallocation_observable(cg: PyCodegen, value: VariableTracker) -> bool:
+def is_deallocation_observable(plan: Planner, value: VariableTracker) -> bool:
     """Whether user code can observe the deallocation of a value: by a weak reference, a finalizer, or in C."""
     if isinstance(value, LazyVariable):
         return id(type(value.value)) not in _UNOBSERVED
-    if cg.attempt.lifetimes.holds_watched(value):
+    if plan.attempt.lifetimes.holds_watched(value):
         return True
     if isinstance(value, (ConstantVariable, TensorVariable)) or value.is_symbolic or value.is_loaded_as_constant:
         return False
-    return cg.has_made(value) or value.source is not None and not value.is_guarded_by_identity
+    return plan.has_created(value) or value.source is not None and not value.is_guarded_by_identity
 
 
-def exists(cg: PyCodegen, value: VariableTracker) -> bool:
+def exists(plan: Planner, value: VariableTracker) -> bool:
     """Whether generated code has a value without another result of the graph: it is pre-existing, a constant or
     computed from such, an output already, or an object that code can create from such values alone."""
-    return _exists(cg, value, set())
+    return _exists(plan, value, set())
 
 
-def _exists(cg: PyCodegen, value: VariableTracker, inside: set[int]) -> bool:
+def _exists(plan: Planner, value: VariableTracker, inside: set[int]) -> bool:
     value = value.known()
     if isinstance(value, (LazyVariable, ConstantVariable)) or value.is_loaded_as_constant:
         return True
-    if cg.has_made(value) or value in cg.outputs or value.source is not None:
+    if plan.has_created(value) or value in plan.outputs or value.source is not None:
         return True
     if isinstance(value, SymbolicNumber):
         return value.is_computed_outside
@@ -70,7 +70,7 @@ def _exists(cg: PyCodegen, value: VariableTracker, inside: set[int]) -> bool:
         return True
     inside.add(id(value))
     parts = _parts(value)
-    return parts is not None and all(_exists(cg, each, inside) for each in parts)
+    return parts is not None and all(_exists(plan, each, inside) for each in parts)
 
 
 def _parts(value: VariableTracker) -> Iterable[VariableTracker] | None:

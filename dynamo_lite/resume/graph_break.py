@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from dynamo_lite import _C
@@ -26,13 +25,15 @@ from dynamo_lite.bytecode import (
     targets_and_handler,
 )
 from dynamo_lite.bytecode.instructions import CALLABLE_FIRST, EXCEPT_STAR, EXIT_SIZE, ITERATOR_SIZE, TERMINATORS
-from dynamo_lite.codegen.python_codegen import PyCodegen
+from dynamo_lite.codegen.writer import Writer
 from dynamo_lite.exc import SkipFrame
+from dynamo_lite.plan.rows import Break, Build, Cell, Constant, Local, SetHandled, Take, Value
+from dynamo_lite.planner.planner import Planner
 from dynamo_lite.records.code_origin import reads_frame_by_name
 from dynamo_lite.runtime.special_methods import exit_of
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.null import NULL
-from dynamo_lite.variables.core.protocols import Load, Translator
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.functions.function import CellVariable, ResumeFunction
 from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
 from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable, can_be_left
@@ -172,16 +173,16 @@ class BrokenFrame:
         assert content is not None
         return content
 
-    def load(self, cg: PyCodegen, recipes: IteratorRecipes) -> None:
-        """For a callee: load its values into locals of the root's new code."""
+    def plan_values(self, plan: Planner, recipes: IteratorRecipes) -> None:
+        """For a callee: plan that its values are kept in locals of the root's new code."""
         raise NotImplementedError
 
-    def load_dead(self, cg: PyCodegen, recipes: IteratorRecipes) -> None:
-        """`load` for the values that the rest of the callee doesn't use."""
+    def plan_dead(self, plan: Planner, recipes: IteratorRecipes) -> None:
+        """`plan_values` for the values that the rest of the callee doesn't use."""
         raise NotImplementedError
 
-    def exits(self, cg: PyCodegen) -> list[Load]:
-        """Loads of the ``__exit__`` of each context that is suspended across the break."""
+    def exits(self) -> list[Value]:
+        """The ``__exit__`` of each context that is suspended across the break."""
         raise NotImplementedError
 
     @property
@@ -205,30 +206,30 @@ class BrokenFrame:
         bound, stack, cells = self.tx.locals, self.tx.stack, self.tx.cells.values()
         return [*(bound[name] for name in self.live() if name in bound), *stack, *cells]
 
-    def load_local(self, cg: PyCodegen, recipes: IteratorRecipes, name: str) -> None:
-        """Load a local, or the operands of its recipe."""
+    def local_value(self, plan: Planner, recipes: IteratorRecipes, name: str) -> Value:
+        """A local, or the operands of its recipe."""
         value = self.tx.locals[name]
         is_operand = roles.names_local(self.instruction, name)
-        self._load(cg, recipes, name, value, None if is_operand or name == self.first else recipes.recipe(value))
+        recipe = None if is_operand or name == self.first else recipes.recipe(value)
+        return self._value(plan, recipes, name, value, recipe)
 
-    def load_from_stack(self, cg: PyCodegen, recipes: IteratorRecipes, at: int) -> None:
-        """Load a value of the stack. Only the ``__exit__`` of an enclosing ``with`` block may be recreated."""
+    def stack_value(self, plan: Planner, recipes: IteratorRecipes, at: int) -> Value:
+        """A value of the stack. Only the ``__exit__`` of an enclosing ``with`` block may be recreated."""
         value = self.tx.stack[at]
         is_exit = (at + EXIT_SIZE, True) in _blocks(self.source, self.index)
         recipe = recipes.recipe(value, waiting=True) if is_exit else None
-        self._load(cg, recipes, STACK.format(at), value, recipe)
+        return self._value(plan, recipes, STACK.format(at), value, recipe)
 
-    def _load(
-        self, cg: PyCodegen, recipes: IteratorRecipes, name: str, value: VariableTracker, recipe: Recipe | None
-    ) -> None:
+    def _value(
+        self, plan: Planner, recipes: IteratorRecipes, name: str, value: VariableTracker, recipe: Recipe | None
+    ) -> Value:
         if recipe is None:
-            cg.load(value)
-        else:
-            self.recipes[name] = recipe
-            recipes.load(value, recipe)
+            return plan.value(value)
+        self.recipes[name] = recipe
+        return recipes.operands(value, recipe)
 
-    def load_locals(self, cg: PyCodegen, store: Callable[[str], None]) -> None:
-        """Load and store the locals that survive the break."""
+    def plan_locals(self, plan: Planner, store: Callable[[str], None]) -> None:
+        """Store the locals that survive the break."""
         live, bound = self.live(), self.tx.locals
         overwritten = roles.stored_local(self.instruction)
         wanted = {*live, self.first, overwritten}  # CPython's store deallocates the old value, perhaps observably
@@ -237,28 +238,28 @@ class BrokenFrame:
                 store(name)
         deleted = roles.deleted_local(self.instruction)
         rest = [name for name in bound if name not in wanted and name != deleted]
-        observable = [name for name in rest if is_deallocation_observable(cg, bound[name])]
+        observable = [name for name in rest if is_deallocation_observable(plan, bound[name])]
         for name in observable:
             store(name)
         if overwritten in bound:
             observable.append(overwritten)
         self.outlive = frozenset(observable)
 
-    def load_dead_locals(self, cg: PyCodegen, store: Callable[[str], None]) -> None:
-        """Load and store the other locals whose values exist: code that the instruction calls may read them by name.
+    def plan_dead_locals(self, plan: Planner, store: Callable[[str], None]) -> None:
+        """Store the other locals whose values exist: code that the instruction calls may read them by name.
         The resume function, which is one for all paths, keeps those that are bound on each path."""
         others = self.tx.locals.keys() - self.live() - self.outlive
-        names = [name for name, value in self.tx.locals.items() if name in others and exists(cg, value)]
+        names = [name for name, value in self.tx.locals.items() if name in others and exists(plan, value)]
         for name in names:
             store(name)
         self.outlive |= bound_locals(self.original)[self.index].intersection(names)
 
-    def contents_of_cells(self, cg: PyCodegen) -> dict[str, VariableTracker]:
+    def contents_of_cells(self, plan: Planner) -> dict[str, VariableTracker]:
         """Variables in cells, which the new code keeps under other names, whose values exist and stay the same while
         the instruction runs."""
         changing = rebound_by_closures(self.original)
         found = ((name, cell.content) for name, cell in self.tx.cells.items() if name not in changing)
-        return {name: value for name, value in found if value is not None and exists(cg, value)}
+        return {name: value for name, value in found if value is not None and exists(plan, value)}
 
     def resume_point(
         self, index: int, depth: int, nulls: set[int], raising: bool = False, callee: ResumeFunction | None = None
@@ -295,90 +296,103 @@ class BrokenFrame:
 
 
 class FrameBreaker(BrokenFrame):
-    """Emits the break of the root frame."""
+    """The break of the root frame: `plan` decides what survives it, then `emit` writes it."""
 
     tx: RootTranslator
 
-    def __init__(self, cg: PyCodegen, root: RootTranslator) -> None:
+    def __init__(self, root: RootTranslator) -> None:
         super().__init__(root)
-        self.cg = cg
+        self.end = Break((), (), "")
+        self.kept = 0
+        """How much of the stack a handler expects, and is copied."""
+        self.code = Writer()
         self.cells = {name: f"___cell_{name}" for name in root.cells if name not in root.code.co_freevars}
 
-    def restore(self, callees: Sequence[BrokenFrame] = ()) -> None:
-        """Restore the stack, then the locals. Everything is loaded before anything is stored, for loads read arguments.
+    def plan(self, plan: Planner, callees: Sequence[BrokenFrame] = ()) -> None:
+        """Plan the stack and the locals. ``callees``: inlined frames that break with this one. Their handlers need
+        copies of the whole stack.
 
-        ``callees``: inlined frames that break with this one. Their handlers need copies of the whole stack."""
-        cg, tx = self.cg, self.tx
-        recipes = IteratorRecipes(cg, [each for frame in (self, *callees) for each in frame.holders()])
-        kept = len(tx.stack) if any(callee.is_covered for callee in callees) else self.handler_depth
-        for at, value in enumerate(tx.stack):
-            if isinstance(value, ExceptionInfoVariable) and at in self.handled:
-                self._load_handled(at, value)
+        Raises:
+            SkipFrame: the graph can't break there.
+        """
+        tx = self.tx
+        recipes = IteratorRecipes(plan, [each for frame in (self, *callees) for each in frame.holders()])
+        self.kept = len(tx.stack) if any(callee.is_covered for callee in callees) else self.handler_depth
+        stack = [self.stack_value(plan, recipes, at) for at in range(len(tx.stack))]
+        for callee in callees:
+            callee.plan_values(plan, recipes)
+
+        stores: dict[str, Value] = {}
+
+        def store(name: str) -> None:
+            stores[name] = self.local_value(plan, recipes, name)
+
+        self.plan_locals(plan, store)
+        self.plan_dead_locals(plan, store)
+        self.bound = [*stores]
+        for callee in callees:
+            callee.plan_dead(plan, recipes)
+        stores |= {local: plan.value(tx.cells[name]) for name, local in self.cells.items()}
+        contents = self.contents_of_cells(plan)
+        stores |= {name: plan.value(value) for name, value in contents.items() if name in self.cells}
+        if self.first == SELF:
+            self.bound = [*self.bound, SELF]
+            if SELF not in tx.locals:
+                stores[SELF] = plan.value(self.content_of_self())
+        plan.set_grad_mode(tx.attempt.torch_state.final_grad_mode)
+        innermost = (callees[-1] if callees else self).tx.place()
+        self.end = Break(tuple(stack), tuple(stores.items()), f"{innermost.name}, line {innermost.lineno}")
+
+    def restore(self, code: Writer, temporaries: Sequence[str]) -> None:
+        """Push the stack, then store the locals. Everything is pushed before anything is stored: values are arguments.
+        Then drop references that the program has dropped or never had."""
+        self.code = code
+        for at, value in enumerate(self.end.stack):
+            if isinstance(value, SetHandled) and at in self.handled:
+                self._set_handled(at, value)
                 continue
-            self.load_from_stack(cg, recipes, at)
-            if (at < kept and at not in self.nulls) or at in self.contexts:
-                cg.store_copy(_KEPT.format(at))
-        for callee in callees:
-            callee.load(cg, recipes)
-        names: list[str] = []
-
-        def load(name: str) -> None:
-            names.append(name)
-            self.load_local(cg, recipes, name)
-
-        self.load_locals(cg, load)
-        self.load_dead_locals(cg, load)
-        for callee in callees:
-            callee.load_dead(cg, recipes)
-        for name in self.cells:
-            cg.load(tx.cells[name])
-        shown = {name: value for name, value in self.contents_of_cells(cg).items() if name in self.cells}
-        for value in shown.values():
-            cg.load(value)
-        if self.first == SELF and SELF not in tx.locals:
-            cg.load(self.content_of_self())
-            cg.store_fast(SELF)
-        for name in reversed([*names, *self.cells.values(), *shown]):
-            cg.store_fast(name)
-        self._unbind_others({*names, *self.cells.values(), *shown, SELF})
-        cg.set_grad_mode(tx.attempt.torch_state.final_grad_mode)
-        self.bound = [*names, SELF] if self.first == SELF else names
-
-    def _unbind_others(self, kept: set[str]) -> None:
-        """Drop references that the program has dropped or never had."""
+            code.load(value)
+            if (at < self.kept and at not in self.nulls) or at in self.contexts:
+                code.store_copy(_KEPT.format(at))
+        for _, value in self.end.locals:
+            code.load(value)
+        for name, _ in reversed(self.end.locals):
+            code.store(name)
+        bound = dict(self.end.locals)
         for name in self.tx.argument_names:
-            if name not in kept:
-                self.cg.add(emit.delete_fast(name))
-        self.cg.drop_temporaries()
+            if name not in bound and name != SELF:
+                code.add(emit.delete_fast(name))
+        code.unbind(temporaries)
 
-    def _load_handled(self, at: int, value: ExceptionInfoVariable) -> None:
+    def _set_handled(self, at: int, value: SetHandled) -> None:
         """Make an exception the handled one. Keep it, and the one that was handled before."""
-        cg = self.cg
-        cg.load(value.error)
-        cg.store_fast(_KEPT.format(at))
-        cg.load(value)
-        cg.store_copy(_PREVIOUS.format(at))
+        self.code.load(value.error)
+        self.code.store(_KEPT.format(at))
+        self.code.load(SetHandled(Local(_KEPT.format(at))))
+        self.code.store_copy(_PREVIOUS.format(at))
 
     # -- the instruction -------------------------------------------------------------------------------------------
 
-    def emit(self) -> None:
-        """Emit the instruction, the continuations after it and, if a handler covers it, the one that raises."""
-        cg = self.cg
-        self.restore()
+    def check_is_before_return(self) -> None:
         if roles.is_return(self.instruction):
-            raise SkipFrame("the graph breaks at its return", loses=cg.attempt.graph.operators > 0)
-        start = len(cg.body)
+            raise SkipFrame("the graph breaks at its return", loses=self.tx.attempt.graph.operators > 0)
+
+    def emit(self, code: Writer, temporaries: Sequence[str]) -> None:
+        """Emit the instruction, the continuations after it and, if a handler covers it, the one that raises.
+        ``temporaries``: locals of the plan, which are unbound."""
+        self.restore(code, temporaries)
+        start = len(code.body)
         target = self.source[self.index].target
         ends_loop = target is not None and roles.ends_loop(target)
         jump_to = None if target is None else emit.end_of_loop() if ends_loop else emit.landing()
         self._emit_native(jump_to)
-        covered = cg.body[start:]
+        covered = code.body[start:]
         raises = self._is_unbound() or self.instruction.opcode in TERMINATORS
         if not raises:
             self._continue(self.index + 1, jump=False)
         if jump_to is not None:
             assert target is not None
-            cg.add(jump_to)
+            code.add(jump_to)
             self._continue(target.index + ends_loop, jump=True)
         self.handle(covered)
 
@@ -392,15 +406,15 @@ class FrameBreaker(BrokenFrame):
 
     def _emit_native(self, jump_to: Instruction | None) -> None:
         if self._is_unbound():
-            self.cg.add(*raise_unbound(self.instruction.argval))
+            self.code.add(*raise_unbound(self.instruction.argval))
         elif roles.reraises(self.instruction):
-            self.cg.add(emit.reraise())  # the offset on the stack is the original's
+            self.code.add(emit.reraise())  # the offset on the stack is the original's
         elif roles.enters_with(self.instruction) and EXIT_SIZE > 1:
-            self.cg.add(*emit.enter_with(exit_of))
+            self.code.add(*emit.enter_with(exit_of))
         else:
-            self.cg.add(*self.native_instructions(jump_to))
+            self.code.add(*self.native_instructions(jump_to))
         if roles.pushes_null(self.instruction):
-            self.cg.add(*emit.top_as_callee())
+            self.code.add(*emit.top_as_callee())
 
     def _continue(self, index: int, jump: bool) -> None:
         """Return a continuation at an index of the user's code."""
@@ -423,15 +437,15 @@ class FrameBreaker(BrokenFrame):
         """Emit the return of a continuation twice. If the contexts can be exited now, they are, and the resume function
         enters them again; otherwise it continues inside them."""
         frames = (self, *callees)
-        exits = [load for frame in frames for load in frame.exits(self.cg)]
+        exits = [each for frame in frames for each in frame.exits()]
         if not exits:
             emit_return()
             return
         inside = emit.landing()
-        self.cg.call(can_be_left, exits)
-        self.cg.add(emit.jump_if_false(inside))
+        self.code.call(can_be_left, *exits)
+        self.code.add(emit.jump_if_false(inside))
         emit_return()
-        self.cg.add(inside)
+        self.code.add(inside)
         suspended = [frame.contexts for frame in frames]
         for frame in frames:
             frame.contexts = {}
@@ -439,27 +453,26 @@ class FrameBreaker(BrokenFrame):
         for frame, contexts in zip(frames, suspended, strict=True):
             frame.contexts = contexts
 
-    def exits(self, cg: PyCodegen) -> list[Load]:
-        return [partial(cg.load_fast, _KEPT.format(at)) for at in self.contexts]
+    def exits(self) -> list[Value]:
+        return [Local(_KEPT.format(at)) for at in self.contexts]
 
     def store_stack(self, depth: int) -> None:
         """Move the stack into locals, exit the contexts and end the handlers on it."""
-        cg = self.cg
+        code = self.code
         for at in reversed(range(depth)):
             if at in self.contexts:
-                cg.call_method_of_top("suspend")
-                cg.pop_top()
+                code.suspend_top()
                 continue
             if at in self.handled:
-                cg.add(emit.pop_handled())
-                cg.load_fast(_KEPT.format(at))
-            cg.store_fast(STACK.format(at))
+                code.add(emit.pop_handled())
+                code.load(Local(_KEPT.format(at)))
+            code.store(STACK.format(at))
 
-    def return_call(self, callee: ResumeFunction, loads: Mapping[str, Load], varying: Sequence[Varying]) -> None:
+    def return_call(self, callee: ResumeFunction, values: Mapping[str, Value], varying: Sequence[Varying]) -> None:
         """Return a continuation that continues the interrupted call. The stack is in locals. ``varying``: among the
         arguments of the callee's resume function."""
         point = self.resume_point(self.index, len(self.tx.stack), self.nulls, callee=callee)
-        self.return_continuation(point, loads, varying)
+        self.return_continuation(point, values, varying)
 
     def handle(self, covered: list[Instruction]) -> None:
         """If a handler covers the instruction: catch its exception, and raise it again in a resume function."""
@@ -477,56 +490,40 @@ class FrameBreaker(BrokenFrame):
         shared = Handler(landing, 0, False)
         for instruction in covered:
             instruction.handler = shared
-        self.cg.add(landing)
+        self.code.add(landing)
         if self.handled:
-            self.cg.load_fast(_PREVIOUS.format(min(self.handled)))
-            self.cg.add(emit.pop_handled())
+            self.code.load(Local(_PREVIOUS.format(min(self.handled))))
+            self.code.add(emit.pop_handled())
 
     def take_kept(self, depth: int) -> None:
         """Move the copies of the stack, up to a depth, to the locals that become arguments."""
         for at in reversed(range(depth)):
             if at in self.contexts:
-                self.cg.load_fast(_KEPT.format(at))
-                self.cg.call_method_of_top("suspend")
-                self.cg.pop_top()
+                self.code.load(Local(_KEPT.format(at)))
+                self.code.suspend_top()
             elif at not in self.nulls:
-                self.cg.take_fast(_KEPT.format(at))
-                self.cg.store_fast(STACK.format(at))
+                self.code.take(_KEPT.format(at))
+                self.code.store(STACK.format(at))
 
     def return_continuation(
-        self, point: ResumePoint, loads: Mapping[str, Load] | None = None, varying: Sequence[Varying] = ()
+        self, point: ResumePoint, given: Mapping[str, Value] | None = None, varying: Sequence[Varying] = ()
     ) -> None:
-        """Return a continuation. ``loads``: for arguments that are not in a local of the same name."""
-        cg = self.cg
-        code = RESUME_CODES.continuing(self.original, point)
+        """Return a continuation. ``given``: arguments that are not in a local of the same name."""
+        resumed = RESUME_CODES.continuing(self.original, point)
         places = (each.place() for each in (*varying_numbers(self, point), *varying))
-        cg.attempt.varying.setdefault(code, set()).update(places)
-        cg.add(*emit.callee([emit.load_const(_C.Resume(code))]))
-        self._load_closure()
-        arguments = point.arguments()
-        for name in arguments:
-            if loads is not None and name in loads:
-                loads[name]()
-            elif point.raising:  # the error's traceback refers to this frame
-                cg.take_fast(name)
-            else:
-                cg.load_fast(name)
-        cg.add(*emit.call(len(arguments) + 1))
-        cg.add(emit.return_value())
+        self.tx.attempt.varying.setdefault(resumed, set()).update(places)
+        in_local = Take if point.raising else Local  # an error's traceback refers to this frame
+        arguments = [given[name] if given and name in given else in_local(name) for name in point.arguments()]
+        self.code.call(_C.Resume(resumed), self._closure(), *arguments)
+        self.code.add(emit.return_value())
 
-    def _load_closure(self) -> None:
-        """Load the closure of the resume function: the original's own cells, then its free variables."""
-        cg, tx = self.cg, self.tx
+    def _closure(self) -> Value:
+        """The closure of the resume function: the original's own cells, then its free variables."""
         names = (*self.original.co_cellvars, *self.original.co_freevars)
         if not names:
-            cg.load_const(None)
-            return
-        for name in names:
-            if name in tx.code.co_freevars:
-                cg.add(emit.load_closure(name))
-            else:
-                cg.load_fast(self.cells[name])
-        cg.build("TUPLE", len(names))
+            return Constant(None)
+        free = self.tx.code.co_freevars
+        return Build("TUPLE", tuple(Cell(name) if name in free else Local(self.cells[name]) for name in names))
 
 
 def _is_handler_open(value: VariableTracker) -> bool:

@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from dynamo_lite.codegen.python_codegen import PyCodegen
+from dynamo_lite.plan.rows import Build, Value
+from dynamo_lite.planner.planner import Planner
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
 from dynamo_lite.variables.core.reachable import references
 from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
@@ -26,21 +27,21 @@ class IteratorRecipes:
 
     ``holders``: everything live across the break, each value as often as it is referred to."""
 
-    def __init__(self, cg: PyCodegen, holders: Iterable[object]) -> None:
-        self._cg = cg
+    def __init__(self, plan: Planner, holders: Iterable[object]) -> None:
+        self._plan = plan
         self._holders = holders
 
     @functools.cached_property
     def _references(self) -> Counter[int]:
         """How many references there are to each object that is live after the break, by id."""
-        attempt = self._cg.attempt
+        attempt = self._plan.attempt
         written = [*attempt.effects.written, *attempt.effects.noted, *(scope.writes for scope in attempt.values.scopes)]
         return Counter(map(id, references([*self._holders, *written])))
 
     def recipe(self, value: VariableTracker, waiting: bool = False) -> Recipe | None:
         """How to recreate a value; None if it survives as an object: what creates no generator is traced as one too.
         ``waiting``: generators may have started."""
-        call = None if isinstance(value, LazyVariable) or self._cg.has_made(value) else value.creating_call()
+        call = None if isinstance(value, LazyVariable) or self._plan.has_created(value) else value.creating_call()
         if call is None or self._references[id(value)] != 1:
             return None
         if isinstance(value, GeneratorVariable) and value.frame.started and not waiting:
@@ -50,14 +51,11 @@ class IteratorRecipes:
             return None
         return (call.make, call.constants, *operands)
 
-    def load(self, value: VariableTracker, recipe: Recipe) -> None:
-        """Emit a tuple of the values that the recipe takes."""
+    def operands(self, value: VariableTracker, recipe: Recipe) -> Value:
+        """A tuple of the values that the recipe takes."""
         call = value.creating_call()
         assert call is not None
-        self._cg.note_recreated(value)
-        for each, inner in zip(call.operands, recipe[2:], strict=True):
-            if inner is None:
-                self._cg.load(each)
-            else:
-                self.load(each, inner)
-        self._cg.build("TUPLE", len(call.operands))
+        self._plan.note_recreated(value)
+        pairs = zip(call.operands, recipe[2:], strict=True)
+        parts = [self._plan.value(each) if inner is None else self.operands(each, inner) for each, inner in pairs]
+        return Build("TUPLE", tuple(parts))

@@ -12,17 +12,18 @@ Otherwise the graph breaks at the call.
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from inspect import CO_GENERATOR
 from typing import TYPE_CHECKING
 
 from dynamo_lite import _C
 from dynamo_lite.bytecode import Instruction, assemble, effect, emit, roles
 from dynamo_lite.bytecode.instructions import CALLABLE_FIRST, EXIT_SIZE
-from dynamo_lite.codegen.python_codegen import PyCodegen, let_cpython_create
+from dynamo_lite.codegen.writer import Writer
+from dynamo_lite.plan.rows import Break, Build, Constant, Local, Take, Value
+from dynamo_lite.planner.planner import Planner
 from dynamo_lite.variables.core.null import NULL
-from dynamo_lite.variables.core.protocols import Load, Translator
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.functions.function import ResumeFunction
 from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
 
@@ -90,68 +91,51 @@ class _Callee(BrokenFrame):
         self.shown: dict[str, str] = {}
         """Variable of the frame -> the local that holds its value."""
 
-    def load(self, cg: PyCodegen, recipes: IteratorRecipes) -> None:
+    def plan_values(self, plan: Planner, recipes: IteratorRecipes) -> None:
         tx = self.tx
         for at, value in enumerate(tx.stack):
             if isinstance(value, ExceptionInfoVariable):
-                let_cpython_create(cg.attempt, value)
-            name = None if value is NULL else self._keep(cg, partial(self.load_from_stack, cg, recipes, at))
+                plan.cannot_create(value)
+            name = None if value is NULL else _keep(plan, self.stack_value(plan, recipes, at), STACK.format(at))
             if at >= self.depth:
                 self.operands_at.append(name)
             elif name is not None:
                 self.where[STACK.format(at)] = name
 
-        def keep(name: str) -> None:
-            self.where[name] = self._keep(cg, partial(self.load_local, cg, recipes, name))
-
-        self.load_locals(cg, keep)
+        self.plan_locals(plan, self._keeper(plan, recipes))
         if self.first == SELF and SELF not in tx.locals:
-            self.where[SELF] = self._keep(cg, partial(cg.load, self.content_of_self()))
+            self.where[SELF] = _keep(plan, plan.value(self.content_of_self()), SELF)
         for name in (*self.original.co_cellvars, *self.original.co_freevars):
-            self.cells_at.append(self._keep(cg, partial(cg.load, tx.cells[name])))
+            self.cells_at.append(_keep(plan, plan.value(tx.cells[name]), f"cell_{name}"))
 
-    def load_dead(self, cg: PyCodegen, recipes: IteratorRecipes) -> None:
+    def _keeper(self, plan: Planner, recipes: IteratorRecipes) -> Callable[[str], None]:
+        """A function that keeps the local of a name."""
+
         def keep(name: str) -> None:
-            self.where[name] = self._keep(cg, partial(self.load_local, cg, recipes, name))
+            self.where[name] = _keep(plan, self.local_value(plan, recipes, name), name)
 
-        self.load_dead_locals(cg, keep)
+        return keep
+
+    def plan_dead(self, plan: Planner, recipes: IteratorRecipes) -> None:
+        self.plan_dead_locals(plan, self._keeper(plan, recipes))
         self.shown = {name: at for name, at in self.where.items() if name in self.tx.locals and name != SELF}
-        for name, value in self.contents_of_cells(cg).items():
-            if name in self.original.co_cellvars or not is_deallocation_observable(cg, value):
-                self.shown[name] = self._keep(cg, partial(cg.load, value))
+        for name, value in self.contents_of_cells(plan).items():
+            if name in self.original.co_cellvars or not is_deallocation_observable(plan, value):
+                self.shown[name] = _keep(plan, plan.value(value), name)
 
-    @staticmethod
-    def _keep(cg: PyCodegen, load: Load) -> str:
-        name = cg.temp("of_callee")
-        load()
-        cg.store_fast(name)
-        return name
+    def exits(self) -> list[Value]:
+        return [Local(self.where[STACK.format(at)]) for at in self.contexts]
 
-    def exits(self, cg: PyCodegen) -> list[Load]:
-        return [partial(cg.load_fast, self.where[STACK.format(at)]) for at in self.contexts]
-
-    def resume_call(
-        self, cg: PyCodegen, point: ResumePoint, inner: Mapping[str, Load]
-    ) -> tuple[ResumeFunction, dict[str, Load]]:
-        """The resume function, and loads of its closure and its arguments. ``inner``: loads of arguments that are in no
-        local."""
-
-        def load_closure() -> None:
-            for name in self.cells_at:
-                cg.load_fast(name)
-            cg.build("TUPLE", len(self.cells_at))
-
-        def load_arguments() -> None:
-            arguments = point.arguments()
-            for name in arguments:
-                if name in inner:
-                    inner[name]()
-                else:
-                    cg.load_fast(self.where[name])
-            cg.build("TUPLE", len(arguments))
-
+    def resume_call(self, point: ResumePoint, inner: Mapping[str, Value]) -> tuple[ResumeFunction, dict[str, Value]]:
+        """The resume function, its closure and its arguments. ``inner``: arguments that are in no local."""
         function = RESUME_CODES.function(self.original, point, self.namespace)
-        return function, {CLOSURE: load_closure, ARGUMENTS: load_arguments}
+        arguments = [inner[name] if name in inner else Local(self.where[name]) for name in point.arguments()]
+        closure = Build("TUPLE", tuple(map(Local, self.cells_at)))
+        return function, {CLOSURE: closure, ARGUMENTS: Build("TUPLE", tuple(arguments))}
+
+    def place_of_result(self, at: int) -> str:
+        """A local for a result of the instruction, at this depth of the stack."""
+        return self.where.setdefault(STACK.format(at), f"___result{at}")
 
     # -- frames to run the instruction in --------------------------------------------------------------------------
 
@@ -188,28 +172,43 @@ class _Callee(BrokenFrame):
         return types.FunctionType(code, self.namespace)
 
 
-class NestedBreaker:
-    """Emits a break of the root frame and of the callees down to the instruction."""
+def _keep(plan: Planner, value: Value, name: str) -> str:
+    return plan.keep(value, f"callees_{name.removeprefix('___')}_").name
 
-    def __init__(self, cg: PyCodegen, root: RootTranslator) -> None:
-        self.cg = cg
-        self.root = FrameBreaker(cg, root)
+
+class NestedBreaker:
+    """A break of the root frame and of the callees down to the instruction: planned, then emitted."""
+
+    def __init__(self, root: RootTranslator) -> None:
+        self.root = FrameBreaker(root)
         _, *inlined = root.stopped()
         self.callees = [_Callee(tx) for tx in inlined]
         self.innermost = self.callees[-1]
+        self.code = Writer()
 
-    def emit(self) -> None:
+    def plan(self, plan: Planner) -> None:
+        """Plan what survives the break in all the frames."""
+        self.root.plan(plan, self.callees)
+
+    @property
+    def end(self) -> Break:
+        return self.root.end
+
+    def check_is_before_return(self) -> None:
+        self.root.check_is_before_return()
+
+    def emit(self, code: Writer, temporaries: Sequence[str]) -> None:
         """Emit the instruction at which the innermost frame stopped, and the continuations of all the frames."""
-        cg = self.cg
-        self.root.restore(self.callees)
-        start = len(cg.body)
+        self.code = code
+        self.root.restore(code, temporaries)
+        start = len(code.body)
         self._run_natively()
-        covered = cg.body[start:]
+        covered = code.body[start:]
         self._continue()
         if any(callee.is_covered for callee in self.callees):
             self.root.catch(covered)
-            cg.call(_seen_from_inside, [lambda: cg.load_fast(ERROR), lambda: cg.load_const(len(self.callees))])
-            cg.store_fast(ERROR)
+            code.call(_seen_from_inside, Local(ERROR), Constant(len(self.callees)))
+            code.store(ERROR)
             self.root.with_contexts(self._raise_inside, *self.callees)
         else:
             self.root.handle(covered)
@@ -218,9 +217,8 @@ class NestedBreaker:
         """Exit the contexts of the callees that the resume functions enter again."""
         for callee in reversed(self.callees):
             for at in sorted(callee.contexts, reverse=True):
-                self.cg.load_fast(callee.where[STACK.format(at)])
-                self.cg.call_method_of_top("suspend")
-                self.cg.pop_top()
+                self.code.load(Local(callee.where[STACK.format(at)]))
+                self.code.suspend_top()
 
     def _raise_inside(self) -> None:
         """Return a continuation of all the frames. The innermost raises the exception of its instruction."""
@@ -228,62 +226,52 @@ class NestedBreaker:
         self._suspend()
         self.root.take_kept(len(self.root.tx.stack))
         point = frame.resume_point(frame.index, frame.handler_depth, frame.nulls, raising=True)
-        take_error = partial(self.cg.take_fast, ERROR)  # its traceback refers to this frame
-        self._return(point, {ERROR: take_error})
+        self._return(point, {ERROR: Take(ERROR)})  # its traceback refers to this frame
 
     def _run_natively(self) -> None:
         """Call the function that looks like the outermost callee; it calls the next one, and so on."""
-        cg = self.cg
         functions = [callee.calling_function() for callee in self.callees[:-1]]
         functions.append(self.innermost.native_function())
-        cg.add(*emit.callee([emit.load_const(functions[0])]))
-        cg.add(*emit.call(self._load_arguments(functions, 0)))
+        self.code.call(functions[0], *self._arguments(functions, 0))
 
-    def _load_arguments(self, functions: list[types.FunctionType], at: int) -> int:
-        """Push the arguments of one of these functions, and return how many it takes."""
+    def _arguments(self, functions: list[types.FunctionType], at: int) -> list[Value]:
+        """The arguments of one of these functions."""
         callee = self.callees[at]
+        given: list[Value]
         if callee is self.innermost:
-            given = [name for name in callee.operands_at if name is not None]
-            for name in given:
-                self.cg.take_fast(name)
+            given = [Take(name) for name in callee.operands_at if name is not None]
         else:
-            given = [_NEXT, _ARGS]
-            self.cg.load_const(functions[at + 1])
-            self.cg.build("TUPLE", self._load_arguments(functions, at + 1))
-        for name in callee.shown.values():
-            self.cg.load_fast(name)
-        return len(given) + len(callee.shown)
+            given = [Constant(functions[at + 1]), Build("TUPLE", tuple(self._arguments(functions, at + 1)))]
+        return [*given, *map(Local, callee.shown.values())]
 
     def _continue(self) -> None:
-        cg, frame = self.cg, self.innermost
+        code, frame = self.code, self.innermost
         instruction = frame.instruction
         index = frame.index + 1
         if roles.tests_truth(instruction):
             target = frame.source[frame.index].target
             assert target is not None
             landing = emit.landing()
-            cg.add((emit.jump_if_true if roles.jumps_if_true(instruction) else emit.jump_if_false)(landing))
+            code.add((emit.jump_if_true if roles.jumps_if_true(instruction) else emit.jump_if_false)(landing))
             self._resume_at(index, frame.depth, frame.nulls)
-            cg.add(landing)
+            code.add(landing)
             self._resume_at(target.index, frame.depth, frame.nulls)
             return
         depth, nulls = frame.depth, {at for at in frame.nulls if at < frame.depth}
         if enters_block(instruction):
-            cg.add(emit.unpack(2))
+            code.add(emit.unpack(2))
             for at in (depth, depth + 1):
-                frame.where[STACK.format(at)] = cg.temp("result")
-                cg.store_fast(frame.where[STACK.format(at)])
+                code.store(frame.place_of_result(at))
             depth += 2
         elif not frame.leaves_value():
-            cg.pop_top()
+            code.add(emit.pop_top())
         else:
             pushed = 1
             if roles.pushes_null(instruction):
                 nulls.add(depth + CALLABLE_FIRST)
                 pushed = 2
             at = depth if CALLABLE_FIRST else depth + pushed - 1
-            result = frame.where[STACK.format(at)] = cg.temp("result")
-            cg.store_fast(result)
+            code.store(frame.place_of_result(at))
             depth += pushed
         self._resume_at(index, depth, nulls)
 
@@ -297,13 +285,13 @@ class NestedBreaker:
 
         self.root.with_contexts(emit_return, *self.callees)
 
-    def _return(self, point: ResumePoint, given: Mapping[str, Load]) -> None:
-        """Return a continuation of all the frames, with the innermost at a point. ``given``: loads of the arguments of
-        the innermost that are in no frame."""
-        function, loads = self.innermost.resume_call(self.cg, point, given)
+    def _return(self, point: ResumePoint, given: Mapping[str, Value]) -> None:
+        """Return a continuation of all the frames, with the innermost at a point. ``given``: arguments of the innermost
+        that are in no frame."""
+        function, values = self.innermost.resume_call(point, given)
         varying = in_arguments(point, varying_numbers(self.innermost, point))
         for callee in reversed(self.callees[:-1]):
             point = callee.resume_point(callee.index, callee.depth, callee.nulls, callee=function)
-            function, loads = callee.resume_call(self.cg, point, loads)
+            function, values = callee.resume_call(point, values)
             varying = in_arguments(point, [*varying_numbers(callee, point), *varying])
-        self.root.return_call(function, loads, varying)
+        self.root.return_call(function, values, varying)

@@ -17,6 +17,7 @@ from dynamo_lite.insight.break_reasons import (
     ComparisonNotTraced,
     UnsupportedAttribute,
 )
+from dynamo_lite.plan.rows import Attribute, Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.records.subgraphs import BACKWARD
 
@@ -34,7 +35,7 @@ from .base import (
 from .class_lookup import MISSING, class_lookup, is_immutable, is_user_defined, owner_of, type_name
 from .constant import ConstantVariable
 from .invariant_reads import check_class_attribute, is_of_library
-from .protocols import Codegen, Translator
+from .protocols import Planner, Translator
 
 
 def class_attribute(tx: Translator, cls: type, name: str, raw: Any) -> VariableTracker:
@@ -436,8 +437,8 @@ class MethodVariable(VariableTracker):
             return None
         return CreatingCall(types.MethodType, (function.as_constant(),), [self.receiver])
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.call(types.MethodType, [lambda: cg.load(self.function), lambda: cg.load(self.receiver)])
+    def construct(self, plan: Planner) -> Value:
+        return plan.call(types.MethodType, self.function, self.receiver)
 
 
 class BuiltinMethodVariable(VariableTracker):
@@ -481,13 +482,11 @@ class BuiltinMethodVariable(VariableTracker):
         same = self.name == other.name and tx.identical(self.receiver, other.receiver)
         return ConstantVariable(same == (symbol == "=="))
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         raw, kind = self.raw, self.receiver.python_type()
         if raw is None and is_user_defined(class_lookup(kind, "__getattribute__")):
             raw = class_lookup(kind, self.name)  # the program has read the attribute once
         if raw is not None:
-            of_class = [lambda: cg.load_const(None)] if type(raw) is types.ClassMethodDescriptorType else []
-            cg.call(raw.__get__, [*of_class, lambda: cg.load(self.receiver)])
-            return
-        cg.load(self.receiver)
-        cg.load_attr(self.name)
+            of_class = [plan.constant(None)] if type(raw) is types.ClassMethodDescriptorType else []
+            return plan.call(raw.__get__, *of_class, self.receiver)
+        return Attribute(plan.value(self.receiver), self.name)

@@ -35,13 +35,14 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedOperation,
     UnsupportedValue,
 )
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 
 from .class_lookup import MISSING, class_lookup, is_immutable, is_user_defined, mro, own_namespace
 from .inert import has_known_text, is_inert
 from .operator_symbols import OPERATOR_METHODS
-from .protocols import Attempt, Codegen, Translator
+from .protocols import Attempt, Planner, Translator
 
 if TYPE_CHECKING:
     from dynamo_lite.variables.python.containers.mappings import DictVariable
@@ -471,10 +472,10 @@ class VariableTracker:
             unsupported(UnsupportedOperation("format() with a specification", self.describe()))
         return self.text(tx, "__str__")
 
-    # -- code generation -----------------------------------------------------------------------------------------------
+    # -- the plan ------------------------------------------------------------------------------------------------------
 
-    def reconstruct(self, cg: Codegen) -> None:
-        """Emit code that leaves the value on the stack. Called once for a value: `Codegen.load` keeps it in a local."""
+    def construct(self, plan: Planner) -> Value:
+        """How generated code creates the value. Called once for a value: `Planner.value` keeps it in a local."""
         unsupported(UnsupportedValue(self.describe(), "generated code can't create it"))
 
     def creating_call(self) -> CreatingCall | None:
@@ -482,16 +483,16 @@ class VariableTracker:
         such call."""
         return None
 
-    def new_instance(self, cg: Codegen, base: type, load_class: Callable[[], None]) -> None:
-        """Emit the creation of an instance of a user's class that derives from ``base``. This tracker is the instance's
+    def new_instance(self, plan: Planner, base: type, cls: type) -> Value:
+        """How an instance of a user's class that derives from ``base`` is created. This tracker is the instance's
         payload: its value, if ``base`` is immutable, or its items."""
-        cg.call(base.__new__, [load_class])
+        return plan.call(base.__new__, plan.constant(cls))
 
-    def fill_instance(self, cg: Codegen) -> None:
-        """Emit code that adds the items which `new_instance` didn't. The instance is on the stack, and stays there."""
+    def fill_instance(self, plan: Planner, instance: Value) -> None:
+        """Plan how the items that `new_instance` didn't add get into the instance."""
 
-    def replay(self, cg: Codegen) -> None:
-        """For a mutated object that existed before the call: emit the writes that give it its final state."""
+    def replay(self, plan: Planner) -> None:
+        """For a mutated object that existed before the call: plan the writes that give it its final state."""
         raise NotImplementedError(type(self).__name__)
 
     def guard_deallocations(self) -> None:
@@ -620,8 +621,8 @@ class InvariantVariable(VariableTracker):
         runs_python = any(is_user_defined(class_lookup(kind, name)) for name in ("__eq__", "__hash__"))
         return super().cache_key(tx) if runs_python else self.value
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.load_const(self.value)
+    def construct(self, plan: Planner) -> Value:
+        return plan.constant(self.value)
 
 
 # -- wrapping real values ----------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import torch
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.insight.value_text import value_text
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.polyfills.recreation import advance_iterator
 
@@ -31,7 +32,7 @@ from .base import (
 from .class_lookup import MISSING, class_lookup, is_immutable
 from .inert import is_inert
 from .operator_symbols import method_of
-from .protocols import Attempt, Codegen, Translator
+from .protocols import Attempt, Planner, Translator
 
 _NUMBERS = (int, float, bool)
 _SINGLETONS = (
@@ -151,8 +152,8 @@ class ConstantVariable(InvariantVariable):
     def truth(self, tx: Translator) -> bool:
         return tx.fold(bool, (self.value,))
 
-    def new_instance(self, cg: Codegen, base: type, load_class: Callable[[], None]) -> None:
-        cg.call(base.__new__, [load_class, lambda: cg.load(self)])
+    def new_instance(self, plan: Planner, base: type, cls: type) -> Value:
+        return plan.call(base.__new__, plan.constant(cls), self)
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
         return tx.fold(lambda value, other: other in value, (self.value, tx.python_value(item)))
@@ -206,15 +207,12 @@ class ConstantIterator(IteratorVariable):
         self.count += 1
         return ConstantVariable(value)
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         if not isinstance(self.of, (str, bytes, range)):
             raise NotConstant("an iterator over a constant of another type")
-
-        def make() -> None:
-            cg.call(self.function, [lambda: cg.load_const(self.of)])
-
         # Not an iterator over the rest: its type depends on the whole string, on whether all characters are ASCII.
-        cg.call(advance_iterator, [make, lambda: cg.load_const(self.count)])
+        created = plan.call(self.function, plan.constant(self.of))
+        return plan.call(advance_iterator, created, plan.constant(self.count))
 
 
 @wraps_type(bool, *_SINGLETONS, *_OTHERS)

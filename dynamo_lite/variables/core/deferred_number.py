@@ -11,20 +11,20 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import torch
 
 from dynamo_lite.bytecode import roles
 from dynamo_lite.insight.site import Site
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.restart import NumbersRead, Restart
 
 from .base import TEXTS, VariableTracker
 from .constant import ConstantVariable
 from .deferred_text import text_of_number
 from .operator_symbols import BINARY, COMPARE
-from .protocols import Codegen, Translator
+from .protocols import Planner, Translator
 
 _KINDS: dict[torch.dtype, type] = {
     **dict.fromkeys((torch.float64, torch.float32, torch.float16, torch.bfloat16), float),
@@ -146,10 +146,10 @@ class DeferredNumberVariable(VariableTracker):
     def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
         return self._restart() if self.kind is list else text_of_number(tx, self, format, tx.python_value(spec))
 
-    def reconstruct(self, cg: Codegen) -> None:
-        if cg.attempt.graph.writes != self.writes:
+    def construct(self, plan: Planner) -> Value:
+        if plan.attempt.graph.writes != self.writes:
             self._restart()
-        cg.call(self.function, [partial(cg.load, each) for each in self.operands])
+        return plan.call(self.function, *self.operands)
 
 
 def _may_be_large(value: VariableTracker) -> bool:

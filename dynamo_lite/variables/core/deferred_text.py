@@ -7,16 +7,16 @@ The text of a symbolic number is deferred because knowing it would specialize th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 import torch
 
 from dynamo_lite.insight.break_reasons import DataDependentValue
+from dynamo_lite.plan.rows import Value
 
 from .base import Args, Kwargs, NotConstant, VariableTracker, unsupported
 from .constant import ConstantVariable
-from .protocols import Codegen, Translator
+from .protocols import Planner, Translator
 
 _SAMPLES = {torch.bool: True, **dict.fromkeys((torch.complex64, torch.complex128), 1j)}
 """Values of the dtypes that hold neither floats nor integers."""
@@ -117,16 +117,11 @@ class DeferredTextVariable(VariableTracker):
             return tx.make(tx.fold(function, [tx.python_value(each) for each in operands]))
         return DeferredTextVariable(tx, [(function, operands)], self.writes)
 
-    def reconstruct(self, cg: Codegen) -> None:
-        if self.writes is not None and cg.attempt.graph.writes != self.writes:
+    def construct(self, plan: Planner) -> Value:
+        if self.writes is not None and plan.attempt.graph.writes != self.writes:
             raise NotConstant(self.describe())
-        for part in self.parts:
-            if isinstance(part, str):
-                cg.load_const(part)
-            else:
-                function, operands = part
-                cg.call(function, [partial(cg.load, each) for each in operands])
-        cg.build("STRING", len(self.parts))
+        parts = [plan.constant(part) if isinstance(part, str) else plan.call(part[0], *part[1]) for part in self.parts]
+        return plan.build("STRING", parts)
 
 
 def _known_text(function: Callable[..., str], operands: list[VariableTracker]) -> str:

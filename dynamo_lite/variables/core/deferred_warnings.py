@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import sys
 import warnings
-from functools import partial
 
 from dynamo_lite.insight.break_reasons import OutputCall
 from dynamo_lite.variables.polyfills.warnings import may_raise
 
 from .base import unsupported
-from .protocols import Codegen, Translator
+from .protocols import Planner, Translator
 
 
 def warn_after_graph(tx: Translator, text: str, category: type[Warning]) -> None:
@@ -34,8 +33,8 @@ class _Warning:
     def __init__(self, *arguments: object) -> None:
         self.arguments = arguments
 
-    def replay(self, cg: Codegen) -> None:
-        cg.call_for_effect(_warn, [partial(cg.load_const, each) for each in self.arguments])
+    def replay(self, plan: Planner) -> None:
+        plan.do(_warn, *map(plan.constant, self.arguments))
 
 
 def _warn(text: str, category: type[Warning], filename: str, line: int, module: str) -> None:

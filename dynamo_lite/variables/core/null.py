@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dynamo_lite.plan.rows import PushedNull, Value
+
 from .base import VariableTracker
-from .protocols import Codegen
+from .protocols import Planner
 
 
 class Null(VariableTracker):
@@ -13,8 +15,8 @@ class Null(VariableTracker):
     def describe(self) -> str:
         return "NULL"
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.push_null()
+    def construct(self, plan: Planner) -> Value:
+        return PushedNull()
 
 
 NULL = Null()

@@ -22,6 +22,7 @@ from dynamo_lite.insight.break_reasons import (
     DataDependentValue,
     NumpyCall,
 )
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, class_lookup
 from dynamo_lite.variables.core.base import (
@@ -32,7 +33,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
-from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import Model, models_if, models_raw
 from dynamo_lite.variables.python.containers.iterators import GetitemIterator
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SliceVariable, TupleVariable
@@ -151,8 +152,8 @@ class NdarrayVariable(ArrayVariable):
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         assign(tx, self, key, value)
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.call(_scalar_of if self.scalar else torch.Tensor.numpy, [lambda: cg.load(self.memory)])
+    def construct(self, plan: Planner) -> Value:
+        return plan.call(_scalar_of if self.scalar else torch.Tensor.numpy, self.memory)
 
 
 def _scalar_of(tensor: torch.Tensor) -> Any:

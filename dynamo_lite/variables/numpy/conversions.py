@@ -10,11 +10,12 @@ import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from dynamo_lite.insight.break_reasons import NumpyCall, TensorToNumpy
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import from_numpy_written
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.registry import Model, find_model, models, models_raw
 from dynamo_lite.variables.python.containers.structures import map_structure, structure_leaves
 from dynamo_lite.variables.torch.tensors.later_states import certain
@@ -68,15 +69,15 @@ class TensorOfArray(TensorVariable):
     __slots__ = ("array",)
     array: NdarrayVariable
 
-    def reconstruct(self, cg: Codegen) -> None:
-        if cg.attempt.provenance.is_created_leaf(self) or self in cg.attempt.before_graph.created:
-            super().reconstruct(cg)
-        elif self.fake.requires_grad or _layout(self.fake) != _layout(self.array.fake):
+    def construct(self, plan: Planner) -> Value:
+        if plan.attempt.provenance.is_created_leaf(self) or self in plan.attempt.before_graph.created:
+            return super().construct(plan)
+        if self.fake.requires_grad or _layout(self.fake) != _layout(self.array.fake):
             raise NotConstant(self.describe())
-        else:
-            writes = self.fake._version
-            given: list[Load] = [lambda: cg.load(self.array), *([lambda: cg.load_const(writes)] if writes else [])]
-            cg.call(from_numpy_written if writes else torch.from_numpy, given)
+        writes = self.fake._version
+        if writes:
+            return plan.call(from_numpy_written, self.array, plan.constant(writes))
+        return plan.call(torch.from_numpy, self.array)
 
 
 def _layout(fake: torch.Tensor) -> tuple[Any, ...]:

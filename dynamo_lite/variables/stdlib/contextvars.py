@@ -6,15 +6,15 @@ reset again leaves nothing to do.
 
 from __future__ import annotations
 
-import functools
 from contextvars import ContextVar, Token
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import ContextReset
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.python.objects.opaque import OpaqueVariable
 
 _UNSET = object()
@@ -70,10 +70,9 @@ class ContextVarVariable(OpaqueVariable):
         self.tokens = self.tokens[:-1]
         return ConstantVariable(None)
 
-    def replay(self, cg: Codegen) -> None:
+    def replay(self, plan: Planner) -> None:
         if self.tokens:  # creating the last one creates those before it
-            cg.load(self.tokens[-1])
-            cg.pop_top()
+            plan.value(self.tokens[-1])
 
 
 class CreatedToken(VariableTracker):
@@ -88,15 +87,14 @@ class CreatedToken(VariableTracker):
         self.content = content
         tx.attempt.provenance.created(self)
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         tokens = self.variable.tokens
         if self not in tokens:
             raise NotConstant("a token that was used")
         at = tokens.index(self)
-        if at and not cg.has_made(tokens[at - 1]):
-            cg.load(tokens[at - 1])
-            cg.pop_top()
-        cg.call(ContextVar.set, [functools.partial(cg.load, each) for each in (self.variable, self.content)])
+        if at:  # the calls of `set` have an order
+            plan.value(tokens[at - 1])
+        return plan.call(ContextVar.set, self.variable, self.content)
 
 
 @wraps_type(ContextVar)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import is_callable
 from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, VariableTracker, refuse_arguments, wraps_type
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
@@ -52,9 +54,9 @@ class PartialVariable(UserObjectVariable):
     def slot_get(self, tx: Translator, name: str, raw: object) -> VariableTracker | None:
         return {"func": self.function, "args": self.args, "keywords": self.keywords}[name]
 
-    def reconstruct(self, cg: Codegen) -> None:
-        loads = [functools.partial(cg.load, each) for each in (self.function, self.args, self.keywords)]
-        cg.make_then_fill(self, lambda: cg.call(_create_partial, loads), self.store_attributes)
+    def construct(self, plan: Planner) -> Value:
+        new = plan.call(_create_partial, self.function, self.args, self.keywords)
+        return plan.create(self, new, partial(self.store_attributes, plan))
 
 
 def _create_partial(

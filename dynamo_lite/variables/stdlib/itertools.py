@@ -7,7 +7,6 @@ CPython creates it. An exception ends a generator, and not the real iterators: s
 
 from __future__ import annotations
 
-import functools
 import inspect
 import itertools
 import sys
@@ -15,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.variables.core.base import (
     Args,
     CreatingCall,
@@ -28,7 +28,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.class_lookup import MISSING
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Codegen, Load, Translator
+from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import models, models_class_method, models_raw
 from dynamo_lite.variables.polyfills import itertools as polyfills
 from dynamo_lite.variables.polyfills.recreation import advance_iterator
@@ -76,13 +76,10 @@ class PolyfillIterator(IteratorVariable):
     def creating_call(self) -> CreatingCall | None:
         return None if self.generator is not None or self.kwargs else CreatingCall(self.create, (), self.args)
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         if self.generator is not None:
             raise NotConstant("an iterator that has started")
-        loads = [functools.partial(cg.load, each) for each in self.args]
-        cg.call_named(
-            self.create, loads, {name: functools.partial(cg.load, each) for name, each in self.kwargs.items()}
-        )
+        return plan.call(self.create, *self.args, **self.kwargs)
 
 
 def _model_of(create: Any, polyfill: Callable[..., Any], *iterated: str) -> Callable[..., VariableTracker]:
@@ -189,7 +186,7 @@ class SharingIterator(PolyfillIterator):
     def creating_call(self) -> None:
         return None
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         raise NotConstant(self.describe())
 
 
@@ -256,14 +253,10 @@ class CombinationsVariable(IteratorVariable):
         pools = itertools.cycle(self.pools)
         return TupleVariable([pool[index] for pool, index in zip(pools, indices)])
 
-    def reconstruct(self, cg: Codegen) -> None:
-        pools = [functools.partial(cg.load_tuple, pool) for pool in self.pools]
-        named: dict[str, Load] = {name: functools.partial(cg.load_const, value) for name, value in self.named.items()}
-
-        def create() -> None:
-            cg.call_named(self.cls, pools, named)
-
-        cg.call(advance_iterator, [create, lambda: cg.load_const(self.count)])
+    def construct(self, plan: Planner) -> Value:
+        named = {name: plan.constant(value) for name, value in self.named.items()}
+        created = plan.call(self.cls, *map(plan.tuple_of, self.pools), **named)
+        return plan.call(advance_iterator, created, plan.constant(self.count))
 
 
 def _create_combinations(

@@ -36,7 +36,7 @@ from dynamo_lite.variables.core.base import (
     unsupported,
     wraps_type,
 )
-from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.reachable import reachable
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequences import SizeVariable, TupleVariable
@@ -222,8 +222,8 @@ class CacheHit:
         self._call = functools.partial(entry[0], *args, **named)
         self._was_called = was_called
 
-    def replay(self, cg: Codegen) -> None:
-        cg.call_for_effect(self._call_but_first if self._was_called else self._call, [])
+    def replay(self, plan: Planner) -> None:
+        plan.do(self._call_but_first if self._was_called else self._call)
 
     def _call_but_first(self) -> None:
         if self._was_called:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 from typing import Any
 
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, refuse_arguments, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, UNARY
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 
@@ -62,8 +62,8 @@ class ItemOrAttributeGetterVariable(VariableTracker):
             of = of.getattr(tx, part).realize()
         return of
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.call(self.kind, [functools.partial(cg.load_const, name) for name in self.names])
+    def construct(self, plan: Planner) -> Value:
+        return plan.call(self.kind, *map(plan.constant, self.names))
 
 
 @models(operator.itemgetter)
@@ -96,13 +96,8 @@ class MethodCallerVariable(VariableTracker):
             refuse_arguments("operator.methodcaller")
         return tx.call(args[0].getattr(tx, self.name), self.args, self.kwargs)
 
-    def reconstruct(self, cg: Codegen) -> None:
-        loads: list[Load] = [
-            lambda: cg.load_const(self.name),
-            *(functools.partial(cg.load, each) for each in self.args),
-        ]
-        named: dict[str, Load] = {name: functools.partial(cg.load, each) for name, each in self.kwargs.items()}
-        cg.call_named(operator.methodcaller, loads, named)
+    def construct(self, plan: Planner) -> Value:
+        return plan.call(operator.methodcaller, plan.constant(self.name), *self.args, **self.kwargs)
 
 
 @models(operator.methodcaller)

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import FailsInPython, UnsupportedAttribute
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.variables import polyfills
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, is_callable
 from dynamo_lite.variables.core.base import (
@@ -21,7 +22,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.inert import register_inert_types
-from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequences import ListVariable, TupleVariable
 
@@ -110,7 +111,7 @@ class MatchVariable(VariableTracker):
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         return tx.make(tx.fold(self.value.__getitem__, (tx.python_value(key),)))
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         raise NotConstant("a match")
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import types
+from functools import partial
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.formatting import Texts, bracketed, listed, reprs
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
@@ -42,8 +44,8 @@ class SimpleNamespaceVariable(UserObjectVariable):
             unsupported(UnsupportedOperation(f"{name}()", self.describe()))
         return super().call_method(tx, name, args, kwargs)
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.make_then_fill(self, lambda: cg.call(types.SimpleNamespace, []), self.store_attributes)
+    def construct(self, plan: Planner) -> Value:
+        return plan.create(self, plan.call(types.SimpleNamespace), partial(self.store_attributes, plan))
 
 
 @models(types.SimpleNamespace)

@@ -12,10 +12,11 @@ import warnings
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import OutputCall, UnknownCall, UnsupportedContext, WarningsObserved
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.identity import identity
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker, refuse_arguments, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.torch.contexts.torch_contexts import ContextVariable
 
@@ -51,17 +52,17 @@ class CatchWarningsVariable(ContextVariable):
         tx.attempt.torch_state.catch_warnings_blocks.remove(self)
         tx.effects.note(_FiltersMutated())
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         if self.value._entered:  # a second ``with`` raises
             raise NotConstant
-        cg.call(functools.partial(warnings.catch_warnings, **dict(zip(_FILTER, self.arguments))), [])
+        return plan.call(functools.partial(warnings.catch_warnings, **dict(zip(_FILTER, self.arguments))))
 
 
 class _FiltersMutated:
     """Filters were set and restored, so CPython forgets which warnings it has shown."""
 
-    def replay(self, cg: Codegen) -> None:
-        cg.call_for_effect(warnings._filters_mutated, [])  # type: ignore[attr-defined]
+    def replay(self, plan: Planner) -> None:
+        plan.do(warnings._filters_mutated)  # type: ignore[attr-defined]
 
 
 _FILTER = {"action": None, "category": Warning, "lineno": 0, "append": False}

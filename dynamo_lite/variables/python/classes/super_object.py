@@ -6,10 +6,11 @@ import types
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import FailsInPython, UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, bind
 from dynamo_lite.variables.core.base import VariableTracker, mro, own_namespace, unsupported
 from dynamo_lite.variables.core.class_lookup import is_immutable
-from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import models
 
 from .classes import ClassVariable
@@ -59,8 +60,8 @@ class SuperVariable(VariableTracker):
             attribute.raw = raw
         return attribute
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.call(super, [lambda: cg.load_const(self.cls), lambda: cg.load(self.receiver)])
+    def construct(self, plan: Planner) -> Value:
+        return plan.call(super, plan.constant(self.cls), self.receiver)
 
 
 @models(super)

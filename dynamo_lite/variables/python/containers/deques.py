@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedValue
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.class_lookup import class_lookup
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 
 from .sequences import MutableSequence, SequenceVariable, UnmutatedIterator, wrap_items
 
@@ -59,16 +61,14 @@ class DequeVariable(MutableSequence):
             self.run(tx, "appendleft", item)
         return ConstantVariable(None)
 
-    def fill_instance(self, cg: Codegen) -> None:
-        cg.call_with_top(deque.__init__, [lambda: cg.load_tuple(self.items), lambda: cg.load_const(self.items.maxlen)])
+    def fill_instance(self, plan: Planner, instance: Value) -> None:
+        plan.do(deque.__init__, instance, plan.tuple_of(self.items), plan.constant(self.items.maxlen))
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.make_then_fill(self, lambda: cg.call(deque, []), self.fill_instance)
+    def construct(self, plan: Planner) -> Value:
+        return plan.create(self, plan.call(deque), partial(self.fill_instance, plan))
 
-    def replay(self, cg: Codegen) -> None:
-        cg.load_source(self.source)
-        self.fill_instance(cg)
-        cg.pop_top()
+    def replay(self, plan: Planner) -> None:
+        self.fill_instance(plan, plan.reload(self.source))
 
 
 @wraps_type(deque)

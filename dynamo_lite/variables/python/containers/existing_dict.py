@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker, class_compares_by_identity, wraps_type
 from dynamo_lite.variables.core.keys import AS_DICT_KEY, LEAST_ADDRESS, PLAIN_KEYS, key_of
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 
 from .mappings import DictVariable, wrap_dict_items
 
@@ -96,13 +95,12 @@ class ExistingDictVariable(DictVariable):
             if before is not None and before.source is not None and before.source is not value.source:
                 before.source.check("unobserved")
 
-    def replay(self, cg: Codegen) -> None:
+    def replay(self, plan: Planner) -> None:
         if self.is_whole:
-            return super().replay(cg)
-        cg.load_source(self.source)
+            return super().replay(plan)
+        existing = plan.reload(self.source)
         for pair in self.stored.values():
-            cg.call_with_top(dict.__setitem__, [partial(cg.load, each) for each in pair])
-        cg.pop_top()
+            plan.do(dict.__setitem__, existing, *pair)
 
 
 def _can_guard(key: object) -> bool:

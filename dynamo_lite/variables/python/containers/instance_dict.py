@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import types
-from functools import partial
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
+from dynamo_lite.plan.rows import Attribute, Value
 from dynamo_lite.records.identity import identity
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.class_lookup import class_lookup
 from dynamo_lite.variables.core.invariant_reads import is_read_later, refuse_read
 from dynamo_lite.variables.core.keys import key_of
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 
 from .mappings import DictVariable, wrap_dict_items
 
@@ -77,12 +77,11 @@ class InstanceDictVariable(DictVariable):
         self.of.instance_delete(tx, raw)
         return found
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         if class_lookup(self.of.python_type(), "__getattribute__") is object.__getattribute__:
-            cg.load(self.of)
-            cg.load_attr("__dict__")
-        else:  # the program's own doesn't see it
-            cg.call(object.__getattribute__, [partial(cg.load, self.of), partial(cg.load_const, "__dict__")])
+            return Attribute(plan.value(self.of), "__dict__")
+        # The program's own doesn't see it.
+        return plan.call(object.__getattribute__, self.of, plan.constant("__dict__"))
 
 
 class GlobalsVariable(InstanceDictVariable):
@@ -106,8 +105,8 @@ class GlobalsVariable(InstanceDictVariable):
                 found.items[name] = value
         return found
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.load_const(self.of.namespace)
+    def construct(self, plan: Planner) -> Value:
+        return plan.constant(self.of.namespace)
 
 
 def globals_of(tx: Translator, scope: Any) -> VariableTracker:

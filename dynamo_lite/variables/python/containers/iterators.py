@@ -9,10 +9,10 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from dynamo_lite.bytecode import enclosing_handlers, roles
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.variables.core.base import (
     CreatingCall,
     Exhausted,
@@ -24,7 +24,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.class_lookup import MISSING
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.polyfills.recreation import advance_iterator, strict_map, strict_zip
 
 from .sequences import TupleVariable
@@ -68,11 +68,11 @@ class GetitemIterator(IteratorVariable):
             tx.length(self.of)  # for its side effects
         return self.each(tx)
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         of = self.of
         if of is None or self.step < 0:
             raise NotConstant("an iterator whose creation calls __len__")
-        cg.call(_iterate_at, [lambda: cg.load(of), lambda: cg.load_const(self.at)])
+        return plan.call(_iterate_at, of, plan.constant(self.at))
 
 
 _BY_GETITEM = type(iter(type("", (), {"__getitem__": None})()))
@@ -100,8 +100,8 @@ class EnumerateVariable(IteratorVariable):
         self.count += 1
         return TupleVariable([ConstantVariable(self.count - 1), item])
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.call(enumerate, [lambda: cg.load(self.of), lambda: cg.load_const(self.count)])
+    def construct(self, plan: Planner) -> Value:
+        return plan.call(enumerate, self.of, plan.constant(self.count))
 
 
 def _check_strict(tx: Translator, name: str, iterators: list[VariableTracker], at: int) -> None:
@@ -143,8 +143,8 @@ class ZipVariable(IteratorVariable):
     def creating_call(self) -> CreatingCall | None:
         return None if self.started else CreatingCall(strict_zip if self.strict else zip, (), self.of)
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.call(strict_zip if self.strict else zip, [partial(cg.load, each) for each in self.of])
+    def construct(self, plan: Planner) -> Value:
+        return plan.call(strict_zip if self.strict else zip, *self.of)
 
 
 class MapVariable(IteratorVariable):
@@ -170,8 +170,8 @@ class MapVariable(IteratorVariable):
                 raise Exhausted from None
         return tx.call(self.function, items, {}).realize()
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.call(strict_map if self.strict else map, [partial(cg.load, each) for each in (self.function, *self.of)])
+    def construct(self, plan: Planner) -> Value:
+        return plan.call(strict_map if self.strict else map, self.function, *self.of)
 
 
 class FilterVariable(IteratorVariable):
@@ -192,8 +192,8 @@ class FilterVariable(IteratorVariable):
             if tx.truth(kept):
                 return item
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.call(filter, [lambda: cg.load(self.function), lambda: cg.load(self.of)])
+    def construct(self, plan: Planner) -> Value:
+        return plan.call(filter, self.function, self.of)
 
 
 class CallIterator(IteratorVariable):
@@ -221,14 +221,11 @@ class CallIterator(IteratorVariable):
             raise Exhausted
         return item
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         if self.function is None:
-            cg.call(
-                advance_iterator,
-                [lambda: cg.call(iter, [partial(cg.load_const, each) for each in (int, 0)]), lambda: cg.load_const(1)],
-            )
-        else:
-            cg.call(iter, [partial(cg.load, each) for each in (self.function, self.sentinel)])
+            new = plan.call(iter, plan.constant(int), plan.constant(0))
+            return plan.call(advance_iterator, new, plan.constant(1))
+        return plan.call(iter, self.function, self.sentinel)
 
 
 class GeneratorVariable(IteratorVariable):
@@ -339,19 +336,11 @@ class GeneratorVariable(IteratorVariable):
         except NotConstant:
             return None
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         if self.finished:
-            cg.call(_finished_generator, [])
-            return
+            return plan.call(_finished_generator)
         call = self.frame.generator_parts()
-        for cell in self.frame.cells.values():  # a cell may refer to the generator, and create it
-            cg.load(cell)
-            cg.pop_top()
-        if cg.has_made(self):
-            cg.load(self)
-            return
-        constants = [partial(cg.load_const, each) for each in call.constants]
-        cg.call(call.make, [*constants, *(partial(cg.load, each) for each in call.operands)])
+        return plan.call(call.make, *map(plan.constant, call.constants), *call.operands)
 
 
 def _finished_generator() -> Iterator[object]:

@@ -7,10 +7,12 @@ import operator
 import sys
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dynamo_lite.insight.break_reasons import ChangedDuringIteration, FailsInPython, UnsupportedValue
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import object_setattr
 from dynamo_lite.variables.core.base import (
@@ -34,7 +36,7 @@ from dynamo_lite.variables.core.formatting import Texts, bracketed, listed, repr
 from dynamo_lite.variables.core.item_comparison import ItemComparison
 from dynamo_lite.variables.core.keys import AS_DICT_KEY, PLAIN_KEYS, key_of
 from dynamo_lite.variables.core.operator_symbols import COMPARE
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.polyfills.recreation import advance_iterator
 
 from .sequences import ListVariable, TupleVariable
@@ -291,36 +293,25 @@ class DictVariable(ContainerVariable):
     def mapping_items(self, tx: Translator) -> DictVariable:
         return self
 
-    def fill_instance(self, cg: Codegen) -> None:
-        """By the builtin's own methods: the class of the object on the stack may override them."""
+    def fill_instance(self, plan: Planner, instance: Value) -> None:
+        """By the builtin's own methods: the class of the instance may override them."""
+        pairs = [(self.key_variable(raw), value) for raw, value in self.items.items()]
+        if pairs:
+            items = plan.build("MAP", [part for pair in pairs for part in pair])
+            plan.do(_update_ordered if self.cls is OrderedDict else dict.update, instance, items)
 
-        def load_items() -> None:
-            for raw, value in self.items.items():
-                cg.load(self.key_variable(raw))
-                cg.load(value)
-            cg.build("MAP", len(self.items))
+    def construct(self, plan: Planner) -> Value:
+        new = plan.build("MAP", []) if self.cls is dict else plan.call(self.cls)
+        return plan.create(self, new, partial(self.fill, plan))
 
-        if self.items:
-            cg.call_with_top(_update_ordered if self.cls is OrderedDict else dict.update, [load_items])
+    def fill(self, plan: Planner, new: Value) -> None:
+        """Plan how the items get into the new, empty dict."""
+        self.fill_instance(plan, new)
 
-    def reconstruct(self, cg: Codegen) -> None:
-        def new() -> None:
-            if self.cls is dict:
-                cg.build("MAP", 0)
-            else:
-                cg.call(self.cls, [])
-
-        cg.make_then_fill(self, new, self.fill)
-
-    def fill(self, cg: Codegen) -> None:
-        """Emit code that adds the items to the new, empty dict on top of the stack."""
-        self.fill_instance(cg)
-
-    def replay(self, cg: Codegen) -> None:
-        cg.load_source(self.source)
-        cg.call_with_top(self.cls.clear, [])
-        self.fill_instance(cg)
-        cg.pop_top()
+    def replay(self, plan: Planner) -> None:
+        existing = plan.reload(self.source)
+        plan.do(self.cls.clear, existing)
+        self.fill_instance(plan, existing)
 
 
 def _flags(tx: Translator, value: VariableTracker | None) -> list[bool]:
@@ -380,8 +371,8 @@ class MappingProxyVariable(VariableTracker):
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         return tx.call(self.of.getattr(tx, name), args, kwargs)
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.call(MappingProxyType, [lambda: cg.load(self.of)])
+    def construct(self, plan: Planner) -> Value:
+        return plan.call(MappingProxyType, self.of)
 
 
 class DictViewVariable(ContainerVariable):
@@ -451,8 +442,8 @@ class DictViewVariable(ContainerVariable):
             tx, [self.python_type().__name__, "(", ListVariable(self.elements(tx)).text(tx, "__repr__"), ")"]
         )
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.call(getattr(self.of.python_type(), self.kind), [lambda: cg.load(self.of)])
+    def construct(self, plan: Planner) -> Value:
+        return plan.call(getattr(self.of.python_type(), self.kind), self.of)
 
 
 class DictIterator(IteratorVariable):
@@ -506,18 +497,15 @@ class DictIterator(IteratorVariable):
         live = self._live_order()
         return len(live) != len(self.order) or not all(map(operator.is_, live, self.order))
 
-    def reconstruct(self, cg: Codegen) -> None:
-        is_outdated = self.items is not self.of and self.checked_at != cg.attempt.effects.count
+    def construct(self, plan: Planner) -> Value:
+        is_outdated = self.items is not self.of and self.checked_at != plan.attempt.effects.count
         if is_outdated or self._has_changed:
             raise NotConstant("an iterator over a dict that may have changed")
-
-        def make() -> None:
-            # An iterator that is created before the stores to its dict raises: the dict's size has changed.
-            cg.replay_once(self.of.mutated_object)
-            view = DictViewVariable(self.of, self.kind)
-            cg.call(reversed if self.is_reversed else iter, [lambda: view.reconstruct(cg)])
-
-        cg.call(advance_iterator, [make, lambda: cg.load_const(self.at)])
+        # An iterator that is created before the stores to its dict raises: the dict's size has changed.
+        plan.replay_once(self.of.mutated_object)
+        view = DictViewVariable(self.of, self.kind).construct(plan)
+        created = plan.call(reversed if self.is_reversed else iter, view)
+        return plan.call(advance_iterator, created, plan.constant(self.at))
 
 
 def wrap_dict_items(attempt: Attempt, value: Any, source: Source) -> tuple[dict[Any, Any], dict[Any, Any]]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 
-from dynamo_lite.bytecode import emit
 from dynamo_lite.insight.break_reasons import ChangedDuringIteration, UnsupportedOperation
+from dynamo_lite.plan.rows import Extend, Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     Args,
@@ -31,7 +32,7 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.formatting import Texts, bracketed, listed, reprs
 from dynamo_lite.variables.core.item_comparison import ItemComparison
 from dynamo_lite.variables.core.operator_symbols import COMPARE
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.polyfills.recreation import advance_iterator
 
 _EXTENDED_BY_OWN_ITEMS = sys.version_info >= (3, 13)
@@ -226,11 +227,11 @@ class TupleVariable(SequenceVariable):
     def _texts(self, tx: Translator) -> Texts:
         return [*items_texts(tx, self.items), "," * (len(self.items) == 1)]
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.load_tuple(self.items)
+    def construct(self, plan: Planner) -> Value:
+        return plan.tuple_of(self.items)
 
-    def new_instance(self, cg: Codegen, base: type, load_class: Callable[[], None]) -> None:
-        cg.call(tuple.__new__, [load_class, lambda: cg.load_tuple(self.items)])
+    def new_instance(self, plan: Planner, base: type, cls: type) -> Value:
+        return plan.call(tuple.__new__, plan.constant(cls), plan.tuple_of(self.items))
 
 
 _SIZES_ADD_REFLECTED = "__radd__" in vars(torch.Size)
@@ -270,8 +271,8 @@ class SizeVariable(TupleVariable):
             found = tx.binary("*", found, item.realize())
         return found
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.call(torch.Size, [lambda: cg.load_tuple(self.items)])
+    def construct(self, plan: Planner) -> Value:
+        return plan.call(torch.Size, plan.tuple_of(self.items))
 
 
 class StructSequenceVariable(TupleVariable):
@@ -311,8 +312,8 @@ class StructSequenceVariable(TupleVariable):
     def text(self, tx: Translator, name: str) -> VariableTracker:
         return VariableTracker.text(self, tx, name)
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.call(self.cls, [lambda: cg.load_tuple(self.items)])
+    def construct(self, plan: Planner) -> Value:
+        return plan.call(self.cls, plan.tuple_of(self.items))
 
 
 class MutableSequence(SequenceVariable):
@@ -323,8 +324,8 @@ class MutableSequence(SequenceVariable):
     def real(self) -> Any:
         return self.items
 
-    def fill_instance(self, cg: Codegen) -> None:
-        cg.call_with_top(self.kind.extend, [lambda: cg.load_tuple(self.items)])  # type: ignore[attr-defined]
+    def fill_instance(self, plan: Planner, instance: Value) -> None:
+        plan.do(self.kind.extend, instance, plan.tuple_of(self.items))  # type: ignore[attr-defined]
 
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         index = _index(tx, key.realize())
@@ -408,27 +409,18 @@ class ListVariable(MutableSequence):
         self.run(tx, "clear")
         return ConstantVariable(None) if items is None else self.method_extend(tx, items)
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.make_then_fill(self, lambda: cg.build("LIST", 0), self._fill)
+    def construct(self, plan: Planner) -> Value:
+        return plan.create(self, plan.build("LIST", []), partial(self._fill, plan))
 
-    def _fill(self, cg: Codegen) -> None:
-        """Emit code that extends the list on top of the stack with the items."""
+    def _fill(self, plan: Planner, new: Value) -> None:
         if self.items:
-            cg.load_tuple(self.items)
-            cg.add(emit.extend_list())
+            plan.steps.append(Extend(new, plan.tuple_of(self.items)))
 
-    def replay(self, cg: Codegen) -> None:
-        """Emit code that replaces the items of the list at the source by these, by list's own method: a class that
-        derives from it may override that."""
-
-        def load_items() -> None:
-            for item in self.items:
-                cg.load(item)
-            cg.build("LIST", len(self.items))
-
-        cg.load_source(self.source)
-        cg.call_with_top(list.__setitem__, [lambda: cg.load_const(slice(None)), load_items])
-        cg.pop_top()
+    def replay(self, plan: Planner) -> None:
+        """Replace the items of the list at the source by these, by list's own method: a class that derives from it may
+        override that."""
+        items = plan.build("LIST", self.items)
+        plan.do(list.__setitem__, plan.reload(self.source), plan.constant(slice(None)), items)
 
 
 class SliceVariable(VariableTracker):
@@ -473,10 +465,8 @@ class SliceVariable(VariableTracker):
     def method_indices(self, tx: Translator, length: VariableTracker) -> VariableTracker:
         return tx.make(tx.fold(tx.slice_value(self).indices, (tx.index_value(length),)))
 
-    def reconstruct(self, cg: Codegen) -> None:
-        for part in self.parts:
-            cg.load(part)
-        cg.build("SLICE", 3)
+    def construct(self, plan: Planner) -> Value:
+        return plan.build("SLICE", self.parts)
 
 
 # -- what methods take -------------------------------------------------------------------------------------------------
@@ -540,13 +530,11 @@ class SequenceIterator(IteratorVariable):
         self.at += self.step
         return item.realize()
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         sequence = self.of
         if sequence is None:
-            cg.call(self.function, [lambda: cg.call(self.kind, [])])
-            return
-        loads = [lambda: cg.load_const(self.function), lambda: cg.load(sequence), lambda: cg.load_const(self.at)]
-        cg.call(_iterate_from, loads)
+            return plan.call(self.function, plan.call(self.kind))
+        return plan.call(_iterate_from, plan.constant(self.function), sequence, plan.constant(self.at))
 
 
 class UnmutatedIterator(IteratorVariable):
@@ -576,15 +564,11 @@ class UnmutatedIterator(IteratorVariable):
         self.at += 1
         return self.items[self.at - 1].realize()
 
-    def reconstruct(self, cg: Codegen) -> None:
-        if cg.attempt.effects.last(self.of) != self.mutated_at:
+    def construct(self, plan: Planner) -> Value:
+        if plan.attempt.effects.last(self.of) != self.mutated_at:
             raise NotConstant("an iterator over a container that was mutated since")
-
-        def make() -> None:
-            cg.replay_once(self.of)
-            cg.call(self.function, [lambda: cg.load(self.of)])
-
-        cg.call(advance_iterator, [make, lambda: cg.load_const(self.at)])
+        plan.replay_once(self.of)
+        return plan.call(advance_iterator, plan.call(self.function, self.of), plan.constant(self.at))
 
 
 def _iterate_from(function: Callable[[Any], Any], sequence: Any, at: int) -> Iterator[Any]:
@@ -640,13 +624,10 @@ class ExistingListVariable(ListVariable):
     def _add(self, items: list[VariableTracker]) -> None:
         (self.items if self.is_read else self.added).extend(items)
 
-    def replay(self, cg: Codegen) -> None:
+    def replay(self, plan: Planner) -> None:
         if self.is_read:
-            return super().replay(cg)
-        cg.load_source(self.source)
-        cg.load_tuple(self.added)
-        cg.add(emit.extend_list())
-        cg.pop_top()
+            return super().replay(plan)
+        plan.steps.append(Extend(plan.reload(self.source), plan.tuple_of(self.added)))
 
 
 @wraps_type(list)

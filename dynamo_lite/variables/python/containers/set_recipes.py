@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker
-from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.protocols import Planner, Translator
 
 if TYPE_CHECKING:
+    from dynamo_lite.plan.rows import Value
+
     from .sets import SetVariable
 
 
@@ -105,8 +107,8 @@ def parts_of(recipe: Recipe | Items) -> Iterator[VariableTracker]:
 
 
 class SetStates:
-    """The states that sets have at this point of the new code. Its methods are handed the code generator, whose part it
-    is: a reference back would keep arguments alive in a cycle."""
+    """The states that sets have at this point of the plan. Its methods are handed the planner, whose part it is: a
+    reference back would keep arguments alive in a cycle."""
 
     def __init__(self) -> None:
         self._is_replayed = False
@@ -116,13 +118,13 @@ class SetStates:
         self._ordered: set[SetVariable] = set()
         """Sets that are created or mutated in the program's order."""
 
-    def replay(self, cg: Codegen) -> None:
-        """Emit the operations on existing sets, and those that read such a set which the program mutated later, in the
+    def replay(self, plan: Planner) -> None:
+        """Plan the operations on existing sets, and those that read such a set which the program mutated later, in the
         program's order."""
         if self._is_replayed:
             return
         self._is_replayed = True
-        operations = cg.attempt.effects.set_operations.values()
+        operations = plan.attempt.effects.set_operations.values()
         for target, _ in operations:
             if target.source is not None:
                 self._advance(target, unrolled(target.recipe)[0])
@@ -134,66 +136,64 @@ class SetStates:
                 ordered.append((target, recipe))
         self._ordered.update(target for target, _ in ordered)
         for target, recipe in ordered:
-            self._repeat(cg, target, recipe)
+            self._repeat(plan, target, recipe)
 
     def _advance(self, target: SetVariable, recipe: Recipe) -> None:
         self._owners[id(recipe)] = target
         self._current[target] = recipe
 
-    def _repeat(self, cg: Codegen, target: SetVariable, recipe: Recipe) -> None:
-        is_made = target.source is not None or cg.has_made(target)
+    def _repeat(self, plan: Planner, target: SetVariable, recipe: Recipe) -> None:
+        is_made = target.source is not None or plan.has_created(target)
         if not recipe.is_mutation:
-            cg.make_then_fill(target, partial(self._emit_first, cg, recipe), lambda cg: None)
+            plan.create(target, self._first_value(plan, recipe), _leave_empty)
         else:
             before = recipe.operands[0]
-            if is_made:
-                cg.load(target)
-            else:
-                cg.make_then_fill(target, partial(self.emit, cg, before), lambda cg: None)
-            self._mutate_top(cg, recipe)
-        cg.pop_top()
+            made = plan.value(target) if is_made else plan.create(target, self.value(plan, before), _leave_empty)
+            self._mutate(plan, made, recipe)
         self._advance(target, recipe)
 
-    def create(self, cg: Codegen, target: SetVariable) -> None:
-        """Emit code that leaves a new set on the stack, in its last state."""
-        first, changes = unrolled(target.recipe)
+    def create(self, plan: Planner, target: SetVariable) -> Value:
+        """A new set in its last state."""
+        first = unrolled(target.recipe)[0]
         if target in self._ordered:
             raise NotConstant("a set that is created in the program's order")
         if first is EMPTY:
-            cg.make_then_fill(target, lambda: cg.build("SET", 0), lambda cg: self.fill(cg, target))
-        else:
-            self.emit(cg, target.recipe)
+            return plan.create(target, plan.build("SET", []), partial(self.fill, plan, target))
+        return self.value(plan, target.recipe)
 
-    def fill(self, cg: Codegen, target: SetVariable) -> None:
-        """Repeat the mutations of a set on the empty one on top of the stack."""
+    def fill(self, plan: Planner, target: SetVariable, new: Value) -> None:
+        """Repeat the mutations of a set on a new, empty one."""
         if target in self._ordered:
             raise NotConstant("a set that is created in the program's order")
         for change in unrolled(target.recipe)[1]:
-            self._mutate_top(cg, change)
+            self._mutate(plan, new, change)
 
-    def emit(self, cg: Codegen, recipe: Recipe | Items) -> None:
-        """Push a set in this state, or a container of items."""
+    def value(self, plan: Planner, recipe: Recipe | Items) -> Value:
+        """A set in this state, or a container of items."""
         if isinstance(recipe, Items):
-            cg.call(recipe.make, [lambda: cg.load_tuple(recipe.trackers)])
-            return
+            return plan.call(recipe.make, plan.tuple_of(recipe.trackers))
         owner = self._owners.get(id(recipe))
         if owner is not None and self._current[owner] is recipe:
-            cg.load(owner)
-            return
+            return plan.value(owner)
         first, changes = unrolled(recipe)
         if first.operation is None and first.needs_existing and (changes or owner is not None):
             raise NotConstant("a set that was mutated since")
-        self._emit_first(cg, first)
+        new = self._first_value(plan, first)
+        if changes:
+            new = plan.keep(new)
         for change in changes:
-            self._mutate_top(cg, change)
+            self._mutate(plan, new, change)
+        return new
 
-    def _emit_first(self, cg: Codegen, first: Recipe) -> None:
+    def _first_value(self, plan: Planner, first: Recipe) -> Value:
         if first.operation is not None:
-            cg.call(first.operation, [partial(self.emit, cg, each) for each in first.operands])
-        elif isinstance(first.operands[0], Source):
-            cg.load_source(first.operands[0])
-        else:
-            cg.load_const(first.operands[0])
+            return plan.call(first.operation, *(self.value(plan, each) for each in first.operands))
+        existing = first.operands[0]
+        return plan.reload(existing) if isinstance(existing, Source) else plan.constant(existing)
 
-    def _mutate_top(self, cg: Codegen, change: Recipe) -> None:
-        cg.call_with_top(change.operation, [partial(self.emit, cg, each) for each in change.operands[1:]])
+    def _mutate(self, plan: Planner, target: Value, change: Recipe) -> None:
+        plan.do(change.operation, target, *(self.value(plan, each) for each in change.operands[1:]))
+
+
+def _leave_empty(new: Value) -> None:
+    """The operations that follow fill it."""

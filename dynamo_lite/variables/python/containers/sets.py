@@ -7,16 +7,16 @@ A set's order depends on the operations that created it. So each tracker does th
 from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView
-from functools import partial
 from typing import Any, NamedTuple
 
 from dynamo_lite.insight.break_reasons import UnknownSetOrder
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import ContainerVariable, NotConstant, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import AS_SET_ITEM, has_stable_hash, key_of
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, method_of
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 
 from .mappings import DictVariable, DictViewVariable
 from .sequences import UnmutatedIterator
@@ -337,20 +337,20 @@ class SetVariable(ContainerVariable):
 
     # -- code ------------------------------------------------------------------------------------------------------
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.set_states.create(cg, self)
+    def construct(self, plan: Planner) -> Value:
+        return plan.set_states.create(plan, self)
 
-    def new_instance(self, cg: Codegen, base: type, load_class: Callable[[], None]) -> None:
-        items = [] if base is set else [partial(cg.set_states.emit, cg, self.recipe)]
-        cg.call(base.__new__, [load_class, *items])
+    def new_instance(self, plan: Planner, base: type, cls: type) -> Value:
+        items = [] if base is set else [plan.set_states.value(plan, self.recipe)]
+        return plan.call(base.__new__, plan.constant(cls), *items)
 
-    def fill_instance(self, cg: Codegen) -> None:
-        """Emit code that repeats the operations on the empty set on top of the stack, an instance of a subclass."""
+    def fill_instance(self, plan: Planner, instance: Value) -> None:
+        """Repeat the operations on the empty set, an instance of a subclass."""
         if self.cls is set:
-            cg.set_states.fill(cg, self)
+            plan.set_states.fill(plan, self, instance)
 
-    def replay(self, cg: Codegen) -> None:
-        cg.set_states.replay(cg)
+    def replay(self, plan: Planner) -> None:
+        plan.set_states.replay(plan)
 
 
 def result_of(tx: Translator, operation: Callable[..., Any], operands: tuple[Operand, ...], kind: type) -> SetVariable:

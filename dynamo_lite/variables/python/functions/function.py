@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from dynamo_lite.insight.break_reasons import AttributeChange, FailsInPython, LazyImport
+from dynamo_lite.plan.rows import DeleteAttribute, Value
 from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 from dynamo_lite.records.subgraphs import Body
@@ -34,7 +35,7 @@ from dynamo_lite.variables.core.invariant_reads import (
 )
 from dynamo_lite.variables.core.namespaces import check_lookup
 from dynamo_lite.variables.core.overwritten_attributes import record_dropped_item
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable, globals_of
 from dynamo_lite.variables.python.containers.mappings import DictVariable, wrap_dict_items
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
@@ -77,21 +78,18 @@ class CellVariable(VariableTracker):
         tx.effects.mutate(self)
         self.content = value
 
-    def reconstruct(self, cg: Codegen) -> None:
-        def fill(cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
+        def fill(cell: Value) -> None:
             if self.content is not None:
-                cg.set_on_top("cell_contents", self.content)
+                plan.set_attribute(cell, "cell_contents", self.content)
 
-        cg.make_then_fill(self, lambda: cg.call(types.CellType, []), fill)
+        return plan.create(self, plan.call(types.CellType), fill)
 
-    def replay(self, cg: Codegen) -> None:
+    def replay(self, plan: Planner) -> None:
         if self.content is None:
-            cg.load_source(self.source)
-            cg.delete_attr("cell_contents")
+            plan.steps.append(DeleteAttribute(plan.reload(self.source), "cell_contents"))
         else:
-            cg.load(self.content)
-            cg.load_source(self.source)
-            cg.store_attr("cell_contents")
+            plan.set_attribute(plan.reload(self.source), "cell_contents", self.content)
 
 
 def _as_cell(variable: VariableTracker) -> CellVariable:
@@ -370,14 +368,12 @@ class FunctionVariable(PythonFunctionVariable):
         items.update(self.attrs)
         return DictVariable(items)
 
-    def replay(self, cg: Codegen) -> None:
+    def replay(self, plan: Planner) -> None:
         for name, value in self.attrs.items():
-            cg.load(value)
-            cg.load_source(self.source)
-            cg.store_attr(name)
+            plan.set_attribute(plan.reload(self.source), name, value)
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.load_const(self.value)
+    def construct(self, plan: Planner) -> Value:
+        return plan.constant(self.value)
 
 
 class NestedFunctionVariable(PythonFunctionVariable):
@@ -513,28 +509,25 @@ class NestedFunctionVariable(PythonFunctionVariable):
         """The code of the function that generated code creates."""
         return self.code
 
-    def reconstruct(self, cg: Codegen) -> None:
-        def create() -> None:
-            cg.call(
-                make_function,
-                [
-                    lambda: cg.load_const(self.code_in_cpython()),
-                    lambda: cg.load_const(self._scope.namespace),
-                    lambda: cg.load(self._defaults or ConstantVariable(None)),
-                    lambda: cg.load(self._keyword_defaults or ConstantVariable(None)),
-                    lambda: cg.load_tuple(self._cells),
-                    lambda: cg.load(self.annotations),
-                ],
-            )
-
-        def fill(cg: Codegen) -> None:
-            for name, value in [*self.members.items(), *self.attrs.items()]:
-                cg.set_on_top(name, value)
-
+    def construct(self, plan: Planner) -> Value:
         annotate = self.members.get("__annotate__")
         if "__annotations__" in self.members and annotate is not None and annotate.python_type() is not type(None):
             raise NotConstant("a function that has computed its annotations")  # to assign them drops `__annotate__`
-        cg.make_then_fill(self, create, fill)
+        new = plan.call(
+            make_function,
+            plan.constant(self.code_in_cpython()),
+            plan.constant(self._scope.namespace),
+            self._defaults or ConstantVariable(None),
+            self._keyword_defaults or ConstantVariable(None),
+            plan.tuple_of(self._cells),
+            self.annotations,
+        )
+
+        def fill(function: Value) -> None:
+            for name, value in [*self.members.items(), *self.attrs.items()]:
+                plan.set_attribute(function, name, value)
+
+        return plan.create(self, new, fill)
 
 
 def make_function(

@@ -8,7 +8,6 @@ the number is specialized.
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ import torch
 
 from dynamo_lite.exc import InternalError
 from dynamo_lite.insight.break_reasons import DataDependentBranch, DataDependentValue
+from dynamo_lite.plan.rows import Binary, Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.shapes.expressions import (
     Expression,
@@ -44,7 +44,7 @@ from dynamo_lite.variables.core.constant import ConstantVariable, wrap_constant
 from dynamo_lite.variables.core.deferred_number import DeferredNumberVariable
 from dynamo_lite.variables.core.deferred_text import text_of_number
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "//", "%"})
 _DIVISIONS = frozenset({"/", "//", "%"})
@@ -203,7 +203,7 @@ class SymNodeVariable(SymbolicNumber):
         if not self.number.node.expr.free_symbols:  # already specialized
             return Formula(int(self.number))
         formula = symbols.of_integer(self.number)
-        return formula if formula is not None and _can_load(self.number.node.expr) else None
+        return formula if formula is not None and _can_compute(self.number.node.expr) else None
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
@@ -312,15 +312,14 @@ class SymNodeVariable(SymbolicNumber):
 
     @property
     def is_computed_outside(self) -> bool:
-        return not self.is_data_dependent and _can_load(self.number.node.expr)
+        return not self.is_data_dependent and _can_compute(self.number.node.expr)
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         if self.is_data_dependent:
-            cg.graph_result(self)
-        elif _can_load(self.number.node.expr):
-            _load_expression(cg, self.number.node.expr)
-        else:
-            cg.load_const(self.as_constant())
+            return plan.result(self)
+        if _can_compute(self.number.node.expr):
+            return _expression_value(plan, self.number.node.expr)
+        return plan.constant(self.as_constant())
 
 
 class SymbolicFloat(SymbolicNumber):
@@ -384,8 +383,8 @@ class SymbolicFloat(SymbolicNumber):
     def is_computed_outside(self) -> bool:
         return True
 
-    def reconstruct(self, cg: Codegen) -> None:
-        load_formula(cg, self.formula)
+    def construct(self, plan: Planner) -> Value:
+        return formula_value(plan, self.formula)
 
 
 def _may_overflow(number: object) -> bool:
@@ -466,24 +465,22 @@ def _decide_formula(attempt: Attempt, function: Callable[..., bool], *operands: 
 # -- generated code ----------------------------------------------------------------------------------------------------
 
 
-def load_formula(cg: Codegen, formula: Formula) -> None:
-    """Emit code that pushes the value of a formula."""
+def formula_value(plan: Planner, formula: Formula) -> Value:
+    """The value of a formula."""
     if formula.place is not None:
-        cg.load_source(formula.place.source)
-    elif formula.expression is not None:
-        _load_expression(cg, formula.expression)
-    elif formula.operation is None:
-        cg.load_const(formula.value)
-    elif formula.operation.function in _OPERATORS:
-        for operand in formula.operands:
-            load_formula(cg, operand)
-        cg.binary_op(_OPERATORS[formula.operation.function])
-    else:
-        operands = [functools.partial(load_formula, cg, operand) for operand in formula.operands]
-        cg.call(formula.operation.function, operands)
+        return plan.reload(formula.place.source)
+    if formula.expression is not None:
+        return _expression_value(plan, formula.expression)
+    if formula.operation is None:
+        return plan.constant(formula.value)
+    operands = [formula_value(plan, operand) for operand in formula.operands]
+    if formula.operation.function in _OPERATORS:
+        left, right = operands
+        return Binary(_OPERATORS[formula.operation.function], left, right)
+    return plan.call(formula.operation.function, *operands)
 
 
-def _can_load(expression: Expression) -> bool:
+def _can_compute(expression: Expression) -> bool:
     """Whether generated code can compute a sympy expression of integer symbols."""
     try:
         program = compile_expression(expression, lambda symbol: ("symbol", symbol), False)
@@ -492,20 +489,25 @@ def _can_load(expression: Expression) -> bool:
     return all(step.name in _EMITTED or step.name in _CALLED for step in program if isinstance(step, Operation))
 
 
-def _load_expression(cg: Codegen, expression: Expression) -> None:
-    """Emit code that pushes the value of an expression of integer symbols."""
-    places = cg.attempt.graph.symbols.places
+def _expression_value(plan: Planner, expression: Expression) -> Value:
+    """The value of an expression of integer symbols, whose program has its operands before each operation."""
+    places = plan.attempt.graph.symbols.places
+    stack: list[Value] = []
     for step in compile_expression(expression, lambda symbol: ("place", places[symbol]), False):
-        if isinstance(step, Operation) and step.name in _CALLED:
-            cg.call_with_pair(_CALLED[step.name])
-        elif isinstance(step, Operation):
-            cg.binary_op(_EMITTED[step.name])
+        if isinstance(step, Operation):
+            right, left = stack.pop(), stack.pop()
+            is_call = step.name in _CALLED
+            stack.append(
+                plan.call(_CALLED[step.name], left, right) if is_call else Binary(_EMITTED[step.name], left, right)
+            )
         elif step[0] == "const":
-            cg.load_const(step[1])
+            stack.append(plan.constant(step[1]))
         elif isinstance(step[1], ComputedInt):
-            load_formula(cg, step[1].formula)
+            stack.append(formula_value(plan, step[1].formula))
         else:
-            _load_place(cg, step[1])
+            stack.append(_place_value(plan, step[1]))
+    (value,) = stack
+    return value
 
 
 _SYMBOLIC_FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
@@ -535,13 +537,13 @@ _EMITTED = {"add": "+", "mul": "*", "floordiv": "//", "mod": "%", "pow": "**", "
 _CALLED: dict[str, Any] = {"min": min, "max": max}
 
 
-def _load_place(cg: Codegen, place: NumberSource) -> None:
+def _place_value(plan: Planner, place: NumberSource) -> Value:
+    source = plan.reload(place.source)
     if place.kind == "int":
-        cg.load_source(place.source)
-        return
-    dim = [lambda: cg.load_const(place.dim)] if place.kind in ("size", "stride") else []
+        return source
+    dim = [plan.constant(place.dim)] if place.kind in ("size", "stride") else []
     method = {"size": torch.Tensor.size, "stride": torch.Tensor.stride, "offset": torch.Tensor.storage_offset}
-    cg.call(method[place.kind], [lambda: cg.load_source(place.source), *dim])
+    return plan.call(method[place.kind], source, *dim)
 
 
 _PYTHON_TYPES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}

@@ -7,6 +7,7 @@ import types
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedValue
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records import code_origin
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import class_lookup
@@ -14,7 +15,7 @@ from dynamo_lite.variables.core.base import TEXTS, LazyVariable, NotConstant, Va
 from dynamo_lite.variables.core.class_lookup import is_user_defined
 from dynamo_lite.variables.core.inert import is_inert
 from dynamo_lite.variables.core.invariant_reads import is_read_later, refuse_read
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable
 
@@ -68,8 +69,8 @@ class EnumVariable(UserObjectVariable):
             return LazyVariable(tx.attempt, getattr(self.value, name), source).realize()
         return super().getattr(tx, name)
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.load_const(self.value)
+    def construct(self, plan: Planner) -> Value:
+        return plan.constant(self.value)
 
 
 def is_user_code(raw: object) -> bool:

@@ -7,16 +7,16 @@ import types
 from functools import partial
 from typing import Any
 
-from dynamo_lite.bytecode import emit
 from dynamo_lite.insight.break_reasons import ExceptionState, UnsupportedOperation
 from dynamo_lite.insight.value_text import value_text
+from dynamo_lite.plan.rows import SetHandled, Value
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, is_data_descriptor, object_setattr, owner_of
 from dynamo_lite.variables.core.base import TEXTS, Args, NotConstant, VariableTracker, mro, unsupported, wraps_if
 from dynamo_lite.variables.core.class_lookup import c_lookup, is_immutable
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_text import concatenated
 from dynamo_lite.variables.core.formatting import call_class_text_method
-from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequences import TupleVariable, items_texts
 
@@ -131,26 +131,22 @@ class ExceptionVariable(VariableTracker):
         base = next(base for base in mro(self.cls) if is_immutable(base))
         return tx.make(tx.fold(lambda *args: TEXTS[name](base(*args)), [tx.python_value(arg) for arg in args]))
 
-    def reconstruct(self, cg: Codegen) -> None:
-        if cg.attempt.provenance.was_raised(self):
+    def construct(self, plan: Planner) -> Value:
+        if plan.attempt.provenance.was_raised(self):
             raise NotConstant("it has been raised, and generated code can't make its traceback")
+        if inherits_construction(self.cls):
+            new = plan.call(self.cls, *self.args)
+        else:
+            new = plan.call(self.cls.__new__, plan.constant(self.cls), *self.args)
+        return plan.create(self, new, partial(self._fill, plan))
 
-        def fill(cg: Codegen) -> None:
-            for name, value in self.attrs.items():
-                cg.set_on_top(name, value)
-            if self.cause is not None or self.suppress:
-                cg.set_on_top("__cause__", self.cause or ConstantVariable(None))
-            if self.context is not None:
-                cg.set_on_top("__context__", self.context)
-
-        def create() -> None:
-            loads = [partial(cg.load, arg) for arg in self.args]
-            if inherits_construction(self.cls):
-                cg.call(self.cls, loads)
-            else:
-                cg.call(self.cls.__new__, [partial(cg.load_const, self.cls), *loads])
-
-        cg.make_then_fill(self, create, fill)
+    def _fill(self, plan: Planner, new: Value) -> None:
+        for name, value in self.attrs.items():
+            plan.set_attribute(new, name, value)
+        if self.cause is not None or self.suppress:
+            plan.set_attribute(new, "__cause__", self.cause or ConstantVariable(None))
+        if self.context is not None:
+            plan.set_attribute(new, "__context__", self.context)
 
 
 WITH_FIELDS = (OSError, UnicodeError, SyntaxError, SystemExit, StopIteration, ImportError, AttributeError, NameError)
@@ -203,7 +199,7 @@ class TracebackVariable(VariableTracker):
     def describe(self) -> str:
         return "the traceback of an exception raised in the compiled function"
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         raise NotConstant(self.describe())
 
 
@@ -250,13 +246,10 @@ class ExceptionInfoVariable(VariableTracker):
     def describe(self) -> str:
         return "the state of an exception handler"
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         if self.is_left:
-            cg.load(self.previous or ConstantVariable(None))
-            return
-        cg.load(self.error)
-        cg.add(emit.push_handled())
-        cg.pop_top()
+            return plan.value(self.previous or ConstantVariable(None))
+        return SetHandled(plan.value(self.error))
 
 
 def stop_iteration_to_runtime_error(error: VariableTracker) -> ExceptionVariable:

@@ -27,7 +27,7 @@ from dynamo_lite.variables.core.base import (
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.polyfills.recreation import advance_iterator
 from dynamo_lite.variables.python.containers.sequences import TupleVariable, wrap_items
 
@@ -65,10 +65,10 @@ class ExistingIterator(IteratorVariable):
     def _take(self, tx: Translator) -> VariableTracker:
         raise NotImplementedError
 
-    def replay(self, cg: Codegen) -> None:
+    def replay(self, plan: Planner) -> None:
         count = self.taken - self.taken_by_outer
         if count:
-            cg.call_for_effect(advance_iterator, [lambda: cg.load_source(self.source), lambda: cg.load_const(count)])
+            plan.do(advance_iterator, plan.reload(self.source), plan.constant(count))
 
 
 class ContainerIterator(ExistingIterator):

@@ -11,10 +11,11 @@ from numbers import Number
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import AddressUsed
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import AddressKey
-from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
 
@@ -72,8 +73,8 @@ class IdVariable(VariableTracker):
             return ConstantVariable(symbol == "!=") if symbol in ("==", "!=") else None
         return tx.compare(symbol, self._number(tx), other)
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.call(id, [lambda: cg.load(self.obj)])
+    def construct(self, plan: Planner) -> Value:
+        return plan.call(id, self.obj)
 
 
 @models(id)

@@ -7,11 +7,12 @@ import weakref
 from typing import Any, NoReturn
 
 from dynamo_lite.insight.break_reasons import UnknownCall, UnknownValue, UnsupportedValue
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, class_lookup
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_if
 from dynamo_lite.variables.core.class_lookup import is_immutable, is_user_defined
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 
 
 class OpaqueVariable(VariableTracker):
@@ -66,8 +67,8 @@ class OpaqueVariable(VariableTracker):
             unsupported(UnknownCall(f"{_name_in_c(self.value)}()"))
         return super().call(tx, args, kwargs)
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.load_const(self.value)
+    def construct(self, plan: Planner) -> Value:
+        return plan.constant(self.value)
 
 
 def _name_in_c(value: Any) -> str:

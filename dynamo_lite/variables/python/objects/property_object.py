@@ -5,9 +5,10 @@ from __future__ import annotations
 import types
 
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_if
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.protocols import Planner, Translator
 
 from .user_object import UserObjectVariable
 
@@ -32,7 +33,7 @@ class CreatedPropertyVariable(UserObjectVariable):
         self.functions = args
         return ConstantVariable(None)
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         raise NotConstant(self.describe())
 
 

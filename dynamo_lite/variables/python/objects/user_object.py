@@ -24,6 +24,7 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedOperation,
     UnsupportedValue,
 )
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import (
     MISSING,
@@ -66,7 +67,7 @@ from dynamo_lite.variables.core.formatting import bracketed, call_class_text_met
 from dynamo_lite.variables.core.namespaces import check_lookup
 from dynamo_lite.variables.core.operator_symbols import method_of
 from dynamo_lite.variables.core.overwritten_attributes import guard_overwritten, overwritten_attribute, slot_is_bound
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.polyfills import derived
 from dynamo_lite.variables.polyfills.recreation import create_object
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
@@ -687,41 +688,36 @@ class UserObjectVariable(VariableTracker):
             return None
         return CreatingCall(create_object, (self.cls, tuple(attributes)), [*attributes.values()])
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         if self.value is not None:
             raise NotConstant(self.describe())
-        base = payload_base(self.cls) or object
+        base, payload = payload_base(self.cls) or object, self.payload
+        if payload is None:
+            new = super().new_instance(plan, base, self.cls)
+        else:
+            new = payload.new_instance(plan, base, self.cls)
 
-        def create() -> None:
-            load_class = functools.partial(cg.load_const, self.cls)
-            if self.payload is None:
-                super(UserObjectVariable, self).new_instance(cg, base, load_class)
-            else:
-                self.payload.new_instance(cg, base, load_class)
+        def fill(instance: Value) -> None:
+            if payload is not None:
+                payload.fill_instance(plan, instance)
+            self.store_attributes(plan, instance)
 
-        def fill(cg: Codegen) -> None:
-            if self.payload is not None:
-                self.payload.fill_instance(cg)
-            self.store_attributes(cg)
+        return plan.create(self, new, fill)
 
-        cg.make_then_fill(self, create, fill)
-
-    def store_attributes(self, cg: Codegen) -> None:
-        """Set the class and attributes of the object on top of the stack, which stays there."""
+    def store_attributes(self, plan: Planner, of: Value) -> None:
+        """Set the class and attributes of the object."""
         if self.value is not None and type(self.value) is not self.cls:
-            load = functools.partial(cg.load_const, self.cls)
-            cg.call_with_top(object.__setattr__, [functools.partial(cg.load_const, "__class__"), load])
+            plan.do(object.__setattr__, of, plan.constant("__class__"), plan.constant(self.cls))
         if self.is_new and self.own_dict is not None:
             owner = self if self.own_dict is self.payload else self.own_dict
-            load = functools.partial(cg.load, owner)
-            cg.call_with_top(object.__setattr__, [functools.partial(cg.load_const, "__dict__"), load])
+            plan.do(object.__setattr__, of, plan.constant("__dict__"), owner)
         for name in self.deleted:
             delete = _delete_item if self._is_shadowed(name) else self.accessors.__delattr__
-            cg.call_with_top(delete, [functools.partial(cg.load_const, name)])
+            plan.do(delete, of, plan.constant(name))
         for name, value in self.attrs.items():
             if value is not None:
-                loads = [functools.partial(cg.load_const, name), functools.partial(cg.load, value)]
-                cg.call_with_top(_set_item if self._is_shadowed(name) else self.accessors.__setattr__, loads)
+                store = _set_item if self._is_shadowed(name) else self.accessors.__setattr__
+                plan.do(store, of, plan.constant(name), value)
 
     def _is_shadowed(self, name: str) -> bool:
         """Whether a data descriptor of the class shadows an item of ``__dict__``: setattr and delattr would call it."""
@@ -731,10 +727,8 @@ class UserObjectVariable(VariableTracker):
     def _is_slot(self, name: str) -> bool:
         return issubclass(type(class_lookup(self.cls, name)), types.MemberDescriptorType)
 
-    def replay(self, cg: Codegen) -> None:
-        cg.load_source(self.source)
-        self.store_attributes(cg)
-        cg.pop_top()
+    def replay(self, plan: Planner) -> None:
+        self.store_attributes(plan, plan.reload(self.source))
 
 
 def _have_same_layout(one: type, other: type) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import FailsInPython, NotCreated, ReferentMayBeDead
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
@@ -22,7 +23,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.class_lookup import class_lookup
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.registry import models, models_raw
 
 _KEY_METHODS = ("__hash__", "__eq__")
@@ -103,7 +104,7 @@ class WeakReferenceVariable(VariableTracker):
             return ConstantVariable(None)
         return LazyVariable(self.attempt, referent, source).realize()
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         raise NotConstant(self.describe())  # loading the referent would keep it alive
 
 

@@ -16,6 +16,7 @@ from torch.autograd import forward_ad
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 from dynamo_lite.insight.break_reasons import AttributeChange, AutogradFunction, UnsupportedAttribute
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.restart import FunctionsUntraced, Restart
 from dynamo_lite.records.subgraphs import Body
 from dynamo_lite.runtime import graph_functions
@@ -34,7 +35,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.invariant_reads import is_read_later, mutable_objects, refuse_read
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.reachable import reachable
 from dynamo_lite.variables.core.registry import models_class_method
 from dynamo_lite.variables.python.containers.mappings import DictVariable
@@ -125,7 +126,7 @@ class FunctionContext(VariableTracker):
         if self.is_complete:
             unsupported(AutogradFunction(self.function.__qualname__, f"its backward {effect}"))
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         raise NotConstant(self.describe())
 
     def method_save_for_backward(self, tx: Translator, *tensors: VariableTracker) -> VariableTracker:

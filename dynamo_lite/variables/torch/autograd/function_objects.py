@@ -12,13 +12,14 @@ from types import ClassMethodDescriptorType
 import torch
 
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.captured_warnings import CAPTURED_WARNINGS
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup
 from dynamo_lite.variables.core.base import CreatingCall, LazyVariable, VariableTracker, unsupported, wraps_if
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_warnings import warn_after_graph
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.objects.opaque import OpaqueVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
@@ -57,11 +58,9 @@ class CreatedFunctionObject(UserObjectVariable):
     def creating_call(self) -> CreatingCall | None:
         return None
 
-    def reconstruct(self, cg: Codegen) -> None:
-        def create() -> None:
-            cg.call(_BASE.__new__, [partial(cg.load_const, self.cls)])
-
-        cg.make_then_fill(self, create, self.store_attributes)
+    def construct(self, plan: Planner) -> Value:
+        new = plan.call(_BASE.__new__, plan.constant(self.cls))
+        return plan.create(self, new, partial(self.store_attributes, plan))
 
 
 @models(_BASE.__new__)

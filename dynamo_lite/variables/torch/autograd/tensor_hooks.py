@@ -15,11 +15,12 @@ from torch.utils.hooks import RemovableHandle
 
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import BackwardReads, HookNotTraced, UnsupportedAttribute
+from dynamo_lite.plan.rows import Attribute, Value
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.invariant_reads import check_value
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.torch.higher_order.bodies import body_parameters, trace_body
 from dynamo_lite.variables.torch.higher_order.later_calls import LaterFunction, is_checked_later, lift_tensors
@@ -66,26 +67,22 @@ class TensorHookVariable(VariableTracker):
             unsupported(UnsupportedAttribute(self.describe(), name, "it exists only after the graph"))
         return None
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         if self.removed:  # what it refers to is gone
-            cg.call_named(RemovableHandle, [lambda: cg.call_named(OrderedDict, [], {})], {})
-            return
-        if self.node is not None or self._is_moved(cg.attempt):
+            return plan.call(RemovableHandle, plan.call(OrderedDict))
+        if self.node is not None or self._is_moved(plan.attempt):
             raise NotConstant(self.describe())
         if self.before is not None:
-            self.before.replay(cg)
-        cg.load(self.tensor)
-        cg.load_attr(self.method)
-        cg.finish_call([lambda: cg.load(self.hook)])
+            self.before.replay(plan)
+        return plan.call(Attribute(plan.value(self.tensor), self.method), self.hook)
 
     def _is_moved(self, attempt: Attempt) -> bool:
         """Whether the tensor has another ``grad_fn`` after the graph, because the graph mutates it."""
         return not self.tensor.value.is_leaf and self.tensor.source in attempt.graph.written
 
-    def replay(self, cg: Codegen) -> None:
+    def replay(self, plan: Planner) -> None:
         if self.node is None and not self.removed:
-            cg.load(self)
-            cg.pop_top()
+            plan.value(self)
 
 
 def _register(method: str, tx: Translator, tensor: TensorVariable, hook: VariableTracker) -> VariableTracker:

@@ -7,18 +7,18 @@ only at run time, so reading them breaks the graph.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import NoReturn
 
 import torch
 
 from dynamo_lite.insight.break_reasons import DeviceNotCaptured
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.calls_around_graph import CallAfterGraph, CallBeforeGraph
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime import streams as at_run_time
 from dynamo_lite.variables.core.base import Kwargs, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.functions.builtin_callable import BuiltinMethodVariable
 
@@ -119,13 +119,11 @@ class StreamVariable(_DeviceObject):
     def method___exit__(self, tx: Translator, *error: VariableTracker) -> VariableTracker:
         _refuse("Stream.__exit__()", "its context was entered outside of the graph")
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         if self.arguments is None:
             current = torch.cuda.current_stream if self.kind is torch.cuda.Stream else at_run_time.callers_stream
-            cg.call(current, [partial(cg.load_const, self.device)])
-        else:
-            given = (self.kind, *self.arguments)
-            cg.call(at_run_time.created_stream, [partial(cg.load_const, each) for each in given])
+            return plan.call(current, plan.constant(self.device))
+        return plan.call(at_run_time.created_stream, *map(plan.constant, (self.kind, *self.arguments)))
 
 
 def _current_device(tx: Translator, kind: str) -> int:
@@ -229,11 +227,11 @@ def _set_stream(tx: Translator, stream: VariableTracker) -> VariableTracker:
 class _CurrentStream:
     """The effect of ``set_stream``: generated code makes the last stream current after the graph."""
 
-    def replay(self, cg: Codegen) -> None:
-        stream = cg.attempt.streams.current
+    def replay(self, plan: Planner) -> None:
+        stream = plan.attempt.streams.current
         assert stream is not None
         if stream.source is not None or stream.arguments is not None:  # otherwise it is current anyway
-            cg.call_for_effect(torch.accelerator.set_stream, [partial(cg.load, stream)])
+            plan.do(torch.accelerator.set_stream, stream)
 
 
 # -- contexts ----------------------------------------------------------------------------------------------------------
@@ -267,11 +265,10 @@ class StreamContextVariable(ContextVariable):
     def entered_value(self) -> VariableTracker:
         return ConstantVariable(None) if self.manager is None else self.manager
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         if self.manager is not None:
-            cg.load(self.manager)
-        else:
-            cg.call(torch.cuda.StreamContext, [partial(cg.load, self.stream or ConstantVariable(None))])
+            return plan.value(self.manager)
+        return plan.call(torch.cuda.StreamContext, self.stream or ConstantVariable(None))
 
 
 def stream_context(manager: VariableTracker) -> VariableTracker:
@@ -322,9 +319,9 @@ class EventVariable(_DeviceObject):
         tx.attempt.before_graph.calls.append(CallBeforeGraph(at_run_time.synchronize_event, (self.source,)))
         return ConstantVariable(None)
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         given = (self.kind, self.device, self.is_recorded)
-        cg.call(at_run_time.created_event, [partial(cg.load_const, each) for each in given])
+        return plan.call(at_run_time.created_event, *map(plan.constant, given))
 
 
 @wraps_type(torch.Event, torch.cuda.Event)

@@ -20,6 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._device import DeviceContext
 
 from dynamo_lite.insight.break_reasons import ContextByCall, FailsInPython, UnsupportedAttribute
+from dynamo_lite.plan.rows import Attribute, Value
 from dynamo_lite.records.captured_warnings import CAPTURED_WARNINGS
 from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.source import Source
@@ -36,7 +37,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_warnings import warn_after_graph
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.registry import models, models_raw
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
@@ -88,17 +89,15 @@ class ContextVariable(VariableTracker):
         """Decorate a function."""
         return tx.call(tx.generic_getattr(self, "__call__"), args, kwargs)
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.call(type(self.value), [partial(cg.load_const, each) for each in self.arguments])
+    def construct(self, plan: Planner) -> Value:
+        return plan.call(type(self.value), *map(plan.constant, self.arguments))
 
-    def load_exit(self, cg: Codegen) -> None:
-        """Emit code that enters the context, and leave its bound ``__exit__`` on the stack."""
-        cg.load(self)
-        cg.copy_top()
-        cg.load_attr("__exit__")
-        cg.swap()
-        cg.call_method_of_top("__enter__")
-        cg.pop_top()
+    def enter_in_plan(self, plan: Planner) -> Value:
+        """Plan that the context is entered. The value is its bound ``__exit__``."""
+        context = plan.value(self)
+        leave = plan.keep(Attribute(context, "__exit__"))
+        plan.do(Attribute(context, "__enter__"))
+        return leave
 
 
 class GradModeVariable(ContextVariable):
@@ -139,14 +138,17 @@ class GradModeVariable(ContextVariable):
         self.exit(tx)
         return ConstantVariable(None)
 
-    def load_exit(self, cg: Codegen) -> None:
-        cg.expect_grad_mode(self.value.prev, self.mode)
-        super().load_exit(cg)
+    def enter_in_plan(self, plan: Planner) -> Value:
+        plan.expect_grad_mode(self.value.prev, self.mode)
+        return super().enter_in_plan(plan)
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.call(object.__new__, [lambda: cg.load_const(type(self.value))])  # its constructor may set the mode
-        for name, value in vars(self.value).items():
-            cg.set_on_top(name, ConstantVariable(value))
+    def construct(self, plan: Planner) -> Value:
+        def fill(context: Value) -> None:
+            for name, value in vars(self.value).items():
+                plan.set_attribute(context, name, ConstantVariable(value))
+
+        new = plan.call(object.__new__, plan.constant(type(self.value)))  # its constructor may set the mode
+        return plan.create(self, new, fill)
 
 
 def _set_grad_mode(tx: Translator, mode: bool) -> None:
@@ -228,8 +230,8 @@ class GraphContextVariable(ContextVariable):
     def reenter(self) -> ReenterContext:
         return ReenterContext(type(self), self.arguments, self.before)
 
-    def load_exit(self, cg: Codegen) -> None:
-        cg.call(self.reenter, [])
+    def enter_in_plan(self, plan: Planner) -> Value:
+        return plan.keep(plan.call(self.reenter))
 
 
 class ReenteredContext:
@@ -356,9 +358,9 @@ class AutocastVariable(GraphContextVariable):
     def entered_value(self) -> VariableTracker:
         return self
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         """A copy of the real one, since classes derived from ``torch.autocast`` take other arguments."""
-        cg.call(copy.copy, [partial(cg.load_const, self.value)])
+        return plan.call(copy.copy, plan.constant(self.value))
 
 
 _AUTOCAST_TYPES = [str, torch.dtype, bool, bool]
@@ -396,8 +398,8 @@ class AttentionVariable(GraphContextVariable):
     def entered_value(self) -> VariableTracker:
         return DictVariable({})
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.call(_attention, [partial(cg.load_const, each) for each in self.arguments])
+    def construct(self, plan: Planner) -> Value:
+        return plan.call(_attention, *map(plan.constant, self.arguments))
 
 
 def _leave_device(device: torch.device) -> None:
@@ -431,8 +433,8 @@ class DeviceVariable(GraphContextVariable):
     def entered_value(self) -> VariableTracker:
         return ConstantVariable(self.value)
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.load_const(self.value)
+    def construct(self, plan: Planner) -> Value:
+        return plan.constant(self.value)
 
 
 def as_context(manager: VariableTracker) -> VariableTracker:
@@ -443,7 +445,7 @@ def as_context(manager: VariableTracker) -> VariableTracker:
 
 
 class ExitVariable(VariableTracker):
-    """The bound ``__exit__`` that ``with`` keeps on the stack. Loading it in generated code enters the context."""
+    """The bound ``__exit__`` that ``with`` keeps on the stack. Generated code that has it enters the context."""
 
     __slots__ = ("context", "called")
     is_created_per_load = True
@@ -469,11 +471,8 @@ class ExitVariable(VariableTracker):
             return None
         return self.context.reenter
 
-    def reconstruct(self, cg: Codegen) -> None:
-        if self.called:
-            cg.load_const(None)
-        else:
-            self.context.load_exit(cg)
+    def construct(self, plan: Planner) -> Value:
+        return plan.constant(None) if self.called else self.context.enter_in_plan(plan)
 
 
 _AUTOCAST = AutocastVariable, ("device", "fast_dtype", "_enabled", "_cache_enabled")

@@ -21,6 +21,7 @@ from torch.distributed import distributed_c10d
 from torch.distributed.device_mesh import DeviceMesh
 
 from dynamo_lite.insight.break_reasons import CollectiveNotCaptured, UnsupportedAttribute
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.collectives import not_waited, waited
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
@@ -35,7 +36,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import COMPARE
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.registry import models, models_break, models_raw
 from dynamo_lite.variables.polyfills import distributed as polyfills
 from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
@@ -226,7 +227,7 @@ class WorkVariable(VariableTracker):
         if result is not None:
             _inline(tx, polyfills.write_back, result, self.targets)
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         raise NotConstant(self.describe())
 
 
@@ -273,8 +274,8 @@ class AsyncResultVariable(TensorVariable):
             return record(tx, torch.ops.aten.alias.default, [self], {})  # without its wrapper
         return super().call_method(tx, name, args, kwargs)
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.call(_WRAP, [lambda: super(AsyncResultVariable, self).reconstruct(cg)])
+    def construct(self, plan: Planner) -> Value:
+        return plan.call(_WRAP, super().construct(plan))
 
 
 @wraps_type(functional.AsyncCollectiveTensor)

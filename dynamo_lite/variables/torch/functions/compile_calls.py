@@ -4,7 +4,6 @@ generated code calls the function."""
 
 from __future__ import annotations
 
-import functools
 import sys
 import types
 from collections.abc import Callable
@@ -13,10 +12,11 @@ from typing import Any, NoReturn
 import torch
 
 from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedAttribute
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.variables.core.attributes import is_callable
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Codegen, Load, Translator
+from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import Model, models_raw
 
 _FLAGS = ("fullgraph", "dynamic", "disable", "isolate_recompiles")
@@ -49,9 +49,8 @@ class _CompileCallVariable(VariableTracker):
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         unsupported(UnsupportedAttribute(self.describe(), name))
 
-    def reconstruct(self, cg: Codegen) -> None:
-        settings: dict[str, Load] = {name: functools.partial(cg.load, each) for name, each in self.settings.items()}
-        cg.call_named(self.compile, [functools.partial(cg.load, each) for each in self.args], settings)
+    def construct(self, plan: Planner) -> Value:
+        return plan.call(self.compile, *self.args, **self.settings)
 
 
 class CompiledVariable(_CompileCallVariable):

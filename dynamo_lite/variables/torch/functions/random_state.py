@@ -14,12 +14,13 @@ from typing import Any, NoReturn
 import torch
 
 from dynamo_lite.insight.break_reasons import RandomStateUsed
+from dynamo_lite.plan.rows import Local, Value
 from dynamo_lite.records.calls_around_graph import CallAfterGraph, CallBeforeGraph
 from dynamo_lite.records.initializations import draws_nothing
 from dynamo_lite.records.restart import MadeByCPython, Restart
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import find_model, models, models_closures_of
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 from dynamo_lite.variables.torch.contexts.streams import device_named
@@ -70,8 +71,8 @@ class SavedStateVariable(VariableTracker):
     def as_fx(self) -> tuple[Any, Any]:
         self._leave_read_to_cpython()
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.load_fast(self.name)
+    def construct(self, plan: Planner) -> Value:
+        return Local(self.name)
 
 
 def _save(tx: Translator, read: Callable[[], torch.Tensor], restore: Callable[[torch.Tensor], None]) -> VariableTracker:

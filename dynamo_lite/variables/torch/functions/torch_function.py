@@ -19,6 +19,7 @@ from dynamo_lite.insight.break_reasons import (
     TorchFunctionOverride,
     UnsupportedAttribute,
 )
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import plain_tensor
 from dynamo_lite.runtime.inner_tensors import is_wrapper_class
@@ -37,7 +38,7 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
 from dynamo_lite.variables.core.formatting import call_text_method
 from dynamo_lite.variables.core.operator_symbols import method_of
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.registry import Model, models, models_if
 from dynamo_lite.variables.python.classes.isinstance_checks import derives
 from dynamo_lite.variables.python.containers.mappings import DictVariable
@@ -209,8 +210,8 @@ class SubclassVariable(TensorVariable):
         method = self.find_special(tx, name) or (self.find_special(tx, "__repr__") if name == "__str__" else None)
         return super().text(tx, name) if method is None else call_text_method(tx, method, name)
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.call(as_subclass, [lambda: cg.graph_output(self.plain), lambda: cg.load_const(self.cls)])
+    def construct(self, plan: Planner) -> Value:
+        return plan.call(as_subclass, plan.output(self.plain), plan.constant(self.cls))
 
 
 _PER_ALIAS = ("grad", "is_leaf", "grad_fn", "requires_grad_", "retain_grad", "_version", "_base")

@@ -17,8 +17,9 @@ from torch.utils import checkpoint as torch_checkpoint
 
 from dynamo_lite.bytecode import Instruction, decode, roles
 from dynamo_lite.insight.break_reasons import CheckpointCall
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.variables.core.base import InvariantVariable, NotConstant, VariableTracker, unsupported
-from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable, NestedFunctionVariable
@@ -35,7 +36,7 @@ class ContextsVariable(VariableTracker):
     def describe(self) -> str:
         return "the contexts of a selective checkpoint"
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         raise NotConstant(self.describe())
 
 

@@ -14,12 +14,13 @@ from torch.utils import checkpoint as torch_checkpoint
 
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import BackwardReads, CheckpointCall, HigherOrderOperator
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.subgraphs import Runs
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.shared_memory import memory_of
 from dynamo_lite.variables.core.base import Args, InvariantVariable, Kwargs, NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Codegen, Load, Translator
+from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import models, models_closures_of, models_raw
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import SequenceVariable, TupleVariable
@@ -192,9 +193,9 @@ class TransformVariable(VariableTracker):
         assert self.model is not None
         return self.model(tx, self, [arg.realize() for arg in args], kwargs)
 
-    def reconstruct(self, cg: Codegen) -> None:
-        options: dict[str, Load] = {name: partial(cg.load_const, value) for name, value in self.options.items()}
-        cg.call_named(self.transform, [lambda: cg.load(self.function)], options)
+    def construct(self, plan: Planner) -> Value:
+        options = {name: plan.constant(value) for name, value in self.options.items()}
+        return plan.call(self.transform, self.function, **options)
 
 
 TransformModel = Callable[[Translator, TransformVariable, Args, Kwargs], VariableTracker]
@@ -443,7 +444,7 @@ class PullBackVariable(VariableTracker):
         gradients = record(tx, graph_functions.pull_back, operands, {})
         return with_results(tx, self.primals, gradients)
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         raise NotConstant(self.describe())
 
 

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import torch
 
 from dynamo_lite.insight.break_reasons import KernelLaunch
+from dynamo_lite.plan.rows import Attribute, Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime import triton_kernels
 from dynamo_lite.variables.core.attributes import MISSING
@@ -29,7 +30,7 @@ from dynamo_lite.variables.core.base import (
     wraps_if,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.registry import Model, models, models_if
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import SequenceVariable, TupleVariable
@@ -132,13 +133,11 @@ class LauncherVariable(VariableTracker):
         own = {} if self.grid is None else {"grid": self.grid, "warmup": ConstantVariable(False)}
         return _Launch(tx, self.kernel, list(args), {**own, **kwargs}).record()
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         grid = self.grid
         if grid is None:
-            cg.load(self.kernel)
-            cg.load_attr("run")
-        else:
-            cg.call(operator.getitem, [lambda: cg.load(self.kernel), lambda: cg.load(grid)])
+            return Attribute(plan.value(self.kernel), "run")
+        return plan.call(operator.getitem, self.kernel, grid)
 
 
 class CompiledKernelVariable(VariableTracker):

@@ -10,6 +10,7 @@ from torch.fx.graph_module import _WrappedCall
 from torch.nn.modules import module as torch_module
 
 from dynamo_lite import _C
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import (
@@ -21,7 +22,7 @@ from dynamo_lite.variables.core.attributes import (
 )
 from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, VariableTracker, wraps_if
 from dynamo_lite.variables.core.namespaces import check_lookup
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, instance_dict
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
@@ -151,8 +152,8 @@ class NNModuleVariable(UserObjectVariable):
         for name in _GLOBAL_HOOKS:
             module_globals.child("dict_item", name).check("length", 0)
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.load_const(self.value)
+    def construct(self, plan: Planner) -> Value:
+        return plan.constant(self.value)
 
 
 def _generated_call(cls: type) -> dict[str, object]:

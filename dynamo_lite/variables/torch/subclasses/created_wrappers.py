@@ -6,7 +6,6 @@ as in eager. An operator can't take that object, so the graph creates an equal o
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,10 +13,11 @@ import torch
 
 from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import WrapperSubclass
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.runtime.inner_tensors import is_wrapper_class, overrides_torch_function
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, guard_class_attribute, is_data_descriptor
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.registry import models_raw
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
@@ -91,17 +91,13 @@ class CreatedWrapperVariable(WrapperVariable):
         guard_class_attribute(tx, self.cls, name, raw)
         self.attrs[name] = value
 
-    def reconstruct(self, cg: Codegen) -> None:
-        def new() -> None:
-            loads = [functools.partial(cg.load, each) for each in self.args]
-            cg.call_named(_MAKE, loads, {name: functools.partial(cg.load, each) for name, each in self.kwargs.items()})
-
-        def fill(cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
+        def fill(wrapper: Value) -> None:
             for name, value in self.attrs.items():
                 assert value is not None
-                cg.set_on_top(name, value)
+                plan.set_attribute(wrapper, name, value)
 
-        cg.make_then_fill(self, new, fill)
+        return plan.create(self, plan.call(_MAKE, *self.args, **self.kwargs), fill)
 
 
 def _make_wrapper(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:

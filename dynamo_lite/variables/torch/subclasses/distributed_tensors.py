@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import CollectiveNotCaptured, WrapperSubclass
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.distributed_tensors import is_distributed_class, with_constants
 from dynamo_lite.runtime.shared_memory import all_memory_of
@@ -28,7 +29,7 @@ from dynamo_lite.variables.core.base import (
     wraps_if,
 )
 from dynamo_lite.variables.core.class_lookup import own_namespace
-from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import Model, models_if
 from dynamo_lite.variables.torch.functions.collectives import ImmutableVariable, guard_default_group
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
@@ -110,12 +111,12 @@ class DistributedTensorVariable(WrapperVariable):
             unsupported(WrapperSubclass(self.describe(), "its local tensor can't be in a graph"))
         return [found]
 
-    def reconstruct(self, cg: Codegen) -> None:
+    def construct(self, plan: Planner) -> Value:
         memory = all_memory_of(self.fake)
-        if self.source is None and any(memory & all_memory_of(each.fake) for each in cg.attempt.graph.tensors):
-            cg.attempt.provenance.created(self, self.step)  # compilers would create it without its input's memory
+        if self.source is None and any(memory & all_memory_of(each.fake) for each in plan.attempt.graph.tensors):
+            plan.attempt.provenance.created(self, self.step)  # compilers would create it without its input's memory
             raise NotConstant(self.describe())
-        TensorVariable.reconstruct(self, cg)
+        return TensorVariable.construct(self, plan)
 
 
 wrapper_classes.append((is_distributed_class, DistributedTensorVariable))

@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from dynamo_lite import _C
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import DataDependentValue, WrapperSubclass
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.code_origin import FOLDED_ERRORS
 from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
@@ -39,7 +40,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.class_lookup import is_immutable, is_user_defined
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, unmodeled_c_base
 from dynamo_lite.variables.torch.functions.torch_function import SubclassVariable
 from dynamo_lite.variables.torch.tensors.fake_computation import compute
@@ -168,11 +169,11 @@ class WrapperVariable(SubclassVariable):
     def expect(self, tx: Translator, truth: bool) -> bool:
         return False
 
-    def reconstruct(self, cg: Codegen) -> None:
-        if not (self.is_recreatable and self._has_known_context(cg.attempt)):
-            cg.attempt.provenance.created(self, self.step)
+    def construct(self, plan: Planner) -> Value:
+        if not (self.is_recreatable and self._has_known_context(plan.attempt)):
+            plan.attempt.provenance.created(self, self.step)
             raise NotConstant(self.describe())
-        TensorVariable.reconstruct(self, cg)
+        return TensorVariable.construct(self, plan)
 
     def _has_known_context(self, attempt: Attempt) -> bool:
         """Whether the mutable objects in the context are those of an argument; guarded. Compilers give each result the

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from dynamo_lite.insight.break_reasons import NumpyStorage
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 
 from .equivalent_operators import rewrites
 
@@ -45,16 +46,16 @@ def _shares_memory(value: object, fake: torch.Tensor) -> bool:
     return share_memory(value, fake)
 
 
-def load_view(cg: Codegen, owner: TensorVariable, tensor: TensorVariable) -> None:
-    """Leave the tensor on the stack, as a view of its recreated owner."""
+def view_of(plan: Planner, owner: TensorVariable, tensor: TensorVariable) -> Value:
+    """The tensor, as a view of its recreated owner."""
     fake, base = tensor.fake, owner.fake
     offset = fake.storage_offset() - base.storage_offset()
     same_elements = type(offset) is int and fake.dtype is base.dtype and not (fake.is_conj() or fake.is_neg())
     if fake.requires_grad or not same_elements or not (fake._base is None or fake._base is base):
-        cg.attempt.provenance.created_with(tensor, owner)
+        plan.attempt.provenance.created_with(tensor, owner)
         raise NotConstant(tensor.describe())
     make = _detached_view if fake._base is None else _view
-    cg.call(make, [lambda: cg.load(owner), lambda: cg.graph_output(tensor), lambda: cg.load_const(offset)])
+    return plan.call(make, owner, plan.output(tensor), plan.constant(offset))
 
 
 def _view(owner: torch.Tensor, like: torch.Tensor, offset: int) -> torch.Tensor:

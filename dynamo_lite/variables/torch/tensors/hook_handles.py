@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from torch.utils.hooks import RemovableHandle
 
 from dynamo_lite.insight.break_reasons import AttributeChange, HookNotTraced
+from dynamo_lite.plan.rows import Attribute, Value
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, TupleVariable
@@ -39,15 +40,8 @@ class CreatedHandleVariable(UserObjectVariable):
     def instance_delete(self, tx: Translator, name: str) -> None:
         unsupported(AttributeChange(self.describe(), name, "deleted"))
 
-    def reconstruct(self, cg: Codegen) -> None:
-        for each in (self.hooks, self.extra):
-            cg.load(each)
-            cg.pop_top()
-        if not cg.has_made(self):  # loading a dict may have created the handle, which is among its keys
-            arguments = {"extra_dict": lambda: cg.load(self.extra)}
-            cg.call_named(RemovableHandle, [lambda: cg.load(self.hooks)], arguments)
-        else:
-            cg.load(self)
+    def construct(self, plan: Planner) -> Value:
+        return plan.call(RemovableHandle, self.hooks, extra_dict=self.extra)
 
 
 class HandleIdVariable(VariableTracker):
@@ -68,9 +62,8 @@ class HandleIdVariable(VariableTracker):
     def key(self) -> HandleIdVariable:
         return self
 
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.load(self.handle)
-        cg.load_attr("id")
+    def construct(self, plan: Planner) -> Value:
+        return Attribute(plan.value(self.handle), "id")
 
 
 @models(RemovableHandle)

@@ -35,6 +35,7 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedOperation,
     UnsupportedValue,
 )
+from dynamo_lite.plan.rows import DeleteAttribute, Value
 from dynamo_lite.records.initializations import draws_nothing
 from dynamo_lite.records.restart import MadeByCPython, Restart
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
@@ -70,7 +71,7 @@ from dynamo_lite.variables.core.deferred_text import text_of_tensor
 from dynamo_lite.variables.core.invariant_reads import is_read_later, refuse_read
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE
 from dynamo_lite.variables.core.overwritten_attributes import record_dropped_item
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.python.containers.sequences import (
     ListVariable,
     SizeVariable,
@@ -81,7 +82,7 @@ from dynamo_lite.variables.python.containers.sequences import (
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.torch.contexts.streams import record_stream
 
-from .array_memory import array_owner, load_view
+from .array_memory import array_owner, view_of
 from .equivalent_operators import apply_rewrites
 from .fake_computation import bare_name, compute_with_symbols, operator_name
 from .later_states import certain, check_in_body
@@ -348,15 +349,12 @@ class TensorVariable(VariableTracker):
             for name in self.attrs:
                 self.source.check("instance_item_unobserved", name)
 
-    def replay(self, cg: Codegen) -> None:
+    def replay(self, plan: Planner) -> None:
         for name, value in self.attrs.items():
             if value is not None:
-                cg.load(value)
-                cg.load(self)
-                cg.store_attr(name)
+                plan.set_attribute(plan.value(self), name, value)
             elif self.value is not None and name in self.value.__dict__:
-                cg.load(self)
-                cg.delete_attr(name)
+                plan.steps.append(DeleteAttribute(plan.value(self), name))
 
     def length(self, tx: Translator) -> int | torch.SymInt:
         if self.fake.ndim == 0:
@@ -435,15 +433,13 @@ class TensorVariable(VariableTracker):
         text = tx.python_value(spec)
         return text_of_tensor(tx, self, format, text) or tx.make(tx.fold(format, (self.python_value(tx), text)))
 
-    def reconstruct(self, cg: Codegen) -> None:
-        if self in cg.attempt.before_graph.created:
-            cg.load_made(cg.attempt.before_graph.created[self])
-        elif cg.attempt.provenance.is_created_leaf(self):  # a graph's outputs have a grad_fn
+    def construct(self, plan: Planner) -> Value:
+        if self in plan.attempt.before_graph.created:
+            return plan.created_before(plan.attempt.before_graph.created[self])
+        if plan.attempt.provenance.is_created_leaf(self):  # a graph's outputs have a grad_fn
             raise NotConstant(self.describe())
-        elif (owner := array_owner(cg.attempt, self)) is not None:
-            load_view(cg, owner, self)
-        else:
-            cg.graph_output(self)
+        owner = array_owner(plan.attempt, self)
+        return plan.output(self) if owner is None else view_of(plan, owner, self)
 
 
 def _is_operand(tx: Translator, other: VariableTracker) -> bool:
