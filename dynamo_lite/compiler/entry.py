@@ -42,7 +42,7 @@ def make_entry(
     attempt, like = translation.attempt, view.code
     self_contained = translation.graph_break is None
     plan, failed = plan_of(translation, compiled.call), _handler(translation, like)
-    code = new_code(plan, like, compiled.call, translation.after, failed, translation.positions, self_contained)
+    code = new_code(plan, like, compiled.call, translation.after.code, failed, translation.positions, self_contained)
     if observer is not None:
         observer.plans.append(place_in_program(f"{place_text(view)}:\n{textwrap.indent(str(plan), '  ')}", view))
     if not attempt.guards.abstract_class_checks.hold():  # the backend registered a class
@@ -60,12 +60,12 @@ def make_entry(
 
 def plan_of(translation: Translation, call: _C.GraphCall | None) -> Plan:
     """The plan of the new code. ``call``: of the graph; None if nothing is to be computed."""
-    return finished(translation.planner, translation.end, call is not None)
+    return finished(translation.after.planner, translation.after.end, call is not None)
 
 
 def _handler(translation: Translation, like: CodeType) -> list[Instruction]:
     """The handler around the graph's call."""
-    planner, reruns = translation.planner, translation.attempt.are_failures_observable
+    planner, reruns = translation.after.planner, translation.attempt.are_failures_observable
     plain, raiser = never_compiled(like) if reruns else like, raising_code(like, continuing=True)
     restores, put_back = run(planner.random_state_restores()), run(planner.put_back())
     return graph_failure_handler(plain, reruns, raiser, restores, put_back)

@@ -66,7 +66,7 @@ def compile_graph(
     if not attempt.graph.operators or _computes_nothing(translation):
         return CompiledGraph(None, None, 0.0)
     expected = [each.tensor.node for each in attempt.runtime_assertions]
-    results = [*(tensor.node for tensor in translation.planner.outputs), *expected]
+    results = [*translation.outputs, *expected]
     unused: list[torch.fx.Node] = []
     if attempt.graph.communicates or attempt.frees_at_once:
         unused = _unused_effects(attempt, results, compiles=attempt.frees_at_once)
@@ -150,14 +150,14 @@ def _computes_nothing(translation: Translation) -> bool:
     """Whether the graph has no results, and only reads attributes of its inputs (the data of arrays)."""
     attempt = translation.attempt
     operators = (node for node in attempt.graph.graph.nodes if node.op != "placeholder")
-    has_results = translation.planner.outputs or attempt.runtime_assertions
+    has_results = translation.outputs or attempt.runtime_assertions
     return not has_results and all(node.target is getattr for node in operators)
 
 
 def _call_of(compiled: Callable[..., Any], translation: Translation, name: str, unused: int) -> _C.GraphCall:
     """The call of what the backend returned. Around it: runtime assertions are checked, inputs that it mutates are
     restored where the frame is run again, the number of results is checked."""
-    attempt, outputs = translation.attempt, len(translation.planner.outputs)
+    attempt, outputs = translation.attempt, len(translation.outputs)
     graph, truths = attempt.graph, [each.truth for each in attempt.runtime_assertions]
     wrong = wrong_results_handler(name, outputs + len(truths) + unused)
     if unused:

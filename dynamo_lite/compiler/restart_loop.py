@@ -1,4 +1,4 @@
-"""Attempts at one frame: one that can't go on raises `Restart` with a fact, which all later ones know."""
+"""Attempts at one frame: one that can't go on ends with a fact, which all later ones know."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .code_after_graph import generate
 from .eligibility import check_is_no_module_call
 from .observers import without_dispatch_modes
 from .trace import begin, trace
-from .translation import Request, Translation
+from .translation import AfterGraph, Request, Translation
 
 _ATTEMPTS = 40
 
@@ -38,10 +38,10 @@ def translate(request: Request) -> Translation:
             state = _C.GlobalState()
             with without_dispatch_modes():
                 root = begin(request, facts)
-                try:
-                    return _attempt(root, request, facts, state)
-                except Restart as restart:
-                    facts = facts.after(root.attempt.specialized_at).learn(restart.fact, root.place())
+                outcome = _attempt(root, request, facts, state)
+                if isinstance(outcome, Translation):
+                    return outcome
+                facts = facts.after(root.attempt.specialized_at).learn(outcome, root.place())
             if time.perf_counter() > request.until:
                 raise TakesTooLong
     except SkipFrame as skipped:
@@ -52,28 +52,31 @@ def translate(request: Request) -> Translation:
     raise InternalError(f"{request.view.code.co_qualname} was tried {_ATTEMPTS} times without an end")
 
 
-def _attempt(root: RootTranslator, request: Request, facts: RestartFacts, state: _C.GlobalState) -> Translation:
-    """One pass over the frame. It raises `Restart` for what another attempt can avoid."""
-    attempt, translation = root.attempt, None
+def _attempt(root: RootTranslator, request: Request, facts: RestartFacts, state: _C.GlobalState) -> Translation | Fact:
+    """One pass over the frame: a translation, or what another attempt must do differently."""
+    attempt, outcome = root.attempt, None
     try:
-        breaks = trace(root)
-        plan, end, after = generate(root, breaks, request)
+        after = generate(root, trace(root), request)
+        if not isinstance(after, AfterGraph):
+            return after
         if attempt.initializations.run():
-            raise Restart(ModulesInitialized())
+            return ModulesInitialized()
         graph_break = facts.break_seen_from(root.place())
-        translation = Translation(attempt, plan, end, after, root.current.positions, state, graph_break)
+        outcome = Translation(attempt, after, root.current.positions, state, graph_break)
         attempt.guards.adopt(facts.assumed)
         if facts.raised is not None:
             attempt.guards.adopt_all(facts.raised)
         facts.after(attempt.specialized_at).remember()
-        return translation
+        return outcome
+    except Restart as restart:
+        return restart.fact
     except Unsupported as error:
-        raise Restart(_fact_about(error, root, facts)) from None
+        return _fact_about(error, root, facts)
     except ObservedException as observed:
-        raise Restart(_break_where_raised(observed, root)) from None
+        return _break_where_raised(observed, root)
     finally:
         root.close()
-        if translation is None:
+        if outcome is None:
             attempt.close()
 
 

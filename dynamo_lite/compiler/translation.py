@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch.fx
+
 from dynamo_lite import _C
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.bytecode.instructions import Positions
@@ -36,16 +38,27 @@ class Request:
 
 
 @dataclass(frozen=True)
+class AfterGraph:
+    """What runs after the graph of a frame: planned, and emitted as ``code``."""
+
+    planner: Planner
+    end: Return | Break
+    code: list[Instruction]
+
+
+@dataclass(frozen=True)
 class Translation:
     """What an attempt that succeeded leaves for the backend."""
 
     attempt: Attempt
-    planner: Planner
-    end: Return | Break
-    after: list[Instruction]
-    """What runs after the graph."""
+    after: AfterGraph
     positions: Positions | None
     """Those of the instruction at which the trace ended."""
     state: _C.GlobalState
     """Of torch, before the attempt."""
     graph_break: GraphBreak | None
+
+    @property
+    def outputs(self) -> list[torch.fx.Node]:
+        """The results of the graph."""
+        return [each.node for each in self.after.planner.outputs]

@@ -196,7 +196,7 @@ class OuterGraph:
         graph, expected = self.attempt.graph, self.attempt.runtime_assertions
         if not graph.operators:
             return None
-        outputs = [*(tensor.node for tensor in translation.planner.outputs), *(each.tensor.node for each in expected)]
+        outputs = [*translation.outputs, *(each.tensor.node for each in expected)]
         inner = graph.finish(outputs)
         if aten_graph:
             inner = _aten(inner, self.attempt)

@@ -277,7 +277,7 @@ class _Exporter(FrameCompiler):
         outer = OuterGraph(self.program, attempt)
         call = outer.embedded_call(translation, self.aten_graph)
         plan = plan_of(translation, call)
-        after = new_code(plan, view.code, call, translation.after, [], translation.positions)
+        after = new_code(plan, view.code, call, translation.after.code, [], translation.positions)
         tree = guards_of(translation, view, compiled_by="", guard_filter=None)
         values = attempt.guards.values(view.code, translation.state, view)
         if not values:

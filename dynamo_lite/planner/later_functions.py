@@ -10,6 +10,7 @@ from dynamo_lite.codegen.emitter import load, run
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.plan.rows import Constant, Item, Local, Reload, Value
 from dynamo_lite.records.calls_around_graph import CallAfterGraph, CallBeforeGraph
+from dynamo_lite.records.restart import MadeByCPython
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -66,23 +67,24 @@ def _item(name: str, index: int) -> Item:
     return Item(Local(name), Constant(index))
 
 
-def call_around_graph(attempt: Attempt) -> None:
-    """Let generated code pass the roots of each function to its `LaterCall`."""
+def call_around_graph(attempt: Attempt) -> MadeByCPython | None:
+    """Let generated code pass the roots of each function to its `LaterCall`, unless it can't create one of them."""
     for each in attempt.provenance.later_functions:
         if each.later is not None:
-            each.later.create = _creator(attempt, each)
+            try:
+                each.later.create = _creator(attempt, each)
+            except NotConstant as error:
+                return each.refusal(f"{error}, which generated code can't create")
             each.add_globals()
             attempt.before_graph.calls.append(CallBeforeGraph(each.later.begin, tuple(each.roots)))
             attempt.effects.note(CallAfterGraph(each.later.end))
+    return None
 
 
 def _creator(attempt: Attempt, function: LaterFunction) -> types.FunctionType:
-    """Creates the program's function, its arguments and keyword arguments."""
+    """Creates the program's function, its arguments and keyword arguments. Raises `NotConstant` if code can't."""
     plan = _LaterPlanner(attempt, function)
-    try:
-        parts = [plan.value(function.function), plan.tuple_of(function.args), plan.call(dict, **function.kwargs)]
-    except NotConstant as error:
-        function.refuse(f"{error}, which generated code can't create")
+    parts = [plan.value(function.function), plan.tuple_of(function.args), plan.call(dict, **function.kwargs)]
     code = [*emit.prologue(0), *run(plan.steps), *load(plan.tuple_of(parts)), emit.return_value()]
     like = (lambda: None).__code__
     return types.FunctionType(assemble(code, like=like, argnames=(_ROOTS, _TENSORS)), {})

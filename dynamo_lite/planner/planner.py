@@ -16,7 +16,7 @@ import torch.fx
 
 from dynamo_lite import _C
 from dynamo_lite.codegen.emitter import result_name
-from dynamo_lite.exc import InternalError, Unsupported
+from dynamo_lite.exc import InternalError
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.insight.break_reasons import HookNotTraced, UnreconstructableValue
 from dynamo_lite.plan.rows import (
@@ -40,7 +40,7 @@ from dynamo_lite.plan.rows import (
     Value,
 )
 from dynamo_lite.records.graph import GraphInput
-from dynamo_lite.records.restart import MadeByCPython, Restart
+from dynamo_lite.records.restart import MadeByCPython
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import frozen, with_data
 from dynamo_lite.runtime.shared_memory import memory_of
@@ -221,21 +221,11 @@ class Planner:
         self._made_by_cpython.append(MadeByCPython(step, is_leaf, reason))
         return _UNMADE
 
-    def check_is_complete(self) -> None:
-        """Start another attempt if CPython must create a value: the one that the program creates first."""
-        if self._made_by_cpython:
-            raise Restart(min(self._made_by_cpython, key=lambda each: (not each.is_leaf, each.step or sys.maxsize)))
-
-    @contextlib.contextmanager
-    def planning(self) -> Iterator[None]:
-        """A block in which values are planned. What CPython must create is told before what else went wrong: where the
-        graph breaks for it, the rest may not come up."""
-        try:
-            yield
-        except (Restart, Unsupported):
-            self.check_is_complete()
-            raise
-        self.check_is_complete()
+    @property
+    def made_by_cpython(self) -> MadeByCPython | None:
+        """Of the values that CPython must create, the one that the program creates first."""
+        created = self._made_by_cpython
+        return min(created, key=lambda each: (not each.is_leaf, each.step or sys.maxsize), default=None)
 
     def reload(self, source: Source | None) -> Reload:
         """A pre-existing value: an argument, a constant, or a value that the guard check captured."""

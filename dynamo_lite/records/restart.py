@@ -7,6 +7,7 @@ the fact to `RestartFacts`, which every later attempt at the frame is given.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NoReturn
 
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.insight.observer import GraphBreak
@@ -66,12 +67,12 @@ class FunctionsUntraced:
 
 
 @dataclass(frozen=True)
-class RecordedWhole:
-    """A function that is allowed in the graph can't be traced: whether a call of it can be recorded as one operator."""
+class OtherWay:
+    """The first of two ways of tracing a function failed: whether the second may succeed."""
 
     function: int
     """Its id."""
-    can_be: bool
+    succeeds: bool
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ Fact = (
     | EndsBefore
     | MadeByCPython
     | FunctionsUntraced
-    | RecordedWhole
+    | OtherWay
     | NumbersRead
     | NumbersSpecialized
     | ModulesInitialized
@@ -111,3 +112,13 @@ class Restart(Exception):
     def __init__(self, fact: Fact) -> None:
         super().__init__(fact)
         self.fact = fact
+
+
+def leave_to_cpython(step: int, reason: BreakReason) -> NoReturn:
+    """Let CPython run an earlier step."""
+    raise Restart(MadeByCPython(step, False, reason))
+
+
+def specialize_before(step: int) -> NoReturn:
+    """Specialize the symbolic numbers that the instruction at this step takes."""
+    raise Restart(NumbersSpecialized(step))

@@ -27,7 +27,7 @@ from .restart import (
     ModulesInitialized,
     NumbersRead,
     NumbersSpecialized,
-    RecordedWhole,
+    OtherWay,
 )
 
 _MOST = 12
@@ -126,8 +126,8 @@ class RestartFacts:
                 return self._leave_to_cpython(fact, place)
             case FunctionsUntraced(functions):
                 return replace(self, untraced_functions=self.untraced_functions | functions)
-            case RecordedWhole(function, can_be):
-                self.remembered.whole[function] = can_be
+            case OtherWay(function, succeeds):
+                self.remembered.other_way[function] = succeeds
             case NumbersRead(sites):
                 self.remembered.numbers_read |= sites
             case ModulesInitialized():  # what was learned is of the modules before

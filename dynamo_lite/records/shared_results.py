@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
 
-from .restart import NumbersSpecialized, Restart
+from .restart import specialize_before
 
 if TYPE_CHECKING:
     from dynamo_lite.variables.core.base import VariableTracker
@@ -53,4 +53,4 @@ class SharedResults:
         """Start another attempt if this is a container in a result: it would be mutated, or survive the graph."""
         step = self._steps.get(tracker)
         if step is not None:
-            raise Restart(NumbersSpecialized(step))
+            specialize_before(step)

@@ -36,8 +36,8 @@ class SpecializationHistory:
 
     steps: dict[int, Any] = field(default_factory=dict)
     """Instructions whose operands are specialized: number of steps before the instruction -> its place."""
-    whole: dict[int, bool] = field(default_factory=dict)
-    """Ids of functions that can't be traced -> whether they could be recorded as one operator."""
+    other_way: dict[int, bool] = field(default_factory=dict)
+    """id of a function that can't be traced in the first of two ways -> whether the second may succeed."""
     to_fill: set[Any] = field(default_factory=set)
     """Dicts and caches that lacked an entry when a translation broke. The code after the break may have added it."""
     numbers_read: set[Any] = field(default_factory=set)

@@ -151,6 +151,27 @@ def test_opcodes_are_named_in_two_rooms():
     assert found == set()
 
 
+def test_few_places_restart_a_translation():
+    """From the end of a trace on, what another attempt must do differently is a result."""
+    raising = [
+        module
+        for module, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and ast.unparse(node.exc.func) == "Restart"
+    ]
+    assert len(raising) <= 5 and not any(module.startswith("dynamo_lite.compiler") for module in raising), raising
+
+
+def test_a_plan_is_data():
+    """Rows know no tracker and no bytecode, and what emits them knows no tracker, not even for the type checker."""
+    allowed = {"plan": {"plan", "records", "insight"}, "codegen": {"codegen", "plan", "bytecode", "runtime", "insight"}}
+    allowed["codegen"] |= {"exc", "logs", "_C"}
+    for room, rooms in allowed.items():
+        for path in (PACKAGE / room).glob("*.py"):
+            found = set(re.findall(r"from dynamo_lite\.(\w+)", path.read_text()))
+            assert found <= rooms, path
+
+
 def test_nothing_imports_the_package_itself():
     edges = graph_of_imports()
     users = [name for name, targets in edges.items() if "dynamo_lite" in targets]

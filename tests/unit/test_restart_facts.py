@@ -14,7 +14,7 @@ from dynamo_lite.records.restart import (
     FunctionsUntraced,
     MadeByCPython,
     NumbersSpecialized,
-    RecordedWhole,
+    OtherWay,
 )
 from dynamo_lite.records.restart_facts import RestartFacts
 from dynamo_lite.shapes.policy import SpecializationHistory
@@ -80,8 +80,8 @@ def test_facts_are_added_and_none_is_changed():
 
 def test_what_later_translations_of_the_code_need_is_remembered():
     remembered = SpecializationHistory()
-    known = learned(RecordedWhole(17, False), NumbersSpecialized(3), remembered=remembered)
-    assert remembered.whole == {17: False} and not remembered.steps
+    known = learned(OtherWay(17, False), NumbersSpecialized(3), remembered=remembered)
+    assert remembered.other_way == {17: False} and not remembered.steps
     assert known.numbers.is_at(3, SITE)
     known.after({3: SITE}).remember()
     assert remembered.steps == {3: SITE}

@@ -23,7 +23,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import CacheCreated, UncachedCall, UnknownCall, UnsupportedOperation
 from dynamo_lite.records.guards import Assumed
-from dynamo_lite.records.restart import NumbersSpecialized, Restart
+from dynamo_lite.records.restart import specialize_before
 from dynamo_lite.runtime.collectives import Communicates, without_collectives
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
 from dynamo_lite.variables.core.attributes import MethodVariable, binds, class_attribute
@@ -139,9 +139,9 @@ class CachedFunctionVariable(UserObjectVariable):
                 result = tx.call(tx.make(function), args, kwargs).realize()
             created = _created_containers(result)
         except (Unsupported, NotConstant):
-            raise Restart(NumbersSpecialized(step)) from None
+            specialize_before(step)
         if created is None:
-            raise Restart(NumbersSpecialized(step))
+            specialize_before(step)
         tx.effects.shared_results.add(key, result, created, step)
         return result
 

@@ -17,7 +17,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 
 from dynamo_lite.insight.break_reasons import AttributeChange, AutogradFunction, UnsupportedAttribute
 from dynamo_lite.plan.rows import Value
-from dynamo_lite.records.restart import FunctionsUntraced, Restart
+from dynamo_lite.records.restart import FunctionsUntraced
 from dynamo_lite.records.subgraphs import Body
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.later_calls import Called, CalledFunctions
@@ -167,18 +167,15 @@ class KeptOnCtx(NamedTuple):
     writes: int
 
 
-def check_kept_on_ctx(attempt: Attempt, has_made: Callable[[VariableTracker], bool]) -> None:
-    """Restart if objects on ``ctx`` are mutated after the call, or reach the program (``has_made``).
-
-    The next attempt breaks the graph at the calls of these Functions.
-    """
+def outdated_on_ctx(attempt: Attempt, has_created: Callable[[VariableTracker], bool]) -> FunctionsUntraced | None:
+    """The Functions that have objects on ``ctx`` which are mutated after the call, or reach the program
+    (``has_created``): the graph must break at their calls."""
     outdated = {
         kept.function
         for kept in attempt.provenance.kept_on_ctx
-        if any(attempt.effects.last(each) > kept.writes or has_made(each) for each in kept.objects)
+        if any(attempt.effects.last(each) > kept.writes or has_created(each) for each in kept.objects)
     }
-    if outdated:
-        raise Restart(FunctionsUntraced(frozenset(outdated)))
+    return FunctionsUntraced(frozenset(outdated)) if outdated else None
 
 
 @models_class_method(torch.autograd.Function, "apply")

@@ -18,7 +18,6 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import DisabledByCompiler, DisabledCall, UnknownCall, UserGraphBreak
-from dynamo_lite.records.restart import RecordedWhole, Restart
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.class_lookup import class_lookup
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -26,6 +25,7 @@ from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import Model, models_if
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.torch.contexts.torch_contexts import ContextVariable
+from dynamo_lite.variables.torch.functions.alternatives import in_either_way
 from dynamo_lite.variables.torch.tensors.fake_computation import operator_name
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
@@ -221,19 +221,9 @@ def _allowed(value: Any) -> Model | None:
 def _traced_or_whole(
     function: types.FunctionType, whole: Model, tx: Translator, args: Args, kwargs: Kwargs
 ) -> VariableTracker:
-    """Trace a function, or record it as one node in the next attempt if tracing fails; trace it again if both fail."""
-    recorded_whole = tx.attempt.restart_facts.remembered.whole
-    if not recorded_whole.get(id(function)):
-        try:
-            return tx.inline(tx.make(function), args, kwargs)
-        except Unsupported:
-            if id(function) in recorded_whole:
-                raise
-            raise Restart(RecordedWhole(id(function), True)) from None
-    try:
-        return whole(tx, args, kwargs)
-    except Unsupported:
-        raise Restart(RecordedWhole(id(function), False)) from None
+    """Trace a function, or record it as one node."""
+    traced = tx.make(function)
+    return in_either_way(tx, function, lambda: tx.inline(traced, args, kwargs), lambda: whole(tx, args, kwargs))
 
 
 def _is_mark_of_compiler(disabled: object) -> bool:

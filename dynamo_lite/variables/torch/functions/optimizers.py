@@ -11,12 +11,11 @@ from typing import Any
 
 from torch.optim import optimizer
 
-from dynamo_lite.exc import Unsupported
-from dynamo_lite.records.restart import RecordedWhole, Restart
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models_closures_of
+from dynamo_lite.variables.torch.functions.alternatives import in_either_way
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 _OPTION = "capturable"
@@ -26,18 +25,10 @@ def _step(function: Any, tx: Translator, args: Args, kwargs: Kwargs) -> Variable
     option = kwargs.get(_OPTION)
     if option is None or tx.truth(option) or not _are_on_one_device(args):
         return tx.inline(function, args, kwargs)
-    traced, key = tx.attempt.restart_facts.remembered.whole, id(function.value)
-    if traced.get(key):
-        try:
-            return tx.inline(function, args, {**kwargs, _OPTION: ConstantVariable(True)})
-        except Unsupported:
-            raise Restart(RecordedWhole(key, False)) from None
-    try:
-        return tx.inline(function, args, kwargs)
-    except Unsupported:
-        if key in traced:
-            raise
-        raise Restart(RecordedWhole(key, True)) from None
+    capturable = {**kwargs, _OPTION: ConstantVariable(True)}
+    return in_either_way(
+        tx, function.value, lambda: tx.inline(function, args, kwargs), lambda: tx.inline(function, args, capturable)
+    )
 
 
 def _are_on_one_device(args: Args) -> bool:

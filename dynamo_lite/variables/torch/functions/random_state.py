@@ -17,7 +17,7 @@ from dynamo_lite.insight.break_reasons import RandomStateUsed
 from dynamo_lite.plan.rows import Local, Value
 from dynamo_lite.records.calls_around_graph import CallAfterGraph, CallBeforeGraph
 from dynamo_lite.records.initializations import draws_nothing
-from dynamo_lite.records.restart import MadeByCPython, Restart
+from dynamo_lite.records.restart import leave_to_cpython
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Planner, Translator
@@ -55,7 +55,7 @@ class SavedStateVariable(VariableTracker):
         return "the state of a random number generator"
 
     def _leave_read_to_cpython(self) -> NoReturn:
-        raise Restart(MadeByCPython(self.step, False, RandomStateUsed(self.describe(), "the program computes with it")))
+        leave_to_cpython(self.step, RandomStateUsed(self.describe(), "the program computes with it"))
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         self._leave_read_to_cpython()

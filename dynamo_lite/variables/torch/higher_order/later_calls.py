@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NoReturn
 
 import torch.fx
 
 from dynamo_lite.insight.break_reason import BreakReason
-from dynamo_lite.records.restart import MadeByCPython, Restart
+from dynamo_lite.records.restart import MadeByCPython
 from dynamo_lite.records.source import Source
 from dynamo_lite.records.subgraphs import BACKWARD, Body
 from dynamo_lite.runtime.later_calls import CalledFunctions, LaterCall
@@ -69,17 +68,18 @@ class LaterFunction:
             if isinstance(each, NestedFunctionVariable):
                 self.add_root(each.scope(self.tx).source)
 
-    def refuse(self, what: str) -> NoReturn:
-        """Let CPython call the operator to which the function is passed on, since it reaches this."""
-        raise Restart(MadeByCPython(self.step, False, self.reason(what)))
+    def refusal(self, what: str) -> MadeByCPython:
+        """CPython must call the operator to which the function is passed on, since it reaches this."""
+        return MadeByCPython(self.step, False, self.reason(what))
 
-    def check_objects(self, attempt: Attempt, has_made: Callable[[VariableTracker], bool]) -> None:
-        """Break the graph where the function is passed on, if an object that it reaches may change afterwards, and that
-        isn't checked: the function reads it later."""
+    def outdated(self, attempt: Attempt, has_created: Callable[[VariableTracker], bool]) -> MadeByCPython | None:
+        """The refusal if an object that the function reaches may change afterwards, and that isn't checked: it is
+        read later."""
         for each in self.reached():
             is_changed = attempt.effects.last(each) > self.writes
-            if is_changed or self.later is not None and has_made(each) and _is_mutable(each):
-                self.refuse(f"{each.describe()}, which may change later")
+            if is_changed or self.later is not None and has_created(each) and _is_mutable(each):
+                return self.refusal(f"{each.describe()}, which may change later")
+        return None
 
 
 def is_checked_later(tx: Translator) -> bool:
@@ -116,16 +116,19 @@ def _outermost(node: torch.fx.Node, bodies: Sequence[Body]) -> torch.fx.Node:
     return node
 
 
-def check_later_functions(attempt: Attempt, has_made: Callable[[VariableTracker], bool]) -> None:
+def check_later_functions(attempt: Attempt, has_created: Callable[[VariableTracker], bool]) -> MadeByCPython | None:
     """Check what functions read that the graph calls later, and build the guards that it checks, now that all guards
-    are known. ``has_made``: whether the program gets an object that was created in the call."""
+    are known. ``has_created``: whether the program gets an object that was created in the call."""
     functions = attempt.provenance.later_functions
     skipped = set(_overwritten(attempt)) if functions else set()
     for each in functions:
-        each.check_objects(attempt, has_made)
+        refusal = each.outdated(attempt, has_created)
+        if refusal is not None:
+            return refusal
         if each.later is not None:
             compared = [of.source for of in attempt.graph.inputs if of.node in each.inputs or not of.is_tensor]
             each.later.guards = attempt.guards.below(list(each.roots), compared, skipped)
+    return None
 
 
 def _overwritten(attempt: Attempt) -> Iterable[Source]:

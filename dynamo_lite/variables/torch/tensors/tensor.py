@@ -37,7 +37,7 @@ from dynamo_lite.insight.break_reasons import (
 )
 from dynamo_lite.plan.rows import DeleteAttribute, Value
 from dynamo_lite.records.initializations import draws_nothing
-from dynamo_lite.records.restart import MadeByCPython, Restart
+from dynamo_lite.records.restart import leave_to_cpython
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
 from dynamo_lite.records.source import Source
 from dynamo_lite.records.subgraphs import is_mapped
@@ -703,7 +703,7 @@ def _check_frozen(tx: Translator, mutated: Iterable[torch.Tensor]) -> None:
     for each in tx.effects.written if recorded else ():
         frozen = each.before_freezing if isinstance(each, TensorVariable) else None
         if frozen is not None and any(share_memory(frozen[1], fake) for fake in recorded):
-            raise Restart(MadeByCPython(frozen[2], False, RequiresGradChange(each.describe())))
+            leave_to_cpython(frozen[2], RequiresGradChange(each.describe()))
 
 
 _CHECKS = (torch._assert_async,)
