@@ -4,7 +4,6 @@
 #include "cpython/iterators.h"
 #include "cpython/lookup.h"
 #include "cpython/objects.h"
-#include "guards/finalizers.h"
 #include "guards/guards.h"
 #include "guards/tensors.h"
 #include "hook/callables.h"
@@ -28,7 +27,6 @@ PYBIND11_MODULE(_C, module) {
   register_switch(module);
   module.def("sizes_of_torch_objects", sizes_of_torch_objects);
   module.def("tensor_layout", [](py::handle tensor) { return tensor_layout(tensor.ptr()); });
-  module.def("is_lifetime_observed", [](py::handle value) { return is_lifetime_observed(value.ptr()); });
   module.def("looks_up_quietly", [](const py::dict& dict, py::handle name) {
     return dict_find(dict.ptr(), name.ptr(), py::hash(name), compares_quietly(name.ptr())).presence !=
            Presence::Unclear;

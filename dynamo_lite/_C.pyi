@@ -127,10 +127,6 @@ class Entry:
     code: CodeType
     tree: GuardTree
 
-def is_lifetime_observed(value: Any) -> bool:
-    """Whether user code observes the deallocation of a value: by its own finalizer or the callback of a weak reference
-    to it. What it alone may hold is not looked at."""
-
 def looks_up_quietly(dict: dict[Any, Any], name: str) -> bool:
     """Whether the dict's own lookup of a name runs no Python: a key of the same hash, of a class derived from str, may
     have an ``__eq__`` of its own."""

@@ -161,14 +161,6 @@ bool is_plain(Frame* frame) noexcept {
          (code_in(frame)->co_flags & kFunctionFlags) == kFunctionFlags && frame->frame_obj == nullptr;
 }
 
-bool is_suspended(PyObject* generator) noexcept {
-  const auto state = reinterpret_cast<PyGenObject*>(generator)->gi_frame_state;
-#if PY_VERSION_HEX >= 0x030D0000
-  if (state == FRAME_SUSPENDED_YIELD_FROM) return true;
-#endif
-  return state == FRAME_SUSPENDED;
-}
-
 void begin_data_stack() noexcept {
   const SavedError error;
   const Ref names = Ref::steal(PyDict_New());

@@ -67,9 +67,6 @@ inline int argument_count(const PyCodeObject* code) noexcept {
 // Whether the frame is a plain function's that lives on the thread's data stack.
 bool is_plain(Frame* frame) noexcept;
 
-// Whether a generator waits at a yield.
-bool is_suspended(PyObject* generator) noexcept;
-
 // Tells the stacks of a thread from each other: code that switches between C stacks, as greenlets do, gives each a data
 // stack, whose first chunk stays as long as it is used. Null before the first frame.
 inline const void* data_stack(PyThreadState* state) noexcept {

@@ -136,16 +136,6 @@ PyObject* const* bounds_of(PyObject* range_or_slice) noexcept {
 
 bool SetItems::next() noexcept { return _PySet_NextEntry(set_, &position_, &item, &hash); }
 
-WeakCallbacks::WeakCallbacks(PyObject* object) noexcept
-    : next_(reinterpret_cast<const PyWeakReference*>(*PyObject_GET_WEAKREFS_LISTPTR(object))) {}
-
-bool WeakCallbacks::next() noexcept {
-  if (next_ == nullptr) return false;
-  callback = next_->wr_callback;
-  next_ = next_->wr_next;
-  return true;
-}
-
 PyObject* thread_dict(PyObject* object) noexcept {
   if (!PyObject_TypeCheck(object, standard_types().local)) return nullptr;
   PyObject* dict = own_thread_dict(object);

@@ -74,17 +74,6 @@ inline PyObject* weak_referent(PyObject* reference) noexcept {
   return Py_REFCNT(referent) > 0 ? referent : Py_None;  // its deallocation may have begun
 }
 
-// The callbacks of an object's weak references, null for one that has none. The object's type supports weak references.
-class WeakCallbacks {
- public:
-  explicit WeakCallbacks(PyObject* object) noexcept;
-  bool next() noexcept;
-  PyObject* callback = nullptr;
-
- private:
-  const PyWeakReference* next_;
-};
-
 // The dict of a `threading.local` on this thread; null for anything else, and where this thread hasn't touched it: its
 // class would have to initialize one.
 PyObject* thread_dict(PyObject* object) noexcept;

@@ -6,7 +6,6 @@
 
 #include "cpython/objects.h"
 #include "guards/constants.h"
-#include "guards/finalizers.h"
 #include "guards/global_state.h"
 #include "hit.h"
 
@@ -164,13 +163,6 @@ bool presence_is(Presence wanted, DictLookup item, std::string* found) {
          });
 }
 
-const char* observable() { return "something whose deallocation can be observed"; }
-
-bool is_unobservable(DictLookup item, std::string* found) {
-  return item.presence == Presence::Missing ||
-         (item.presence == Presence::There && !is_lifetime_observed(item.value)) || fails(found, observable);
-}
-
 DL_CHECK(never) { return false; }
 DL_CHECK(always) { return true; }
 DL_CHECK(has_type) {  // `Check::holds` compares it
@@ -226,12 +218,6 @@ DL_CHECK(has_items_in_order) {
   }
   return !items.next();
 }
-
-DL_CHECK(value_is_unobservable) { return !is_lifetime_observed(value) || fails(found, observable); }
-DL_CHECK(item_is_unobservable) {
-  return PyDict_Check(value) ? is_unobservable(parts.item_of(value, false), found) : fails(found, observable);
-}
-DL_CHECK(attribute_is_unobservable) { return is_unobservable(parts.item_of(value, true), found); }
 
 DL_CHECK(matches_tensor) { return parts.tensor->match(value, found); }
 DL_CHECK(begins_at) {
@@ -312,12 +298,6 @@ constexpr CheckKind kCheckKinds[] = {
     {.name = "lacks_instance_dict_item", .argument = &kName, .holds = instance_lacks, .lasts = with_instance_dict,
      .of_instance_dict = true, .text = "has no instance attribute {arg!r}",
      .wanted = "without an attribute {arg!r} of its own", .given = "{arg!r}"},
-    {.name = "unobserved", .argument = &kObject, .holds = value_is_unobservable,
-     .text = "is nothing whose deallocation can be observed"},
-    {.name = "dict_item_unobserved", .argument = &kKey, .holds = item_is_unobservable,
-     .text = "has nothing whose deallocation can be observed under the key {arg!r}"},
-    {.name = "instance_item_unobserved", .argument = &kName, .holds = attribute_is_unobservable,
-     .text = "has no instance attribute {arg!r} whose deallocation can be observed"},
     {.name = "set_items", .argument = &kItems, .holds = has_items, .lasts = if_frozen, .text = "holds the same items",
      .wanted = "a set of {list}", .given = "{list}"},
     {.name = "set_order", .argument = &kKeys, .holds = has_items_in_order, .lasts = if_frozen,

@@ -48,7 +48,6 @@ def generate(root: RootTranslator, breaks: bool, request: Request) -> AfterGraph
     # Under fullgraph a frame that is skipped would have each of its callees compiled as one graph.
     check_is_for_graph(root, breaks, request.traits.empty_graphs or request.fullgraph and not breaks)
     attempt.graph.assert_assumptions()
-    attempt.effects.guard_deallocations()
     fact: Fact | None = _mutates_shared_memory(attempt)
     if fact is not None:
         return fact

@@ -44,7 +44,7 @@ class Family:
         return keeper if len(keeper.entries(code)) < config.recompile_limit else None
 
     def _watch(self, part: torch.nn.Module | torch.nn.Parameter | None) -> object:
-        """A weak reference to the part, whose end drops its keeper. To `_C.is_lifetime_observed` it is no observer."""
+        """A weak reference to the part, whose end drops its keeper."""
         key, keepers = identity(part), self._keepers
 
         def end(reference: object) -> None:

@@ -655,12 +655,6 @@ class FrameLeftAlone(BreakReason, code="DL0803", numbers_matter=True):
         return super().hint() + ("" if self.cause is None else f", or fix the break: {self.cause.hint()}")
 
 
-class ObservableDeallocation(BreakReason, code="DL0804", numbers_matter=False, may_follow=True):
-    happened = "the last reference to a {kind} may be dropped here, which a finalizer or weakref callback observes"
-    fix = "keep another reference until the compiled function returns"
-    kind: str
-
-
 class NotCompiledHere(BreakReason, code="DL0805", numbers_matter=False):
     happened = "{name} can't be compiled where it is called: {because}"
     fix = "to have it captured, {instead}"

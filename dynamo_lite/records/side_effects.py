@@ -11,9 +11,8 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from dynamo_lite import _C
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, ObservableDeallocation, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, UnsupportedOperation
 
 from .guards import Guards
 from .shared_results import SharedResults
@@ -83,7 +82,7 @@ class SideEffects:
             if tracker not in body.mutated and (tracker.source is not None or tracker in body.outside):
                 body.mutated[tracker] = self._state_of(tracker)
         if tracker.source is not None and tracker not in self.written:
-            self.written[tracker] = self._checked_state(tracker)
+            self.written[tracker] = self._state_of(tracker)
             self._guards.distinct(tracker.source)
 
     def fix(self, trackers: Iterable[VariableTracker]) -> None:
@@ -95,27 +94,6 @@ class SideEffects:
     def _refuse_fixed(self) -> NoReturn:
         raise Unsupported(UnsupportedOperation("a write", "an attribute that the operators of a wrapper subclass read"))
 
-    def check_deallocation(self, values: Iterable[object]) -> None:
-        """Break the graph if overwriting one of these objects may deallocate it observably: a finalizer must run among
-        the program's other effects, but the recorded ones are replayed after the graph."""
-        for value in values:
-            if _C.is_lifetime_observed(value):
-                raise Unsupported(ObservableDeallocation(type(value).__name__))
-
-    def _checked_state(self, tracker: VariableTracker) -> ObjectState:
-        """The tracker's state before a mutation. The mutation may drop the last reference to any object that the
-        tracker holds, so their deallocation is checked."""
-        state = self._state_of(tracker)
-        self.check_deallocation(state.real_objects())
-        return state
-
-    def guard_deallocations(self) -> None:
-        """Guard that the deallocation of overwritten values, and of items dropped from containers, is unobservable."""
-        for tracker, before in self.written.items():
-            tracker.guard_deallocations()
-            for source in () if before is None else before.dropped():
-                source.check("unobserved")
-
     def last(self, tracker: VariableTracker) -> int:
         """The count at the last effect on a tracker; 0 if there was none."""
         return self._last.get(tracker, 0)
@@ -123,7 +101,7 @@ class SideEffects:
     def restate(self, tracker: VariableTracker) -> None:
         """Renew the state before the mutation: reading the object has shown more of it since."""
         if self.written.get(tracker) is not None:
-            self.written[tracker] = self._checked_state(tracker)
+            self.written[tracker] = self._state_of(tracker)
 
     @property
     def in_body(self) -> bool:
@@ -172,9 +150,6 @@ class SideEffects:
         if value is not None:
             for body in self._bodies:
                 body.globals.append(value)
-        if name not in scope.writes:
-            scope.source.check("dict_item_unobserved", name)
-            self.check_deallocation([scope.namespace[name]] if name in scope.namespace else [])
         scope.writes[name] = value
         self._last[scope, name] = self.count
         self.written_globals[scope, name] = value

@@ -45,8 +45,6 @@ def is_deallocation_observable(plan: Planner, value: VariableTracker) -> bool:
     """Whether user code can observe the deallocation of a value: by a weak reference, a finalizer, or in C."""
     if isinstance(value, LazyVariable):
         return id(type(value.value)) not in _UNOBSERVED
-    if plan.attempt.lifetimes.holds_watched(value):
-        return True
     if isinstance(value, (ConstantVariable, TensorVariable)) or value.is_symbolic or value.is_loaded_as_constant:
         return False
     return plan.has_created(value) or value.source is not None and not value.is_guarded_by_identity

@@ -27,7 +27,6 @@ from dynamo_lite.variables.core.object_state import ObjectState
 from dynamo_lite.variables.torch.tensors.specialize import specialize
 
 from .known_values import KnownValues
-from .observable_lifetimes import ObservableLifetimes
 from .torch_state import TorchState
 
 if TYPE_CHECKING:
@@ -94,7 +93,6 @@ class Attempt:
         self.provenance = Provenance()
         self.before_graph = BeforeGraph()
         self.streams = StreamUses()
-        self.lifetimes = ObservableLifetimes()
         self.initializations = Initializations()
         self.restart_facts = restart_facts
         self.unread: set[Site] = set()
@@ -152,7 +150,7 @@ class Attempt:
         self.runtime_assertions.clear()
         self.varying.clear()
         for record in (
-            *(self.values, self.provenance, self.before_graph, self.lifetimes, self.torch_state, self.effects),
+            *(self.values, self.provenance, self.before_graph, self.torch_state, self.effects),
             *(self.graph.symbols, self.guards, self.streams, self.initializations),
         ):
             record.close()

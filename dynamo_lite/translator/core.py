@@ -11,8 +11,8 @@ from dynamo_lite import config
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.exc import InternalError, Unsupported
 from dynamo_lite.insight.break_reasons import (
+    DroppedGenerator,
     InlineLimit,
-    ObservableDeallocation,
     ThrowIntoDelegate,
     TraceLimit,
     UncaughtException,
@@ -430,21 +430,19 @@ class RootTranslator(StoppingTranslator):
         super().__init__(attempt, frame, None, break_at)
         self.argument_names = list(frame.locals)
         self.arguments = list(frame.locals.values())
-        attempt.lifetimes.watch(self.arguments)
+        self.suspended = [each.value for each in self.arguments if type(each.value) is types.GeneratorType]
+        """Generators whose last reference the frame may hold: a loop that is left by ``break`` runs their ``finally``
+        and ends their ``with`` blocks."""
 
     def step(self, instruction: Instruction) -> None:
         self.attempt.provenance.step = self.graph.step = self.steps
         super().step(instruction)
-        if self.attempt.lifetimes.is_watching and not self.done:
-            self._check_deallocation()
-
-    def _check_deallocation(self) -> None:
-        """Break the graph if the instruction dropped the last reference to a watched argument."""
-        outside = [each for each in self.effects.written if not (each.source and each.source.local_rooted)]
-        written = [scope.writes for scope in self.attempt.values.scopes]
-        unreachable = self.attempt.lifetimes.first_unreachable([self, self.handled, *outside, *written])
-        if unreachable is not None:
-            unsupported(ObservableDeallocation(type(unreachable.value).__name__))
+        if self.suspended and not self.done:
+            held = [*self.stack, *self.locals.values(), *(each.content for each in self.cells.values())]
+            values = [each.value for each in held if each is not None]
+            for generator in self.suspended:
+                if generator.gi_suspended and not any(each is generator for each in values):
+                    unsupported(DroppedGenerator("the generator"))
 
     def close(self) -> None:
         super().close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import io
-import sys
 import types
 import weakref
 from collections.abc import Callable
@@ -113,23 +112,6 @@ def test_the_first_guard_of_a_kind_imports_nothing() -> None:
     """What is looked up once and for all lets no other code in: a thread that came to it then would wait for it."""
     done = run_program(FIRST_GUARD, "torch")
     assert done.returncode == 0, done.stderr
-
-
-def test_names_of_modules_are_kept_once() -> None:
-    """Of the last libraries whose callbacks were met the names are kept."""
-    names = ["".join(("torch.", str(number))) for number in range(20)]
-
-    def meet() -> int:
-        for name in names:
-            token = Token()
-            callback = types.FunctionType((lambda _: None).__code__, {"__name__": name})
-            reference = weakref.ref(token, callback)
-            assert not _C.is_lifetime_observed(token)
-            del reference
-        gc.collect()
-        return sum(map(sys.getrefcount, names))
-
-    assert meet() == meet()
 
 
 @pytest.mark.parametrize("asked_before", [False, True])

@@ -1,4 +1,4 @@
-"""Deallocation: which finalizers and weakref callbacks run, and when."""
+"""Objects live as long as in eager: a variable keeps its object to the end of its function, also across breaks."""
 
 from __future__ import annotations
 
@@ -77,15 +77,6 @@ def test_a_variable_of_a_callee_lives_to_its_end():
         return (y,)
 
     run_both(fn)
-
-
-def test_a_result_that_nobody_takes():
-    def fn(x, items):
-        items.pop()
-        LOG.append("after")
-        return x + 1, len(items)
-
-    run_both(fn, lambda: [Finalized("item")])
 
 
 def waiting(n):

@@ -54,7 +54,6 @@ def many_guards(code: Any, x: torch.Tensor, box: Box) -> _C.GuardTree:
     made.check(made.child(tensor, "c_attr", "grad"), "tensor", x.grad, "x.grad")
     made.check(made.child(tensor, "c_attr", "is_leaf"), "id", True, "x.is_leaf")
     made.check(tensor, "symbolic", ((tensor,), [("size", 0, 0), ("const", 3), ("eq",)]), "x.shape[0] == 3")
-    made.check(tensor, "unobserved", None, "x")
     given = made.child(0, "local", "box")
     kind = made.child(given, "type")
     made.check(kind, "id", Box, "box")

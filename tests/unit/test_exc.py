@@ -174,23 +174,6 @@ def test_effect_in_a_function_that_an_operator_runs():
     assert isinstance(error.reason, reasons.EffectInOperatorFunction)
 
 
-def test_observable_deallocation():
-    class Watched:
-        def __del__(self):
-            died.append(1)
-
-    died = []
-
-    def fn(x, watched):
-        y = x + 1
-        watched = None
-        return y * 2, watched, len(died)
-
-    with pytest.raises(dl.exc.Unsupported) as caught:
-        dl.compile(fn, backend="eager", fullgraph=True)(tensor(2), Watched())
-    assert isinstance(caught.value.reason, reasons.ObservableDeallocation)
-
-
 def test_nested_too_deep_for_guards():
     class Node:
         def __init__(self, rest):

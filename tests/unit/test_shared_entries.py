@@ -261,7 +261,6 @@ def test_a_model_that_is_compiled_in_each_call(evaluate, backend):
         torch.testing.assert_close(evaluate(model, x, backend), model(x))
         gc.collect()
     assert counters.graphs == 1 and counters.shared == 5
-    assert not any(map(_C.is_lifetime_observed, models))  # it makes no difference to what is traced
     gone = weakref.ref(models.pop(0))
     del model
     gc.collect()

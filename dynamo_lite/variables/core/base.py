@@ -495,10 +495,6 @@ class VariableTracker:
         """For a mutated object that existed before the call: plan the writes that give it its final state."""
         raise NotImplementedError(type(self).__name__)
 
-    def guard_deallocations(self) -> None:
-        """For a mutated object: guard that user code can't observe the deallocation of a value that was overwritten
-        without having been read."""
-
 
 def same_value(one: VariableTracker, other: VariableTracker) -> bool:
     """Whether two trackers are known to stand for one value, without adding guards. `Translator.identical` decides

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from typing import Any
 
-from dynamo_lite.records.source import Source
-
-from .base import LazyVariable, VariableTracker, same_value, slot_values
+from .base import VariableTracker, same_value, slot_values
 
 
 class ObjectState:
@@ -22,22 +19,6 @@ class ObjectState:
         """Whether the tracker still records the same."""
         now = _recorded(self._tracker)
         return len(now) == len(self._recorded) and all(map(_same, now, self._recorded))
-
-    def real_objects(self) -> Iterator[Any]:
-        """The pre-existing objects among the values that the object held."""
-        return (each.value for each in self._of_real_objects())
-
-    def dropped(self) -> Iterator[Source]:
-        """The sources of the pre-existing objects that it held and doesn't hold any more."""
-        kept = {id(each.known()) for each in ObjectState(self._tracker)._of_real_objects()}
-        for each in self._of_real_objects():
-            if each.source is not None and id(each.known()) not in kept:
-                yield each.source
-
-    def _of_real_objects(self) -> Iterator[VariableTracker]:
-        """Trackers of real objects. It may have user objects beside trackers, so no attribute of those is read."""
-        trackers = (each for each in self._recorded if issubclass(type(each), VariableTracker))
-        return (each for each in trackers if each.value is not None or isinstance(each, LazyVariable))
 
 
 def _recorded(tracker: VariableTracker) -> list[Any]:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from dynamo_lite.shapes.policy import TranslationShapes
     from dynamo_lite.translator.attempt import BeforeGraph
     from dynamo_lite.translator.known_values import KnownValues
-    from dynamo_lite.translator.observable_lifetimes import ObservableLifetimes
     from dynamo_lite.translator.torch_state import TorchState
     from dynamo_lite.variables.python.classes.classes import ClassVariable
     from dynamo_lite.variables.python.containers.mappings import DictVariable
@@ -169,7 +168,6 @@ class Attempt(Protocol):
     torch_state: TorchState
     before_graph: BeforeGraph
     streams: StreamUses
-    lifetimes: ObservableLifetimes
     initializations: Initializations
 
     @property

@@ -46,21 +46,10 @@ class ContextVarVariable(OpaqueVariable):
         return tx.attempt.values.wrap(value, tx.guards.const(value))
 
     def method_set(self, tx: Translator, content: VariableTracker, /) -> VariableTracker:
-        if not self.tokens:
-            self._check_overwritten(tx)
         tx.effects.mutate(self)
         token = CreatedToken(tx, self, content)
         self.tokens = [*self.tokens, token]
         return token
-
-    def _check_overwritten(self, tx: Translator) -> None:
-        """The token holds the value that was set before, and may hold the last reference to it."""
-        place, before = self.source.child("context_value"), self.value.get(_UNSET)
-        if before is _UNSET:
-            place.check("unbound")
-        else:
-            tx.effects.check_deallocation([before])
-            place.check("unobserved")
 
     def method_reset(self, tx: Translator, token: VariableTracker, /) -> VariableTracker:
         token = token.realize()

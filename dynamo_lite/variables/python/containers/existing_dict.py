@@ -81,19 +81,12 @@ class ExistingDictVariable(DictVariable):
     def assign(self, tx: Translator, raw: object, key: VariableTracker, value: VariableTracker) -> None:
         if not self.is_whole and tx.effects.in_body:
             self.wrap_whole()  # a body's effects are undone, which needs the items
-        before = None if self.is_whole else self.find(tx, key)
+        if not self.is_whole:
+            self.find(tx, key)  # guards whether it has the key; may wrap it whole
         if self.is_whole:
             return super().assign(tx, raw, key, value)
         tx.effects.mutate(self)
-        if before is not None:
-            tx.effects.check_deallocation([before.value])
         self.stored[raw] = (self.stored[raw][0] if raw in self.stored else key, value)
-
-    def guard_deallocations(self) -> None:
-        for raw, (_, value) in self.stored.items():
-            before = self.looked_up.get(raw)
-            if before is not None and before.source is not None and before.source is not value.source:
-                before.source.check("unobserved")
 
     def replay(self, plan: Planner) -> None:
         if self.is_whole:

@@ -34,7 +34,6 @@ from dynamo_lite.variables.core.invariant_reads import (
     refuse_read,
 )
 from dynamo_lite.variables.core.namespaces import check_lookup
-from dynamo_lite.variables.core.overwritten_attributes import record_dropped_item
 from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable, globals_of
 from dynamo_lite.variables.python.containers.mappings import DictVariable, wrap_dict_items
@@ -351,15 +350,8 @@ class FunctionVariable(PythonFunctionVariable):
             return super().instance_set(tx, name, value)
         if self.source is None:
             self.source = tx.guards.const(self.value)
-        if name not in self.attrs:
-            record_dropped_item(tx, self.value.__dict__, name)
         tx.effects.mutate(self)
         self.attrs[name] = value
-
-    def guard_deallocations(self) -> None:
-        assert self.source is not None
-        for name in self.attrs:
-            self.source.check("instance_item_unobserved", name)
 
     def namespace(self, attempt: Attempt) -> DictVariable:
         """A copy of its ``__dict__``, whose keys are guarded."""

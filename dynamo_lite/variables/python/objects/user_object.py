@@ -66,7 +66,6 @@ from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
 from dynamo_lite.variables.core.formatting import bracketed, call_class_text_method, call_text_method
 from dynamo_lite.variables.core.namespaces import check_lookup
 from dynamo_lite.variables.core.operator_symbols import method_of
-from dynamo_lite.variables.core.overwritten_attributes import guard_overwritten, overwritten_attribute, slot_is_bound
 from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.polyfills import derived
 from dynamo_lite.variables.polyfills.recreation import create_object
@@ -345,20 +344,10 @@ class UserObjectVariable(VariableTracker):
             return InstanceDictVariable(self, tx.attempt)
         return self if self.own_dict is self.payload else self.own_dict
 
-    def _drop_existing(self, tx: Translator, name: str) -> None:
-        """Record that the pre-existing object drops its reference to an attribute's value."""
-        if self.value is not None and name not in self.attrs:
-            tx.effects.check_deallocation(overwritten_attribute(self, name).values)
-
-    def guard_deallocations(self) -> None:
-        if self.value is not None:
-            guard_overwritten(self)
-
     def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if self.own_dict is not None and not self._is_slot(name):
             self.own_dict.setitem(tx, ConstantVariable(name), value)
             return
-        self._drop_existing(tx, name)
         tx.effects.mutate(self)
         if name in self.deleted:
             self.attrs.pop(name, None)  # ``__dict__`` has it last then
@@ -368,7 +357,6 @@ class UserObjectVariable(VariableTracker):
         if self.own_dict is not None and not self._is_slot(name):
             self.own_dict.delitem(tx, ConstantVariable(name))
             return
-        self._drop_existing(tx, name)
         tx.effects.mutate(self)
         self.attrs.pop(name, None)
         if self.value is not None and self._has_existing(name):
@@ -380,7 +368,7 @@ class UserObjectVariable(VariableTracker):
         assert self.source is not None
         raw = class_lookup(self.cls, name)
         if issubclass(type(raw), types.MemberDescriptorType):
-            source, is_bound = self.source.child("slot", raw), slot_is_bound(raw, self.value)
+            source, is_bound = self.source.child("slot", raw), _is_bound(raw, self.value)
             source.expect() if is_bound else source.check("unbound")
             return is_bound
         return self.own_attribute_source(name) is not None
@@ -729,6 +717,15 @@ class UserObjectVariable(VariableTracker):
 
     def replay(self, plan: Planner) -> None:
         self.store_attributes(plan, plan.reload(self.source))
+
+
+def _is_bound(raw: types.MemberDescriptorType, value: object) -> bool:
+    """Whether a slot of a real object has a value."""
+    try:
+        raw.__get__(value)
+    except AttributeError:
+        return False
+    return True
 
 
 def _have_same_layout(one: type, other: type) -> bool:

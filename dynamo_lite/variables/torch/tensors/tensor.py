@@ -70,7 +70,6 @@ from dynamo_lite.variables.core.deferred_number import deferred_read
 from dynamo_lite.variables.core.deferred_text import text_of_tensor
 from dynamo_lite.variables.core.invariant_reads import is_read_later, refuse_read
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE
-from dynamo_lite.variables.core.overwritten_attributes import record_dropped_item
 from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.python.containers.sequences import (
     ListVariable,
@@ -339,15 +338,8 @@ class TensorVariable(VariableTracker):
             unsupported(AttributeChange(self.describe(), name, "deleted"))
 
     def write(self, tx: Translator, name: str, value: VariableTracker | None) -> None:
-        if self.value is not None and name not in self.attrs:
-            record_dropped_item(tx, self.value.__dict__, name)
         tx.effects.decorate(self)
         self.attrs[name] = value
-
-    def guard_deallocations(self) -> None:
-        if self.source is not None:
-            for name in self.attrs:
-                self.source.check("instance_item_unobserved", name)
 
     def replay(self, plan: Planner) -> None:
         for name, value in self.attrs.items():
