@@ -137,7 +137,7 @@ def an_explanation() -> Scenario:
         return [failure.reason for failure in told] + [len(made.checks())]
 
     reasons = ["box.items", "box.kinds", "box.number", "box", "box.queue[0]", "box.text", "box.text"]
-    return Scenario(run, [*reasons, "x", "x", "x", "x.grad", 20], [x, box, *others, *tensors])
+    return Scenario(run, [*reasons, "x", "x", "x", "x.grad", 19], [x, box, *others, *tensors])
 
 
 def views_of_a_frame() -> Scenario:
