@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -30,14 +31,23 @@ class TorchState:
         self.initial_grad_mode = self.final_grad_mode = torch.is_grad_enabled()
         self.has_subclasses = False
         """Whether an instance of a class with a ``__torch_function__`` was traced."""
-        self.torch_function_disabled = 0
-        """How many enclosing blocks disable ``__torch_function__``."""
+        self.is_torch_function_off = False
+        """Whether a block disables ``__torch_function__``."""
         self._warns_always = False
 
     @property
     def calls_torch_function(self) -> bool:
         """Whether torch's functions may dispatch to a class's ``__torch_function__`` now."""
-        return self.has_subclasses and not self.torch_function_disabled
+        return self.has_subclasses and not self.is_torch_function_off
+
+    @contextlib.contextmanager
+    def without_torch_function(self) -> Iterator[None]:
+        """A block in which torch's functions don't dispatch to ``__torch_function__``."""
+        before, self.is_torch_function_off = self.is_torch_function_off, True
+        try:
+            yield
+        finally:
+            self.is_torch_function_off = before
 
     @property
     def filters_at_graph_call(self) -> Sequence[tuple[Any, ...]]:

@@ -426,9 +426,8 @@ class _Application:
             *(name, bodies, tuple_of_nodes(extras), InvariantVariable(facts), ConstantVariable(once)),
             *self.inputs,
         ]
-        tx.attempt.torch_state.torch_function_disabled += 1  # `apply` isn't dispatched, what the bodies call was
-        applied = tensor_leaves(record(tx, graph_functions.autograd_function, arguments, {}))
-        tx.attempt.torch_state.torch_function_disabled -= 1
+        with tx.attempt.torch_state.without_torch_function():  # `apply` isn't dispatched, what the bodies call was
+            applied = tensor_leaves(record(tx, graph_functions.autograd_function, arguments, {}))
         return self._result([each if each in self.ctx.dirty else one for each, one in zip(outputs, applied)])
 
     def _in_body(self, body: Body, tensor: VariableTracker) -> torch.fx.Node:

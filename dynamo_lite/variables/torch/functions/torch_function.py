@@ -374,19 +374,15 @@ def _disabled(
     kwargs: VariableTracker | None = None,
 ) -> VariableTracker:
     """The ``__torch_function__`` of classes with a ``__torch_dispatch__`` alone."""
-    tx.attempt.torch_state.torch_function_disabled += 1
-    try:
+    with tx.attempt.torch_state.without_torch_function():
         named = {} if kwargs is None or tx.is_none(kwargs) else dict(kwargs.items)  # type: ignore[attr-defined]
         given = [] if args is None else args.elements(tx)
         return tx.call(func, given, {name: value.realize() for name, value in named.items()}).realize()
-    finally:
-        tx.attempt.torch_state.torch_function_disabled -= 1
 
 
 def _alias(tx: Translator, tensor: TensorVariable) -> TensorVariable:
-    tx.attempt.torch_state.torch_function_disabled += 1
-    plain = record(tx, torch.ops.aten.alias.default, [tensor], {})
-    tx.attempt.torch_state.torch_function_disabled -= 1
+    with tx.attempt.torch_state.without_torch_function():
+        plain = record(tx, torch.ops.aten.alias.default, [tensor], {})
     assert isinstance(plain, TensorVariable)
     return plain
 
@@ -407,25 +403,32 @@ def _converted(tx: Translator, result: VariableTracker, cls: type) -> VariableTr
 class DisableTorchFunctionVariable(ContextVariable):
     """``torch._C.DisableTorchFunctionSubclass()``, or ``DisableTorchFunction()`` where no function mode is active."""
 
-    __slots__ = ()
+    __slots__ = ("before",)
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(value, ())
+        self.before: list[bool] = []
+        """For each time that it is entered, whether ``__torch_function__`` was disabled before."""
 
     def enter(self, tx: Translator) -> None:
-        tx.attempt.torch_state.torch_function_disabled += 1
+        state = tx.attempt.torch_state
+        self.before.append(state.is_torch_function_off)
+        state.is_torch_function_off = True
 
     def exit(self, tx: Translator) -> None:
-        tx.attempt.torch_state.torch_function_disabled -= 1
+        tx.attempt.torch_state.is_torch_function_off = self.before.pop()
 
 
 @models(torch._C.DisableTorchFunctionSubclass)
 def _disable(tx: Translator) -> VariableTracker:
-    return DisableTorchFunctionVariable(torch._C.DisableTorchFunctionSubclass(), ())
+    return DisableTorchFunctionVariable(torch._C.DisableTorchFunctionSubclass())
 
 
 @models(torch._C.DisableTorchFunction)
 def _disable_all(tx: Translator) -> VariableTracker:
     if torch._C._len_torch_function_stack():
         unsupported(FunctionModeEntered("DisableTorchFunction()"))
-    return DisableTorchFunctionVariable(torch._C.DisableTorchFunction(), ())
+    return DisableTorchFunctionVariable(torch._C.DisableTorchFunction())
 
 
 @models(
@@ -445,7 +448,7 @@ def _count_of_modes(tx: Translator) -> VariableTracker:
 
 @models(torch._C._is_torch_function_enabled)
 def _is_torch_function_enabled(tx: Translator) -> VariableTracker:
-    is_disabled = tx.attempt.torch_state.torch_function_disabled
+    is_disabled = tx.attempt.torch_state.is_torch_function_off
     return ConstantVariable(torch._C._is_torch_function_enabled() and not is_disabled)
 
 

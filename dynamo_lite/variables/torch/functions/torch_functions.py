@@ -402,7 +402,7 @@ def _is_overloaded(tx: Translator, value: VariableTracker) -> bool:
     cls = value.python_type()
     if cls is torch.Tensor or cls in _WITHOUT_OVERRIDE:
         return False
-    if tx.attempt.torch_state.torch_function_disabled or not torch._C._is_torch_function_enabled():
+    if tx.attempt.torch_state.is_torch_function_off or not torch._C._is_torch_function_enabled():
         return False
     if tx.lookup(cls, "__torch_function__") is not MISSING:
         return has_torch_function(cls)

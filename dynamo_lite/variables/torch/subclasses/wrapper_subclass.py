@@ -91,10 +91,8 @@ class WrapperVariable(SubclassVariable):
         if known is not None and known[1].source is not None:
             return known[1]
         if isinstance(value, torch.Tensor):
-            tx.attempt.torch_state.torch_function_disabled += 1
-            inner = record(tx, getattr, [self, ConstantVariable(name)], {})
-            tx.attempt.torch_state.torch_function_disabled -= 1
-            return inner
+            with tx.attempt.torch_state.without_torch_function():
+                return record(tx, getattr, [self, ConstantVariable(name)], {})
         if type(value) in _CONSTANTS:
             return tx.make(value)
         unsupported(WrapperSubclass(self.describe(), f"an operator created the value of its attribute {name!r}"))
