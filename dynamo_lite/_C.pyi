@@ -42,6 +42,8 @@ class Verdict:
 
 PASS: Final[Verdict]
 """Run this call as it is; ask again at the next."""
+PASS_RECURSIVE: Final[Verdict]
+"""The same, with the hook off below it."""
 RETRY: Final[Verdict]
 """Look for an entry that holds once more: the callback has renewed one. Only then it is asked again."""
 SKIP: Final[Verdict]

@@ -149,6 +149,10 @@ class InternalError(RuntimeError):
     instead, and the frame runs in eager."""
 
 
+class RunsOnceInEager(Exception):
+    """This call of the frame runs in eager, with all that it calls; the next call is translated."""
+
+
 class SkipFrame(Exception):
     """The frame falls back to eager, in this call and later ones. ``loses``: whether that loses a graph, so that it is
     reported as a graph break. ``over_operands``: whether calls whose arguments hold tensors are translated."""

@@ -220,6 +220,7 @@ void register_types(py::module_& module) {
       .value("SKIP_WITHOUT_TENSORS", Verdict::SkipWithoutTensors)
       .value("FREEZE", Verdict::Freeze)
       .value("RETRY", Verdict::Retry)
+      .value("PASS_RECURSIVE", Verdict::PassRecursive)
       .export_values();
   verdict_type = reinterpret_cast<PyTypeObject*>(verdict.inc_ref().ptr());
 }

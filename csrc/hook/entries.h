@@ -17,7 +17,7 @@
 namespace dynamo_lite {
 
 enum class Mark : int { None = 0, Skip = 1, SkipRecursive = 2 };
-enum class Verdict : int { None = 0, Pass, Skip, SkipWithoutTensors, Freeze, Retry };
+enum class Verdict : int { None = 0, Pass, Skip, SkipWithoutTensors, Freeze, Retry, PassRecursive };
 
 struct Owner;
 struct Extra;

@@ -293,6 +293,7 @@ Decision decide(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread
   const Verdict verdict = verdict_of(result.get());
   if (verdict == Verdict::Pass) return {Decision::RunAsItIs};
   if (verdict == Verdict::Retry) return {Decision::Retry};
+  if (verdict == Verdict::PassRecursive) return {Decision::RunOff};
   if (verdict != Verdict::None) {
     const bool has_tensors = verdict == Verdict::SkipWithoutTensors && takes_tensors(slots);
     make_slot(slots.code, owner).verdict = has_tensors ? Verdict::Skip : verdict;

@@ -27,6 +27,7 @@ from dynamo_lite.exc import (
     ConstraintViolation,
     GuardFilterFailed,
     InternalError,
+    RunsOnceInEager,
     SkipFrame,
     Unsupported,
 )
@@ -49,7 +50,7 @@ from .guard_filter import Filter
 from .observers import BUILTINS, builtins_are_unchanged, without_saved_tensor_hooks
 from .one_at_a_time import backend_hangs, hold_backends
 from .recompilation import Versions, note_outdated, note_recompile, note_recompiled, place_text, program_place
-from .reports import Times, report_entry, report_skip, report_writes
+from .reports import Times, report_entry, report_once_in_eager, report_skip, report_writes
 from .restart_loop import translate
 from .translation import Request, Translation
 
@@ -174,6 +175,9 @@ class FrameCompiler:
                 return self._compile(view)
         except SkipFrame as skipped:
             return self._skip(view.code, skipped)
+        except RunsOnceInEager as why:
+            report_once_in_eager(view, str(why), self.observer)
+            return _C.PASS_RECURSIVE
         except (RecursionError, MemoryError, Warning) as error:  # by the program's limits and filters
             reraise_if_asynchronous(error)
             return self._skip(view.code, SkipFrame(f"translating it raised {type(error).__name__}"))

@@ -22,7 +22,7 @@ from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import Observer
 from dynamo_lite.insight.recorder import RECORDING, GraphRecord
 from dynamo_lite.insight.regions import REGIONS
-from dynamo_lite.records.initializations import draws_by_tag
+from dynamo_lite.records.random_operators import draws_by_tag
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
 from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.variables.torch.tensors.fake_computation import bare_name

@@ -115,6 +115,14 @@ def report_break(graph_break: GraphBreak, observer: Observer | None) -> None:
         RECORDING.now.breaks.append(graph_break)
 
 
+def report_once_in_eager(view: _C.FrameView, why: str, observer: Observer | None) -> None:
+    """Log and report a call that runs in eager, and whose frame is translated in the next call."""
+    text = f"this call of {place_text(view)} runs in eager: {why}"
+    logs.breaks.info("%s", text)
+    if observer is not None:
+        observer.given_up.append(text)
+
+
 def report_skip(code: CodeType, skipped: SkipFrame, fullgraph: bool, observer: Observer | None) -> None:
     """Count, log and report a frame that is given up as a whole.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 from dynamo_lite import _C
-from dynamo_lite.exc import InternalError, SkipFrame, Unsupported
-from dynamo_lite.insight.break_reasons import BackwardCall, UncaughtException
+from dynamo_lite.exc import InternalError, RunsOnceInEager, SkipFrame, Unsupported
+from dynamo_lite.insight.break_reasons import BackwardCall, LazyModuleCalled, UncaughtException
 from dynamo_lite.insight.observer import GraphBreak
-from dynamo_lite.records.restart import BreakAt, Fact, ModulesInitialized, Restart
+from dynamo_lite.records.restart import BreakAt, Fact, Restart
 from dynamo_lite.records.restart_facts import RestartFacts, is_over_operands
 from dynamo_lite.translator.core import RootTranslator
 from dynamo_lite.variables.core.base import ObservedException
@@ -30,6 +30,7 @@ def translate(request: Request) -> Translation:
     Raises:
         SkipFrame: the frame is not for us.
         Unsupported: the graph would break, under ``fullgraph=True``.
+        RunsOnceInEager: this call prepares what later calls use.
         TakesTooLong: the time for it is over, and the frame needs another attempt.
     """
     facts = RestartFacts.first(request.shapes.history, request.fullgraph, request.traits.gradients)
@@ -59,8 +60,6 @@ def _attempt(root: RootTranslator, request: Request, facts: RestartFacts, state:
         after = generate(root, trace(root), request)
         if not isinstance(after, AfterGraph):
             return after
-        if attempt.initializations.run():
-            return ModulesInitialized()
         graph_break = facts.break_seen_from(root.place())
         outcome = Translation(attempt, after, root.current.positions, state, graph_break)
         attempt.guards.adopt(facts.assumed)
@@ -91,6 +90,8 @@ def _fact_about(error: Unsupported, root: RootTranslator, facts: RestartFacts) -
     if fact is not None:
         return fact
     graph_break = GraphBreak(error.reason, error.user_stack)
+    if isinstance(error.reason, LazyModuleCalled) and not attempt.is_exporting:
+        raise RunsOnceInEager(error.reason.what())
     if facts.fullgraph or attempt.errors_on_break:
         raise Unsupported(error.reason, error.user_stack) from None
     check_is_no_module_call(root.code, graph_break, is_over_operands(error))

@@ -626,6 +626,12 @@ class ModuleBackwardHooks(BreakReason, code="DL0766", numbers_matter=False):
     fix = "use Tensor.register_hook() with a function of the gradient alone"
 
 
+class LazyModuleCalled(BreakReason, code="DL0767", numbers_matter=False):
+    happened = "{module} is called for the first time, and creates its parameters"
+    fix = "call the module once before the compiled function"
+    module: str
+
+
 # -- 08: what survives a break, and frames that run without a graph --------------------------------------------------
 
 

@@ -89,21 +89,7 @@ class NumbersSpecialized:
     step: int
 
 
-@dataclass(frozen=True)
-class ModulesInitialized:
-    """Lazy modules were initialized, so the next attempt traces initialized modules."""
-
-
-Fact = (
-    BreakAt
-    | EndsBefore
-    | MadeByCPython
-    | FunctionsUntraced
-    | OtherWay
-    | NumbersRead
-    | NumbersSpecialized
-    | ModulesInitialized
-)
+Fact = BreakAt | EndsBefore | MadeByCPython | FunctionsUntraced | OtherWay | NumbersRead | NumbersSpecialized
 
 
 class Restart(Exception):

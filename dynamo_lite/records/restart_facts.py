@@ -24,7 +24,6 @@ from .restart import (
     Fact,
     FunctionsUntraced,
     MadeByCPython,
-    ModulesInitialized,
     NumbersRead,
     NumbersSpecialized,
     OtherWay,
@@ -130,8 +129,6 @@ class RestartFacts:
                 self.remembered.other_way[function] = succeeds
             case NumbersRead(sites):
                 self.remembered.numbers_read |= sites
-            case ModulesInitialized():  # what was learned is of the modules before
-                return RestartFacts.first(self.remembered, self.fullgraph, self.differentiates)
             case NumbersSpecialized(step):
                 return replace(self, numbers=replace(self.numbers, steps={**self.numbers.steps, step: None}))
         return self

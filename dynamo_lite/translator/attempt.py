@@ -13,7 +13,6 @@ from dynamo_lite.insight.site import Site
 from dynamo_lite.records.calls_around_graph import CallBeforeGraph
 from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.guards import Guards
-from dynamo_lite.records.initializations import Initializations
 from dynamo_lite.records.node_origin import NodeOrigin
 from dynamo_lite.records.provenance import Provenance
 from dynamo_lite.records.restart_facts import RestartFacts
@@ -93,7 +92,6 @@ class Attempt:
         self.provenance = Provenance()
         self.before_graph = BeforeGraph()
         self.streams = StreamUses()
-        self.initializations = Initializations()
         self.restart_facts = restart_facts
         self.unread: set[Site] = set()
         """Where the program read numbers from tensors that it has only passed on so far."""
@@ -151,7 +149,7 @@ class Attempt:
         self.varying.clear()
         for record in (
             *(self.values, self.provenance, self.before_graph, self.torch_state, self.effects),
-            *(self.graph.symbols, self.guards, self.streams, self.initializations),
+            *(self.graph.symbols, self.guards, self.streams),
         ):
             record.close()
         self.graph.inputs.clear()

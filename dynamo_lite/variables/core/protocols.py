@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from dynamo_lite.plan.rows import Constant, Local, Step, Value
     from dynamo_lite.records.graph import GraphBuilder
     from dynamo_lite.records.guards import Guards
-    from dynamo_lite.records.initializations import Initializations
     from dynamo_lite.records.provenance import Provenance
     from dynamo_lite.records.restart_facts import RestartFacts
     from dynamo_lite.records.runtime_assertions import RuntimeAssertion
@@ -168,7 +167,6 @@ class Attempt(Protocol):
     torch_state: TorchState
     before_graph: BeforeGraph
     streams: StreamUses
-    initializations: Initializations
 
     @property
     def innermost(self) -> Translator | None: ...

@@ -49,7 +49,6 @@ from dynamo_lite.variables.core.base import (
     call_handler,
     fits_signature,
     mro,
-    own_namespace,
     raise_argument_error,
     remaining_items,
     unsupported,
@@ -419,8 +418,8 @@ class UserObjectVariable(VariableTracker):
         return super().c_attribute(tx, name)
 
     def set_c_attribute(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        """``__class__`` can be assigned, as lazy modules do, and ``__dict__`` of a new object: a dict, or the object
-        itself. Other descriptors in C break the graph."""
+        """``__dict__`` of a new object can be assigned: a dict, or the object itself. Other descriptors in C break the
+        graph."""
         value = value.realize()
         if name == "__dict__" and isinstance(value, InstanceDictVariable) and value.of is self:
             return  # after ``obj.__dict__ |= other``
@@ -431,14 +430,7 @@ class UserObjectVariable(VariableTracker):
             self.attrs = {each: old for each, old in self.attrs.items() if self._is_slot(each)}
             self.own_dict = items
             return
-        cls = value.value
-        is_class = issubclass(value.python_type(), type) and isinstance(cls, type)
-        is_modeled = name == "__class__" and is_class and self.payload is None and not self.is_new
-        if not is_modeled or not _have_same_layout(self.cls, cls):
-            return super().set_c_attribute(tx, name, value)
-        tx.effects.mutate(self)
-        self.cls = cls
-        tx.attempt.torch_state.note_class(cls)
+        super().set_c_attribute(tx, name, value)
 
     def find_special(self, tx: Translator, name: str) -> VariableTracker | None:
         """The bound special method, if the class has one in Python, or another method in C under this name."""
@@ -693,9 +685,7 @@ class UserObjectVariable(VariableTracker):
         return plan.create(self, new, fill)
 
     def store_attributes(self, plan: Planner, of: Value) -> None:
-        """Set the class and attributes of the object."""
-        if self.value is not None and type(self.value) is not self.cls:
-            plan.do(object.__setattr__, of, plan.constant("__class__"), plan.constant(self.cls))
+        """Set the attributes of the object."""
         if self.is_new and self.own_dict is not None:
             owner = self if self.own_dict is self.payload else self.own_dict
             plan.do(object.__setattr__, of, plan.constant("__dict__"), owner)
@@ -726,18 +716,6 @@ def _is_bound(raw: types.MemberDescriptorType, value: object) -> bool:
     except AttributeError:
         return False
     return True
-
-
-def _have_same_layout(one: type, other: type) -> bool:
-    """Whether instances of both classes have a ``__dict__`` and weak references, and no other state."""
-    layouts = set()
-    for cls in (one, other):
-        if is_immutable(cls) or payload_base(cls) is not None or unmodeled_c_base(cls) is not None:
-            return False
-        if any(own_namespace(base).get("__slots__") for base in mro(cls)):
-            return False
-        layouts.add((cls.__basicsize__, cls.__dictoffset__, cls.__weakrefoffset__))
-    return len(layouts) == 1
 
 
 def _set_item(obj: object, name: str, value: object) -> None:

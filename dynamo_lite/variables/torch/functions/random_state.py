@@ -16,7 +16,7 @@ import torch
 from dynamo_lite.insight.break_reasons import RandomStateUsed
 from dynamo_lite.plan.rows import Local, Value
 from dynamo_lite.records.calls_around_graph import CallAfterGraph, CallBeforeGraph
-from dynamo_lite.records.initializations import draws_nothing
+from dynamo_lite.records.random_operators import draws_nothing
 from dynamo_lite.records.restart import leave_to_cpython
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable

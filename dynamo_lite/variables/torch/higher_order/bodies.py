@@ -14,7 +14,7 @@ import torch
 
 from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, UnsupportedValue
 from dynamo_lite.records.graph import GraphBuilder
-from dynamo_lite.records.initializations import draws_nothing
+from dynamo_lite.records.random_operators import draws_nothing
 from dynamo_lite.records.subgraphs import Body, Runs
 from dynamo_lite.runtime.later_calls import Called
 from dynamo_lite.variables.core.base import ObservedException, VariableTracker, unsupported

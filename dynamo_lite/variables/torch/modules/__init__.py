@@ -1,1 +1,1 @@
-"""``nn.Module`` instances, their backward hooks, and lazy modules."""
+"""``nn.Module`` instances, their backward hooks, and lazy modules, whose first call breaks."""

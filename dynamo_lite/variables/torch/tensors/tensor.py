@@ -36,7 +36,7 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedValue,
 )
 from dynamo_lite.plan.rows import DeleteAttribute, Value
-from dynamo_lite.records.initializations import draws_nothing
+from dynamo_lite.records.random_operators import draws_nothing
 from dynamo_lite.records.restart import leave_to_cpython
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
 from dynamo_lite.records.source import Source
