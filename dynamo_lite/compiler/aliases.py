@@ -30,8 +30,7 @@ def guard_aliases(attempt: Attempt) -> None:
     for value, tracker in attempt.values.memo.values():
         if tracker.source is not None:
             known[id(value)] = value, tracker.source
-            has_new_data = tracker.source in attempt.graph.replaced
-            if has_new_data or tracker in written or tracker.payload in written:
+            if tracker in written or tracker.payload in written:
                 changed.append((value, tracker.source))
     kinds = {id(type(value)) for value, _ in changed}  # a metaclass may compare classes
     for value, source in attempt.guards.iterated_objects:

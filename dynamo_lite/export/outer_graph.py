@@ -203,10 +203,8 @@ class OuterGraph:
         for each in graph.inputs:
             if each.convert is not None:
                 each.convert = partial(self._record_call, each.convert)
-            if each.given is not None:
-                raise Unsupported(NotExportable(str(each.given), "its data is replaced, or another input aliases it"))
-            if each.make is not None:
-                each.make = partial(self._record_call, each.make)
+            if each.is_thawed:
+                raise Unsupported(NotExportable(str(each.source), "its `requires_grad` is set"))
         truths = [each.truth for each in expected]
         return _C.GraphCall(partial(self._embed, inner, truths), sum(each.captured for each in graph.inputs))
 

@@ -567,10 +567,9 @@ class BackwardCall(BreakReason, code="DL0710", numbers_matter=False):
 
 
 class DataReplaced(BreakReason, code="DL0711", numbers_matter=True):
-    happened = "`.data` of {tensor} can't be replaced in the graph: {why}"
+    happened = "`.data` of {tensor} is replaced"
     fix = "overwrite the data instead: tensor.data.copy_(value) or, under torch.no_grad(), tensor.copy_(value)"
     tensor: str
-    why: str
 
 
 class RequiresGradChange(BreakReason, code="DL0712", numbers_matter=True):
@@ -590,9 +589,15 @@ class GradFnRead(BreakReason, code="DL0770", numbers_matter=False):
 
 class ParameterCreated(BreakReason, code="DL0771", numbers_matter=True):
     happened = "nn.Parameter() of {tensor} can't be created in the graph: {why}"
-    fix = "create it in the module's __init__, or from a new tensor: nn.Parameter(tensor.detach().clone())"
+    fix = "create it in the module's __init__"
     tensor: str
     why: str
+
+
+class LeafLeavesGraph(BreakReason, code="DL0772", numbers_matter=True):
+    happened = "{tensor} was created as a leaf of autograd, and is alive after its graph, which can't return one"
+    fix = "create it outside of the compiled function; or use it up inside, as for torch.autograd.grad"
+    tensor: str
 
 
 class AutogradFunction(BreakReason, code="DL0714", numbers_matter=False):

@@ -55,9 +55,6 @@ class _LaterPlanner(Planner):
     def result(self, value: VariableTracker) -> NoReturn:
         self.cannot_create(value)
 
-    def created_before(self, node: object) -> NoReturn:
-        raise NotConstant("a tensor that is created before the graph")
-
     def replay_once(self, tracker: VariableTracker) -> None:
         if tracker in self.attempt.effects.changed_trackers:
             self.cannot_create(tracker)

@@ -18,7 +18,7 @@ from dynamo_lite import _C
 from dynamo_lite.codegen.emitter import result_name
 from dynamo_lite.exc import InternalError
 from dynamo_lite.insight.break_reason import BreakReason
-from dynamo_lite.insight.break_reasons import HookNotTraced, UnreconstructableValue
+from dynamo_lite.insight.break_reasons import HookNotTraced, LeafLeavesGraph, UnreconstructableValue
 from dynamo_lite.plan.rows import (
     Binary,
     Break,
@@ -42,7 +42,7 @@ from dynamo_lite.plan.rows import (
 from dynamo_lite.records.graph import GraphInput
 from dynamo_lite.records.restart import MadeByCPython
 from dynamo_lite.records.source import Source
-from dynamo_lite.runtime.graph_functions import frozen, with_data
+from dynamo_lite.runtime.graph_functions import frozen, thawed
 from dynamo_lite.runtime.shared_memory import memory_of
 from dynamo_lite.runtime.streams import release, wait_for
 from dynamo_lite.shapes.symbols import SYMBOLIC
@@ -83,11 +83,8 @@ class Planner:
         self._recreated: set[VariableTracker] = set()
         self._made_by_cpython: list[MadeByCPython] = []
         self._count = 0
-        graph = attempt.graph
-        created = [each.node for each in graph.inputs if each.make]
-        created += [before for before, _ in graph.replaced.values()]
-        self._created: dict[torch.fx.Node, Local] = {node: self.local("created") for node in created}
-        """Placeholders of tensors that are created before the graph -> the local that keeps each."""
+        self._thawed = {each.node: self.local("thawed") for each in attempt.graph.inputs if each.is_thawed}
+        """Placeholders of leaves that require gradients only inside -> the local that keeps each."""
         self._replayed: set[VariableTracker] = set()
         """Mutated objects whose stores are planned already."""
         self.set_states = SetStates()
@@ -214,18 +211,18 @@ class Planner:
     def cannot_create(self, tracker: VariableTracker, reason: BreakReason | None = None) -> Value:
         """Note a value that survives the graph and that generated code can't create (or keep alive)."""
         provenance = self.attempt.provenance
-        why = UnreconstructableValue(tracker.describe()) if reason is None else reason
-        return self._leave_to_cpython(provenance.step_of(tracker), provenance.is_created_leaf(tracker), why)
+        otherwise = LeafLeavesGraph if provenance.is_created_leaf(tracker) else UnreconstructableValue
+        return self._leave_to_cpython(provenance.step_of(tracker), reason or otherwise(tracker.describe()))
 
-    def _leave_to_cpython(self, step: int, is_leaf: bool, reason: BreakReason) -> Value:
-        self._made_by_cpython.append(MadeByCPython(step, is_leaf, reason))
+    def _leave_to_cpython(self, step: int, reason: BreakReason) -> Value:
+        self._made_by_cpython.append(MadeByCPython(step, reason))
         return _UNMADE
 
     @property
     def made_by_cpython(self) -> MadeByCPython | None:
         """Of the values that CPython must create, the one that the program creates first."""
         created = self._made_by_cpython
-        return min(created, key=lambda each: (not each.is_leaf, each.step or sys.maxsize), default=None)
+        return min(created, key=lambda each: each.step or sys.maxsize, default=None)
 
     def reload(self, source: Source | None) -> Reload:
         """A pre-existing value: an argument, a constant, or a value that the guard check captured."""
@@ -245,10 +242,8 @@ class Planner:
             self.attempt.provenance.created(tensor, first_freed_at)
         if first_freed_at or not graph.may_be_output(tensor.fake):
             return self.cannot_create(tensor)
-        if graph.is_shared(tensor.fake):
-            return self.cannot_create(graph.shared_by)
         if step := _hooked_at(self.attempt.provenance.hooked_views, tensor):
-            return self._leave_to_cpython(step, False, HookNotTraced("a hook of a view", "the view leaves the graph"))
+            return self._leave_to_cpython(step, HookNotTraced("a hook of a view", "the view leaves the graph"))
         return self.result(tensor)
 
     def result(self, value: TensorVariable | SymNodeVariable) -> Value:
@@ -259,12 +254,6 @@ class Planner:
         if unused is not None:
             return self.input_value(unused)
         return self.outputs.setdefault(value, GraphResult(len(self.outputs)))
-
-    def created_before(self, node: torch.fx.Node) -> Local:
-        """A tensor that is created before the graph."""
-        if node not in self._created:
-            self._created[node] = self.local("created")
-        return self._created[node]
 
     # -- side effects ----------------------------------------------------------------------------------------------
 
@@ -309,7 +298,7 @@ class Planner:
     def temporaries(self) -> list[str]:
         """The locals that keep values for further use. They are unbound at a break: so they prolong no object's life,
         and code that reads the frame's variables by name doesn't see them."""
-        kept = [*self._kept.values(), *(local for _, local in self._computed.values()), *self._created.values()]
+        kept = [*self._kept.values(), *(local for _, local in self._computed.values()), *self._thawed.values()]
         captured = [_C.CAPTURED_NAME] if self.attempt.guards.captured else []
         return [*(each.name for each in kept), *map(result_name, range(len(self.outputs))), *captured]
 
@@ -334,17 +323,15 @@ class Planner:
                 given = [*map(self.reload, each.sources), *map(self.constant, each.args)]
                 made = self.call(each.function, *given)
                 steps.append(Keep(Local(each.result), made) if each.result else Do(made))
-            # First those with the data of an existing tensor, since creating the others may replace that data.
-            for node, new in sorted(self.attempt.graph.made.items(), key=lambda pair: not pair[1].is_of_before):
-                if node in self._created:
-                    taken = [] if new.given is None else [self.reload(new.given)]
-                    steps.append(Keep(self._created[node], self.call(new.make, *taken)))
+            for leaf in self.attempt.graph.inputs:
+                if leaf.node in self._thawed:
+                    steps.append(Keep(self._thawed[leaf.node], self.call(thawed, self.reload(leaf.source))))
         return steps
 
     def input_value(self, given: GraphInput) -> Value:
         """What the graph is called with."""
-        if given.make is not None:
-            return self._created[given.node]
+        if given.node in self._thawed:
+            return self._thawed[given.node]
         if given.formula is not None:
             value = formula_value(self, given.formula)
         else:
@@ -369,11 +356,8 @@ class Planner:
     def put_back(self) -> list[Step]:
         """Undo the changes to existing tensors that were made before the graph."""
         with self._apart() as steps:
-            for node, each in self.attempt.graph.made.items():
-                if node in self._created and each.is_thawed:
-                    self.do(frozen, self._created[node])
-            for source, (before, cls) in self.attempt.graph.replaced.items():
-                self.do(with_data, self.constant(cls), self.reload(source), self._created[before])
+            for leaf in self._thawed.values():
+                self.do(frozen, leaf)
         return [*steps, *self.release_streams([])]
 
 

@@ -21,13 +21,9 @@ from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import DataDependentValue, EffectInOperatorFunction, UnsupportedValue
 from dynamo_lite.runtime.graph_functions import (
     call_by_names,
-    data_of,
-    empty_leaf,
     enter_inference_mode,
     enter_sdpa_kernel,
-    leaf_of,
     plain_tensor,
-    thawed,
 )
 from dynamo_lite.runtime.inner_tensors import is_wrapper
 from dynamo_lite.runtime.node_text import is_name, is_text, with_attributes
@@ -55,7 +51,6 @@ from .subgraphs import BACKWARD, Body, Runs, forget_source_with
 if TYPE_CHECKING:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    from dynamo_lite.variables.core.base import VariableTracker
 
 _STATE_CHANGERS = frozenset(
     {torch._C._set_grad_enabled, autocast_mode._enter_autocast, enter_inference_mode, enter_sdpa_kernel}
@@ -69,10 +64,6 @@ float_tensor = functools.partial(torch.scalar_tensor, dtype=torch.float64, devic
 def tensor_of_scalar(value: Any) -> torch.Tensor:
     """A tensor with a copy of a numpy scalar."""
     return torch.from_numpy(value.reshape(1).reshape(()))
-
-
-_SHARE_MEMORY = (data_of, leaf_of, thawed)
-"""Functions that create an input with the memory of an existing tensor."""
 
 
 @dataclass
@@ -89,10 +80,8 @@ class GraphInput:
     """Converts the value at the source to the tensor; None: it is the tensor."""
     formula: Formula | None = None
     """Computes it from several sources, of which ``source`` is the first; None: it is the value at the source."""
-    make: functools.partial[Any] | None = None
-    """Creates it before each call of the graph; None: it is the value at the source."""
-    given: Source | None = None
-    """The source of the argument of ``make``."""
+    is_thawed: bool = False
+    """Whether it is an existing leaf that requires gradients only after the program sets ``requires_grad``."""
     step: int = 0
     """The root's step at which it was added."""
     is_part: bool = False
@@ -101,28 +90,13 @@ class GraphInput:
     @property
     def captured(self) -> bool:
         """Whether a call passes it as the guard check captured it."""
-        is_unchanged = self.convert is None and self.formula is None and self.make is None
+        is_unchanged = self.convert is None and self.formula is None and not self.is_thawed
         return is_unchanged and self.source.kind != "local"
-
-    @property
-    def is_fresh(self) -> bool:
-        """Whether its memory is newly allocated in each call."""
-        return self.make is not None and self.make.func not in _SHARE_MEMORY
-
-    @property
-    def is_of_before(self) -> bool:
-        """Whether it is the data that an existing tensor had when the frame was called."""
-        return self.make is not None and self.make.func is data_of
-
-    @property
-    def is_thawed(self) -> bool:
-        """Whether it is an existing leaf that requires gradients only after the program sets ``requires_grad``."""
-        return self.make is not None and self.make.func is thawed
 
     @property
     def stays_in_place(self) -> bool:
         """Whether its address rarely changes: a module's parameter or buffer, or marked by `mark_static_address`."""
-        if self.convert is not None or self.make is not None:
+        if self.convert is not None or self.is_thawed:
             return False
         holder = self.source.parent
         if holder is not None and holder.kind == self.source.kind == "dict_item":
@@ -218,21 +192,8 @@ class GraphBuilder:
         self._unused: dict[torch.fx.Node, GraphInput] = {}
         self._layouts: dict[int, tuple[Any, Any]] = {}
         """id of an input's fake -> its initial shape and strides."""
-        self.made: dict[torch.fx.Node, GraphInput] = {}
-        """Placeholders of inputs that are created before the graph, in that order."""
-        self.replaced: dict[Source, tuple[torch.fx.Node, type]] = {}
-        """Source of a tensor whose ``.data`` is replaced -> the placeholder of its old data, and its class."""
-        self.retired: list[torch.Tensor] = []  # fakes of no tensor any more: trackers are looked up by the ids of fakes
-        self._copied: dict[int, bool] = {}
-        """Memory that is one piece in eager and two in the graph (a result's, and that of the leaf created from it). It
-        may not be written to -> whether its tensors may be outputs."""
-        self._shared: set[int] = set()
-        """Memory that several inputs share."""
-        self.shared_by: VariableTracker
-        """The tracker of the last tensor that was given such memory."""
-        self._views: dict[torch.fx.Node, bool] = {}
-        """Views of memory that a tensor created before the graph took over -> whether the view is strided: backends
-        don't support writes through such a view. Unused ones are dropped at the end."""
+        self._no_outputs: set[int] = set()
+        """Memory that the backward of a Function may write into: its tensors may be no outputs of the graph."""
         self._last_placeholder = self.graph._root  # which all nodes follow
         self.step = 0  # the root's
         self.operators = 0
@@ -295,34 +256,6 @@ class GraphBuilder:
             found = self._floats[formula] = self._add_input(source, value, fake, float_tensor, formula)
         return found
 
-    def create_input(
-        self, make: functools.partial[Any], value: torch.Tensor | None = None, given: Source | None = None
-    ) -> GraphInput:
-        """Add an input that is created before each call. ``value``: an example; None: create one now."""
-        with unset_fake_temporarily():
-            value = make() if value is None else value
-        source = Source(None, "made", len(self.made))
-        found = self._add_input(source, value, self._fake(source, value, None))
-        found.make, found.given = make, given
-        self.made[found.node] = found
-        return found
-
-    def retire_input(self, given: GraphInput) -> bool:
-        """The ``.data`` of an input is replaced: from here on the placeholder stands for its old data. False if that is
-        not possible, because gradients would flow to it."""
-        if any(_has_history(user.meta.get("example_value"), given.fake) for user in given.node.users):
-            return False
-        if given.make is None:
-            given.make, given.given = functools.partial(data_of), given.source
-        else:
-            size, stride, dtype, device = given.make.args[1:5]
-            given.make, given.given = functools.partial(empty_leaf, False, size, stride, dtype, device, False), None
-        self.made[given.node] = given
-        self.retired.append(given.fake)
-        given.fake = given.node.meta["example_value"] = given.fake.detach()
-        self._show(given, given.value.detach)
-        return True
-
     def thaw_input(self, given: GraphInput) -> None:
         """An existing leaf requires gradients from here on. In the graph it does from the beginning, so operators
         recorded so far get its ``detach()`` instead. Views would require gradients too: no other input may share its
@@ -336,60 +269,14 @@ class GraphBuilder:
             self.operators += 1
             given.node.replace_all_uses_with(data, delete_user_cb=lambda user: user is not data)
         given.fake.requires_grad_()
-        given.make, given.given = functools.partial(thawed), given.source
-        self.made[given.node] = given
-        self._show(given, lambda: given.value.detach().requires_grad_())
-
-    def _show(self, given: GraphInput, make: Callable[[], torch.Tensor]) -> None:
-        """Replace the example tensor of an input whose fake has changed."""
+        given.is_thawed = True
         with unset_fake_temporarily():
-            given.value = make()
+            given.value = given.value.detach().requires_grad_()
         self.fake_mode.fake_tensor_converter.set_tensor_memo(given.value, given.fake)
-
-    def view_of_replaced_memory(self, filled: torch.fx.Node, of: torch.Tensor) -> tuple[torch.fx.Node, torch.Tensor]:
-        """The node and fake that represent, from here on, a tensor whose memory a tensor created before the graph took
-        over."""
-        base = filled.meta["example_value"]
-        place = of.size(), of.stride(), of.storage_offset()
-        strided = place != (base.size(), base.stride(), base.storage_offset())
-        method, args = ("as_strided", place) if strided else ("detach", ())
-        fake = getattr(base, method)(*args)
-        node = self.call("call_method", method, (filled, *args), {}, fake)
-        self._views[node] = strided
-        return node, fake
-
-    def is_shared(self, fake: torch.Tensor) -> bool:
-        """Whether several inputs share a tensor's memory: a backend can't know of which of them an output is a view."""
-        return memory_of(fake) in self._shared
-
-    def share(self, given: GraphInput, make: functools.partial[Any], by: VariableTracker) -> GraphInput:
-        """Add an input that is another object (``by``) with the memory of an input. Neither may be written to."""
-        self.shared_by = by
-        self._shared.add(memory_of(given.fake))
-        with unset_fake_temporarily():
-            value = make(given.value)
-        return self.create_input(make, value, given.source)
-
-    def note_copy(self, fake: torch.Tensor, leaf: torch.Tensor) -> None:
-        """In the graph a result and the leaf created from it have different memory; in eager it is the same."""
-        self._copied[memory_of(fake)] = False
-        self._copied[memory_of(leaf)] = True
-
-    def is_write_protected(self, fake: torch.Tensor) -> bool:
-        """Whether the graph can't have writes into a tensor's memory."""
-        return memory_of(fake) in (*self._copied, *self._shared)
 
     def may_be_output(self, fake: torch.Tensor) -> bool:
         """Whether a tensor may be an output of the graph."""
-        return self._copied.get(memory_of(fake), True)
-
-    def allows_writes(self, node: torch.fx.node.Argument) -> bool:
-        """Whether backends handle writes into a tensor that may have views."""
-        while isinstance(node, torch.fx.Node) and self._views:
-            if node in self._views:
-                return not self._views[node]
-            node = node.args[0] if node.args else None
-        return True
+        return memory_of(fake) not in self._no_outputs
 
     def _add_input(
         self, source: Source, value: Any, fake: Any, convert: Any = None, formula: Formula | None = None
@@ -683,11 +570,7 @@ class GraphBuilder:
         return node, module
 
     def inputs_in_storage(self, fake: torch.Tensor) -> list[GraphInput]:
-        """The inputs that share a tensor's memory, without those that are allocated before the graph."""
-        return [each for each in self.all_in_storage(fake) if not each.is_fresh]
-
-    def all_in_storage(self, fake: torch.Tensor) -> list[GraphInput]:
-        """All inputs that share a tensor's memory."""
+        """The inputs that share a tensor's memory."""
         memory = all_memory_of(fake)
         return [each for each in self.tensors if not memory.isdisjoint(all_memory_of(each.fake))]
 
@@ -719,7 +602,7 @@ class GraphBuilder:
         the graph: after the backward they have in eager what was written, and perhaps not if it was compiled."""
         if any(self.inputs_in_storage(fake) for fake in fakes):
             return False
-        self._copied.update(dict.fromkeys(map(memory_of, fakes), False))
+        self._no_outputs.update(map(memory_of, fakes))
         return True
 
     @property
@@ -785,9 +668,6 @@ class GraphBuilder:
         if self._fake_mode is not None:
             self._fake_mode.allow_scalar_outputs = self.reads_inside
         self.graph.output(tuple(outputs))
-        for node in self._views:
-            if not node.users:
-                self.drop(node)
         made = torch.fx.GraphModule(self._root, self.graph, "GraphModule")
         forget_source_with(made)
         return made

@@ -54,8 +54,6 @@ class MadeByCPython:
 
     step: int
     """0: none is known."""
-    is_leaf: bool
-    """Whether it is a tensor that was made to require gradients during tracing: it can be created before the graph."""
     reason: BreakReason
 
 
@@ -102,7 +100,7 @@ class Restart(Exception):
 
 def leave_to_cpython(step: int, reason: BreakReason) -> NoReturn:
     """Let CPython run an earlier step."""
-    raise Restart(MadeByCPython(step, False, reason))
+    raise Restart(MadeByCPython(step, reason))
 
 
 def specialize_before(step: int) -> NoReturn:

@@ -93,9 +93,6 @@ class RestartFacts:
     """Whether the graph breaks for a ``backward``."""
     untraced_functions: frozenset[type] = frozenset()
     """``torch.autograd.Function`` classes that break the graph."""
-    leaves_before: bool = False
-    """Whether tensors that are made to require gradients during tracing are created before the graph, since one of them
-    leaves it."""
 
     @classmethod
     def first(
@@ -153,8 +150,6 @@ class RestartFacts:
         return replace(self, graph_break=GraphBreak(fact.reason, (place,)), break_at=path)
 
     def _leave_to_cpython(self, fact: MadeByCPython, place: FrameSummary) -> RestartFacts:
-        if fact.is_leaf and not self.leaves_before:
-            return replace(self, leaves_before=True)
         graph_break = self.graph_break or GraphBreak(fact.reason, (place,))
         if self.fullgraph:
             raise Unsupported(fact.reason, graph_break.user_stack) from None

@@ -46,33 +46,6 @@ def call_by_names(function: Any, args: Any, names: Any, values: Any) -> Any:
     return function(*args, **dict(zip(names, values, strict=True)))
 
 
-Numbers = tuple[int, ...]
-
-
-def _leaf(data: torch.Tensor, is_parameter: bool, requires_grad: bool) -> torch.Tensor:
-    """A leaf of autograd's graph with these data, which have no history."""
-    return torch.nn.Parameter(data, requires_grad) if is_parameter else data.requires_grad_(requires_grad)
-
-
-def empty_leaf(
-    is_parameter: bool, size: Numbers, stride: Numbers, dtype: torch.dtype, device: torch.device, requires_grad: bool
-) -> torch.Tensor:
-    """An uninitialized tensor, or ``nn.Parameter``, that is a leaf of autograd's graph."""
-    return _leaf(torch.empty_strided(size, stride, dtype=dtype, device=device), is_parameter, requires_grad)
-
-
-def leaf_of(is_parameter: bool, requires_grad: bool, tensor: torch.Tensor) -> torch.Tensor:
-    """A leaf, perhaps an ``nn.Parameter``, that shares a tensor's memory."""
-    return _leaf(tensor.detach(), is_parameter, requires_grad)
-
-
-def data_of(tensor: torch.Tensor) -> torch.Tensor:
-    """The current data of a tensor, as an alias that keeps them when ``.data`` of the tensor is replaced. Mutations of
-    the alias increment the tensor's version counter."""
-    with torch._C.DisableTorchFunctionSubclass():
-        return tensor.detach()
-
-
 def thawed(tensor: torch.Tensor) -> torch.Tensor:
     """Make a leaf require gradients; return it."""
     with torch._C.DisableTorchFunctionSubclass():
@@ -85,35 +58,11 @@ def frozen(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.requires_grad_(False)
 
 
-def with_new_data(
-    cls: type, size: Numbers, stride: Numbers, dtype: torch.dtype, device: torch.device, tensor: torch.Tensor
-) -> torch.Tensor:
-    """Replace the ``.data`` of a tensor by an uninitialized one, and its class; return it."""
-    return with_data(cls, tensor, torch.empty_strided(size, stride, dtype=dtype, device=device))
-
-
 def from_numpy_written(array: Any, writes: int) -> torch.Tensor:
     """``torch.from_numpy`` with the version counter set to the number of mutations so far."""
     tensor = torch.from_numpy(array)
     torch._C._autograd._unsafe_set_version_counter((tensor,), (writes,))
     return tensor
-
-
-def with_data(cls: type, tensor: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
-    """Replace the ``.data`` of a tensor, and its class; return it."""
-    with torch._C.DisableTorchFunctionSubclass():
-        tensor.data = data
-        if type(tensor) is not cls:
-            tensor.__class__ = cls
-    return tensor
-
-
-def fill(leaf: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
-    """Copy data into a leaf that was created before the graph, without incrementing its version counter. Returns a
-    detached view of it."""
-    with torch.no_grad():
-        (leaf if being_traced() else leaf.data).copy_(data)
-        return leaf.detach()
 
 
 def enter_sdpa_kernel(backends: Sequence[int], set_priority: bool) -> tuple[Any, bool]:

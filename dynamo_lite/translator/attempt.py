@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import TYPE_CHECKING
 
-import torch.fx
-
 from dynamo_lite import config
 from dynamo_lite.insight.site import Site
 from dynamo_lite.records.calls_around_graph import CallBeforeGraph
@@ -38,15 +36,11 @@ class BeforeGraph:
 
     calls: list[CallBeforeGraph] = field(default_factory=list)
     """Calls, in program order."""
-    created: dict[VariableTracker, torch.fx.Node] = field(default_factory=dict)
-    """Tensors created during tracing that are allocated before the graph -> their placeholder in the graph."""
-
     restores_random_state = False
     """Whether the program has restored a state of torch's generators, which is done after the graph."""
 
     def close(self) -> None:
         self.calls.clear()
-        self.created.clear()
 
 
 class Attempt:
@@ -126,7 +120,7 @@ class Attempt:
             return False
         if graph.written:
             return graph.fails_handled
-        return self.has_handlers or not self.effects.empty or graph.may_fail or bool(graph.replaced)
+        return self.has_handlers or not self.effects.empty or graph.may_fail
 
     def __enter__(self) -> Attempt:
         self.torch_state.enter()
@@ -153,7 +147,6 @@ class Attempt:
         ):
             record.close()
         self.graph.inputs.clear()
-        self.graph.made.clear()
         del self.shapes  # it refers to the frame's variables
 
     def _node_origin(self) -> NodeOrigin | None:

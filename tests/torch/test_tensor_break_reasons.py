@@ -88,8 +88,12 @@ def name_of_an_autograd_node(x, weight):
     return y * len(type(y.grad_fn).__name__)
 
 
-def parameter_of_a_row(x):
-    return torch.nn.Parameter((x * 2)[0]).sin()
+def parameter_of_a_conjugate(x):
+    return torch.nn.Parameter(x.to(torch.complex64).conj()).real
+
+
+def parameter_that_leaves(x):
+    return torch.nn.Parameter(x * 2)
 
 
 def result_and_leaf():
@@ -153,7 +157,8 @@ def default_device(x):
         ("DL0714", function_that_returns_a_list, lambda: (tensor(3), leaf(3))),
         ("DL0715", gradient_of_an_argument, result_and_leaf),
         ("DL0770", name_of_an_autograd_node, lambda: (tensor(3), leaf(3))),
-        ("DL0771", parameter_of_a_row, lambda: (tensor(2, 3),)),
+        ("DL0771", parameter_of_a_conjugate, lambda: (tensor(2, 3),)),
+        ("DL0772", parameter_that_leaves, lambda: (tensor(2, 3),)),
     ],
 )
 def test_reason(code, fn, make_args):

@@ -45,20 +45,13 @@ def test_a_frame_whose_break_comes_no_earlier_is_skipped(path):
     assert skipped.value.cause.reason is VALUE
 
 
-def test_a_leaf_is_made_before_the_graph_first_and_by_cpython_then():
-    fact = MadeByCPython(3, True, VALUE)
-    assert learned(fact).leaves_before and not learned(fact).break_at
-    known = learned(fact, fact)
-    assert known.break_at == (3,) and known.graph_break == GraphBreak(VALUE, (PLACE,))
-
-
 def test_a_value_that_cpython_makes():
-    assert learned(BreakAt((4, 1), CALL), MadeByCPython(0, False, VALUE)).break_at == (4,)
-    assert learned(BreakAt((4,), CALL), MadeByCPython(2, False, VALUE)).graph_break == CALL
+    assert learned(BreakAt((4, 1), CALL), MadeByCPython(0, VALUE)).break_at == (4,)
+    assert learned(BreakAt((4,), CALL), MadeByCPython(2, VALUE)).graph_break == CALL
     with pytest.raises(SkipFrame, match="an iterator"):
-        learned(MadeByCPython(0, False, VALUE))
+        learned(MadeByCPython(0, VALUE))
     with pytest.raises(Unsupported, match="an iterator"):
-        learned(MadeByCPython(2, False, VALUE), fullgraph=True)
+        learned(MadeByCPython(2, VALUE), fullgraph=True)
 
 
 def test_a_graph_that_ends_before_a_step():

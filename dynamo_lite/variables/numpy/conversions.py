@@ -70,7 +70,7 @@ class TensorOfArray(TensorVariable):
     array: NdarrayVariable
 
     def construct(self, plan: Planner) -> Value:
-        if plan.attempt.provenance.is_created_leaf(self) or self in plan.attempt.before_graph.created:
+        if plan.attempt.provenance.is_created_leaf(self):
             return super().construct(plan)
         if self.fake.requires_grad or _layout(self.fake) != _layout(self.array.fake):
             raise NotConstant(self.describe())

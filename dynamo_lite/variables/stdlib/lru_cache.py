@@ -150,7 +150,7 @@ class CachedFunctionVariable(UserObjectVariable):
         precedes the call in eager."""
         if is_full:
             unsupported(UncachedCall(self.describe(), "its cache is full"))
-        has_effects = not tx.effects.empty or tx.graph.written or tx.graph.replaced
+        has_effects = not tx.effects.empty or tx.graph.written
         if tx.graph.communicates:
             unsupported(UncachedCall(self.describe(), "it comes after a collective"))
         if has_effects:

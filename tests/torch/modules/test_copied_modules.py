@@ -16,7 +16,7 @@ def net():
     return seeded(m)
 
 
-@checked(net(), tensor(2, 3), backward=True, fullgraph=True)
+@checked(net(), tensor(2, 3), backward=True, graphs=None)
 def test_a_module(m, x):
     other = copy.deepcopy(m)
     return other(x), m(x), other
@@ -29,10 +29,10 @@ def test_shared_parameters_stay_shared():
 
     m = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     m[1].weight = m[0].weight
-    check(fn, seeded(m), tensor(2, 3), backward=True, fullgraph=True)
+    check(fn, seeded(m), tensor(2, 3), backward=True, graphs=None)
 
 
-@checked(net(), tensor(2, 3), backward=True, fullgraph=True, backend="aot_eager", exact=False)
+@checked(net(), tensor(2, 3), backward=True, graphs=None, backend="aot_eager", exact=False)
 def test_a_copied_module_takes_gradients(m, x):
     other = copy.deepcopy(m)
     return other, (other(x) * m(x)).sum()
@@ -58,7 +58,7 @@ def test_tensors():
         both = copy.deepcopy({"a": a, "b": [b, a]})
         return both, both["a"] is both["b"][1], both["b"][0].is_leaf
 
-    check(plain, tensor(3), tensor(2, 3, grad=True), backward=True, fullgraph=True)
+    check(plain, tensor(3), tensor(2, 3, grad=True), backward=True, graphs=None)
 
 
 def test_tensors_that_share_memory():

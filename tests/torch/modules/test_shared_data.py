@@ -130,7 +130,7 @@ def test_a_part_before_others(last):
     check(fn, tensor(3), tensor(6, seed=1), tensor(6, seed=2), graphs=None, breaks=(1, 2))
 
 
-@checked(tensor(3), tensor(3, seed=1), graphs=1, breaks=1)
+@checked(tensor(3), tensor(3, seed=1), graphs=2, breaks=2)
 def test_given_results_after_another(p, other):
     p.data = other
     y = p * 2

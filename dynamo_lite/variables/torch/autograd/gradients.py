@@ -83,7 +83,7 @@ def _check_path(tx: Translator, outputs: list[TensorVariable], inputs: list[Tens
         unsupported(GradientBeyondGraph("a hook was registered before it, which takes effect after the graph only"))
     outside: set[Node] = set()
     for graph_input in tx.graph.tensors:
-        if not graph_input.value.requires_grad or graph_input.make is not None:
+        if not graph_input.value.requires_grad or graph_input.is_thawed:
             continue
         if graph_input.convert is not None or graph_input.value._backward_hooks is not None:
             unsupported(GradientBeyondGraph(f"{graph_input.source} has hooks, or is of a subclass"))

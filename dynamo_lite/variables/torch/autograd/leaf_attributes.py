@@ -21,10 +21,9 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.torch.tensors.fake_computation import compute
 from dynamo_lite.variables.torch.tensors.later_states import certain
-from dynamo_lite.variables.torch.tensors.services import become_created_leaf
 from dynamo_lite.variables.torch.tensors.tensor import ATTRIBUTES, METHODS, SETTERS, TensorVariable
 
-from .created_leaves import created_aliases, try_replace_data
+from .created_leaves import created_aliases
 
 _REQUIRES_GRAD = operator.attrgetter("requires_grad")
 
@@ -58,12 +57,10 @@ def _set_grad(tx: Translator, tensor: TensorVariable, value: VariableTracker) ->
 
 
 def _set_data(tx: Translator, tensor: TensorVariable, value: VariableTracker) -> None:
-    """``tensor.data = value``."""
+    """``tensor.data = value``, of data that it has already: anything else breaks the graph."""
     if value is tensor or isinstance(value, TensorVariable) and _is_data_of(tx, tensor, value):
         return  # it has these data already
-    is_leaf = tensor in tx.attempt.before_graph.created or _is_existing_leaf(tx, tensor)
-    if not is_leaf or not isinstance(value, TensorVariable) or not try_replace_data(tx, tensor, value, tensor.cls):
-        unsupported(DataReplaced(tensor.describe(), "it is no leaf, or other tensors share the new data"))
+    unsupported(DataReplaced(tensor.describe()))
 
 
 def _is_data_of(tx: Translator, tensor: TensorVariable, value: TensorVariable) -> bool:
@@ -71,7 +68,7 @@ def _is_data_of(tx: Translator, tensor: TensorVariable, value: TensorVariable) -
     fakes = (tensor.fake, value.fake)
     if tx.graph.bodies or any(each.layout is not torch.strided or each.is_inference() for each in fakes):
         return False
-    if tensor.has_torch_function or value.has_torch_function or any(map(tx.graph.is_write_protected, fakes)):
+    if tensor.has_torch_function or value.has_torch_function:
         return False
     one, other = (
         (memory_of(each), each.dtype, each.is_conj(), each.is_neg(), each.storage_offset(), each.stride())
@@ -87,20 +84,18 @@ def _set_requires_grad(
     if requires_grad is not None and requires_grad.python_type() is not bool:
         unsupported(UnsupportedOperation("requires_grad", requires_grad.describe()))
     wanted = requires_grad is None or tx.truth(requires_grad)
-    is_result = tensor.source is None and tensor not in tx.attempt.before_graph.created
-    if wanted and is_result and _can_require_grad(tensor.fake):
+    if wanted and tensor.source is None and _can_require_grad(tensor.fake):
         if _has_views(tx, tensor):  # they come to require gradients, too
             unsupported(RequiresGradChange(tensor.describe()))
-        if not become_created_leaf(tx, tensor):
-            tensor.fake.requires_grad_()
-            tensor.node = tx.graph.call("call_method", "requires_grad_", (tensor.node,), {}, tensor.fake)
-            tx.attempt.provenance.created_leaf(tensor)
+        tensor.fake.requires_grad_()
+        tensor.node = tx.graph.call("call_method", "requires_grad_", (tensor.node,), {}, tensor.fake)
+        tx.attempt.provenance.created_leaf(tensor)
         return tensor
     if wanted is certain(tx, f"requires_grad of {tensor.describe()}", _REQUIRES_GRAD, tensor):
         return tensor
     if wanted and tensor.before_freezing is not None:
         (tensor.node, tensor.fake, _), tensor.before_freezing = tensor.before_freezing, None
-    elif tensor not in tx.attempt.before_graph.created and not _is_existing_leaf(tx, tensor):
+    elif not _is_existing_leaf(tx, tensor):
         unsupported(RequiresGradChange(tensor.describe()))
     elif wanted and not _unfreeze(tx, tensor):
         unsupported(RequiresGradChange(tensor.describe()))
@@ -115,11 +110,11 @@ def _set_requires_grad(
 
 def _unfreeze(tx: Translator, tensor: TensorVariable) -> bool:
     """Make a pre-existing leaf require gradients. Returns False if it has views or isn't a plain input."""
-    inputs = tx.graph.all_in_storage(tensor.fake)
+    inputs = tx.graph.inputs_in_storage(tensor.fake)
     if len(inputs) != 1 or tx.graph.bodies or tensor.fake.is_inference():
         return False
     (leaf,) = inputs
-    if leaf.node is not tensor.node or leaf.convert is not None or leaf.make is not None:
+    if leaf.node is not tensor.node or leaf.convert is not None or leaf.is_thawed:
         return False
     if _has_views(tx, tensor):
         return False

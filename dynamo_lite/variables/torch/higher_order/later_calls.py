@@ -70,7 +70,7 @@ class LaterFunction:
 
     def refusal(self, what: str) -> MadeByCPython:
         """CPython must call the operator to which the function is passed on, since it reaches this."""
-        return MadeByCPython(self.step, False, self.reason(what))
+        return MadeByCPython(self.step, self.reason(what))
 
     def outdated(self, attempt: Attempt, has_created: Callable[[VariableTracker], bool]) -> MadeByCPython | None:
         """The refusal if an object that the function reaches may change afterwards, and that isn't checked: it is

@@ -140,11 +140,6 @@ def check_write(tx: Translator, name: str, mutated: Sequence[torch.Tensor]) -> N
     """Break the graph before an operator that mutates these tensors, if the graph can't have it."""
     if tx.graph.fails_handled and not tx.graph.can_restore_inputs(mutated):
         unsupported(FailureAndWrite(name))
-    if any(map(tx.graph.is_write_protected, mutated)):
-        unsupported(OverlappingWrite(name, "a leaf created in the graph shares with another tensor"))
-    trackers = [tx.attempt.values.fakes[id(fake)] for fake in mutated if id(fake) in tx.attempt.values.fakes]
-    if not all(tx.graph.allows_writes(each.node) for each in trackers):
-        unsupported(OverlappingWrite(name, "a parameter created in the graph uses, too"))
 
 
 def _handles(frame: Translator) -> bool:

@@ -11,7 +11,7 @@ from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker
 from dynamo_lite.variables.core.protocols import Translator
 
 if TYPE_CHECKING:
-    from .tensor import TensorVariable
+    pass
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -30,13 +30,6 @@ class Service(Generic[_Parameters, _Result]):
 
     def __call__(self, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
         return self._call(*args, **kwargs)
-
-
-@Service
-def become_created_leaf(tx: Translator, tensor: TensorVariable) -> bool:
-    """Allocate a tensor before the graph, as a leaf that requires gradients from here on. Returns False if that isn't
-    possible or isn't needed."""
-    raise NotImplementedError
 
 
 @Service

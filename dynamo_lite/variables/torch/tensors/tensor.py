@@ -100,7 +100,7 @@ from .runtime_failures import (
     may_fail,
 )
 from .saved_tensors import check_saved
-from .services import become_created_leaf, dispatch_torch_function, wrapper_result
+from .services import dispatch_torch_function, wrapper_result
 
 _DATA_METHODS = frozenset(
     {"item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__", "__repr__"}
@@ -426,8 +426,6 @@ class TensorVariable(VariableTracker):
         return text_of_tensor(tx, self, format, text) or tx.make(tx.fold(format, (self.python_value(tx), text)))
 
     def construct(self, plan: Planner) -> Value:
-        if self in plan.attempt.before_graph.created:
-            return plan.created_before(plan.attempt.before_graph.created[self])
         if plan.attempt.provenance.is_created_leaf(self):  # a graph's outputs have a grad_fn
             raise NotConstant(self.describe())
         owner = array_owner(plan.attempt, self)
@@ -522,7 +520,7 @@ def _tensor_result(tx: Translator, node: torch.fx.Node, fake: torch.Tensor) -> V
     if is_leaf and cls is torch.Tensor and _inherits_requires_grad(node):
         is_leaf = False
         fake.requires_grad_(False)
-    if is_leaf and not become_created_leaf(tx, created):
+    if is_leaf:
         tx.attempt.provenance.created_leaf(created)
     return created
 
