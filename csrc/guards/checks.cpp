@@ -219,6 +219,14 @@ DL_CHECK(has_items_in_order) {
   return !items.next();
 }
 
+DL_CHECK(set_lacks) {
+  if (!PyAnySet_Check(value)) return false;
+  for (SetItems items(value); items.next();) {
+    if (items.hash == parts.details->key.hash) return false;  // the name, or what may say that it equals it
+  }
+  return true;
+}
+
 DL_CHECK(matches_tensor) { return parts.tensor->match(value, found); }
 DL_CHECK(begins_at) {
   const std::int64_t offset = shape_of(value).offset;
@@ -302,6 +310,7 @@ constexpr CheckKind kCheckKinds[] = {
      .wanted = "a set of {list}", .given = "{list}"},
     {.name = "set_order", .argument = &kKeys, .holds = has_items_in_order, .lasts = if_frozen,
      .text = "holds the same items in the same order", .wanted = "a set of {list} in this order", .given = "{arg}"},
+    {.name = "set_lacks", .argument = &kName, .holds = set_lacks, .text = "lacks {arg!r}"},
     {.name = "tensor", .argument = &kTensor, .holds = matches_tensor, .replayed = Replayed::ByTensor,
      .text = "is a {arg.dtype} tensor on {arg.device} of shape {shape}{grad}"},
     {.name = "tensor_of_any_size", .argument = &kTensorAndDims, .holds = matches_tensor,

@@ -575,6 +575,15 @@ def test_bits() -> None:
     check_fails(0.5, "bits", np.float64(0.5))
 
 
+def test_set_lacks() -> None:
+    check_holds({"a", 1}, "set_lacks", "b")
+    check_holds(frozenset(), "set_lacks", "b")
+    check_fails({"a", "b"}, "set_lacks", "b")
+    check_fails(frozenset("b"), "set_lacks", "b")
+    check_fails({Hashes(hash("b"))}, "set_lacks", "b")
+    check_fails(["a"], "set_lacks", "b")
+
+
 def test_set_items() -> None:
     marker = Plain()
     expected = frozenset({1, "a", marker})

@@ -68,6 +68,66 @@ def test_submodule_is_imported_where_the_attribute_is_read(package):
     assert results(source) == [([5.0, 5.0], both), ([7.0, 7.0], both), ([9.0, 9.0], both)]
 
 
+def test_submodule_that_becomes_a_lazy_import_between_calls(package):
+    fn = program("import lazily_imported as lib\ndef fn(x):\n    return x + (1 if hasattr(lib, 'part') else 2)\n")
+    compiled = dl.compile(fn, backend="eager")
+    assert compiled(torch.ones(2)).tolist() == [3.0, 3.0] and dl.counters.graph_breaks == 0
+    exec("lazy import lazily_imported.part", {})
+    assert imported() == ["package"]
+    assert compiled(torch.ones(2)).tolist() == [2.0, 2.0] and imported() == ["package", "part"]
+
+
+def test_lazy_import_that_is_read_from_the_namespace_stays_lazy(package):
+    source = (
+        "lazy import lazily_imported as lib\n"
+        "def fn(x):\n    return x + 1, type(globals()['lib']).__name__, 'lib' in globals()\n"
+    )
+    compiled = dl.compile(program(source), backend="eager")
+    value, kind, is_there = compiled(torch.ones(2))
+    assert (value.tolist(), kind, is_there, imported()) == ([2.0, 2.0], "lazy_import", True, [])
+
+
+def test_lazy_import_of_the_module_that_an_inlined_function_is_of(package):
+    holder = types.ModuleType("holder")
+    exec("lazy import lazily_imported as lib\ndef scaled(x):\n    return x * lib.factor\n", vars(holder))
+    sys.modules["holder"] = holder
+    try:
+        source = "import holder\ndef fn(x):\n    y = x + 1\n    return holder.scaled(y) + 1\n"
+        assert results(source, 2) == [([4.0, 4.0], ["package"]), ([7.0, 7.0], ["package"])]
+    finally:
+        del sys.modules["holder"]
+
+
+@pytest.mark.parametrize("read", ["from holder import lib", "lib = getattr(holder, 'lib')", "lib = holder.lib"])
+def test_lazy_import_that_another_module_holds_is_imported(package, read):
+    holder = types.ModuleType("holder")
+    exec("lazy import lazily_imported as lib", vars(holder))
+    sys.modules["holder"] = holder
+    try:
+        source = f"import holder\ndef fn(x):\n    y = x + 1\n    {read}\n    return y * lib.factor\n"
+        assert results(source, 2) == [([3.0, 3.0], ["package"]), ([6.0, 6.0], ["package"])]
+    finally:
+        del sys.modules["holder"]
+
+
+def test_name_of_a_lazy_import_is_rebound_and_deleted(package):
+    source = (
+        "lazy import lazily_imported as lib\n"
+        "def fn(x):\n    global lib\n    y = x + 1\n    lib = 5\n    y = y * lib\n    del lib\n    return y\n"
+    )
+    assert results(source, 1) == [([5.0, 5.0], [])]
+
+
+def test_name_that_becomes_a_lazy_import_again_is_imported_again(package):
+    module = types.ModuleType("program")
+    exec("lazy import lazily_imported as lib\ndef fn(x):\n    return x * lib.factor\n", vars(module))
+    compiled = dl.compile(module.fn, backend="eager")
+    assert [compiled(torch.ones(1)).item() for _ in range(3)] == [3.0, 3.0, 3.0]
+    del sys.modules["lazily_imported"]
+    exec("lazy import lazily_imported as lib", vars(module))
+    assert compiled(torch.ones(1)).item() == 3.0 and imported() == ["package", "package"]
+
+
 def test_calls_after_the_import_are_one_graph(package):
     fn = program("lazy import lazily_imported as lib\ndef fn(x):\n    return (x + 1) * lib.factor\n")
     compiled = dl.compile(fn, backend="eager")

@@ -14,6 +14,7 @@ import torch
 from dynamo_lite.insight.break_reasons import LazyImport, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
 from dynamo_lite.records import code_origin
 from dynamo_lite.records.identity import identity
+from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import (
     MISSING,
     bind,
@@ -44,6 +45,9 @@ from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.instance_dict import globals_of
 from dynamo_lite.variables.python.functions.function import is_trusted_module, read_annotations
 
+LAZY_MODULES: set[str] | None = getattr(sys, "lazy_modules", None)
+"""What CPython 3.15 imports when it is first read as an attribute of its package."""
+
 
 class ModuleVariable(InvariantVariable):
     """An imported module."""
@@ -73,9 +77,8 @@ class ModuleVariable(InvariantVariable):
             return variable
         if raw is not MISSING:
             return bind(tx, raw, name, self, type(self.value))
-        if f"{self.name}.{name}" in getattr(sys, "lazy_modules", ()):  # CPython 3.15 imports it where it is read
-            tx.guards.missing_key_dicts[scope.source] = None
-            unsupported(LazyImport(f"{self.name}.{name}"))
+        if LAZY_MODULES is not None:
+            self._check_no_lazy_import(tx, LAZY_MODULES, name, scope.source)
         hook = scope.load("__getattr__")
         class_hook = class_lookup(type(self.value), "__getattr__")
         if hook is None and is_user_defined(class_hook):
@@ -83,6 +86,14 @@ class ModuleVariable(InvariantVariable):
         if hook is not None:
             return tx.call(hook, [ConstantVariable(name)], {})
         tx.raise_error(AttributeError, f"module {self.name!r} has no attribute {name!r}")
+
+    def _check_no_lazy_import(self, tx: Translator, pending: set[str], name: str, namespace: Source) -> None:
+        """Break where CPython imports a submodule, since an attribute is read that the module lacks."""
+        submodule = f"{self.name}.{name}"
+        if submodule in pending:
+            tx.guards.missing_key_dicts[namespace] = None
+            unsupported(LazyImport(submodule))
+        tx.guards.const(pending).check("set_lacks", submodule)
 
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         if name != "__dict__":
