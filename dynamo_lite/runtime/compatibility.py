@@ -34,6 +34,11 @@ def check() -> None:
     jit = getattr(sys, "_jit", None)  # of CPython 3.14 on
     if jit is not None and jit.is_enabled():  # what it compiles doesn't look for a frame hook
         raise ImportError("dynamo_lite can't run with CPython's experimental JIT; unset PYTHON_JIT.")
+    if type(globals()["warnings"]) is not type(importlib):  # read as it is: its name would import it
+        raise ImportError(
+            "dynamo_lite's modules register what they model when they are imported, so that CPython can't import them "
+            'lazily; let sys.set_lazy_imports("normal") be in force, or a filter that leaves dynamo_lite out.'
+        )
     torch = importlib.import_module("torch")
     if _minor(torch.__version__) < OLDEST_TORCH:
         oldest = ".".join(map(str, OLDEST_TORCH))

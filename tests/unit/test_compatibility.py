@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from processes import run_program
@@ -125,3 +127,26 @@ print(torch.get_default_device().type)
 """
     done = run_program(program)
     assert (done.returncode, done.stdout) == (0, "meta\n"), done.stderr[-2000:]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 15), reason="CPython 3.15 has lazy imports")
+@pytest.mark.parametrize(
+    "takes_all, expected",
+    [(True, "dynamo_lite's modules register what they model when they are imported"), (False, "2.0")],
+    ids=["all imports", "all but ours"],
+)
+def test_imports_that_the_process_makes_lazy_are_refused(takes_all, expected):
+    program = f"""
+import sys
+import torch
+sys.set_lazy_imports_filter(lambda importing, imported, names: {takes_all} or not importing.startswith("dynamo_lite"))
+sys.set_lazy_imports("all")
+import dynamo_lite as dl
+try:
+    print(dl.compile(lambda x: x + 1, backend="eager", fullgraph=True)(torch.ones(1)).item())
+except ImportError as error:
+    print(error)
+"""
+    done = run_program(program)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert expected in done.stdout and done.stdout.count("\n") == 1
