@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -18,6 +19,7 @@ from .aot import backward_outside_autocast
 from .cache_keys import cacheable_functions_setting, without_cache_of_user_subclasses
 from .cudagraphs import cudagraphs, mark_static_inputs, with_step_per_call
 from .direct_launch import with_direct_launch
+from .kernels import begin, compiled_together
 from .registry import by_similarity, configured
 from .sizes import has_symbols_not_given, with_sizes_as_inputs
 
@@ -44,6 +46,7 @@ class Inductor:
     frees_at_once = True
     generates_kernels = True
     compiles_regions = True
+    prepare = staticmethod(begin)
     reset = staticmethod(cudagraphs.reset)
 
     def __call__(
@@ -70,6 +73,13 @@ class Inductor:
             compile_graph = functools.partial(compile_fx, config_patches=patches or None, **inner)
             compiled = with_direct_launch(with_sizes_as_inputs(compile_graph, gm, example_inputs), gm)
         return with_step_per_call(compiled) if records else compiled
+
+    @contextlib.contextmanager
+    def compiled_together(self) -> Iterator[None]:
+        """A block in which several graphs are compiled, whose kernels are waited for at its end."""
+        config = importlib.import_module(_CONFIG)
+        with config.patch(dict(self.patches)), compiled_together():
+            yield
 
     def records_graphs(self) -> bool:
         """Whether CUDA graphs are turned on and CUDA is available."""

@@ -11,6 +11,7 @@ neighbours that do.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections import Counter
@@ -95,7 +96,8 @@ class InRegions:
                 compiled[key] = made, time.perf_counter() - began
             return compiled[key][0]
 
-        run = compile_each(gm, example_inputs, pieces, compile_piece)
+        with getattr(self.backend, "compiled_together", contextlib.nullcontext)():
+            run = compile_each(gm, example_inputs, pieces, compile_piece)
         gm.meta[REGIONS] = replace(regions_of(pieces), saved_seconds=saved)
         return run
 

@@ -47,7 +47,7 @@ from .entry import Entry, make_entry
 from .families import Family
 from .graph_call import compile_graph, traits_without
 from .guard_filter import Filter
-from .observers import BUILTINS, builtins_are_unchanged, without_saved_tensor_hooks
+from .observers import BUILTINS, builtins_are_unchanged, without_dispatch_modes, without_saved_tensor_hooks
 from .one_at_a_time import backend_hangs, hold_backends
 from .recompilation import Versions, note_outdated, note_recompile, note_recompiled, place_text, program_place
 from .reports import Times, report_entry, report_once_in_eager, report_skip, report_writes
@@ -190,6 +190,7 @@ class FrameCompiler:
 
     def _compile(self, view: _C.FrameView) -> Entry | _C.Verdict:
         """Translate and generate, compile, install."""
+        self._prepare_backend()
         started = time.perf_counter()
         with without_garbage_collection():
             try:
@@ -226,6 +227,13 @@ class FrameCompiler:
             times = Times(generating - started - compiled.seconds, compiled.seconds, time.perf_counter() - generating)
             report_entry(view, entry, translation.graph_break, times, self.observer, compiled.record)
         return entry
+
+    def _prepare_backend(self) -> None:
+        """Have the backend start what takes it long. Most frames that `enable` translates have no graph."""
+        prepare = getattr(self.backend, "prepare", None)
+        if prepare is not None and self.budget is None:
+            with without_dispatch_modes():
+                prepare()
 
     def translate(self, view: _C.FrameView) -> Translation:
         """The frame, translated under the owner's settings."""

@@ -1,0 +1,145 @@
+"""Inductor's kernels: those of a graph's pieces are compiled together, and what compiling needs is started early."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch._inductor.async_compile import AsyncCompile
+from torch._inductor.graph import GraphLowering
+
+import dynamo_lite as dl
+from dynamo_lite.backends.kernels import compiled_together
+from processes import run_program
+
+
+class Block(torch.nn.Module):
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        self.norm, self.up = torch.nn.LayerNorm(width), torch.nn.Linear(width, 2 * width)
+        self.down = torch.nn.Linear(2 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.up(self.norm(x))
+        return x + self.down(torch.nn.functional.gelu(h) * torch.sigmoid(h))
+
+
+def model() -> torch.nn.Sequential:
+    return torch.nn.Sequential(
+        torch.nn.Linear(5, 8), *(Block() for _ in range(4)), torch.nn.Linear(8, 3), torch.nn.Tanh()
+    )
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What Inductor does: "lower" for each graph, "wait" for the kernels of each."""
+    found: list[str] = []
+
+    def noting(cls: Any, method: str, step: str) -> None:
+        run = getattr(cls, method)
+
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            found.append(step)
+            return run(*args, **kwargs)
+
+        monkeypatch.setattr(cls, method, noted)
+
+    noting(GraphLowering, "compile_to_module", "lower")
+    noting(AsyncCompile, "_wait_futures", "wait")
+    return found
+
+
+def test_pieces_are_lowered_before_kernels_are_waited_for(steps: list[str]) -> None:
+    eager, x = model(), torch.randn(2, 5)
+    compiled = dl.compile(eager, regions="only", options={"fx_graph_cache": False})
+    with torch.no_grad(), torch._functorch.config.patch(enable_autograd_cache=False):
+        assert torch.allclose(compiled(x), eager(x), atol=1e-6)
+    count = steps.count("lower")
+    assert count > 1
+    assert steps == ["lower"] * count + ["wait"] * count
+
+
+def test_other_graphs_wait_for_their_own(steps: list[str]) -> None:
+    compiled, x = dl.compile(lambda x: torch.sin(x) * 3, options={"fx_graph_cache": False}), torch.randn(3)
+    with torch._functorch.config.patch(enable_autograd_cache=False):
+        assert torch.allclose(compiled(x), torch.sin(x) * 3)
+    assert steps == ["lower", "wait"]
+
+
+def test_failure_of_a_kernel_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: AsyncCompile, scope: dict[str, Any]) -> None:
+        raise RuntimeError("no compiler")
+
+    eager, x = model(), torch.randn(2, 5)
+    compiled = dl.compile(eager, regions="only", options={"fx_graph_cache": False})
+    with torch.no_grad(), torch._functorch.config.patch(enable_autograd_cache=False):
+        with monkeypatch.context() as patched:
+            patched.setattr(AsyncCompile, "_wait_futures", fail)
+            with pytest.raises(dl.exc.BackendCompilerFailed, match="no compiler"):
+                compiled(x)
+        assert torch.allclose(compiled(x), eager(x), atol=1e-6)
+
+
+def test_kernels_wait_for_workers_that_are_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels of Triton are handed on when the workers are ready, or compiled when they are waited for."""
+    compiled: list[str] = []
+    ready = False
+
+    def compile_one(self: AsyncCompile, name: str, source: str, device_str: str = "cuda") -> str:
+        compiled.append(name)
+        return f"compiled {name}"
+
+    monkeypatch.setattr(AsyncCompile, "triton", compile_one)
+    monkeypatch.setattr(AsyncCompile, "use_process_pool", classmethod(lambda cls: ready))
+    scopes: list[dict[str, Any]] = []
+    with compiled_together():
+        for name in ("one", "two"):
+            compiler = AsyncCompile()
+            scopes.append({name: compiler.triton(name, "source")})
+            compiler.wait(scopes[-1])
+        assert compiled == []
+        ready = True
+        scopes.append({"three": AsyncCompile().triton("three", "source")})
+        assert compiled == ["three"]
+        AsyncCompile().wait(scopes[-1])
+        assert compiled == ["three", "one", "two"]
+    assert scopes == [{name: f"compiled {name}"} for name in ("one", "two", "three")]
+
+
+def test_backend_prepares_before_a_frame_is_translated() -> None:
+    class Backend:
+        def __init__(self) -> None:
+            self.steps: list[str] = []
+
+        def __call__(self, gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+            self.steps.append("compile")
+            return gm.forward
+
+        def prepare(self) -> None:
+            self.steps.append("prepare")
+
+    backend = Backend()
+    compiled = dl.compile(lambda x: x + 1, backend=backend)
+    assert backend.steps == []
+    for _ in range(2):
+        assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 2.0))
+    assert backend.steps == ["prepare", "compile"]
+
+
+BEFORE_A_CALL = """
+import sys, threading
+import torch
+import dynamo_lite as dl
+
+compiled = dl.compile(lambda x: x + 1)
+dl.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+assert "torch._inductor.compile_fx" not in sys.modules
+assert threading.active_count() == 1
+"""
+
+
+def test_nothing_is_loaded_before_a_call() -> None:
+    done = run_program(BEFORE_A_CALL, "torch")
+    assert done.returncode == 0, done.stderr
