@@ -197,6 +197,7 @@ class FrameCompiler:
                 translation = self.translate(view)
             finally:
                 forget_instructions(view.code)
+        self._check_loop(view, translation)
         if translation.attempt.graph.operators and not hold_backends(view) and not self.fullgraph:
             translation.attempt.close()
             return _has_waited_too_long(view, "compiles a graph")
@@ -234,6 +235,16 @@ class FrameCompiler:
         if prepare is not None and self.budget is None:
             with without_dispatch_modes():
                 prepare()
+
+    def _check_loop(self, view: _C.FrameView, translation: Translation) -> None:
+        """Leave a loop to eager that needs tensors' values at several places."""
+        found = translation.graph_break
+        if found is None or not found.reason.is_of_data or self.fullgraph:
+            return
+        if self.versions.needs_data_again(view, translation.stopped_at):
+            translation.attempt.close()
+            why = f"it continues a loop that needs tensors' values at several places, the last in line {found.lineno}"
+            raise SkipFrame(f"{why}; what the loop calls is compiled", loses=False)
 
     def translate(self, view: _C.FrameView) -> Translation:
         """The frame, translated under the owner's settings."""

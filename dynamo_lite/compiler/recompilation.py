@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
+from collections.abc import Iterable
 from types import CodeType, FunctionType
 
 import torch
@@ -21,7 +22,8 @@ from dynamo_lite.insight.recorder import RECORDING, RecompileRecord
 from dynamo_lite.records.code_origin import is_module_call
 from dynamo_lite.resume.graph_break import continued_in_loop
 from dynamo_lite.resume.program_names import in_program_names
-from dynamo_lite.resume.resume_code import RESUME_CODES, original_position
+from dynamo_lite.resume.resume_code import RESUME_CODES, continued, original_position
+from dynamo_lite.resume.varying_numbers import jumps_back
 
 _VERSIONS_OF_ITERATIONS = 3
 """Two in which numbers have the values of an iteration (0 and 1 stay constants), and one in which they are symbolic."""
@@ -30,7 +32,7 @@ _VERSIONS_OF_ITERATIONS = 3
 class _CodeVersions:
     """What was made of one code object."""
 
-    __slots__ = ("counts", "in_call", "outdated", "differed_in")
+    __slots__ = ("counts", "in_call", "outdated", "differed_in", "needs_data_at", "is_left")
 
     def __init__(self) -> None:
         self.counts = WeakIdKeyDictionary()
@@ -41,6 +43,10 @@ class _CodeVersions:
         """Translations in a row that were dropped."""
         self.differed_in = -1
         """The outermost call in which a loop of this code was left to eager, whoever called it."""
+        self.needs_data_at = set[int]()
+        """Indices in loops of this code at which graphs broke since the program needs a tensor's value."""
+        self.is_left = False
+        """Whether loops of this code are left to eager where they broke."""
 
 
 class Versions:
@@ -66,23 +72,45 @@ class Versions:
             made.in_call = Counter(in_call) + Counter([occasion])
 
     def differ_by_iteration(self, view: _C.FrameView) -> bool:
-        """Whether the frame continues a loop or what one calls, and one call has made several entries for it already,
-        none of which holds: each iteration would make another one, as for a list that grows."""
+        """Whether the frame continues a loop or what one calls, and goes on in eager: one call has made several entries
+        for it already, none of which holds (each iteration would make another one, as for a list that grows), there may
+        be no further one, or the loop is left to eager."""
         loop = _loop_of(view.code)
-        if loop is not None and self._of(loop).differed_in == _C.outermost_calls():
+        known = None if loop is None else self._of(loop)
+        if known is not None and (known.is_left or known.differed_in == _C.outermost_calls() or self.at_limit(view)):
             return True
-        known = self._of.get(view.code)
-        made = known.in_call if known is not None else None
+        versions = self._of.get(view.code)
+        made = versions.in_call if versions is not None else None
         if not made:
             return False
         occasion = _occasion(view)
         every = (occasion[0], 0)
         differs = max(made[occasion], made[every]) >= _VERSIONS_OF_ITERATIONS
-        if differs and loop is not None:
-            self._of(loop).differed_in = occasion[0]
+        if differs and known is not None:
+            known.differed_in = occasion[0]
         for inner in continued_in_loop(view.code)[1:] if differs else ():  # they continue the same loop
             self._of(inner).in_call = Counter({every: _VERSIONS_OF_ITERATIONS})
         return differs
+
+    def needs_data_again(self, view: _C.FrameView, stopped_at: Iterable[tuple[CodeType, int | None]]) -> bool:
+        """Whether the frame, which breaks there for a tensor's value, continues a loop that has broken for another one
+        at another place. Its iterations are then left to eager: they would be cut into several small graphs. What they
+        call is compiled.
+
+        ``stopped_at``: the user's code and the index in it, of the frame and the inlined ones, outermost first."""
+        in_loops = [(code, at) for code, at in stopped_at if at is not None and _loops_around(code, at)]
+        if not in_loops:
+            return False
+        code, at = in_loops[-1]
+        versions = self._of(code)
+        versions.needs_data_at.add(at)
+        goes_on = [info.point.index for info in continued(view.code) if info.original is code]
+        for start, end in _loops_around(code, at):
+            places = [each for each in versions.needs_data_at if start <= each <= end]
+            if len(places) > 1 and any(start <= each <= end for each in goes_on):
+                versions.is_left = True
+                return True
+        return False
 
     def at_limit(self, view: _C.FrameView) -> bool:
         """Whether there may be no further entry for this call."""
@@ -116,6 +144,11 @@ def _loop_of(code: CodeType) -> CodeType | None:
     codes = continued_in_loop(code)
     info = RESUME_CODES.info(codes[-1]) if codes else None
     return None if info is None else info.original
+
+
+def _loops_around(code: CodeType, index: int) -> list[tuple[int, int]]:
+    """The loops of the user's code that an instruction is in: indices of the first instruction and the last."""
+    return [(start, end) for start, end in jumps_back(code) if start <= index <= end]
 
 
 def _module_of(view: _C.FrameView) -> object:

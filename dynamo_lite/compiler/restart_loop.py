@@ -10,6 +10,7 @@ from dynamo_lite.insight.break_reasons import BackwardCall, LazyModuleCalled, Un
 from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.records.restart import BreakAt, Fact, Restart
 from dynamo_lite.records.restart_facts import RestartFacts, is_over_operands
+from dynamo_lite.resume.resume_code import original_position
 from dynamo_lite.translator.core import RootTranslator
 from dynamo_lite.variables.core.base import ObservedException
 from dynamo_lite.variables.python.objects.exception import ExceptionVariable
@@ -57,11 +58,13 @@ def _attempt(root: RootTranslator, request: Request, facts: RestartFacts, state:
     """One pass over the frame: a translation, or what another attempt must do differently."""
     attempt, outcome = root.attempt, None
     try:
-        after = generate(root, trace(root), request)
+        breaks = trace(root)
+        after = generate(root, breaks, request)
         if not isinstance(after, AfterGraph):
             return after
         graph_break = facts.break_seen_from(root.place())
-        outcome = Translation(attempt, after, root.current.positions, state, graph_break)
+        stopped_at = [original_position(each.code, each.current.index) for each in root.stopped()] if breaks else ()
+        outcome = Translation(attempt, after, root.current.positions, state, graph_break, tuple(stopped_at))
         attempt.guards.adopt(facts.assumed)
         if facts.raised is not None:
             attempt.guards.adopt_all(facts.raised)

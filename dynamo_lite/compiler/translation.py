@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import CodeType
 
 import torch.fx
 
@@ -57,6 +58,9 @@ class Translation:
     state: _C.GlobalState
     """Of torch, before the attempt."""
     graph_break: GraphBreak | None
+    stopped_at: tuple[tuple[CodeType, int | None], ...]
+    """Where the graph breaks: the user's code and the index in it, of the frame and the inlined ones, outermost first.
+    """
 
     @property
     def outputs(self) -> list[torch.fx.Node]:

@@ -59,6 +59,11 @@ class BreakReason:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
+    @property
+    def is_of_data(self) -> bool:
+        """Whether the program needs the values of tensors, which no trace knows: the family of codes ``DL03``."""
+        return self.code.startswith("DL03")
+
     def what(self) -> str:
         """What happened, as one sentence."""
         return self.happened.format_map(vars(self))

@@ -47,4 +47,4 @@ from .torch.subclasses import created_wrappers, distributed_tensors, wrapper_sub
 from .torch.tensors import hook_handles, symbolic_indices, tensor
 
 if find_spec("numpy") is not None:
-    from .numpy import arrays, conversions, existing_scalars
+    from .numpy import arrays, conversions, existing_iterators, existing_scalars

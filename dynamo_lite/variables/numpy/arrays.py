@@ -78,6 +78,11 @@ class NdarrayVariable(ArrayVariable):
     def index(self, tx: Translator, message: str) -> NoReturn:
         unsupported(DataDependentValue("a numpy array as an integer"))
 
+    def as_fx(self) -> tuple[Any, Any]:
+        if self.scalar:
+            unsupported(DataDependentValue("an operator that takes a numpy scalar as a number"))
+        return super().as_fx()
+
     def length(self, tx: Translator) -> int:
         if not self.fake.ndim:
             tx.raise_error(TypeError, "len() of unsized object")

@@ -71,6 +71,8 @@ class NumpyScalarVariable(InvariantVariable):
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
+        if other.python_type() is self.python_type() and not isinstance(other, NumpyScalarVariable):
+            return other.binary(tx, symbol, self, not reflected)  # data: it knows how, and is asked no second time
         return self._call_operator(tx, BINARY[symbol], other, reflected)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
