@@ -23,7 +23,7 @@ from dynamo_lite.translator.core import RootTranslator
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.class_lookup import MISSING, class_lookup, mro
 from dynamo_lite.variables.python.functions.function import NestedFunctionVariable
-from dynamo_lite.variables.python.objects.user_object import instance_dict
+from dynamo_lite.variables.python.objects.user_object import instance_items
 from dynamo_lite.variables.torch.functions.legacy_constructors import TYPES
 from dynamo_lite.variables.torch.functions.torch_functions import is_recorded
 
@@ -132,7 +132,7 @@ class _Search:
                 return True
             self.values.extend(itertools.islice(items_of(value), self.left))
             if not issubclass(kind, (types.ModuleType, types.FunctionType)):
-                self.values.extend(itertools.islice((instance_dict(value) or {}).values(), self.left))
+                self.values.extend(itertools.islice(instance_items(value).values(), self.left))
                 self._add_methods(kind, value, _CALLED_BY_SYNTAX)
         return False
 
@@ -174,7 +174,7 @@ def _attribute(value: object, name: str) -> object:
     """The attribute of a value or its class, without running descriptors; `MISSING` if there is none."""
     if issubclass(type(value), type):
         return class_lookup(value, name)  # type: ignore[arg-type]
-    own = (instance_dict(value) or {}).get(name, MISSING)
+    own = instance_items(value).get(name, MISSING)
     return class_lookup(type(value), name) if own is MISSING else own
 
 

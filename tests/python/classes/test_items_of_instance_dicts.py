@@ -132,3 +132,35 @@ def test_instance_dicts_have_the_operations_of_dicts(is_new):
     found = dl.compile(run, backend="eager", fullgraph=True)(tensor(3), found_object)
     assert repr(found) == repr(expected)
     assert vars(found_object) == vars(expected_object)
+
+
+class OwnItems(dict):
+    """Its methods must not run while a frame is looked at before it is translated."""
+
+    def __init__(self, **items):
+        super().__init__(**items)
+        self.__dict__ = self
+
+    def __bool__(self):
+        return super().__bool__()
+
+    def values(self):
+        raise RuntimeError("values() was called")
+
+    def get(self, key, default=None):
+        raise RuntimeError("get() was called")
+
+
+def test_a_frame_with_an_instance_that_is_its_own_dict():
+    def fn(x, own):
+        dl.graph_break()
+        return helper(own), x
+
+    def helper(own):
+        return own.a
+
+    compiled = dl.compile(fn, backend="eager")
+    for value in (1, 2):
+        assert compiled(3, OwnItems(a=value)) == (value, 3)
+    with pytest.raises(AttributeError, match="__bool__"):
+        dl.compile(lambda own: bool(own), backend="eager")(OwnItems(a=1))

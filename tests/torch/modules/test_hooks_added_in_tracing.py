@@ -71,7 +71,7 @@ def test_hooks_on_a_module_made_inside():
         handle.remove()
         return y, again, m(x), len(m._forward_hooks)
 
-    check(run, tensor(2, 3), backward=True, graphs=None, breaks=None)
+    check(run, tensor(2, 3), backward=True, graphs=None, breaks=None, recompiles=True)
 
 
 @checked(net(), tensor(2, 3), graphs=None, recompiles=True)

@@ -753,3 +753,12 @@ def instance_dict(value: object) -> dict[str, Any] | None:
     except AttributeError:
         return None
     return namespace
+
+
+def instance_items(value: object) -> dict[str, Any]:
+    """The items of ``__dict__`` of an object, empty if it has none, as a plain dict: that of ``self.__dict__ = self`` is
+    an instance of the program's class, whose methods must not run."""
+    namespace = instance_dict(value)
+    if namespace is None:
+        return {}
+    return namespace if type(namespace) is dict else dict.copy(namespace)

@@ -23,7 +23,7 @@ from dynamo_lite.variables.core.attributes import (
 from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, VariableTracker, wraps_if
 from dynamo_lite.variables.core.namespaces import check_lookup
 from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
-from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, instance_dict
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, instance_dict, instance_items
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 Module = torch.nn.Module
@@ -73,7 +73,7 @@ class NNModuleVariable(UserObjectVariable):
     def _tables(self, tx: Translator) -> dict[str, dict[str, object]]:
         """The module's dicts of parameters, buffers and submodules, by name. Empty if one is missing or was read during
         tracing."""
-        namespace, memo = instance_dict(self.value) or {}, tx.attempt.values.memo
+        namespace, memo = instance_items(self.value), tx.attempt.values.memo
         tables = {name: namespace[name] for name in _TABLES if name in namespace and name not in self.attrs}
         are_unused = all(
             type(table) in (dict, OrderedDict) and identity(table) not in memo for table in tables.values()
