@@ -82,6 +82,7 @@ class Planner:
         """id of a constant computed during tracing -> the constant, and the local that keeps the new object."""
         self._recreated: set[VariableTracker] = set()
         self._made_by_cpython: list[MadeByCPython] = []
+        self._temporaries: list[Local] = []
         self._count = 0
         self._thawed = {each.node: self.local("thawed") for each in attempt.graph.inputs if each.is_thawed}
         """Placeholders of leaves that require gradients only inside -> the local that keeps each."""
@@ -98,10 +99,16 @@ class Planner:
         self._count += 1
         return Local(f"___{hint}{self._count}")
 
-    def keep(self, value: Value, hint: str = "value") -> Local:
-        """Evaluate a value now, and keep it in a new local."""
+    def store(self, value: Value, hint: str) -> Local:
+        """Evaluate a value now, and store it in a new local that stays bound."""
         local = self.local(hint)
         self.steps.append(Keep(local, value))
+        return local
+
+    def keep(self, value: Value, hint: str = "value") -> Local:
+        """Evaluate a value now, and keep it in a new local for the steps that follow."""
+        local = self.store(value, hint)
+        self._temporaries.append(local)
         return local
 
     def do(self, function: object, /, *parts: Part, **named: Part) -> None:
@@ -298,7 +305,7 @@ class Planner:
     def temporaries(self) -> list[str]:
         """The locals that keep values for further use. They are unbound at a break: so they prolong no object's life,
         and code that reads the frame's variables by name doesn't see them."""
-        kept = [*self._kept.values(), *(local for _, local in self._computed.values()), *self._thawed.values()]
+        kept = [*self._temporaries, *self._thawed.values()]
         captured = [_C.CAPTURED_NAME] if self.attempt.guards.captured else []
         return [*(each.name for each in kept), *map(result_name, range(len(self.outputs))), *captured]
 

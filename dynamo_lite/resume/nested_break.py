@@ -173,7 +173,7 @@ class _Callee(BrokenFrame):
 
 
 def _keep(plan: Planner, value: Value, name: str) -> str:
-    return plan.keep(value, f"callees_{name.removeprefix('___')}_").name
+    return plan.store(value, f"callees_{name.removeprefix('___')}_").name
 
 
 class NestedBreaker:

@@ -165,6 +165,29 @@ def test_no_names_of_ours_where_nothing_is_shared():
     assert SEEN and not any(name.startswith("___") for each in SEEN for name in each)
 
 
+def in_a_context(x, k):
+    with torch.no_grad(), torch.autocast("cpu"):
+        y = x * k
+        look()
+        return y + 1
+
+
+def with_a_set(x, k):
+    both = frozenset((k, 2)) | {3}
+    y = x * k
+    look()
+    return y + 1, both
+
+
+@pytest.mark.parametrize("fn", [in_a_context, with_a_set])
+def test_temporaries_of_the_new_code_are_unbound(fn):
+    """What handlers expect on the stack is kept for them."""
+    compiled = dl.compile(fn, backend="eager")
+    SEEN.clear()
+    compiled(torch.ones(3), 4)
+    assert SEEN and not [name for each in SEEN for name in each if name.startswith(("___value", "___constant"))]
+
+
 def test_only_what_the_graph_would_have_computed_is_missing():
     def fn(x, k):
         unused = x + 1

@@ -756,8 +756,10 @@ def instance_dict(value: object) -> dict[str, Any] | None:
 
 
 def instance_items(value: object) -> dict[str, Any]:
-    """The items of ``__dict__`` of an object, empty if it has none, as a plain dict: that of ``self.__dict__ = self`` is
-    an instance of the program's class, whose methods must not run."""
+    """The items of ``__dict__`` of an object as a plain dict, empty if it has none.
+
+    After ``self.__dict__ = self`` it is an instance of the program's class, whose methods must not run.
+    """
     namespace = instance_dict(value)
     if namespace is None:
         return {}
