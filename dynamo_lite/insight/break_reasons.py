@@ -156,7 +156,7 @@ class DataDependentValue(BreakReason, code="DL0302", numbers_matter=False):
     operation: str
 
 
-class PackedSequences(BreakReason, code="DL0305", numbers_matter=False):
+class PackedSequences(BreakReason, code="DL0305", numbers_matter=False, may_follow=True):
     happened = "{call} depends on the lengths of the sequences, which are data that is not known while tracing"
     fix = "run the layer on the padded batch and mask what it gives, or keep the packed part outside"
     call: str

@@ -96,6 +96,11 @@ def parameter_that_leaves(x):
     return torch.nn.Parameter(x * 2)
 
 
+def weight_by_name(x, at):
+    weights = {"w0": 2, "w1": 3}
+    return x * weights[f"w{at}"]
+
+
 def result_and_leaf():
     weight = leaf(3)
     return weight * 2, weight
@@ -159,6 +164,7 @@ def default_device(x):
         ("DL0770", name_of_an_autograd_node, lambda: (tensor(3), leaf(3))),
         ("DL0771", parameter_of_a_conjugate, lambda: (tensor(2, 3),)),
         ("DL0772", parameter_that_leaves, lambda: (tensor(2, 3),)),
+        ("DL0302", weight_by_name, lambda: (tensor(3), torch.tensor(1))),
     ],
 )
 def test_reason(code, fn, make_args):

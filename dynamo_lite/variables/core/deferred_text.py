@@ -89,6 +89,7 @@ class DeferredTextVariable(VariableTracker):
     iterate = _of_constant("iteration", "iterate")
     reverse = _of_constant("reversed()", "reverse")
     cache_key = _of_constant("the hash", "cache_key")
+    key = _of_constant("the hash", "key")
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
