@@ -105,6 +105,14 @@ Reached result_of(PyObject* function, Ref& owned) noexcept {
   return own(PyObject_CallNoArgs(function), owned);
 }
 
+// What type.__subclasses__ returns, whatever the class's metaclass says.
+Reached subclasses_of(PyObject* type, Ref& owned) noexcept {
+  if (!PyType_Check(type)) return Reached::unreadable();
+  NoCollection no_collection;
+  static PyObject* const method = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__");
+  return own(method ? PyObject_CallOneArg(method, type) : nullptr, owned);
+}
+
 // The value of a context variable in the current context; nothing if it was never set there, whatever its default.
 Reached context_value(PyObject* variable, Ref& owned) noexcept {
   PyObject* value = nullptr;
@@ -218,6 +226,7 @@ DL_REACH(reach_next_number) { return next_number(from, owned); }
 DL_REACH(reach_cell_contents) { return PyCell_Check(from) ? Reached{PyCell_GET(from)} : Reached::unreadable(); }
 DL_REACH(reach_referent) { return referent(from); }
 DL_REACH(reach_result) { return result_of(from, owned); }
+DL_REACH(reach_subclasses) { return subclasses_of(from, owned); }
 DL_REACH(reach_thread_dict) { return {thread_dict(from)}; }
 DL_REACH(reach_context_value) { return context_value(from, owned); }
 
@@ -267,6 +276,7 @@ constexpr AccessorKind kAccessorKinds[] = {
     {.name = "cell_contents", .reach = reach_cell_contents, .word = word_of_cell, .text = "{parent}"},
     {.name = "weakref_target", .reach = reach_referent, .text = "{parent}()"},
     {.name = "result", .reach = reach_result, .text = "{parent}()"},
+    {.name = "subclasses", .reach = reach_subclasses, .text = "{parent}.__subclasses__()"},
     {.name = "thread_dict", .reach = reach_thread_dict, .text = "{parent}.__dict__"},
     {.name = "context_value", .reach = reach_context_value, .text = "{parent}.get()"},
 };

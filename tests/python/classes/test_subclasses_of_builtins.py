@@ -1,4 +1,4 @@
-"""``__subclasses__``: the list changes when a class is collected, so CPython reads it: the graph breaks there."""
+"""``__subclasses__``: guards check the list, which changes when a class is created or collected."""
 
 from __future__ import annotations
 
@@ -37,6 +37,17 @@ def test_those_that_there_are(x):
         x = x * each.sides
     same = Shape.__subclasses__() is Shape.__subclasses__()
     return x, Shape.__subclasses__(), same, type.__subclasses__(Triangle), Asked.__subclasses__()
+
+
+@checked(tensor(2), graphs=1)
+def test_plugins_that_are_looked_for(x):
+    found, rest = [], Shape.__subclasses__()
+    while rest:
+        each = rest.pop()
+        rest += each.__subclasses__()
+        found.append(each)
+    by_name = {each.__name__: each for each in type.__subclasses__(Shape)}
+    return x * by_name["Square"].sides, len(found), found[0] in Shape.__subclasses__()
 
 
 def test_more_and_less_of_them():

@@ -323,6 +323,17 @@ def _mro(tx: Translator, cls: ClassVariable) -> VariableTracker:
     return tx.make(tx.evaluate(type.mro, (cls.value,)))
 
 
+@models_class_method(type, "__subclasses__")
+def _subclasses(tx: Translator, cls: ClassVariable) -> VariableTracker:
+    """The list, in the order of the classes' creation: libraries find plugins in it."""
+    found = type.__subclasses__(cls.value)
+    source = tx.guards.const(cls.value).child("subclasses")
+    source.check("length", len(found))
+    for at, each in enumerate(found):
+        source.child("list_item", at).check("id", each)
+    return tx.make(found)
+
+
 @models_class_method(type, "__getattribute__")
 def _type_getattribute(tx: Translator, cls: ClassVariable, name: VariableTracker) -> VariableTracker:
     return cls.plain_getattr(tx, attribute_name(tx, name))
