@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .insight.program_files import without_ours
+from .insight.program_files import line_place, without_ours
 from .insight.source_lines import source_line
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Unsupported(RuntimeError):
 def _where(user_stack: tuple[FrameSummary, ...]) -> str:
     """The user's frames with their source lines, for messages."""
     where = "".join(
-        f"\n  {frame.filename}:{frame.lineno} in {frame.name}\n    {source_line(frame)}"
+        f"\n  {line_place(frame.filename, frame.lineno)} in {frame.name}\n    {source_line(frame)}"
         for frame in without_ours(user_stack)
     )
     return f"\n\nWhere (innermost last):{where}" if where else ""

@@ -15,6 +15,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from dynamo_lite import _C
 from dynamo_lite.insight.code_text import as_text
 from dynamo_lite.insight.counters import counted
+from dynamo_lite.insight.program_files import line_place
 from dynamo_lite.records.code_origin import is_module_call
 from dynamo_lite.resume.graph_break import interrupted_codes
 from dynamo_lite.resume.program_names import in_program_names
@@ -56,7 +57,7 @@ class CachedEntry:
 
     def __str__(self) -> str:
         of_graph = "no graph" if self.graph is None else f"{len(self.graph.graph.nodes)} nodes"
-        place = f"{self.function} ({self.filename}:{self.lineno})"
+        place = f"{self.function} ({line_place(self.filename, self.lineno)})"
         return f"{place}: {counted(self.hits, 'hit')}, {len(self.guards)} guards, {of_graph}"
 
 

@@ -18,8 +18,9 @@ from dynamo_lite.insight.changes import change_of
 from dynamo_lite.insight.counters import counted, counters
 from dynamo_lite.insight.notices import warn_here
 from dynamo_lite.insight.observer import Observer, Recompile
+from dynamo_lite.insight.program_files import line_place
 from dynamo_lite.insight.recorder import RECORDING, RecompileRecord
-from dynamo_lite.records.code_origin import is_module_call
+from dynamo_lite.records.code_origin import calls_module, is_module_call
 from dynamo_lite.resume.graph_break import continued_in_loop
 from dynamo_lite.resume.program_names import in_program_names
 from dynamo_lite.resume.resume_code import RESUME_CODES, continued, original_position
@@ -211,7 +212,7 @@ def place_in_program(place: str, view: _C.FrameView) -> str:
 
 def _forward(view: _C.FrameView) -> FunctionType | None:
     """The ``forward`` that a frame of a module's call is for."""
-    if not is_module_call(view.code.co_filename):
+    if not calls_module(view.code):
         return None
     forward = getattr(type(_module_of(view)), "forward", None)
     return forward if isinstance(forward, FunctionType) else None
@@ -228,7 +229,7 @@ def program_place(view: _C.FrameView) -> tuple[str, str, int]:
 def place_text(view: _C.FrameView) -> str:
     """`program_place` in a message."""
     name, filename, line = program_place(view)
-    return f"{name} ({filename}:{line})"
+    return f"{name} ({line_place(filename, line)})"
 
 
 def note_recompiled(view: _C.FrameView, seconds: float) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dynamo_lite import _C
 
 from .observer import Constructs, GraphBreak
+from .program_files import line_place
 
 
 class _Waits:
@@ -76,7 +77,8 @@ class Counters:
         self.graph_breaks += self._constructs.is_new(graph_break)
         self.broken_translations += 1
         self.break_reasons[reason.what()] += 1
-        self.break_places[f"{reason.code} at {graph_break.filename}:{graph_break.lineno}: {reason.what()}"] += 1
+        place = line_place(graph_break.filename, graph_break.lineno)
+        self.break_places[f"{reason.code} at {place}: {reason.what()}"] += 1
 
     def forget_constructs(self) -> None:
         """Count each construct again at its next break."""

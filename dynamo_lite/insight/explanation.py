@@ -147,9 +147,8 @@ class Explanation(Observer, Generic[R]):
     def _breaks(self) -> list[str]:
         rows = []
         for each, times, following in zip(self.breaks, self.break_times, self.following):
-            place = f"{each.filename}:{each.lineno}{each.inside()}"
             again = "" if times == 1 else f" ({times} times)"
-            row = [f"break {each.reason.code} at {place}: {each.reason.what()}{again}", f"  hint: {each.hint}"]
+            row = [f"break {each.reason.code} at {each.at()}: {each.reason.what()}{again}", f"  hint: {each.hint}"]
             row += [f"  from this follows {then.reason.code}: {then.reason.what()}" for then in following]
             rows.append("\n".join(row))
         return _first(rows, _ROWS_SHOWN) + _first([str(each) for each in self.recompiles], _ROWS_SHOWN, "recompile: {}")

@@ -51,10 +51,10 @@ def _break(each: GraphBreak, times: int, following: list[GraphBreak]) -> str:
         f"<br><small>from this follows {then.reason.code}: {_escaped(then.reason.what())}</small>" for then in following
     )
     again = "" if times == 1 else f" <small>({times} times)</small>"
-    place = _escaped(f"{each.filename}:{each.lineno}{each.inside()}")
+    line = _escaped(source_line(each.place)).replace(chr(10) + "    ", chr(10))
     return (
         f'<div class="dl-break"><p><b>{each.reason.code}</b> {_escaped(each.reason.what())}{again}<br>'
-        f"<small>{place}</small></p><pre>{_escaped(source_line(each.place)).replace(chr(10) + '    ', chr(10))}</pre>"
+        f"<small>{_escaped(each.at())}</small></p><pre>{line}</pre>"
         f"<p>Hint: {_escaped(each.hint)}<br><small>dynamo-lite explain {each.reason.code}</small>{rest}</p></div>"
     )
 

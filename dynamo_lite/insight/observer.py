@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from traceback import FrameSummary, StackSummary
 from typing import TYPE_CHECKING, NamedTuple
 
 from .break_reason import BreakReason
-from .program_files import innermost_of_program, without_ours
+from .program_files import innermost_of_program, line_place, short_name, without_ours
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -62,14 +61,18 @@ class GraphBreak:
         where = place.filename, place.lineno or 0, inner.filename, inner.lineno
         return self.reason.code, _NUMBER.sub("", self.reason.what()), *where
 
+    def at(self) -> str:
+        """The line of its `place`, and where in a library the graph ended."""
+        return line_place(self.filename, self.lineno) + self.inside()
+
     def inside(self) -> str:
         """Where in a library the graph ended, after its `place`: `` (pathlib.py:1077, Path.open)``; else empty."""
         frame = self.frames[-1]
-        return "" if frame is self.place else f" ({os.path.basename(frame.filename)}:{frame.lineno}, {frame.name})"
+        return "" if frame is self.place else f" ({short_name(frame.filename)}:{frame.lineno}, {frame.name})"
 
     def __str__(self) -> str:
         """In one line, as in the log."""
-        place = f"{self.filename}:{self.lineno} in {self.place.name}{self.inside()}"
+        place = f"{line_place(self.filename, self.lineno)} in {self.place.name}{self.inside()}"
         return f"{self.reason.code} at {place}: {self.reason.what()}. Hint: {self.hint}"
 
     def stack(self) -> str:
@@ -153,7 +156,8 @@ class Recompile:
     """What of the program changed, whatever it is now: ``self.step``."""
 
     def __str__(self) -> str:
-        return f"{self.function} ({self.filename}:{self.lineno}) is compiled again: {self.change}. Hint: {self.hint}"
+        place = line_place(self.filename, self.lineno)
+        return f"{self.function} ({place}) is compiled again: {self.change}. Hint: {self.hint}"
 
 
 @dataclass

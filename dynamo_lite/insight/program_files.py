@@ -6,6 +6,7 @@ import importlib
 import os
 import runpy
 import site
+import sys
 import sysconfig
 from collections.abc import Sequence
 from traceback import FrameSummary
@@ -43,6 +44,14 @@ def traceback_without_ours(traceback: TracebackType | None) -> TracebackType | N
     return kept[0] if kept else None
 
 
+def is_raised_by_us(error: BaseException) -> bool:
+    """Whether a frame of this package raised the error, and not code of the program or a library that it calls."""
+    innermost = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    return innermost is not None and _filename(innermost).startswith(OURS)
+
+
 _IMPORTING = (importlib.__file__, runpy.__file__)
 
 
@@ -52,6 +61,25 @@ def _filename(traceback: TracebackType) -> str:
 
 def _is_left_out(filename: str) -> bool:
     return filename.startswith((OURS, "<frozen ")) or filename in _IMPORTING
+
+
+def line_place(filename: str, line: int | None) -> str:
+    """``path:3``; in a notebook's cell ``Cell In[2], line 3``, as IPython's tracebacks have it."""
+    cell = _cell(filename)
+    return f"{filename}:{line}" if cell is None else f"{cell}, line {line}"
+
+
+def short_name(filename: str) -> str:
+    """A file's name without its folder; a notebook's cell."""
+    return _cell(filename) or os.path.basename(filename)
+
+
+def _cell(filename: str) -> str | None:
+    """``Cell In[2]`` of a name that IPython has given to a cell, such as ``/tmp/ipykernel_1/2.py``; else None."""
+    get_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    shell = None if get_shell is None else get_shell()
+    known = None if shell is None else shell.compile.format_code_name(filename)
+    return None if known is None else " ".join(known)
 
 
 def is_installed(filename: str) -> bool:

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from .program_files import line_place
+
 
 class SiteFrame(NamedTuple):
     """One frame of a site."""
@@ -38,7 +40,7 @@ Site = tuple[SiteFrame, ...]
 
 def code_place(code: CodeType) -> str:
     """A function's name with its file and first line, for messages."""
-    return f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
+    return f"{code.co_qualname} ({line_place(code.co_filename, code.co_firstlineno)})"
 
 
 def public_name(value: object) -> str | None:

@@ -190,6 +190,15 @@ def is_module_call(filename: str) -> bool:
     return filename == _MODULE_CALLS
 
 
+def calls_module(code: types.CodeType) -> bool:
+    """Whether the code is that of ``Module.__call__`` itself, and not of another method that all modules share, such as
+    ``Module.__getattr__``."""
+    return is_module_call(code.co_filename) and code.co_qualname.startswith(_CALL_METHODS)
+
+
+_CALL_METHODS = ("Module._wrapped_call_impl", "Module._call_impl")
+
+
 _CALL_WRAPPERS = _in_torch("fx/graph_module.py _dynamo/external_utils.py")
 """Files of wrappers whose callees may be compiled: ``__call__`` of modules of torch.fx, and the wrapper of
 ``torch.compiler.disable(recursive=False)``."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from dynamo_lite.insight.break_pages import reasons
 from dynamo_lite.insight.counters import counted
+from dynamo_lite.insight.program_files import short_name
 from dynamo_lite.insight.recorder import EntryRecord, GraphRecord, Recorder
 
 from .costs import causes
@@ -67,7 +67,7 @@ def as_page(recorder: Recorder, program: str) -> str:
         undefined=jinja2.StrictUndefined,
     )
     filters = (duration, hue, counted, draw, tree_of, coloured)
-    environment.filters |= {"file": os.path.basename, **{each.__name__: each for each in filters}}
+    environment.filters |= {"file": short_name, **{each.__name__: each for each in filters}}
     return environment.get_template("page.html").render(_contents(recorder, program))
 
 
@@ -116,7 +116,7 @@ def _card(graph: GraphRecord | None, entry: EntryRecord | None) -> Card:
 
 def _place(filename: str, first: int, last: int = 0) -> str:
     lines = f"{first}–{last}" if last > first else f"{first}"
-    return f"{os.path.basename(filename)}:{lines}"
+    return f"{short_name(filename)}:{lines}"
 
 
 def hue(graph: int) -> int:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 import itertools
 import linecache
-import os
 import textwrap
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from dynamo_lite.insight.program_files import is_installed
+from dynamo_lite.insight.program_files import is_installed, short_name
 from dynamo_lite.insight.recorder import Recorder
 
 MARGIN = 3
@@ -85,7 +84,7 @@ def _marks(recorder: Recorder) -> dict[str, dict[int, list[Mark]]]:
         ended, code, what = each.frames[-1], each.reason.code, each.reason.what()
         counts[ended.filename, ended.lineno or 0, "break", code, what, each.hint] += 1
         if each.place is not ended:  # in a library
-            what = f"in {ended.name} ({os.path.basename(ended.filename)}:{ended.lineno}): {what}"
+            what = f"in {ended.name} ({short_name(ended.filename)}:{ended.lineno}): {what}"
             counts[each.filename, each.lineno, "break", code, what, each.hint] += 1
     for skip in recorder.skips:
         counts[skip.filename, skip.lineno, "skip", "", f"{skip.function} runs in eager: {skip.why}", ""] += 1
