@@ -24,6 +24,7 @@ from .compiler.families import Family, family_of, forget_kept
 from .compiler.frame_compiler import FrameCompiler
 from .compiler.observers import check_captures, check_runs_at_call
 from .compiler.reports import forget_breaks
+from .controls.errors_at_call import raised_at_call
 from .controls.takeover import Takeover, compiled_by_torch
 from .controls.torch_compile import follow_torch
 from .insight.break_reasons import DisabledCall, UserGraphBreak
@@ -154,6 +155,7 @@ def compile(
     regions: Way = "never",
     disable: bool = False,
 ) -> Decorator: ...
+@raised_at_call
 def compile(
     fn: Any = None,
     *,
@@ -267,6 +269,7 @@ class optimize:
         tensor([1., 1.])
     """
 
+    @raised_at_call
     def __init__(
         self, backend: str | Backend = "inductor", *, fullgraph: bool = False, dynamic: bool | None = None
     ) -> None:
@@ -281,6 +284,7 @@ class optimize:
     def __reduce__(self) -> tuple[Callable[[], optimize], tuple[()]]:
         return functools.partial(optimize, **self._settings), ()
 
+    @raised_at_call
     def __call__(self, fn: Function, /) -> Function:
         backend = self._settings["backend"]
         if not callable(fn) and callable(backend):
@@ -303,8 +307,10 @@ class optimize:
         _C.leave_block(self._owner, process=False)
 
 
-@contextlib.contextmanager
-def enable(backend: str | Backend = "inductor", *, threads: Literal["all", "current"] = "all") -> Iterator[None]:
+@raised_at_call
+def enable(
+    backend: str | Backend = "inductor", *, threads: Literal["all", "current"] = "all"
+) -> contextlib._GeneratorContextManager[None]:
     """A context manager that compiles every frame run inside it.
 
     Args:
@@ -323,7 +329,13 @@ def enable(backend: str | Backend = "inductor", *, threads: Literal["all", "curr
     """
     if threads not in ("all", "current"):
         raise ValueError(f"threads is 'all' or 'current', not {threads!r}")
-    owner, process = make_owner(backend, budget=TranslationBudget()), threads == "all"
+    _check_settings(backend, False, None, None, None, "never")
+    return _enabled(backend, process=threads == "all")
+
+
+@contextlib.contextmanager
+def _enabled(backend: str | Backend, process: bool) -> Iterator[None]:
+    owner = make_owner(backend, budget=TranslationBudget())
     if config.DISABLED:
         yield
         return
@@ -359,6 +371,7 @@ def takeover() -> Takeover:
 def disable(fn: Callable[P, R]) -> Callable[P, R]: ...
 @overload
 def disable(fn: None = None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+@raised_at_call
 def disable(fn: Any = None) -> Any:
     """A callable that runs ``fn``, and everything it calls, in eager. Its call breaks a graph.
 
@@ -435,6 +448,7 @@ def is_compiling() -> bool:
     return False
 
 
+@raised_at_call
 def allow_in_graph(fn: Function) -> Function:
     """Record calls of ``fn`` in graphs as one operator, without tracing it. Returns ``fn``.
 
@@ -449,6 +463,7 @@ def allow_in_graph(fn: Function) -> Function:
     return fn
 
 
+@raised_at_call
 def disallow_in_graph(fn: Function) -> Function:
     """Break the graph at each call of ``fn``. Returns ``fn``.
 
@@ -520,6 +535,7 @@ def observe(
 
 
 @disable
+@raised_at_call
 def explain(fn: Callable[P, R], *, dynamic: bool | None = None) -> Callable[P, Explanation[R]]:
     """``explain(fn)(*args)`` calls ``fn(*args)`` once, running its graphs in eager, and returns an `Explanation`.
 

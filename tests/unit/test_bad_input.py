@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
 import warnings
 
 import pytest
 import torch
 
 import dynamo_lite as dl
+from dynamo_lite.insight.program_files import OURS
 
 
 def add(x, y=1):
@@ -142,6 +144,44 @@ def test_bad_input(kind, sentence, call):
         said = said[: len(sentence) - 3] + "..."
     assert said == sentence
     assert dl.list_backends() == backends and dl.config.values() == settings
+    assert len(frames_of_ours(caught.value)) <= 2
+
+
+def frames_of_ours(error):
+    """The functions of the package in an error's traceback."""
+    return [each.name for each in traceback.extract_tb(error.__traceback__) if each.filename.startswith(OURS)]
+
+
+WRONG_CALLS = [
+    lambda: dl.compile(5),
+    lambda: dl.compile(add, backend="egaer"),
+    lambda: dl.compile(backend="egaer")(add),
+    lambda: dl.compile(add, mode="reduce-overhed"),
+    lambda: dl.optimize("egaer"),
+    lambda: dl.enable("egaer"),
+    lambda: dl.enable("eager", threads="some"),
+    lambda: dl.explain(5),
+]
+
+
+@pytest.mark.parametrize("call", WRONG_CALLS)
+def test_the_programs_line_is_the_last(call):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        call()
+    assert not frames_of_ours(caught.value)
+    with dl.config.patch(verbose=True), pytest.raises((TypeError, ValueError)) as caught:
+        call()
+    assert len(frames_of_ours(caught.value)) > 1
+
+
+def test_an_error_of_the_programs_own_code_keeps_its_frames():
+    class Settings(dict):
+        def get(self, name, default=None):
+            raise ValueError(f"no setting {name}")
+
+    with pytest.raises(ValueError, match="no setting") as caught:
+        dl.compile(add, options=Settings(epilogue_fusion=True))
+    assert [each.name for each in traceback.extract_tb(caught.value.__traceback__)][-1] == "get"
 
 
 def test_a_backend_of_a_notebook_cell_can_be_registered_again():
