@@ -187,19 +187,21 @@ def _is_in_forward(user_stack: tuple[FrameSummary, ...]) -> bool:
 
 def check_is_for_graph(root: RootTranslator, breaks: bool, takes_empty: bool) -> None:
     """Skip a frame without operators, unless one of its variables holds a tensor or module, or the rest of it after a
-    break may compute with tensors. In a library only tensors count if nothing follows: ``ModuleList.__getitem__`` would
-    have a version for each index. ``takes_empty``: whether it is compiled all the same."""
+    break may compute with tensors. In a library only tensors among the arguments count if nothing follows:
+    ``ModuleList.__getitem__`` and ``Module.__getattr__`` would have a version for each index or name.
+
+    ``takes_empty``: whether it is compiled all the same."""
     attempt = root.attempt
     if attempt.graph.operators or takes_empty or attempt.graph.inputs:
         return
     is_library = code_origin.is_library(root.code)
-    computes_nothing = is_library and not breaks and not code_origin.is_module_call(root.code.co_filename)
+    computes_nothing = is_library and not breaks and not code_origin.calls_module(root.code)
     uses_module = any(isinstance(each, NNModuleVariable) for _, each in attempt.values.memo.values())
     if uses_module and not computes_nothing:
         return
     unused = unused_arguments(root.code)
     arguments = [value for name, value in zip(root.argument_names, root.arguments) if name not in unused]
-    variables = [value for name, value in root.locals.items() if name not in unused]
+    variables = [value for name, value in root.locals.items() if name not in unused and not computes_nothing]
     found = (value for value in (*arguments, *variables, *root.stack) if isinstance(value, LazyVariable))
     if any(holds_tensors(each.value, modules=not computes_nothing) for each in found):
         return
