@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from torch._subclasses.fake_tensor import (
     _DISPATCH_META_HANDLERS,
     FakeTensor,
     FakeTensorMode,
+    unset_fake_temporarily,
 )
 from torch.utils._pytree import tree_leaves
 
@@ -52,6 +54,7 @@ class _Result(NamedTuple):
     dtype: torch.dtype
     device: torch.device
     of: int | None
+    is_symbolic: bool
 
 
 class _Symbolic(NamedTuple):
@@ -68,6 +71,7 @@ class _Results(NamedTuple):
 
 
 _cache: dict[tuple[Any, ...], _Results] = {}
+_NOTHING = contextlib.nullcontext()
 
 
 @functools.lru_cache(maxsize=4096)
@@ -85,8 +89,18 @@ def fake_mode(shape_env: Any) -> FakeTensorMode:
     """A mode with the cache. (Not a subclass: higher-order operators have rules for the type `FakeTensorMode` only.)"""
     mode = FakeTensorMode(shape_env=shape_env)
     if mode.cache_enabled:
-        mode.dispatch = _CachedDispatch(mode).dispatch  # type: ignore[method-assign]
+        cached = _CachedDispatch(mode)
+        mode.dispatch = cached.dispatch  # type: ignore[method-assign]
+        # Without torch's wrappers, which count calls and turn off a hook that is off here.
+        mode.__torch_dispatch__ = types.MethodType(cached.as_method(), mode)  # type: ignore[method-assign]
     return mode
+
+
+def fake_of(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
+    """A fake of a tensor with its sizes, as ``mode.from_tensor`` creates it: one for each tensor."""
+    dispatch = getattr(mode.dispatch, "__self__", None)
+    fake = dispatch.fake_of(tensor) if isinstance(dispatch, _CachedDispatch) else None
+    return mode.from_tensor(tensor, static_shapes=True) if fake is None else fake
 
 
 class _CachedDispatch:
@@ -100,8 +114,35 @@ class _CachedDispatch:
         self._symbolic: dict[tuple[Any, ...], _Results] = {}
         """The cache of calls whose key has symbols."""
 
+    def as_method(self) -> Callable[..., Any]:
+        """`dispatch`, as a method of the mode's."""
+        dispatch = self.dispatch
+
+        def method(
+            _: FakeTensorMode, func: Any, kinds: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+        ) -> Any:
+            return dispatch(func, kinds, args, kwargs)
+
+        return method
+
+    def fake_of(self, tensor: torch.Tensor) -> FakeTensor | None:
+        """The fake of a dense leaf that is alone in its memory; None: torch's converter knows more kinds of tensors."""
+        converter = self._mode.fake_tensor_converter.meta_converter
+        tensors, storages = converter.describer.lookup_tensor, converter.describer.lookup_storage
+        if tensor in tensors or not _is_plain(tensor) or tensor.untyped_storage() in storages:
+            return None
+        size, stride = tensor.shape, tensor.stride()
+        with torch._C._DisableTorchDispatch():
+            meta = torch.empty_strided(size, stride, dtype=tensor.dtype, device="meta")
+            fake = self._wrapped(meta, tensor.device, tensor.requires_grad)
+        if type(tensor) is torch.nn.Parameter:
+            fake._is_param = True
+        converter.tensor_memo[converter.describer.get_tensor_id(tensor)] = fake
+        converter.storage_memo[converter.describer.get_storage_id(tensor.untyped_storage())] = fake.untyped_storage()
+        return fake
+
     def dispatch(
-        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+        self, func: Any, kinds: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         handler = _DISPATCH_META_HANDLERS.get(func)
         if handler is not None:
@@ -109,14 +150,14 @@ class _CachedDispatch:
         key = [func, torch.get_default_dtype(), torch._C._get_default_device(), torch.is_inference_mode_enabled()]
         cacheable = _is_cacheable(func) and self._add_to_key(args, key)
         if not cacheable or (kwargs and not self._add_named_to_key(kwargs, key)):
-            return self._dispatch(func, types, args, kwargs or {})
+            return self._dispatch(func, kinds, args, kwargs or {})
         call = tuple(key)
         is_symbolic = any(type(each) is _Symbolic for each in key)
         cache = self._symbolic if is_symbolic else _cache
         cached = cache.get(call)
         if cached is not None:
             return self._recreate(cached, args)
-        result = self._dispatch(func, types, args, kwargs or {})
+        result = self._dispatch(func, kinds, args, kwargs or {})
         described = self._described(result, args, func.is_view, is_symbolic)
         if described is not None:
             if len(cache) >= _LIMIT:
@@ -173,26 +214,27 @@ class _CachedDispatch:
 
     def _fake(self, result: _Result, args: Sequence[Any]) -> FakeTensor:
         """A new fake, as `FakeTensor` creates it, without the checks and normalisation there."""
-        with self._without_guards(result):
+        with self._without_guards() if result.is_symbolic else _NOTHING:
             if result.of is None:
                 meta = torch.empty_strided(result.size, result.stride, dtype=result.dtype, device="meta")
             else:
                 meta = torch.empty(0, dtype=result.dtype, device="meta")
                 meta.set_(args[result.of].untyped_storage(), result.offset, result.size, result.stride)
-        attributes = self._fresh.get(result.device)
+        return self._wrapped(meta, result.device)
+
+    def _wrapped(self, meta: torch.Tensor, device: torch.device, requires_grad: bool = False) -> FakeTensor:
+        attributes = self._fresh.get(device)
         if attributes is None:
-            attributes = self._fresh[result.device] = dict(vars(FakeTensor(self._mode, meta, result.device)))
+            attributes = self._fresh[device] = dict(vars(FakeTensor(self._mode, meta, device)))
         fake = torch.Tensor._make_subclass(
-            FakeTensor, meta, False, dispatch_device=True, device_for_backend_keys=result.device
+            FakeTensor, meta, requires_grad, dispatch_device=True, device_for_backend_keys=device
         )
         torch._C._set_warn_deprecated_on_mutable_data_ptr(fake)
         vars(fake).update(attributes)
         return fake
 
-    def _without_guards(self, result: _Result) -> contextlib.AbstractContextManager[object]:
+    def _without_guards(self) -> contextlib.AbstractContextManager[object]:
         """A block in which creating a tensor of symbolic sizes, whose layout is computed then, adds no guards."""
-        if all(isinstance(each, int) for each in (*result.size, *result.stride, result.offset)):
-            return contextlib.nullcontext()
         assert self._mode.shape_env is not None
         return self._mode.shape_env.suppress_guards()
 
@@ -218,14 +260,34 @@ class _CachedDispatch:
             if memory.count(where) > 1 or (is_view and of is None):
                 return None
             numbers = each.shape, each.stride(), each.storage_offset()
-            if any(isinstance(n, torch.SymInt) and not n.node.has_hint() for n in (*each.shape, *each.stride())):
+            symbolic = [n for n in (*each.shape, *each.stride(), numbers[2]) if isinstance(n, torch.SymInt)]
+            if not all(n.node.has_hint() for n in symbolic):
                 return None
-            tensors.append(_Result(*numbers, each.dtype, each.fake_device, of))
+            tensors.append(_Result(*numbers, each.dtype, each.fake_device, of, bool(symbolic)))
         results = _Results(tuple(tensors), sequence)
         again = self._recreate(results, args)
         recreated = [again] if sequence is None else list(again)
         alike = all(map(_are_alike, found, recreated)) and _aliasing(args, found) == _aliasing(args, recreated)
         return results if alike else None
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a parameter, or like one: floating, dense, no view, a leaf without a gradient."""
+    if type(tensor) not in (torch.nn.Parameter, torch.Tensor) or tensor.layout is not torch.strided:
+        return False
+    if not (tensor.is_leaf and tensor.is_floating_point()) or tensor._is_view() or tensor.storage_offset():
+        return False
+    if tensor.grad is not None or vars(tensor) or tensor.requires_grad and tensor.grad_dtype != tensor.dtype:
+        return False
+    keys = torch._C._dispatch_keys(tensor).raw_repr()
+    return tensor.device.type != "meta" and keys == _plain_keys(tensor.device, tensor.dtype)
+
+
+@functools.cache
+def _plain_keys(device: torch.device, dtype: torch.dtype) -> int:
+    """The dispatch keys of a new tensor."""
+    with unset_fake_temporarily(), torch.inference_mode(False):
+        return torch._C._dispatch_keys(torch.empty(0, dtype=dtype, device=device)).raw_repr()
 
 
 def _aliasing(args: Sequence[Any], found: list[Any]) -> list[int]:

@@ -43,7 +43,7 @@ from dynamo_lite.shapes.policy import SymbolicDims
 from dynamo_lite.shapes.symbols import Symbols
 
 from .captured_warnings import CAPTURED_WARNINGS
-from .fakes import fake_mode
+from .fakes import fake_mode, fake_of
 from .node_origin import NodeMeta, NodeOrigin
 from .source import Source
 from .subgraphs import BACKWARD, Body, Runs, forget_source_with
@@ -434,7 +434,7 @@ class GraphBuilder:
                 stack.enter_context(CAPTURED_WARNINGS)
             if free is not None and any(free):
                 return self.symbols.fake(mode, source, value, free)
-            return mode.from_tensor(value, static_shapes=True)
+            return fake_of(mode, value)
 
     def call(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any) -> torch.fx.Node:
         """Record an operator, whose result on fakes was ``fake``, in the thread's grad mode."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 from typing import Any
 
 import pytest
@@ -232,3 +233,58 @@ def test_results_whose_sizes_depend_on_data_are_others_each_time():
         one, other = x.nonzero(), (x + 1).nonzero()
         assert one.shape[0].node.expr != other.shape[0].node.expr
         assert (one + 1).shape[0].node.expr == one.shape[0].node.expr
+
+
+def _tensors():
+    weight = torch.nn.Parameter(torch.randn(4, 3))
+    with_gradient = torch.nn.Parameter(torch.randn(3))
+    with_gradient.grad = torch.ones(3)
+    shared = torch.randn(6)
+    with torch.inference_mode():
+        inference = torch.randn(3)
+    yield weight
+    yield torch.nn.Parameter(torch.randn(2, 2, dtype=torch.float16), requires_grad=False)
+    yield from (torch.randn(3, requires_grad=True), torch.randn(2, 3, dtype=torch.complex64), torch.randn(()))
+    yield from (torch.randn(4, 3).t().contiguous(), torch.empty(0, 3), torch.empty_strided((2, 3), (1, 2)).fill_(1))
+    yield from (weight.detach().view(-1), weight.data, with_gradient, shared[1:], shared, shared.view(2, 3), inference)
+    yield from (torch.arange(3), torch.randn(3).conj(), torch.randn(3, dtype=torch.complex64).conj())
+    yield from (
+        torch.nn.Buffer(torch.randn(3)),
+        torch.nn.Buffer(torch.randn(3), persistent=False),
+        torch.eye(2).to_sparse(),
+    )
+    yield from (torch.empty(3, device="meta"), torch.empty(2, 3)[:, :1], torch.empty(2).expand(3, 2), weight * 2)
+
+
+def _known(fake: torch.Tensor) -> dict[str, Any]:
+    known = {name: value for name, value in vars(fake).items() if not isinstance(value, FakeTensorMode)}
+    for read in ("shape", "dtype", "device", "layout", "requires_grad", "is_leaf", "__class__"):
+        known[read] = getattr(fake, read)
+    if fake.layout is torch.strided:
+        known |= {"stride": fake.stride(), "offset": fake.storage_offset(), "bytes": fake.untyped_storage().nbytes()}
+    known["keys"] = torch._C._dispatch_keys(fake).raw_repr()
+    known["is"] = (
+        fake.is_conj(),
+        fake.is_neg(),
+        fake.is_inference(),
+        isinstance(fake, torch.nn.Parameter),
+        fake._is_view(),
+    )
+    known["grad"] = None if not fake.is_leaf or fake.grad is None else _known(fake.grad)
+    return known
+
+
+@pytest.mark.filterwarnings("ignore:.*Sparse")
+def test_fakes_of_tensors_equal_torchs():
+    tensors = list(_tensors())
+    torchs, ours = FakeTensorMode(shape_env=ShapeEnv()), fakes.fake_mode(ShapeEnv())
+    wanted = [torchs.from_tensor(each, static_shapes=True) for each in tensors]
+    with ours:
+        found = [fakes.fake_of(ours, each) for each in tensors]
+    for one, other in zip(wanted, found, strict=True):
+        assert _known(one) == _known(other)
+    dense = [at for at, each in enumerate(tensors) if each.layout is torch.strided]
+    memory = [[many[at].untyped_storage()._cdata for at in dense] for many in (wanted, found)]
+    assert [memory[0].index(each) for each in memory[0]] == [memory[1].index(each) for each in memory[1]]
+    again = [ours.from_tensor(each, static_shapes=True) for each in tensors]
+    assert all(map(operator.is_, again, found))
