@@ -7,7 +7,7 @@ import re
 import sys
 import warnings
 
-PYTHONS = ((3, 11), (3, 12), (3, 13), (3, 14))
+PYTHONS = ((3, 11), (3, 12), (3, 13), (3, 14), (3, 15))
 UNABLE_PYTHON = (3, 13, 0)
 """Its dict watchers miss writes to the attributes of instances."""
 OLDEST_TORCH = (2, 11)

@@ -51,6 +51,8 @@ if sys.version_info >= (3, 12):
     MODULES += ("test_type_aliases", "test_type_params")
 if sys.version_info >= (3, 14):
     MODULES += ("test_annotationlib", "test_tstring")
+if sys.version_info >= (3, 15):
+    MODULES += ("test_lazy_import",)
 
 SAMPLE = tuple(
     """

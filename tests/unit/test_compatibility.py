@@ -20,7 +20,7 @@ spec.loader.exec_module(extension)
 CASES = {
     "another Python": (
         "sys.version_info = (3, 9, 1, 'final', 0)",
-        "dynamo_lite supports CPython 3.11, 3.12, 3.13 and 3.14; this is 3.9.",
+        "dynamo_lite supports CPython 3.11, 3.12, 3.13, 3.14 and 3.15; this is 3.9.",
     ),
     "a patch release that can't be supported": (
         "sys.version_info = (3, 13, 0, 'final', 0)",
