@@ -39,7 +39,7 @@ from .recording import record_skip
 
 def verdict(
     view: _C.FrameView,
-    raised_ahead: PendingExceptions,
+    precomputed_exceptions: PendingExceptions,
     observer: Observer | None,
     *,
     is_frozen: bool,
@@ -47,8 +47,8 @@ def verdict(
 ) -> _C.Verdict | Exception | None:
     """The verdict on a frame that isn't to be translated, or not now; None: it may be. ``is_frozen``: nothing is
     compiled on this thread."""
-    if raised_ahead.waiting:
-        raised = raised_ahead.take(view.code, view.locals)
+    if precomputed_exceptions.waiting:
+        raised = precomputed_exceptions.take(view.code, view.locals)
         if raised is not None:
             return raised
     if code_origin.why_skipped(view.code) is not None:

@@ -21,7 +21,7 @@ from dynamo_lite import _C, config, logs
 from dynamo_lite.backends.registry import Backend
 from dynamo_lite.callables.cached_entries import note_graph
 from dynamo_lite.controls.takeover import entry_in_place_of
-from dynamo_lite.controls.torch_compile import name_what_has_no_effect
+from dynamo_lite.controls.torch_compile import warn_ignored_settings
 from dynamo_lite.exc import (
     BackendCompilerFailed,
     ConstraintViolation,
@@ -82,7 +82,7 @@ class FrameCompiler:
         self.versions = Versions()
         self.frozen = threading.local()
         """Has an attribute ``on`` on threads that run cached code only."""
-        self.raised_ahead = PendingExceptions()
+        self.precomputed_exceptions = PendingExceptions()
 
     def __call__(self, view: _C.FrameView) -> Answer:
         if not self.fullgraph and not builtins_are_unchanged():  # before anything that uses them
@@ -105,7 +105,7 @@ class FrameCompiler:
         in_its_place = entry_in_place_of(view)
         if in_its_place is not None:
             return in_its_place
-        found = verdict(view, self.raised_ahead, self.observer, is_frozen=is_frozen, fullgraph=self.fullgraph)
+        found = verdict(view, self.precomputed_exceptions, self.observer, is_frozen=is_frozen, fullgraph=self.fullgraph)
         if found is None:
             if not self.family.locks.hold(view) and not self.fullgraph:
                 return _has_waited_too_long(view, "translates it")
@@ -131,7 +131,7 @@ class FrameCompiler:
     def _translated(self, view: _C.FrameView) -> Entry | _C.Verdict:
         note_recompile(view, self.versions, self.observer)
         began = time.perf_counter()
-        name_what_has_no_effect()
+        warn_ignored_settings()
         try:
             entry = self._entry(view)
         except (BackendCompilerFailed, InternalError) as error:
@@ -250,7 +250,7 @@ class FrameCompiler:
         """The frame, translated under the owner's settings."""
         traits = self.traits
         shapes = self.family.shapes.begin(view.code, view.locals, traits.takes_floats, traits.arguments_only)
-        precomputed = PrecomputedCalls(self.raised_ahead, view.owner)
+        precomputed = PrecomputedCalls(self.precomputed_exceptions, view.owner)
         until = math.inf if self.budget is None else time.perf_counter() + self.budget.limit(view)
         of_data = self.fullgraph or self.observer is not None and self.observer.captures_data
         return translate(Request(view, traits, self.fullgraph, of_data, shapes, precomputed, self.prepare, until))

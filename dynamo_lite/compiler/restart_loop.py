@@ -88,7 +88,7 @@ def _fact_about(error: Unsupported, root: RootTranslator, facts: RestartFacts) -
     root.add_frame_to_stack(error)
     numbers = facts.numbers.after(attempt.specialized_at)
     symbols = attempt.graph.symbols
-    has_numbers = symbols.has_symbols or symbols.has_floats or bool(attempt.unread)
+    has_numbers = symbols.has_symbols or symbols.has_floats or bool(attempt.deferred_reads)
     fact = numbers.fact_about(error, attempt.steps, has_numbers)
     if fact is not None:
         return fact

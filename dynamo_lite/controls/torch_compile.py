@@ -83,7 +83,7 @@ def _warn_of_settings() -> None:
             say_once(f"torch._dynamo.config.{name} has no effect in dynamo_lite: {but}.")
 
 
-def name_what_has_no_effect() -> None:
+def warn_ignored_settings() -> None:
     """Warn once of each setting of torch.compile that has no effect here. Called when a frame is translated."""
     contextvars.copy_context().run(_warn_of_settings)  # reading a set there sets a context variable of torch's
     stance = getattr(sys.modules.get("torch._dynamo.eval_frame"), "_stance", None)

@@ -256,7 +256,7 @@ class GraphBuilder:
             found = self._floats[formula] = self._add_input(source, value, fake, float_tensor, formula)
         return found
 
-    def thaw_input(self, given: GraphInput) -> None:
+    def enable_grad_on_input(self, given: GraphInput) -> None:
         """An existing leaf requires gradients from here on. In the graph it does from the beginning, so operators
         recorded so far get its ``detach()`` instead. Views would require gradients too: no other input may share its
         memory."""

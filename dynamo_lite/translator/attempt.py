@@ -87,7 +87,7 @@ class Attempt:
         self.before_graph = BeforeGraph()
         self.streams = StreamUses()
         self.restart_facts = restart_facts
-        self.unread: set[Site] = set()
+        self.deferred_reads: set[Site] = set()
         """Where the program read numbers from tensors that it has only passed on so far."""
         self.varying: dict[CodeType, set[tuple[str, int]]] = {}
         """Code of resume functions -> numbers that they get and that vary, as in `ShapePolicy.expect_changes`."""

@@ -67,7 +67,7 @@ class DeferredNumberVariable(VariableTracker):
         self.sites = sites
         self.writes = tx.graph.writes
         """How many writes into tensors the graph had: a later one may change the tensor."""
-        tx.attempt.unread.update(sites)
+        tx.attempt.deferred_reads.update(sites)
 
     def _restart(self, *_: Any, **__: Any) -> Any:
         """The program needs the number: in the next attempt, the graph breaks where it was read from a tensor."""

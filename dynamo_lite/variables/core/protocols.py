@@ -160,7 +160,7 @@ class Attempt(Protocol):
     is_exporting: bool
     restart_facts: RestartFacts
     steps: int
-    unread: set[Site]
+    deferred_reads: set[Site]
     """Where the program read numbers from tensors that it has only passed on so far."""
     varying: dict[types.CodeType, set[tuple[str, int]]]
     values: KnownValues

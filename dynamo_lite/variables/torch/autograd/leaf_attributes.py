@@ -120,7 +120,7 @@ def _unfreeze(tx: Translator, tensor: TensorVariable) -> bool:
         return False
     if not (tensor.fake.is_floating_point() or tensor.fake.is_complex()):
         return False
-    tx.graph.thaw_input(leaf)
+    tx.graph.enable_grad_on_input(leaf)
     return True
 
 
