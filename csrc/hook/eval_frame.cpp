@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "assertions.h"
 #include "cpython/objects.h"
 #include "guards/guard_tree.h"
 #include "guards/guards.h"
@@ -67,11 +68,10 @@ DL_HIT PyObject* run_new_code(PyThreadState* state, Frame* frame, const Entry* e
 }
 
 // A frame that run_beside() has called, which has new code already.
-[[gnu::noinline]] PyObject* run_direct(PyThreadState* state, Frame* frame, Thread& thread) {
-  const DirectCall direct = std::exchange(thread.direct, {});
-  const int slot = direct.entry->captured_slot;
-  if (slot >= 0) set_slot(frame, slot, Ref::borrow(direct.captured));
-  return run_new_code(state, frame, direct.entry, thread);
+[[gnu::noinline]] PyObject* run_direct(PyThreadState* state, Frame* frame, Thread& thread, const Handoff& handoff) {
+  const int slot = handoff.entry->captured_slot;
+  if (slot >= 0) set_slot(frame, slot, Ref::borrow(handoff.captured));
+  return run_new_code(state, frame, handoff.entry, thread);
 }
 
 // A function of this code with the namespaces and the closure of the frame's.
@@ -88,9 +88,12 @@ PyObject* run_beside(PyThreadState* state, Frame* frame, Entry* entry, Ref captu
   const Ref function = flat ? function_like(flat.get(), slots) : Ref();  // another thread may have replaced the place's
   if (!function) return abandon(state, frame);
   install();  // the call must reach the hook, which another thread may have taken out meanwhile
-  thread.direct = {flat.get(), entry, captured.get()};
-  PyObject* result = call_with_slots(function.get(), slots, argument_count(slots.code));
-  thread.direct = {};
+  PyObject* result;
+  {
+    const HandoffScope handoff(thread, {flat.get(), nullptr, entry, captured.get()});
+    result = call_with_slots(function.get(), slots, argument_count(slots.code));
+    DL_ASSERT(handoff.is_taken() || result == nullptr);
+  }
   if (result == nullptr) return abandon(state, frame);
   discard(state, frame);
   return result;
@@ -102,11 +105,13 @@ PyObject* continue_with(Ref result, Thread& thread) {
     const Ref function = continuation_function(result.get());
     if (!function) return nullptr;
     const ContinuationArguments arguments = continuation_arguments(result.get());
-    thread.tail = PyFunction_GET_CODE(function.get());
-    thread.continuation = result.get();
-    Ref next = Ref::steal(
-        hang_at_exit([&] { return PyObject_Vectorcall(function.get(), arguments.values, arguments.count, nullptr); }));
-    thread.tail = nullptr;
+    Ref next;
+    {
+      const HandoffScope handoff(thread, {PyFunction_GET_CODE(function.get()), result.get(), nullptr, nullptr});
+      const auto call = [&] { return PyObject_Vectorcall(function.get(), arguments.values, arguments.count, nullptr); };
+      next = Ref::steal(hang_at_exit(call));
+      DL_ASSERT(handoff.is_taken() || !next);
+    }
     result = std::move(next);
   }
   return result.release();
@@ -449,13 +454,12 @@ inline bool runs_as_it_is(PyThreadState* state, Frame* frame, const Thread& thre
 DL_HIT [[gnu::noinline]] PyObject* evaluate_frame(PyThreadState* state, Frame* frame, int throwflag, Thread& thread,
                                                   OwnerSlot* slot) {
   if (throwflag != 0 || thread.passing == frame) return pass_on(state, frame, throwflag);
-  const auto* code = reinterpret_cast<PyObject*>(code_of(frame));
-  if (thread.direct.code == code) return run_direct(state, frame, thread);
+  const Handoff handoff = take_handoff(thread, reinterpret_cast<PyObject*>(code_of(frame)));
+  if (handoff.entry != nullptr) return run_direct(state, frame, thread, handoff);
   if (installation().users == 0) remove();  // somebody who was on top of ours has put it back
   if (const Depth depth = depth_of(state); depth != Depth::Shallow) return run_deep(state, frame, thread, depth);
-  const bool tail = thread.tail == code;
-  thread.tail = nullptr;
-  if (tail) drop_arguments(thread.continuation);
+  const bool tail = handoff.continuation != nullptr;
+  if (tail) drop_arguments(handoff.continuation);
   Owner* owner = thread.owner != nullptr ? thread.owner : process_owner();
   if (!counts(owner) || thread.busy != 0 || !is_plain(frame) || is_finalizing()) return pass_on(state, frame, 0);
   if (settings.in_eager && !tail) [[unlikely]]

@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cpython/frames.h"
@@ -14,11 +15,13 @@
 
 namespace dynamo_lite {
 
-// A call that skips the guards: of an entry's flat code, with its captured values. Borrowed; empty if none is due.
-struct DirectCall {
-  PyObject* code = nullptr;
-  const Entry* entry = nullptr;
-  PyObject* captured = nullptr;
+// What the hook passes to its own next call on a thread, for the frame that it is about to begin. All is borrowed.
+// Either a continuation that the hook's loop calls, or an entry whose guards hold and whose flat code the frame runs.
+struct Handoff {
+  PyObject* code = nullptr;          // the frame's; null: nothing is passed
+  PyObject* continuation = nullptr;  // the continuation
+  const Entry* entry = nullptr;      // the entry
+  PyObject* captured = nullptr;      // the values that the check of its guards captured
 };
 
 // A with-block that compiles what a thread runs, or the process.
@@ -37,16 +40,39 @@ struct Thread {
   int capture_depth = 0;                 // callback_depth() where the call began that must be captured
   bool unwatched = false;                // begin_unwatched() is in force
   int collector_holds = 0;               // hold_collector() calls that are not released
-  PyObject* tail = nullptr;              // borrowed: the code of the continuation that the hook's loop is calling
-  PyObject* continuation = nullptr;      // borrowed: that continuation
-  const Frame* passing = nullptr;        // the frame that was passed to another hook
-  DirectCall direct = {};
-  double accounted = 0;  // seconds: in callbacks, and in frames that ran while their owners wait
+  Handoff handoff = {};
+  const Frame* passing = nullptr;  // the frame that was passed to another hook
+  double accounted = 0;            // seconds: in callbacks, and in frames that ran while their owners wait
 };
 
 // Whether a frame is under way that the hook itself has begun, or passed on.
 inline bool is_in_transit(const Thread& thread) noexcept {
-  return thread.tail != nullptr || thread.passing != nullptr || thread.direct.code != nullptr;
+  return thread.handoff.code != nullptr || thread.passing != nullptr;
+}
+
+// Passes a handoff to the call of the hook for the frame that begins during the life of the object.
+class HandoffScope {
+ public:
+  HandoffScope(Thread& thread, const Handoff& handoff) noexcept
+      : thread_(thread), before_(std::exchange(thread.handoff, handoff)) {}
+  ~HandoffScope() { thread_.handoff = before_; }
+  HandoffScope(const HandoffScope&) = delete;
+  HandoffScope& operator=(const HandoffScope&) = delete;
+
+  // The frame has taken it, unless the call failed before the frame began.
+  [[nodiscard]] bool is_taken() const noexcept { return thread_.handoff.code == nullptr; }
+
+ private:
+  Thread& thread_;
+  const Handoff before_;
+};
+
+// The handoff for a frame of this code; empty if there is none. Where another hook runs frames of its own before a
+// continuation's, that is called like any function.
+[[gnu::always_inline]] inline Handoff take_handoff(Thread& thread, const PyObject* code) noexcept {
+  if (thread.handoff.code == code) return std::exchange(thread.handoff, {});
+  if (thread.handoff.continuation != nullptr) thread.handoff = {};
+  return {};
 }
 
 inline constexpr char kNoStack = 0;
