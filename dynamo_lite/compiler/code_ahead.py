@@ -2,6 +2,9 @@
 
 Only then is the frame compiled. (If it were always skipped, operators after the break would never be captured.) The
 result follows from the names in the rest of its code, and from what their values refer to. No code of the program runs.
+
+Programs that need it: training steps and generation loops that print, read the time or look into a file before they
+compute, and, beside them, the many functions of a program under ``dl.enable`` that never compute.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Results of ``isinstance`` and ``issubclass`` with abstract classes, valid until a class is registered with one."""
+"""Results of ``isinstance`` and ``issubclass`` with abstract classes, valid until a class is registered with one.
+
+Programs that need it: those that check for ``Mapping`` or ``numbers.Number``, as loaders and trainers do, before they
+import a library that registers its classes (numpy's scalars with ``numbers``).
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 They would point at our files and be raised again at run time, so they are captured here and the tracer decides what to
 do with each.
+
+Programs that need it: a loss of two shapes (``F.mse_loss``) or a ``F.softmax`` without a dimension must warn, and must
+raise under ``python -W error``, though a compiler's graph has operators that don't.
 """
 
 from __future__ import annotations

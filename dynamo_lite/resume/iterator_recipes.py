@@ -3,6 +3,9 @@
 A generator that no item was taken from is recreated by the resume function, which then traces its frame. One that a
 loop has advanced survives as an object instead, since its state differs at each turn. The generator of a context
 manager, around the break, is suspended at the same ``yield`` in each call: its bound ``__exit__`` is recreated.
+
+Programs that need it: a ``with`` block of a ``@contextlib.contextmanager`` function around a ``print`` or an ``item()``
+(``parametrize.cached()``, ``ema_scope()`` of latent diffusion), and a generator expression that is consumed after one.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Each runs once. If it raised, the exception is kept: when CPython reaches the call, its frame raises that exception
 instead of running again.
+
+Programs that need it: einops caches the recipe of each pattern, and DETR and its successors the position embeddings of
+each size, by ``functools.lru_cache``. Without it, the first call of a model would break at each of them.
 """
 
 from __future__ import annotations

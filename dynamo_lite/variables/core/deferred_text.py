@@ -2,6 +2,9 @@
 
 The text of a tensor isn't known while tracing, and often no one reads it (the message of an error that isn't raised).
 The text of a symbolic number is deferred because knowing it would specialize the number.
+
+Programs that need it: ``print(f"loss {loss:.3f}")`` in a training loop, whose graph breaks once, at the call;
+``logger.debug(f"{hidden}")`` and messages of checks, which are never read, in models under ``fullgraph=True``.
 """
 
 from __future__ import annotations

@@ -6,6 +6,10 @@ assigns to again and that hold immutable objects. Any other read breaks the grap
 eager. A tensor's hook, which is created in the call, may also read tensors from its closure: it gets the tensors
 themselves, with the data of the time when it runs.
 
+Programs that need it: RecurrentGemma's ``SqrtBoundDerivative``, whose backward reads a constant of its module; BLOOM's
+``GeLUFunction`` and Triton Functions, whose backward calls functions and kernels of theirs. RWKV and YOSO assign the
+kernel that theirs calls in a ``global`` statement, as it is loaded: that is no constant.
+
 These variables are invariant:
 
 - a global, unless a function of its module assigns to it in a ``global`` statement or calls ``globals()``. (An
