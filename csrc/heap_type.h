@@ -1,9 +1,10 @@
-// Python types whose objects C++ reads and calls without pybind11: the hot path's own.
+// Python types for the hot path: C++ reads and calls their objects without pybind11.
 //
-// An object is an aggregate T that begins with PyObject_HEAD and owns its references as `Ref`s. `references()` returns
-// them as a tuple: the garbage collector visits and clears them; `clear()` and `traverse(visit, arg)` of T come instead
-// and in addition. Members called `vectorcall`, `dict` and `weakrefs` are what their names say. Python calls methods by
-// way of pybind11, which converts arguments (a T& is one of these objects) and hands on exceptions.
+// An object is an aggregate T that begins with PyObject_HEAD and owns its references as `Ref`s. `T::references()`
+// returns these as a tuple, which the garbage collector visits and clears. If T defines `clear()`, it is called
+// instead; if T defines `traverse(visit, arg)`, it is called in addition. Members named `vectorcall`, `dict` and
+// `weakrefs` become the type's slots of the same purpose. Methods are called through pybind11, which converts arguments
+// (T& accepts an object of this type) and translates exceptions.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -21,14 +22,15 @@ namespace dynamo_lite {
 
 namespace py = pybind11;
 
-// Throws an exception of Python's; `format` as PyErr_Format has it.
+// Throws a Python exception. `format` and the arguments are those of PyErr_Format.
 template <typename... Arguments>
 [[noreturn, gnu::cold]] void raise(PyObject* type, const char* format, Arguments... arguments) {
   PyErr_Format(type, format, arguments...);
   throw py::error_already_set();
 }
 
-// Sets Python's error for the C++ exception that is being handled: CPython's frames must not be unwound.
+// Sets the Python exception that corresponds to the C++ exception being handled. C++ exceptions must not unwind
+// CPython's frames.
 [[gnu::cold]] inline void set_python_error() noexcept {
   try {
     throw;
@@ -41,7 +43,7 @@ template <typename... Arguments>
   }
 }
 
-// The reference itself; throws the exception that is set where it is empty.
+// Returns the reference. If it is empty, throws the Python exception that is set.
 inline Ref checked(Ref made) {
   if (!made) throw py::error_already_set();
   return made;
@@ -62,7 +64,7 @@ class HeapType {
   static bool is(PyObject* object) noexcept { return Py_TYPE(object) == type; }
   static T& of(PyObject* object) noexcept { return *reinterpret_cast<T*>(object); }
 
-  // A new object with these members after the header; empty with an exception set.
+  // Creates an object with these members after the header. Empty with an exception set on failure.
   template <typename... Members>
   static Ref make(Members&&... members) {
     PyObject* self = type->tp_alloc(type, 0);
@@ -72,7 +74,7 @@ class HeapType {
     return Ref::steal(self);
   }
 
-  // Makes the type and adds it to the module. `members` and `slots`: what it has beyond what T says.
+  // Creates the type and adds it to the module. `members` and `slots` are added to those derived from T.
   HeapType(py::module_& module, const char* name, std::vector<PyMemberDef> members = {},
            std::vector<PyType_Slot> slots = {}, unsigned long flags = 0) {
     flags |= Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION;
@@ -101,7 +103,7 @@ class HeapType {
     if (PyModule_AddType(module.ptr(), type) < 0) throw py::error_already_set();
   }
 
-  // `make` takes the class, which it may ignore, and the constructor's arguments; it returns a Ref.
+  // Defines `__new__`. `make` takes the class, which it may ignore, and the constructor's arguments. It returns a Ref.
   template <typename Make, typename... Extra>
   HeapType& def_new(Make&& make, const Extra&... extra) {
     const py::cpp_function function(std::forward<Make>(make), py::name("__new__"), py::arg("cls"), extra...);
@@ -162,7 +164,7 @@ class HeapType {
 
 namespace pybind11::detail {
 
-// Arguments that are objects of a HeapType; None is a null pointer to one.
+// Converts arguments that are objects of a HeapType. None converts to a null pointer.
 template <typename T>
 class type_caster<T, std::enable_if_t<T::kIsHeapObject>> {
  public:
@@ -183,7 +185,7 @@ class type_caster<T, std::enable_if_t<T::kIsHeapObject>> {
   T* object_ = nullptr;
 };
 
-// As a result an empty one stands for the exception that is set.
+// Converts Refs. An empty Ref as a result means that a Python exception is set.
 template <>
 class type_caster<dynamo_lite::Ref> {
  public:

@@ -1,4 +1,4 @@
 #pragma once
 
-// For functions that a hit runs: they are in one section, and so on few pages.
+// Marks functions that a cache hit runs. They share one section, so that they occupy few pages of memory.
 #define DL_HIT [[gnu::section("dl_hit")]]

@@ -1,4 +1,4 @@
-// RAII for references to Python objects. A `PyObject*` in this project's signatures is borrowed unless it says so.
+// RAII for references to Python objects. A `PyObject*` in a signature is borrowed unless the comment says otherwise.
 #pragma once
 
 #include <Python.h>
@@ -9,9 +9,10 @@
 
 namespace dynamo_lite {
 
-// Calls what may run Python below frames with destructors. While the interpreter finalizes, CPython ends a thread that
-// waits for the GIL by pthread_exit(), which unwinds: it would run the destructors without the GIL, and abort the
-// process at the first noexcept function. Such a thread hangs instead, as from CPython 3.14 on.
+// Calls a function that may run Python, from C++ frames that have destructors. While the interpreter finalizes, CPython
+// ends a thread that waits for the GIL with pthread_exit(). That unwinds the stack: it would run the destructors
+// without the GIL and abort the process at the first noexcept function. Such a thread hangs instead, as CPython 3.14
+// does.
 template <typename Call>
 inline auto hang_at_exit(Call&& call) -> decltype(call()) {
   try {
@@ -25,7 +26,7 @@ inline auto hang_at_exit(Call&& call) -> decltype(call()) {
   hang_at_exit([object] { Py_DECREF(object); });
 }
 
-// Gives up one reference, or nothing.
+// Drops one reference; does nothing for null.
 template <typename Object>
 inline void drop(Object* object) noexcept {
   auto* dropped = reinterpret_cast<PyObject*>(object);
@@ -34,25 +35,25 @@ inline void drop(Object* object) noexcept {
   Py_DECREF(dropped);
 }
 
-// Empties a place that owns a reference.
+// Drops the reference that a variable owns and sets it to null.
 template <typename Object>
 inline void clear(Object*& place) noexcept {
   drop(std::exchange(place, nullptr));
 }
 
-// Puts a reference, which is taken over, into a place that owns one.
+// Replaces the reference that a variable owns. Takes ownership of the new one.
 template <typename Object>
 inline void put(Object*& place, Object* object) noexcept {
   drop(std::exchange(place, object));
 }
 
-// Owns one reference, or nothing.
+// Owns one reference, or is empty.
 class Ref {
  public:
   Ref() noexcept = default;
-  // Takes over a reference that the caller owns (a "new reference"); null stays empty.
+  // Takes ownership of a reference from the caller (a "new reference"). Empty for null.
   static Ref steal(PyObject* object) noexcept { return Ref(object); }
-  // Adds a reference to a borrowed object; null stays empty.
+  // Adds a reference to a borrowed object. Empty for null.
   static Ref borrow(PyObject* object) noexcept { return Ref(Py_XNewRef(object)); }
 
   Ref(const Ref& other) noexcept : object_(Py_XNewRef(other.object_)) {}
@@ -61,10 +62,10 @@ class Ref {
     std::swap(object_, other.object_);
     return *this;
   }
-  [[gnu::always_inline]] ~Ref() { drop(object_); }  // a hit destroys six; most are empty or not the last reference
+  [[gnu::always_inline]] ~Ref() { drop(object_); }  // a hit destroys six; few are last references
 
   PyObject* get() const noexcept { return object_; }
-  // Gives the reference to the caller.
+  // Transfers the reference to the caller.
   PyObject* release() noexcept { return std::exchange(object_, nullptr); }
   void reset() noexcept { Ref().swap(*this); }
   void swap(Ref& other) noexcept { std::swap(object_, other.object_); }
@@ -75,7 +76,7 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
-// Saves the exception that is set (if any) and puts it back.
+// Saves the exception that is set, if any, and restores it on destruction.
 class SavedError {
  public:
   SavedError() noexcept { PyErr_Fetch(&type_, &value_, &traceback_); }

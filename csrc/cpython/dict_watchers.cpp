@@ -13,12 +13,13 @@ namespace dynamo_lite {
 namespace {
 
 #if PY_VERSION_HEX >= 0x030D0000
-// Whether who has read a dict's version relies on our watching it, whoever else listens.
+// Whether a dict stays watched after its last WatchedDicts is gone: its version number is valid only while it is
+// watched.
 constexpr bool kKeepsVersions = true;
 
 std::uint64_t& version_of(PyObject* dict) noexcept { return *const_cast<std::uint64_t*>(dict_version_at(dict)); }
 
-// Ends what begin_version() began: the dict changes, and is watched no more.
+// Ends the version that begin_version() assigned: the dict is about to change and is no longer watched.
 void end_version(PyObject* dict, int watcher) noexcept {
   const std::uint64_t watched = std::uint64_t{1} << watcher;
 #if PY_VERSION_HEX >= 0x030E0000
@@ -35,39 +36,39 @@ void end_version(PyObject*, int) noexcept {}
 
 }  // namespace
 
-// Which objects watch which dict. Never freed: dicts are deallocated after this module.
+// The WatchedDicts that contain a dict. Never freed, because dicts are deallocated after this module.
 struct Watchers {
-  std::unordered_map<PyObject*, std::vector<WatchedDicts*>> of;
-  int number = -1;  // the interpreter's; there are eight, others may have taken them
+  std::unordered_map<PyObject*, std::vector<WatchedDicts*>> listeners_of;
+  int watcher_id = -1;  // allocated by the interpreter, which has eight; -1 if none was left
 
   static Watchers& all() {
     static auto* made = new Watchers;
     return *made;
   }
 
-  // Called before the change is made.
-  static int tell(PyDict_WatchEvent event, PyObject* dict, PyObject*, PyObject*) {
-    end_version(dict, all().number);  // an object that listens has been told, and adds the dict anew
-    auto& of = all().of;
-    const auto found = of.find(dict);
-    if (found == of.end()) return 0;
+  // CPython calls this before it changes a watched dict.
+  static int on_event(PyDict_WatchEvent event, PyObject* dict, PyObject*, PyObject*) {
+    end_version(dict, all().watcher_id);  // its listeners are marked as changed, and add the dict anew
+    auto& listeners_of = all().listeners_of;
+    const auto found = listeners_of.find(dict);
+    if (found == listeners_of.end()) return 0;
     for (WatchedDicts* each : found->second) each->unchanged_ = false;
-    if (event == PyDict_EVENT_DEALLOCATED) of.erase(found);
+    if (event == PyDict_EVENT_DEALLOCATED) listeners_of.erase(found);
     return 0;
   }
 
-  void forget(PyObject* dict, const WatchedDicts* who) noexcept {
-    const auto found = of.find(dict);
-    if (found == of.end()) return;  // it was deallocated
+  void remove_listener(PyObject* dict, const WatchedDicts* removed) noexcept {
+    const auto found = listeners_of.find(dict);
+    if (found == listeners_of.end()) return;  // the dict was deallocated
     auto& listeners = found->second;
-    const auto listener = std::find(listeners.begin(), listeners.end(), who);
-    if (listener == listeners.end()) return;  // it was deallocated, and another dict is at its address
+    const auto listener = std::find(listeners.begin(), listeners.end(), removed);
+    if (listener == listeners.end()) return;  // the dict was deallocated, and another one has its address
     listeners.erase(listener);
     if (!listeners.empty()) return;
-    of.erase(found);
+    listeners_of.erase(found);
     if constexpr (kKeepsVersions) return;
     // While the interpreter finalizes, dicts are deallocated without an event.
-    if (!is_finalizing() && PyDict_Unwatch(number, dict) < 0) PyErr_Clear();
+    if (!is_finalizing() && PyDict_Unwatch(watcher_id, dict) < 0) PyErr_Clear();
   }
 };
 
@@ -80,10 +81,10 @@ std::uint64_t begin_version(PyObject* dict) noexcept {
 #endif
   last += kNotVersion + 1;
   const Watchers& watchers = Watchers::all();
-  if (watchers.number >= 0 && PyDict_Watch(watchers.number, dict) == 0) {
+  if (watchers.watcher_id >= 0 && PyDict_Watch(watchers.watcher_id, dict) == 0) {
     version_of(dict) = (version_of(dict) & kNotVersion) | last;
   } else {
-    PyErr_Clear();  // nothing reports its changes: this number says nothing of the next state
+    PyErr_Clear();  // not watched, so the number isn't stored: the next call returns another one
   }
   return last;
 }
@@ -91,26 +92,26 @@ std::uint64_t begin_version(PyObject* dict) noexcept {
 
 bool WatchedDicts::add(PyObject* dict) {
   Watchers& watchers = Watchers::all();
-  if (watchers.number < 0) return false;
-  if (PyDict_Watch(watchers.number, dict) < 0) {
+  if (watchers.watcher_id < 0) return false;
+  if (PyDict_Watch(watchers.watcher_id, dict) < 0) {
     PyErr_Clear();
     return false;
   }
-  dicts_.push_back(dict);  // first: where the next one throws, nobody calls us
-  watchers.of[dict].push_back(this);
+  dicts_.push_back(dict);  // first: if the next line throws, this object isn't registered
+  watchers.listeners_of[dict].push_back(this);
   return true;
 }
 
 void WatchedDicts::clear() noexcept {
-  for (PyObject* dict : dicts_) Watchers::all().forget(dict, this);
+  for (PyObject* dict : dicts_) Watchers::all().remove_listener(dict, this);
   dicts_.clear();
   unchanged_ = true;
 }
 
 void prepare_watch() {
   Watchers& watchers = Watchers::all();
-  if (watchers.number < 0) watchers.number = PyDict_AddWatcher(Watchers::tell);
-  if (watchers.number < 0) PyErr_Clear();
+  if (watchers.watcher_id < 0) watchers.watcher_id = PyDict_AddWatcher(Watchers::on_event);
+  if (watchers.watcher_id < 0) PyErr_Clear();
 }
 
 #else

@@ -1,5 +1,5 @@
-// Dicts whose changes the interpreter reports (PyDict_Watch, CPython 3.12 on): one flag is read for all of them instead
-// of a version number of each.
+// Sets of watched dicts (PyDict_Watch, from CPython 3.12 on). A guard reads one flag for the whole set instead of
+// comparing the version number of every dict.
 #pragma once
 
 #include <Python.h>
@@ -8,16 +8,16 @@
 
 namespace dynamo_lite {
 
-// Some dicts, and whether all are as they were when they were added. They are not kept alive: a deallocation is a
-// change.
+// A set of dicts, and whether all of them are unchanged since they were added. Holds no references: a deallocation
+// counts as a change.
 class WatchedDicts {
  public:
   WatchedDicts() = default;
   ~WatchedDicts() { clear(); }
-  WatchedDicts(const WatchedDicts&) = delete;  // its address is registered
+  WatchedDicts(const WatchedDicts&) = delete;  // registered by address
   WatchedDicts& operator=(const WatchedDicts&) = delete;
 
-  // False where this interpreter reports nothing, or has no watcher left: compare dict_version then.
+  // False if the interpreter has no watchers, or none left. Then compare dict_version() instead.
   bool add(PyObject* dict);
   void clear() noexcept;
   bool unchanged() const noexcept { return unchanged_; }
@@ -25,11 +25,11 @@ class WatchedDicts {
  private:
   friend struct Watchers;
 
-  std::vector<PyObject*> dicts_;  // borrowed; one that was deallocated is never followed
+  std::vector<PyObject*> dicts_;  // borrowed; a pointer to a deallocated dict is never dereferenced
   bool unchanged_ = true;
 };
 
-// Takes one of the interpreter's watchers, for the process. Where none is left versions are compared.
+// Allocates one of the interpreter's dict watchers for the process. If none is left, add() returns False.
 void prepare_watch();
 
 }  // namespace dynamo_lite

@@ -37,9 +37,9 @@ constexpr bool kPython312 = PY_VERSION_HEX >= 0x030C0000;
 #if PY_VERSION_HEX >= 0x030E0000
 static_assert(sizeof(Slot) == sizeof(_PyStackRef) && kUncounted == Py_TAG_REFCNT);
 using Word = _PyStackRef;
-const Word kNothing = PyStackRef_NULL;
+const Word kNullWord = PyStackRef_NULL;
 // Steals the reference to `object`.
-Word word_of(PyObject* object) noexcept { return object == nullptr ? kNothing : PyStackRef_FromPyObjectSteal(object); }
+Word word_of(PyObject* object) noexcept { return object == nullptr ? kNullWord : PyStackRef_FromPyObjectSteal(object); }
 void put_word(Word& place, Word word) noexcept {
   const Word old = std::exchange(place, word);
   if (PyStackRef_RefcountOnObject(old)) drop(PyStackRef_AsPyObjectBorrow(old));
@@ -48,38 +48,39 @@ void put_word(Word& place, Word word) noexcept {
 PyCodeObject* code_in(Frame* frame) noexcept {
   return reinterpret_cast<PyCodeObject*>(PyStackRef_AsPyObjectBorrow(frame->f_executable));
 }
-// Makes the frame, which has not begun, one of this code; takes the reference.
-void begin_code(Frame* frame, PyCodeObject* code) noexcept {
-  put_word(frame->f_executable, word_of(reinterpret_cast<PyObject*>(code)));  // the function holds the old one too
+// Sets the code of a frame that has not begun. Steals the reference to the code.
+void set_code(Frame* frame, PyCodeObject* code) noexcept {
+  put_word(frame->f_executable,
+           word_of(reinterpret_cast<PyObject*>(code)));  // the frame's function still holds the old code
   frame->instr_ptr = _PyCode_CODE(code);
 }
 #else
 using Word = PyObject*;
-constexpr Word kNothing = nullptr;
+constexpr Word kNullWord = nullptr;
 Word word_of(PyObject* object) noexcept { return object; }
 void put_word(Word& place, Word word) noexcept { put(place, word); }
 
 #if PY_VERSION_HEX >= 0x030D0000
 PyCodeObject* code_in(Frame* frame) noexcept { return reinterpret_cast<PyCodeObject*>(frame->f_executable); }
-// Makes the frame, which has not begun, one of this code; takes the reference.
-void begin_code(Frame* frame, PyCodeObject* code) noexcept {
+// Sets the code of a frame that has not begun. Steals the reference to the code.
+void set_code(Frame* frame, PyCodeObject* code) noexcept {
   PyCodeObject* old = code_in(frame);
   frame->f_executable = reinterpret_cast<PyObject*>(code);
   frame->instr_ptr = _PyCode_CODE(code);
-  drop(old);  // the function, which the frame holds, holds it too
+  drop(old);  // the frame's function still holds the old code
 }
 #else
 PyCodeObject* code_in(Frame* frame) noexcept { return frame->f_code; }
-void begin_code(Frame* frame, PyCodeObject* code) noexcept {
+void set_code(Frame* frame, PyCodeObject* code) noexcept {
   PyCodeObject* old = code_in(frame);
   frame->f_code = code;
   frame->prev_instr = _PyCode_CODE(code) - 1;
-  drop(old);  // the function, which the frame holds, holds it too
+  drop(old);  // the frame's function still holds the old code
 }
 #endif
 #endif
 
-// Where the used slots of a frame end that has not begun.
+// The number of slots in use, of a frame that has not begun.
 #if PY_VERSION_HEX >= 0x030E0000
 PyObject* function_of(Frame* frame) noexcept { return PyStackRef_AsPyObjectBorrow(frame->f_funcobj); }
 void set_end(Frame* frame, int end) noexcept { frame->stackpointer = frame->localsplus + end; }
@@ -98,31 +99,31 @@ int end_of(Frame* frame) noexcept { return frame->stacktop; }
 int& recursion_remaining(PyThreadState* state) noexcept { return state->py_recursion_remaining; }
 int recursion_limit(PyThreadState* state) noexcept { return state->py_recursion_limit; }
 
-// Slots of a whole frame, in pointers.
+// The size of a whole frame, in pointers.
 Py_ssize_t frame_size(const PyCodeObject* code) noexcept { return code->co_framesize; }
 
-// Tools of sys.monitoring other than the two that stand for sys.setprofile and sys.settrace: those two are set for
-// the whole interpreter though they concern the threads that have a function alone.
+// The active tools of sys.monitoring, as bit masks. The tools that implement sys.setprofile and sys.settrace are
+// ignored: they are set for the whole interpreter, although only threads with such a function use them.
 struct Tools {
   uint8_t any = 0;
-  uint8_t tracers = 0;  // who gets events other than calls and returns, or is about to ask for them
+  uint8_t tracers = 0;  // tools that get events other than calls and returns, or will ask for them
 
   template <std::size_t count>
   void add(const uint8_t (&tools)[count]) noexcept {
     static constexpr uint8_t none[count] = {};
     if (std::memcmp(tools, none, count) == 0) return;
-    uint8_t beside_calls = 0;
+    uint8_t other_events = 0;
     for (std::size_t event = 0; event < count; ++event) {
       any |= tools[event];
-      if (!is_of_calls(event)) beside_calls |= tools[event];
+      if (!is_call_event(event)) other_events |= tools[event];
     }
     any &= (1 << PY_MONITORING_SYS_PROFILE_ID) - 1;
-    // These two ask for the lines of a function when its first call begins.
+    // Debuggers and coverage enable line events of a function when its first call begins.
     constexpr uint8_t always = (1 << PY_MONITORING_DEBUGGER_ID) | (1 << PY_MONITORING_COVERAGE_ID);
-    tracers |= any & (beside_calls | always);
+    tracers |= any & (other_events | always);
   }
 
-  static constexpr bool is_of_calls(std::size_t event) noexcept {
+  static constexpr bool is_call_event(std::size_t event) noexcept {
     return event <= PY_MONITORING_EVENT_CALL || event == PY_MONITORING_EVENT_PY_UNWIND ||
            event == PY_MONITORING_EVENT_PY_THROW;
   }
@@ -161,7 +162,7 @@ bool is_plain(Frame* frame) noexcept {
          (code_in(frame)->co_flags & kFunctionFlags) == kFunctionFlags && frame->frame_obj == nullptr;
 }
 
-void begin_data_stack() noexcept {
+void ensure_data_stack() noexcept {
   const SavedError error;
   const Ref names = Ref::steal(PyDict_New());
   const Ref ran = names ? Ref::steal(PyRun_String("None", Py_eval_input, names.get(), names.get())) : Ref();
@@ -185,34 +186,34 @@ Watcher watcher_of(PyThreadState* state, Frame* frame) noexcept {
 #endif
 }
 
-StackMarks find_stack_marks([[maybe_unused]] PyThreadState* state) noexcept {
-  StackMarks marks{.known = true};
+StackThresholds find_stack_thresholds([[maybe_unused]] PyThreadState* state) noexcept {
+  StackThresholds thresholds{.known = true};
 #if PY_VERSION_HEX >= 0x030E0000
-  // What CPython itself goes by: below its limit it refuses calls.
+  // The limit that CPython itself uses: it refuses calls below it.
   const auto* limits = reinterpret_cast<const _PyThreadStateImpl*>(state);
   const std::uintptr_t limit = limits->c_stack_soft_limit;
   const std::uintptr_t size = limits->c_stack_top - limit;
-  marks.deep = reinterpret_cast<const char*>(limit + size / 2);
-  marks.deepest = reinterpret_cast<const char*>(limit + size / 4);
-  marks.exhausted = reinterpret_cast<const char*>(limit + size / 16);
-  return marks;
+  thresholds.deep = reinterpret_cast<const char*>(limit + size / 2);
+  thresholds.deepest = reinterpret_cast<const char*>(limit + size / 4);
+  thresholds.exhausted = reinterpret_cast<const char*>(limit + size / 16);
+  return thresholds;
 #else
 #if PY_VERSION_HEX >= 0x030C0000
-  // The limit is a constant of the interpreter that runs, which may be another than that of the headers.
+  // The limit is a constant of the running interpreter, which may differ from the one in the headers.
   static const int limit = state->c_recursion_remaining;
-  marks.calls_left = limit / 2;
+  thresholds.calls_left = limit / 2;
 #endif
   pthread_attr_t attributes;
-  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return marks;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return thresholds;
   void* base = nullptr;
   std::size_t size = 0;
   if (pthread_attr_getstack(&attributes, &base, &size) == 0) {
-    marks.deep = static_cast<const char*>(base) + size / 2;
-    marks.deepest = static_cast<const char*>(base) + size / 4;
-    marks.exhausted = static_cast<const char*>(base) + size / 16;
+    thresholds.deep = static_cast<const char*>(base) + size / 2;
+    thresholds.deepest = static_cast<const char*>(base) + size / 4;
+    thresholds.exhausted = static_cast<const char*>(base) + size / 16;
   }
   pthread_attr_destroy(&attributes);
-  return marks;
+  return thresholds;
 #endif
 }
 
@@ -223,7 +224,7 @@ FreshRecursion::FreshRecursion(PyThreadState* state) noexcept
 
 FreshRecursion::~FreshRecursion() { recursion_remaining(state_) -= granted_; }
 
-bool can_become(const PyCodeObject* code, const PyCodeObject* replacement) noexcept {
+bool can_replace(const PyCodeObject* code, const PyCodeObject* replacement) noexcept {
   return argument_count(code) == argument_count(replacement) && code->co_nfreevars == replacement->co_nfreevars &&
          (replacement->co_flags & kSpecialFlags) == 0 && (replacement->co_flags & kFunctionFlags) == kFunctionFlags;
 }
@@ -234,11 +235,11 @@ DL_HIT bool swap_code(PyThreadState* state, Frame* frame, PyCodeObject* code) no
   const Py_ssize_t before = frame_size(old);
   const Py_ssize_t after = frame_size(code);
   if (state->datastack_top != base + before || base + after >= state->datastack_limit) return false;
-  state->datastack_top = base + after;  // what pops the frame expects it to end there
+  state->datastack_top = base + after;  // the code that pops the frame expects it to end there
   const int arguments = argument_count(code);
-  std::fill(frame->localsplus + arguments, frame->localsplus + code->co_nlocalsplus, kNothing);
+  std::fill(frame->localsplus + arguments, frame->localsplus + code->co_nlocalsplus, kNullWord);
   Py_INCREF(code);
-  begin_code(frame, code);
+  set_code(frame, code);
   set_end(frame, code->co_nlocalsplus);
   return true;
 }
@@ -255,9 +256,9 @@ int local_slot(PyCodeObject* code, const char* name) noexcept {
 }
 
 PyObject* abandon(PyThreadState* state, Frame* frame) noexcept {
-  // 3.12's evaluator clears the frames it is given; 3.11 leaves that to the caller.
+  // From 3.12 on the evaluator clears its frames; in 3.11 its caller does.
 #if PY_VERSION_HEX >= 0x030D0000
-  frame->instr_ptr = _PyCode_CODE(code_in(frame)) - 1;  // a frame that has not begun is left out of tracebacks
+  frame->instr_ptr = _PyCode_CODE(code_in(frame)) - 1;  // tracebacks skip a frame that has not begun
 #endif
   if constexpr (kPython312) return _PyEval_EvalFrameDefault(state, frame, 1);
   (void)state;
@@ -267,12 +268,12 @@ PyObject* abandon(PyThreadState* state, Frame* frame) noexcept {
 
 void discard(PyThreadState* state, Frame* frame) noexcept {
   if constexpr (!kPython312) return;
-  for (int slot = 0; slot < end_of(frame); ++slot) put_word(frame->localsplus[slot], kNothing);
+  for (int slot = 0; slot < end_of(frame); ++slot) put_word(frame->localsplus[slot], kNullWord);
   drop(frame->f_locals);
 #if PY_VERSION_HEX >= 0x030E0000
   _PyStackRef code = frame->f_executable;
-  put_word(frame->f_funcobj, kNothing);
-  put_word(code, kNothing);
+  put_word(frame->f_funcobj, kNullWord);
+  put_word(code, kNullWord);
 #else
   PyCodeObject* code = code_in(frame);
   drop(function_of(frame));
@@ -284,7 +285,7 @@ void discard(PyThreadState* state, Frame* frame) noexcept {
     state->datastack_top = base;
     return;
   }
-  // The frame was the first of its chunk: the chunk goes, as _PyThreadState_PopFrame does it.
+  // The frame was the first of its chunk, so the chunk is freed, as in _PyThreadState_PopFrame.
   _PyStackChunk* previous = chunk->previous;
   state->datastack_top = &previous->data[previous->top];
   state->datastack_chunk = previous;
@@ -296,9 +297,10 @@ void discard(PyThreadState* state, Frame* frame) noexcept {
 
 void release_locals(Frame* frame) noexcept {
   if constexpr (kPython312) return;
-  if (frame->frame_obj != nullptr && Py_REFCNT(frame->frame_obj) > 1) return;  // somebody looks at it
+  if (frame->frame_obj != nullptr && Py_REFCNT(frame->frame_obj) > 1)
+    return;  // user code has a reference to the frame object
   for (int slot = 0; slot < code_in(frame)->co_nlocalsplus; ++slot) {
-    put_word(frame->localsplus[slot], kNothing);
+    put_word(frame->localsplus[slot], kNullWord);
   }
 }
 
@@ -307,18 +309,18 @@ namespace {
 PyObject* allocate(PyTypeObject* type, Py_ssize_t count) { return PyType_GenericAlloc(type, count); }
 }  // namespace
 
-void keep_evaluated(Frame* frame) noexcept {
+void force_evaluator_for_init(Frame* frame) noexcept {
   PyObject* self = argument_count(code_in(frame)) == 0 ? nullptr : frame->localsplus[0];
   if (self == nullptr || !PyType_HasFeature(Py_TYPE(self), Py_TPFLAGS_INLINE_VALUES)) return;
   PyTypeObject* type = Py_TYPE(self);
   if (type->tp_alloc != PyType_GenericAlloc) return;
   static PyObject* name = PyUnicode_InternFromString("__init__");
   if (name == nullptr || _PyType_Lookup(type, name) != function_of(frame)) return;
-  type->tp_alloc = allocate;  // calls of classes with an allocator of their own aren't specialized
-  PyType_Modified(type);      // those that are go the usual way from now on
+  type->tp_alloc = allocate;  // CPython doesn't specialize calls of classes that have their own allocator
+  PyType_Modified(type);      // discards existing specializations
 }
 #else
-void keep_evaluated(Frame*) noexcept {}
+void force_evaluator_for_init(Frame*) noexcept {}
 #endif
 
 Ref flattened(PyCodeObject* code) {

@@ -7,7 +7,7 @@ namespace dynamo_lite {
 
 namespace {
 
-// Of a list or tuple, and of a reversed list, where the index falls. The sequence is null once the end was met.
+// Iterator over a list or tuple, or a reversed list, whose index decreases. The sequence is null once it is exhausted.
 struct SequenceIterator {
   PyObject_HEAD Py_ssize_t index;
   PyObject* sequence;
@@ -23,7 +23,7 @@ struct RangeIterator {
   long length;
 };
 
-// Of a dict's keys, values or items. The dict is null once the end was met.
+// Iterator over a dict's keys, values or items. The dict is null once it is exhausted.
 struct DictIterator {
   PyObject_HEAD PyDictObject* dict;
   Py_ssize_t used;
@@ -44,7 +44,7 @@ struct Enumerate {
   PyObject* iterator;
 };
 
-// Of itertools; beyond the largest index it counts in objects.
+// itertools.count. Beyond PY_SSIZE_T_MAX it counts with Python ints.
 struct Count {
   PyObject_HEAD Py_ssize_t next;
 };
@@ -75,7 +75,7 @@ Reached owned_or_unreadable(PyObject* made, Ref& owned) noexcept {
   return {owned.get(), static_cast<bool>(owned)};
 }
 
-// `step`: -1 of a reversed list.
+// `step`: 1, or -1 for a reversed list.
 Reached next_of_sequence(PyObject* iterator, Py_ssize_t ahead, Py_ssize_t step) noexcept {
   const auto* it = as<SequenceIterator>(iterator);
   const Py_ssize_t index = it->index + step * ahead;

@@ -12,7 +12,7 @@ namespace dynamo_lite {
 
 namespace {
 
-// The head of PyDictKeysObject, which the public headers leave opaque (Include/internal/pycore_dict.h).
+// The first fields of PyDictKeysObject, which is opaque in the public headers (Include/internal/pycore_dict.h).
 struct DictKeys {
   Py_ssize_t refcnt;
   std::uint8_t log2_size;
@@ -40,7 +40,7 @@ struct UnicodeEntry {
   PyObject* value;
 };
 
-// The head of an OrderedDict (Objects/odictobject.c, the same in 3.11 to 3.13).
+// The first fields of an OrderedDict (Objects/odictobject.c).
 struct OrderedDict {
   PyDictObject dict;
   OrderedKey* first;
@@ -59,7 +59,7 @@ Py_ssize_t index_at(const DictKeys* keys, std::size_t slot) noexcept {
   return reinterpret_cast<const std::int64_t*>(keys->indices)[slot];
 }
 
-// CPython's probe sequence over a table with keys of any kind, comparing only what compares quietly.
+// Follows CPython's probe sequence in a table of general keys. Compares only keys for which that runs no Python.
 DictLookup find_among_any(const DictKeys* keys, PyObject* key, Py_hash_t hash, bool quiet) noexcept {
   const auto* entries = static_cast<const GeneralEntry*>(keys->entries());
   const std::size_t mask = (std::size_t{1} << keys->log2_size) - 1;
@@ -86,12 +86,12 @@ DictLookup find_among_any(const DictKeys* keys, PyObject* key, Py_hash_t hash, b
   }
 }
 
-bool same_string(PyObject* a, PyObject* b, Py_hash_t hash_of_b) noexcept {
+bool is_same_string(PyObject* a, PyObject* b, Py_hash_t hash_of_b) noexcept {
   if (a == b) return true;
   return reinterpret_cast<PyASCIIObject*>(a)->hash == hash_of_b && PyUnicode_Compare(a, b) == 0;
 }
 
-// Among exact strings, a key which is none: a subclass of str, or an object that may say it equals one.
+// Looks up a key that isn't an exact str in a table of exact strs. It may be of a subclass of str, or have an __eq__.
 DictLookup find_among_strings(PyObject* dict, PyObject* key, Py_hash_t hash, bool quiet) noexcept {
   PyObject* value = nullptr;
   Presence missing = Presence::Missing;
@@ -103,13 +103,13 @@ DictLookup find_among_strings(PyObject* dict, PyObject* key, Py_hash_t hash, boo
     Py_ssize_t position = 0;
     PyObject* each = nullptr;
     while (PyDict_Next(dict, &position, &each, nullptr)) {
-      if (PyObject_Hash(each) == hash) missing = Presence::Unclear;  // of an exact string: runs no Python
+      if (PyObject_Hash(each) == hash) missing = Presence::Unclear;  // hashing an exact str runs no Python
     }
   }
   return {value ? Presence::There : missing, value};
 }
 
-// The type's == is C code of these builtins, inherited or own.
+// Whether the type's == is the C function of one of these builtins, possibly inherited.
 bool has_builtin_equality(PyTypeObject* type) noexcept {
   const richcmpfunc compare = type->tp_richcompare;
   return compare == PyBaseObject_Type.tp_richcompare || compare == PyUnicode_Type.tp_richcompare ||
@@ -119,8 +119,8 @@ bool has_builtin_equality(PyTypeObject* type) noexcept {
 
 constexpr Py_ssize_t kManagedDict = -3;  // in words before the object
 
-// The values of attributes, in the order of the class's keys, of an instance without a dict (null: it has none), and
-// how many there may be.
+// The attribute values of an instance without a dict, in the order of the class's keys, and their maximum number. Null
+// if the instance has no inline values.
 struct InlineValues {
   PyObject** values;
   Py_ssize_t capacity;
@@ -150,7 +150,8 @@ InlineValues inline_values(PyObject* object) noexcept {
 PyObject* managed_dict(PyObject* object) noexcept { return reinterpret_cast<PyObject**>(object)[kManagedDict]; }
 InlineValues inline_values(PyObject* object) noexcept {
   if (!PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_INLINE_VALUES)) return {nullptr, 0};
-  // In 3.13 such an object has no other fields. From 3.14 on instances of subclasses of list, dict, str and others do.
+  // They follow the other fields. In 3.13 there are none; from 3.14 on subclasses of list, dict, str and others have
+  // some.
   auto* found = reinterpret_cast<InstanceValues*>(reinterpret_cast<char*>(object) + Py_TYPE(object)->tp_basicsize);
   return {found->valid != 0 ? found->values : nullptr, found->capacity};
 }
@@ -256,7 +257,7 @@ DL_HIT DictLookup instance_dict_find(PyObject* object, PyObject* name, Py_hash_t
     const auto* keys = reinterpret_cast<const DictKeys*>(type->ht_cached_keys);
     const auto* entries = static_cast<const UnicodeEntry*>(keys->entries());
     for (Py_ssize_t i = 0; i < std::min(keys->entry_count, capacity); ++i) {
-      if (same_string(entries[i].key, name, hash)) {
+      if (is_same_string(entries[i].key, name, hash)) {
         return {values[i] ? Presence::There : Presence::Missing, values[i]};
       }
     }

@@ -11,7 +11,7 @@ namespace dynamo_lite {
 
 namespace {
 
-// The head that ranges (Objects/rangeobject.c) and slices have in common.
+// The common first fields of ranges (Objects/rangeobject.c) and slices.
 struct Bounds {
   PyObject_HEAD PyObject* bounds[3];  // start, stop, step
 };
@@ -24,7 +24,7 @@ struct ThreadLocal {
   PyObject_HEAD PyObject* args;
   PyObject* kwargs;
   PyObject* weak_references;
-  PyObject* dicts;  // by a key that each thread has
+  PyObject* dicts;  // keyed by thread
   PyObject* watchdogs;
 };
 
@@ -34,7 +34,7 @@ PyObject* own_thread_dict(PyObject* object) noexcept {
   return key == nullptr || dicts == nullptr ? nullptr : PyDict_GetItemWithError(dicts, key);
 }
 #else
-// As far as the key of its part in the dict of a thread.
+// The first fields. `key` is the key of the object's entry in a thread's dict.
 struct ThreadLocal {
   PyObject_HEAD PyObject* key;
 };
@@ -51,12 +51,12 @@ PyObject* own_thread_dict(PyObject* object) noexcept {
 }
 #endif
 
-// Attributes whose getters return a pointer that the object's struct holds. Functions and types both have a `__name__`.
+// Attributes whose getters return a pointer in the object's struct. `__name__` is one of functions and of heap types.
 struct FieldPlace {
   const char* name;
-  PyTypeObject* type;  // whose instances have the field at `offset`; null if only types have it
+  PyTypeObject* type;  // its instances have the field at `offset`; null if only heap types have the field
   std::ptrdiff_t offset;
-  std::ptrdiff_t heap_type_offset = 0;  // 0: heap types have no such field
+  std::ptrdiff_t heap_type_offset = 0;  // 0 if heap types don't have the field
 };
 const std::array kFields{
     FieldPlace{"__name__", &PyFunction_Type, offsetof(PyFunctionObject, func_name),
@@ -75,7 +75,7 @@ PyObject* const* word_at(PyObject* object, std::ptrdiff_t offset) noexcept {
   return reinterpret_cast<PyObject* const*>(reinterpret_cast<const char*>(object) + offset);
 }
 
-// The address of a heap type's field; null if it has none, or if its metaclass overrides the descriptor of `type`.
+// The word of a heap type's field. Null if there is no such field, or if the metaclass overrides `type`'s descriptor.
 PyObject* const* heap_type_word(PyObject* type, Field field, PyObject* name) noexcept {
   const bool is_field = field < kFields.size() && kFields[field].heap_type_offset != 0;
   if (!is_field || !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_HEAPTYPE)) return nullptr;
@@ -83,7 +83,7 @@ PyObject* const* heap_type_word(PyObject* type, Field field, PyObject* name) noe
   return is_inherited ? word_at(type, kFields[field].heap_type_offset) : nullptr;
 }
 
-// Where an object of a type that nobody can change keeps a member.
+// The word of a member of an object whose type is immutable.
 PyObject* const* member_word(PyObject* object, PyObject* name) noexcept {
   if (!PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_IMMUTABLETYPE)) return nullptr;
   PyObject* descriptor = _PyType_Lookup(Py_TYPE(object), name);

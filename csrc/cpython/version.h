@@ -1,9 +1,9 @@
-// The interpreters whose internals this room knows.
+// Rejects interpreters whose internals this room doesn't know.
 #pragma once
 
 #include <Python.h>
 
-// DL_PORTING: `make port` compiles the room for another version, to list what that one needs.
+// DL_PORTING is defined by `make port`, which compiles this room for a new version to list the changes that it needs.
 #if (PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x03100000) && !defined(DL_PORTING)
 #error "dynamo_lite knows the internals of CPython 3.11 to 3.15"
 #endif

@@ -20,7 +20,7 @@ PyObject* call(PyObject* fn, PyObject* const* args, std::size_t count, PyObject*
   return hang_at_exit([&] { return vectorcall_of(fn)(fn, args, count, names); });
 }
 
-// -- Wrapped: what dl.compile and dl.disable return
+// -- Wrapped: the callable that dl.compile and dl.disable return
 
 struct Wrapped {
   static constexpr bool kIsHeapObject = true;
@@ -36,18 +36,18 @@ struct Wrapped {
 
 Wrapped& self_wrapped(PyObject* self) { return HeapType<Wrapped>::of(self); }
 
-// Raises where a function must be captured, so deep in recursion that all frames run as they are.
+// Raises for a function that must be captured but is called so deep in the recursion that all frames run in eager.
 [[gnu::cold, gnu::noinline]] PyObject* refuse(PyObject* fn) {
   const OffScope off(this_thread());
   const Ref module = Ref::steal(PyImport_ImportModule("dynamo_lite.compiler.observers"));
   return module ? PyObject_CallMethod(module.get(), "refuse", "O", fn) : nullptr;
 }
 
-// Calls a function that must be captured, in a trace function, too.
+// Calls a function whose frames must be captured, even inside a trace function.
 DL_HIT [[gnu::noinline]] PyObject* call_to_capture(PyObject* fn, PyObject* const* args, std::size_t count,
                                                    PyObject* names) {
   PyThreadState* state = PyThreadState_Get();
-  if (depth_of(state) != Depth::Shallow && !is_in_eager()) return refuse(fn);
+  if (depth_of(state) != Depth::Shallow && !is_eager_forced()) return refuse(fn);
   Thread& thread = this_thread(state);
   const int before = std::exchange(thread.capture_depth, callback_depth(state));
   PyObject* result = call(fn, args, count, names);
@@ -55,12 +55,12 @@ DL_HIT [[gnu::noinline]] PyObject* call_to_capture(PyObject* fn, PyObject* const
   return result;
 }
 
-// A call where another hook is installed: torch.compile may be at work on this thread.
-[[gnu::cold, gnu::noinline]] PyObject* call_beside(PyObject* fn, Owner* owner, PyObject* const* args, std::size_t count,
-                                                   PyObject* names) {
+// Calls `fn` while another frame hook is installed. It may be torch.compile's, active on this thread.
+[[gnu::cold, gnu::noinline]] PyObject* call_beside_other_hook(PyObject* fn, Owner* owner, PyObject* const* args,
+                                                              std::size_t count, PyObject* names) {
   const bool is_torchs = torch_compiles_here();
   if (is_torchs && owner != off_owner()) return call(fn, args, count, names);
-  const TorchOut out(is_torchs);
+  const TorchCompileOffScope out(is_torchs);
   const OwnerScope scope(owner, PyThreadState_Get());
   if (owner->when_observed) return call_to_capture(fn, args, count, names);
   return call(fn, args, count, names);
@@ -75,8 +75,8 @@ DL_HIT PyObject* wrapped_call(PyObject* self, PyObject* const* args, std::size_t
   }
   const Wrapped& wrapped = self_wrapped(self);
   Owner* owner = &HeapType<Owner>::of(wrapped.owner.get());
-  if (!is_unwatched()) [[unlikely]]
-    return call_beside(wrapped.fn.get(), owner, args, count, names);
+  if (has_other_hook()) [[unlikely]]
+    return call_beside_other_hook(wrapped.fn.get(), owner, args, count, names);
   const OwnerScope scope(owner, state);
   if (owner->when_observed) return call_to_capture(wrapped.fn.get(), args, count, names);
   return call(wrapped.fn.get(), args, count, names);
@@ -86,7 +86,7 @@ Ref make_wrapped(PyObject* fn, PyObject* owner) {
   return HeapType<Wrapped>::make(wrapped_call, Ref::borrow(fn), Ref::borrow(owner), Ref(), nullptr);
 }
 
-// Binds as `fn` does: a function becomes a method, a staticmethod what it holds, a builtin stays what it is.
+// Binds as `fn` does: a function becomes a method, a staticmethod yields its function, a builtin doesn't bind.
 PyObject* wrapped_get(PyObject* self, PyObject* object, PyObject* type) {
   PyObject* fn = self_wrapped(self).fn.get();
   if (PyFunction_Check(fn)) {
@@ -99,8 +99,8 @@ PyObject* wrapped_get(PyObject* self, PyObject* object, PyObject* type) {
   return bound.get() == fn ? Py_NewRef(self) : make_wrapped(bound.get(), self_wrapped(self).owner.get()).release();
 }
 
-// Attributes that the object has not been given are the function's: __name__, __defaults__ and so on; and those for
-// which the class has a value of its own.
+// Attributes that aren't set on the object are read from `fn` (__name__, __defaults__ and so on). So are __module__ and
+// __doc__, for which the generic lookup would return the values of this class.
 PyObject* wrapped_getattro(PyObject* self, PyObject* name) {
   const Wrapped& wrapped = self_wrapped(self);
   const bool is_of_class = PyUnicode_CompareWithASCIIString(name, "__module__") == 0 ||
@@ -113,8 +113,8 @@ PyObject* wrapped_getattro(PyObject* self, PyObject* name) {
   return PyObject_GetAttr(wrapped.fn.get(), name);
 }
 
-// To isinstance(), and so to other compilers, it is a function, as what torch.compile and torch.compiler.disable return
-// is.
+// `__class__` is FunctionType, so that isinstance() treats the object as a function. Other compilers rely on this,
+// since torch.compile and torch.compiler.disable return functions.
 PyObject* wrapped_class(PyObject*, void*) { return Py_NewRef(reinterpret_cast<PyObject*>(&PyFunction_Type)); }
 
 PyObject* wrapped_repr(PyObject* self) {
@@ -130,13 +130,13 @@ PyGetSetDef wrapped_getset[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
-// -- InstanceCall: a class's __call__ that calls what the instance keeps in a slot
+// -- InstanceCall: a class's __call__ that calls the callable stored in a slot of the instance
 
 struct InstanceCall {
   static constexpr bool kIsHeapObject = true;
   PyObject_HEAD vectorcallfunc vectorcall;
   Ref member;
-  Ref function;  // a function of Python's that does the same: the class's attribute
+  Ref function;  // the equivalent Python function, which reading the attribute from the class returns
 
   auto references() { return std::tie(member, function); }
 };
@@ -156,22 +156,22 @@ PyObject* instance_call_get(PyObject* self, PyObject* object, PyObject*) {
   return PyMethod_New(self, object);
 }
 
-// -- GraphCall: the backend's callable, with nobody compiling below it
+// -- GraphCall: calls the backend's callable, with compilation disabled inside
 
 struct GraphCall {
   static constexpr bool kIsHeapObject = true;
   PyObject_HEAD vectorcallfunc vectorcall;
   Ref fn;
-  PyObject* function;   // borrowed of `fn`: a bound method's function, else `fn`
-  PyObject* bound;      // borrowed of `fn`: a bound method's object, else null
-  Ref wrong;            // called with a result that no graph may return: raises, or returns another; or empty
-  Py_ssize_t captured;  // how many items of the first argument go in front of the rest
-  Py_ssize_t outputs;   // how many results there are to be, where `wrong` is there
-  bool keeps_state;     // it changes torch's state on its way: that is restored where it fails
+  PyObject* function;   // borrowed from `fn`: the function of a bound method, otherwise `fn`
+  PyObject* bound;      // borrowed from `fn`: the `self` of a bound method, otherwise null
+  Ref wrong;            // called with an invalid result: raises, or returns a replacement. May be empty
+  Py_ssize_t captured;  // the number of items of the first argument that are passed in front of the rest
+  Py_ssize_t outputs;   // the expected number of results, checked if `wrong` is set
+  bool keeps_state;     // the graph changes torch's global state, which is restored if it fails
 
   auto references() { return std::tie(fn, wrong); }
   void clear() {
-    function = Py_None;  // a later call raises that None can't be called
+    function = Py_None;  // a later call raises TypeError: None can't be called
     bound = nullptr;
     fn = Ref::borrow(Py_None);
     wrong.reset();
@@ -184,21 +184,21 @@ struct GraphCall {
   if (graph.bound == nullptr || (count & PY_VECTORCALL_ARGUMENTS_OFFSET) == 0) {
     return call(graph.fn.get(), args, count, names);
   }
-  PyObject*& first = const_cast<PyObject**>(args)[-1];  // ours to use and to leave as it was
+  PyObject*& first = const_cast<PyObject**>(args)[-1];  // ours to overwrite during the call
   PyObject* before = std::exchange(first, graph.bound);
   PyObject* result = call(graph.function, &first, PyVectorcall_NARGS(count) + 1, names);
   first = before;
   return result;
 }
 
-// How many there are in a tuple or list, else -1.
-Py_ssize_t count_of(PyObject* result) noexcept {
+// The length of a tuple or list; -1 for other objects.
+Py_ssize_t length_of_sequence(PyObject* result) noexcept {
   return PyTuple_Check(result) || PyList_Check(result) ? Py_SIZE(result) : -1;
 }
 
-// Steals the result, which may be null.
+// Passes an invalid result to `wrong`. Steals the result, which may be null.
 DL_HIT PyObject* checked_result(const GraphCall& graph, PyObject* result) {
-  if (result == nullptr || !graph.wrong || count_of(result) == graph.outputs) [[likely]]
+  if (result == nullptr || !graph.wrong || length_of_sequence(result) == graph.outputs) [[likely]]
     return result;
   const Ref found = Ref::steal(result);
   const Ref wrong = graph.wrong;
@@ -213,7 +213,7 @@ DL_HIT PyObject* graph_call(PyObject* self, PyObject* const* args, std::size_t c
     PyObject* result = checked_result(graph, call_graph(graph, args, count, names));
     if (result == nullptr) state.restore();
     return result;
-  } catch (const std::exception&) {  // before the graph, or after it failed
+  } catch (const std::exception&) {  // raised before the graph ran, or after it failed
     set_python_error();
     return nullptr;
   }
@@ -223,14 +223,14 @@ DL_HIT PyObject* graph_call_captured(PyObject* self, PyObject* const* args, std:
   const Py_ssize_t captured = HeapType<GraphCall>::of(self).captured;
   const Py_ssize_t given = PyVectorcall_NARGS(count);
   if (given < 1 || names != nullptr || !PyTuple_Check(args[0]) || PyTuple_GET_SIZE(args[0]) < captured) {
-    return PyErr_Format(PyExc_TypeError, "a graph with captured inputs is called with the tuple of them first");
+    return PyErr_Format(PyExc_TypeError, "a GraphCall with captured inputs takes their tuple as its first argument");
   }
   const Py_ssize_t total = captured + given - 1;
   constexpr Py_ssize_t few = 64;
   PyObject* small[few + 1];
   auto** room = total <= few ? small : static_cast<PyObject**>(PyMem_Malloc(sizeof(PyObject*) * (total + 1)));
   if (room == nullptr) return PyErr_NoMemory();
-  PyObject** values = room + 1;  // a bound method puts its object in front
+  PyObject** values = room + 1;  // one free word in front, for the `self` of a bound method
   for (Py_ssize_t at = 0; at < captured; ++at) values[at] = PyTuple_GET_ITEM(args[0], at);
   for (Py_ssize_t at = 1; at < given; ++at) values[captured + at - 1] = args[at];
   PyObject* result =
@@ -249,13 +249,13 @@ struct Resume {
   auto references() { return std::tie(code); }
 };
 
-// Lives from the return of the new code to the call of the resume function.
+// Exists from the return of the new code until the resume function has been called.
 struct Continuation {
   static constexpr bool kIsHeapObject = true;
   PyObject_HEAD Ref code;
   Ref closure;            // None or a tuple of cells
   Ref arguments;          // a tuple
-  Ref globals, builtins;  // of the frame that the new code ran in
+  Ref globals, builtins;  // those of the frame in which the new code ran
 
   auto references() { return std::tie(code, closure, arguments, globals, builtins); }
 };
@@ -273,7 +273,7 @@ PyObject* resume_call(PyObject* self, PyObject* const* args, std::size_t count, 
 
 Ref new_graph_call(py::handle, Ref fn, Py_ssize_t captured, bool keeps_state, Py_ssize_t outputs, Ref wrong) {
   if (!PyCallable_Check(fn.get())) raise(PyExc_TypeError, "%s can't be called", Py_TYPE(fn.get())->tp_name);
-  if (captured < 0) raise(PyExc_ValueError, "captured is a number of inputs, not %zd", captured);
+  if (captured < 0) raise(PyExc_ValueError, "captured must be a non-negative number of inputs, not %zd", captured);
   const bool is_method = PyMethod_Check(fn.get());
   PyObject* function = is_method ? PyMethod_GET_FUNCTION(fn.get()) : fn.get();
   PyObject* bound = is_method ? PyMethod_GET_SELF(fn.get()) : nullptr;
@@ -284,7 +284,7 @@ Ref new_graph_call(py::handle, Ref fn, Py_ssize_t captured, bool keeps_state, Py
 
 Ref new_instance_call(py::handle, Ref member, Ref function) {
   if (Py_TYPE(member.get())->tp_descr_get == nullptr) {
-    raise(PyExc_TypeError, "%s is no member descriptor", Py_TYPE(member.get())->tp_name);
+    raise(PyExc_TypeError, "%s is not a descriptor with __get__", Py_TYPE(member.get())->tp_name);
   }
   return HeapType<InstanceCall>::make(instance_call, std::move(member), std::move(function));
 }

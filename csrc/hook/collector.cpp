@@ -6,12 +6,12 @@ namespace dynamo_lite {
 
 namespace {
 
-int holders = 0;  // of all threads, under the GIL: the collector is off while there are any
+int hold_count = 0;  // over all threads, under the GIL; the collector is off while it is not 0
 
 void hold_collector() {
-  if (holders == 0 && !PyGC_IsEnabled()) return;  // the program has turned it off
+  if (hold_count == 0 && !PyGC_IsEnabled()) return;  // the program turned the collector off
   ++this_thread().collector_holds;
-  ++holders;
+  ++hold_count;
   PyGC_Disable();
 }
 
@@ -19,13 +19,13 @@ void hold_collector() {
 
 void release_collector(Thread& thread, int kept) noexcept {
   if (thread.collector_holds <= kept) return;
-  holders -= std::exchange(thread.collector_holds, kept) - kept;
-  if (holders == 0) PyGC_Enable();
+  hold_count -= std::exchange(thread.collector_holds, kept) - kept;
+  if (hold_count == 0) PyGC_Enable();
 }
 
-void forget_other_holders() noexcept {
+void drop_other_threads_holds() noexcept {
   const int mine = this_thread().collector_holds;
-  if (std::exchange(holders, mine) > 0 && mine == 0) PyGC_Enable();
+  if (std::exchange(hold_count, mine) > 0 && mine == 0) PyGC_Enable();
 }
 
 void register_collector(pybind11::module_& module) {

@@ -1,4 +1,4 @@
-// The garbage collector is off while a thread traces: finalizers of the program's garbage would see fake tensors.
+// Turns the garbage collector off while a thread traces: finalizers of the program's garbage would see fake tensors.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -7,11 +7,11 @@
 
 namespace dynamo_lite {
 
-// Gives up what this thread's stack holds beyond `kept`: an exception may come between a hold and its release.
+// Releases this stack's holds beyond the first `kept`. An exception may have come between a hold and its release.
 void release_collector(Thread& thread, int kept) noexcept;
 
-// In a forked child, whose one thread is this one: the others never release theirs.
-void forget_other_holders() noexcept;
+// Discards the holds of all other threads, in a forked child: those threads don't exist there and can't release them.
+void drop_other_threads_holds() noexcept;
 
 void register_collector(pybind11::module_& module);
 

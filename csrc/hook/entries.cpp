@@ -12,41 +12,41 @@ namespace dynamo_lite {
 
 namespace {
 
-// Of the module; never freed (entries may outlive it at shutdown).
-Owner* off = nullptr;
+Owner* off = nullptr;  // owned; never freed, since entries may outlive the module at shutdown
 Py_ssize_t extra_index = -1;
 PyTypeObject* verdict_type = nullptr;
 
-double allowance = 0;  // seconds that misses of each owner may cost
+double allowance = 0;  // seconds that the misses of one owner may cost
 
-// What misses cost the program, for each second that they take. What the hook and its callback do is measured; the rest
-// shows in the program's own code. After a miss it finds the processor's caches evicted (compiling a function's text
-// takes up to twice as long) and the collections that were put off: 4 to 18 % more, measured with thousands of
-// functions, classes and named tuples that are used once. Frames that wait, and calls that the hook makes dearer, come
-// on top: of thousands of data classes, whose code is called the most, 0.1 s.
+// The cost of a miss to the program, as a multiple of the time that was measured in the hook and its callback. The rest
+// slows down the program's own code: after a miss the processor's caches are evicted (compiling a function's source
+// takes up to twice as long) and delayed garbage collections run. That was 4 to 18 % in programs with thousands of
+// functions, classes and named tuples that are used once. Delayed frames, and calls that go through the hook, add to
+// it: 0.1 s in a program with thousands of data classes, whose code is called most often.
 constexpr double kCostOfSecond = 1.4;
 
 constexpr const char* kCapturedName = "___captured";
 
-void forget(OwnerSlot& slot) {
+// Marks the entries of a slot as dropped.
+void detach_entries(OwnerSlot& slot) {
   for (const Ref& entry : slot.entries) as_entry(entry)->owner = nullptr;
 }
 
-// Called while the code object is deallocated. Dropping entries may run Python, which must not reach the code through
-// any owner: so all owners forget it first.
+// Called while the code object is deallocated. Dropping entries may run Python, which must not reach the code object
+// through an owner. So the slots are removed from all owners first.
 void free_extra(void* pointer) {
   const std::unique_ptr<Extra> extra(static_cast<Extra*>(pointer));
   if (!extra) return;
   for (OwnerSlot* slot : extra->slots) {
-    forget(*slot);
+    detach_entries(*slot);
     const auto found = slot->owner->slots.find(extra->code);
-    (void)found->second.release();  // owned by this function from here on
+    (void)found->second.release();  // ownership moves to this function
     slot->owner->slots.erase(found);
   }
   for (OwnerSlot* slot : extra->slots) delete slot;
 }
 
-// The valid entries of one owner, or of all.
+// The valid entries of one owner, or of all owners if `owner` is null.
 py::list valid_entries(PyCodeObject* code, const Owner* owner) {
   py::list list;
   const Extra* extra = extra_of(code);
@@ -96,7 +96,7 @@ void drop_invalid(PyCodeObject* code, Owner* owner) noexcept {
     if (slot == nullptr) return;
     const auto at = std::find_if(slot->entries.begin(), slot->entries.end(), is_invalid);
     if (at == slot->entries.end()) return;
-    const Ref dropped = std::move(*at);  // deallocated when the list is consistent again
+    const Ref dropped = std::move(*at);  // deallocated after the list is consistent again
     as_entry(dropped)->owner = nullptr;
     slot->entries.erase(at);
   }
@@ -106,8 +106,8 @@ Ref make_new_code(PyObject* code) { return checked(HeapType<NewCode>::make(Ref::
 
 int NewCode::traverse(visitproc visit, void* arg) const {
   for (const Ref* each : {&code, &flat}) {
-    // What a frame runs, or anybody else holds, lives whatever becomes of this object. The collector runs no Python
-    // between two visits that must agree.
+    // Code that a frame runs, or that has other references, outlives this object. The reference count is the same in
+    // all visits of one collection, because the collector runs no Python between them.
     if (!*each || Py_REFCNT(each->get()) != 1) continue;
     Py_VISIT(constants_of(reinterpret_cast<PyCodeObject*>(each->get())));
   }
@@ -125,13 +125,13 @@ Ref add_entry(PyCodeObject* code, Owner* owner, Ref tree, Ref shared, bool self_
   return made;
 }
 
-bool adopt_entry(const FrameSlots& slots, Owner* owner) {
+bool copy_entry_from_family(const FrameSlots& slots, Owner* owner) {
   Extra* extra = extra_of(slots.code);
   if (extra == nullptr || !owner->family || owner->family.get() == Py_None) return false;
-  std::vector<Ref> candidates;          // owned: a check may run the garbage collector, and that any Python
-  std::unordered_set<PyObject*> codes;  // borrowed: an adopted entry shares the code of the first one
+  std::vector<Ref> candidates;          // owned: a check may trigger the garbage collector, which may run Python
+  std::unordered_set<PyObject*> codes;  // borrowed: a copied entry shares the code of the original
   if (const OwnerSlot* own = extra->find(owner)) {
-    for (const Ref& entry : own->entries) codes.insert(as_entry(entry)->code);  // they did not hold
+    for (const Ref& entry : own->entries) codes.insert(as_entry(entry)->code);  // their guards didn't hold
   }
   for (const OwnerSlot* slot : extra->slots) {
     if (slot->owner == owner || slot->owner->family.get() != owner->family.get()) continue;
@@ -164,9 +164,9 @@ void Owner::clear() {
 
 void Owner::reset() {
   spent = wait_of_new = 0;
-  auto dropped = std::exchange(slots, {});  // deallocated last, when the tables are consistent again
+  auto dropped = std::exchange(slots, {});  // deallocated last, after the tables are consistent again
   for (auto& [code, slot] : dropped) {
-    forget(*slot);
+    detach_entries(*slot);
     if (Extra* extra = extra_of(code)) std::erase(extra->slots, slot.get());
   }
 }
@@ -176,7 +176,7 @@ Owner* off_owner() noexcept { return off; }
 bool has_spent_allowance(const Owner& owner) noexcept { return owner.spent * kCostOfSecond >= allowance; }
 
 Verdict verdict_of(PyObject* object) noexcept {
-  // Not by isinstance(), which fails at the recursion limit.
+  // An exact type test, because isinstance() fails at the recursion limit.
   return Py_TYPE(object) == verdict_type ? py::cast<Verdict>(py::handle(object)) : Verdict::None;
 }
 

@@ -12,11 +12,11 @@ namespace {
 struct FrameView {
   static constexpr bool kIsHeapObject = true;
   PyObject_HEAD const FrameSlots* shown;  // borrowed; null once the callback has returned
-  Owner* compiler;                        // borrowed, as long as the slots are there
-  std::vector<Ref> releases = {};         // of locks that are held: their methods
+  Owner* compiler;                        // borrowed, valid while `shown` is set
+  std::vector<Ref> releases = {};         // the `release` methods of the locks that are held
 
   const FrameSlots& slots() const {
-    if (shown == nullptr) raise(PyExc_RuntimeError, "this FrameView's callback has returned: the frame is gone");
+    if (shown == nullptr) raise(PyExc_RuntimeError, "this FrameView is no longer valid: its callback has returned");
     return *shown;
   }
   Owner& owner() const {
@@ -32,10 +32,10 @@ struct FrameView {
     }
   }
 
-  // Acquired in C, so that no signal's handler can come between this and the release.
+  // Acquires the lock in C, so that no signal handler can run between the acquisition and the push to `releases`.
   bool hold(const Ref& lock, double seconds) {
     slots();
-    Ref release = checked(Ref::steal(PyObject_GetAttrString(lock.get(), "release")));  // for want of memory: before
+    Ref release = checked(Ref::steal(PyObject_GetAttrString(lock.get(), "release")));  // first: it may fail
     releases.reserve(releases.size() + 1);
     const Ref acquired =
         hang_at_exit([&] { return Ref::steal(PyObject_CallMethod(lock.get(), "acquire", "Od", Py_True, seconds)); });
@@ -68,7 +68,7 @@ std::size_t entry_count(FrameView& view) {
 
 bool end_wait(FrameView& view) {
   OwnerSlot* slot = view.slot();
-  return slot != nullptr && std::exchange(slot->has_waited, false);
+  return slot != nullptr && std::exchange(slot->was_delayed, false);
 }
 
 double cost(FrameView& view) {
@@ -108,13 +108,13 @@ const FrameSlots& frame_slots(py::handle view) {
 
 void raise_internal_error() {
   const py::object error = py::module_::import("dynamo_lite.exc").attr("InternalError");
-  raise(error.ptr(), "two walks of a guard tree over one frame disagree");
+  raise(error.ptr(), "two walks of a guard tree disagree about one frame");
 }
 
 namespace {
 
-// Whether a threading.RLock can be acquired at once. In C, so that no exception of a signal's handler or another thread
-// comes between that and the release.
+// Whether a threading.RLock can be acquired without waiting. In C, so that no signal handler and no asynchronous
+// exception can come between the acquisition and the release.
 bool is_free(const Ref& lock) {
   const Ref release = checked(Ref::steal(PyObject_GetAttrString(lock.get(), "release")));
   const Ref acquired = checked(Ref::steal(PyObject_CallMethod(lock.get(), "acquire", "O", Py_False)));
@@ -143,7 +143,7 @@ void register_frame_view(py::module_& module) {
       .def("end_wait", end_wait)
       .def("hold", &FrameView::hold, py::arg("lock"), py::arg("seconds"))
       .def("misses", misses)
-      .def("adopt", [](FrameView& view) { return adopt_entry(view.slots(), &view.owner()); });
+      .def("adopt", [](FrameView& view) { return copy_entry_from_family(view.slots(), &view.owner()); });
 }
 
 }  // namespace dynamo_lite

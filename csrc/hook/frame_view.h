@@ -1,4 +1,4 @@
-// A frame before its first instruction, shown to Python while a callback runs.
+// FrameView: shows a frame that has not begun to Python, while an owner's callback runs.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -8,7 +8,8 @@
 
 namespace dynamo_lite {
 
-// A FrameView that is valid, and keeps the lock that it was made to hold, as long as this object is alive.
+// Creates a FrameView, which is valid for the lifetime of this object. The destructor releases the locks that the
+// callback acquired with `hold`.
 class FrameViewScope {
  public:
   FrameViewScope(const FrameSlots& slots, Owner& owner);
@@ -21,10 +22,10 @@ class FrameViewScope {
   Ref view_;
 };
 
-// The slots behind a FrameView; throws a RuntimeError once its callback has returned, or a TypeError.
+// The slots of a FrameView's frame. Throws RuntimeError after its callback has returned, TypeError for other objects.
 const FrameSlots& frame_slots(py::handle view);
 
-// Raises dynamo_lite.exc.InternalError for a tree whose two walks disagree.
+// Raises dynamo_lite.exc.InternalError: the fast and the explaining walk of a guard tree disagree.
 [[noreturn]] void raise_internal_error();
 
 void register_frame_view(py::module_& module);

@@ -13,15 +13,15 @@ namespace dynamo_lite {
 
 namespace {
 
-// Who compiles what all threads run. Under the GIL.
+// The owner that compiles on all threads without an owner. Under the GIL.
 struct Process {
   Owner* owner = nullptr;                // owned
-  std::vector<Block>* blocks = nullptr;  // owned; created for the first one
+  std::vector<Block>* blocks = nullptr;  // owned; created for the first block
 } process;
 
 Ref as_object(Owner* owner) { return Ref::borrow(owner == nullptr ? Py_None : reinterpret_cast<PyObject*>(owner)); }
 
-// Replaces an owner in its place; returns the one before, None for none.
+// Replaces the owner in a variable. Returns the old owner, or None.
 Ref replace_owner(Owner*& place, Owner* owner, int& users) {
   Owner* before = place;
   Py_XINCREF(owner);
@@ -31,14 +31,14 @@ Ref replace_owner(Owner*& place, Owner* owner, int& users) {
   return before == nullptr ? Ref::borrow(Py_None) : Ref::steal(reinterpret_cast<PyObject*>(before));
 }
 
-// What blocks of a thread, or of the process, set.
-struct Place {
+// The variables that a block sets, those of a thread or of the process.
+struct OwnerVariables {
   Owner*& owner;
   std::vector<Block>*& blocks;
   int& users;
 };
 
-Place place_of(bool of_process) {
+OwnerVariables owner_variables(bool of_process) {
   Stacks& stacks = this_threads_stacks();
   if (of_process) return {process.owner, process.blocks, installation().process_users};
   Thread& thread = this_thread();
@@ -47,27 +47,30 @@ Place place_of(bool of_process) {
 
 constexpr const char* kThreadKey = "dynamo_lite.thread";
 
-void forget_owners(Thread& thread) {
+void drop_owners(Thread& thread) {
   clear(thread.owner);
   delete std::exchange(thread.blocks, nullptr);
 }
 
-// Drops what a thread leaves when it ends: its owners, and the state of greenlets that haven't finished.
+// Called when a thread ends: drops its owners and the state of greenlets that haven't finished.
 void end_thread(PyObject* capsule) {
   Stacks& stacks = this_threads_stacks();
-  if (PyCapsule_GetPointer(capsule, kThreadKey) != &stacks) return;  // another thread clears that of one that ended
+  if (PyCapsule_GetPointer(capsule, kThreadKey) != &stacks)
+    return;  // another thread clears the dict of a thread that has ended
   const auto others = std::exchange(stacks.others, nullptr);
   installation().users -= std::exchange(stacks.users, 0);
   if (installation().users == 0) remove();
   stacks.stack = &kNoStack;
   stacks.first_stack = nullptr;
-  forget_owners(stacks.first);
+  drop_owners(stacks.first);
   if (others == nullptr) return;
-  for (auto& [stack, each] : *others) forget_owners(each);
+  for (auto& [stack, each] : *others) drop_owners(each);
   delete others;
 }
 
-bool watch_thread_end(Stacks& stacks) {
+// Registers end_thread(), once for a thread: it is the destructor of a capsule in the thread's dict. False with an
+// exception set.
+bool register_thread_end(Stacks& stacks) {
   PyObject* kept = PyThreadState_GetDict();  // borrowed
   if (kept == nullptr || PyDict_GetItemString(kept, kThreadKey) != nullptr) return true;
   const Ref capsule = Ref::steal(PyCapsule_New(&stacks, kThreadKey, end_thread));
@@ -76,64 +79,64 @@ bool watch_thread_end(Stacks& stacks) {
 
 void enter_block(Owner* owner, bool of_process) {
   Stacks& stacks = this_threads_stacks();
-  if (!watch_thread_end(stacks)) throw py::error_already_set();
-  const Place place = place_of(of_process);
+  if (!register_thread_end(stacks)) throw py::error_already_set();
+  const OwnerVariables place = owner_variables(of_process);
   stacks.calls += of_process || place.owner == nullptr;
   if (place.blocks == nullptr) place.blocks = new std::vector<Block>();
   auto& blocks = *place.blocks;
   blocks.reserve(blocks.size() + 1);
-  Owner* in_force = !of_process && torch_compiles_here() ? off_owner() : owner;
-  Ref before = replace_owner(place.owner, in_force, place.users);
-  blocks.push_back({as_object(owner), as_object(in_force), std::move(before)});
+  Owner* effective = !of_process && torch_compiles_here() ? off_owner() : owner;
+  Ref before = replace_owner(place.owner, effective, place.users);
+  blocks.push_back({as_object(owner), as_object(effective), std::move(before)});
 }
 
-// Blocks needn't end in the order in which they began: coroutines and threads interleave theirs. Each takes out its own
-// owner, wherever in the order that stands; an owner's last goes first.
+// Leaves the owner's most recently entered block. Blocks needn't be left in reverse order, because coroutines and
+// threads interleave them; so the block is removed wherever it is in the list.
 void leave_block(Ref owner, bool of_process) {
-  const Place place = place_of(of_process);
+  const OwnerVariables place = owner_variables(of_process);
   if (place.blocks == nullptr) return;
   auto& blocks = *place.blocks;
   auto at = blocks.size();
   while (at > 0 && blocks[at - 1].owner.get() != owner.get()) --at;
-  if (at == 0) return;  // it was entered on another thread
+  if (at == 0) return;  // the block was entered on another thread
   const Block left = std::move(blocks[at - 1]);
   blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(at) - 1);
   if (at <= blocks.size()) {
-    Ref& before = blocks[at - 1].before;  // of the one that was entered next
-    if (before.get() == left.in_force.get()) before = left.before;
-  } else if (as_object(place.owner).get() == left.in_force.get()) {
+    Ref& before = blocks[at - 1].before;  // that of the block that was entered next
+    if (before.get() == left.effective.get()) before = left.before;
+  } else if (as_object(place.owner).get() == left.effective.get()) {
     PyObject* before = left.before.get();
     replace_owner(place.owner, before == Py_None ? nullptr : &HeapType<Owner>::of(before), place.users);
   }
 }
 
-// A process that has its own beginning: the calls in which it was forked never end in it.
+// Resets the state in a forked child that starts afresh: it never returns to the calls in which it was forked.
 void begin_process() {
   Thread& thread = this_thread();
   replace_owner(process.owner, nullptr, installation().process_users);
   delete std::exchange(process.blocks, nullptr);
-  thread.busy = 0;
-  forget_other_holders();
+  thread.running_callbacks = 0;
+  drop_other_threads_holds();
   release_collector(thread, 0);
   this_threads_stacks().users = installation().users = 0;
   remove();
-  forget_owners(thread);
+  drop_owners(thread);
 }
 
-// A forked child has one thread, which continues the calls under way on it. The other threads' calls never end.
+// Adjusts the counters in a forked child. Its one thread continues its calls; the calls of other threads don't exist.
 void after_fork() {
-  forget_other_holders();
+  drop_other_threads_holds();
   Installation& our = installation();
   our.users = this_threads_stacks().users + our.process_users;
   if (our.users == 0) return remove();
-  install();  // another thread may have had it out
+  install();  // another thread may have removed it
 }
 
-// Whether a callback is at work on another stack of this thread: another greenlet's.
+// Whether a callback is running on another stack of this thread, that is, in another greenlet.
 bool is_busy_elsewhere() {
   const Thread& here = this_thread();
   const Stacks& stacks = this_threads_stacks();
-  const auto is_busy = [&here](const Thread& each) { return &each != &here && each.busy != 0; };
+  const auto is_busy = [&here](const Thread& each) { return &each != &here && each.running_callbacks != 0; };
   if (is_busy(stacks.first)) return true;
   return stacks.others != nullptr && std::any_of(stacks.others->begin(), stacks.others->end(),
                                                  [&](const auto& each) { return is_busy(each.second); });
@@ -144,7 +147,7 @@ bool is_busy_elsewhere() {
 Owner* process_owner() noexcept { return process.owner; }
 
 Thread& switch_stacks(Stacks& stacks, PyThreadState* state) noexcept {
-  if (data_stack(state) == nullptr) begin_data_stack();
+  if (data_stack(state) == nullptr) ensure_data_stack();
   const void* stack = data_stack(state);
   if (stacks.first_stack == nullptr) stacks.first_stack = stack;
   Thread* found = &stacks.first;
@@ -152,7 +155,7 @@ Thread& switch_stacks(Stacks& stacks, PyThreadState* state) noexcept {
     try {
       if (stacks.others == nullptr) {
         const SavedError error;
-        if (!watch_thread_end(stacks)) throw std::bad_alloc();
+        if (!register_thread_end(stacks)) throw std::bad_alloc();
         stacks.others = new std::unordered_map<const void*, Thread>();
       }
       found = &(*stacks.others)[stack];
@@ -184,7 +187,7 @@ OwnerScope::~OwnerScope() {
 DL_HIT OffScope::~OffScope() {
   Owner* mine = thread_.owner;
   thread_.owner = before_;
-  drop_user(mine, this_threads_stacks().users);  // an owner that was set inside and not taken back
+  drop_user(mine, this_threads_stacks().users);  // an owner that was set inside and not reset
   drop(mine);
 }
 

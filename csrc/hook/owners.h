@@ -1,4 +1,4 @@
-// Who compiles: the owner of each thread, of each of its stacks, and of the process.
+// Keeps the owner that compiles, for every thread, for every greenlet's stack, and for the process.
 #pragma once
 
 #include <Python.h>
@@ -24,30 +24,30 @@ struct Handoff {
   PyObject* captured = nullptr;      // the values that the check of its guards captured
 };
 
-// A with-block that compiles what a thread runs, or the process.
+// A with-block that sets the owner of a thread or of the process.
 struct Block {
-  Ref owner;     // who entered it
-  Ref in_force;  // who compiles: that owner, or OFF where torch.compile is at work
-  Ref before;    // who did before, None for nobody
+  Ref owner;      // the owner that entered the block
+  Ref effective;  // the owner that is set: the same, or OFF if torch.compile is active on the thread
+  Ref before;     // the owner that was set before the block, or None
 };
 
-// What a thread is doing, on one of its stacks: greenlets give it several, and switch in the middle of calls. `owner`
-// is a strong reference; null: the process's owner compiles.
+// The hook's state for one stack of a thread. With greenlets a thread has several stacks and switches between them in
+// the middle of calls. `owner` is a strong reference; if it is null, the process's owner compiles.
 struct Thread {
   Owner* owner = nullptr;
-  std::vector<Block>* blocks = nullptr;  // owned; created for the first one. The last entered is last
-  int busy = 0;                          // callbacks at work: while there are any, frames run as they are
-  int capture_depth = 0;                 // callback_depth() where the call began that must be captured
-  bool unwatched = false;                // begin_unwatched() is in force
-  int collector_holds = 0;               // hold_collector() calls that are not released
+  std::vector<Block>* blocks = nullptr;  // owned, in the order of entry; created for the first block
+  int running_callbacks = 0;             // owners' callbacks that are running: frames run in eager meanwhile
+  int capture_depth = 0;                 // callback_depth() at the start of the call that must be captured
+  bool unwatched = false;                // whether begin_unwatched() is in effect
+  int collector_holds = 0;               // hold_collector() calls that have not been released
   Handoff handoff = {};
-  const Frame* passing = nullptr;  // the frame that was passed to another hook
-  double accounted = 0;            // seconds: in callbacks, and in frames that ran while their owners wait
+  const Frame* passed_frame = nullptr;  // the frame that was passed to the previous hook
+  double accounted_seconds = 0;         // spent in callbacks, and in delayed frames
 };
 
-// Whether a frame is under way that the hook itself has begun, or passed on.
-inline bool is_in_transit(const Thread& thread) noexcept {
-  return thread.handoff.code != nullptr || thread.passing != nullptr;
+// Whether the hook has made a call, or passed on a frame, that has not reached it again.
+inline bool has_pending_call(const Thread& thread) noexcept {
+  return thread.handoff.code != nullptr || thread.passed_frame != nullptr;
 }
 
 // Passes a handoff to the call of the hook for the frame that begins during the life of the object.
@@ -77,15 +77,15 @@ class HandoffScope {
 
 inline constexpr char kNoStack = 0;
 
-// A thread with its stacks. A thread without greenlets has `first` alone.
+// The stacks of a thread. Without greenlets there is only `first`.
 struct Stacks {
-  const void* stack = &kNoStack;  // the one that ran last
-  Thread* current = nullptr;      // its state
+  const void* stack = &kNoStack;  // the stack that ran last
+  Thread* current = nullptr;      // the state of that stack
   Thread first = {};
   std::unordered_map<const void*, Thread>* others = nullptr;  // owned; created for the first greenlet
   const void* first_stack = nullptr;
-  int users = 0;                 // of the hook, on all stacks
-  unsigned long long calls = 0;  // how often an owner began to compile that no other owner's call led to
+  int users = 0;                 // users of the hook on all stacks: see Installation
+  unsigned long long calls = 0;  // outermost calls: an owner was set while the thread had none
 };
 
 inline Stacks& this_threads_stacks() noexcept {
@@ -93,10 +93,10 @@ inline Stacks& this_threads_stacks() noexcept {
   return found;
 }
 
-// The state of a stack that didn't run last. That of the first, if there is no memory for another.
+// Makes the stack that runs the current one and returns its state. Returns the first stack's state if out of memory.
 [[gnu::cold, gnu::noinline]] Thread& switch_stacks(Stacks& stacks, PyThreadState* state) noexcept;
 
-// The state of the stack that is running. Valid as long as calls on this stack last, whatever is switched to meanwhile.
+// The state of the stack that is running. The reference stays valid while calls on this stack last, across switches.
 [[gnu::always_inline]] inline Thread& this_thread(PyThreadState* state = PyThreadState_Get()) noexcept {
   Stacks& stacks = this_threads_stacks();
   if (data_stack(state) == stacks.stack) [[likely]]
@@ -104,10 +104,10 @@ inline Stacks& this_threads_stacks() noexcept {
   return switch_stacks(stacks, state);
 }
 
-// Borrowed; null for nobody.
+// Borrowed; null if the process has no owner.
 Owner* process_owner() noexcept;
 
-// Sets the thread's owner for the life of the object, with the hook installed as long as anybody needs it.
+// Sets the thread's owner for the lifetime of the object. Installs the hook if it is needed.
 class OwnerScope {
  public:
   OwnerScope(Owner* owner, PyThreadState* state) noexcept;
@@ -120,7 +120,7 @@ class OwnerScope {
   Owner* before_;  // owned
 };
 
-// Nobody compiles on this thread for the life of the object.
+// Sets the thread's owner to OFF for the lifetime of the object: nothing is compiled on this thread.
 class OffScope {
  public:
   explicit OffScope(Thread& thread) noexcept : thread_(thread), before_(thread.owner), out_(before_) {
@@ -134,7 +134,7 @@ class OffScope {
  private:
   Thread& thread_;
   Owner* before_;  // owned
-  HookOut out_;
+  HookRemovedScope out_;
 };
 
 void register_owners(pybind11::module_& module);

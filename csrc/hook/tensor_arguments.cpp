@@ -15,7 +15,7 @@ bool is_array(PyTypeObject* kind) noexcept { return std::strcmp(kind->tp_name, "
 
 [[gnu::noinline]] bool has_tensor_item(PyObject* container, int depth) noexcept;
 
-// Whether an argument is a tensor or numpy array, or a container with one among its first items.
+// As below, for containers nested up to `depth` levels.
 inline bool holds_tensor(PyObject* value, int depth) noexcept {
   PyTypeObject* kind = Py_TYPE(value);
   if (kind->tp_flags & (Py_TPFLAGS_LONG_SUBCLASS | Py_TPFLAGS_UNICODE_SUBCLASS)) return false;

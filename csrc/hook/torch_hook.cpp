@@ -6,8 +6,9 @@ namespace dynamo_lite {
 
 namespace {
 
-// Calls a function of torch.compile's hook. Empty, and no exception set, where that isn't there.
-Ref call_torch_hook(const char* name, PyObject* argument = nullptr) noexcept {
+// Calls a function of torch.compile's hook. Empty, without an exception set, if the hook isn't loaded or the call
+// fails.
+Ref call_torch_compile(const char* name, PyObject* argument = nullptr) noexcept {
   const Ref path = Ref::steal(PyUnicode_InternFromString("torch._C._dynamo.eval_frame"));
   const Ref module = path ? Ref::steal(PyImport_GetModule(path.get())) : Ref();
   const Ref function = module ? Ref::steal(PyObject_GetAttrString(module.get(), name)) : Ref();
@@ -19,15 +20,15 @@ Ref call_torch_hook(const char* name, PyObject* argument = nullptr) noexcept {
 }  // namespace
 
 bool torch_compiles_here() noexcept {
-  if (is_unwatched()) [[likely]]
+  if (!has_other_hook()) [[likely]]
     return false;
-  const Ref callback = call_torch_hook("get_eval_frame_callback");
+  const Ref callback = call_torch_compile("get_eval_frame_callback");
   return callback && callback.get() != Py_None;
 }
 
-Ref TorchOut::exchange(PyObject* callback) noexcept {
+Ref TorchCompileOffScope::exchange(PyObject* callback) noexcept {
   const SavedError error;
-  return call_torch_hook("set_eval_frame", callback);
+  return call_torch_compile("set_eval_frame", callback);
 }
 
 }  // namespace dynamo_lite

@@ -1,4 +1,4 @@
-// torch.compile's hook, where it is at work on a thread beside ours.
+// Detects and disables torch.compile's frame hook on a thread where both hooks are active.
 #pragma once
 
 #include <Python.h>
@@ -7,26 +7,26 @@
 
 namespace dynamo_lite {
 
-// Whether torch.compile is at work on this thread. Who compiles outermost compiles all that is called: its hook would
-// trace our translator and the code that it generates. No exception is set before, nor after.
+// Whether torch.compile compiles on this thread. Only the outermost compiler may compile: torch.compile's hook would
+// otherwise trace our translator and the code that it generates. No exception may be set before; none is set after.
 bool torch_compiles_here() noexcept;
 
-// torch.compile leaves this thread alone for the life of the object, where it is at work on it.
-class TorchOut {
+// Disables torch.compile's hook on this thread for the lifetime of the object, if `wanted`.
+class TorchCompileOffScope {
  public:
-  explicit TorchOut(bool wanted) noexcept {
+  explicit TorchCompileOffScope(bool wanted) noexcept {
     if (wanted) [[unlikely]]
       callback_ = exchange(Py_None);
   }
-  ~TorchOut() {
+  ~TorchCompileOffScope() {
     if (callback_) [[unlikely]]
       exchange(callback_.get());
   }
-  TorchOut(const TorchOut&) = delete;
-  TorchOut& operator=(const TorchOut&) = delete;
+  TorchCompileOffScope(const TorchCompileOffScope&) = delete;
+  TorchCompileOffScope& operator=(const TorchCompileOffScope&) = delete;
 
  private:
-  // Sets what torch.compile's hook calls on this thread. Empty where there is none.
+  // Sets the callback of torch.compile's hook on this thread and returns the old one. Empty if torch has no such hook.
   static Ref exchange(PyObject* callback) noexcept;
 
   Ref callback_;

@@ -10,9 +10,9 @@ namespace dynamo_lite {
 
 namespace {
 
-// Calls a function of the program that runs during a translation: a tracer of the program sees it, and torch's modes
-// that it leaves changed are restored. A plain C function: pybind11's calls must end in the order in which they began,
-// which those of two greenlets need not.
+// Calls a user function during a compilation. The program's tracers see the call, and torch modes that the function
+// leaves changed are restored. This is a plain C function because pybind11 requires calls to return in reverse order,
+// which calls on two greenlets needn't do.
 PyObject* call_watched(PyObject*, PyObject* const* args, Py_ssize_t count) try {
   if (count < 1) return PyErr_Format(PyExc_TypeError, "call_watched() takes a function and its arguments");
   const KeptState modes;
@@ -26,7 +26,7 @@ PyObject* call_watched(PyObject*, PyObject* const* args, Py_ssize_t count) try {
   thread.unwatched = unwatched;
   modes.restore_thread();
   return result.release();
-} catch (const std::exception&) {  // before the call, or after it
+} catch (const std::exception&) {  // raised before or after the call
   set_python_error();
   return nullptr;
 }

@@ -1,4 +1,4 @@
-// Hides translations from trace and profile functions.
+// Hides our compilation from the program's trace and profile functions.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -8,11 +8,11 @@
 
 namespace dynamo_lite {
 
-// Tracers of this thread see nothing of it for the life of the object. If there are none, this does nothing: a debugger
-// may be started inside.
-class Unwatched {
+// Hides this thread from its trace and profile functions for the lifetime of the object. Does nothing if there are
+// none, so that a debugger may be started inside.
+class UntracedScope {
  public:
-  Unwatched(PyThreadState* state, Frame* frame, Thread& thread) noexcept
+  UntracedScope(PyThreadState* state, Frame* frame, Thread& thread) noexcept
       : state_(watcher_of(state, frame) == Watcher::Nobody ? nullptr : state),
         thread_(thread),
         before_(thread.unwatched) {
@@ -20,16 +20,16 @@ class Unwatched {
     thread_.unwatched = true;
     begin_unwatched(state_);
   }
-  ~Unwatched() {
+  ~UntracedScope() {
     if (state_ == nullptr) return;
     thread_.unwatched = before_;
     end_unwatched(state_);
   }
-  Unwatched(const Unwatched&) = delete;
-  Unwatched& operator=(const Unwatched&) = delete;
+  UntracedScope(const UntracedScope&) = delete;
+  UntracedScope& operator=(const UntracedScope&) = delete;
 
  private:
-  PyThreadState* state_;  // null where nobody watched
+  PyThreadState* state_;  // null if nothing watched the thread
   Thread& thread_;
   bool before_;
 };

@@ -13,35 +13,35 @@ namespace dynamo_lite {
 
 namespace {
 
-// A backend's callable. Only its first calls need all of it: they may tune and measure, and profilers and other
-// compilers' hooks expect it. Later calls go to the innermost code, which takes a list that it empties, with grad mode
-// off.
+// A backend's callable. The first call runs the whole callable, because it may tune kernels. So do calls under
+// profilers or another frame hook, which expect its wrappers. Later calls run only the innermost code, with grad mode
+// off; it takes a list of the inputs and empties it.
 struct Launch {
   static constexpr bool kIsHeapObject = true;
   PyObject_HEAD vectorcallfunc vectorcall;
   Ref whole;       // called with the inputs
-  Ref find_inner;  // called once, after the first call: it returns `inner`. Then empty
-  Ref inner;       // called with a list of the inputs; empty where there is none (yet)
-  Ref written;     // a tuple of the positions of inputs that the code mutates
+  Ref find_inner;  // returns `inner`; called once, after the first call, and empty from then on
+  Ref inner;       // called with a list of the inputs; empty until it is found, or if there is none
+  Ref written;     // a tuple: the positions of inputs that the code mutates
 
   auto references() { return std::tie(whole, find_inner, inner, written); }
   void clear() {
     find_inner.reset();
     inner.reset();
-    whole = Ref::borrow(Py_None);  // a later call raises that None can't be called
+    whole = Ref::borrow(Py_None);  // a later call raises TypeError: None can't be called
   }
 };
 
-// Tells autograd which inputs are about to be mutated. False with an exception set.
+// Bumps autograd's version counters of the inputs that the code will mutate. False with an exception set.
 bool bump_versions(PyObject* written, PyObject* const* args, Py_ssize_t given) {
   for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(written); ++at) {
     const Py_ssize_t place = PyLong_AsSsize_t(PyTuple_GET_ITEM(written, at));
     if (place < 0 || place >= given || !THPVariable_Check(args[place])) {
-      if (PyErr_Occurred() == nullptr) PyErr_Format(PyExc_TypeError, "input %zd is to be a tensor", place);
+      if (PyErr_Occurred() == nullptr) PyErr_Format(PyExc_TypeError, "input %zd must be a tensor", place);
       return false;
     }
     const at::Tensor& tensor = THPVariable_Unpack(args[place]);
-    if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();  // others have none
+    if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();  // inference tensors have no version
   }
   return true;
 }
@@ -69,7 +69,7 @@ PyObject* call_whole(Launch* launch, PyObject* const* args, std::size_t count, P
 
 PyObject* launch_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
   Launch* launch = &HeapType<Launch>::of(self);
-  if (!launch->inner || names != nullptr || at::hasCallbacks() || !is_unwatched()) {
+  if (!launch->inner || names != nullptr || at::hasCallbacks() || has_other_hook()) {
     return call_whole(launch, args, count, names);
   }
   return call_inner(launch, args, PyVectorcall_NARGS(count));

@@ -1,5 +1,5 @@
-// The room launch/: calls a compiled graph for inference without the wrappers that its compiler put around it; in
-// sequence.h, the pieces that a graph was cut into; in switch.h, a callable that Python can replace. Enters: the
+// The room launch/: `Launch` calls a compiled graph for inference without the wrappers that its compiler put around it.
+// sequence.h calls the pieces that a graph was split into; switch.h is a callable that Python can replace. Enters: the
 // backend's callables, and later the innermost code inside them. Leaves: the graph's results.
 #pragma once
 

@@ -13,14 +13,14 @@ namespace dynamo_lite {
 
 namespace {
 
-// Values are numbered: the inputs, then what each step makes.
+// Numbers of values: first the inputs, then the results of the steps in order.
 using Numbers = std::vector<std::size_t>;
 
 struct Step {
   Ref call;
   Numbers takes;
   std::size_t makes;
-  Numbers drops;  // what no later step takes
+  Numbers drops;  // values whose last use is this step
 };
 
 struct Sequence {
@@ -38,7 +38,7 @@ struct Sequence {
   void clear() { std::vector<Step>().swap(steps); }
 };
 
-// Runs a step and appends what it makes. False with an exception set.
+// Runs a step and appends its results to the values. False with an exception set.
 bool run_step(const Step& step, std::vector<Ref>& values) {
   std::vector<PyObject*> arguments;
   arguments.reserve(step.takes.size());
@@ -60,7 +60,7 @@ bool run_step(const Step& step, std::vector<Ref>& values) {
 
 PyObject* run(const Sequence& sequence, PyObject* const* args, std::size_t given) {
   if (given != sequence.inputs) {
-    return PyErr_Format(PyExc_TypeError, "takes %zu inputs, not %zu", sequence.inputs, given);
+    return PyErr_Format(PyExc_TypeError, "expected %zu inputs, got %zu", sequence.inputs, given);
   }
   std::vector<Ref> values;
   values.reserve(given + 2 * sequence.steps.size());
@@ -87,13 +87,14 @@ PyObject* call(PyObject* self, PyObject* const* args, std::size_t count, PyObjec
   }
 }
 
-// Counts the last use of each value, from the end, and checks that each is made before it is taken.
+// Creates a Sequence. Checks that values are produced before they are used, and finds the last use of every value by
+// walking the steps backwards.
 Ref make(py::handle, std::size_t inputs, const py::list& given, Numbers results) {
   std::vector<Step> steps;
   std::size_t known = inputs;
   const auto check = [&](const Numbers& numbers) {
     for (const std::size_t at : numbers) {
-      if (at >= known) raise(PyExc_ValueError, "value %zu isn't made yet", at);
+      if (at >= known) raise(PyExc_ValueError, "value %zu is used before it is produced", at);
     }
   };
   for (const py::handle& each : given) {

@@ -1,4 +1,4 @@
-// Callables that run one after the other, each on values that others before it made: the pieces of a graph.
+// Calls the pieces of a split graph in order. A piece takes graph inputs and results of earlier pieces.
 #pragma once
 
 #include <pybind11/pybind11.h>

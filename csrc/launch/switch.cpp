@@ -13,15 +13,15 @@ struct Switch {
   static constexpr bool kIsHeapObject = true;
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject* weakrefs;
-  Ref current;  // what calls go to. Python may assign it at any time; calls under way keep theirs
+  Ref current;  // the target. Python may assign it at any time; running calls keep the old target
 
   auto references() { return std::tie(current); }
-  void clear() { current = Ref::borrow(Py_None); }  // a later call raises that None can't be called
+  void clear() { current = Ref::borrow(Py_None); }  // a later call raises TypeError: None can't be called
 };
 
 PyObject* switch_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
   const Ref current = HeapType<Switch>::of(self).current;
-  if (!current) return PyErr_Format(PyExc_TypeError, "there is nothing to call");
+  if (!current) return PyErr_Format(PyExc_TypeError, "the switch has no target to call");
   return hang_at_exit([&] { return PyObject_Vectorcall(current.get(), args, count, names); });
 }
 

@@ -1,4 +1,4 @@
-// A callable that another may take the place of between two calls.
+// A callable whose target can be replaced between two calls.
 #pragma once
 
 #include <pybind11/pybind11.h>

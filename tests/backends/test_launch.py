@@ -15,7 +15,7 @@ from processes import run_program
 
 
 class Compiled:
-    """Backend "inductor", which keeps what it returned."""
+    """The backend "inductor". It keeps its results."""
 
     def __init__(self, **settings):
         self.settings = settings
@@ -28,12 +28,12 @@ class Compiled:
 
 
 def launches(backend):
-    """Of each graph, whether its calls go to the generated code."""
+    """Tells for each graph whether its calls go to the generated code."""
     return [isinstance(made, _C.Launch) and made.inner is not None for made in backend.found]
 
 
 def results(fn, make, backend, calls=3):
-    """What a function gives eagerly and compiled, ``calls`` times: results and inputs afterwards."""
+    """Calls a function ``calls`` times, eagerly and compiled. Returns the results and the inputs afterwards."""
     compiled = dl.compile(fn, backend=backend)
     for _ in range(calls):
         theirs, mine = make(), make()
@@ -166,7 +166,7 @@ def test_inference_of_a_module_and_training_of_it():
 
 
 def test_results_do_not_require_grad_where_inputs_do():
-    """An inference graph may be made under grad mode, of inputs that require grad."""
+    """An inference graph may be compiled while grad mode is on and inputs require grad."""
 
     def fn(x, y):
         return (x.detach() @ y.detach().t()).relu()
@@ -296,7 +296,7 @@ def test_another_compilers_hook_does_not_see_the_generated_code():
 
 
 def test_a_graph_with_parameters_of_its_own():
-    """As users of Inductor may hand it one; those we capture have none."""
+    """Users of Inductor may pass such a graph. Graphs that we capture have no parameters."""
     module = torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.Linear(8, 8)).eval().requires_grad_(False))
 
     class Tuple(torch.nn.Module):
@@ -369,12 +369,14 @@ def launch_itself():
     writing = _C.Launch(whole, lambda: inner, (1,))
     assert writing(1, 2) == 3
     for given in ((1, 2), (1,)):
-        with pytest.raises(TypeError, match="input 1 is to be a tensor"):
+        with pytest.raises(TypeError, match="input 1 must be a tensor"):
             writing(*given)
 
 
-def test_launch_itself():
-    """In a process of its own: where another compiler has left its hook, the whole callable is called each time."""
+def test_launch_calls_whole_then_inner():
+    """The test runs in its own process: if another compiler has left its hook installed, every call runs the whole
+    callable.
+    """
     imports = "import pytest, torch\nfrom dynamo_lite import _C\n"
     done = run_program(f"{imports}\n{inspect.getsource(launch_itself)}\nlaunch_itself()\n")
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Entries shared by owners of a family: each copy of the guards holds, fails, remembers and is freed by itself."""
+"""Entries shared by owners of a family: copies of a guard tree hold, fail, remember and are freed independently."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ class Thing:
 
 
 class Maker:
-    """The callback of an owner: what another of the family has, else guards that ``build`` makes, and ``new``."""
+    """The callback of an owner. It copies an entry of the family, or else returns guards from ``build`` and the code
+    of ``new``.
+    """
 
     def __init__(self, new: Any, build: Any) -> None:
         self.new, self.build = new, build
@@ -79,7 +81,7 @@ def thing(**items: Any) -> Thing:
     return Thing(**{"items": [1, 2], "number": 3, "tensor": torch.zeros(4), **items})
 
 
-def test_another_of_the_family_runs_what_one_has() -> None:
+def test_owner_runs_an_entry_of_another_owner_of_its_family() -> None:
     p = program()
     (first, made, one), (second, adopted, other) = owners(p, nothing)
     assert first(1) == [1] and second(2) == [2] and second(3) == [3]
@@ -90,7 +92,7 @@ def test_another_of_the_family_runs_what_one_has() -> None:
 
 
 @pytest.mark.parametrize("family", [None, object()], ids=["none", "another"])
-def test_strangers_share_nothing(family: Any) -> None:
+def test_owners_without_a_common_family_share_no_entries(family: Any) -> None:
     p = program()
     (first, made, _), *_ = owners(p, nothing)
     ((other, stranger, _),) = owners(p, nothing, 1, family)
@@ -98,7 +100,7 @@ def test_strangers_share_nothing(family: Any) -> None:
     assert made.made == stranger.made == 1 and stranger.adopted == 0
 
 
-def test_copied_guards_check_all_that_the_first_do() -> None:
+def test_copied_guard_trees_make_all_checks_of_the_original() -> None:
     p = program()
     (first, _, one), (second, maker, other) = owners(p, of_everything)
     y = torch.zeros(3)
@@ -131,7 +133,7 @@ def test_copied_guards_check_all_that_the_first_do() -> None:
         (theirs,) = other.entries(p.fn.__code__)
 
 
-def test_an_elder_that_does_not_hold_is_passed_over() -> None:
+def test_family_entries_that_do_not_hold_are_skipped() -> None:
     def number(tree: _C.GuardTree, view: _C.FrameView) -> None:
         tree.check(tree.child(0, "local", "x"), "equals", view.locals["x"], "x")
 
@@ -143,7 +145,7 @@ def test_an_elder_that_does_not_hold_is_passed_over() -> None:
     assert (last.made, last.adopted) == (1, 3)
 
 
-def test_guards_live_on_when_the_first_owner_dies() -> None:
+def test_copied_guards_outlive_the_owner_of_the_original() -> None:
     def known(tree: _C.GuardTree, view: _C.FrameView) -> None:
         tree.check(tree.child(0, "local", "x"), "id", view.locals["x"], "x")
 
@@ -164,7 +166,7 @@ def test_guards_live_on_when_the_first_owner_dies() -> None:
     assert not entry.valid and other.entries(p.fn.__code__) == []
 
 
-def test_guards_that_are_collected_do_not_end_their_copies() -> None:
+def test_copied_guards_outlive_the_collected_original() -> None:
     p = program()
     kept: list[Any] = []
 
@@ -183,7 +185,7 @@ def test_guards_that_are_collected_do_not_end_their_copies() -> None:
     assert kept[0]() is None
 
 
-def test_a_keeper_has_one_like_it() -> None:
+def test_second_owner_gets_an_equal_entry() -> None:
     p = program()
     keeper = _C.Owner(None, "keeper", FAMILY)
 
@@ -201,17 +203,17 @@ def test_a_keeper_has_one_like_it() -> None:
     assert call("a") == ["a"] and maker.made == 1
 
 
-def test_a_keeper_is_an_owner() -> None:
+def test_second_owner_must_be_an_owner() -> None:
     p = program()
     owner = _C.Owner(lambda view: (_C.GuardTree(view.code), p.new.__code__, False, "keeper"))
-    with pytest.raises(TypeError, match="a callback returns"):
+    with pytest.raises(TypeError, match="a callback must return"):
         _C.Wrapped(p.fn, owner)(1)
 
 
-def test_a_view_adopts_while_its_callback_runs() -> None:
+def test_adopt_raises_after_the_callback_has_returned() -> None:
     views: list[_C.FrameView] = []
     p = program()
     owner = _C.Owner(lambda view: views.append(view) or _C.PASS, "test", FAMILY)
     _C.Wrapped(p.fn, owner)(1)
-    with pytest.raises(RuntimeError, match="the frame is gone"):
+    with pytest.raises(RuntimeError, match="its callback has returned"):
         views[0].adopt()

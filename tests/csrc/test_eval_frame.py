@@ -1,4 +1,4 @@
-"""The frame hook: what runs instead of a frame, and that all else is as without the hook."""
+"""The frame hook: it runs new code in place of a frame, and nothing else differs from a run without the hook."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from frames import By, Token, calls_down, define, on_process, on_thread, other, 
 # -- hits ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_hit_runs_the_new_code_and_asks_once():
+def test_hit_runs_the_new_code_without_calling_the_callback_again():
     owner, asked = owned({plain: other})
     call = _C.Wrapped(plain, owner)
     assert [call(2), call(3)] == [200, 300]
@@ -49,7 +49,7 @@ def new(a, /, b, c=3, *args, d, e=5, **kwargs):
         call(1, 2)
 
 
-def test_free_variables_are_the_functions():
+def test_new_code_reads_the_free_variables_of_its_function():
     p = define(
         """
 def make(n):
@@ -70,7 +70,7 @@ def make(n):
     assert asked.seen == ["fn"]
 
 
-def test_the_entry_that_held_last_is_tried_first():
+def test_entry_of_the_last_hit_is_tried_first():
     owner, _ = owned({plain: By(lambda view: (tree(view, "x", view.locals["x"]), other.__code__))})
     call = _C.Wrapped(plain, owner)
     for x in (1, 2, 3):
@@ -82,7 +82,7 @@ def test_the_entry_that_held_last_is_tried_first():
     assert [entry.hits for entry in owner.entries(plain.__code__)] == [2, 1, 1]
 
 
-def test_captured_values_are_in_their_local():
+def test_captured_values_are_stored_in_their_local_variable():
     p = define(
         """
 def fn(x):
@@ -120,8 +120,8 @@ def down(depth, x, y, call):
 """
 
 
-def test_a_larger_frame_at_every_depth_of_the_data_stack():
-    """Somewhere on the way the chunk has room for the frame, and none for a larger one."""
+def test_larger_frame_at_every_depth_of_the_data_stack():
+    """At some depths the chunk has room for the frame, but not for a larger one."""
     p = define(DEEPER)
 
     def answer(view):
@@ -139,7 +139,7 @@ def test_a_larger_frame_at_every_depth_of_the_data_stack():
     assert asked.seen == ["fn"]
 
 
-def test_a_larger_frame_that_raises_at_every_depth_of_the_data_stack():
+def test_larger_frame_raises_at_every_depth_of_the_data_stack():
     p = define(
         DEEPER
         + "\ndef raises(x, y):\n    a, b, c, d, e, f, g, h = range(8)\n    raise KeyError(x, [a, [b, [c, [d, [e]]]]])"
@@ -180,7 +180,7 @@ def raising(x, error):
     assert raised.value.__cause__.args == ("mine",)
 
 
-def test_code_that_cannot_take_the_place_is_refused():
+def test_incompatible_code_is_refused():
     p = define(
         "def fn(x): return x\ndef two(x, y): return x\ndef gen(x): yield x\n"
         "def free():\n    v = 1\n    return lambda x: v"
@@ -209,7 +209,7 @@ def usual(x):
 """
 
 
-def test_init_is_run_by_the_hook_at_each_call_of_a_class():
+def test_hook_sees_init_at_every_call_of_a_class():
     """CPython 3.13 enters an ``__init__`` without the hook at calls that it has specialized."""
     p = define(INITS)
     for _ in range(50):
@@ -230,7 +230,7 @@ def test_init_is_run_by_the_hook_at_each_call_of_a_class():
     assert type(p.Kind(2)) is p.Kind and p.Derived(2).__dict__ == {"x": 2}
 
 
-def test_pass_asks_again_and_skip_does_not():
+def test_callback_is_called_again_after_pass_but_not_after_skip():
     for verdict, times in ((_C.PASS, 3), (_C.SKIP, 1)):
         owner, asked = owned({calls_down: verdict, plain: other})
         call = _C.Wrapped(calls_down, owner)
@@ -238,7 +238,7 @@ def test_pass_asks_again_and_skip_does_not():
         assert asked.seen.count("calls_down") == times
 
 
-def test_without_tensors_it_does_not_ask_again_until_there_is_one():
+def test_skip_without_tensors_ends_at_a_call_with_a_tensor():
     def takes(value):
         return 1
 
@@ -250,7 +250,7 @@ def test_without_tensors_it_does_not_ask_again_until_there_is_one():
         assert asked.seen.count("takes") == times, value
 
 
-def test_after_a_float_frames_run_as_they_are_until_that_took_so_long():
+def test_float_delays_the_next_callback_by_run_time_in_eager():
     for seconds, times in ((1e9, 1), (1e-9, 3), (0.0, 3)):
         owner, asked = owned({calls_down: By(lambda view, seconds=seconds: seconds), plain: other})
         call = _C.Wrapped(calls_down, owner)
@@ -258,7 +258,7 @@ def test_after_a_float_frames_run_as_they_are_until_that_took_so_long():
         assert asked.seen.count("calls_down") == times
 
 
-def test_entries_are_run_while_other_frames_wait():
+def test_entries_run_while_compilation_is_delayed():
     p = define("def fn(x): return x\ndef new(x): return [x]")
 
     def answer(view):
@@ -271,7 +271,7 @@ def test_entries_are_run_while_other_frames_wait():
     assert call(1) == [1] and asked.seen == ["fn"] * 3  # reset forgets what was waited for
 
 
-def test_a_frame_that_waits_may_raise_and_be_reset():
+def test_delayed_frame_may_raise_and_reset_its_owner():
     p = define("def fn(x): reset(); return 1 / x", reset=lambda: owner.reset())
     owner, asked = owned({p.fn: By(lambda view: 1e9)})
     call = _C.Wrapped(p.fn, owner)
@@ -281,7 +281,7 @@ def test_a_frame_that_waits_may_raise_and_be_reset():
     assert asked.seen.count("fn") == 2
 
 
-def test_time_in_callbacks_is_not_the_frames():
+def test_delay_excludes_the_time_in_callbacks():
     def slow(view):
         until = time.perf_counter() + 0.05
         while time.perf_counter() < until:
@@ -294,7 +294,7 @@ def test_time_in_callbacks_is_not_the_frames():
     assert asked.seen == ["calls_down", "plain"]
 
 
-def test_freeze_keeps_entries_and_leaves_callees_alone():
+def test_freeze_keeps_entries_and_skips_callees():
     p = define("def leaf(x): return x\ndef fn(x): return leaf(x), 'eager'\ndef new(x): return leaf(x), 'new'")
     answers = []
 
@@ -312,7 +312,7 @@ def test_freeze_keeps_entries_and_leaves_callees_alone():
     assert asked.seen.count("leaf") == 1
 
 
-def test_marks():
+def test_marks_skip_frames_of_every_owner():
     p = define("def leaf(x): return x\ndef fn(x): return leaf(x)")
     for mark, seen in ((_C.Mark.SKIP, ["leaf"]), (_C.Mark.SKIP_RECURSIVE, []), (_C.Mark.NONE, ["fn", "leaf"])):
         _C.mark_code(p.fn.__code__, mark)
@@ -324,7 +324,7 @@ def test_marks():
         _C.mark_code(p.fn.__code__, 7)
 
 
-def test_an_owner_without_callback_runs_what_is_there():
+def test_owner_without_callback_runs_existing_entries():
     owner, _ = owned({plain: By(lambda view: (tree(view, "x", 1), other.__code__))})
     call = _C.Wrapped(plain, owner)
     assert call(1) == 100
@@ -332,7 +332,7 @@ def test_an_owner_without_callback_runs_what_is_there():
     assert [call(1), call(2)] == [100, 3]
 
 
-def test_the_view_shows_the_frame_and_no_longer():
+def test_frame_view_is_valid_only_during_its_callback():
     views = []
 
     def fn(a, *args, k=2, **rest):
@@ -358,7 +358,7 @@ def test_the_view_shows_the_frame_and_no_longer():
         views[0].misses()
 
 
-def test_misses_say_why():
+def test_misses_give_the_failures_of_all_entries():
     found = []
 
     def answer(view):
@@ -371,7 +371,7 @@ def test_misses_say_why():
     assert found == [[], [(1, "x == 1")], [(2, "x == 2"), (2, "x == 1")]]
 
 
-def test_the_callback_is_not_asked_about_itself():
+def test_callback_is_not_called_for_its_own_frames():
     def answer(view):
         assert plain(1) == 2
         assert inner(1) == 2, "an owner inside of a callback has no frames either"
@@ -384,7 +384,7 @@ def test_the_callback_is_not_asked_about_itself():
 
 
 @pytest.mark.parametrize("raised", [KeyError("mine"), KeyboardInterrupt(), exc.InternalError("x")])
-def test_a_callback_that_raises(raised):
+def test_error_of_a_callback_is_raised_by_the_call(raised):
     def answer(view):
         raise raised
 
@@ -409,7 +409,7 @@ def test_a_callback_that_raises(raised):
 
 
 @pytest.mark.parametrize("takes_it", [False, True])
-def test_a_callback_that_has_its_error_raised_inside(takes_it):
+def test_callback_may_have_an_error_raised_by_given_code(takes_it):
     def make(token):
         def fn(x):
             return token, x, takes_it
@@ -447,7 +447,7 @@ def test_a_callback_that_has_its_error_raised_inside(takes_it):
     assert owner.entries(fn.__code__) == []
 
 
-def test_where_an_error_cannot_be_raised():
+def test_code_that_cannot_raise_in_place_of_the_frame_is_refused():
     def three(x, y, error):
         raise error
 
@@ -457,22 +457,22 @@ def test_where_an_error_cannot_be_raised():
     dead = None
     for code in (other.__code__.replace(co_argcount=0, co_nlocals=0, co_varnames=()), three.__code__, free.__code__):
         owner, _ = owned({plain: By(lambda view, code=code: (code, KeyError("mine")))})
-        with pytest.raises(ValueError, match="can't raise in the place"):
+        with pytest.raises(ValueError, match="can't raise in place of"):
             _C.Wrapped(plain, owner)(1)
     owner, _ = owned({plain: By(lambda view: (3, KeyError("mine")))})
-    with pytest.raises(ValueError, match="can't raise in the place"):
+    with pytest.raises(ValueError, match="can't raise in place of"):
         _C.Wrapped(plain, owner)(1)
 
 
 @pytest.mark.parametrize("answer", [None, 3, (), (1, 2), ("a", plain.__code__)])
-def test_a_callback_that_answers_nonsense(answer):
+def test_invalid_results_of_callbacks_raise_type_error(answer):
     with pytest.raises(TypeError, match="a verdict or"):
         _C.Wrapped(plain, owned({plain: By(lambda view: answer)})[0])(1)
     assert plain(1) == 2
 
 
 @pytest.mark.changes_what_is_guarded
-def test_entry_whose_guard_fails_at_once_is_dropped(caplog):
+def test_entry_whose_guards_fail_at_once_is_dropped(caplog):
     caplog.set_level("INFO", "dynamo_lite.recompiles")
     owner, asked = owned({plain: By(lambda view: (tree(view, "x", 5), other.__code__))})
     call = _C.Wrapped(plain, owner)
@@ -494,7 +494,7 @@ def test_owners_do_not_share_entries():
     assert asked.seen == ["plain"]
 
 
-def test_the_thread_comes_before_the_process():
+def test_owner_of_the_thread_precedes_that_of_the_process():
     (thread, _), (process, seen) = owned({plain: other}), owned()
     assert _C.current_owner() is None and not _C.hook_installed()
     with on_process(process):
@@ -510,7 +510,7 @@ def test_the_thread_comes_before_the_process():
     assert not _C.hook_installed()
 
 
-def test_the_process_owner_is_every_threads():
+def test_owner_of_the_process_compiles_on_every_thread():
     process, _ = owned({plain: other})
     found = []
     with on_process(process):
@@ -520,7 +520,7 @@ def test_the_process_owner_is_every_threads():
     assert found == [100]
 
 
-def test_the_owner_is_put_back_on_every_way_out():
+def test_owner_is_restored_after_return_and_exception():
     def fails(n):
         raise ValueError(_C.current_owner())
 
@@ -536,7 +536,7 @@ def test_the_owner_is_put_back_on_every_way_out():
     assert _C.current_owner() is None and not _C.hook_installed()
 
 
-def test_an_owner_that_is_set_inside_of_a_call_goes_with_it():
+def test_owner_set_inside_a_call_is_dropped_with_the_call():
     owner, inner = owned()[0], owned()[0]
     held = weakref.ref(inner)
     references = sys.getrefcount(_C.OFF)
@@ -551,7 +551,7 @@ def test_an_owner_that_is_set_inside_of_a_call_goes_with_it():
     assert held() is None
 
 
-def test_a_thread_that_ends_lets_go_of_its_owner():
+def test_thread_drops_its_owner_when_it_ends():
     owner, _ = owned()
     held = weakref.ref(owner)
     worker = threading.Thread(target=_C.enter_block, args=(owner, False))
@@ -563,7 +563,7 @@ def test_a_thread_that_ends_lets_go_of_its_owner():
     assert held() is None
 
 
-def test_wrong_owners():
+def test_invalid_owners_and_callables_are_refused():
     with pytest.raises(TypeError, match="incompatible function arguments"):
         _C.enter_block(3, process=True)
     with pytest.raises(TypeError, match="incompatible function arguments"):
@@ -593,7 +593,7 @@ def test_reset_while_the_callback_runs():
 # -- what is never taken -------------------------------------------------------------------------------------------
 
 
-def test_generators_coroutines_and_bodies_are_left_alone():
+def test_generators_coroutines_and_class_bodies_are_skipped():
     p = define(
         """
 def gen(x):
@@ -642,7 +642,7 @@ def rest(x, n):
 """
 
 
-def test_a_continuation_runs_in_place():
+def test_continuation_replaces_the_frame_that_returned_it():
     p = define(BREAKS)
     p.new.__globals__["RESUME"] = _C.Resume(p.rest.__code__)
     owner, asked = owned({p.fn: p.new})
@@ -651,7 +651,7 @@ def test_a_continuation_runs_in_place():
     assert asked.seen == ["fn", "rest"]
 
 
-def test_a_continuation_takes_entries_and_goes_on():
+def test_continuation_runs_entries_and_further_continuations():
     p = define(BREAKS + "\ndef again(x, n):\n    return END(None, x, n + 1)\ndef end(x, n):\n    return 'end', x, n")
     p.fn.__globals__.update(RESUME=_C.Resume(p.rest.__code__), END=_C.Resume(p.end.__code__))
     owner, asked = owned({p.fn: p.new, p.rest: p.again})
@@ -679,7 +679,7 @@ def again(x, n):
     assert call(set()) == {0}
 
 
-def test_a_continuation_has_the_callers_frame_below_and_its_namespaces():
+def test_continuation_has_the_namespaces_and_caller_of_its_frame():
     p = define(
         """
 def fn(): return 0
@@ -700,7 +700,7 @@ def make(v):
     assert caller(_C.Wrapped(p.fn, owned({p.fn: new})[0])) == ("v", "caller", "my len")
 
 
-def test_a_continuation_that_raises_shows_one_frame():
+def test_traceback_of_a_continuation_shows_one_frame():
     p = define(BREAKS + "\ndef fails(x, n):\n    raise KeyError(x)")
     p.fn.__globals__["RESUME"] = _C.Resume(p.fails.__code__.replace(co_name="fn"))
     call = _C.Wrapped(p.fn, owned({p.fn: p.new})[0])
@@ -720,7 +720,7 @@ def test_a_continuation_that_raises_shows_one_frame():
         assert held() is None
 
 
-def test_what_a_continuation_lets_go_of_dies_at_once():
+def test_continuation_drops_arguments_as_soon_as_its_frame_does():
     p = define(
         BREAKS
         + """
@@ -743,7 +743,7 @@ def drops(x, n):
     assert [call(0), call(0)] == [None, None]
 
 
-def test_a_resume_function_called_as_a_value_is_no_continuation_of_ours():
+def test_resume_called_from_python_returns_a_continuation_object():
     resume = _C.Resume(plain.__code__)
     assert resume.code is plain.__code__
     with pytest.raises(TypeError, match=r"\(closure, \*values\)"):

@@ -1,4 +1,4 @@
-"""Callables in C++ that replace a function, a graph or an instance."""
+"""C++ callables that replace a function, a graph or an instance."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from frames import on_thread, owned
 
 
 def plain(x=1):
-    """Add one."""
+    """Adds one."""
     return x + 1
 
 
 # -- GraphCall -----------------------------------------------------------------------------------------------------
 
 
-def test_a_graph_call_is_off_and_back():
+def test_graph_call_disables_compilation_and_restores_the_owner():
     owner, asked = owned()
 
     def graph(*args):
@@ -43,7 +43,7 @@ def test_a_graph_call_is_off_and_back():
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 63, 64, 65, 200])
-def test_captured_inputs_come_first(count):
+def test_captured_inputs_are_passed_before_the_rest(count):
     class Graph:
         def forward(self, *args):
             return args
@@ -59,7 +59,7 @@ def test_captured_inputs_come_first(count):
                 call(*wrong)
 
 
-def test_graph_call_arguments():
+def test_invalid_arguments_of_graph_calls_are_refused():
     for wrong in ((3,), (plain, -1)):
         with pytest.raises((TypeError, ValueError)):
             _C.GraphCall(*wrong)
@@ -83,7 +83,7 @@ def test_wrapped_looks_like_the_function():
         _ = WRAPPED.nothing_like_it
 
 
-def test_wrapped_takes_attributes_and_names():
+def test_wrapped_has_its_own_attributes_and_those_of_the_function():
     call = _C.Wrapped(plain, _C.OFF)
     call.note = 1
     call.__name__, call.__doc__ = "renamed", "Explained."
@@ -106,7 +106,7 @@ WRAPPED_BY_NAME = _C.Wrapped(plain, _C.OFF)
 WRAPPED_BY_NAME.__qualname__ = "WRAPPED_BY_NAME"
 
 
-def test_wrapped_binds_as_what_it_wraps():
+def test_wrapped_binds_like_the_callable_that_it_wraps():
     def wrap(fn):
         return _C.Wrapped(fn, _C.OFF)
 
@@ -124,7 +124,7 @@ def test_wrapped_binds_as_what_it_wraps():
     assert isinstance(thing.static, _C.Wrapped)
 
 
-def test_wrapped_is_collected():
+def test_wrapped_in_a_cycle_is_collected():
     def make():
         def fn():
             return call
@@ -138,7 +138,7 @@ def test_wrapped_is_collected():
     assert [ref() for ref in refs] == [None] * 3
 
 
-def test_instance_call():
+def test_instance_call_calls_the_slot_of_the_instance():
     class Slotted:
         __slots__ = ("held",)
 
@@ -161,7 +161,7 @@ def test_instance_call():
 # -- Sequence ------------------------------------------------------------------------------------------------------
 
 
-def test_a_sequence_hands_values_on():
+def test_sequence_passes_values_between_steps():
     steps = [(lambda a, b: (a + b, a * b), [0, 1], 2), (lambda: [7], [], 1), (lambda *each: (each,), [3, 2, 0], 1)]
     assert _C.Sequence(2, steps, [5, 0, 4])(2, 5) == ((10, 7, 2), 2, 7)
     assert _C.Sequence(1, [], [0, 0])(3) == (3, 3)
@@ -186,7 +186,7 @@ def test_a_sequence_drops_values_after_their_last_use():
     assert counts == [0, 1, 2] and list(alive) == [result]
 
 
-def test_a_step_that_fails_ends_its_sequence():
+def test_exception_of_a_step_ends_its_sequence():
     log = []
     steps = [(log.append, [0], 1), (lambda *_: log.append("never") or (), [1], 0)]
     with pytest.raises(TypeError, match="^a step returned None instead of 1 values$"):
@@ -196,14 +196,14 @@ def test_a_step_that_fails_ends_its_sequence():
     assert log == [3]
 
 
-def test_arguments_of_sequences_are_checked():
-    with pytest.raises(ValueError, match="value 1 isn't made yet"):
+def test_invalid_arguments_of_sequences_are_refused():
+    with pytest.raises(ValueError, match="value 1 is used before it is produced"):
         _C.Sequence(1, [(print, [1], 1)], [])
-    with pytest.raises(ValueError, match="value 2 isn't made yet"):
+    with pytest.raises(ValueError, match="value 2 is used before it is produced"):
         _C.Sequence(1, [(print, [0], 1)], [2])
     with pytest.raises(TypeError, match="int can't be called"):
         _C.Sequence(1, [(3, [0], 1)], [])
-    with pytest.raises(TypeError, match="takes 1 inputs, not 2"):
+    with pytest.raises(TypeError, match="expected 1 inputs, got 2"):
         _C.Sequence(1, [], [])(1, 2)
     with pytest.raises(TypeError, match="takes no keyword arguments"):
         _C.Sequence(0, [], [])(x=2)
