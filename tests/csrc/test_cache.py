@@ -1,4 +1,4 @@
-"""Entries on code objects: owners, lifetimes, reference counts."""
+"""The cache of entries on code objects: owners, lifetimes, reference counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from processes import run_program
 
 
 def program():
-    """A function and what may stand in for it, that nobody else holds."""
+    """Defines a function and a replacement, of which nothing else holds a reference."""
     return define("def fn(x): return x\ndef new(x): return [x]")
 
 
@@ -40,7 +40,7 @@ def test_entries_are_listed_newest_first():
     assert owner.entries(p.new.__code__) == [] == _C.entries(p.new.__code__)
 
 
-def test_a_dropped_entry_says_so():
+def test_dropped_entry_is_invalid_and_has_no_owner():
     p = program()
     owner, _ = owned({p.fn: p.new})
     _C.Wrapped(p.fn, owner)(1)
@@ -65,7 +65,7 @@ def test_reset_forgets_verdicts():
         assert asked.seen == ["fn", "fn"]
 
 
-def test_entries_die_with_the_code():
+def test_entries_are_deallocated_with_their_code():
     p = program()
     owner, _ = owned({p.fn: p.new})
     _C.Wrapped(p.fn, owner)(1)
@@ -79,7 +79,7 @@ def test_entries_die_with_the_code():
     assert owner.codes() == []
 
 
-def test_entries_die_with_the_owner():
+def test_entries_are_deallocated_with_their_owner():
     p = program()
     owner, _ = owned({p.fn: p.new})
     _C.Wrapped(p.fn, owner)(1)
@@ -93,7 +93,7 @@ def test_entries_die_with_the_owner():
 
 
 def test_new_code_that_holds_its_owner_is_collected():
-    """owner -> entry -> code -> constant -> owner."""
+    """The cycle is owner -> entry -> code -> constant -> owner."""
     p = program()
     owner, _ = owned()
     backend = _C.GraphCall(lambda owner=owner: owner)
@@ -131,7 +131,7 @@ def test_finalizer_finds_no_owner_that_lists_deallocated_code():
     assert found == [[[], [], []]] * 3
 
 
-def test_code_that_two_owners_share_is_collected_with_the_last():
+def test_code_shared_by_two_owners_is_collected_with_the_last_owner():
     """An entry that an owner of the same family adopts has the same code, which refers to the first owner's holder."""
     p, family = program(), object()
 
@@ -170,7 +170,7 @@ def test_a_hit_costs_the_same_for_one_of_thousands_of_owners():
     assert max(fastest.values()) < 5 * min(fastest.values()), fastest
 
 
-def test_owners_of_one_code_object_go_in_any_order():
+def test_owners_of_one_code_object_may_be_dropped_in_any_order():
     p = program()
     code = p.fn.__code__
     owners = [owned({p.fn: p.new})[0] for _ in range(24)]
@@ -188,7 +188,7 @@ def test_owners_of_one_code_object_go_in_any_order():
     assert [owner.codes() for owner in owners] == [[], []]
 
 
-def test_an_entry_whose_guard_has_lost_its_object_is_dropped():
+def test_entry_is_dropped_after_a_guarded_object_is_deallocated():
     p = program()
 
     def answer(view):
@@ -285,8 +285,8 @@ def rest(x): return (x,)
     assert len(gc.get_objects()) - objects < 50
 
 
-def test_a_failed_swap_leaks_nothing():
-    """Deep enough for each alignment of the data stack, the new frame being larger than the old."""
+def test_calls_without_room_to_swap_code_leak_nothing():
+    """The calls are deep enough to reach each alignment of the data stack. The new frame is larger than the old one."""
     p = define(
         """
 def fn(x): return x
@@ -312,8 +312,8 @@ def down(depth, x): return call(x) if depth == 0 else down(depth - 1, x)
     assert references(*watched) == before
 
 
-def test_a_graph_is_not_compiled_where_the_swap_fails():
-    """Its new code calls the backend's function itself, at each alignment of the data stack."""
+def test_graph_call_runs_uncompiled_without_room_to_swap_code():
+    """The new code calls the backend's function itself. The calls reach each alignment of the data stack."""
 
     def run(x):
         return tuple(torch.add(x, n) for n in range(16))
@@ -331,7 +331,7 @@ def down(depth, x): return call(x) if depth == 0 else down(depth - 1, x)
     assert dl.counters.frames == 1
 
 
-def test_a_code_object_that_loses_its_function_while_it_is_looked_at():
+def test_code_object_dropped_by_its_callback():
     p = program()
 
     def answer(view):
@@ -346,7 +346,7 @@ def test_a_code_object_that_loses_its_function_while_it_is_looked_at():
     assert owner.codes() == []
 
 
-def test_the_process_ends_well_with_entries_about():
+def test_process_exits_cleanly_while_entries_exist():
     program = f"""
 import sys, threading
 sys.path[:0] = {sys.path!r}

@@ -34,8 +34,9 @@ QUIET = 120  # runs without an error, one after the other: the allocations are b
 
 
 def _loses_code() -> bool:
-    """Whether this CPython takes a reference too many from the code of a function for which there is no memory, as
-    3.12.1 does: after some of them, the code is freed while it is used."""
+    """Whether this CPython drops a reference too many to a function's code if the function can't be allocated. 3.12.1
+    does: after some failures the code is freed while it is used.
+    """
 
     def makes_function() -> object:
         return lambda: None
@@ -63,7 +64,7 @@ if CAN_FAIL:
 
 
 def is_made(error: BaseException | None) -> bool:
-    """Whether an error is one that was made to happen, or comes of one."""
+    """Whether an error was injected, or is a consequence of an injected one."""
     if isinstance(error, RuntimeError) and str(error) == "can't allocate lock":
         return True  # by CPython
     while error is not None and not isinstance(error, MemoryError):
@@ -72,8 +73,9 @@ def is_made(error: BaseException | None) -> bool:
 
 
 def run(make: Callable[[], Scenario], begin: Callable[[], Any], end: Callable[[], Any]) -> tuple[bool, list[int]]:
-    """Runs a scenario while something fails, then while nothing does. Whether an error was raised, and what the counts
-    of references are afterwards."""
+    """Runs a scenario with failing calls, then without. Returns whether an error was raised, and the reference counts
+    afterwards.
+    """
     scenario = make()
     raised = False
     begin()
@@ -107,7 +109,7 @@ def counts_of(make: Callable[[], Scenario]) -> list[int]:
 def problem_of(
     make: Callable[[], Scenario], counts: list[int], begin: Callable[[], Any], end: Callable[[], Any]
 ) -> Any:
-    """Whether the scenario raised while something failed, and what went wrong, in words."""
+    """Whether the scenario raised while a call failed, and a description of what went wrong."""
     try:
         raised, left = run(make, begin, end)
     except Exception as error:
@@ -118,7 +120,7 @@ def problem_of(
 
 @pytest.mark.skipif(not CAN_FAIL, reason="the extension was built without -DDL_FAULTS")
 @pytest.mark.parametrize("make", SCENARIOS)
-def test_a_call_that_fails(make: Callable[[], Scenario], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_calls_of_cpython_are_handled(make: Callable[[], Scenario], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # of a lock whose release fails; pytest's keeps frames
     counts = counts_of(make)
     run(make, lambda: EXTENSION.dl_faults_arm(10**9), nothing)
@@ -135,7 +137,7 @@ def test_a_call_that_fails(make: Callable[[], Scenario], monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("make", [each for each in SCENARIOS if each is not an_error_inside])
-def test_an_allocation_that_fails(make: Callable[[], Scenario], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_allocations_are_handled(make: Callable[[], Scenario], monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the one in which CPython itself forgets an error: ``raise`` of an object, without memory. Of a whole
     compilation, most of which is CPython's, which may keep an argument then, references aren't counted."""
     if DEBUG and make is a_program_that_is_compiled:

@@ -1,4 +1,4 @@
-"""GlobalState: each of torch's switches is distinguished and named."""
+"""GlobalState: it distinguishes and names each of torch's switches."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_global_state_differences_are_named() -> None:
         _C.GlobalState(3)  # type: ignore[call-arg]
 
 
-def test_global_state_inside_functorch() -> None:
+def test_global_state_tells_levels_of_functorch() -> None:
     states: list[_C.GlobalState] = []
 
     def note(x: torch.Tensor) -> torch.Tensor:
@@ -71,7 +71,7 @@ def test_global_state_inside_functorch() -> None:
     assert vmap.difference(grad) and vmap.difference(twice) and not vmap.difference(again)
 
 
-def test_global_state_knows_hooks_that_see_what_is_saved() -> None:
+def test_global_state_tells_saved_tensor_hooks() -> None:
     before = _C.GlobalState()
     with torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, lambda saved: saved):
         assert before.difference(_C.GlobalState()) == "hooks on what autograd saves is on, was off"
@@ -83,7 +83,7 @@ def test_global_state_knows_hooks_that_see_what_is_saved() -> None:
     assert before.difference(_C.GlobalState()) == ""
 
 
-def test_global_state_knows_which_modes_are_on_the_stack() -> None:
+def test_global_state_tells_the_modes_on_the_stack() -> None:
     class Mode(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return func(*args, **(kwargs or {}))
@@ -105,7 +105,7 @@ def test_global_state_knows_which_modes_are_on_the_stack() -> None:
 
 
 @probed(1)
-def test_global_state_as_a_check(p: Probe, _: int) -> None:
+def test_global_state_check_fails_after_a_change(p: Probe, _: int) -> None:
     p.tree.check(0, "global_state", _C.GlobalState(), "state")
     assert p.holds()
     with torch.no_grad():

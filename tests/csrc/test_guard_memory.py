@@ -18,7 +18,7 @@ from dynamo_lite import _C
 from guard_probe import Inheriting, Inline, Overriding, Plain, Probe, on_frame, probe, probed, takes, with_defaults
 
 
-def test_every_way_to_change_a_dict_is_seen() -> None:
+def test_every_mutation_of_a_dict_invalidates_remembered_checks() -> None:
     def sub(d: dict[str, Any]) -> None:
         d.update({"a": 2})
 
@@ -62,8 +62,8 @@ def delete_attribute(target: Any) -> None:
     del target.a
 
 
-def test_specialized_attribute_stores_are_seen() -> None:
-    """The adaptive interpreter writes straight into an instance's dict."""
+def test_specialized_attribute_stores_invalidate_remembered_checks() -> None:
+    """The adaptive interpreter writes directly into an instance's dict."""
     for inline in (False, True):
         target = Inline(1)
         if not inline:
@@ -83,7 +83,7 @@ def test_specialized_attribute_stores_are_seen() -> None:
         probe(target, look)
 
 
-def test_values_that_instances_hold_themselves_are_remembered_like_those_in_dicts() -> None:
+def test_inline_values_are_remembered_like_dict_items() -> None:
     """Checking attributes again costs about the same wherever CPython keeps them."""
 
     def seconds(objects: tuple[Inline, ...]) -> float:
@@ -106,7 +106,7 @@ def test_values_that_instances_hold_themselves_are_remembered_like_those_in_dict
 
 
 @probed({"list": [1], "n": 1})
-def test_delete_and_add_again_and_mutable_values(p: Probe, items: Any) -> None:
+def test_dict_items_deleted_added_again_and_mutated(p: Probe, items: Any) -> None:
     inner = items["list"]
     p.demand(p.at(("dict_item", "list")), "length", 1)
     p.demand(p.at(("dict_item", "list"), ("list_item", 0)), "equals", 1)
@@ -145,8 +145,8 @@ def test_swapped_instance_dicts(p: Probe, one: Plain) -> None:
 
 
 @probed([None])
-def test_the_same_place_holding_other_containers_by_turns(p: Probe, holder: list[Any]) -> None:
-    """The memory of one value must not vouch for another that came by the same way."""
+def test_alternating_containers_in_one_place(p: Probe, holder: list[Any]) -> None:
+    """What is remembered of one value must not be used for another value at the same path."""
     good = Plain(child=Plain(n=1), t=(1, (2, 3)))
     bad = Plain(child=Plain(n=2), t=(1, (2, 4)))
     broken = Plain(child=Plain())
@@ -170,8 +170,8 @@ def test_the_same_place_holding_other_containers_by_turns(p: Probe, holder: list
 
 
 @probed([None])
-def test_reused_addresses_do_not_pass_for_what_was_there(p: Probe, holder: list[Any]) -> None:
-    """Objects die and others are made where they were: same pointers, other contents."""
+def test_new_object_at_a_reused_address_is_checked_again(p: Probe, holder: list[Any]) -> None:
+    """Objects are deallocated and others allocated at their addresses: the pointers are equal, the contents differ."""
     item = p.at(("list_item", 0))
     p.demand(p.at(("instance_dict",), ("dict_item", "n"), start=item), "equals", 1)
     p.demand(p.at(("instance_dict",), ("dict_item", "t"), ("tuple_item", 0), start=item), "equals", 1)
@@ -192,7 +192,7 @@ def test_reused_addresses_do_not_pass_for_what_was_there(p: Probe, holder: list[
         pytest.skip("this allocator never reused an address")
 
 
-def test_class_attributes_that_change() -> None:
+def test_changed_class_attributes_invalidate_remembered_checks() -> None:
     class Base:
         flag = 1
 
@@ -227,7 +227,7 @@ def test_class_attributes_that_change() -> None:
     probe(derived, look)
 
 
-def test_an_object_that_changes_its_class() -> None:
+def test_changed_class_of_an_object_is_checked_again() -> None:
     class One:
         pass
 
@@ -248,7 +248,7 @@ def test_an_object_that_changes_its_class() -> None:
     probe(items, look)
 
 
-def test_functions_that_change() -> None:
+def test_changed_functions_are_checked_again() -> None:
     def make() -> Any:
         free = 1
 
@@ -285,7 +285,7 @@ def test_functions_that_change() -> None:
     probe(namespace, look)
 
 
-def test_classes_that_change() -> None:
+def test_changed_classes_are_checked_again() -> None:
     class Meta(Inheriting):
         pass
 
@@ -327,7 +327,7 @@ def test_classes_that_change() -> None:
 # -- who keeps what alive -------------------------------------------------------------------------------------------
 
 
-def test_dead_objects_make_a_tree_invalid() -> None:
+def test_deallocated_objects_invalidate_a_tree() -> None:
     for kind in ("id", "const", "type", "key"):
 
         class Local:
@@ -360,7 +360,7 @@ def test_dead_objects_make_a_tree_invalid() -> None:
         probe(3, look)
 
 
-def test_a_module_is_not_kept_alive_by_the_tree_that_guards_it() -> None:
+def test_guard_tree_holds_no_reference_to_a_guarded_module() -> None:
     def guarded() -> tuple[_C.GuardTree, weakref.ref[nn.Module]]:
         model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
         trees: list[_C.GuardTree] = []
@@ -405,7 +405,7 @@ def test_trees_are_collected_with_the_cycles_through_them() -> None:
     assert reason() is None
 
 
-def test_nothing_leaks() -> None:
+def test_guard_trees_leak_no_references() -> None:
     value = Plain(a=1, t=(1, 2), d={"k": 1}, s={1})
     deq = deque([object()])
     grad = torch.ones(2, requires_grad=True)
@@ -452,7 +452,7 @@ def test_nothing_leaks() -> None:
 
 
 @probed({"a": [1], "b": 2})
-def test_captured_values(p: Probe, items: dict[str, Any]) -> None:
+def test_lookup_returns_captured_values(p: Probe, items: dict[str, Any]) -> None:
     a, b = p.at(("dict_item", "a")), p.at(("dict_item", "b"))
     assert p.tree.capture(b) == 0
     assert p.tree.capture(a) == 1
@@ -466,7 +466,7 @@ def test_captured_values(p: Probe, items: dict[str, Any]) -> None:
 
 
 @probed(types.CellType([1]))
-def test_captured_values_after_a_look_at_other_ones(p: Probe, cell: types.CellType) -> None:
+def test_lookup_after_a_test_with_another_captured_value(p: Probe, cell: types.CellType) -> None:
     assert p.tree.capture(p.at(("cell_contents",))) == 0
     for _ in range(5):
         assert p.tree.lookup(p.view)[0] is cell.cell_contents  # type: ignore[index]
@@ -477,7 +477,7 @@ def test_captured_values_after_a_look_at_other_ones(p: Probe, cell: types.CellTy
 
 
 @probed({"a": [1], "b": [2]})
-def test_objects_that_become_one_are_told_apart_again(p: Probe, items: dict[str, Any]) -> None:
+def test_distinct_fails_when_objects_become_one(p: Probe, items: dict[str, Any]) -> None:
     a, b = p.at(("dict_item", "a")), p.at(("dict_item", "b"))
     p.tree.check(a, "distinct", [b], "distinct")
     for _ in range(3):
@@ -488,7 +488,7 @@ def test_objects_that_become_one_are_told_apart_again(p: Probe, items: dict[str,
         items["b"] = [2]
 
 
-def test_getters_of_properties_are_seen_to_change() -> None:
+def test_replaced_property_getters_are_checked_again() -> None:
     def one(self: Any) -> int:
         return 1
 
@@ -511,7 +511,7 @@ def test_getters_of_properties_are_seen_to_change() -> None:
 
 
 @probed({"shared": {"k": 1}, "own": {"k": 2}})
-def test_dicts_that_die_or_are_shared_by_trees(p: Probe, holder: dict[str, Any]) -> None:
+def test_watched_dicts_are_deallocated_or_shared_by_trees(p: Probe, holder: dict[str, Any]) -> None:
     shared = holder["shared"]
     others = []
     for _ in range(3):
@@ -553,7 +553,7 @@ def test_checks_are_listed_by_node(p: Probe, _: list[int]) -> None:
 
 
 @probed([0, 0, 0])
-def test_the_first_failure_in_order_is_the_one_told(p: Probe, argument: list[int]) -> None:
+def test_first_failed_check_in_order_is_reported(p: Probe, argument: list[int]) -> None:
     for index in range(3):
         p.tree.check(p.at(("list_item", index)), "equals", 0, index)
     for items, first in (([1, 0, 0], 0), ([0, 1, 1], 1), ([0, 0, 1], 2)):
@@ -572,8 +572,8 @@ def _failure_of(p: Probe, argument: list[int]) -> _C.Failure:
 
 
 @probed(nn.Sequential(*(nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2)) for _ in range(20))))
-def test_cost_is_small(p: Probe, model: nn.Sequential) -> None:
-    """A model's worth of checks is read from memory, not made one by one (a bound far above what it takes)."""
+def test_remembered_checks_of_a_model_are_fast(p: Probe, model: nn.Sequential) -> None:
+    """A model's checks are read from memory instead of made one by one. The bound is far above the usual time."""
     count = 0
 
     def guard(node: int, module: nn.Module) -> None:

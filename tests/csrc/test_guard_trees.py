@@ -1,4 +1,4 @@
-"""Guard trees in C++: what each accessor reaches, and the text of each check."""
+"""Guard trees in C++: the value that each accessor reaches, and the text of each check."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_missing_value_is_a_failure_of_present(x: Any, path: Path, found: str)
 
 
 @probed((Slotted(1), types.CellType(), {"a": 1}))
-def test_unbound_wants_nothing_there(p: Probe, held: tuple[Any, ...]) -> None:
+def test_unbound_holds_only_without_a_value(p: Probe, held: tuple[Any, ...]) -> None:
     slotted, cell, items = held
     slot = Slotted.__dict__["empty"]
     for index, step in enumerate([("slot", slot), ("cell_contents",), ("dict_item", "b")]):
@@ -170,7 +170,7 @@ def test_unbound_wants_nothing_there(p: Probe, held: tuple[Any, ...]) -> None:
     assert p.holds()
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_invalid_accessors_and_checks_are_refused() -> None:
     def look(p: Probe) -> None:
         tree = p.tree
         for parent, kind, arg in [
@@ -229,7 +229,7 @@ CONSTANTS: list[Any] = [
 
 
 def rebuilt(value: Any) -> Any:
-    """An equal constant that is another object where that can be had."""
+    """Returns an equal constant that is a different object, where possible."""
     if type(value) is float:
         return float.fromhex(value.hex()) if value == value else math.copysign(math.nan, math.copysign(1.0, value))
     if type(value) is complex:
@@ -279,7 +279,7 @@ def test_type_is_exact() -> None:
     check_holds(Int(3), "type", Int)
 
 
-def test_id() -> None:
+def test_id_holds_for_the_same_object_alone() -> None:
     one, other = Plain(), Plain()
     check_holds(one, "id", one)
     check_fails(other, "id", one, found="Plain")
@@ -304,7 +304,7 @@ def test_length_is_the_base_class_own() -> None:
 
 
 class Hashes:
-    """A key that must not be compared by a guard."""
+    """A key whose comparison by a guard is an error."""
 
     def __init__(self, value: int) -> None:
         self.value = value
@@ -426,14 +426,14 @@ def test_string_subclasses_as_keys() -> None:
     check_holds({"a": 1}, "dict_lacks", StrKey("b"))
 
 
-def test_type_lacks() -> None:
+def test_type_lacks_fails_for_attributes_along_the_mro() -> None:
     check_holds(Plain, "type_lacks", "missing")
     check_fails(Plain, "type_lacks", "shared")
     check_fails(Plain, "type_lacks", "__class__")  # object's
     check_fails(3, "type_lacks", "missing")
 
 
-def test_derives() -> None:
+def test_derives_holds_for_subclasses() -> None:
     check_holds(bool, "derives", int)
     check_holds(Plain, "derives", object)
     check_fails(int, "derives", bool)
@@ -442,7 +442,7 @@ def test_derives() -> None:
     check_fails(bool, "derives_not", int)
 
 
-def test_derives_from_what_bases_say_now() -> None:
+def test_derives_follows_a_change_of_bases() -> None:
     one, two = type("One", (), {}), type("Two", (), {})
     cls = type("Derived", (one,), {})
     check_holds(cls, "derives", one)
@@ -463,7 +463,7 @@ def test_lacks_instance_dict_item() -> None:
     check_holds(nn.Linear(1, 1), "lacks_instance_dict_item", "weight")
 
 
-def test_instance_attributes_that_are_no_dict_yet() -> None:
+def test_inline_values_are_read_without_creating_a_dict() -> None:
     inline = Inline(1)
 
     def look(p: Probe) -> None:
@@ -495,7 +495,7 @@ def test_instance_attributes_that_are_no_dict_yet() -> None:
 
 
 @pytest.mark.parametrize("base", [list, dict, set, tuple, str, int, float, bytes, Exception])
-def test_instance_attributes_behind_what_a_builtin_class_keeps(base: type) -> None:
+def test_inline_values_behind_the_fields_of_a_builtin_base(base: type) -> None:
     held: Any = types.new_class("Held", (base,))()
 
     def look(p: Probe) -> None:
@@ -510,7 +510,7 @@ def test_instance_attributes_behind_what_a_builtin_class_keeps(base: type) -> No
 
 
 @probed([Plain(a=1)])
-def test_lacking_beside_the_instance_dict_is_remembered_with_it(p: Probe, holder: list[Plain]) -> None:
+def test_lacks_is_remembered_beside_checks_of_the_instance_dict(p: Probe, holder: list[Plain]) -> None:
     one, other = holder[0], Plain(a=1, b=2)
     item = p.at(("list_item", 0))
     p.demand(item, "lacks_instance_dict_item", "b")
@@ -533,7 +533,7 @@ def test_lacking_beside_the_instance_dict_is_remembered_with_it(p: Probe, holder
     assert not p.holds()
 
 
-def test_set_order() -> None:
+def test_set_order_holds_for_the_same_iteration_order() -> None:
     marker = Plain()
     items = {1, "a", marker}
     check_holds(items, "set_order", tuple(items))
@@ -552,7 +552,7 @@ class Number(int):
     __hash__ = int.__hash__
 
 
-def test_payload() -> None:
+def test_payload_compares_the_base_class_value() -> None:
     text, real, raw = (type(base.__name__, (base,), {}) for base in (str, float, bytes))
     check_holds(Number(5), "payload", 5)
     check_fails(Number(6), "payload", 5)
@@ -565,7 +565,7 @@ def test_payload() -> None:
     check_fails([], "payload", 5)
 
 
-def test_bits() -> None:
+def test_bits_compares_floats_bit_by_bit() -> None:
     check_holds(np.float32(0.5), "bits", np.float32(0.5))
     check_holds(np.float64("nan"), "bits", np.float64("nan"))
     check_holds(np.int64(3), "bits", np.int64(3))
@@ -575,7 +575,7 @@ def test_bits() -> None:
     check_fails(0.5, "bits", np.float64(0.5))
 
 
-def test_set_lacks() -> None:
+def test_set_lacks_fails_for_items_of_the_set() -> None:
     check_holds({"a", 1}, "set_lacks", "b")
     check_holds(frozenset(), "set_lacks", "b")
     check_fails({"a", "b"}, "set_lacks", "b")
@@ -584,7 +584,7 @@ def test_set_lacks() -> None:
     check_fails(["a"], "set_lacks", "b")
 
 
-def test_set_items() -> None:
+def test_set_items_holds_for_the_same_items() -> None:
     marker = Plain()
     expected = frozenset({1, "a", marker})
     check_holds({1, "a", marker}, "set_items", expected)
@@ -612,7 +612,7 @@ def test_set_items() -> None:
 # -- tensors ------------------------------------------------------------------------------------------------------
 
 
-def test_tensor_facts() -> None:
+def test_tensor_check_fails_for_changed_metadata() -> None:
     example = torch.ones(2, 3)
     check_holds(torch.zeros(2, 3), "tensor", example)
     with torch.inference_mode():
@@ -637,7 +637,7 @@ def test_tensor_facts() -> None:
     check_fails(torch.ones(2, 1)[:, :1], "tensor", torch.ones(2, 5)[:, :1])
 
 
-def test_storage_offset() -> None:
+def test_storage_offset_is_compared() -> None:
     base = torch.zeros(6)
     check_holds(base[2:], "storage_offset", 2)
     check_fails(base[1:], "storage_offset", 2, found="storage offset 1")
@@ -645,7 +645,7 @@ def test_storage_offset() -> None:
 
 
 @probed(nn.Linear(2, 3))
-def test_a_parameter_that_changes_in_place_is_seen(p: Probe, layer: nn.Linear) -> None:
+def test_parameter_changed_in_place_is_checked_again(p: Probe, layer: nn.Linear) -> None:
     weight = p.at(("instance_dict",), ("dict_item", "_parameters"), ("dict_item", "weight"))
     p.demand(weight, "type", nn.Parameter)
     p.demand(weight, "tensor", layer.weight)
@@ -683,7 +683,7 @@ def test_a_tensor_subclass_runs_no_python() -> None:
 
 
 @probed([torch.zeros(10) for _ in range(3)])
-def test_storages_distinct(p: Probe, tensors: list[torch.Tensor]) -> None:
+def test_storages_distinct_fails_for_shared_memory(p: Probe, tensors: list[torch.Tensor]) -> None:
     base, array = tensors[0], tensors[0].numpy()
     nodes = [p.at(("list_item", i)) for i in range(3)]
     p.tree.check(0, "storages_distinct", nodes, "shared")
@@ -704,7 +704,7 @@ def test_storages_distinct(p: Probe, tensors: list[torch.Tensor]) -> None:
 
 
 @probed([torch.zeros(10) for _ in range(4)])
-def test_storages_that_are_read_may_be_shared(p: Probe, tensors: list[torch.Tensor]) -> None:
+def test_storages_distinct_ignores_memory_shared_by_read_tensors(p: Probe, tensors: list[torch.Tensor]) -> None:
     base = torch.zeros(10)
     nodes = [p.at(("list_item", i)) for i in range(4)]
     p.tree.check(0, "storages_distinct", (nodes[:1], nodes[1:]), "shared")
@@ -755,7 +755,7 @@ def test_distinct_of_many(p: Probe, items: list[Plain]) -> None:
     assert not p.holds()
 
 
-def test_of_locals_alone() -> None:
+def test_tree_is_tested_with_a_tuple_of_locals() -> None:
     def frame(one: Any, other: Any) -> None: ...
 
     tree = _C.GuardTree(frame.__code__)

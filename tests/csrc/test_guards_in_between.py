@@ -20,7 +20,7 @@ from processes import run_program
 
 
 class File(io.BytesIO):
-    """Under a TextIOWrapper, whose getter ``name`` is written in C and calls this one."""
+    """A raw file under a TextIOWrapper. The wrapper's C getter of ``name`` calls the one of this class."""
 
     def __init__(self, then: Callable[[], None]) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ def test_numbers_are_compared_at_the_recursion_limit() -> None:
     assert len(depths) > 100 and None not in depths
 
 
-def test_a_class_that_changes_while_it_is_checked() -> None:
+def test_class_changed_by_a_getter_during_its_check() -> None:
     class Changing:
         shared = 1
 
@@ -74,7 +74,7 @@ def test_a_class_that_changes_while_it_is_checked() -> None:
     probe(Changing, look)
 
 
-def test_a_tree_that_is_asked_by_a_getter_of_its_own() -> None:
+def test_tree_checked_by_a_getter_that_it_calls() -> None:
     inner: list[Any] = []
 
     def ask() -> None:
@@ -115,7 +115,7 @@ def test_the_first_guard_of_a_kind_imports_nothing() -> None:
 
 
 @pytest.mark.parametrize("asked_before", [False, True])
-def test_an_object_that_is_being_deallocated_is_not_handed_out(asked_before: bool) -> None:
+def test_object_in_deallocation_is_not_captured(asked_before: bool) -> None:
     token, seen = Token(), []
     tree = _C.GuardTree(takes.__code__)
     tree.capture(tree.child(0, "const", token))
@@ -130,7 +130,7 @@ class Plain(TorchFunctionMode):
     pass
 
 
-def test_modes_that_change_while_they_are_read() -> None:
+def test_modes_changed_while_the_check_reads_them() -> None:
     outer, inner = Plain(), Plain()
     popped: list[Any] = []
 
@@ -160,7 +160,7 @@ def test_modes_that_change_while_they_are_read() -> None:
     assert torch._C._len_torch_function_stack() == 0 and changed
 
 
-def test_a_tree_is_tried_on_locals_alone() -> None:
+def test_tuple_of_locals_has_no_closure_globals_or_function() -> None:
     def with_closure() -> Any:
         return with_closure
 
@@ -184,6 +184,6 @@ class Unready(io.BytesIO):
 
 
 @probed(io.TextIOWrapper(Unready()))
-def test_a_getter_that_fails_is_not_an_attribute_that_is_missing(p: Probe, _: Any) -> None:
+def test_failing_getter_differs_from_a_missing_attribute(p: Probe, _: Any) -> None:
     p.demand(p.at(("c_attr", "name")), "unbound")
     assert p.failure().found == "a value that cannot be read that way"

@@ -24,7 +24,7 @@ LATER = sys.version_info >= (3, 12)
 
 
 def traced_events(call, install):
-    """(event, function) of plain calls under a trace or profile function."""
+    """Returns the events (event, function) of plain calls under a trace or profile function."""
     events = []
 
     def trace(frame, event, arg):
@@ -64,7 +64,7 @@ def test_profilers_see_the_code_that_runs():
     assert "trace" not in asked.seen
 
 
-def test_what_is_said_of_a_tracer_is_said_once():
+def test_warning_about_a_tracer_is_given_once():
     said = []
 
     def tell():
@@ -166,8 +166,8 @@ def small_stacks():
 
 
 @pytest.mark.parametrize("work", [traced, deep])
-def test_another_threads_reason_is_its_own(work, small_stacks):
-    """The hook stays in for those who need it while another thread is traced, or deep in recursion."""
+def test_hook_stays_installed_for_other_users(work, small_stacks):
+    """The hook stays installed for other owners while one thread compiles or is deep in the recursion."""
     owner, asked = owned({plain: other})
     with on_process(owner):
         with Busy(work):
@@ -204,8 +204,8 @@ def count(n):
 
 
 @pytest.mark.parametrize("limit", [200, 20_000])
-def test_recursion_ends_where_it_ends_without_us(limit):
-    """A process of its own, for it ends if the C stack does."""
+def test_recursion_limit_is_the_same_as_without_the_hook(limit):
+    """The test runs in its own process, which would crash at the end of the C stack."""
     program = f"""
 import sys, threading
 sys.path[:0] = {sys.path!r}
@@ -235,7 +235,7 @@ print("done")
     assert done.returncode == 0 and done.stdout == "done\n", done.stderr[-2000:]
 
 
-def test_a_callback_has_room_at_the_recursion_limit():
+def test_callback_at_the_recursion_limit_gets_a_fresh_depth():
     p = define(
         RECURSES
         + "\ndef bottom(n):\n    return leaf() if n == 0 else bottom(n - 1)\ndef leaf(): return 0\ndef new(): return 1"
@@ -275,7 +275,7 @@ def theirs():
     torch._dynamo.reset()
 
 
-def test_torch_compile_inside_of_ours(theirs):
+def test_torch_compile_called_in_compiled_code(theirs):
     owner, _ = owned({plain: other})
     x = torch.ones(2)
     for _ in range(3):
@@ -286,7 +286,7 @@ def test_torch_compile_inside_of_ours(theirs):
     assert plain(1) == 2
 
 
-def test_ours_inside_of_torch_compile(theirs):
+def test_dl_compile_called_under_torch_compile(theirs):
     owner, _ = owned({plain: other})
     call = torch._dynamo.disable(_C.Wrapped(plain, owner))
 
@@ -302,7 +302,7 @@ def test_ours_inside_of_torch_compile(theirs):
     assert torch.equal(theirs(x), x + 1)
 
 
-def test_hooks_that_are_not_taken_off_in_turn():
+def test_hooks_removed_out_of_order():
     """Ours on, theirs on top, ours off, theirs off; and theirs, ours on top, theirs off, ours off."""
     set_eval_frame = torch._C._dynamo.eval_frame.set_eval_frame
     owner, asked = owned({plain: other})
@@ -336,8 +336,8 @@ def test_hooks_that_are_not_taken_off_in_turn():
     assert "plain" in seen
 
 
-def test_a_hook_between_two_of_ours():
-    """Ours, theirs on top, ours on top again: each frame is looked at, and comes to an end."""
+def test_other_hook_between_two_installations_of_ours():
+    """The order is ours, the other hook, ours again. Each frame reaches our hook, and no frame loops."""
     set_eval_frame = torch._C._dynamo.eval_frame.set_eval_frame
     owner, asked = owned({plain: other}, _C.PASS)
     try:
@@ -354,8 +354,8 @@ def test_a_hook_between_two_of_ours():
     assert calls_down(1) == 2 and not _C.hook_installed()
 
 
-def test_the_hook_is_out_while_a_graph_runs():
-    """As long as nobody else needs it; what is called in there may need it again."""
+def test_hook_is_removed_while_a_graph_runs():
+    """The hook is removed unless something else needs it. A call inside the graph may install it again."""
     seen = []
 
     def backend(gm, example_inputs):
@@ -378,7 +378,7 @@ def test_the_hook_is_out_while_a_graph_runs():
     assert dl.counters.graphs == 2
 
 
-def test_a_graph_that_leaves_a_hook_in():
+def test_graph_that_leaves_another_hook_installed():
     """Theirs comes while ours is out, and passes nothing to us: all is theirs until it goes, and ours from then on."""
     set_eval_frame = torch._C._dynamo.eval_frame.set_eval_frame
     ran = []
@@ -403,7 +403,7 @@ def test_a_graph_that_leaves_a_hook_in():
 
 
 def hooks_in_a_ring():
-    """Theirs, ours on top, theirs once more for another thread: each now passes frames to the other."""
+    """Installs the other hook, ours, and for another thread the other one again: each passes frames to the other."""
     set_eval_frame = torch._C._dynamo.eval_frame.set_eval_frame
     owner, _ = owned({plain: other}, _C.PASS)
     found = []
@@ -431,8 +431,10 @@ def hooks_in_a_ring():
     assert found == [100] and calls_down(1) == 2 and not _C.hook_installed()
 
 
-def test_a_hook_that_passes_frames_back_to_us():
-    """A process of its own, for theirs stays where it is: each has put the other down as what was there before."""
+def test_other_hook_that_passes_frames_back_to_ours():
+    """The test runs in its own process, because the other hook can't be removed: each hook saved the other as the
+    previous one.
+    """
     program = (
         f"import sys; sys.path[:0] = {sys.path!r}; import {__name__} as test; test.hooks_in_a_ring(); print('done')"
     )
@@ -473,7 +475,7 @@ def test_threads_hit_miss_and_reset_at_once():
     assert errors == []
 
 
-def test_a_collection_in_the_middle_of_a_lookup_may_reset():
+def test_reset_by_a_garbage_collection_during_a_lookup():
     """On 3.11 a tuple of captured values can start the collector, and a finalizer may do as it likes."""
 
     class Resets:
@@ -527,7 +529,7 @@ leaf(1)
 """
 
 
-def test_frames_pass_while_the_interpreter_ends():
-    """Modules that a compiler needs are gone by then."""
+def test_frames_run_in_eager_while_the_interpreter_exits():
+    """Modules that a compiler needs no longer exist then."""
     done = run_program(ENDING)
     assert (done.returncode, done.stdout, done.stderr) == (0, "leaf 2", "")

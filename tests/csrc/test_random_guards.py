@@ -31,7 +31,9 @@ TENSORS: list[Callable[[], torch.Tensor]] = [
 
 
 def change_tensor(tensor: torch.Tensor, other: Callable[[], torch.Tensor] | None) -> Callable[[], None]:
-    """Give it other data, or change whether it requires a gradient; returns what changes it back."""
+    """Replaces the tensor's data, or changes whether it requires gradients. Returns a function that undoes the
+    change.
+    """
     state, requires_grad = tensor.data, tensor.requires_grad
 
     def put(data: torch.Tensor, requires_grad: bool) -> None:
@@ -52,7 +54,7 @@ def put_back(target: Any, attributes: dict[str, Any]) -> None:
 
 
 def fresh(text: str) -> str:
-    """An equal string at another address."""
+    """Returns an equal string at another address."""
     return "".join(list(text))
 
 
@@ -145,7 +147,7 @@ class World:
             tree.check(node, "id", value, "id")
 
     def change(self) -> Callable[[], None]:
-        """Change something; returns what changes it back."""
+        """Changes something and returns a function that undoes the change."""
         target = self.random.choice([self.root, *self.containers, *self.classes])
         new = self.value(1) if self.random.random() < 0.5 else self.random.randrange(3)
         if isinstance(target, torch.Tensor):
@@ -193,7 +195,7 @@ class World:
         return lambda: (target.__dict__.clear(), target.__dict__.update(state))  # type: ignore[func-returns-value]
 
     def change_class(self, cls: type) -> Callable[[], None]:
-        """Change what only a class has: its name, its bases, or how its metaclass reads them."""
+        """Changes an attribute of a class alone: its name, its bases, or how its metaclass reads them."""
         if type(cls) is self.meta and self.random.random() < 0.3:
             bases = self.meta.__bases__
             self.meta.__bases__ = (self.random.choice((Overriding, Inheriting)),)
@@ -209,7 +211,7 @@ class World:
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_memory_agrees_with_a_walk_that_has_none(seed: int) -> None:
+def test_remembered_checks_agree_with_a_walk_without_memory(seed: int) -> None:
     world = World(seed)
 
     def look(view: _C.FrameView) -> None:

@@ -1,4 +1,4 @@
-"""Checks of kind ``symbolic`` and ``tensor_of_any_size``: programs over sizes and integers, and invalid programs."""
+"""Checks of kind ``symbolic`` and ``tensor_of_any_size``: valid and invalid programs over sizes and integers."""
 
 import itertools
 import math
@@ -12,7 +12,7 @@ from guard_probe import probe, probed
 
 
 def values(p):
-    """The nodes of the items of the tuple that is asked about."""
+    """Returns the nodes of the items of the guarded tuple."""
     return [p.at(("tuple_item", at)) for at in range(3)]
 
 
@@ -53,7 +53,7 @@ X, Y = torch.zeros(4, 6), torch.zeros(6, 3)[:, 1:]
         ([("int", 0), ("const", 4), ("eq",)], False),
     ],
 )
-def test_programs(program, expected):
+def test_programs_compute_the_expected_truth(program, expected):
     assert holds(program, X, Y, -7) is expected
 
 
@@ -76,7 +76,7 @@ TO_INTEGER = {"trunc": math.trunc, "floor": math.floor, "ceil": math.ceil, "roun
 
 
 def python(function, *args):
-    """What Python computes, None where it refuses."""
+    """Returns what Python computes, or None if it raises."""
     try:
         found = function(*args)
     except (ArithmeticError, ValueError):
@@ -119,7 +119,7 @@ def test_integers_of_floats(name):
 @pytest.mark.parametrize(
     ("name", "function"), [("bit_and", operator.and_), ("bit_or", operator.or_), ("bit_xor", operator.xor)]
 )
-def test_bits_of_integers(name, function):
+def test_bit_operators_of_integers(name, function):
     numbers = [0, 1, -1, 4, 6, -6, 35, 2**40, 3**33, -(2**53), 2**53]
     for x, other in itertools.product(numbers, numbers):
         program = [("float", 0), ("float_const", float(other)), (name,), ("const", function(x, other)), ("eq",)]
@@ -127,7 +127,7 @@ def test_bits_of_integers(name, function):
     assert not holds_float([("float", 0), ("float_const", 1.0), (name,), ("const", 0), ("eq",)], 2.0**54)
 
 
-def test_bit_lengths():
+def test_bit_length_of_integers():
     for x in (0, 1, -1, 2, 6, 17, 18, 19, -300, 255, 256, 3**33, -(2**53)):
         assert holds_float([("float", 0), ("bit_length",), ("const", x.bit_length()), ("eq",)], float(x))
 
@@ -140,7 +140,7 @@ def test_comparisons_of_floats(name, function):
         assert holds_float([*program, ("not",)], x) is not function(x, other)
 
 
-def test_floats_bit_for_bit():
+def test_floats_are_compared_bit_for_bit():
     for x, other in itertools.product(FLOATS, FLOATS):
         same = struct.pack("d", x) == struct.pack("d", other)
         assert holds_float([("float", 0), ("float_const", other), ("eq",)], x) is same
@@ -159,17 +159,17 @@ def test_floats_of_integers(n, expected):
 
 
 @pytest.mark.parametrize("x", [3, True, "0.5", torch.tensor(0.5), type("Rate", (float,), {})(0.5)])
-def test_what_is_no_float(x):
+def test_values_that_are_not_floats_fail(x):
     assert not holds_float([("float", 0), ("finite",)], x)
 
 
 @probed(0.1)
-def test_failure_says_the_floats(p, _):
+def test_failure_shows_the_values_of_floats(p, _):
     p.demand(0, "symbolic", ([p.at()], [("float", 0), ("float_const", 0.5), ("eq",)]))
     assert p.failure().found == "0.1"
 
 
-def test_integers_out_of_range_do_not_hold():
+def test_integers_out_of_range_fail():
     program = [("int", 2), ("const", 0), ("ne",)]
     assert holds(program, X, Y, 2**63 - 1)
     assert not holds(program, X, Y, 2**63)
@@ -202,20 +202,20 @@ def test_division_and_remainder_are_pythons():
         [("const", 1)] * 80,
     ],
 )
-def test_what_is_no_program(program):
+def test_invalid_programs_are_refused(program):
     with pytest.raises((ValueError, TypeError)):
         holds(program, X, Y, 1)
 
 
 @probed((X, Y, 9))
-def test_failure_says_the_numbers(p, _):
+def test_failure_shows_the_values_of_numbers(p, _):
     p.demand(0, "symbolic", (values(p), [("size", 0, 0), ("int", 2), ("eq",)]))
     failure = p.failure()
     assert failure.found == "4, 9" and failure.kind == "symbolic"
 
 
 @probed((torch.zeros(2, 2), Y, 1))
-def test_sizes_are_read_anew_each_time(p, given):
+def test_sizes_are_read_again_at_every_check(p, given):
     x = given[0]
     p.demand(0, "symbolic", (values(p), [("size", 0, 0), ("const", 4), ("le",)]))
     assert p.holds()
@@ -226,7 +226,7 @@ def test_sizes_are_read_anew_each_time(p, given):
 
 
 @probed(torch.zeros(4, 6))
-def test_several_facts_that_share_numbers(p, x):
+def test_programs_that_share_numbers(p, x):
     product = [("size", 0, 0), ("size", 0, 1), ("mul",)]
     at = [p.at()]
     p.demand(0, "symbolic", (at, [*product, ("const", 24), ("eq",)]))
@@ -261,7 +261,7 @@ def test_several_facts_that_share_numbers(p, x):
         (3, False),
     ],
 )
-def test_free_dimensions(other, expected):
+def test_free_dimensions_may_have_any_size(other, expected):
     def look(p):
         p.demand(p.at(), "tensor_of_any_size", (X, (0,), (0,)))
         assert p.holds() is expected
@@ -270,14 +270,14 @@ def test_free_dimensions(other, expected):
 
 
 @probed(torch.zeros(4, 7))
-def test_free_dimensions_in_words(p, _):
+def test_failure_shows_free_dimensions_as_any(p, _):
     p.demand(p.at(), "tensor_of_any_size", (X, (0,), (0,)))
     failure = p.failure()
     assert "size (4, 7) instead of (any, 6)" in failure.found
 
 
 @pytest.mark.parametrize("arg", [X, (X,), (X, (0,)), (X, (5,), ()), (X, (), (-1,)), (X, 0, 0), (3, (0,), ())])
-def test_free_dimensions_of_what(arg):
+def test_invalid_arguments_of_free_dimensions_are_refused(arg):
     def look(p):
         with pytest.raises((TypeError, ValueError, OverflowError)):
             p.demand(p.at(), "tensor_of_any_size", arg)

@@ -1,4 +1,4 @@
-"""Guards on what autograd has of a tensor: whether it requires gradients, whether it may be mutated."""
+"""Guards on autograd's facts about a tensor: whether it requires gradients, and whether it may be mutated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dynamo_lite import _C
 from guard_probe import Probe, check_fails, check_holds, probe
 
 
-def test_accepts_writes() -> None:
+def test_accepts_writes_is_false_where_autograd_refuses_writes() -> None:
     leaf = torch.ones(6, requires_grad=True)
     for held in (torch.zeros(6), torch.zeros(6).view(-1), leaf * 2, (leaf * 2).view(-1), leaf.detach()):
         check_holds(held, "accepts_writes", None)
@@ -20,7 +20,7 @@ def test_accepts_writes() -> None:
         assert not _C.accepts_writes(refused)
 
 
-def test_a_view_whose_base_begins_to_require_gradients_is_seen() -> None:
+def test_view_is_checked_again_after_its_base_requires_gradients() -> None:
     base = torch.zeros(6)
     view = base.view(-1)
 
