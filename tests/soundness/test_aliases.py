@@ -206,7 +206,7 @@ def _writes_a_dict(x, table):
 
 
 @pytest.mark.parametrize("fn", [_writes_a_global, _writes_a_dict])
-def test_a_dict_that_is_the_globals_in_the_next_call(fn):
+def test_dict_argument_is_the_globals_in_the_next_call(fn):
     tables = ({"NUMBER": 5}, globals(), {"NUMBER": 5}, globals())
     check(fn, tensor(2), tables[0], watch=["NUMBER"], graphs=None, breaks=None, recompiles=True)
     compiled = dl.compile(fn, backend="eager")
@@ -258,7 +258,7 @@ def test_objects_with_one_dict(fn):
         assert str(compiled(*make())) == str(fn(*make()))
 
 
-def test_an_object_and_its_dict_beside_one_that_is_written():
+def test_object_and_its_dict_are_read_while_another_is_mutated():
     """Neither of the two is; the third is an object of the same class."""
 
     def fn(x, thing, table, twin):

@@ -122,10 +122,10 @@ def refused(x):
 
 
 @pytest.mark.parametrize("fn", [texts_of_exceptions, numbers_of_derived_classes])
-def test_traced(fn):
+def test_calls_of_c_methods_are_traced(fn):
     check(fn, tensor(3), graphs=(1, 3))
 
 
 @pytest.mark.parametrize("fn", [methods_of_a_base, methods_of_object, methods_of_exceptions, refused])
-def test_right(fn):
+def test_calls_of_c_methods_have_eagers_results(fn):
     check(fn, tensor(3), graphs=None)

@@ -24,7 +24,7 @@ class Holder:
 
 
 @checked(tensor(2), [], graphs=None)
-def test_an_exception_that_is_kept(x, kept):
+def test_caught_exception_is_stored(x, kept):
     y = x + 1
     try:
         raises(y)
@@ -52,7 +52,7 @@ def test_an_exception_that_is_returned():
 
 
 @checked(tensor(2), [], graphs=None)
-def test_a_cause_that_is_kept(x, kept):
+def test_cause_of_an_exception_is_stored(x, kept):
     try:
         try:
             raises(x + 1)
@@ -64,7 +64,7 @@ def test_a_cause_that_is_kept(x, kept):
 
 
 @checked(tensor(2), [])
-def test_what_is_said_of_an_exception_needs_no_break(x, log):
+def test_text_of_a_caught_exception_needs_no_break(x, log):
     try:
         raises(x + 1)
     except ValueError as error:
@@ -73,7 +73,7 @@ def test_what_is_said_of_an_exception_needs_no_break(x, log):
     return x * 2
 
 
-def test_an_attribute_that_was_deleted_comes_back_last():
+def test_deleted_attribute_is_set_again_at_the_end():
     def fn(x, thing):
         thing.a = x + 1
         del thing.error
@@ -86,7 +86,7 @@ def test_an_attribute_that_was_deleted_comes_back_last():
     check(fn, tensor(2), thing)
 
 
-def test_tracebacks_of_exceptions_that_were_found():
+def test_tracebacks_of_pre_existing_exceptions():
     def inner(x, error):
         y = x * 2
         if error is not None:
@@ -117,7 +117,7 @@ def test_tracebacks_of_exceptions_that_were_found():
     check(program, tensor(3), graphs=None, breaks=None, build=True)
 
 
-def test_a_found_exception_notes_each_time_that_it_is_raised():
+def test_pre_existing_exception_collects_a_traceback_at_every_raise():
     kept = ValueError("kept")
 
     def raise_it():
@@ -169,7 +169,7 @@ def test_a_found_exception_notes_each_time_that_it_is_raised():
         assert seen[:2] == seen[2:], program
 
 
-def test_an_exception_that_a_break_left_is_raised_again():
+def test_exception_live_across_a_break_is_raised_again():
     def fn(x):
         try:
             raise ValueError("a")

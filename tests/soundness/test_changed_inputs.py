@@ -76,7 +76,7 @@ def test_writing_into_elements_that_share_memory_is_eagers_error(backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_inputs_that_come_to_share_memory(backend):
+def test_inputs_share_memory_in_a_later_call(backend):
     def fn(x, y):
         x.add_(1)
         return x + y
@@ -99,7 +99,7 @@ def test_channels_last_in_turns(backend):
         torch.testing.assert_close(found, expected)
 
 
-def test_other_types():
+def test_changed_argument_types_recompile():
     x = tensor(4, 6)
     calls = [(x,), (x.double(),), (x.bfloat16(),), (ints(4, 6),), (x.to(torch.complex64),), (x,), (x.double(),)]
     graphs = graphs_of(lambda x: x * 2 + x.sum(), "aot_eager", *calls)
@@ -107,7 +107,7 @@ def test_other_types():
 
 
 @pytest.mark.on_cpu
-def test_what_is_no_dense_tensor():
+def test_arguments_other_than_dense_tensors_recompile():
     x = tensor(4, 6)
     calls = [(x,), (x.to_sparse(),), (2.5,), (None,), ("text",), (x.numpy(),), (x,)]
     assert graphs_of(lambda x: (x * 2,), "aot_eager", *calls)[::6] == [1, 0]
@@ -195,7 +195,7 @@ def test_a_model_that_changes_type_between_calls():
 
 
 @pytest.mark.on_cpu
-def test_a_recompile_says_what_changed(caplog):
+def test_recompilation_names_the_change(caplog):
     compiled = dl.compile(pointwise, backend=Recorder())
     x = tensor(4, 6)
     with caplog.at_level("INFO", logger="dynamo_lite.recompiles"):

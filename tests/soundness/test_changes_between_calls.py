@@ -27,7 +27,7 @@ def fresh_gives():
 
 
 @scenario
-def test_a_property_comes_before_what_the_instance_has(compiled, seen):
+def test_property_precedes_an_instance_attribute(compiled, seen):
     class A:
         pass
 
@@ -217,7 +217,7 @@ def test_a_builtin_comes_to_be(compiled, seen):
 
 
 @scenario
-def test_what_super_finds(compiled, seen):
+def test_super_follows_a_changed_base_class(compiled, seen):
     class One:
         def m(self):
             return 1
@@ -247,7 +247,7 @@ def test_what_super_finds(compiled, seen):
 
 
 @scenario
-def test_what_a_clause_catches(compiled, seen):
+def test_except_clause_follows_a_changed_class(compiled, seen):
     class One(Exception):
         pass
 
@@ -272,7 +272,7 @@ def test_what_a_clause_catches(compiled, seen):
 
 
 @scenario
-def test_what_a_pattern_takes(compiled, seen):
+def test_class_pattern_follows_a_changed_class(compiled, seen):
     class A:
         __match_args__ = ("a", "b")
         a, b = 1, 2

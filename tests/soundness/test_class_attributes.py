@@ -472,7 +472,7 @@ def test_other_attributes_later(build):
             raise
 
 
-def test_special_methods_that_are_no_functions_are_traced():
+def test_special_methods_that_are_not_functions_are_traced():
     class Scale:
         __call__ = functools.lru_cache(lambda self, by: by * 2)
         __add__ = functools.partialmethod(lambda self, more, other: other + more, 3)

@@ -50,7 +50,7 @@ PROGRAMS = [context, cause, cause_after_it_was_shown, none_of_them, raised_after
 
 @pytest.mark.parametrize("linked", [False, True])
 @pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
-def test_what_is_written_is_there(fn, linked):
+def test_written_links_are_kept_after_the_call(fn, linked):
     def outcome(called):
         error = ValueError("a")
         if linked:

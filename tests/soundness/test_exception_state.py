@@ -81,7 +81,7 @@ def test_raised_and_caught_inside(cls, args):
 
 
 @pytest.mark.parametrize(("cls", "args"), MADE)
-def test_returned(cls, args):
+def test_state_of_a_returned_exception(cls, args):
     def fn(x):
         return x + 1, cls(*args)
 
@@ -89,7 +89,7 @@ def test_returned(cls, args):
 
 
 @pytest.mark.parametrize(("cls", "args"), MADE)
-def test_raised_out(cls, args):
+def test_state_of_an_exception_raised_out_of_the_graph(cls, args):
     def fn(x, seen):
         seen.append(x + 1)
         raise cls(*args)

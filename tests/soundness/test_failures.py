@@ -111,7 +111,7 @@ def test_failure_before_a_write(name):
 
 
 @pytest.mark.parametrize("operator", OVERLAPPING.values(), ids=OVERLAPPING)
-def test_write_into_what_is_read_through_another_view(operator):
+def test_write_into_memory_read_through_another_view(operator):
     def fn(a, log):
         a.mul_(2)
         log.append("written")
@@ -125,7 +125,7 @@ def test_write_into_what_is_read_through_another_view(operator):
 
 
 @checked(tensor(3, 3), [], graphs=None, breaks=None)
-def test_write_into_what_is_read_through_another_view_unhandled(a, log):
+def test_write_into_memory_read_through_another_view_unhandled(a, log):
     log.append(1)
     a += a.t()
     return a
@@ -164,7 +164,7 @@ def test_one_graph_where_no_handler_is(a, i):
 
 
 @checked(tensor(3, 3), torch.arange(3), [])
-def test_one_graph_where_something_is_put_back(a, i, state):
+def test_write_undone_on_failure_is_in_one_graph(a, i, state):
     state.append("busy")
     try:
         a.mul_(2)
@@ -345,12 +345,12 @@ def _handled(a, i, log):
     return found
 
 
-def test_little_that_is_written_is_put_back():
+def test_small_written_tensors_are_restored_after_a_failure():
     rows = torch.arange(3)
     check(_handled, tensor(3, 3), rows, [], others=[(tensor(3, 3), rows + 5, [])])
 
 
-def test_a_backend_leaves_what_is_put_back():
+def test_written_tensors_are_restored_under_aot_eager():
     compiled = dl.compile(_handled, backend="aot_eager")
     for rows in (torch.arange(3), torch.arange(3) + 1, torch.arange(3)):
         found = []
@@ -362,7 +362,7 @@ def test_a_backend_leaves_what_is_put_back():
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_what_was_saved_before_is_as_it_was(backend):
+def test_tensors_saved_for_backward_before_are_unchanged(backend):
     def fn(a, i, log):
         try:
             found = a[i] + 1
@@ -381,7 +381,7 @@ def test_what_was_saved_before_is_as_it_was(backend):
     assert torch.equal(w.grad, a) and log == ["failed"]
 
 
-def test_views_that_are_written_are_put_back():
+def test_written_views_are_restored_after_a_failure():
     def fn(a, row, i):
         row.mul_(2)
         try:
@@ -396,12 +396,12 @@ def test_views_that_are_written_are_put_back():
     check(fn, *given(1), graphs=None, others=[given(7)])
 
 
-def test_what_is_large_is_not_copied():
+def test_large_written_tensors_are_not_copied():
     large = torch.ones(600, 600)
     check(_handled, large, torch.arange(3), [], graphs=None, breaks=1, others=[(large + 1, torch.arange(3) + 700, [])])
 
 
-def test_what_has_a_history_is_not_put_back():
+def test_tensors_with_autograd_history_are_not_restored():
     def fn(x, i, log):
         return _handled(x * 1, i, log), _handled(x.detach(), i, log)
 

@@ -174,7 +174,7 @@ def test_argument_is_dropped():
 FOUND = [Thing(), Thing()]
 
 
-def test_what_is_held_elsewhere_stays_alive():
+def test_objects_referenced_elsewhere_stay_alive():
     seen = []
     refs = [weakref.ref(each, seen.append) for each in FOUND]
 

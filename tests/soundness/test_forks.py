@@ -59,7 +59,7 @@ def check(program):
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
 
 
-def test_inside_of_a_call_where_its_graph_breaks():
+def test_fork_inside_a_call_at_a_graph_break():
     check("""
 @dl.compile(backend=backend)
 def program(x):
@@ -117,7 +117,7 @@ if child:
 """)
 
 
-def test_beside_a_thread_that_is_inside_of_a_call():
+def test_fork_while_another_thread_is_inside_a_call():
     check("""
 @dl.compile(backend=backend)
 def program(x):
@@ -138,7 +138,7 @@ with forked_beside(work) as child:
 """)
 
 
-def test_beside_a_thread_that_translates():
+def test_fork_while_another_thread_compiles():
     check("""
 def slow(gm, example_inputs):
     inside.set()
@@ -157,7 +157,7 @@ assert len(program.owner.entries(program.__wrapped__.__code__)) == 1
 """)
 
 
-def test_beside_a_thread_in_the_middle_of_an_operator_on_fakes():
+def test_fork_while_another_thread_runs_an_operator_on_fakes():
     """The garbage collector is off then, and warnings are captured."""
     check("""
 @torch.library.custom_op("forks::slow", mutates_args=())
@@ -186,7 +186,7 @@ assert warnings.filters is filters and warnings.showwarning is show
 """)
 
 
-def test_inside_of_a_process_wide_block():
+def test_fork_inside_a_process_wide_block():
     """The child goes on inside of the block, and leaves it."""
     check("""
 def program(x):
@@ -204,7 +204,7 @@ if child:
 
 @pytest.mark.full
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
-def test_workers_begin_with_nobody_compiling(method):
+def test_data_loader_workers_begin_without_an_owner(method):
     """They make items by compiled code, and nothing else of theirs is compiled, however they are started."""
     check(f"""
 import multiprocessing

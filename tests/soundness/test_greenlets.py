@@ -119,7 +119,7 @@ def test_a_switch_while_a_graph_is_compiled():
     assert TracingContext.try_get() is None
 
 
-def test_with_fullgraph_beside_a_greenlet_that_compiles():
+def test_fullgraph_call_while_another_greenlet_compiles():
     compiled = dl.compile(lambda x: x * 3 + 1, backend=Switching(), fullgraph=True)
     first, second = greenlet.greenlet(compiled), greenlet.greenlet(compiled)
     first.switch(torch.ones(2))
@@ -128,7 +128,7 @@ def test_with_fullgraph_beside_a_greenlet_that_compiles():
     assert torch.equal(first.switch(), torch.full((2,), 4.0))
 
 
-def test_a_greenlet_that_compiles_as_it_is_killed():
+def test_greenlet_killed_while_it_compiles():
     compiled = dl.compile(lambda x: x * 3 + 1, backend=Switching())
     first = greenlet.greenlet(compiled)
     first.switch(torch.ones(2))
@@ -139,7 +139,7 @@ def test_a_greenlet_that_compiles_as_it_is_killed():
     assert recorder.runs == 1
 
 
-def test_deep_in_the_data_stack():
+def test_greenlet_with_several_chunks_of_data_stack():
     """The owner is that of the greenlet, however many chunks its data stack has."""
 
     def leaf(x):
@@ -163,7 +163,7 @@ def test_deep_in_the_data_stack():
     assert _C.current_owner() is None and not _C.hook_installed()
 
 
-def test_one_that_is_killed_in_the_middle():
+def test_greenlet_killed_inside_a_compiled_call():
     greenlets = [greenlet.greenlet(dl.compile(stops_between_graphs(n), backend=Recorder())) for n in range(2)]
     for each in greenlets:
         each.switch(torch.ones(2))
@@ -174,7 +174,7 @@ def test_one_that_is_killed_in_the_middle():
     assert _C.current_owner() is None and not _C.hook_installed()
 
 
-def test_one_that_raises_beside_one_that_goes_on():
+def test_greenlet_that_raises_while_another_continues():
     def program(x):
         y = x * 2
         switch()

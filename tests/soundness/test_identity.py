@@ -329,7 +329,7 @@ class Named:
         self.large = 10**6
 
 
-def test_equal_constants_that_were_found_in_an_object():
+def test_equal_constants_in_a_pre_existing_object():
     def fn(x, named):
         name, other, large = named.name, named.other, named.large
         dl.graph_break()

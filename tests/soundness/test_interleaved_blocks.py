@@ -84,7 +84,7 @@ def test_generators_that_yield_inside(block):
     assert _C.current_owner() is None
 
 
-def test_one_that_is_entered_again():
+def test_block_entered_twice():
     a, b = Recorder(), Recorder()
     one = dl.optimize(a)
     first, second = contextlib.ExitStack(), contextlib.ExitStack()
@@ -98,7 +98,7 @@ def test_one_that_is_entered_again():
     second.close()
 
 
-def test_a_compiled_call_between():
+def test_compiled_call_between_interleaved_blocks():
     """What is compiled by name goes to its own owner, and the blocks around it are what they were."""
     a, b, c = (Recorder() for _ in range(3))
     outer, inner = contextlib.ExitStack(), contextlib.ExitStack()
@@ -145,7 +145,7 @@ def test_one_object_of_two_threads():
         assert found == [True, None] and is_compiled_by(b, a)
 
 
-def test_a_thread_that_ends_inside():
+def test_thread_ends_inside_its_block():
     blocks = [dl.optimize(Recorder()) for _ in range(2)]
 
     def enter():

@@ -119,7 +119,7 @@ def test_blocks_are_left(alarm, backend, error, seen):
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_errors_are_not_kept(number):
+def test_tracebacks_of_errors_are_not_kept_alive(number):
     """By the frames in their tracebacks."""
 
     class Token(Exception):

@@ -80,7 +80,7 @@ def test_a_warning_of_each_call_is_seen(fn, backend):
             torch.testing.assert_close(one, other, equal_nan=True)
 
 
-def test_what_warns_of_nothing():
+def test_kernels_that_do_not_warn_record_nothing():
     def fn(x):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -140,7 +140,7 @@ def parts(model: nn.Module) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_forward(kind):
+def test_model_is_freed_after_a_forward_call(kind):
     def use(keeper):
         model = kind()
         ways = dl.compile(model, backend=keeper), dl.compile(model.forward, backend=keeper)
@@ -152,7 +152,7 @@ def test_forward(kind):
 
 
 @pytest.mark.parametrize("kind", [Plain, Breaks, Closes, Hooked])
-def test_training(kind):
+def test_model_is_freed_after_training(kind):
     def use(keeper):
         model = kind()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -174,7 +174,7 @@ def test_training(kind):
 
 
 @pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW"])
-def test_optimizer(kind):
+def test_model_is_freed_after_optimizer_steps(kind):
     def use(keeper):
         model = Plain()
         optimizer = getattr(torch.optim, kind)(model.parameters(), lr=0.1)
@@ -189,7 +189,7 @@ def test_optimizer(kind):
 
 
 @pytest.mark.parametrize("kind", [Plain, Breaks, Raises])
-def test_model_that_is_an_argument_of_what_lives_on(kind):
+def test_model_passed_to_a_longer_lived_function_is_freed(kind):
     keeper = Keeper()
     compiled = dl.compile(lambda model, x: model(x) + 1, backend=keeper)
 
@@ -205,7 +205,7 @@ def test_model_that_is_an_argument_of_what_lives_on(kind):
     assert keeper.graphs
 
 
-def test_exception_that_leaves_a_model():
+def test_model_is_freed_after_an_exception_left_it():
     def use(keeper):
         class Fails(Plain):
             def forward(self, x):
@@ -224,7 +224,7 @@ def test_exception_that_leaves_a_model():
     check_dropped(use)
 
 
-def test_generator_of_a_model_that_is_dropped_half_way():
+def test_model_is_freed_after_its_generator_is_dropped():
     def use(keeper):
         model = Plain()
 

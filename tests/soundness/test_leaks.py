@@ -137,7 +137,7 @@ def test_compile_and_reset_cycles():
     assert grown < 600, f"{grown} objects more after 60 compilations, {grown / 60:.0f} each"
 
 
-def test_compiles_that_are_dropped():
+def test_dropped_compiled_functions_are_freed():
     def cycle(times):
         for _ in range(times):
             scope = {}
@@ -151,7 +151,7 @@ def test_compiles_that_are_dropped():
     assert grown < 600, f"{grown} objects more after 60 dropped functions, {grown / 60:.0f} each"
 
 
-def test_code_object_dies_with_its_entries():
+def test_code_object_is_freed_with_its_entries():
     class Backend:
         def __call__(self, gm, inputs):
             return gm.forward
@@ -168,7 +168,7 @@ def test_code_object_dies_with_its_entries():
     assert held() is None
 
 
-def test_dropped_function_and_closure_die():
+def test_dropped_function_and_closure_are_freed():
     token = Token()
 
     def make(token, x):

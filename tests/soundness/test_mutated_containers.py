@@ -63,7 +63,7 @@ def test_update_a_dict_by_pairs_that_raise(x, table):
 
 
 @checked(tensor(2), graphs=None)
-def test_iterate_over_a_set_that_another_set_went_into(x):
+def test_iterate_over_a_set_updated_from_another_set(x):
     one, other = {16}, {1, 8, 0}
     one.update(other)
     return [x * n for n in one]
@@ -121,7 +121,7 @@ def test_index_that_is_no_integer(name):
     check(fn, tensor(2), [1, 2])
 
 
-def test_set_that_was_given_another_item_keeps_its_order():
+def test_set_keeps_its_order_after_an_item_is_added():
     def fn(x, seen):
         seen.add(24)
         return x + 1
@@ -228,7 +228,7 @@ def test_keys_that_change_places_during_iteration(kind):
 
 
 @pytest.mark.parametrize("taken", [0, 1, 3])
-def test_deque_is_gone_through_backwards(taken):
+def test_deque_is_iterated_in_reverse(taken):
     def fn(x, items, taken):
         backwards = reversed(items)
         for _ in range(taken):
@@ -240,7 +240,7 @@ def test_deque_is_gone_through_backwards(taken):
 
 
 @checked(tensor(2), deque([1, 2, 3]), graphs=None, breaks=None)
-def test_deque_changes_while_it_is_gone_through_backwards(x, items):
+def test_deque_is_mutated_during_reverse_iteration(x, items):
     backwards = reversed(items)
     seen = [next(backwards)]
     items.append(4)
@@ -277,7 +277,7 @@ class Text(str):
 
 
 @pytest.mark.parametrize("items", [Backwards([1, 2]), Table(a=1, b=2), Text("ab"), {1: 2}, {1, 2}, object(), 5])
-def test_reversed_asks_what_it_is_given(items):
+def test_reversed_calls_the_method_of_its_argument(items):
     def fn(x, items):
         return x + 1, outcome(lambda: list(reversed(items)))
 

@@ -46,7 +46,7 @@ def quiet(fn, *args):
 @pytest.mark.parametrize(
     "wrap", [lambda each: each, lambda each: [each], lambda each: {"k": each}], ids=["alone", "list", "dict"]
 )
-def test_nobody_looks_at_what_is_passed_along(wrap):
+def test_passed_along_objects_are_not_inspected(wrap):
     assert quiet(lambda x, each: (x + 1, each), tensor(2), wrap(Watched())) == ([], 0)
 
 
@@ -125,7 +125,7 @@ def test_keywords_of_a_constructor_that_our_models_use_too():
     check(fn, tensor(2), graphs=None)
 
 
-def test_super_of_what_says_it_is_another_class():
+def test_super_of_an_object_with_an_overridden_class():
     class Base:
         def go(self, x):
             return x + 1
@@ -167,7 +167,7 @@ def test_super_without_its_arguments():
     check(fn, tensor(2), "bare", others=[(tensor(2), "gone")], graphs=None)
 
 
-def test_method_of_a_class_that_is_being_made():
+def test_method_called_while_its_class_is_created():
     with dl.enable("eager"):
 
         class Meta(type):
@@ -202,7 +202,7 @@ def test_code_with_the_positions_of_other_code():
 
 
 @pytest.mark.parametrize("name", ["len", "isinstance", "iter"])
-def test_builtins_that_the_program_changed(name):
+def test_builtins_replaced_by_the_program(name):
     def fn(x, items):
         return x + len(items)
 
@@ -221,7 +221,7 @@ def test_builtins_that_the_program_changed(name):
 
 
 @pytest.mark.parametrize("is_deleted", [False, True], ids=["replaced", "deleted"])
-def test_any_builtin_that_the_program_changed(is_deleted):
+def test_every_builtin_replaced_by_the_program(is_deleted):
     """The compiler doesn't rely on one of them to find out."""
 
     def replacement(*args, **kwargs):
@@ -246,7 +246,7 @@ def test_any_builtin_that_the_program_changed(is_deleted):
     assert dl.counters.graphs == 0
 
 
-def test_frames_that_the_program_hid():
+def test_call_after_sys_getframe_was_deleted():
     def fn(x):
         return x + 1
 
@@ -304,7 +304,7 @@ def test_namedtuple_that_is_read_by_its_own_methods_alone():
     assert LOG == []
 
 
-def test_namespaces_that_classes_make_up():
+def test_namespaces_computed_by_metaclasses():
     class Meta(type):
         @property
         def __dict__(cls):
@@ -374,7 +374,7 @@ class OfHooked(metaclass=Hooked):
 
 
 @checked(tensor(2), graphs=None)
-def test_metaclass_that_answers_for_its_classes(x):
+def test_metaclass_computes_attributes_of_its_classes(x):
     return x + 1, OfHooked.extra, OfHooked.other
 
 

@@ -205,7 +205,7 @@ def test_a_profile_function_that_compiles_nothing_itself():
 
 
 @pytest.mark.parametrize("install", [sys.settrace, sys.setprofile])
-def test_promises_hold_in_a_trace_function(install):
+def test_fullgraph_is_kept_in_a_trace_function(install):
     whole = dl.compile(inner, backend="eager", fullgraph=True)
     broken = dl.compile(program, backend="eager", fullgraph=True)
     found = []
@@ -291,7 +291,7 @@ def settrace(call: Callable[[], Any]) -> list[tuple[str, types.CodeType]]:
     return watched(sys.settrace, call)
 
 
-def test_under_a_tracer_it_runs_in_eager_and_says_so_once():
+def test_under_a_tracer_frames_run_in_eager_with_one_warning():
     compiled = dl.compile(program, backend=backend)
     with pytest.warns(RuntimeWarning, match="run in eager here: a tracer.*compile_when_observed = True") as caught:
         events = settrace(lambda: compiled(x()))
@@ -305,7 +305,7 @@ def test_under_a_tracer_it_runs_in_eager_and_says_so_once():
     assert here(settrace(lambda: compiled(x()))) == here(events)
 
 
-def test_a_filter_may_make_an_error_of_what_is_said():
+def test_filter_turns_the_warning_about_a_tracer_into_an_error():
     compiled = dl.compile(program, backend="eager")
 
     def call():
@@ -331,7 +331,7 @@ def test_the_setting_compiles_under_a_tracer():
         assert ("call", "inner") in here(settrace(lambda: compiled(x())))
 
 
-def test_promises_hold_under_a_tracer():
+def test_fullgraph_is_kept_under_a_tracer():
     whole = dl.compile(inner, backend=backend, fullgraph=True)
     broken = dl.compile(program, backend=backend, fullgraph=True)
     found = []
@@ -396,7 +396,7 @@ class Pass(TorchFunctionMode):
 
 
 @pytest.mark.parametrize("mode", [Note, lambda: FlopCounterMode(display=False), FakeTensorMode])
-def test_under_a_mode_it_runs_in_eager_and_says_so_once(mode):
+def test_under_a_mode_frames_run_in_eager_with_one_warning(mode):
     compiled = dl.compile(program, backend="eager")
     with mode(), pytest.warns(RuntimeWarning, match="run in eager here: a TorchDispatchMode") as caught:
         compiled(torch.ones(2))
@@ -441,7 +441,7 @@ def test_promises_raise_in_a_torch_jit_trace():
         torch.jit.trace(whole, x())
 
 
-def test_what_no_setting_changes_is_said_in_the_log(caplog):
+def test_eager_runs_that_no_setting_changes_are_logged(caplog):
     compiled = dl.compile(inner, backend="eager")
     with caplog.at_level("DEBUG", "dynamo_lite.breaks"), Pass():
         for _ in range(2):

@@ -76,7 +76,7 @@ def test_global_that_was_deleted_in_a_handler(x, log):
 
 
 @checked(tensor(2), {"k": 1}, others=[(tensor(2), {})])
-def test_delete_an_item_that_is_not_there_another_time(x, table):
+def test_delete_an_item_missing_in_a_later_call(x, table):
     y = x * 2
     del table["k"]
     return y
@@ -107,14 +107,14 @@ def filled(cls):
 
 
 @checked(tensor(2), filled(Thing), others=[(tensor(2), Thing())])
-def test_delete_an_attribute_that_is_not_there_another_time(x, thing):
+def test_delete_an_attribute_missing_in_a_later_call(x, thing):
     y = x * 2
     del thing.k
     return y
 
 
 @pytest.mark.parametrize("cls", [Thing, Slotted])
-def test_attribute_is_looked_up_to_see_if_it_is_there(cls):
+def test_caught_error_of_a_missing_attribute(cls):
     def fn(x, thing):
         try:
             thing.k
@@ -159,7 +159,7 @@ def test_closure_is_looked_up_to_see_if_it_is_there():
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("caught", [False, True])
-def test_cell_of_its_own_that_is_empty(late, caught):
+def test_empty_cell_of_the_function_itself(late, caught):
     def fn(x, items, late, caught):
         if late:
             dl.graph_break()
@@ -177,7 +177,7 @@ def test_cell_of_its_own_that_is_empty(late, caught):
 
 
 @checked(tensor(2), [], graphs=None)
-def test_cell_of_its_own_that_is_emptied_twice(x, items):
+def test_cell_of_the_function_itself_deleted_twice(x, items):
     value = x * 2
     call = lambda: value  # noqa: E731, F821
     del value
@@ -206,7 +206,7 @@ def test_end_of_iterator_while_an_exception_is_handled(make, how):
     check(fn, tensor(2), make, how, [])
 
 
-def test_operator_that_fails_says_nothing_of_fake_tensors():
+def test_error_of_a_failing_operator_mentions_no_fake_tensors():
     def fn(x):
         try:
             return x @ torch.ones(7, 7)
@@ -288,7 +288,7 @@ MISSING_ATTRIBUTES = {
 
 
 @pytest.mark.parametrize("name", MISSING_ATTRIBUTES)
-def test_what_is_missing_is_told(name):
+def test_error_names_the_missing_attribute_or_key(name):
     access = MISSING_ATTRIBUTES[name]
 
     def fn(x):
@@ -358,7 +358,7 @@ def _deleted(x, bound):
 
 
 @pytest.mark.parametrize("fn", [_added_in_the_end, _caught, _deleted])
-def test_what_runs_as_it_is_names_variables_that_are_not_bound(fn):
+def test_eager_frames_raise_unbound_local_error_with_the_name(fn):
     """Past the limit the rest of a frame is run by CPython, to which its cells are free variables."""
     with dl.config.patch(recompile_limit=1), warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -42,7 +42,7 @@ def test_written_through_the_view(x, parts):
     return z.cos() + x.sum()
 
 
-def test_two_pairs():
+def test_two_pairs_of_inputs_share_memory():
     def fn(x, y, parts):
         x.add_(1)
         z = parts[0] * 2

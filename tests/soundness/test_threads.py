@@ -46,7 +46,7 @@ def program(x, n):
 
 
 @pytest.mark.on_cpu
-def test_hits():
+def test_threads_that_only_hit():
     recorder = Recorder()
     compiled = dl.compile(program, backend=recorder)
     compiled(torch.ones(2), 3)
@@ -175,7 +175,7 @@ atexit.register(stop.set)
 """
 
 
-def test_the_interpreter_ends_while_a_daemon_thread_lets_go_of_what_compiled_it():
+def test_interpreter_exits_while_a_daemon_thread_frees_a_compiled_function():
     """CPython ends such a thread wherever it waits for the GIL, here within destructors."""
     done = run_program(DAEMON)
     assert (done.returncode, done.stderr) == (0, "")

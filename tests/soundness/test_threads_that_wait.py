@@ -66,7 +66,7 @@ def broken(x):
     return y + 1
 
 
-def test_one_compiles_and_the_next_shape_is_captured():
+def test_one_thread_compiles_and_another_captures_the_next_shape():
     recorder = Gathering()
     compiled = dl.compile(program, backend=recorder)
     found = at_once(recorder.begun, lambda number: compiled(torch.ones(2)))
@@ -79,7 +79,7 @@ def test_one_compiles_and_the_next_shape_is_captured():
     assert len(recorder.graphs) == 2 and recorder.runs == THREADS + 1
 
 
-def test_one_compiles_for_all_of_the_same_settings():
+def test_one_thread_compiles_for_all_owners_with_equal_settings():
     recorder = Gathering()
     compiled = [dl.compile(program, backend=recorder) for _ in range(THREADS)]
     found = at_once(recorder.begun, lambda number: compiled[number](torch.ones(2)))
@@ -88,7 +88,7 @@ def test_one_compiles_for_all_of_the_same_settings():
     assert all(len(each.owner.entries(program.__code__)) == 1 for each in compiled)
 
 
-def test_under_a_process_wide_enable():
+def test_threads_under_a_process_wide_enable():
     recorder = Gathering()
     with dl.enable(recorder):
         found = at_once(recorder.begun, lambda number: broken(torch.ones(2)))
@@ -96,7 +96,7 @@ def test_under_a_process_wide_enable():
     assert len(recorder.graphs) == 2 and recorder.runs == 2 * THREADS
 
 
-def test_each_that_nothing_fits_is_compiled_in_its_turn():
+def test_shapes_without_an_entry_are_compiled_one_after_another():
     recorder = Gathering()
     compiled = dl.compile(program, backend=recorder)
     kinds = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
@@ -106,7 +106,7 @@ def test_each_that_nothing_fits_is_compiled_in_its_turn():
     assert len(recorder.graphs) == len(compiled.owner.entries(program.__code__)) == 4
 
 
-def test_the_next_one_compiles_where_the_first_fails():
+def test_waiting_thread_compiles_after_the_first_fails():
     class Failing(Gathering):
         def __call__(self, gm, example_inputs):
             compiled = super().__call__(gm, example_inputs)
@@ -122,7 +122,7 @@ def test_the_next_one_compiles_where_the_first_fails():
     assert len(recorder.graphs) == 2 and recorder.runs == THREADS - 1
 
 
-def test_all_are_told_that_it_is_not_one_graph():
+def test_waiting_threads_raise_the_fullgraph_error():
     begun = threading.Barrier(THREADS)
     compiled = dl.compile(broken, backend=Recorder(), fullgraph=True)
     found = at_once(begun, lambda number: compiled(torch.ones(2)))
@@ -283,7 +283,7 @@ def numbered(number):
     return scope["program"]
 
 
-def test_backend_that_hangs_is_waited_for_once(monkeypatch):
+def test_hanging_backend_is_waited_for_once(monkeypatch):
     """Other threads' calls run in eager after that, without being translated, until it returns."""
     monkeypatch.setattr(one_at_a_time, "PATIENCE", 0.5)
     recorder, other = Held(), Recorder()
@@ -317,7 +317,7 @@ def test_backend_that_hangs_is_waited_for_once(monkeypatch):
     assert torch.equal(same(torch.ones(2)), torch.full((2,), 4.0)) and len(recorder.graphs) == 1
 
 
-def test_turn_that_was_given_up_is_waited_for_again_later(monkeypatch):
+def test_abandoned_turn_is_waited_for_at_a_later_call(monkeypatch):
     """Each occasion is waited for."""
     monkeypatch.setattr(one_at_a_time, "PATIENCE", 0.2)
     for _ in range(2):

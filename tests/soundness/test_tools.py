@@ -176,7 +176,7 @@ dl.compile(step, backend=backend)(torch.ones(2))
 """
 
 
-def test_py_spy(users_program):
+def test_py_spy_shows_the_line_of_the_graph(users_program):
     """It shows the function at the line at which its graph ends, and in it what the backend made."""
     beside = shutil.which("py-spy", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if beside is None:

@@ -26,7 +26,7 @@ from programs import Recorder, check, checked, tensor
     ids=["ones", "zeros_like", "tensor", "new_full"],
 )
 @pytest.mark.parametrize("with_gradient", [False, True])
-def test_leaves_that_factories_make_take_gradients(make, with_gradient):
+def test_leaves_created_by_factories_receive_gradients(make, with_gradient):
     def fn(x, make):
         leaf = make(x)
         return leaf, leaf * 2 + x
@@ -56,7 +56,7 @@ def _put(x, mask, y):
 
 @pytest.mark.parametrize("fn", [_assigned, _put])
 @pytest.mark.parametrize("takes_gradient", [False, True])
-def test_what_is_written_by_a_mask_takes_gradients(fn, takes_gradient):
+def test_values_written_by_a_mask_receive_gradients(fn, takes_gradient):
     x, y = tensor(4, grad=True), tensor(2, seed=1, grad=takes_gradient)
     mask = torch.tensor([True, False, True, False])
     compiled, before = dl.compile(fn, backend="aot_eager"), dl.counters.graph_breaks
@@ -111,7 +111,7 @@ def test_isinstance_by_hooks_of_torchs_metaclasses():
     check(lambda x: x + isinstance(x, nn.Parameter), marked, others=[(tensor(3),)], all_graphs=2)
 
 
-def test_whether_a_profiler_is_on_is_asked_each_time():
+def test_profiler_state_is_checked_at_every_call():
     def fn(x):
         return x + 1 if torch.autograd._profiler_enabled() else x - 1
 
@@ -219,7 +219,7 @@ class Asking(torch.Tensor):
 ANSWERS = {torch.Tensor.is_leaf.__get__: "leaf", torch.Tensor.neg: "negated"}
 
 
-def test_what_torch_asks_is_compared_by_what_it_is():
+def test_torch_compares_functions_by_identity():
     def fn(w):
         return w.ndim + torch.ones(2), w.shape, w.dtype, w.device, w.is_leaf, w.neg()
 
@@ -257,13 +257,13 @@ def test_sizes_are_added_to_tuples():
 
 
 @pytest.mark.parametrize("item", ["a", 1.5])
-def test_what_is_no_size_is_not_added_to_sizes(item):
+def test_sizes_plus_a_tuple_of_other_items(item):
     check(lambda x: (x + 1).shape + (item,), tensor(2), graphs=None)
     check(lambda x: (item,) + (x + 1).shape, tensor(2), graphs=None)
 
 
 @checked(tensor(4), graphs=None)
-def test_views_that_torch_refuses_to_speak_of(x):
+def test_views_whose_metadata_torch_refuses(x):
     y = x.clone().requires_grad_()
     with torch.no_grad():
         view = y[:2]
@@ -271,7 +271,7 @@ def test_views_that_torch_refuses_to_speak_of(x):
     return y.detach(), view.requires_grad, view.is_leaf
 
 
-def test_such_a_view_is_given():
+def test_view_with_refused_metadata_as_an_argument():
     y = tensor(4, grad=True).clone()
     with torch.no_grad():
         view = y[:2]
@@ -324,7 +324,7 @@ def test_a_gradient_of_another_shape():
 # -- torch.distributed -------------------------------------------------------------------------------------------------
 
 
-def test_whether_there_is_a_process_group():
+def test_process_group_state_is_guarded():
     def fn(x):
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             return x * torch.distributed.get_world_size() + torch.distributed.get_rank() + 10

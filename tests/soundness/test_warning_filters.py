@@ -80,7 +80,7 @@ def test_a_result_that_is_resized_in_a_later_call():
     )
 
 
-def test_a_warning_breaks_the_graph_where_it_is():
+def test_warning_breaks_the_graph_at_its_operator():
     recorder = check(softmax_of_some_dimension, tensor(3, 2), graphs=2, breaks=1)
     assert [recorder.targets(0), recorder.targets(1)] == [["add"], ["mul"]]
     assert any("softmax warns: Implicit dimension" in reason for reason in dl.counters.break_reasons)
@@ -112,7 +112,7 @@ def test_filters_that_change(compiled, seen):
 
 
 @scenario
-def test_a_warning_comes_once_for_each_line(compiled, seen):
+def test_warning_is_given_once_per_line(compiled, seen):
     """Also where tracing it took several attempts, and gradients were looked at."""
 
     def fn(x, leaf):
@@ -155,7 +155,7 @@ print(json.dumps([(each.filename, each.lineno, str(each.message)) for each in ca
 """
 
 
-def test_what_torch_warns_of_once_in_a_process():
+def test_torch_warnings_given_once_per_process():
     def warned(how):
         ran = subprocess.run([sys.executable, "-c", ONCE, how], cwd=HERE, check=True, capture_output=True, text=True)
         return json.loads(ran.stdout)

@@ -111,7 +111,7 @@ PROGRAMS = [
 
 
 @pytest.mark.parametrize("fn", PROGRAMS)
-def test_referent_dies_where_its_owner_is_dropped(fn):
+def test_referent_is_deallocated_with_its_owner(fn):
     dl.compile(lambda x: x + 1, backend="eager")(X)  # the first translation of a process imports modules
     compiled, expected = dl.compile(fn, backend="eager"), fn()
     for _ in range(2):
