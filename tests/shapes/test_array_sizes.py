@@ -88,7 +88,7 @@ def test_sizes(program):
     sweep(fn, *makers)
 
 
-def test_of_size_one_and_none():
+def test_arrays_of_size_one_and_zero():
     sweep(lambda a: torch.from_numpy(a) * 2, vector, sizes=(3, 4, 1, 5, 0, 6, 1, 0), graphs=4)
 
 
@@ -96,11 +96,11 @@ def test_a_branch_on_the_size():
     sweep(lambda a: torch.from_numpy(a) * 2 if len(a) > 5 else torch.from_numpy(a) + 1, vector, graphs=3)
 
 
-def test_a_size_that_must_be_known():
+def test_size_that_the_program_specializes():
     sweep(lambda a: torch.from_numpy(a) * {3: 1, 4: 2, 5: 3, 8: 4, 6: 5}[a.size], vector, graphs=5)
 
 
-def test_written_through():
+def test_writes_through_a_shared_array():
     def fn(a):
         torch.from_numpy(a).add_(1)
         return torch.from_numpy(a) * 2

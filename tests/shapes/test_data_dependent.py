@@ -57,7 +57,7 @@ def test_greatest_of_floats(x, n):
     return x * max((n / 3).item(), 1.5)
 
 
-def test_breaks_where_not_asked_for():
+def test_item_breaks_the_graph_by_default():
     recorder = Recorder()
     dl.compile(scaled, backend=recorder)(tensor(8), torch.tensor(3))
     assert len(recorder.graphs) == 1
@@ -193,7 +193,7 @@ def sliced(x, n):
     return x[:k], torch.zeros(k), torch.arange(k), k
 
 
-def test_check_that_fails():
+def test_failing_torch_check_raises_as_in_eager():
     with dl.config.patch(capture_scalar_outputs=True):
         compiled = dl.compile(sliced, backend="eager")
         compiled(tensor(8), torch.tensor(3))

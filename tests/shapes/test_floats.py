@@ -210,7 +210,7 @@ def test_functions_of_floats(x, f):
 
 
 @swept_both([(tensor(3), f) for f in [0.5, 0.25, -1.0, 4.0, 0.0, 1e9, 9.0]], graphs=None)
-def test_what_python_refuses(x, f):
+def test_operations_that_python_refuses_raise(x, f):
     try:
         return x * math.sqrt(f), x / (1 / f), x * 2.0**f
     except (ValueError, OverflowError, ZeroDivisionError) as error:
@@ -296,7 +296,7 @@ def test_other_types():
     sweep(lambda x, f: x * f, [(tensor(2), f) for f in (0.5, 0.25, 3, 4, True, Rate(0.5), 0.7)], graphs=5)
 
 
-def test_known_where_asked_for():
+def test_floats_are_constants_with_dynamic_false():
     sweep(lambda x, f: x * f, calls(tensor(3), [0.5, 0.25, 0.1]), graphs=3, dynamic=False)
 
 
@@ -367,7 +367,7 @@ def test_through_inductor():
         lambda x, a, b: x + [a, b].count(b) + [a, b].index(b),
     ],
 )
-def test_not_a_number_is_told_by_identity(fn):
+def test_nan_is_compared_by_identity(fn):
     nan = math.nan
     pairs = [(0.5, 0.7), (0.25, 0.1), (nan, nan), (nan, float("nan")), (0.3, nan), (0.3, 0.3), (0.4, 0.6), (nan, 0.1)]
     both(fn, [(tensor(2), *pair) for pair in pairs], graphs=None)

@@ -61,7 +61,7 @@ def test_a_graph_for_each_number(x, n):
 
 
 @swept([(tensor(3), n) for n in (5, 7, 5)], graphs=None, dynamic=True)
-def test_functions_that_refuse(x, n):
+def test_functions_that_raise_for_some_integers(x, n):
     found = []
     for call in (
         lambda: math.isqrt(n - 10),
@@ -107,7 +107,7 @@ def test_bits_decide():
 
 
 @swept([(tensor(3), n, f) for n, f in ((5, 2.5), (7, -0.125), (5, 1e9), (12, 0.5))], graphs=None, dynamic=True)
-def test_texts_that_format_makes_otherwise(x, n, f):
+def test_format_specs_that_need_the_number(x, n, f):
     found = [
         "%d" % f,
         "%05.1f" % f,

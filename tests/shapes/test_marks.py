@@ -94,7 +94,7 @@ def test_mark_on_what_the_program_specializes(fn):
     assert raised.value.user_stack[-1].lineno == line
 
 
-def test_the_place_in_what_is_called():
+def test_error_names_the_line_in_the_callee():
     def inner(x):
         return LINEAR(x)
 
@@ -145,7 +145,7 @@ def test_range_of_a_mark():
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_range_of_a_size_that_must_be_another(first):
+def test_range_of_a_size_that_the_program_constrains(first):
     def fn(*tensors):
         factor = 2 if tensors[first].size(0) < 20 else 3
         return (tensors[0] + tensors[1]) * factor
@@ -195,7 +195,7 @@ def test_a_later_call_out_of_the_range_it_is_marked_with(size):
         ((torch.zeros(2), 0), {"max": "9"}, TypeError, "integers or None, not str"),
     ],
 )
-def test_marks_that_make_no_sense(args, options, error, message):
+def test_invalid_dynamic_marks_are_refused(args, options, error, message):
     with pytest.raises(error, match=message):
         dl.mark_dynamic(*args, **options)
     assert not getattr(args[0], "_dynamo_dynamic_indices", None)
@@ -204,7 +204,7 @@ def test_marks_that_make_no_sense(args, options, error, message):
 @pytest.mark.parametrize(
     "dim, error", [(2, IndexError), ("rows", TypeError), ([0, -3], IndexError), ([None], TypeError)]
 )
-def test_static_marks_that_make_no_sense(dim, error):
+def test_invalid_static_marks_are_refused(dim, error):
     with pytest.raises(error, match="dimension"):
         dl.mark_static(torch.zeros(2, 3), dim)
     with pytest.raises(TypeError, match="tensors, not int"):
@@ -220,7 +220,7 @@ def test_several_dimensions_at_once():
     sweep(lambda x: x.sum(2), [(x,), (tensor(*shapes[1]),)], graphs=2)
 
 
-def test_a_mark_goes_before_dynamic():
+def test_mark_overrides_the_dynamic_option():
     calls = [(marked(4, 5),), (tensor(7, 5),), (tensor(2, 5),)]
     sweep(lambda x: x + 1, calls, graphs=1, dynamic=False)
     sweep(lambda x: x + 1, [*calls, (tensor(2, 6),)], graphs=2, dynamic=False)

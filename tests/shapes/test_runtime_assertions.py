@@ -34,13 +34,13 @@ def _checked(a):
     return 0.5 / a + c, b.amax(1)
 
 
-def test_data_that_fail_call_after_call():
+def test_repeated_failures_recompile_with_a_break():
     recorder, ran = _called(_checked, [(FINE,)] * 2 + [(ZERO,)] * 26)
     assert ran == [1] * 28 and len(recorder.graphs) == 1 and dl.counters.graph_breaks == 0
     assert len(recorder.graphs[0].graph.find_nodes(op="placeholder")) == 1
 
 
-def test_data_that_fail_now_and_then_leave_the_graph_as_it_is():
+def test_rare_failures_keep_the_graph():
     recorder, ran = _called(_checked, [(FINE,), *[(ZERO,)] * 6] * 3)
     assert ran == [1] * 21 and len(recorder.graphs) == 1
 
@@ -60,7 +60,7 @@ def test_a_place_in_a_function_and_one_after_the_other():
     assert max(ran) < 6 and len(recorder.graphs) < 40
 
 
-def test_writes_are_put_back():
+def test_writes_are_undone_before_the_eager_run():
     def program(a, b):
         a += b
         if (b == 0).any():
@@ -72,12 +72,12 @@ def test_writes_are_put_back():
     _called(program, calls)
 
 
-def test_a_full_graph_stays_one():
+def test_fullgraph_keeps_one_graph_despite_failures():
     recorder, ran = _called(_checked, [(FINE,)] + [(ZERO,)] * 20, fullgraph=True)
     assert len(recorder.graphs) == 1 and ran == [1] * 21
 
 
-def test_layers_that_share_what_is_compiled():
+def test_failures_of_layers_that_share_compiled_code():
     class Layer(torch.nn.Module):
         def forward(self, a):
             return _checked(a)

@@ -86,12 +86,12 @@ if torch.__version__ < "2.13":
 
 
 @pytest.mark.parametrize("fn", KNOWN.values(), ids=KNOWN)
-def test_operators_that_take_numbers_of_c(fn):
+def test_operators_with_c_number_arguments_recompile_for_every_value(fn):
     """torch.compile makes one for each likewise."""
     sweep(lambda x, f: (fn(x, f), x + 1), calls(X), graphs=len(FLOATS))
 
 
-def test_values_that_operators_look_at():
+def test_operators_that_branch_on_a_scalars_value():
     """Each kind of value is right, whatever the operator found out about the first."""
     floats = (0.5, 2.0, 1.0, 0.0, -0.0, math.inf, -math.inf, 3.0, math.nan, 3e38, 0.5)
     x = tensor(4, 4)
@@ -101,7 +101,7 @@ def test_values_that_operators_look_at():
 @swept_both(
     [(tensor(3), f) for f in [0.5, 0.25, -1.0, 4.0, 0.0, -0.0, 0.9, 0.75, math.inf, math.nan, 1e301]], graphs=None
 )
-def test_what_python_refuses(x, f):
+def test_operations_that_python_refuses_raise(x, f):
     try:
         return x * math.log2(f + 2), divmod(3, f), x * (1 // f), x * math.acos(f), x * round(f, 3)
     except (ValueError, OverflowError, ZeroDivisionError) as error:

@@ -22,7 +22,7 @@ def matrices(*shapes, **options):
 # -- sizes in operators ------------------------------------------------------------------------------------------------
 
 
-def test_only_what_changes_is_symbolic():
+def test_only_changed_sizes_become_symbolic():
     recorder = sweep(lambda x: x + 1, [(tensor(n, 3),) for n in (2, 5, 9)])
     shape = recorder.graphs[1].graph.find_nodes(op="placeholder")[0].meta["example_value"].shape
     assert isinstance(shape[0], torch.SymInt) and shape[1] == 3
@@ -64,7 +64,7 @@ def test_a_tensor_or_a_number_in_turn(place):
     sweep(fn, [(tensor(3), place(n)) for n in mixed], graphs=3, fullgraph=True)
 
 
-def test_static_where_asked_for():
+def test_dynamic_false_keeps_sizes_static():
     sweep(lambda x: x + 1, matrices(), graphs=5, dynamic=False)
 
 
@@ -118,7 +118,7 @@ def test_strides_that_are_no_products_of_sizes():
     both(lambda x: (x + 1, x.stride(), x.stride(0)), calls)
 
 
-def test_another_layout_is_compiled_anew():
+def test_changed_layout_recompiles():
     calls = [(tensor(4, 5),), (tensor(6, 7),), (tensor(7, 6).t(),), (tensor(9, 8).t(),), (tensor(9, 8),)]
     sweep(lambda x: x.contiguous().view(-1), calls, graphs=3)
 

@@ -125,7 +125,7 @@ def test_specialized_numbers_keep_their_identity():
 
 @pytest.mark.parametrize("name, wanted", [("scalar of numpy", [1, 2, 1]), ("array", [1, 4, 1])])
 @pytest.mark.on_cpu
-def test_what_had_to_be_known_is_remembered(name, wanted, monkeypatch):
+def test_specialized_numbers_are_remembered_by_later_compilations(name, wanted, monkeypatch):
     attempts = []
 
     monkeypatch.setattr(FrameCompiler, "prepare", lambda compiler, attempt: attempts.append(attempt))
@@ -141,7 +141,7 @@ WAYS = [(3, 3, False), (3, 4, False), (3, 5, False), (3, 6, True), (4, 7, True),
 
 
 @swept([(tensor(size), n, flag) for size, n, flag in WAYS], graphs=6)
-def test_what_is_remembered_of_another_way_through_a_program(x, n, flag):
+def test_specializations_of_one_branch_do_not_affect_another(x, n, flag):
     if flag:
         return x * n + x.size(0)
     return x * np.float32(n) + x.size(0)
@@ -176,7 +176,7 @@ def test_transforms_whose_kernels_need_the_sizes(fn):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_what_dropout_leaves_alone_is_what_it_was_given(backend):
+def test_dropout_in_eval_mode_returns_its_argument(backend):
     def fn(x):
         y = torch.nn.functional.dropout(x, 0.1, training=False)
         y.add_(1)

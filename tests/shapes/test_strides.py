@@ -15,7 +15,7 @@ def columns(rows=2, width=1):
     return [(tensor(rows, n)[:, -width:],) for n in LENGTHS]
 
 
-def test_a_column_of_what_grows():
+def test_column_of_a_growing_tensor():
     sweep(lambda x: x * 2 + 1, columns(), graphs=2)
     sweep(lambda x: (x.sum(), x.t() @ x), columns(3, 2), graphs=2)
     sweep(lambda x: x.flatten() + 1, columns(1), graphs=2)
@@ -44,7 +44,7 @@ def test_sizes_and_strides_that_change():
     sweep(lambda x: x + 1, [(tensor(2, n)[:, n // 2 :],) for n in (*LENGTHS, 20)], graphs=2)
 
 
-def test_another_layout_is_no_stride_that_changes():
+def test_changed_layout_is_not_a_symbolic_stride():
     calls = [(tensor(3, 4),), (tensor(4, 3).t(),), (tensor(3, 4),), (tensor(4, 3).t(),)]
     recorder = sweep(lambda x: x + 1, calls, graphs=2)
     for gm in recorder.graphs:
@@ -131,7 +131,7 @@ def test_lengths_of_a_class_of_its_own():
 
 
 @pytest.mark.parametrize("dynamic", [None, True])
-def test_views_of_what_learns_whose_memory_has_to_suffice(dynamic):
+def test_views_of_leaves_within_the_memory_of_their_base(dynamic):
     """Without gradients torch asks of a view's base how large it is."""
 
     def fn(x):
@@ -146,7 +146,7 @@ def test_views_of_what_learns_whose_memory_has_to_suffice(dynamic):
     assert len(recorder.graphs) <= 4
 
 
-def test_operators_on_what_learns_without_gradients():
+def test_operators_on_parameters_under_no_grad():
     """On symbols torch's ``pad`` and ``repeat`` make their results as what they are given."""
 
     def fn(w, x):

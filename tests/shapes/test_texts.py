@@ -128,12 +128,12 @@ def test_texts_that_are_returned(name):
 
 
 @pytest.mark.parametrize("name", READ)
-def test_what_is_read_is_specialized(name):
+def test_sizes_read_from_a_text_are_specialized(name):
     """Right in each call, and as many graphs as without symbolic sizes."""
     sweep(READ[name], calls(), graphs=len(SIZES))
 
 
-def test_it_leaves_the_frame_in_many_ways():
+def test_texts_of_sizes_leave_the_frame_in_many_ways():
     box, seen = Box(0), []
 
     def fn(x):
@@ -151,7 +151,7 @@ def test_it_leaves_the_frame_in_many_ways():
     assert len(seen) == len(SIZES) and dl.counters.graphs == 2
 
 
-def test_what_is_raised_says_the_sizes():
+def test_text_of_an_exception_contains_the_sizes():
     def fn(x):
         y = x * 2
         if x.shape[0] > 3:
