@@ -36,7 +36,7 @@ def test_within_the_allowance_frames_are_translated_at_their_first_call():
         assert dl.counters.graphs == 5 and dl.counters.waits == 0
 
 
-def test_past_it_frames_that_run_once_are_left_alone():
+def test_past_the_allowance_frames_that_run_once_are_skipped():
     fns = functions(50)
     with dl.config.patch(enable_allowance=0.0), dl.enable("eager"):
         for _ in range(2):  # what nothing is known of yet is expected to cost nothing
@@ -77,7 +77,7 @@ def asked_of(fns, allowance):
     return [code for code in asked if any(code is fn.__code__ for fn in fns)]
 
 
-def test_past_the_allowance_new_code_waits_without_being_asked_about():
+def test_past_the_allowance_new_code_is_delayed_without_a_callback():
     fns = without_tensors(50)
     assert len(asked_of(fns, math.inf)) == 50
     fns = without_tensors(50)
@@ -132,7 +132,7 @@ def test_functions_of_equal_code_wait_each():
     assert dl.counters.waits == 20
 
 
-def test_no_record_is_kept_of_code_that_is_gone():
+def test_records_of_deallocated_code_are_dropped():
     with dl.config.patch(enable_allowance=0.0), dl.enable("eager"):
         owner, fns = dl._C.current_owner(), without_tensors(20)
         for fn in fns:
@@ -180,7 +180,7 @@ def test_a_loop_gets_its_third_shape():
 
 
 @pytest.mark.parametrize("fullgraph", [False, True])
-def test_what_is_compiled_by_name_is_translated_at_once(fullgraph):
+def test_explicitly_compiled_functions_are_translated_at_once(fullgraph):
     fns = [dl.compile(fn, backend="eager", fullgraph=fullgraph) for fn in functions(3)]
     with dl.config.patch(enable_allowance=0.0), dl.enable("eager"):
         for number, fn in enumerate(fns):
@@ -188,7 +188,7 @@ def test_what_is_compiled_by_name_is_translated_at_once(fullgraph):
     assert dl.counters.graphs == 3
 
 
-def test_the_log_says_what_waits(caplog):
+def test_log_names_delayed_frames(caplog):
     caplog.set_level(logging.INFO, "dynamo_lite.perf")
     with dl.config.patch(enable_allowance=0.0), dl.enable("eager"):
         scale(torch.ones(2), 2)
@@ -241,7 +241,7 @@ def test_a_second_of_eager_counts_for_one_frame():
     assert found[-1] == 300, found
 
 
-def test_a_translation_that_takes_far_longer_than_expected_is_given_up_for_now(monkeypatch, caplog):
+def test_translation_that_exceeds_its_expected_cost_is_abandoned(monkeypatch, caplog):
     caplog.set_level(logging.INFO, "dynamo_lite.perf")
     right, limits = torch.ones(2) * 4, iter([0.0])
     monkeypatch.setattr(TranslationBudget, "limit", lambda self, view: next(limits, math.inf))
@@ -286,7 +286,7 @@ class View:
         return self._has_waited
 
 
-def test_what_a_frame_is_expected_to_cost():
+def test_expected_cost_of_a_frame():
     """The last translation of its code; where there was none, the average of all."""
     owner, budget = Owner(), TranslationBudget()
     view, other = View(scale.__code__, owner), View(functions.__code__, owner)

@@ -226,12 +226,12 @@ def test_handlers_keep_their_ranges_when_code_moves():
         (lambda: [emit.load_const(1)] * 2 + [emit.return_value()], "comes twice"),
     ],
 )
-def test_what_no_code_can_be_made_of(body, said):
+def test_invalid_input_of_assemble_is_refused(body, said):
     with pytest.raises(BytecodeError, match=said):
         assemble(body(), like=template.__code__)
 
 
-def test_names_that_come_twice():
+def test_duplicate_names_are_refused():
     body = [emit.make("RESUME", 0), emit.load_const(1), emit.return_value()]
     for shape in ({"argnames": ("a", "a")}, {"freevars": ("a", "a")}, {"cellvars": ("a", "a")}):
         with pytest.raises(BytecodeError, match="a name comes twice"):

@@ -45,7 +45,7 @@ def test_decoded_once_for_each_code_object():
 
 
 @pytest.mark.parametrize("analyse", [decode, live_locals])
-def test_what_is_known_of_a_code_object_dies_with_it(analyse):
+def test_decoded_code_is_freed_with_its_code_object(analyse):
     class Constant:
         pass
 
@@ -124,7 +124,7 @@ def test_copies_are_private():
         assert new.handler is None or new.handler.target in inside
 
 
-def test_of_rows_that_overlap_the_first_counts():
+def test_first_of_overlapping_exception_table_rows_applies():
     code = (lambda x: x + 1).__code__
     last = len(code.co_code) // 2 - 1
     second = decode(code)[1].offset // 2
@@ -175,7 +175,7 @@ places = st.one_of(
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 40), places), min_size=1, max_size=30), lines)
-def test_the_location_table_says_what_was_put_in(entries, first):
+def test_location_table_round_trips(entries, first):
     units = sum(size for size, _ in entries)
     code = guarded.__code__.replace(
         co_code=bytes((dis.opmap["NOP"], 0)) * units, co_firstlineno=first, co_linetable=linetable.build(entries, first)
@@ -185,6 +185,6 @@ def test_the_location_table_says_what_was_put_in(entries, first):
 
 
 @given(st.lists(st.tuples(numbers, numbers, numbers, numbers, st.booleans())))
-def test_the_exception_table_says_what_was_put_in(rows):
+def test_exception_table_round_trips(rows):
     rows = [(start, start + length, target, depth, lasti) for start, length, target, depth, lasti in rows]
     assert exception_table.parse(guarded.__code__.replace(co_exceptiontable=exception_table.build(rows))) == rows

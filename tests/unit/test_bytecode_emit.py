@@ -86,7 +86,7 @@ def test_iterator_takes_items_until_the_end(items):
     assert found == [*items] if hasattr(items, "__len__") else found == [6, 7]
 
 
-def test_iterator_of_what_has_none():
+def test_iterator_of_a_non_iterable_raises():
     with pytest.raises(TypeError, match="'int' object is not iterable"):
         run([A(), *emit.iterator()], 5)
 
@@ -137,6 +137,6 @@ def test_conditional_jumps(jump, taken):
         assert result == ("jumped" if value in taken else "went on"), value
 
 
-def test_what_there_is_not():
+def test_emitters_refuse_unknown_operations():
     with pytest.raises(BytecodeError, match="no opcode LOAD_ROCKET"):
         emit.make("LOAD_ROCKET")

@@ -43,7 +43,7 @@ def test_branches_join():
     assert live_at(f, "STORE_FAST", "c") == set()
 
 
-def test_loops_go_round():
+def test_loops_keep_variables_of_the_next_iteration_live():
     def f(xs, start):
         total = start
         for x in xs:
@@ -85,7 +85,7 @@ def test_finally_and_with():
     assert live_at(f, "BEFORE_WITH") == {"log", "value"}
 
 
-def test_deleting_needs_it_bound():
+def test_delete_keeps_the_variable_live_before():
     def f(a):
         del a
         a = 1
@@ -146,7 +146,7 @@ def search(xs, wanted, limit=3):
 
 
 @pytest.mark.parametrize("args", [([1, 2, 3], 2), ([], 1), ([1, 1, 2, 3, 4, 5, 6], 7), ([1, 2, 3, 4, 5, 6], 6, 0)])
-def test_what_is_not_live_can_be_taken_away(args):
+def test_variables_that_are_not_live_can_be_deleted(args):
     """Wherever a name dies, the program is run with that variable deleted there."""
     code = search.__code__
     live = live_locals(code)

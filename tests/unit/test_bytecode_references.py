@@ -47,7 +47,7 @@ def test_of_functions_inside():
     assert any(path.names == ("other",) for path in found.variables)
 
 
-def test_what_computes_nothing():
+def test_names_that_are_only_passed_on():
     found = references((lambda x: x).__code__)
     assert not found.computes and not found.operates
     assert references((lambda x: x[0]).__code__).computes

@@ -116,7 +116,7 @@ def test_unreachable_instructions_are_dropped():
     assert drop_unreachable([]) == []
 
 
-def test_what_is_dropped_is_dead():
+def test_dropped_instructions_are_unreachable():
     """Everything from the loop on is kept, prologue and the block's entry are not."""
     instructions = body()
     loop = next(each for each in instructions if each.opname == "FOR_ITER")
@@ -147,12 +147,12 @@ def refused(instructions, said):
         verify(instructions)
 
 
-def test_good_code_passes():
+def test_verifier_accepts_valid_code():
     depths = verify(body())
     assert stack_size(depths) == program.__code__.co_stacksize
 
 
-def test_paths_that_disagree():
+def test_verifier_rejects_paths_with_different_depths():
     end = emit.return_value()
     refused(
         [emit.load_const(1), emit.load_const(2), emit.jump_if_true(end), emit.load_const(3), end],
@@ -160,20 +160,20 @@ def test_paths_that_disagree():
     )
 
 
-def test_an_instruction_left_out():
+def test_verifier_rejects_a_missing_instruction():
     instructions = body()
     at = next(each.index for each in instructions if each.opname == "POP_TOP")
     refused(instructions[:at] + instructions[at + 1 :], "values on the stack")
 
 
-def test_a_jump_outside():
+def test_verifier_rejects_a_jump_out_of_the_code():
     instructions = body()
     jump = next(each for each in instructions if each.target is not None)
     jump.target = emit.make("NOP")
     refused(instructions, "jumps to an instruction that is not there")
 
 
-def test_a_handler_outside_or_too_deep():
+def test_verifier_rejects_invalid_handlers():
     instructions = body()
     covered = next(each for each in instructions if each.handler is not None)
     row = covered.handler
@@ -183,7 +183,7 @@ def test_a_handler_outside_or_too_deep():
     refused(instructions, "its handler wants|is reached with")
 
 
-def test_operands_that_do_not_fit():
+def test_verifier_rejects_invalid_operands():
     instructions = body()
     instructions[1].target = instructions[0]
     refused(instructions, "can't jump")
@@ -193,7 +193,7 @@ def test_operands_that_do_not_fit():
 
 
 @pytest.mark.skipif(not PY312, reason="END_FOR is new in 3.12")
-def test_a_loop_that_ends_elsewhere():
+def test_verifier_rejects_a_loop_that_does_not_end_at_end_for():
     instructions = body()
     loop = next(each for each in instructions if each.opname == "FOR_ITER")
     loop.target = instructions[loop.target.index + 1]

@@ -80,7 +80,7 @@ def test_entries_takes_what_is_compiled():
         dl.entries(scaled)
 
 
-def test_repr():
+def test_repr_of_compiled_callables():
     assert repr(dl.compile(scaled, backend="eager")) == f"<compiled {scaled!r}, backend 'eager'>"
     assert repr(dl.disable(scaled)) == f"<disabled {scaled!r}>"
     assert repr(dl.compile(torch.nn.ReLU(), backend="eager")) == "compiled ReLU()"

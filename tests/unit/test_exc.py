@@ -399,7 +399,7 @@ def test_bug_after_a_graph_break_runs_the_rest_in_eager(monkeypatch):
 
 
 @pytest.mark.parametrize("setting", ["default", "raise", "warn"])
-def test_what_must_be_captured_raises_internal_errors(bug, setting):
+def test_frames_that_must_be_captured_raise_internal_errors(bug, setting):
     with dl.config.patch(internal_errors=setting):
         with pytest.raises(dl.exc.InternalError, match="a bug of ours"):
             dl.compile(has_operators, backend="eager", fullgraph=True)(tensor(2))
@@ -434,7 +434,7 @@ def looks_at_its_variables(x):
     return y * 2
 
 
-def test_a_frame_that_is_left_alone_is_told_as_a_break():
+def test_skipped_frame_is_reported_as_a_break():
     x = torch.ones(2)
     explanation = dl.explain(looks_at_its_variables)(x)
     (broken,) = explanation.breaks
@@ -450,7 +450,7 @@ def writes_into_shared_memory(x, y):
     return y * 2
 
 
-def test_fullgraph_and_a_frame_that_would_be_left_alone():
+def test_fullgraph_raises_for_a_frame_that_would_be_skipped():
     x = torch.ones(4)
     with pytest.raises(dl.exc.Unsupported, match="runs without a graph.*writes into tensors that share memory"):
         dl.compile(writes_into_shared_memory, backend="eager", fullgraph=True)(x, x[1:])

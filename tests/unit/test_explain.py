@@ -20,7 +20,7 @@ def prints(x):
     return y.cos()
 
 
-def test_what_was_not_captured_is_no_whole_graph(capsys):
+def test_uncaptured_call_is_not_a_whole_graph(capsys):
     found = dl.explain(lambda n: n + 1)(3)
     assert (found.graph_count, found.break_count, found.is_whole) == (0, 0, False)
     assert "nothing was captured" in str(found) and "<lambda> (" in str(found)
@@ -61,7 +61,7 @@ def test_it_prints_in_a_page():
     assert len(str(found).splitlines()) < 40
 
 
-def test_a_construct_that_breaks_several_times_is_told_once():
+def test_repeated_break_of_a_construct_is_reported_once():
     def fn(x):
         for at in range(3):
             if x.sum() > at:
@@ -89,7 +89,7 @@ def test_a_break_in_a_library_is_told_once_for_its_caller_and_its_own_translatio
     assert [each.place.line for each in breaks_found([first, alone, other])] == [7, 9]
 
 
-def test_what_follows_from_a_break_on_its_line_is_told_with_it(tmp_path, caplog):
+def test_consequences_of_a_break_on_its_line_are_reported_with_it(tmp_path, caplog):
     """A file that was opened is also entered and left by CPython. Neither is a break that a user can fix by itself."""
 
     def logs(x):

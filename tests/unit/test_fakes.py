@@ -124,7 +124,7 @@ def _run(mode: FakeTensorMode, program: Any, grads: bool, guard: Any) -> list[An
 )
 @pytest.mark.parametrize("guard", [torch.no_grad, torch.inference_mode, contextlib.nullcontext])
 @pytest.mark.parametrize("grads", [False, True])
-def test_the_same_as_torchs(program, guard, grads):
+def test_cached_fakes_equal_torchs(program, guard, grads):
     plain = FakeTensorMode(shape_env=ShapeEnv(duck_shape=False), static_shapes=True)
     plain.cache_enabled = False
     expected = _run(plain, program, grads, guard)
@@ -135,7 +135,7 @@ def test_the_same_as_torchs(program, guard, grads):
             assert _run(mode, program, grads, guard) == expected
 
 
-def test_operators_are_asked_once(monkeypatch):
+def test_operators_run_once_on_equal_fakes(monkeypatch):
     asked = []
     real = FakeTensorMode._dispatch_impl
     monkeypatch.setattr(FakeTensorMode, "_cached_dispatch_impl", lambda *args: asked.append(args[1]) or real(*args))
@@ -149,7 +149,7 @@ def test_operators_are_asked_once(monkeypatch):
     assert asked[-2:] == ["now", "now"] and torch.ops.aten.mul.Tensor in asked[1:-2]
 
 
-def test_of_other_numbers_another(monkeypatch):
+def test_other_numbers_give_another_cached_result(monkeypatch):
     mode = fakes.fake_mode(None)
     x = mode.from_tensor(torch.rand(3, 4))
     with mode:
@@ -166,7 +166,7 @@ def test_of_other_numbers_another(monkeypatch):
         assert x.T.contiguous().stride() == (3, 1) and x.contiguous() is x
 
 
-def test_no_more_than_the_limit(monkeypatch):
+def test_cache_of_fakes_is_limited(monkeypatch):
     monkeypatch.setattr(fakes, "_LIMIT", 10)
     mode = fakes.fake_mode(None)
     x = mode.from_tensor(torch.rand(50))
@@ -206,14 +206,14 @@ def _run_symbolic(mode: FakeTensorMode) -> list[Any]:
     return [*facts, *(str(each.expr) for each in mode.shape_env.guards)]
 
 
-def test_the_same_as_torchs_with_symbols():
+def test_cached_symbolic_fakes_equal_torchs():
     plain = FakeTensorMode(shape_env=ShapeEnv(duck_shape=False))
     plain.cache_enabled = False
     found = _run_symbolic(fakes.fake_mode(ShapeEnv(duck_shape=False)))
     assert found == _run_symbolic(plain) and any("s" in each for each in found)
 
 
-def test_operators_on_symbols_are_asked_once(monkeypatch):
+def test_operators_run_once_on_equal_symbolic_fakes(monkeypatch):
     asked = []
     real = FakeTensorMode._dispatch_impl
     monkeypatch.setattr(FakeTensorMode, "_cached_dispatch_impl", lambda *args: asked.append(args[1]) or real(*args))

@@ -40,7 +40,7 @@ class Shifted(torch.nn.Module):
         return self.linear(x) + 1
 
 
-def test_what_a_filter_is_shown():
+def test_filter_receives_a_description_of_every_guard():
     shown = {}
 
     def keep_all(guards):
@@ -176,7 +176,7 @@ def test_closures_share_nothing():
     assert torch.equal(two(tensor(3)), tensor(3) * 2) and torch.equal(three(tensor(3)), tensor(3) * 3)
 
 
-def test_a_value_that_cannot_be_what_it_was_is_no_crash():
+def test_changed_value_of_a_dropped_guard_does_not_crash():
     def uses(x, sizes, names):
         total = x
         for size in sizes:
@@ -192,7 +192,7 @@ def test_a_value_that_cannot_be_what_it_was_is_no_crash():
             pass
 
 
-def test_what_it_was_shown_is_not_kept():
+def test_filter_arguments_are_not_kept_alive():
     seen = []
 
     def fn(x, box):
@@ -226,7 +226,7 @@ def test_a_filter_that_fails(guard_filter, words):
         filtered(lambda x: x + 1, guard_filter)[0](tensor(3))
 
 
-def test_a_filter_that_is_none():
+def test_filter_of_none_is_ignored():
     with pytest.raises(
         TypeError, match="guard_filter_fn takes a list of guards and returns a list of bools; 3 can't be called"
     ):

@@ -87,7 +87,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_wrong_program_is_seen(name, monkeypatch):
+def test_harness_detects_a_wrong_program(name, monkeypatch):
     right, wrong = WRONG[name]
     wrong = types.FunctionType(wrong.__code__, wrong.__globals__, right.__name__, wrong.__defaults__, wrong.__closure__)
     monkeypatch.setattr(programs.dl, "compile", lambda fn, **settings: wrong)
@@ -98,7 +98,7 @@ def test_wrong_program_is_seen(name, monkeypatch):
         torch.set_grad_enabled(True)
 
 
-def test_right_program_passes(monkeypatch):
+def test_harness_accepts_a_right_program(monkeypatch):
     monkeypatch.setattr(programs.dl, "compile", lambda fn, **settings: fn)
     for right, _ in WRONG.values():
         if right is not with_no_grad_left:
@@ -110,13 +110,13 @@ def test_right_program_passes(monkeypatch):
     [{"graphs": 2}, {"graphs": 0}, {"graphs": (2, 3)}, {"operators": 1}, {"operators": 3}, {"breaks": 1}],
     ids=str,
 )
-def test_wrong_numbers_are_seen(wanted):
+def test_harness_detects_wrong_numbers(wanted):
     check(lambda x: x * 2 + 1, tensor(2), graphs=1, operators=2, breaks=0)
     with pytest.raises(AssertionError, match="wanted"):
         check(lambda x: x * 2 + 1, tensor(2), **wanted)
 
 
-def test_compiling_each_call_is_seen():
+def test_harness_detects_a_compilation_at_every_call():
     def fn(x):
         global STATE
         STATE += 1

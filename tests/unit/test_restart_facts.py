@@ -71,7 +71,7 @@ def test_facts_are_added_and_none_is_changed():
     assert (second.untraced_functions, first.untraced_functions) == ({int, str}, set())
 
 
-def test_what_later_translations_of_the_code_need_is_remembered():
+def test_facts_for_later_translations_are_remembered():
     remembered = SpecializationHistory()
     known = learned(OtherWay(17, False), NumbersSpecialized(3), remembered=remembered)
     assert remembered.other_way == {17: False} and not remembered.steps

@@ -72,7 +72,7 @@ def test_layers_are_trained_each_with_its_own_parameters(backend):
     assert backend.count == 1
 
 
-def test_what_differs_is_compiled_for_itself(backend):
+def test_different_layers_are_compiled_separately(backend):
     net, x = Net([Layer(at % 2) for at in range(6)]), torch.randn(2, 4)
     compiled = each_compiled(net, backend)
     with torch.no_grad():
@@ -130,7 +130,7 @@ def test_options_that_can_not_be_hashed(backend):
     assert backend.count == 2
 
 
-def test_what_follows_a_break_is_shared_too(backend):
+def test_code_after_a_break_is_shared(backend):
     def broken(scale):
         def run(x):
             y = x * scale
@@ -160,7 +160,7 @@ def test_what_is_shared_between_arguments(backend):
         assert torch.equal(compiled(x, y), y * 2)
 
 
-def test_the_first_is_not_held_by_those_that_share(backend):
+def test_sharing_owners_hold_no_reference_to_the_first(backend):
     first, second, x = dl.compile(Layer(), backend=backend), dl.compile(Layer(), backend=backend), torch.randn(2, 4)
     first(x), second(x)
     gone = weakref.ref(first._dl_original)
@@ -200,7 +200,7 @@ def test_reset_forgets_all(backend):
     assert backend.count == 2
 
 
-def test_what_only_runs_may_share(backend):
+def test_run_only_owners_share_entries(backend):
     first, second, x = dl.compile(Layer(), backend=backend), dl.compile(Layer(), backend=backend), torch.randn(2, 4)
     first(x)
     assert torch.equal(dl.run(second)(x), second._dl_original(x))
@@ -270,7 +270,7 @@ def test_a_model_that_is_compiled_in_each_call(evaluate, backend):
     assert counters.graphs == 2  # what was compiled of the first went with it
 
 
-def test_what_outlives_its_compiler_is_limited():
+def test_number_of_shared_entries_is_limited():
     x = torch.randn(3)
     with config.patch(recompile_limit=3):
         for dtype in (torch.float32, torch.float64, torch.int32, torch.int64, torch.bool, torch.float32, torch.int64):
@@ -278,7 +278,7 @@ def test_what_outlives_its_compiler_is_limited():
     assert counters.graphs == 6  # the last, which there was no room for, once more
 
 
-def test_a_backend_of_the_programs_own_is_let_go():
+def test_backend_of_a_dropped_compiled_function_is_freed():
     x, own = torch.randn(3), Recorder()
     compiled_each_time(x, 2, own)
     gone = weakref.ref(own)
@@ -298,7 +298,7 @@ def used_and_dropped(backend):
 
 
 @THERE_FOR_GOOD
-def test_no_part_of_a_model_outlives_it(backend):
+def test_shared_entries_hold_no_part_of_a_model(backend):
     model, code = used_and_dropped(backend)
     gc.collect()
     assert model() is None and _C.entries(code) == []

@@ -90,7 +90,7 @@ def test_force_eager_of_modules_blocks_and_threads():
     assert recorder.runs == 2
 
 
-def test_a_frame_that_has_begun_goes_on():
+def test_running_frame_continues_under_a_new_stance():
     compiled, recorder = compiled_to_count(lambda x: inner(x + 1) * 2)
 
     def inner(x):
@@ -179,7 +179,7 @@ def test_fail_on_recompile_in_the_middle_leaves_blocks():
 
 
 @pytest.mark.parametrize("stance", STANCES[1:])
-def test_explain_and_export_say_that_they_can_not(stance):
+def test_explain_and_export_refuse_under_force_eager(stance):
     with dl.set_stance(stance):
         for act in (lambda: dl.explain(waves)(tensor(3)), lambda: dl.export(waves, tensor(3))):
             with pytest.raises(dl.exc.Unsupported, match="set the stance to 'default'"):
