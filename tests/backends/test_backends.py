@@ -13,7 +13,7 @@ from small_models import ResNetLike
 
 
 def step(module, x, y):
-    """One training step's loss."""
+    """Returns the loss of one training step."""
     return torch.nn.functional.cross_entropy(module(x), y)
 
 
@@ -30,7 +30,7 @@ def test_names_and_lookup():
         dl.compile(lambda x: x, backend="inducto")
 
 
-def test_registration(monkeypatch):
+def test_registered_backend_is_found_by_name(monkeypatch):
     monkeypatch.setattr(registry, "_BACKENDS", dict(registry._BACKENDS))
 
     @dl.register_backend
@@ -86,7 +86,7 @@ class Scale:
 
 
 def test_backend_of_a_user_that_calls_aotautograd():
-    """It traces hooks into its backward, and drops random numbers that nothing uses."""
+    """The backend traces hooks into its backward, and drops unused random numbers."""
     from torch._dynamo.backends.common import aot_autograd
 
     compilations = []

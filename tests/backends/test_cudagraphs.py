@@ -18,7 +18,7 @@ needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="records o
 
 @pytest.fixture
 def manager():
-    """A tree of CUDA graphs that was never given any."""
+    """Creates a tree of CUDA graphs that has recorded nothing."""
     made = object.__new__(cudagraph_trees.CUDAGraphTreeManager)
     made.current_gen = -1
     made.running_forwards_with_pending_backwards = False
@@ -30,7 +30,7 @@ def manager():
 
 @pytest.fixture
 def recording(manager):
-    """A backend whose code runs in steps and notes of each graph whether it may write over what was left before."""
+    """A backend whose code runs in steps. It notes for each graph whether earlier results may be overwritten."""
     steps = []
 
     def backend(gm, example_inputs):
@@ -52,7 +52,7 @@ def test_each_outermost_call_is_a_step(recording):
     assert recording.steps == [True, False] * 3
 
 
-def test_calls_of_compiled_code_within_are_none(recording):
+def test_calls_inside_compiled_code_begin_no_step(recording):
     inner = dl.compile(breaks, backend=recording)
 
     def outer(x):
@@ -67,7 +67,7 @@ def test_calls_of_compiled_code_within_are_none(recording):
     assert recording.steps[0] and recording.steps.count(True) == 2 and recording.steps[first]
 
 
-def test_a_backward_to_come_keeps_what_it_needs(recording, manager):
+def test_pending_backward_keeps_its_saved_tensors(recording, manager):
     compiled = dl.compile(breaks, backend=recording)
     manager.running_forwards_with_pending_backwards = True
     compiled(torch.ones(2))
@@ -86,7 +86,7 @@ def test_a_with_block_is_one_step(recording):
 
 
 def static_inputs(backend, fn, *args):
-    """Positions of the inputs that AOTAutograd takes for static, and how many there are."""
+    """Returns the positions and the number of the inputs that AOTAutograd takes as static."""
     found = []
 
     def noting(gm, example_inputs):
@@ -117,8 +117,10 @@ def test_marked_tensors_do_and_others_do_not():
     assert len(found) == 1 and count == 3
 
 
-def test_graphs_of_others_are_taken_as_they_are():
-    """A user of the backend may have made one of a module; torch.compile has its own way to say what stays."""
+def test_graphs_compiled_by_users_of_the_backend_are_unchanged():
+    """A user of the backend may compile a module's graph. torch.compile tells the backend about static inputs in
+    another way.
+    """
     module = torch.nn.Linear(4, 4).requires_grad_(False)
 
     class Tuple(torch.nn.Module):
@@ -135,7 +137,7 @@ def test_graphs_of_others_are_taken_as_they_are():
     torch.testing.assert_close(torch.compile(module, backend=backend)(x), module(x))
 
 
-def test_on_a_cpu_it_runs_without_and_says_so(caplog):
+def test_on_a_cpu_it_runs_without_cuda_graphs_and_warns(caplog):
     counters.clear()
     compiled = dl.compile(breaks, backend="cudagraphs")
     with caplog.at_level("WARNING"):
@@ -154,7 +156,7 @@ def test_on_a_cpu_it_runs_without_and_says_so(caplog):
         (lambda x, y: [torch.ops.aten.add_.Tensor(torch.ops.aten.clone.default(x), y)], set()),
     ],
 )
-def test_inputs_that_are_written_to(fn, written):
+def test_mutated_inputs(fn, written):
     from torch._subclasses import FakeTensorMode
     from torch.fx.experimental.proxy_tensor import make_fx
 

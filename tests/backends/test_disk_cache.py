@@ -1,4 +1,4 @@
-"""Inductor's caches on disk: a second process compiles from what the first one left there."""
+"""Inductor's caches on disk: a second process compiles from the entries of the first."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ print(json.dumps(reports))
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
-    """What two processes, one after the other, report that share a cache; each takes long to start."""
+    """Returns the reports of two processes that share a cache and run one after the other. Each takes long to start."""
     directory, found = tmp_path_factory.mktemp("cache"), []
     for number in "12":
         done = run_program(PROGRAM.replace("{directory}", str(directory)).replace("{number}", number))
@@ -133,7 +133,7 @@ def reports(tmp_path_factory):
     return found
 
 
-def test_what_a_second_process_finds(reports):
+def test_second_process_compiles_from_the_cache_of_the_first(reports):
     first, second = (each["model"] for each in reports)
     assert (first["misses"], first["hits"], first["aot miss"], first["aot hit"]) == (4, 0, 3, 0)
     assert (second["misses"], second["hits"], second["aot miss"], second["aot hit"]) == (0, 4, 0, 3)
@@ -155,8 +155,8 @@ def test_what_a_second_process_finds(reports):
     assert (first["aot hit"], second["aot hit"]) == (0, 2)
 
 
-def test_what_is_found_holds_of_the_sizes():
-    """Two graphs that look alike, under other assumptions of their sizes."""
+def test_cached_graph_is_guarded_on_its_assumptions_about_sizes():
+    """The two graphs look alike, but make different assumptions about their sizes."""
 
     def fn(x):
         return x[:, : x.size(1) // 2 * 2] * 2

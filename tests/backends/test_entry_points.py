@@ -55,7 +55,7 @@ def program(x):
 
 
 @pytest.mark.parametrize("group", ["dynamo_lite.backends", "torch_dynamo_backends"])
-def test_found_by_name_and_loaded_when_asked_for(install, group):
+def test_entry_point_is_found_by_name_and_loaded_on_use(install, group):
     install(f"[{group}]\nnegating = their_backends:negating\ndoubling = their_backends:doubling\n")
     assert {"negating", "doubling", "inductor"} <= set(dl.list_backends())
     assert loads() == []
@@ -66,7 +66,7 @@ def test_found_by_name_and_loaded_when_asked_for(install, group):
     assert dl.lookup_backend("negating") is sys.modules["their_backends"].negating
 
 
-def test_our_group_goes_before_torchs_and_our_own_before_both(install):
+def test_builtin_backends_precede_our_entry_points_and_torchs(install):
     install(
         "[torch_dynamo_backends]\nname = their_backends:negating\neager = their_backends:negating\n"
         "[dynamo_lite.backends]\nname = their_backends:doubling\n"
@@ -89,7 +89,7 @@ def test_what_torchs_own_compiler_is_given_by_that_name_is_the_same(install):
             names.pop("negating", None)
 
 
-def test_those_that_cannot_be_loaded_say_so(install):
+def test_entry_point_that_fails_to_load_raises_one_error(install):
     install(
         "[torch_dynamo_backends]\ngone = their_other_backends:fn\nnameless = their_backends:fn\n"
         "number = their_backends:no_backend\n"

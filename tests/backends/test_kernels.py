@@ -1,4 +1,4 @@
-"""Inductor's kernels: those of a graph's pieces are compiled together, and what compiling needs is started early."""
+"""Inductor's kernels: those of a graph's pieces are compiled together, and the compiler's workers are started early."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def model() -> torch.nn.Sequential:
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What Inductor does: "lower" for each graph, "wait" for the kernels of each."""
+    """Records Inductor's steps: "lower" for each graph, "wait" for the kernels of each graph."""
     found: list[str] = []
 
     def noting(cls: Any, method: str, step: str) -> None:

@@ -1,4 +1,6 @@
-"""Blocks that repeat in a graph are compiled once: what is found, and that results are those of the whole graph."""
+"""Blocks that repeat in a graph are compiled once: which blocks are found, and that results equal those of the whole
+graph.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ Kept = list[torch.fx.GraphModule]
 
 
 def keeping() -> tuple[Kept, Callable[..., Any]]:
-    """The graphs that a backend is given, and that backend."""
+    """Returns a backend and the list of the graphs that it is given."""
     kept: Kept = []
 
     def backend(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
@@ -50,7 +52,7 @@ def blocks(count: int = 6, *others: Block) -> torch.nn.Sequential:
 
 
 def check(module: torch.nn.Module, *inputs: torch.Tensor, calls: int = 2) -> Kept:
-    """Compare results and gradients with eager; return the graphs that were compiled."""
+    """Compares results and gradients with eager. Returns the graphs that were compiled."""
     kept, backend = keeping()
     compiled = dl.compile(module, backend=backend, regions="only", fullgraph=True)
     for _ in range(calls):
@@ -132,7 +134,7 @@ def check_with_frozen(module: torch.nn.Module) -> Kept:
 
 
 class Tied(torch.nn.Module):
-    """Blocks of two weights, which are one in some of them."""
+    """Blocks with two weights. In some blocks both are the same parameter."""
 
     def __init__(self) -> None:
         super().__init__()

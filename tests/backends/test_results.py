@@ -9,7 +9,7 @@ import dynamo_lite as dl
 
 
 def compiling_to(code):
-    """A backend whose code returns ``code(results of the graph)``."""
+    """Returns a backend whose code returns ``code(results of the graph)``."""
 
     def careless(gm, example_inputs):
         return lambda *inputs: code(gm.forward(*inputs))
@@ -25,7 +25,7 @@ def compiling_to(code):
         ((torch.relu, ()), "returned a tuple of 2, which"),
     ],
 )
-def test_no_callable(returned, described):
+def test_backend_that_returns_no_callable_is_named_in_the_error(returned, described):
     def careless(gm, example_inputs):
         return returned
 
@@ -53,7 +53,7 @@ def test_no_callable(returned, described):
     ],
 )
 @pytest.mark.parametrize("grad", [True, False])
-def test_wrong_results(code, described, grad):
+def test_invalid_results_of_a_graph_raise_one_error(code, described, grad):
     log = []
 
     def fn(x):
@@ -105,8 +105,8 @@ def test_lists_and_subclasses_of_tuple_and_list_are_right():
         assert found == (2, 2)
 
 
-def test_it_is_no_failure_on_the_data():
-    """Where a program may handle what its operators raise, a backend's fault still isn't the program's."""
+def test_wrong_result_is_not_handled_as_a_failure_on_the_data():
+    """A program may handle errors of its operators. A fault of the backend isn't such an error."""
 
     def fn(x, index):
         try:
@@ -130,7 +130,7 @@ def test_checked_conditions_do_not_hide_it():
             dl.compile(fn, backend=compiling_to(code))(torch.ones(3))
 
 
-def test_torchs_state_is_put_back():
+def test_torchs_state_is_restored_after_a_wrong_result():
     def fn(x):
         with torch.no_grad():
             y = x + 1

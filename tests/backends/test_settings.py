@@ -14,7 +14,7 @@ def program(x):
 
 
 class Spy:
-    """A pass over the graphs that Inductor compiles, which notes what its configuration says meanwhile."""
+    """A pass over Inductor's graphs that records Inductor's configuration."""
 
     def __init__(self, *names):
         self.names = names

@@ -1,4 +1,4 @@
-"""The whole of a graph, which another process compiles while its pieces run."""
+"""Whole graphs that another process compiles while their pieces run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Block(torch.nn.Module):
 
 
 class Pointwise(torch.nn.Module):
-    """Operators of which a compiler makes one kernel."""
+    """Operators that a compiler fuses into one kernel."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ def blocks(count: int) -> torch.nn.Sequential:
 
 
 def captured(program: Run, *inputs: Any) -> tuple[torch.fx.GraphModule, list[Any]]:
-    """A program's graph, and what the backend is given as examples."""
+    """Returns a program's graph and the backend's example inputs."""
     found: list[tuple[torch.fx.GraphModule, list[Any]]] = []
 
     def backend(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Run:
@@ -90,7 +90,7 @@ def test_arguments_of_all_kinds_are_restored():
     assert copy.code == gm.code and torch.equal(*copy(*examples), *gm(*examples))
 
 
-def test_what_another_process_cannot_have_is_not_saved():
+def test_graph_that_cannot_be_pickled_is_not_compiled_in_the_background():
     base = torch.randn(8)
     gm, examples = captured(lambda x, y: x + y, base[:4], base[4:])
     with pytest.raises(NotPortable, match="inputs share memory"):
@@ -117,7 +117,7 @@ def test_constants_are_pickled_by_name():
 
 
 class Whole:
-    """In the place of a `WholeGraph`: its compiled form is a given function."""
+    """Stands in for a `WholeGraph`. Its compiled form is a given function."""
 
     def __init__(self, run: Run, is_cached: bool = True) -> None:
         self.run = run
@@ -151,7 +151,7 @@ def ways(*, slow: str) -> tuple[list[str], Run, Run]:
 
 
 @pytest.mark.parametrize("slow", ["pieces", "whole"])
-def test_the_faster_one_stays(slow):
+def test_faster_form_is_kept(slow):
     ran, pieces, whole = ways(slow=slow)
     switch, job = switch_of(pieces, whole)
     x = torch.ones(3)
@@ -269,7 +269,7 @@ def a_graph() -> WholeGraph:
     return WholeGraph(b"", {}, TorchSettings.now())
 
 
-def test_a_job_that_fails_is_over(caplog, monkeypatch):
+def test_failed_job_is_not_retried(caplog, monkeypatch):
     monkeypatch.setattr(background, "_MAIN", "raise SystemExit('there is no such operator')")
     jobs = Jobs()
     job = jobs.add(a_graph())
