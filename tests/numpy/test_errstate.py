@@ -57,7 +57,7 @@ WRITES = {
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-def test_overflow_of_what_is_written(write):
+def test_overflow_in_a_write_obeys_errstate(write):
     def fn(x, a, b, at):
         write(a, b, at)
         return x + 1, b * 1
@@ -69,7 +69,7 @@ def test_overflow_of_what_is_written(write):
 
 @pytest.mark.parametrize("settings", [{"all": "raise"}, {"divide": "raise"}, {"all": "ignore"}])
 @pytest.mark.parametrize("data", [FINE, ZERO, NAN], ids=["fine", "zero", "nan"])
-def test_as_the_caller_has_it_set(settings, data):
+def test_errstate_of_the_caller_is_obeyed(settings, data):
     def fn(x, a):
         return x + 1, np.log(a), 1 / a
 
@@ -90,7 +90,7 @@ def test_reported_errors_break_by_name():
 
 @checked(tensor(2), ZERO, others=[(tensor(2), FINE)], graphs=None, recompiles=True, exact=False)
 @checked(tensor(2), FINE, others=[(tensor(2), ZERO), (tensor(2), FINE)], graphs=None, recompiles=True, exact=False)
-def test_as_the_program_sets_it(x, a):
+def test_errstate_set_by_the_program_is_obeyed(x, a):
     with np.errstate(all="raise"):
         try:
             found = 1 / a

@@ -45,7 +45,7 @@ def _samples(kind):
 
 
 def _compared(function, *given):
-    """With eager, where eager does not raise."""
+    """Compares with eager, unless eager raises."""
     try:
         with np.errstate(all="ignore"):
             function(*given)

@@ -118,7 +118,7 @@ def test_indices_of_arrays_of_other_sizes():
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_what_is_read_out_of_range(backend):
+def test_reads_out_of_range_raise(backend):
     def fn(a, at):
         a += 1
         return a[at], a[:1, at], a * 2

@@ -1,4 +1,4 @@
-"""numpy: writes into arrays that were given, or share memory with others."""
+"""numpy: writes into arrays that are arguments, or that share memory with others."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_array_of_a_module(x):
     return x + 1, KEPT * 1
 
 
-def test_no_count_of_writes_is_told_to_backward():
+def test_writes_into_arrays_bump_no_version():
     def fn(w, a):
         t = torch.from_numpy(a)
         y = w * t

@@ -1,4 +1,4 @@
-"""numpy's scalars: as numbers in tensors, in arithmetic, and as what decides; constants until they change."""
+"""numpy's scalars: as numbers in tensors, in arithmetic and in conditions. They are constants until they change."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ WRITES = [operator.iadd, operator.isub, operator.imul, operator.itruediv, operat
 @pytest.mark.parametrize("x", [tensor(3), tensor(3).half(), torch.arange(1, 4)], ids=lambda x: str(x.dtype))
 @pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__)
 def test_writes_in_place(scalar, x, write):
-    """The tensor that is written into is the caller's."""
+    """The program writes into a tensor of the caller."""
 
     def fn(x, y, z, held, passed):
         return write(x, scalar), write(y, held["rate"]), write(z, passed), x
@@ -81,7 +81,7 @@ def test_operators_with_numbers(scalar):
 
 
 @pytest.mark.parametrize("scalar", [np.complex64(1 + 2j), np.bool_(True)])
-def test_kinds_that_torch_takes_for_another_value(scalar):
+def test_scalar_types_that_torch_converts_to_another_value(scalar):
     def fn(x, passed):
         return x + scalar, x * passed, torch.tensor([scalar]), torch.mul(x.double(), passed)
 
@@ -105,7 +105,7 @@ USES = {
 
 
 @pytest.mark.parametrize("fn", USES.values(), ids=USES)
-def test_what_needs_the_value(fn):
+def test_operations_that_need_the_value_specialize(fn):
     check(fn, tensor(3), np.float64(1), fullgraph=True)
 
 
@@ -121,7 +121,7 @@ SIZES = {
 
 
 @pytest.mark.parametrize("fn", SIZES.values(), ids=SIZES)
-def test_what_needs_an_integer(fn):
+def test_operations_that_need_an_integer_specialize(fn):
     check(fn, tensor(1, 3), np.int64(1), fullgraph=True)
 
 
@@ -130,7 +130,7 @@ RATES = [np.float64(each) for each in (0.5, 0.25, float("nan"), -0.0, 3.0, 0.1, 
 
 @checked(tensor(3), np.float64(1.5), others=[(tensor(3), each) for each in RATES], all_graphs=2, fullgraph=True)
 def test_arithmetic_of_a_scalar_that_changes(x, s):
-    """The first is a constant, and from the second on it is data."""
+    """The first value is a constant. From the second on the scalar is data."""
     return x * (1 - s) + x * (s * 2 + s / 4), -s, s
 
 
@@ -150,7 +150,7 @@ HELD = SimpleNamespace(rate=np.float64(1))
 
 
 def test_a_scalar_of_the_program_that_changes():
-    """Constants until they have changed."""
+    """Scalars are constants until they change."""
     compiled = dl.compile(lambda x: x * HELD.rate, backend="eager", fullgraph=True)
     before = dl.counters.graphs
     for rate in (np.float64(each) for each in (1, 2, 0.5, 3, 4)):

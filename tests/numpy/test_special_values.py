@@ -19,7 +19,7 @@ def floats(dtype="float64"):
 
 
 def _fine(a):
-    """Numbers whose quotients are in range: of others torch's remainder is NaN."""
+    """Returns numbers whose quotients are in range. For others torch's remainder is NaN."""
     return np.where((abs(a) > 0.1) & (abs(a) < 10), a, 1.5)
 
 

@@ -12,7 +12,7 @@ np = pytest.importorskip("numpy")
 
 
 def _seen(result, array):
-    """What a program can tell of the storage of the tensors in a result."""
+    """Returns all that a program can observe of the storage of the tensors in a result."""
     leaves = tree_leaves(result)
     tensors = [each for each in leaves if isinstance(each, torch.Tensor)]
     facts = [
@@ -150,7 +150,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("program", BROKEN.values(), ids=BROKEN)
-def test_storage_that_is_asked_of(program):
+def test_query_of_an_arrays_storage(program):
     dl.reset()
     compiled = dl.compile(program, backend="eager")
     for _ in range(2):
@@ -166,7 +166,7 @@ def test_storage_that_can_not_grow():
         dl.compile(program, backend="eager")(np.arange(3.0))
 
 
-def test_storage_of_what_an_exported_program_returns():
+def test_storage_of_results_of_an_exported_program():
     def program(a):
         t = torch.from_numpy(a[1:])
         t.add_(1)

@@ -1,4 +1,4 @@
-"""Arrays as arguments where torch takes a tensor: what torch accepts is in the graph, what it refuses is refused."""
+"""Arrays as arguments where torch takes a tensor: accepted ones are in the graph, others are refused as in eager."""
 
 from __future__ import annotations
 
