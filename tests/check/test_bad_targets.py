@@ -1,4 +1,4 @@
-"""``dynamo-lite check`` of targets that can't be checked: none passes because nothing was captured."""
+"""``dynamo-lite check`` of invalid targets: none of them passes because nothing was captured."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_wrong_list_of_allowed_breaks_is_an_error(check, arguments, words):
         ("bad_targets:leaves_when_called", "called with its input 1, ended the program, with the status 0"),
     ],
 )
-def test_what_was_not_checked_has_not_passed(check, target, words):
+def test_unchecked_target_does_not_pass(check, target, words):
     status, printed, complained = check(target)
     assert (status, complained) == (2, "") and "target-failed " in printed and words in printed
 
@@ -118,13 +118,13 @@ def test_what_was_not_checked_has_not_passed(check, target, words):
         ("disabled", "gate is marked to be left out of graphs"),
     ],
 )
-def test_it_says_why_nothing_was_captured(check, tmp_path, target, words):
+def test_message_says_why_nothing_was_captured(check, tmp_path, target, words):
     status, printed, _ = check(f"bad_targets:{target}")
     assert status == 1 and words in printed.replace(f"{tmp_path}/", "") and "nothing-captured" in printed
 
 
 @pytest.mark.parametrize("stance, target", [("force_eager", "bad_targets:whole"), ("eager_on_recompile", "ends.py")])
-def test_it_says_that_a_stance_is_why(check, stance, target):
+def test_message_names_the_stance_that_prevented_capture(check, stance, target):
     with dl.set_stance(stance):
         status, printed, _ = check(target)
     assert status == 1 and "dl.set_stance, or torch.compiler.set_stance, is in force" in printed
@@ -132,7 +132,7 @@ def test_it_says_that_a_stance_is_why(check, stance, target):
 
 @pytest.mark.parametrize("format, place", [("github", "file=part/bad_targets.py"), ("sarif", '"part/bad_targets.py"')])
 def test_places_are_those_of_the_repository(check, tmp_path, monkeypatch, format, place):
-    """A workflow's steps may have a working directory below it."""
+    """Paths are relative to the repository, although a workflow's step may have a working directory below it."""
     part = tmp_path / "part"
     part.mkdir()
     (tmp_path / "bad_targets.py").rename(part / "bad_targets.py")
@@ -143,7 +143,7 @@ def test_places_are_those_of_the_repository(check, tmp_path, monkeypatch, format
 
 
 @pytest.mark.parametrize("target", ["compiled_by_torch", "module_compiled_by_torch"])
-def test_what_torch_compile_returned_is_checked_by_us(check, target):
+def test_result_of_torch_compile_is_checked_by_our_compiler(check, target):
     before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
     status, printed, _ = check(f"bad_targets:{target}")
     assert status == 1 and "bad_targets.py:9: DL0301" in printed

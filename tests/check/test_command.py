@@ -167,7 +167,9 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    """``check("nets:one", "--train")`` in a folder with these files: the status, what was printed, what complained."""
+    """Runs ``check("nets:one", "--train")`` in a folder with these files. Returns the status, the output and the
+    complaints.
+    """
     (tmp_path / "nets.py").write_text(MODELS)
     (tmp_path / "script.py").write_text(SCRIPT)
     monkeypatch.chdir(tmp_path)
@@ -237,8 +239,8 @@ def test_nothing_captured_fails(check):
     assert "a TorchDispatchMode is in force" in printed
 
 
-def test_it_captures_under_a_tracer(check):
-    """As coverage is, before sys.monitoring."""
+def test_check_captures_under_a_tracer(check):
+    """Coverage uses such a tracer, before sys.monitoring."""
     lines = []
     sys.settrace(lambda frame, event, arg: lines.append(frame.f_lineno))
     try:
@@ -286,7 +288,7 @@ def test_a_file_with_a_factory(check):
     assert check("./nets.py:one")[0] == 0
 
 
-def test_a_break_is_said_once_though_callers_break_there_too(check):
+def test_break_in_a_callee_is_reported_once(check):
     status, printed, _ = check("nets:loud")
     assert status == 1 and "FAIL nets:loud: 1 graph, 1 break, 0 recompiles" in printed, printed
 
@@ -350,7 +352,7 @@ def test_a_script_that_compiles_a_block(block, check, tmp_path):
         ("nets:no_inputs", "nets:no_inputs gives no inputs"),
     ],
 )
-def test_what_is_no_target_is_found_and_others_are_checked(check, target, words):
+def test_invalid_target_is_reported_and_others_are_checked(check, target, words):
     status, printed, complained = check(target, "nets:one")
     assert (status, complained) == (2, "")
     failed, what, hint, passed, last = printed.splitlines()
@@ -367,7 +369,7 @@ def test_what_is_no_target_is_found_and_others_are_checked(check, target, words)
         ("nets:fails_when_called", "linear.py", "gives, called with its input 1, raised RuntimeError"),
     ],
 )
-def test_a_target_that_raises_is_found_at_its_line(check, target, file, words):
+def test_raising_target_is_reported_at_its_line(check, target, file, words):
     status, printed, complained = check(target, "nets:one")
     assert (status, complained) == (2, "") and "1 passed, 1 failed" in printed
     assert re.search(rf"     \S*{file}:\d+: target-failed .*{re.escape(words)}", printed)
@@ -389,7 +391,7 @@ def test_a_document_has_all_targets(check):
     assert all(float(case.get("time")) >= 0 for case in cases) and float(cases[1].get("time")) > 0
 
 
-def test_ctrl_c_leaves_what_was_found(check, monkeypatch):
+def test_ctrl_c_keeps_earlier_findings(check, monkeypatch):
     def interrupted():
         raise KeyboardInterrupt
 
@@ -452,7 +454,7 @@ def test_scripts_neither_train_nor_take_inputs(check):
     assert "target-failed --input is for classes and functions" in check("script.py", "--input", "bool[2]")[1]
 
 
-def test_it_is_a_program(tmp_path):
+def test_command_runs_as_an_installed_program(tmp_path):
     (tmp_path / "nets.py").write_text(MODELS)
     program = f"""
 import os, runpy, sys

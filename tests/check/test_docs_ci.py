@@ -17,7 +17,7 @@ _BLOCKS = re.compile(
 
 
 @pytest.mark.full
-def test_a_new_user_gets_there(tmp_path: Path) -> None:
+def test_commands_of_the_page_print_its_output(tmp_path: Path) -> None:
     checker, flags = doctest.OutputChecker(), doctest.ELLIPSIS
     shown, status, count = [], 0, 0
     for block in _BLOCKS.finditer(PAGE.read_text()):

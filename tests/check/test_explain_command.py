@@ -1,4 +1,6 @@
-"""`dynamo-lite explain CODE` prints a reason's page offline; `--version` and the bare command say what there is."""
+"""`dynamo-lite explain CODE` prints a reason's page offline. `--version` and the bare command print what is
+installed.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from dynamo_lite.__main__ import main
 from dynamo_lite.insight.break_reason import TABLE
 
 
-def test_a_page_says_what_happened_what_to_do_and_shows_an_example(capsys):
+def test_page_of_a_reason_has_cause_fix_and_example(capsys):
     assert main(["explain", "dl0202"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("# DL0202: Output call\n\n**Why did the graph end here?**\n\n> DL0202: <callee>() has")
@@ -25,8 +27,8 @@ def test_a_page_says_what_happened_what_to_do_and_shows_an_example(capsys):
     assert "index.md" not in printed and "&lt;" not in printed
 
 
-def test_a_reader_that_has_seen_enough(tmp_path):
-    """``dynamo-lite explain | head``: no traceback."""
+def test_closed_pipe_prints_no_traceback(tmp_path):
+    """The command is ``dynamo-lite explain | head``."""
     reading, writing = os.pipe()
     command = [sys.executable, "-m", "dynamo_lite", "explain", "DL0202"]
     process = subprocess.Popen(command, stdout=writing, stderr=subprocess.PIPE, text=True)

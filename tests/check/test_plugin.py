@@ -1,4 +1,4 @@
-"""pytest's plugin: what it captures of a test, when the test fails, and that other tests are unaffected."""
+"""The pytest plugin: which calls of a test it captures, when the test fails, and that other tests are unaffected."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def broken():
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
-    """Run tests, given as text, in a folder with these models."""
+    """Runs tests, given as text, in a folder with these models."""
 
     def snapshot() -> SysModulesSnapshot:
         return SysModulesSnapshot(preserve=lambda name: not name.startswith(("conftest", "test_")))
@@ -273,7 +273,7 @@ def test_patched(getcwd, whole):
 
 
 def test_hypothesis(run):
-    """Each example is captured, and none of hypothesis' own functions."""
+    """Every example is captured. Hypothesis' own functions aren't."""
     text = """
 from hypothesis import given, settings, strategies as st
 
@@ -316,7 +316,7 @@ def test_a_wrong_mark_is_one_sentence(run, arguments, words):
 
 
 def test_report(run, pytester):
-    """Written where the tests began, whichever folder they went to."""
+    """The report is written to the folder in which the tests began, even if they change their directory."""
     tests = """
 import os
 
@@ -379,7 +379,7 @@ def test_in_a_worker_of_xdist(pytester):
 @pytest.mark.full
 @pytest.mark.parametrize("core", ["ctrace", "sysmon"] if sys.version_info >= (3, 12) else ["ctrace"])
 def test_under_coverage(pytester, core):
-    """Which has all frames run in eager, but those that must be captured."""
+    """Under coverage all frames run in eager, except those that must be captured."""
     pytester.makeconftest(MODELS)
     pytester.makepyfile(test_both=BOTH)
     program = f"""

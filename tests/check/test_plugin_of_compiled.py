@@ -1,4 +1,4 @@
-"""Tests marked ``fullgraph`` of code that is compiled already, of errors that are expected, and of what they import."""
+"""Tests marked ``fullgraph`` that call compiled code, expect errors, or import modules."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Scaled(torch.nn.Module):
 """
 
 
-def test_what_is_captured_of_each(pytester: pytest.Pytester):
+def test_captured_calls_of_compiled_code(pytester: pytest.Pytester):
     pytester.makepyfile(a_library=LIBRARY, test_it=COMPILED)
     result = pytester.runpytest_subprocess("-q", "-rN", "-p", "pytest_dynamo_lite", "-p", "no:cacheprovider")
     result.assert_outcomes(passed=11, failed=6)

@@ -1,4 +1,4 @@
-"""``--fullgraph-report``: the error before the tests if it can't be written."""
+"""``--fullgraph-report``: a path that can't be written is an error before the tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytest_plugins = ["pytester"]
 TESTS = "def test_it():\n    pass\n"
 
 
-def test_a_path_that_cant_be_written(pytester: pytest.Pytester):
+def test_unwritable_path_is_an_error_before_the_tests(pytester: pytest.Pytester):
     pytester.makepyfile(test_it=TESTS)
     result = pytester.runpytest_subprocess("-p", "pytest_dynamo_lite", "--fullgraph-report=test_it.py/page.html")
     assert result.ret == pytest.ExitCode.USAGE_ERROR and "passed" not in result.stdout.str()

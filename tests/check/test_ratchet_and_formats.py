@@ -56,7 +56,7 @@ reason = "TODO: explain"
 
 
 class Folder:
-    """A folder with models, in which the command runs."""
+    """A folder with models. The command runs in it."""
 
     def __init__(self, path: Path, printed: Callable[[], str]) -> None:
         self.path, self._printed = path, printed
@@ -89,7 +89,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     sys.modules.pop("gates", None)
 
 
-def test_what_is_listed_passes(folder):
+def test_listed_findings_pass(folder):
     assert folder.check()[0] == 1
     assert folder.check("--update")[0] == 0
     assert folder.listed.read_text() == LISTED
@@ -154,7 +154,7 @@ def test_github(folder):
 
 
 def test_sarif(folder):
-    """Read by the published object model, too."""
+    """The published object model can read the output, too."""
     sarif = pytest.importorskip("sarif_pydantic")
     folder.check("--update")
     folder.write(MODELS.replace("        return y", '        print("new")\n        return y'))

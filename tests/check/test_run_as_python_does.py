@@ -20,14 +20,14 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_the_path_of_a_script_is_absolute(folder, capsys):
-    """So that it finds what lies beside it, wherever it goes."""
+    """The script finds files beside it after a change of directory."""
     (folder / "where.py").write_text("import sys\nprint(__file__, sys.argv)\n")
     assert main(["run", "where.py", "-x"]) == 0
     assert capsys.readouterr().out == f"{folder / 'where.py'} ['where.py', '-x']\n"
 
 
-def test_exit_handlers_find_the_program(folder):
-    """As where something pickles a class of it there."""
+def test_exit_handlers_find_the_program_as_main(folder):
+    """A handler may pickle an object of a class in ``__main__``."""
     (folder / "leaves.py").write_text(
         "import atexit, pickle\n"
         "class Ours:\n    pass\n"
@@ -56,7 +56,7 @@ def test_a_program_that_is_not_there_is_one_sentence(arguments, words, capsys):
     assert printed.startswith(f"dynamo-lite: error: {words}") and printed.count("\n") == 1
 
 
-def test_what_is_missing_is_the_program(capsys):
+def test_missing_program_is_reported_by_its_name(capsys):
     with pytest.raises(SystemExit) as left:
         main(["run"])
     assert left.value.code == 2 and capsys.readouterr().err.endswith("arguments are required: PROGRAM\n")

@@ -1,4 +1,4 @@
-"""``dynamo-lite run``: a program with torch.compile taken over, and one line on what was captured."""
+"""``dynamo-lite run``: runs a program with torch.compile taken over, and prints one line about the capture."""
 
 from __future__ import annotations
 
