@@ -155,7 +155,7 @@ PROGRAMS += [iterated_objects, equal_keys, keys_of_other_kinds, before_a_break]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_written(program):
+def test_writes_to_a_looked_up_dict(program):
     def fn(x):
         found = program(x)
         return found, list(TABLE.items())
@@ -174,7 +174,7 @@ def test_two_names_of_one_dict():
 
 
 @checked(tensor(2, grad=True), {"s": 2.0, "t": 1.0}, backward=True)
-def test_in_a_function_that_an_operator_runs(x, scales):
+def test_dict_cache_in_a_function_run_by_an_operator(x, scales):
     def body(y):
         before = scales["s"]
         scales["s"] = 5.0

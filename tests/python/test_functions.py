@@ -71,7 +71,7 @@ def test_closure_escapes_into_an_argument(x, table):
 
 
 @checked(tensor(2), graphs=(1, 3), operators=1)
-def test_function_made_inside_is_whole(x):
+def test_function_created_in_tracing_has_all_its_attributes(x):
     def inner(a, b=2, *args, c: int = 3, **kw) -> int:
         """Doc."""
         return a
@@ -156,7 +156,7 @@ def test_get_of_functions_by_their_type():
 
 
 @checked(tensor(2), graphs=None)
-def test_methods_of_none(x):
+def test_method_type_refuses_none_as_self(x):
     try:
         return types.MethodType(torch.sin, None)(x)
     except TypeError as error:

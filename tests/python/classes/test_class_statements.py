@@ -223,7 +223,7 @@ def a_view_of_its_namespace_sees_later_changes(x, n):
 test_program = program.test()
 
 
-def test_the_break_says_what_to_do():
+def test_hint_of_the_break_says_what_to_do():
     def fn(x):
         class Local:
             by = 2

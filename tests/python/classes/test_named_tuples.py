@@ -148,7 +148,7 @@ def test_object_new_refuses(make):
     check(fn, tensor(3))
 
 
-def test_instances_that_are_mourned_by_object_new():
+def test_finalizers_of_instances_created_by_object_new_run():
     """The finalizer has run when the call returns."""
 
     def fn(x):

@@ -32,7 +32,7 @@ class Asked(metaclass=Said):
 
 
 @checked(tensor(2), graphs=None)
-def test_those_that_there_are(x):
+def test_subclasses_method_of_classes(x):
     for each in Shape.__subclasses__():
         x = x * each.sides
     same = Shape.__subclasses__() is Shape.__subclasses__()

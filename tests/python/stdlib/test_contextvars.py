@@ -77,7 +77,7 @@ def test_in_one_graph(fn):
     check(fn, tensor(3), graphs=(0, 1), breaks=0)
 
 
-def test_what_is_read_is_guarded():
+def test_read_variables_are_guarded():
     compiled = dl.compile(reads, backend="eager", fullgraph=True)
     for scale in (2.0, 3.0, 2.0):
         SCALE.set(scale)
@@ -99,7 +99,7 @@ def test_unset_then_set():
     assert torch.equal(compiled(tensor(3)), tensor(3) * 3)
 
 
-def test_what_stays_set():
+def test_set_variables_stay_set_after_the_call():
     def fn(x):
         y = x + SCALE.get()
         SCALE.set(6.0)
@@ -132,7 +132,7 @@ def test_a_break_between_set_and_reset(x):
     return y * 2, found, COLLECTED.get()
 
 
-def test_what_is_overwritten_has_a_finalizer():
+def test_overwritten_value_with_a_finalizer():
     class Noisy:
         def __init__(self, log):
             self.log = log

@@ -90,7 +90,7 @@ def a_logger_that_is_on(x):
 
 
 @checked(tensor(2), graphs=None, watch=[(heard, "lines")])
-def test_what_a_logger_hears(x):
+def test_logger_receives_the_records_of_eager(x):
     y = x + 1
     loud.warning("one")
     loud.debug("not this")

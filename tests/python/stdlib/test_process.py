@@ -49,7 +49,7 @@ def identifiers(x):
     return x + 1, a != uuid.uuid4(), len(b), str(uuid.UUID(int=5))
 
 
-def test_the_environment():
+def test_reads_of_the_environment_are_guarded():
     def fn(x):
         scale = int(os.environ.get("DL_TEST_SCALE", "2"))
         return x * scale, "DL_TEST_SCALE" in os.environ, os.getenv("DL_TEST_OTHER")

@@ -119,14 +119,14 @@ def state_that_is_read_and_set(x):
 test = programs.test()
 
 
-def test_one_that_was_found():
+def test_pre_existing_generator_is_advanced_as_in_eager():
     def program(x):
         return x * FOUND.random() + FOUND.randint(1, 4) * random.random(), FOUND.uniform(0, 1)
 
     unaltered(program, tensor(4))
 
 
-def test_one_that_a_module_holds():
+def test_generator_held_by_a_module_is_advanced():
     class Noise(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -202,12 +202,12 @@ def test_operators_that_run_a_function_twice():
     torch.testing.assert_close(*states)
 
 
-def test_exports_have_none():
+def test_exported_programs_refuse_random_draws():
     with pytest.raises(dl.exc.Unsupported, match=r"random"):
         dl.export(lambda x: x * random.random(), tensor(3))
 
 
 @checked(tensor(3), [1.0, 2.0, 3.0], graphs=None)
-def test_a_shuffle_of_a_list_that_was_found(x, items):
+def test_shuffle_of_a_pre_existing_list(x, items):
     random.Random(4).shuffle(items)
     return x * items[0]

@@ -102,7 +102,7 @@ def a_thread_as_a_number(x):
 test_threading = programs.test()
 
 
-def test_it_is_seen_after_the_call():
+def test_attribute_writes_are_visible_after_the_call():
     def fn(x, value):
         STATE.scale = value
         STATE.kept = x * 2

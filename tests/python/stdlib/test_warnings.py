@@ -80,7 +80,7 @@ def test_entered_twice(x):
 
 
 @checked(tensor(3))
-def test_what_warns_is_ignored(x):
+def test_warnings_of_operators_are_ignored_by_a_filter(x):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.warn("unheard", stacklevel=2)
@@ -89,7 +89,7 @@ def test_what_warns_is_ignored(x):
     return y + 1
 
 
-def test_what_warns_is_heard():
+def test_warnings_of_operators_are_captured():
     def fn(x, heard):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
@@ -179,7 +179,7 @@ def test_filters_without_catching_act_on_the_process(x):
 
 
 @checked(tensor(3, 3), graphs=None, breaks=None)
-def test_in_functions_that_operators_run(x):
+def test_catch_warnings_in_functions_run_by_operators(x):
     def inner(row):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -188,7 +188,7 @@ def test_in_functions_that_operators_run(x):
     return torch.vmap(inner)(x)
 
 
-def test_what_was_shown_once_is_shown_again():
+def test_warning_shown_once_is_shown_again_after_a_reset():
     def fn(x):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -281,7 +281,7 @@ warns_of_negatives.register_fake(torch.empty_like)
 
 
 @checked(torch.ones(3), others=[(-torch.ones(3),), (torch.ones(3),)], graphs=None, breaks=None)
-def test_what_kernels_say_is_recorded(x):
+def test_warnings_of_kernels_are_recorded(x):
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         y = warns_of_negatives(x)
@@ -290,7 +290,7 @@ def test_what_kernels_say_is_recorded(x):
 
 
 @pytest.mark.parametrize("catch", [{}, {"record": True}])
-def test_filters_from_outside_decide_anew_in_each_call(catch):
+def test_filters_of_the_caller_apply_to_every_call(catch):
     def fn(x):
         with warnings.catch_warnings(**catch):
             warnings.warn("told", stacklevel=1)

@@ -128,7 +128,7 @@ def a_modules_parent(x):
 test_programs = programs.test()
 
 
-def test_one_that_dies_between_calls():
+def test_proxy_whose_referent_is_deallocated_between_calls():
     def fn(x, proxy):
         return x * proxy.by
 

@@ -29,7 +29,7 @@ def test_reference_is_followed():
     return fn
 
 
-def test_reference_that_dies_between_calls():
+def test_reference_whose_referent_is_deallocated_between_calls():
     def build():
         things = [Thing(3)]
         ref = weakref.ref(things[0])
@@ -50,7 +50,7 @@ def test_reference_that_dies_between_calls():
 
 
 @checked(tensor(2, 3), build=True, graphs=None, breaks=None)
-def test_reference_made_inside_to_what_the_program_has():
+def test_reference_created_in_tracing_to_a_pre_existing_object():
     layer = nn.Linear(3, 3)
     nn.init.ones_(layer.weight)
     nn.init.ones_(layer.bias)
@@ -110,7 +110,7 @@ def over_a_break(x):
 
 
 @pytest.mark.parametrize("fn", [tree, of_a_global, of_a_variable, over_a_break])
-def test_alive(fn):
+def test_references_to_live_objects(fn):
     check(fn, tensor(3), graphs=None, breaks=None)
 
 
@@ -136,7 +136,7 @@ def test_dead_in_time(fn):
 
 
 @checked(tensor(3), [Thing(3)], graphs=None)
-def test_an_argument_that_is_let_go(x, things):
+def test_argument_dropped_by_the_program(x, things):
     thing = things.pop()
     ref = weakref.ref(thing)
     alive = ref() is thing
@@ -247,7 +247,7 @@ def looks_up_in_a_table(x):
         (looks_up_in_a_table, ()),
     ],
 )
-def test_created_to_objects_that_are_alive(fn, args):
+def test_references_created_to_live_objects(fn, args):
     x = tensor(2, 3)
     compiled = dl.compile(fn, backend="eager", fullgraph=True)
     for _ in range(2):
@@ -294,7 +294,7 @@ def refuses(x, things):
 
 
 @pytest.mark.parametrize("fn", [drops_an_argument, replaces_an_attribute, over_a_break_to_an_argument, refuses])
-def test_created_to_objects_that_may_die(fn):
+def test_references_created_to_objects_that_may_be_deallocated(fn):
     compiled = dl.compile(fn, backend="eager")
     for _ in range(2):
         (x, *rest), (y, *others) = (each(tensor(3), [Thing(1)]) for each in (compiled, fn))
