@@ -70,7 +70,7 @@ def test_exit_stack_left_by_an_exception(x):
 
 
 @checked(tensor(3, 3, grad=True), backward=True)
-def test_by_hand(x):
+def test_enter_and_exit_called_directly(x):
     found = []
     for make in KINDS:
         manager = make()
@@ -136,7 +136,7 @@ def test_left_in_another_order(x):
 
 
 @checked(tensor(3), graphs=None, breaks=None)
-def test_attributes_of_those_made_inside(x):
+def test_attributes_of_contexts_created_in_tracing(x):
     manager = torch.inference_mode(False)
     try:
         mode = manager.mode
@@ -145,7 +145,7 @@ def test_attributes_of_those_made_inside(x):
     return mode, hasattr(torch.autocast("cpu", enabled=False), "prev"), x + 1
 
 
-def test_a_class_that_enters_them():
+def test_class_that_enters_contexts_in_its_methods():
     class Evaluating:
         def __init__(self, module):
             self.module = module

@@ -69,7 +69,7 @@ PASSED_ON = [returned, stored, in_texts, of_an_argument, dropped, in_a_loop]
 
 
 @pytest.mark.parametrize("fn", PASSED_ON, ids=lambda fn: fn.__name__)
-def test_numbers_that_are_passed_on(fn):
+def test_passed_on_numbers_are_read_after_the_graph(fn):
     """One graph, whatever the numbers are."""
     others = [(tensor(3, seed=seed),) for seed in (1, 2)]
     check(fn, tensor(3), others=others, watch=[(METER, "last"), (METER, "values")], all_graphs=1, fullgraph=True)
@@ -142,7 +142,7 @@ NEEDED = [
 
 
 @pytest.mark.parametrize("fn", NEEDED, ids=lambda fn: fn.__name__)
-def test_numbers_that_are_needed(fn):
+def test_needed_numbers_break_the_graph_at_item(fn):
     """The graph breaks at ``item()``, so that what follows is in a graph."""
     check(fn, tensor(3), graphs=2, breaks=1)
 
@@ -152,7 +152,7 @@ DECIDES |= {a_key: "DL0302", formatted_and_read: "DL0302"}
 
 
 @pytest.mark.parametrize("fn", NEEDED, ids=lambda fn: fn.__name__)
-def test_numbers_that_are_needed_under_fullgraph(fn):
+def test_needed_numbers_are_captured_under_fullgraph(fn):
     """They are captured, unless the program decides something by one."""
     if fn not in DECIDES:
         check(fn, tensor(3), fullgraph=True)
@@ -161,7 +161,7 @@ def test_numbers_that_are_needed_under_fullgraph(fn):
         dl.compile(fn, backend="eager", fullgraph=True)(tensor(3))
 
 
-def test_what_is_needed_is_remembered(monkeypatch):
+def test_needed_numbers_are_remembered_by_later_compilations(monkeypatch):
     attempts = []
     monkeypatch.setattr(FrameCompiler, "prepare", lambda compiler, attempt: attempts.append(attempt))
     compiled = dl.compile(taken_by_an_operator, backend="eager", dynamic=False)
@@ -173,14 +173,14 @@ def test_what_is_needed_is_remembered(monkeypatch):
 
 
 @checked(tensor(3), graphs=2, breaks=1)
-def test_a_break_for_another_reason_reads_them(x):
+def test_break_for_another_reason_reads_deferred_numbers(x):
     total, count = x.sum().item(), (x > 0).sum().item()
     y = x + 1
     dl.graph_break()
     return y * count, total
 
 
-def test_breaks_that_have_nothing_to_do_with_them():
+def test_breaks_unrelated_to_deferred_numbers():
     def fn(x, log):
         log.append(x.sum().item())
         y = x * 2
@@ -193,13 +193,13 @@ def test_breaks_that_have_nothing_to_do_with_them():
 
 
 @checked(tensor(3), graphs=(1, 3))
-def test_instructions_that_need_them_to_be_known(x):
+def test_instructions_that_need_the_value_of_a_number(x):
     text = json.dumps({"loss": x.sum().item(), "rows": [x.max().item()]})
     return x + 1, text
 
 
 @checked(tensor(3), [], graphs=2, breaks=1)
-def test_several_wait_for_one_break(x, seen):
+def test_one_break_reads_several_numbers(x, seen):
     a, b = x.sum().item(), x.mean().item()
     y = x * 2
     print(a, b, end="")
@@ -217,7 +217,7 @@ def test_tensors_of_several_items_raise(x):
 
 
 @checked(tensor(3), graphs=None)
-def test_no_reading_inside_of_transforms(x):
+def test_item_under_transforms_is_not_deferred(x):
     return torch.func.grad(lambda y: y.sum() * y.detach().sum().item())(x)
 
 
@@ -256,7 +256,7 @@ def minibatch(seed):
     return tensor(8, 4, seed=seed), ints(8, high=3, seed=seed), *five
 
 
-def test_losses_that_are_logged():
+def test_logged_losses_keep_one_graph():
     """One graph; torch.compile breaks at each number."""
     torch.manual_seed(0)
     agent = Agent()
@@ -336,13 +336,13 @@ DEFERRED = [as_lists, one_list_twice, by_conversion, by_arithmetic, with_sizes, 
 
 
 @pytest.mark.parametrize("fn", DEFERRED, ids=lambda fn: fn.__name__)
-def test_numbers_that_nothing_depends_on(fn):
+def test_unused_numbers(fn):
     others = [(tensor(size, seed=size, grad=size % 2 == 0),) for size in (3, 4, 5, 6)]
     check(fn, tensor(3), others=others, all_graphs=(1, 4), fullgraph=True)
 
 
 @pytest.mark.parametrize("fn", DEFERRED, ids=lambda fn: fn.__name__)
-def test_their_gradients(fn):
+def test_gradients_beside_deferred_numbers(fn):
     check(fn, tensor(3, grad=True), others=[(tensor(3, seed=2, grad=True),)], backward=True, all_graphs=1)
 
 

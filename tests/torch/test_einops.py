@@ -80,7 +80,7 @@ def a_wrong_pattern(x):
         return x + 1, "Expected" in str(error)
 
 
-def test_layers():
+def test_layers_of_einops_are_traced():
     model = torch.nn.Sequential(
         Rearrange("b c (h p) (w q) -> b (h w) (p q c)", p=2, q=2),
         torch.nn.Linear(12, 4),
@@ -89,11 +89,11 @@ def test_layers():
     check(model, images, graphs=1)
 
 
-def test_a_mix():
+def test_mix_layer_is_traced():
     check(EinMix("b c h w -> b h w o", weight_shape="c o", bias_shape="o", c=3, o=5), images, graphs=1)
 
 
-def test_the_caches_are_filled_already():
+def test_caches_filled_before_the_call():
     def fn(x):
         return rearrange(x, "b c h w -> w (b c) h")
 
@@ -102,5 +102,5 @@ def test_the_caches_are_filled_already():
 
 
 @pytest.mark.parametrize("case", programs.parameters())
-def test_einops(case):
+def test_functions_of_einops_are_traced(case):
     case.run()

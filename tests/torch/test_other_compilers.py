@@ -342,7 +342,7 @@ def around(inner):
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("outer", COMPILERS)
-def test_both_break_and_raise(outer, backend):
+def test_outer_hook_is_restored_after_breaks_and_errors(outer, backend):
     """Who held the hook has it again after each call, also after one that raises."""
     for warm, train in itertools.product((False, True), repeat=2):
         torch._dynamo.reset()
@@ -365,7 +365,7 @@ def test_both_break_and_raise(outer, backend):
             assert torch._C._dynamo.eval_frame.set_eval_frame(None) is None
 
 
-def test_each_in_a_thread():
+def test_compilers_on_different_threads():
     """torch.compile at work in one thread says nothing of another."""
     recorder = Recorder()
     ours = dl.compile(waves, backend=recorder, fullgraph=True)
@@ -466,7 +466,7 @@ def test_compiling_all_threads_beside_a_program_of_torchs():
 # -- what a compiled function is to a program --------------------------------------------------------------------------
 
 
-def test_is_a_function_inside_as_outside():
+def test_compiled_function_is_a_function_in_tracing():
     compiled, disabled = dl.compile(waves, backend="eager"), dl.disable(waves)
     compiled.note = 3
 

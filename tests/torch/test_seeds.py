@@ -57,7 +57,7 @@ def test_random_operator_after_a_fork(x):
 
 
 @checked(tensor(3))
-def test_fork_that_is_not_enabled(x):
+def test_disabled_fork_rng(x):
     with torch.random.fork_rng(enabled=False):
         y = torch.rand_like(x)
     return y - torch.rand_like(x)

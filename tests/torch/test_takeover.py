@@ -163,7 +163,7 @@ def test_disable_is_nothing_to_take_over():
     assert taken.called == dl.counters.graphs == 0
 
 
-def test_where_nothing_of_ours_compiles_it_is_torchs():
+def test_disabled_code_under_takeover_is_compiled_by_torch():
     compiled = torch.compile(waves, backend="eager")
     with dl.takeover():
         assert torch.equal(dl.disable(lambda: compiled(tensor(3)))(), waves(tensor(3)))
@@ -235,7 +235,7 @@ def test_on_all_threads_and_nested():
     assert by_torch() == 0 and dl.counters.graphs
 
 
-def test_begun_and_ended_while_torch_compile_is_at_work():
+def test_takeover_begun_and_ended_inside_torch_compile():
     """Frames that torch.compile has compiled go on as they are."""
     taken = dl.takeover()
 
@@ -260,7 +260,7 @@ def test_begun_and_ended_while_torch_compile_is_at_work():
     assert not _C.hook_installed()
 
 
-def test_stances_hold():
+def test_stances_apply_under_takeover():
     compiled = torch.compile(waves, backend="eager")
     with dl.takeover():
         with torch.compiler.set_stance("force_eager"):
@@ -282,7 +282,7 @@ def test_nothing_is_kept_alive():
         assert died() is None
 
 
-def test_what_torch_compile_returned_keeps_its_state():
+def test_results_of_torch_compile_keep_their_state():
     net = torch.compile(seeded(Net()), backend="eager")
     with dl.takeover():
         net(tensor(2, 3))

@@ -12,7 +12,7 @@ from programs import check, checked, ints, tensor
 
 
 @checked(tensor(3), others=[(tensor(4),)])
-def test_text_that_is_not_used(x):
+def test_unused_text_of_a_tensor(x):
     count = (x > 0).sum()
     message = f"there are {count}, {x.mean():.3f} at the mean of {x!r}"
     if x.shape[0] == 100:
@@ -21,7 +21,7 @@ def test_text_that_is_not_used(x):
 
 
 @checked(tensor(3), others=[(torch.nn.Parameter(tensor(3).abs()),)])
-def test_texts_that_are_returned(x):
+def test_texts_of_tensors_are_returned(x):
     count = (x > 0).sum()
     text = f"there are {count}"
     again = f"{text}: {text} of {x.shape}"
@@ -49,7 +49,7 @@ def test_spec_for_more_than_a_scalar(x):
 
 
 @checked(tensor(3), graphs=2, breaks=1)
-def test_text_of_what_is_written_to_later(x):
+def test_text_of_a_tensor_mutated_later(x):
     y = x * 2
     text = f"{y}"
     y.add_(1)
@@ -57,7 +57,7 @@ def test_text_of_what_is_written_to_later(x):
 
 
 @checked(tensor(3), graphs=1, breaks=1)
-def test_text_of_an_input_that_is_written_to_later(x):
+def test_text_of_an_input_mutated_later(x):
     text = f"{x}"
     x.add_(1)
     return x + 1, text
@@ -96,7 +96,7 @@ USES = {
 
 
 @pytest.mark.parametrize("ask", USES.values(), ids=USES)
-def test_what_is_done_with_a_text(ask):
+def test_operations_on_a_text_break(ask):
     check(lambda x: (x + 1, ask(f"0{x.abs().sum()}")), tensor(3), graphs=None, breaks=None)
 
 
@@ -126,7 +126,7 @@ def test_check_beside_a_write():
 
 
 @checked(tensor(3), graphs=None, breaks=None)
-def test_check_of_what_is_no_condition(x):
+def test_check_of_a_tensor_that_is_not_boolean(x):
     torch._check_tensor_all(x + 1)
     return x
 

@@ -13,14 +13,14 @@ from training_checks import trained
 
 
 @checked(leaf(), backward=True)
-def test_on_an_argument_after_it_was_used(w):
+def test_hook_on_an_argument_after_its_use(w):
     y = w.sin()
     w.register_hook(lambda gradient: gradient * 2)
     w.register_hook(lambda gradient: gradient + 1)
     return y * w
 
 
-def test_with_effects():
+def test_hook_with_side_effects():
     class Counter:
         def __init__(self):
             self.calls = 0
@@ -51,7 +51,7 @@ def test_closure_over_results(w, x):
     return w * x, y
 
 
-def test_handles_kept():
+def test_handle_of_a_hook_is_kept():
     kept = []
 
     def fn(w):
@@ -109,7 +109,7 @@ def test_removed_after_a_break(w):
 
 
 @trained(backend="eager")
-def test_on_an_argument_that_is_no_leaf(wrap):
+def test_hook_on_an_argument_that_is_not_a_leaf(wrap):
     def fn(w):
         w.register_hook(lambda gradient: gradient * 2)
         return w * 3
@@ -120,7 +120,7 @@ def test_on_an_argument_that_is_no_leaf(wrap):
 
 
 @trained(backend="eager", graphs=None, breaks=None)
-def test_on_an_argument_that_is_written_to(wrap):
+def test_hook_on_a_mutated_argument(wrap):
     def fn(w):
         w.register_hook(lambda gradient: gradient * 2)
         w.mul_(5)
@@ -133,7 +133,7 @@ def test_on_an_argument_that_is_written_to(wrap):
 
 
 @checked(leaf(), backward=True)
-def test_after_accumulation(w):
+def test_hook_after_gradient_accumulation(w):
     def step(parameter):
         with torch.no_grad():
             parameter -= parameter.grad
@@ -143,7 +143,7 @@ def test_after_accumulation(w):
 
 
 @checked(tensor(3), graphs=1, breaks=1)
-def test_without_a_gradient(x):
+def test_hook_on_a_tensor_without_gradients_raises(x):
     y = x * 2
     try:
         y.register_hook(lambda gradient: gradient)

@@ -45,7 +45,7 @@ class Counter:
 @BACKENDS
 @pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=list(TRANSFORMS))
 @pytest.mark.parametrize("gradients", [False, True])
-def test_function_notes_what_is_no_tensor(transform, gradients, backend):
+def test_function_appends_other_objects_to_a_list(transform, gradients, backend):
     def fn(x, counter, seen):
         count = 0
         outer = x * 2

@@ -16,7 +16,7 @@ ALL = pytest.mark.parametrize("transform", [jacrev, jacfwd, hessian])
 
 @ALL
 @pytest.mark.parametrize("argnums", [0, 1, (1,), (0, 1), (1, 0)])
-def test_by_several(transform, argnums):
+def test_jacobian_by_several_arguments(transform, argnums):
     def program(named, listed):
         return (named["u"] * listed[0] * named["v"].sin() + listed[1]).sum()
 
@@ -27,7 +27,7 @@ def test_by_several(transform, argnums):
 
 
 @ALL
-def test_of_several_results(transform):
+def test_jacobian_of_several_results(transform):
     def program(given):
         return {"all": given**3, "some": (given.sin().sum(), [given[:2] * 2])}
 
@@ -54,7 +54,7 @@ def test_tangent_kernel():
 
 @ALL
 @pytest.mark.parametrize("result", [None, 2])
-def test_of_what_is_no_tensor(transform, result):
+def test_jacobian_of_a_result_that_is_not_a_tensor(transform, result):
     check(lambda x: transform(lambda given: (given * 2, result))(x), tensor(3), graphs=None)
     check(lambda x: transform(lambda given: x.sum())({}), tensor(3), graphs=None)
 
@@ -87,7 +87,7 @@ TANGENTS = {
 
 @pytest.mark.parametrize("backend", [None, "aot_eager"])
 @pytest.mark.parametrize("name", TANGENTS)
-def test_tangents(name, backend):
+def test_jacobian_by_forward_mode(name, backend):
     check(TANGENTS[name], tensor(3, grad=True), backward=True, backend=backend)
 
 

@@ -32,7 +32,7 @@ READS = {
 @BACKENDS
 @pytest.mark.parametrize("gradients", [False, True])
 @pytest.mark.parametrize("fn", READS.values(), ids=list(READS))
-def test_read(fn, gradients, backend):
+def test_read_at_a_mapped_index(fn, gradients, backend):
     check(fn, tensor(3, 4, 4, grad=gradients), PLACES, backward=gradients, backend=backend)
 
 
@@ -45,7 +45,7 @@ def written(row, at, value):
 
 @BACKENDS
 @pytest.mark.parametrize("gradients", [False, True])
-def test_write(gradients, backend):
+def test_write_at_a_mapped_index(gradients, backend):
     def fn(x, at):
         return vmap(lambda row, i: written(row, i, 5))(x, at), vmap(lambda row, i: written(row, i, row[0] * 2))(x, at)
 

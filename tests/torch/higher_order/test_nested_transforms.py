@@ -39,7 +39,7 @@ INSIDE = {
 
 @pytest.mark.parametrize("gradients", [False, True])
 @pytest.mark.parametrize("fn", INSIDE.values(), ids=list(INSIDE))
-def test_vjp_inside_of(fn, gradients):
+def test_vjp_inside_another_transform(fn, gradients):
     check(fn, tensor(3, 3, grad=gradients), exact=False, operators=None)
 
 
@@ -115,7 +115,7 @@ AROUND = {
 
 @pytest.mark.parametrize("gradients", [False, True])
 @pytest.mark.parametrize("fn", AROUND.values(), ids=list(AROUND))
-def test_functions_with_rules_for_vmap_inside_of(fn, gradients):
+def test_functions_with_vmap_rules_inside_operators(fn, gradients):
     def run(x):
         results = fn(x)
         first = results[-1] if isinstance(results, tuple) else results

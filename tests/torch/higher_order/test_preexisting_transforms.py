@@ -36,11 +36,11 @@ FOUND = {
 
 
 @pytest.mark.parametrize("transformed, shape", FOUND.values(), ids=FOUND)
-def test_found(transformed, shape):
+def test_transform_found_in_a_global(transformed, shape):
     check(lambda x: (transformed(x), x + 1), tensor(*shape), exact=False)
 
 
-def test_given():
+def test_transform_passed_as_an_argument():
     """As an argument it is known by its code and by what is in its cells."""
 
     x = tensor(3, 3)
@@ -58,12 +58,12 @@ class Rows(nn.Module):
         return self.rows(x) + 1
 
 
-def test_of_a_module():
+def test_transform_of_a_module():
     check(seeded(Rows()), tensor(4, 3), exact=False)
 
 
 @pytest.mark.parametrize("result", [None, 1.5, "a", (None,)])
-def test_what_torch_takes_no_branch_to_return(result):
+def test_cond_refuses_branches_that_return_other_objects(result):
     def branch(x):
         return x + 1, result
 

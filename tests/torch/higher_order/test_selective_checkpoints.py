@@ -75,7 +75,7 @@ CONTEXTS = {
 
 @BACKENDS
 @pytest.mark.parametrize("name", CONTEXTS)
-def test_contexts(name, backend):
+def test_context_fn_selects_the_saved_results(name, backend):
     exact = backend is None
     check(CONTEXTS[name], leaf(3, 4), calls=3, backward=True, fullgraph=True, backend=backend, exact=exact)
 
@@ -184,7 +184,7 @@ RESULTS = {
 
 @BACKENDS
 @pytest.mark.parametrize("name", RESULTS)
-def test_results(name, backend):
+def test_results_of_a_checkpointed_function(name, backend):
     check(RESULTS[name], leaf(3, 4), calls=3, backward=True, fullgraph=True, backend=backend, exact=backend is None)
 
 
@@ -215,7 +215,7 @@ def test_wrapped_modules(name, backend):
 
 @pytest.mark.parametrize("use_reentrant", [False, True])
 @pytest.mark.parametrize("segments", [1, 2, 3])
-def test_sequential(segments, use_reentrant):
+def test_checkpoint_sequential_is_captured(segments, use_reentrant):
     model = seeded(nn.Sequential(*[nn.Linear(4, 4) for _ in range(4)]))
     check(lambda model, x: checkpoint_sequential(model, segments, x, use_reentrant), model, leaf(3, 4), backward=True)
 

@@ -86,7 +86,7 @@ class WithTangents(FiveOfRows):
 
 @BACKENDS
 @pytest.mark.parametrize("kind", [Five, FiveOfRows, OwnRule, WithTangents])
-def test_differentiated(backend, kind):
+def test_function_under_grad(backend, kind):
     def fn(x):
         gradient, value = grad_and_value(lambda v: kind.apply(v).sum())(x)
         twice = grad(lambda v: grad(lambda w: (kind.apply(w) ** 2).sum())(v).sum())(x)
@@ -99,7 +99,7 @@ def test_differentiated(backend, kind):
 @BACKENDS
 @pytest.mark.parametrize("kind", [FiveOfRows, WithTangents, Once])
 @pytest.mark.parametrize("grads", [False, True])
-def test_mapped_over(backend, kind, grads):
+def test_function_under_vmap(backend, kind, grads):
     def fn(x):
         y = vmap(kind.apply)(x)
         return y, vmap(lambda v: kind.apply(v).sum() * v, in_dims=1, out_dims=1)(x)
@@ -121,7 +121,7 @@ def test_gradients_of_each_row(backend, grads):
 
 @BACKENDS
 @pytest.mark.parametrize("grads", [False, True])
-def test_several(backend, grads):
+def test_function_of_several_tensors_under_transforms(backend, grads):
     def run(x, y):
         one, positive, other = Several.apply(x, 2.0, y, 3)
         return (one * other).sum() + positive.sum()
@@ -139,12 +139,12 @@ def test_several(backend, grads):
 
 
 @pytest.mark.parametrize("kind", [Five, OwnRule])
-def test_rules_of_its_own_are_left_to_torch(kind):
+def test_functions_with_own_vmap_rules_fall_back_to_eager(kind):
     check(lambda x: vmap(kind.apply)(x), tensor(4, 3), graphs=None)
 
 
 @checked(tensor(3), graphs=None)
-def test_tangents_are_left_to_torch(x):
+def test_forward_mode_falls_back_to_eager(x):
     return jvp(WithTangents.apply, (x,), (x,))
 
 
@@ -179,7 +179,7 @@ def shift(row):
 
 @pytest.mark.parametrize("function", [add, shift])
 @pytest.mark.parametrize("options", [{}, {"in_dims": 1}, {"chunk_size": 3}])
-def test_written_to(function, options):
+def test_argument_mutated_under_vmap(function, options):
     check(lambda x: (vmap(function, **options)(x), x + 1), tensor(4, 3), graphs=1)
     check(lambda x: (lambda y: (vmap(function, **options)(y), y))(x * 2), tensor(4, 3), graphs=1)
 
@@ -192,7 +192,7 @@ def test_the_same_mapped_over_twice():
     check(lambda x: (vmap(both_rows)(x, x), x), tensor(4, 3), graphs=1)
 
 
-def test_what_is_not_mapped_over_is_written_to():
+def test_tensor_outside_the_mapped_arguments_is_mutated():
     def second(one, other):
         other.add_(1)
         return one + other
@@ -202,7 +202,7 @@ def test_what_is_not_mapped_over_is_written_to():
     check(lambda x: vmap(lambda row: second(row, x[0]))(x), tensor(4, 3), graphs=None)
 
 
-def test_written_to_with_gradients():
+def test_argument_mutated_under_vmap_with_gradients():
     def fn(x, w):
         y = x * w
         return vmap(add)(y), y

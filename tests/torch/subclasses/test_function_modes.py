@@ -23,7 +23,7 @@ from weights import seeded
 
 
 @checked(tensor(3), others=[(tensor(3, seed=1),)], graphs=None, breaks=None)
-def test_one_in_another(x):
+def test_nested_function_modes(x):
     with Scale(2.0):
         with Rewrite():
             y = torch.sin(torch.add(x, 2))
@@ -35,7 +35,7 @@ def test_one_in_another(x):
 
 
 @checked(tensor(3), graphs=None, breaks=None)
-def test_it_raises(x):
+def test_function_mode_that_raises(x):
     try:
         with Refuse():
             y = torch.sin(x)
@@ -80,7 +80,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("program", ASKED.values(), ids=ASKED)
-def test_what_it_is_asked(program):
+def test_functions_that_a_mode_receives(program):
     def fn(x):
         log = Log()
         with log:
@@ -106,7 +106,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("program", BROKEN.values(), ids=BROKEN)
-def test_what_breaks_under_it_is_cpythons(program):
+def test_code_under_a_mode_runs_in_eager(program):
     def fn(x):
         y = x + 1
         log = Log()
@@ -119,7 +119,7 @@ def test_what_breaks_under_it_is_cpythons(program):
     check(fn, tensor(2, 3), calls=1, graphs=None, breaks=None)
 
 
-def test_break_while_it_answers():
+def test_graph_break_inside_torch_function_of_a_mode():
     class Speaks(TorchFunctionMode):
         def __torch_function__(self, func, types, args=(), kwargs=None):
             found = func(*args, **(kwargs or {}))
@@ -157,7 +157,7 @@ def test_a_break_has_a_name_and_a_hint():
 
 
 @checked(tensor(3), graphs=2, breaks=None)
-def test_what_comes_before_it_is_captured(x):
+def test_code_before_a_mode_is_captured(x):
     y = (x * 2).cos()
     with Scale(2.0):
         z = torch.sin(y)
@@ -379,7 +379,7 @@ def grad_mode_by_a_decorator(x, p):
     ],
     ids=lambda program: program.__name__,
 )
-def test_entered(program):
+def test_mode_entered_by_a_method_call(program):
     parameter = nn.Parameter(torch.ones(3))
 
     def fn(x):

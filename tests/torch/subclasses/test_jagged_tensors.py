@@ -83,7 +83,7 @@ def test_programs(fn, backend):
                 torch.testing.assert_close(other, one)
 
 
-def test_what_the_break_says():
+def test_break_names_the_layout():
     with pytest.raises(dl.exc.Unsupported, match="sizes are computed by code of its class"):
         dl.compile(lambda x: x * 2, backend="eager", fullgraph=True)(ragged(2, 1))
 

@@ -118,7 +118,7 @@ class Layers(torch.nn.Module):
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("zero_point", [None, 3.0])
-def test_layers(backend, zero_point):
+def test_layers_with_quantized_weights(backend, zero_point):
     layers = Layers(None if zero_point is None else torch.tensor(zero_point))
     others = [(layers, tensor(rows, 8, grad=True)) for rows in (7, 5)]
     settings = {"backward": True, "exact": False, "fullgraph": True, "backend": backend}
@@ -146,7 +146,7 @@ def test_quantised_inside(backend):
     check(fn, tensor(2, 8), tensor(4, 8), others=others, fullgraph=True, backend=backend, exact=False)
 
 
-def test_copies_have_the_attributes_of_what_they_copy():
+def test_copies_keep_the_attributes_of_their_original():
     def fn(weight):
         return weight.clone(), weight.detach()
 
@@ -157,7 +157,7 @@ def test_copies_have_the_attributes_of_what_they_copy():
             assert type(found) is Int8 and found.block_size is weight.block_size
 
 
-def test_operator_that_is_not_there():
+def test_unsupported_operator_raises_as_in_eager():
     def fn(weight):
         return weight + 1
 
@@ -176,7 +176,7 @@ class Sparing(Int8):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_class_that_compilers_fail_on(backend):
+def test_class_without_metadata_for_compilers_breaks(backend):
     def fn(weight, x):
         return weight.clone(), x * 2
 

@@ -137,27 +137,27 @@ def test_operators_of_a_subclass(cls):
 
 
 @checked(made(Logged, 3))
-def test_subclass_that_logs(x):
+def test_subclass_whose_torch_function_logs(x):
     CALLS.clear()
     y = x + 1
     return y.sin(), y.shape[0], list(CALLS)
 
 
 @checked(tensor(3))
-def test_subclass_made_inside(x):
+def test_subclass_instance_created_in_tracing(x):
     y = x.as_subclass(Tagged)
     z = y * 2
     return z, z.tag, x + 1
 
 
 @checked(made(Tagged, 3), tensor(3))
-def test_subclass_given_to_a_function_beside_others(x, y):
+def test_subclass_among_other_arguments(x, y):
     return torch.add(y, x), torch.cat([y, x]), torch.cat([x, x]), torch.where(y > 0, x, y), [y, x][1] @ y
 
 
 @checked(made(Swapped, 3), others=[(tensor(3),)], all_graphs=2)
 @checked(tensor(3), others=[(made(Swapped, 3),), (tensor(3),)], all_graphs=2)
-def test_subclass_now_and_plain_then(x):
+def test_subclass_and_plain_tensor_in_turn(x):
     return x * 3
 
 
@@ -275,7 +275,7 @@ def test_transforms_and_checkpoint_of_a_subclass(x):
 
 
 @checked(Duck(tensor(3)), tensor(3, seed=1), graphs=None, breaks=None)
-def test_duck_with_torch_function(d, x):
+def test_object_with_torch_function(d, x):
     return torch.add(d, x).value, torch.sin(d).value, x + 1
 
 
@@ -296,7 +296,7 @@ class Counts(TorchDispatchMode):
 
 
 @checked(tensor(3), Counts(), graphs=None, breaks=None)
-def test_dispatch_mode_given(x, mode):
+def test_dispatch_mode_as_an_argument(x, mode):
     y = x + 1
     with mode:
         y = y * 2
@@ -306,7 +306,7 @@ def test_dispatch_mode_given(x, mode):
 # -- layouts -----------------------------------------------------------------------------------------------------------
 
 
-def test_sparse_made_inside():
+def test_sparse_tensor_created_in_tracing():
     def fn(x):
         s = torch.sparse_coo_tensor(torch.tensor([[0, 1], [1, 2]]), torch.ones(2), (3, 3))
         return torch.sparse.mm(s, x), s.to_dense() + x
@@ -316,7 +316,7 @@ def test_sparse_made_inside():
 
 
 @checked(tensor(3, 3).relu().to_sparse(), tensor(3, 3), graphs=None, breaks=None)
-def test_sparse_given(s, x):
+def test_sparse_tensor_as_an_argument(s, x):
     return s @ x, s.coalesce().values() * 2, x + 1, s.is_sparse
 
 
@@ -345,7 +345,7 @@ def test_conjugate_and_negative_views(z):
     return c, c.is_conj(), n, n.is_neg(), c.resolve_conj(), n.resolve_neg(), c.mul(2)
 
 
-def test_conjugate_given_now_and_plain_then():
+def test_conjugate_view_and_plain_tensor_in_turn():
     z = tensor(3, dtype=torch.complex64)
     check(lambda z: (z * 2, z.is_conj()), z.conj(), others=[(z,)])
 
@@ -357,7 +357,7 @@ def test_fourier_transforms(x):
     return torch.fft.irfft(spectrum, n=x.shape[-1]), torch.fft.fftshift(torch.fft.fftfreq(4))
 
 
-def test_quantised():
+def test_quantized_tensors():
     def fn(x):
         q = torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
         return q.dequantize(), x + 1, q.q_scale()
@@ -420,7 +420,7 @@ class Scaled:
 
 
 @checked(tensor(3), Scaled(tensor(3, seed=1)), breaks=0)
-def test_operators_ask_objects_that_are_no_tensors(x, scaled):
+def test_operators_call_torch_function_of_other_objects(x, scaled):
     y = x.clone()
     y += scaled
     made = Scaled(x, 3)
@@ -428,7 +428,7 @@ def test_operators_ask_objects_that_are_no_tensors(x, scaled):
 
 
 @checked(tensor(3), Scaled(tensor(3, seed=1)), breaks=0)
-def test_functions_ask_objects_that_are_no_tensors(x, scaled):
+def test_functions_call_torch_function_of_other_objects(x, scaled):
     sums = torch.add(x, scaled), torch.sub(x, scaled, alpha=2), x.add(scaled), torch.cat([scaled, x])
     functional = torch.nn.functional.softmax(scaled, dim=0), torch.nn.functional.relu(Scaled(x))
     return sums, functional, torch.stack([Scaled(x), x]), torch.numel(scaled), torch.is_tensor(scaled)
@@ -441,7 +441,7 @@ class Silent(Scaled):
         return other + self.value
 
 
-def test_objects_that_are_not_asked():
+def test_objects_whose_torch_function_is_not_called():
     check(lambda x, silent: (x + silent, x + Silent(x * 2)), tensor(3), Silent(tensor(3, seed=1)), operators=3)
 
     def quiet(x, scaled):
@@ -456,7 +456,7 @@ class AskedByItself:
         return func.__name__
 
 
-def test_object_whose_method_is_asked():
+def test_object_with_torch_function_as_a_method():
     def fn(x, one):
         return x + 1, torch.sin(one)
 
@@ -483,7 +483,7 @@ class Bare(torch.Tensor):
     pass
 
 
-def test_instances_made_of_tensors():
+def test_instances_created_from_tensors():
     def fn(x):
         marked = Marked(x, 3)
         return (marked + 1) * marked.mark, Bare(x) * 2, torch.Tensor(x) + 1
@@ -494,7 +494,7 @@ def test_instances_made_of_tensors():
 
 
 @checked(tensor(3))
-def test_instances_share_what_they_are_made_of(x):
+def test_instances_share_memory_with_their_tensor(x):
     Bare(x).add_(1)
     torch.Tensor(x).mul_(2)
     return x + 1, type(Marked(x)) is Marked, isinstance(Bare(x), torch.Tensor)

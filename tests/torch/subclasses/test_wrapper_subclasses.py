@@ -14,30 +14,30 @@ from wrapper_tensors import Holder, Kind, Pair, Quantised, pair, quantised
 
 
 @checked(pair(3, 4), others=[(pair(3, 4, seed=7),)], all_graphs=1)
-def test_operators_on_one_that_is_given(x):
+def test_operators_on_a_wrapper_argument(x):
     y = (x * 2 + 1).relu()
     return y, y.sum(0), y.shape, y.dtype, type(y), isinstance(y, Pair)
 
 
-def test_other_sizes_types_and_kinds_compile_again():
+def test_other_sizes_types_and_classes_recompile():
     others = [(pair(5, 2),), (pair(3, 4, dtype=torch.float64),), (tensor(3, 4),), (pair(3, 4, grad=True),)]
     check(lambda x: x * 2 + 1, pair(3, 4), others=[*others, (pair(3, 4, seed=3),)], all_graphs=5)
 
 
 @checked(pair(3))
-def test_what_it_is_made_of_is_read(x):
+def test_inner_tensors_are_read(x):
     y = x + 1
     return x.a * 2 + x.b, y.a, x.both(), y.both(), x.first is x.a, x.a
 
 
 @checked(pair(3, 4), graphs=None)
-def test_views(x):
+def test_views_of_a_wrapper(x):
     y = x.view(-1)
     return y * 2, x.t(), x[0], x[1] + 1
 
 
 @pytest.mark.parametrize("view", [lambda x: x.t(), lambda x: x[1:], lambda x: x.view(-1)])
-def test_views_that_are_given(view):
+def test_views_of_a_wrapper_as_arguments(view):
     def fn(x):
         return x * 2, x.t() if x.dim() == 2 else x + 1
 
@@ -50,7 +50,7 @@ def test_views_that_are_given(view):
                 assert one.requires_grad is other.requires_grad is grad and other.stride() == one.stride()
 
 
-def test_writes_into_a_view_that_is_given():
+def test_writes_into_a_view_argument():
     def fn(x, y):
         x.mul_(2)
         return y + 1
@@ -65,26 +65,26 @@ def test_writes_into_a_view_that_is_given():
 
 
 @checked(pair(3, 4))
-def test_writes(x):
+def test_writes_into_a_wrapper(x):
     x.add_(1)
     x[0].mul_(3)
     return x * 2
 
 
 @checked(pair(3), graphs=None, breaks=None)
-def test_writes_that_are_seen_in_its_parts(x):
+def test_writes_into_a_wrapper_are_visible_in_inner_tensors(x):
     before = x.a + 0
     x.add_(1)
     return before, x.a + x.b
 
 
 @checked(pair(3), graphs=None, breaks=None)
-def test_writes_into_its_parts(x):
+def test_writes_into_inner_tensors(x):
     x.a.add_(1)
     return x * 2
 
 
-def test_given_with_one_of_its_parts():
+def test_wrapper_and_one_inner_tensor_as_arguments():
     def fn(x, part):
         x.mul_(2)
         return part + 1, x + part
@@ -93,7 +93,7 @@ def test_given_with_one_of_its_parts():
     check(fn, x, x.a, graphs=None, backend="aot_eager")
 
 
-def test_given_with_and_then_without_one_of_its_parts():
+def test_inner_tensor_is_an_argument_in_some_calls():
     def fn(x, part):
         x.mul_(2)
         return part + 1
@@ -104,7 +104,7 @@ def test_given_with_and_then_without_one_of_its_parts():
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_made_of_one_tensor_twice(backend):
+def test_wrapper_with_the_same_inner_tensor_twice(backend):
     def fn(x):
         x.add_(1)
         return x * 2
@@ -113,7 +113,7 @@ def test_made_of_one_tensor_twice(backend):
     check(fn, Pair(part, part), graphs=None, backend=backend)
 
 
-def test_two_that_share_a_part():
+def test_two_wrappers_share_an_inner_tensor():
     def fn(x, y):
         x.add_(1)
         return x + y
@@ -123,13 +123,13 @@ def test_two_that_share_a_part():
     check(fn, x, y, others=others, graphs=None, backend="aot_eager")
 
 
-def test_identity():
+def test_identity_of_wrappers_and_inner_tensors():
     x = pair(3)
     check(lambda x, y: (x is y, x, [x, y]), x, x, others=[(x, pair(3)), (x, x)], graphs=None)
 
 
 @checked(pair(3, grad=True), tensor(3), backward=True)
-def test_gradients(x, y):
+def test_gradients_of_a_wrapper(x, y):
     z = x * 2 + y
     return z.relu() * x.detach(), x.requires_grad, z.requires_grad
 
@@ -144,7 +144,7 @@ def test_context_changed_between_calls():
     check_changes(lambda: Holder(quantised(4, 3)), *steps)
 
 
-def test_parts_replaced_between_calls():
+def test_inner_tensors_replaced_between_calls():
     layer, x = Holder(quantised(4, 3)), tensor(2, 3)
     compiled = dl.compile(layer, backend="eager")
     for seed in range(3):
@@ -177,18 +177,18 @@ class Chatty(Pair):
 
 
 @pytest.mark.parametrize("cls", [Unclear, Chatty])
-def test_what_it_is_made_of_that_is_not_clear(cls):
+def test_context_that_cannot_be_compared_breaks(cls):
     check(lambda x, y: (x + 1, y * 2), cls(tensor(3), tensor(3, seed=1)), tensor(3), graphs=None, breaks=None)
 
 
 @checked(pair(3), graphs=None, breaks=None)
-def test_attributes_written_inside(x):
+def test_attributes_of_a_wrapper_are_mutated(x):
     x.note = 3
     return x * x.note
 
 
 @checked(pair(3), graphs=None, breaks=None)
-def test_data_read_inside(x):
+def test_data_attribute_of_a_wrapper_is_read(x):
     y = x * 2
     return y + 1 if x.sum().item() > 0 else y - 1
 
@@ -199,13 +199,13 @@ def test_in_a_checkpointed_function(x, w):
 
 
 @checked(Pair(pair(3), pair(3, seed=5)), others=[(Pair(pair(3, seed=1), pair(3, seed=5)),)], all_graphs=1)
-def test_nested(x):
+def test_nested_wrappers(x):
     y = x * 2
     return y, y.a.b, x.a.a + 1
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
-def test_training(backend):
+def test_training_with_a_wrapper_parameter(backend):
     def body(wrap):
         layer, losses = Holder(pair(4, 3), True), []
         run = wrap(layer)
@@ -270,7 +270,7 @@ def tabled(*shape, seed=0, shift=0):
 
 
 @checked(tensor(2, 3), tabled(4, 3), others=[(tensor(2, 3, seed=3), tabled(4, 3, shift=1))], all_graphs=2)
-def test_functions_that_a_class_answers_for(x, w):
+def test_torch_function_handles_some_functions(x, w):
     return F.linear(x, w), x @ w.t() + 1, w.detach().ints + 1, torch.mul(w, 2), type(w.t())
 
 
@@ -284,7 +284,7 @@ def test_table_changed_between_calls(monkeypatch):
 
 
 @checked(pair(3, 4), tensor(4), tabled(4, 3), graphs=None, breaks=None)
-def test_classes_that_answer_meet(x, y, w):
+def test_operators_on_wrappers_of_two_classes(x, y, w):
     return w.t() * x, x + 1, y * 2
 
 
@@ -309,7 +309,7 @@ def packed(rows, columns, seed=0):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_sizes_that_change(backend):
+def test_sizes_of_a_wrapper_change(backend):
     def fn(x, w):
         return F.linear(x, w).relu() * x.shape[0], x.reshape(-1) + w.shape[1]
 
@@ -334,7 +334,7 @@ def test_class_changed_between_calls(monkeypatch, backend):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_gradient_read_inside(backend):
+def test_gradient_attribute_is_read_in_tracing(backend):
     def fn(x):
         return x * 2 if x.grad is None else x.grad * 3
 
@@ -359,7 +359,7 @@ def test_optimizer_step(optimizer):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_detached(backend):
+def test_detached_wrapper(backend):
     def fn(x, w):
         return x.detach(), w.detach(), w.detach().ints, x.detach() * 2, w.t()
 
@@ -375,7 +375,7 @@ def test_detached(backend):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_gradients_inside(backend):
+def test_gradients_are_computed_in_tracing(backend):
     def fn(x):
         y = (x * x).sum()
         return torch.autograd.grad(y, x)[0] + 1
@@ -384,12 +384,12 @@ def test_gradients_inside(backend):
 
 
 @checked(pair(3, grad=True), pair(3), graphs=None)
-def test_told_to_need_what_it_needs(x, y):
+def test_requires_grad_of_wrappers(x, y):
     return x.requires_grad_() * 2, y.requires_grad_(False) + 1
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_context_of_results(backend):
+def test_results_have_the_context_of_their_operand(backend):
     def fn(w):
         return w.clone(), w.clone().kind is w.kind, w.clone().kind.shift + 1
 
@@ -409,7 +409,7 @@ class Fresh(Quantised):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_context_that_operators_make(backend):
+def test_context_created_by_an_operator(backend):
     def fn(w, x):
         return w.clone(), F.linear(x, w.clone())
 
@@ -434,7 +434,7 @@ class Told(Pair):
         return super().__torch_dispatch__(func, types, args, kwargs)
 
 
-def test_operators_are_given_what_eager_gives():
+def test_operators_receive_the_arguments_of_eager():
     def fn(x, f):
         return x * f, x.clamp(max=f), x**f, torch.add(x, x, alpha=f), x[int(f)]
 
@@ -457,6 +457,6 @@ class Asking(Pair):
         return ["a", "b"], (len(self), self.dim(), self.ndim, self.nbytes, self.T is None, self.dtype)
 
 
-def test_asked_for_facts_to_say_what_it_is_made_of():
+def test_tensor_flatten_reads_the_wrappers_metadata():
     given = [(Asking(tensor(rows, 2), tensor(rows, 2)),) for rows in (3, 4, 5, 3)]
     check(lambda x: x + 1, *given[0], others=given[1:], graphs=None)

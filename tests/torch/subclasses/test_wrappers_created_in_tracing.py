@@ -11,20 +11,20 @@ from wrapper_tensors import Kind, Pair, Quantised, quantised
 
 
 @checked(tensor(3), tensor(3, seed=1), others=[(tensor(3, seed=2), tensor(3))], all_graphs=1)
-def test_made_inside(x, y):
+def test_wrapper_created_in_tracing(x, y):
     made = Pair(x * 2, y)
     return made + 1, made, (made * 2).a, made.b is y, made.shape, made.both(), type(made)
 
 
 @checked(tensor(3), tensor(3, seed=1))
-def test_made_inside_and_written_to(x, y):
+def test_created_wrapper_is_mutated(x, y):
     made = Pair(x, y)
     made.add_(1)
     made.a.mul_(2)
     return made, x + 1, made.sum()
 
 
-def test_made_inside_for_compilers():
+def test_created_wrapper_under_compilers():
     def fn(x, y):
         made = Pair(x, y)
         made.add_(1)
@@ -35,7 +35,7 @@ def test_made_inside_for_compilers():
 
 
 @checked(tensor(3), tensor(3, seed=1), graphs=2, breaks=1)
-def test_made_inside_and_carried_over_a_break(x, y):
+def test_created_wrapper_is_live_across_a_break(x, y):
     made = Pair(x * 2, y)
     again = made + 1
     print("here")
@@ -43,7 +43,7 @@ def test_made_inside_and_carried_over_a_break(x, y):
 
 
 @checked(tensor(3), graphs=None, breaks=None)
-def test_made_inside_twice_alike(x):
+def test_two_equal_wrappers_are_created(x):
     one, other = Pair(x, x), Pair(x, x)
     return one is other, one, other, [one, one], one.a is other.b
 
@@ -58,7 +58,7 @@ def test_quantised_inside(x, w):
     return F.linear(x, made), made, made.kind is KIND
 
 
-def test_context_changed_between_calls_that_make_one(monkeypatch):
+def test_context_of_a_created_wrapper_changes_between_calls(monkeypatch):
     kind = Kind(torch.float32, 0)
     monkeypatch.setattr(f"{__name__}.KIND", kind)
 
@@ -76,13 +76,13 @@ def test_context_changed_between_calls_that_make_one(monkeypatch):
 
 
 @checked(tensor(2, 3), quantised(4, 3), graphs=None, breaks=None)
-def test_context_changed_inside(x, w):
+def test_context_changed_in_tracing(x, w):
     before = x @ w.t()
     w.kind.shift += 1
     return before, x @ w.t()
 
 
-def test_context_changed_inside_before():
+def test_context_changed_before_the_wrapper_is_created():
     def fn(x, w, kind):
         kind.shift += 1
         return x @ w.t()
@@ -92,12 +92,12 @@ def test_context_changed_inside_before():
 
 
 @checked(tensor(2, 3), ints(4, 3).to(torch.int8), graphs=None, breaks=None)
-def test_context_made_inside(x, w):
+def test_context_object_created_in_tracing(x, w):
     made = Quantised(w, x.sum(), Kind(torch.float32, 2))
     return F.linear(x, made), made
 
 
 @checked(tensor(3, grad=True), tensor(3, seed=1, grad=True), graphs=None, breaks=None, backward=True)
-def test_made_inside_of_what_needs_gradients(x, y):
+def test_created_wrapper_of_tensors_that_require_gradients(x, y):
     made = Pair(x, y)
     return (made * 2).a + x
