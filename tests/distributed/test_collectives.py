@@ -35,7 +35,7 @@ WEIGHT = torch.nn.Parameter(torch.ones(2))
 
 @functools.cache
 def pair() -> Any:
-    """A group of both ranks, other than the default one."""
+    """Returns a group of both ranks that isn't the default group."""
     return dist.new_group([0, 1])
 
 
@@ -64,7 +64,7 @@ def check_same(one: Any, other: Any) -> None:
 
 
 def outcome(fn: Callable[..., Any], rank: int) -> tuple[Any, ...]:
-    """What it returns, what it does to its argument, and the gradient of `WEIGHT`."""
+    """Returns the result of the program, its argument afterwards, and the gradient of `WEIGHT`."""
     WEIGHT.grad = None
     given = torch.arange(8.0).view(4, 2) + 10 * rank
     result = fn(given)
@@ -76,7 +76,7 @@ def outcome(fn: Callable[..., Any], rank: int) -> tuple[Any, ...]:
 
 
 def check_in_step(rank: int) -> None:
-    """The ranks have issued the same collectives so far: otherwise this one meets another, or none."""
+    """The ranks have issued the same collectives so far. Otherwise this collective would meet another one, or none."""
     token = torch.full((3,), rank + 1.0)
     dist.all_reduce(token)
     assert token.tolist() == [3.0] * 3
@@ -323,7 +323,7 @@ def asks_whether_work_is_done(x):
 
 @breaks("Work.is_completed() can't be in a graph")
 def asks_whether_waited_work_is_done(x):
-    """NCCL's ``wait`` orders streams: the collective may still run after it."""
+    """NCCL's ``wait`` only orders streams. The collective may still run after it."""
     y = x * 2
     work = dist.all_reduce(y, async_op=True)
     work.wait()
@@ -531,7 +531,7 @@ KINDS = {
 
 
 def in_order(kinds: tuple[str, ...]) -> Callable[..., Any]:
-    """A program of these collectives, none of which needs another's result."""
+    """Creates a program of these collectives. None of them needs another's result."""
     return lambda x: [KINDS[kind](x + at) for at, kind in enumerate(kinds)]
 
 
@@ -718,7 +718,7 @@ def deprecated_names_warn_once(rank: int) -> None:
 
 
 def default_group_is_replaced(rank: int) -> None:
-    """The last one: after it there are other groups."""
+    """This program runs last, because it replaces the groups."""
 
     def program(x):
         return x + (dist.get_world_size() if dist.is_initialized() else -1)

@@ -133,7 +133,7 @@ def gradients(model: torch.nn.Module, rank: int) -> list[torch.Tensor]:
 
 
 def _in_stages_as_eager(stages: int, rank: int, **options: bool) -> None:
-    """Losses and gradients are eager's, bit for bit, and one graph is compiled in that many stages."""
+    """Checks that losses and gradients are bitwise eager's, and that one graph is compiled in so many stages."""
     recorder = Recorder()
     compiled = dl.compile(data_parallel(Rotary(**options)), backend=recorder)
     eager = data_parallel(Rotary(**options))
@@ -188,7 +188,7 @@ class Layer(torch.nn.Module):
 
 
 def deep(compiled: object = None) -> torch.nn.Module:
-    """Twelve layers, each of them sharded, and compiled where a backend is given."""
+    """Creates twelve layers. Each is sharded, and compiled if a backend is given."""
     torch.manual_seed(0)
     layers = [Layer() for _ in range(12)]
     if compiled is not None:
@@ -197,7 +197,7 @@ def deep(compiled: object = None) -> torch.nn.Module:
 
 
 def around_more_shards_than_a_frame_has_versions(rank: int) -> None:
-    """Hooks go between: what each layer computes is one graph, which serves all of them."""
+    """Hooks run between the layers. The computation of each layer is one graph, which serves all of them."""
     recorder = Recorder()
     model = deep()
     with warnings.catch_warnings():
@@ -303,7 +303,7 @@ def test_frozen_parameters_are_not_counted():
 
 
 def states_at_ends(gm: torch.fx.GraphModule, found: dict[torch.fx.Node, int]) -> set[tuple[bool, bool]]:
-    """Whether gradients and autocast are on where one stage ends and another begins."""
+    """Returns whether gradients and autocast are on where one stage ends and the next begins."""
     grad, autocast, seen, before = True, 0, set(), None
     for node in gm.graph.nodes:
         if before is not None and found.get(node, before) != before:

@@ -139,7 +139,7 @@ def distributed_tensors(rank: int) -> None:
 
 
 def tensor_parallel_through_compilers(rank: int) -> None:
-    """One graph for each backend, one more when the batch changes, and the gradients are eager's."""
+    """Each backend compiles one graph, and one more when the batch changes. Gradients are eager's."""
     mesh = init_device_mesh(ranks.device_type(), (2,))
 
     def results(backend: str | None) -> list[torch.Tensor]:
@@ -166,7 +166,7 @@ def full(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def placements_that_change(rank: int) -> None:
-    """Placements, and the mesh, are guarded."""
+    """Placements and the mesh are guarded."""
     mesh, other = init_device_mesh(ranks.device_type(), (2,)), init_device_mesh(ranks.device_type(), (1, 2))
     data = torch.arange(32.0).view(8, 4)
 
