@@ -1,4 +1,4 @@
-"""What exported programs check and refuse, and the tools that take them."""
+"""Exported programs: the checks that they make, what they refuse, and the tools that take them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_assertions_on_data_stay():
             gm(wrong)
 
 
-def test_guards_say_what_was_relied_on():
+def test_checks_name_the_relied_on_facts():
     def fn(module, x, n):
         return module(x) * n + SCALE
 
@@ -146,7 +146,7 @@ def test_breaks():
     refusal(DisabledCall, dl.disable(lambda x: x + 1), tensor(3))
 
 
-def test_a_program_that_raises():
+def test_raising_program_is_refused():
     def fn(x):
         raise ValueError("no")
 
@@ -253,7 +253,7 @@ def test_effects_on_cells_and_grad_mode():
     assert count == 0 and torch.is_grad_enabled()
 
 
-def test_effects_that_are_undone_are_none():
+def test_undone_effects_are_allowed():
     def fn(x, box):
         box.items.append(x)
         y = box.items.pop() + 1
@@ -300,12 +300,12 @@ def test_failures_that_the_program_handles():
         (lambda x: nn.Linear(3, 3) and (lambda: x + 1), "a function"),
     ],
 )
-def test_results_that_a_graph_can_not_make(fn, told):
+def test_results_that_a_graph_cannot_construct_are_refused(fn, told):
     with pytest.raises(dl.exc.Unsupported, match=told):
         dl.export(fn, tensor(3))
 
 
-def test_a_result_that_contains_itself():
+def test_result_that_contains_itself_is_refused():
     def fn(x):
         found = [x + 1]
         found.append(found)

@@ -15,7 +15,7 @@ from programs import ints, tensor
 
 
 def check_dynamic(fn, *args, others, exact=True):
-    """Export with the first arguments, and hold against eager what the graph does with each of the others."""
+    """Exports with the first arguments. Compares the graph with eager on each of the others."""
     gm, guards = dl.export(fn, *args, dynamic=True)
     aten, _ = dl.export(fn, *args, dynamic=True, aten_graph=True)
     for each in (gm, aten, pickle.loads(pickle.dumps(gm))):

@@ -137,7 +137,7 @@ def test_the_dict_of_an_argument_is_returned_itself():
     assert gm(tensor(3), pair)[1] is vars(pair)
 
 
-def test_what_is_made_inside_is_made_in_each_call():
+def test_objects_created_in_tracing_are_created_at_every_call():
     def fn(x):
         found = [x + 1]
         return found, found, {"found": found}, [found]
