@@ -28,7 +28,7 @@ BROKEN = {
 
 
 def compare(suite, name, train, calls):
-    """Eager and compiled, several times over; gives how many graphs the first call made."""
+    """Compares eager and compiled several times. Returns the number of graphs of the first call."""
     torch.manual_seed(0)
     model = SUITES[suite][name]()
     eager, module = (copy.deepcopy(model.module).train(train) for _ in range(2))

@@ -37,7 +37,7 @@ def batch_of_tokens(rows, length):
 
 
 def test_a_tagger_of_packed_sequences():
-    """Two graphs, around three breaks that say what they depend on."""
+    """The program has two graphs around three breaks. The reasons name the data on which they depend."""
     others = [batch_of_tokens(*each) for each in ((5, 9), (3, 6), (6, 5))]
     check(seeded(Tagger()), *batch_of_tokens(4, 7), graphs=2, breaks=3, others=others, all_graphs=4, backward=True)
     assert all("depends on the lengths of the sequences" in each for each in dl.counters.break_reasons)
@@ -48,7 +48,7 @@ def test_a_tagger_of_packed_sequences():
 
 @dl.disable
 def assignment(costs):
-    """Stands for scipy's ``linear_sum_assignment``: takes what converts to an array, returns indices."""
+    """Replaces scipy's ``linear_sum_assignment``: takes an object that converts to an array, returns indices."""
     costs = np.array(costs)
     columns = np.arange(costs.shape[1])
     rows = np.argsort(costs.min(1), kind="stable")[: len(columns)]
@@ -74,7 +74,7 @@ def predictions(*counts):
 
 
 def test_a_matcher():
-    """The conversion of the indices is no graph: there is nothing to compute."""
+    """The conversion of the indices needs no graph, because it contains no tensor operations."""
     counts = [(3, 2), (1, 1), (2, 4), (4, 3), (5, 2)]
     given = [predictions(*each) for each in counts]
     recorder = Recorder()
@@ -130,7 +130,7 @@ def experience(rows, seed):
 
 
 def test_a_step_of_ppo():
-    """One break, at ``backward()``: the numbers that are logged are read after the graph."""
+    """The one break is at ``backward()``. The logged numbers are read after the graph."""
 
     def run(transform):
         trainer = Trainer()

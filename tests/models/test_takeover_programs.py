@@ -31,7 +31,7 @@ def small_llama():
 
 
 def compiling(backend):
-    """What makes ``generate`` compile the step for one token by itself, on a CPU as on a GPU."""
+    """Makes ``generate`` compile the step for one token, on a CPU as on a GPU."""
     found = CompileConfig(backend=backend, mode=None)
     found._compile_all_devices = True
     return found
@@ -76,7 +76,7 @@ class Attention(nn.Module):
 
 
 def test_a_decoding_loop_with_a_function_for_the_prompt_and_one_for_a_token():
-    """As in small inference programs: two functions of one model, each with settings of its own."""
+    """Small inference programs compile two functions of one model, each with its own settings."""
     model = seeded(nn.ModuleDict({"attention": Attention(8, 16), "head": nn.Linear(8, 20)})).eval()
     table = tensor(20, 8)
 

@@ -44,7 +44,7 @@ def test_inference_is_one_graph(name):
 
 
 def branches_on_random_numbers(name):
-    """Whisper's LayerDrop drew a number for each layer, even where the rate is 0, and compared it in Python."""
+    """Whisper's LayerDrop draws a number for each layer, even at rate 0, and compares it in Python."""
     return name == "whisper" and tuple(map(int, transformers.__version__.split(".")[:2])) < (5, 23)
 
 
