@@ -43,7 +43,7 @@ def recorded(tmp_path, program) -> Recorder:
     return recorder
 
 
-def test_what_continues_after_a_break_is_under_the_break(tmp_path):
+def test_rest_of_a_frame_is_listed_under_its_break(tmp_path):
     def program():
         compiled = dl.compile(outer, backend="eager")
         compiled(torch.ones(2), 2), compiled(torch.ones(2), 2)
@@ -71,7 +71,7 @@ def test_one_cause_of_many_recompilations_is_one_row(tmp_path):
     assert again[0].title == "name" and again[0].hint
 
 
-def test_what_continues_after_a_recompilation_is_under_it(tmp_path):
+def test_rest_of_a_frame_is_listed_under_its_recompilation(tmp_path):
     def program():
         compiled = dl.compile(outer, backend="eager")
         compiled(torch.ones(2), 2), compiled(torch.ones(3), 2)
@@ -161,7 +161,7 @@ def test_collecting_output_leaves_the_logger_as_it_was():
     assert (logger.level, logger.propagate, list(logger.handlers)) == before
 
 
-def test_running_has_a_scale_of_its_own():
+def test_run_time_has_its_own_scale():
     recorder = Recorder()
     recorder.spans = [
         Span("trace", "f", 0.0, 4.0, 1, 1),
@@ -209,7 +209,7 @@ def test_a_report_compared_with_itself_is_the_same(tmp_path):
     assert summary.difference(found, found).endswith("\n\nThe same breaks and recompilations.\n")
 
 
-def test_diff_of_what_is_no_report_says_so(tmp_path, capsys):
+def test_diff_of_an_invalid_report_is_an_error(tmp_path, capsys):
     from dynamo_lite.__main__ import main
 
     (tmp_path / "report.json").write_text("[]")

@@ -201,7 +201,7 @@ def test_calls_past_the_limit_and_under_modes_are_marked(tmp_path):
     assert "times at test_report.py:" in page.text("#costs")
 
 
-def test_what_is_compiled_inside_runs_on_after_it(tmp_path):
+def test_code_compiled_inside_the_block_runs_after_it(tmp_path):
     compiled = dl.compile(branches, backend="eager")
     with dl.report(tmp_path) as path:
         compiled(torch.ones(2))
@@ -219,7 +219,7 @@ def test_hits_of_dropped_entries_arent_shown_as_none_at_all(tmp_path):
     assert "1 run · dropped" in summaries and "hits" not in summaries
 
 
-def test_it_is_written_where_the_block_raises(tmp_path):
+def test_report_is_written_if_the_block_raises(tmp_path):
     with pytest.raises(KeyError), dl.report(tmp_path) as path:
         dl.compile(branches, backend="eager")(torch.ones(2))
         raise KeyError
@@ -232,7 +232,7 @@ def test_a_block_in_which_nothing_is_compiled(tmp_path):
     assert "Nothing was captured." in Page(path.read_text()).text("#source")
 
 
-def test_while_none_is_on_nothing_is_recorded():
+def test_without_a_report_nothing_is_recorded():
     assert RECORDING.now is None
     kept = []
 
@@ -261,7 +261,7 @@ def test_a_folder_that_cant_be_written_is_an_error(tmp_path):
     assert RECORDING.now is None
 
 
-def test_without_jinja2_it_says_what_to_install(tmp_path, monkeypatch):
+def test_without_jinja2_the_error_names_the_package(tmp_path, monkeypatch):
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "jinja2" else find_spec(name))
     with pytest.raises(ImportError, match=r"dl.report needs jinja2: pip install 'dynamo_lite\[report\]'"):
