@@ -9,7 +9,7 @@ from fuzz import Totals, searching
 PROGRAMS = 300
 
 
-def test_made_programs_do_the_same_compiled():
+def test_generated_programs_match_eager():
     totals: Totals = Counter()
     searching(PROGRAMS, totals, derandomize=True)()
     assert totals["programs"] > 0.8 * PROGRAMS, totals

@@ -53,7 +53,7 @@ def test_calls_beside_backends_that_hang():
     assert soak_changes.soak_hanging_backends(2) >= 80
 
 
-def test_objects_that_only_their_entries_hold():
+def test_objects_referenced_only_by_their_entries():
     assert soak_changes.soak_cycles(3) >= 4
 
 
@@ -75,7 +75,7 @@ def test_a_pool_of_processes():
     assert int(done.stdout) >= 4
 
 
-def test_source_of_a_graph_goes_with_it():
+def test_source_of_a_graph_is_freed_with_its_code():
     """Where the backend is there for good, what it compiled is kept as long as the code is: here it is not."""
 
     def backend(graph, example_inputs):
