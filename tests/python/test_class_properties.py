@@ -11,7 +11,7 @@ CALLS: list[str] = []
 
 
 class Proxy:
-    """Its class is what a property returns."""
+    """Its ``__class__`` is a property."""
 
     @property
     def __class__(self):

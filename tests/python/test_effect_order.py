@@ -1,4 +1,6 @@
-"""Effects on two objects, each of which is the other's operand: their order, with breaks before, between and after."""
+"""Effects on two objects, each of which is an operand of the other: their order, with breaks before, between and
+after.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,7 @@ def programs(effects, *created):
 
 
 def outcome(fn, created, namespace):
-    """What is left of two objects after a call: values, orders, who is who."""
+    """Returns the state of two objects after a call: values, orders and identities."""
     p, q = (eval(each, globals()) for each in created)
     h = Holder(p=p, q=q)
     namespace.update(P=p, Q=q)

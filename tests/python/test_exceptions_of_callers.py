@@ -1,4 +1,4 @@
-"""What a caller of the compiled function is handling: it is read at each call, and guarded."""
+"""The exception that a caller of the compiled function is handling: it is read at each call, and guarded."""
 
 from __future__ import annotations
 

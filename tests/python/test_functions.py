@@ -1,4 +1,4 @@
-"""Functions and closures: pre-existing cells, cells that live only inside, cells that escape."""
+"""Functions and closures: pre-existing cells, cells created during tracing, cells that escape."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def membership_in_what_is_no_iterable(x):
 
 
 class Sized:
-    """Tells when it is asked."""
+    """Records the calls of its methods."""
 
     def __init__(self, length):
         self.length = length
@@ -196,7 +196,7 @@ def hints_of_lengths(x):
 
 
 class ByIndex:
-    """Has `__getitem__` alone."""
+    """Defines ``__getitem__`` only."""
 
     def __init__(self, items):
         self.items = items

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(sys.version_info < (3, 15), reason="CPython 3.15
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """A package with a submodule, which notes when each is imported."""
+    """Creates a package with a submodule. Both record their import."""
     folder = tmp_path / "lazily_imported"
     folder.mkdir()
     (folder / "__init__.py").write_text("import builtins\nbuiltins.imported.append('package')\nfactor = 3\n")
@@ -41,7 +41,7 @@ def imported():
 
 
 def results(source, calls=3):
-    """What each of some compiled calls returns, and what had been imported after it."""
+    """Returns the results of several compiled calls, and the modules that had been imported after each."""
     fn = program(source)
     compiled = dl.compile(fn, backend="eager")
     seen = []

@@ -1,4 +1,4 @@
-"""Integers of more digits than Python writes in decimal, in guards and in what is shown of them."""
+"""Integers with more digits than Python converts to decimal: in guards and in messages."""
 
 from __future__ import annotations
 

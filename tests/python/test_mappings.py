@@ -349,7 +349,7 @@ def set_order_of_what_was_made_inside(x, n):
 
 
 class Doubling(dict):
-    """What it has under a key is not what indexing gives."""
+    """A dict in which indexing returns another value than the stored one."""
 
     def __getitem__(self, key):
         return super().__getitem__(key) * 2

@@ -121,7 +121,7 @@ BROKEN = [of_a_new_name, imports_one_that_is_forbidden, imports_one_that_is_drop
 
 @pytest.fixture
 def restored(monkeypatch):
-    """Calls a function, then puts builtins and modules back."""
+    """Calls a function, then restores builtins and modules."""
 
     def call(fn, x):
         with monkeypatch.context() as patch:

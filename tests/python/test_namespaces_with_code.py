@@ -12,7 +12,7 @@ from dynamo_lite.exc import Unsupported
 
 
 class Namespace(dict):
-    """Doubles the number under a name; finds `missing`."""
+    """Doubles the number under a name, and finds `missing`."""
 
     def __getitem__(self, name):
         return super().__getitem__(name) * 2 if name == "number" else super().__getitem__(name)
@@ -24,7 +24,7 @@ class Namespace(dict):
 
 
 class Name(str):
-    """A name with an ``__eq__`` of its own, which counts its calls."""
+    """A str with its own ``__eq__``, which counts its calls."""
 
     compared = 0
 
@@ -90,7 +90,7 @@ def test_call_of_a_function_with_such_globals_breaks():
 
 
 def test_entry_made_for_a_dict_doesnt_hold_for_its_subclass():
-    """Both functions have one code object."""
+    """Both functions have the same code object."""
     plain, special = functions({})["scale"], dict.__getitem__(functions(Namespace()), "scale")
     x = torch.ones(2)
     assert plain.__code__ is special.__code__

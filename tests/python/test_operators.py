@@ -15,7 +15,7 @@ CUT = None
 
 
 class Vector:
-    """Arithmetic with itself and numbers, reflected forms, NotImplemented for the rest."""
+    """Supports arithmetic with vectors and numbers, also reflected. Returns NotImplemented for other operands."""
 
     def __init__(self, a, b):
         self.a, self.b = a, b

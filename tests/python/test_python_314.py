@@ -194,7 +194,7 @@ def not_implemented_has_no_truth_value(x):
 
 
 def compiled_without_future(program):
-    """The namespace of a program whose annotations are not texts."""
+    """Returns the namespace of a program whose annotations aren't strings."""
     namespace = {}
     exec(compile(textwrap.dedent(program), "<program>", "exec", dont_inherit=True), namespace)
     return namespace

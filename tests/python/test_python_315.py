@@ -1,4 +1,4 @@
-"""What CPython 3.15 brings to the language: unpacking in comprehensions, ``frozendict`` and ``sentinel``."""
+"""New constructs of CPython 3.15: unpacking in comprehensions, ``frozendict`` and ``sentinel``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X = torch.arange(3.0)
 
 
 def program(source):
-    """The function ``fn`` of a program that older interpreters can't compile."""
+    """Returns the function ``fn`` of a program that older interpreters can't compile."""
     namespace = {"torch": torch}
     exec(source, namespace)
     return namespace["fn"]

@@ -362,7 +362,7 @@ class Slotted:
 
 
 def a_function():
-    """Given an attribute that it does not keep."""
+    """A function on which the program sets and deletes an attribute."""
 
 
 @pytest.mark.parametrize(

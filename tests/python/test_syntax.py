@@ -14,7 +14,7 @@ CUT = None
 
 
 class Logged:
-    """Says what is done to it."""
+    """Records the operations on it."""
 
     def __init__(self, log, name):
         self.log = log

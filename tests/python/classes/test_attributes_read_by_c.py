@@ -13,7 +13,7 @@ READ: list[str] = []
 
 
 class Noting:
-    """Notes which attributes are read."""
+    """Records which attributes are read."""
 
     def __getattribute__(self, name):
         READ.append(name)
@@ -33,7 +33,7 @@ class NotingNamespace(Noting, types.SimpleNamespace):
 
 
 class Own(dict):
-    """Its items are its attributes."""
+    """A container whose items are its attributes."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)

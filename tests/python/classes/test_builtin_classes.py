@@ -69,7 +69,7 @@ class Odd(NamedTuple):
 
 
 class Successors(collections.namedtuple("Pair", "a b")):
-    """Its ``__new__`` doesn't create what it is given."""
+    """A class whose ``__new__`` creates another value than its argument."""
 
     __slots__ = ()
 
@@ -78,7 +78,7 @@ class Successors(collections.namedtuple("Pair", "a b")):
 
 
 class Output(OrderedDict):
-    """Its items are attributes too."""
+    """A mapping whose items are attributes, too."""
 
     def __setitem__(self, key, value):
         super().__setitem__(key, value)
@@ -117,7 +117,7 @@ class Ordered(OrderedDict):
 
 
 class Reversing:
-    """Iterates backwards, and so do the methods in C that iterate over the instance."""
+    """Iterates backwards. Methods in C that iterate over the instance do so, too."""
 
     def __iter__(self):
         return iter([*super().__iter__()][::-1])
@@ -165,7 +165,7 @@ class Choices(list, enum.Enum):
 
 
 class Measure:
-    """Not a number, but functions of numbers call its methods."""
+    """An object that isn't a number, but whose methods are called by functions of numbers."""
 
     def __index__(self):
         return 3
@@ -186,7 +186,7 @@ class Lookup(dict):
 
 
 class Created:
-    """Created with a keyword argument, when it is copied too."""
+    """Requires a keyword argument at its creation, also when it is copied."""
 
     def __new__(cls, *, size=0):
         made = super().__new__(cls)
@@ -588,7 +588,7 @@ def test_programs_of_neighbouring_classes_do_as_in_eager(family, pytestconfig):
 
 
 def _check_sample(family: Family, pytestconfig: pytest.Config, count: int) -> None:
-    """``make fuzz`` runs all."""
+    """Checks a sample. ``make fuzz`` checks all programs."""
     made = [*programs_of(family)]
     drawn = random.Random(pytestconfig.getoption("sample_seed")).sample(made, min(len(made), count))
     whole = 0

@@ -31,7 +31,7 @@ class Grouping(defaultdict):
 
 
 class ByKey(defaultdict):
-    """Its factory gets the key."""
+    """A defaultdict whose factory receives the key."""
 
     def __missing__(self, key):
         found = self[key] = self.default_factory(key)

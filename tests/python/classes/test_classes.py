@@ -49,7 +49,7 @@ def descriptors_with_set_name(x, n):
 
 
 class Stored:
-    """A data descriptor that is not asked where it is read: what the instance has comes first."""
+    """A data descriptor that isn't called for reads, because the instance's own value comes first."""
 
     def __set__(self, instance, value):
         instance.__dict__["kept"] = value * 2
@@ -85,7 +85,7 @@ def descriptors_that_are_written_only(x, n):
 
 
 class Watched:
-    """Every attribute access goes through Python."""
+    """Handles every attribute access in Python."""
 
     def __init__(self):
         object.__setattr__(self, "log", [])
@@ -308,7 +308,7 @@ WORDS = {1: 2}
 
 
 class OfC:
-    """Its special methods are functions in C, which are given no instance."""
+    """A class whose special methods are C functions, which don't receive the instance."""
 
     __call__ = max
     __getitem__ = WORDS.get

@@ -221,7 +221,7 @@ def flags_are_combined(x, n):
 
 
 def test_flags_with_bits_that_have_no_name():
-    """Early releases of CPython 3.11 make a new object for each."""
+    """Early releases of CPython 3.11 create a new object for each such flag."""
 
     def fn(x):
         return x + 1, Level.A | 4

@@ -75,7 +75,7 @@ dict calls ``__missing__``, which has a row."""
 
 @pytest.mark.parametrize(("base", "name"), METHODS)
 def test_rows_list_the_methods_that_a_method_calls(base, name):
-    """A method without a row calls none but methods of its arguments."""
+    """A method without a row calls no methods except those of its arguments."""
     in_c = calls_of(base, name, getattr(base, name))
     row = OF_DERIVED.get(base, {}).get(name)
     if row is None:

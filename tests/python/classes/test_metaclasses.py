@@ -133,7 +133,7 @@ CALLED: list[str] = []
 
 
 class Observing(type):
-    """A metaclass that notes which of its methods are called."""
+    """A metaclass that records which of its methods are called."""
 
     def __getattr__(cls, name):
         CALLED.append(name)
@@ -231,7 +231,7 @@ def abstract_classes(x, n):
 
 
 class Bag(collections.abc.MutableMapping):
-    """All of a mapping's methods from five."""
+    """Inherits all methods of a mapping from five that it defines."""
 
     def __init__(self, **items):
         self.items_ = dict(items)

@@ -1,4 +1,4 @@
-"""Named tuples: classes derived from one, fields that are hidden, attributes beside items, classes created inside."""
+"""Named tuples: derived classes, hidden fields, attributes beside items, classes created during tracing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Pair = collections.namedtuple("Pair", "a b")
 
 
 class Product(Pair):
-    """Its instances have a ``__dict__``."""
+    """A named tuple whose instances have a ``__dict__``."""
 
     def product(self):
         return self.a * self.b

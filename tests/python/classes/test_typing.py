@@ -1,4 +1,4 @@
-"""Types as values: subscripted classes, annotations of functions created inside."""
+"""Types as values: subscripted classes, annotations of functions created during tracing."""
 
 import collections.abc
 import sys

@@ -12,7 +12,7 @@ programs = Table(cut=False)
 
 
 def functions(operators):
-    """By operator, a function that applies it."""
+    """Returns, for each operator, a function that applies it."""
     return {each: eval(f"lambda a, b: a {each} b") for each in operators.split()}
 
 

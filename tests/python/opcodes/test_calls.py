@@ -29,7 +29,7 @@ def test_wrong_call_of_compiled_function_raises_as_in_eager(a, b):
 
 
 class Asked:
-    """Says how long it may be, and that it was asked."""
+    """An iterable with a length. It records the calls of its methods."""
 
     def __init__(self, *items):
         self.items = items

@@ -16,7 +16,7 @@ programs = Table()
 
 
 class Number:
-    """Knows all conversions."""
+    """Defines all conversions to numbers."""
 
     def __init__(self, n):
         self.n = n

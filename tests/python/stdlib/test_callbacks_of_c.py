@@ -1,4 +1,4 @@
-"""User code that functions in C call: it runs in each call of the compiled function, and never while tracing only."""
+"""User code called by functions in C: it runs in each call of the compiled function, and never only during tracing."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ UNSET: ContextVar[int] = ContextVar("unset")
 
 @pytest.fixture(autouse=True)
 def fresh_context():
-    """Each test begins with what the variables have by default."""
+    """Starts each test with the default values of the variables."""
     tokens = SCALE.set(2.0), COLLECTED.set(None)
     yield
     SCALE.reset(tokens[0])
@@ -60,7 +60,7 @@ def sets_twice(x):
 
 
 def collects(x):
-    """What transformers do to return the hidden states of layers."""
+    """Collects results in a context variable, as transformers does for the hidden states of layers."""
     token = COLLECTED.set({"hidden": []})
     try:
         y = x + 1

@@ -1,4 +1,4 @@
-"""Copies: copy, dataclasses' asdict, objects that say how they are copied."""
+"""Copies: copy, dataclasses' asdict, objects that define how they are copied."""
 
 from __future__ import annotations
 

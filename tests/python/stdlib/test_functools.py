@@ -411,7 +411,7 @@ def raised_inside(x, n):
 @pytest.mark.parametrize("fn", [caught, raised_inside, lambda x, n: x * checked(n)], ids=["caught", "inside", "raised"])
 @pytest.mark.parametrize("n", [1, 2])
 def test_cached_function_that_raises_runs_once(fn, n):
-    """Before each run of the calls its cache is empty."""
+    """The function's cache is empty before each run of the calls."""
 
     def build():
         checked.cache_clear()
@@ -432,7 +432,7 @@ def refusing(n):
 
 
 def test_cached_function_that_raised_in_a_call_that_failed(monkeypatch):
-    """What it raised while that was compiled is nothing to the next call."""
+    """An exception of the failed call doesn't affect the next call."""
     monkeypatch.setattr(sys.modules[__name__], "CALLED", [])
     failures = [RuntimeError("no")]
 

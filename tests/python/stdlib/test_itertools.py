@@ -12,7 +12,7 @@ programs = Table()
 
 
 class Log:
-    """A function that notes what it is called with."""
+    """A function that records its arguments."""
 
     def __init__(self, fn):
         self.fn = fn

@@ -91,7 +91,9 @@ def facts_of_the_interpreter(x):
 
 
 def test_the_types_of_the_interpreters_facts_are_not_kept():
-    """A CPython built for debugging asserts at exit that nobody has them; torch keeps what its operators reach."""
+    """A debug build of CPython asserts at exit that these types have no other references. Torch keeps arguments of
+    its operators.
+    """
     program = """
 import sys, torch
 kinds = [type(getattr(sys, name)) for name in ("version_info", "flags", "float_info", "int_info", "hash_info")]

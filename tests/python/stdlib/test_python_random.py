@@ -21,7 +21,7 @@ FOUND = random.Random(7)
 
 
 def unaltered(fn, *args, calls=4, backend="eager", **settings):
-    """Results and the state after each of some calls, eager and compiled."""
+    """Compares results and states of the generators after several calls, eager and compiled."""
     found = []
     for call in (fn, dl.compile(fn, backend=backend, **settings)):
         random.seed(3)

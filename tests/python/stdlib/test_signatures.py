@@ -67,7 +67,7 @@ def of_everything_that_is_called(x):
 
 @programs(tensor(2))
 def static_attributes_of_classes(x):
-    """How `inspect.signature` finds ``__call__`` from CPython 3.12.3 on."""
+    """Finds ``__call__`` as `inspect.signature` does from CPython 3.12.3 on."""
     call = inspect.getattr_static(Called, "__call__")
     bound = type(call).__get__(call, Called(), Called)
     return (

@@ -154,7 +154,7 @@ def a_pattern_from_outside(x, text):
 
 
 class Release(str):
-    """Compares as a version; to `re` it is its characters."""
+    """Compares as a version, while `re` uses its characters."""
 
     def __eq__(self, other):
         return self.split(".") == str(other).split(".")

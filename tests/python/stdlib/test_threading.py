@@ -124,7 +124,7 @@ def test_attribute_writes_are_visible_after_the_call():
 
 @pytest.mark.parametrize("first", [True, False])
 def test_each_thread_has_its_own(first):
-    """Of a thread that begins its own inside of the compiled code, and one that has it already."""
+    """One thread first uses the object inside the compiled code, the other has used it before."""
     begun = []
 
     class Begun(threading.local):
@@ -164,7 +164,7 @@ def test_each_thread_has_its_own(first):
 
 
 def test_threads_as_keys():
-    """What other threads left, beside what is this one's."""
+    """Entries of other threads stay beside that of this thread."""
     table, sides = {}, {}
 
     def fn(x, table):

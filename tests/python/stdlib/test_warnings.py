@@ -1,4 +1,4 @@
-"""``warnings.catch_warnings`` in compiled functions."""
+"""``warnings.catch_warnings`` in compiled functions: filters, recording, operators that warn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from programs import check, checked, tensor
 
 @pytest.fixture(scope="module", autouse=True)
 def everything_is_imported():
-    """What the first compilation imports adds filters of its own."""
+    """Compiles once, because the imports of the first compilation add filters."""
     dl.compile(lambda x: x.sin(), backend="aot_eager")(torch.ones(3))
 
 
@@ -25,7 +25,7 @@ class Told(UserWarning):
 
 @pytest.fixture(autouse=True)
 def _filters():
-    """A test leaves them as they were."""
+    """Restores the filters after each test."""
     before = list(warnings.filters)
     yield
     assert warnings.filters == before

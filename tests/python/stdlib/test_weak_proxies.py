@@ -144,7 +144,7 @@ def test_proxy_whose_referent_is_deallocated_between_calls():
 
 
 def test_one_reference_of_an_object():
-    """Without a callback there is one, wherever it was asked for first."""
+    """An object has one reference without a callback, wherever it is created first."""
 
     def build():
         one, other = Scale(2), Scale(3)

@@ -1,4 +1,4 @@
-"""Weak references: pre-existing, dead, and created inside; weak containers."""
+"""Weak references: pre-existing, dead, and created during tracing; weak containers."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_argument_dropped_by_the_program(x, things):
 
 
 def agree(fn, *calls, breaks=None):
-    """``calls``: arguments, or functions that change something between two calls."""
+    """Compares eager and compiled. ``calls``: arguments, or functions that change something between two calls."""
     seen = []
     recorder = Recorder()
     dl.counters.reset()
