@@ -34,7 +34,7 @@ def spread(n):
 
 
 def sweep(fn, *makers, sizes=(3, 4, 5, 8, 6), graphs=2, breaks=0):
-    """Each size's result, layout and what is shared, as in eager."""
+    """Compares the result, layout and sharing of each size with eager."""
     recorder = Recorder()
     compiled = dl.compile(fn, backend=recorder)
     for size in sizes:
@@ -46,7 +46,7 @@ def sweep(fn, *makers, sizes=(3, 4, 5, 8, 6), graphs=2, breaks=0):
 
 
 def _told(value):
-    """An array with all that numpy says of it."""
+    """Returns an array with all metadata that numpy reports."""
     if isinstance(value, np.ndarray):
         return (
             value.tolist(),

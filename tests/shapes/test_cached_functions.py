@@ -117,7 +117,7 @@ def after_random_numbers(x):
 
 
 def run(fn, wrap):
-    """Results, and what the caches say."""
+    """Returns the results, and the statistics of the caches."""
     for each in CACHES:
         each.cache_clear()
     FACTOR[:] = [1]
@@ -142,7 +142,7 @@ def test_caches_of_specialized_sizes_are_eagers(fn):
 
 @cached(maxsize=None)
 def labelled(n, axes):
-    """Calls another cached function, of constants."""
+    """Calls another cached function with constants."""
     return {"label": f"{n} of {axes}", "size": n * rank(axes)}
 
 
@@ -181,7 +181,9 @@ IN_TWO = (padded, a_shape, parts_of_what_is_cached, twice, a_nested_one, a_text,
 
 @pytest.mark.parametrize("fn", [*IN_TWO, after_random_numbers, one_that_raises], ids=lambda fn: fn.__name__)
 def test_functions_of_symbolic_sizes_are_traced_through(fn):
-    """A graph of the first size, and one of all others; another where the program branches on the size."""
+    """The first size has one graph and all others share another. There is one more if the program branches on the
+    size.
+    """
     recorder = Recorder()
     eager, compiled = (run(fn, wrap) for wrap in (lambda fn: fn, lambda fn: dl.compile(fn, backend=recorder)))
     Pairing().compare([result for result, _ in eager], [result for result, _ in compiled], fn.__name__)
@@ -268,7 +270,7 @@ def test_einops_over_sizes():
 
 @pytest.mark.filterwarnings("error")
 def test_einops_looks_for_backends_once(monkeypatch):
-    """The loop breaks the graph in the first call. It reaches no limit, and later calls are one graph."""
+    """The loop breaks the graph in the first call. It reaches no limit, and later calls run one graph."""
     backends = pytest.importorskip("einops._backends")
     monkeypatch.setattr(backends, "_loaded_backends", {})
     monkeypatch.setattr(backends, "_type2backend", {})

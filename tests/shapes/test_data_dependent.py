@@ -11,7 +11,7 @@ NUMBERS = (3, 5, 2, 7)
 
 
 def sweep(fn, *, graphs=1, breaks=0, backend=None, exact=True):
-    """``fn(x, n)`` for numbers ``n`` in a tensor, compiled with such numbers captured."""
+    """Compares ``fn(x, n)`` for numbers ``n`` in a tensor, compiled with capture of such numbers."""
     recorder = Recorder()
     with dl.config.patch(capture_scalar_outputs=True):
         compiled = dl.compile(fn, backend=backend or recorder)
@@ -72,7 +72,7 @@ MASKS = [(0, 1, 1, 0, 1), (1, 1, 0, 0, 1), (0, 0, 0, 1, 0), (0, 0, 0, 0, 0), (1,
 
 
 def whole(fn, backend="eager"):
-    """``fn(x, mask, i)`` is one graph under ``fullgraph=True`` for masks of any count."""
+    """Checks that ``fn(x, mask, i)`` is one graph under ``fullgraph=True`` for masks with any count."""
     compiled = dl.compile(fn, backend=backend, fullgraph=True)
     before = dl.counters.graphs
     for bits in MASKS:

@@ -1,4 +1,4 @@
-"""Floats that change from call to call: one recompilation, and eager's types and bits each time."""
+"""Floats that change from call to call: one recompilation, and eager's types and bits in each call."""
 
 import math
 
@@ -70,14 +70,14 @@ def test_writes(x, f):
     ],
 )
 def test_operators_for_which_each_float_compiles_again(fn):
-    """Those that programs don't call with floats that differ."""
+    """Programs don't call these operators with floats that change."""
     floats = [0.5, 0.1, 1 / 3, 2.5]
     both(fn, calls(tensor(5, 3), floats), graphs=4, fewer=0)
     sweep(fn, calls(tensor(5, 3), floats), graphs=4, backend="aot_eager")
 
 
 def test_operators_that_need_the_number():
-    """One that compiles them asks for it."""
+    """A compiler of these operators reads the number."""
     floats = [0.5, 2.0, 3.0]
     sweep(lambda x, f: x**f, calls(tensor(3).abs(), floats), graphs=3, backend="aot_eager")
     for x in (tensor(3, 4).half(), tensor(3, 1).expand(3, 4)):

@@ -1,4 +1,4 @@
-"""``mark_dynamic`` and ``mark_static``: the mark holds, or one error says why it can't and where."""
+"""``mark_dynamic`` and ``mark_static``: the mark is obeyed, or one error says why it can't be and where."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def test_torchs_marks_are_checked_when_they_are_used():
 @pytest.mark.parametrize("size", [0, 1])
 @pytest.mark.parametrize("mark", [dl.mark_dynamic, torch._dynamo.mark_dynamic])
 def test_mark_on_a_size_of_zero_or_one(mark, size):
-    """Such sizes are compiled for by themselves, which torch.compile doesn't call a violation either."""
+    """Such sizes are compiled separately. torch.compile doesn't report that as a violation either."""
     x = tensor(size, 5)
     mark(x, 0)
     sweep(lambda x: x + 1, [(x,), (tensor(3, 5),), (tensor(4, 5),), (tensor(size, 5),)], graphs=2)

@@ -1,4 +1,4 @@
-"""Runtime assertions on data that keep failing: each time the frame runs again in eager."""
+"""Runtime assertions on data that keep failing: each failure runs the frame again in eager."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ZERO = torch.eye(3, 4)
 
 
 def _called(program, calls, backend=None, **settings):
-    """Call a program compiled and as it is; the graphs that ran in each call."""
+    """Calls a program eagerly and compiled. Returns the graphs that ran in each call."""
     dl.reset()
     recorder = Recorder()
     compiled = dl.compile(program, backend=backend or recorder, **settings)

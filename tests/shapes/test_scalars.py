@@ -87,12 +87,12 @@ if torch.__version__ < "2.13":
 
 @pytest.mark.parametrize("fn", KNOWN.values(), ids=KNOWN)
 def test_operators_with_c_number_arguments_recompile_for_every_value(fn):
-    """torch.compile makes one for each likewise."""
+    """torch.compile compiles one graph per value, too."""
     sweep(lambda x, f: (fn(x, f), x + 1), calls(X), graphs=len(FLOATS))
 
 
 def test_operators_that_branch_on_a_scalars_value():
-    """Each kind of value is right, whatever the operator found out about the first."""
+    """Each kind of value has the right result, even if the operator branches on the value of the first call."""
     floats = (0.5, 2.0, 1.0, 0.0, -0.0, math.inf, -math.inf, 3.0, math.nan, 3e38, 0.5)
     x = tensor(4, 4)
     sweep(lambda x, f: (x.norm(f), x.abs() ** f, torch.addmm(x, x, x, beta=f)), [(x, f) for f in floats], graphs=None)

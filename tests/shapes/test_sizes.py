@@ -1,4 +1,4 @@
-"""Sizes and numbers that change from call to call: one recompilation, and right results each time."""
+"""Sizes and numbers that change from call to call: one recompilation, and right results in each call."""
 
 import copy
 import math
@@ -29,7 +29,7 @@ def test_only_changed_sizes_become_symbolic():
 
 
 def test_sizes_that_change_one_after_the_other():
-    """As many as torch.compile makes: it can't be known that there will be another."""
+    """There are as many graphs as under torch.compile: at a change it can't be known that another will follow."""
     shapes = [(4, 5), (6, 5), (7, 5), (7, 6), (8, 9), (3, 2)]
     sweep(lambda x: x + 1, [(tensor(*shape),) for shape in shapes], graphs=3)
     sweep(lambda x, y: x.sum() + y.sum(), [(tensor(one), tensor(other)) for one, other in shapes], graphs=3)
@@ -290,7 +290,7 @@ INDICES = [
 
 @pytest.mark.parametrize("pick", INDICES)
 def test_index_that_changes(pick):
-    """As a view, and written to."""
+    """The index selects a view, and the view is mutated."""
 
     def write(x, n):
         x = x.clone()
@@ -323,7 +323,7 @@ def test_index_out_of_range():
 
 
 def test_numbers_that_are_zero_and_one():
-    """Unlike sizes they broadcast nothing."""
+    """Unlike sizes, such numbers don't broadcast."""
     sweep(lambda x, n: (x * n + n, n // 2, n == 3), [(tensor(3), n) for n in (5, 0, 1, 2, 4, 0)], graphs=2)
     sweep(lambda x, n: x + n if n else x - 1, [(tensor(3), n) for n in (5, 0, 1, 2, 0)], graphs=3)
     sweep(lambda x, n: torch.zeros(n).sum() + x, [(tensor(3), n) for n in (5, 0, 1, 2, 4)], graphs=2)

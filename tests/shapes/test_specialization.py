@@ -192,7 +192,9 @@ def test_dropout_in_eval_mode_returns_its_argument(backend):
 
 
 def test_rows_of_a_computed_number():
-    """Their number is known before the rows are taken: torch would guard on what each of them assumes."""
+    """The number of rows is known before the rows are taken. Otherwise torch would guard on an assumption of each
+    row.
+    """
 
     def total(x):
         found = 0

@@ -71,7 +71,7 @@ def test_a_compiler_takes_strides():
 
 
 class Cache:
-    """What was computed of the tokens so far."""
+    """Keeps the tensors of earlier tokens."""
 
     def __init__(self):
         self.held = None
@@ -132,7 +132,7 @@ def test_lengths_of_a_class_of_its_own():
 
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_views_of_leaves_within_the_memory_of_their_base(dynamic):
-    """Without gradients torch asks of a view's base how large it is."""
+    """Under no_grad torch compares a view with the size of its base."""
 
     def fn(x):
         return x.expand([-1, 2, -1, -1])
@@ -147,7 +147,7 @@ def test_views_of_leaves_within_the_memory_of_their_base(dynamic):
 
 
 def test_operators_on_parameters_under_no_grad():
-    """On symbols torch's ``pad`` and ``repeat`` make their results as what they are given."""
+    """With symbolic sizes torch's ``pad`` and ``repeat`` create results of their argument's class."""
 
     def fn(w, x):
         with torch.no_grad():

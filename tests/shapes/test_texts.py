@@ -129,7 +129,7 @@ def test_texts_that_are_returned(name):
 
 @pytest.mark.parametrize("name", READ)
 def test_sizes_read_from_a_text_are_specialized(name):
-    """Right in each call, and as many graphs as without symbolic sizes."""
+    """Each call has the right result. There are as many graphs as without symbolic sizes."""
     sweep(READ[name], calls(), graphs=len(SIZES))
 
 
