@@ -220,7 +220,7 @@ def test_dict_argument_is_the_globals_in_the_next_call(fn):
 
 
 class Shared:
-    """All of them have one ``__dict__``."""
+    """A class whose instances all have the same ``__dict__``."""
 
     state: dict = {}
 
@@ -259,7 +259,7 @@ def test_objects_with_one_dict(fn):
 
 
 def test_object_and_its_dict_are_read_while_another_is_mutated():
-    """Neither of the two is; the third is an object of the same class."""
+    """The mutated object is a third one, of the same class."""
 
     def fn(x, thing, table, twin):
         twin.value = twin.value + 1

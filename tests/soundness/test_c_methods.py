@@ -36,7 +36,7 @@ class ToldSystem(OSError):
 
 
 class Real(float):
-    """Says what it is in its own way."""
+    """A float with its own text and comparison."""
 
     def __str__(self):
         return "real"

@@ -20,7 +20,7 @@ DEVICES = ["meta", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.
 
 
 def graphs_of(fn: Callable[..., Any], backend: Any, *calls: tuple[Any, ...]) -> list[int]:
-    """How many graphs each of the calls compiles. Results, strides, errors and what is written must be eager's."""
+    """Returns how many graphs each call compiles. Results, strides, errors and mutations must be eager's."""
     compiled = dl.compile(fn, backend=backend)
     found = []
     for args in calls:
@@ -38,7 +38,7 @@ def pointwise(x):
 
 
 def turned(x: torch.Tensor) -> torch.Tensor:
-    """The same shape, another order in memory."""
+    """Returns a tensor of the same shape with another order in memory."""
     return x.t().contiguous().t()
 
 

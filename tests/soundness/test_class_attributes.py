@@ -1,4 +1,4 @@
-"""Special names of classes may hold any object, and another one later."""
+"""Special names of classes that hold arbitrary objects, or different objects later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from programs import tensor
 
 
 class CountsArguments:
-    """No descriptor: it is called without the instance."""
+    """A callable that isn't a descriptor: it is called without the instance."""
 
     def __init__(self, more=0):
         self.more = more
@@ -28,7 +28,7 @@ class CountsArguments:
 
 
 def run(build, compiled):
-    """A program after each of the changes that come with it."""
+    """Runs a program after each of its changes."""
     fn, changes = build()
     fn = compiled(fn)
     outcomes = [outcome(fn, tensor(3)), outcome(fn, tensor(3))]

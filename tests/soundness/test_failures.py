@@ -255,7 +255,7 @@ def test_one_graph_where_memory_is_shared_but_not_in_part(a, b):
 
 
 def _warned(fn, *args):
-    """What comes of a call where warnings are errors."""
+    """Returns the outcome of a call under filters that turn warnings into errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -465,7 +465,7 @@ def test_the_line_where_no_handler_is(name):
 
 
 class Swallowing:
-    """Keeps what it is left with."""
+    """Records the exception with which its block is left, and suppresses it."""
 
     log: list = []
 
@@ -526,7 +526,7 @@ def test_failing_behind_the_block_that_a_break_was_in(fn):
 
 
 def test_a_write_behind_a_context_that_a_break_was_in():
-    """The buffer is too large to be copied before each call, which nothing demands: no block swallows an error."""
+    """The buffer is too large to be copied before each call. No copy is needed, because no block suppresses an error."""
 
     def fn(x, i, buffer):
         with torch.autocast("cpu", enabled=False):

@@ -158,7 +158,7 @@ assert len(program.owner.entries(program.__wrapped__.__code__)) == 1
 
 
 def test_fork_while_another_thread_runs_an_operator_on_fakes():
-    """The garbage collector is off then, and warnings are captured."""
+    """The garbage collector is off at that time, and warnings are captured."""
     check("""
 @torch.library.custom_op("forks::slow", mutates_args=())
 def slow(x: torch.Tensor) -> torch.Tensor:
@@ -187,7 +187,7 @@ assert warnings.filters is filters and warnings.showwarning is show
 
 
 def test_fork_inside_a_process_wide_block():
-    """The child goes on inside of the block, and leaves it."""
+    """The child continues inside the block and leaves it."""
     check("""
 def program(x):
     return x + 1

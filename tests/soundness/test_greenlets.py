@@ -1,4 +1,4 @@
-"""Greenlets that are switched inside compiled calls: each continues as it began."""
+"""Greenlets that are switched inside compiled calls: each continues with its own state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ greenlet = pytest.importorskip("greenlet")
 
 
 def switch():
-    """To the greenlet that began this one."""
+    """Switches to the greenlet that started this one."""
     return greenlet.getcurrent().parent.switch()
 
 
@@ -96,7 +96,7 @@ def test_a_switch_while_a_graph_runs():
 
 
 class Switching(Recorder):
-    """A backend that is switched as it compiles."""
+    """A backend that switches greenlets while it compiles."""
 
     def __call__(self, gm, example_inputs):
         compiled = super().__call__(gm, example_inputs)
@@ -105,7 +105,7 @@ class Switching(Recorder):
 
 
 def test_a_switch_while_a_graph_is_compiled():
-    """Waiting for the other one would be for ever: it is on the same thread, whose state torch's compiler sets."""
+    """Waiting for the other greenlet would deadlock: it is on the same thread, whose state torch's compiler sets."""
     recorder, unused = Switching(), Recorder()
     compiled = dl.compile(lambda x: x * 3 + 1, backend=recorder)
     first = greenlet.greenlet(compiled)
@@ -140,7 +140,7 @@ def test_greenlet_killed_while_it_compiles():
 
 
 def test_greenlet_with_several_chunks_of_data_stack():
-    """The owner is that of the greenlet, however many chunks its data stack has."""
+    """The owner belongs to the greenlet, however many chunks its data stack has."""
 
     def leaf(x):
         switch()
@@ -191,7 +191,7 @@ def test_greenlet_that_raises_while_another_continues():
 
 
 def test_blocks_that_compile_the_current_thread():
-    """A greenlet counts as a thread of its own."""
+    """A greenlet counts as its own thread."""
 
     def program(x):
         return x + 1

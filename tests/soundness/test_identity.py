@@ -1,4 +1,4 @@
-"""Identity: arguments that are one object in one call and two in the next."""
+"""Identity: two arguments are the same object in one call and different objects in the next."""
 
 from __future__ import annotations
 

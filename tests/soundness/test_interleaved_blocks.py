@@ -20,7 +20,7 @@ def program(x):
 
 
 def is_compiled_by(*recorders):
-    """Whether a frame goes to the first of these, and not to the others."""
+    """Tells whether a frame goes to the first of these owners, and not to the others."""
     before = [each.runs for each in recorders]
     assert torch.equal(program(torch.ones(2)), torch.full((2,), 2.0))
     return [each.runs - runs for each, runs in zip(recorders, before, strict=True)] == [1] + [0] * (len(recorders) - 1)
@@ -38,7 +38,7 @@ def nobody_is_left():
 
 @pytest.mark.parametrize("block", [dl.optimize, current, dl.enable])
 def test_coroutines_that_await_inside(block):
-    """As tasks of one thread, they take turns within their blocks. The last one that was entered is in force."""
+    """Tasks of one thread take turns inside their blocks. The most recently entered block applies."""
     a, b, c = recorders = [Recorder() for _ in range(3)]
     begun = [asyncio.Event() for _ in range(3)]
     ends = [asyncio.Event() for _ in range(3)]
@@ -99,7 +99,7 @@ def test_block_entered_twice():
 
 
 def test_compiled_call_between_interleaved_blocks():
-    """What is compiled by name goes to its own owner, and the blocks around it are what they were."""
+    """An explicitly compiled function uses its own owner. The blocks around it are unchanged."""
     a, b, c = (Recorder() for _ in range(3))
     outer, inner = contextlib.ExitStack(), contextlib.ExitStack()
     outer.enter_context(dl.optimize(a))

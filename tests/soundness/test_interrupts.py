@@ -49,7 +49,7 @@ def alarm():
 
 
 def failing_at(number, fail):
-    """A backend that fails to compile the graph of that number, from 1."""
+    """Returns a backend that fails to compile the graph of that number, from 1."""
     made = []
 
     def backend(gm, example_inputs):
@@ -62,7 +62,7 @@ def failing_at(number, fail):
 
 
 def running_into(number, fail):
-    """A backend whose graph of that number fails when it is run."""
+    """Returns a backend whose graph of that number fails at run time."""
     made = []
 
     def backend(gm, example_inputs):
@@ -120,7 +120,7 @@ def test_blocks_are_left(alarm, backend, error, seen):
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_tracebacks_of_errors_are_not_kept_alive(number):
-    """By the frames in their tracebacks."""
+    """Frames in tracebacks would keep local variables alive."""
 
     class Token(Exception):
         pass
@@ -242,7 +242,9 @@ def test_signal_while_an_operator_is_traced(alarm):
 
 
 def test_signal_while_a_graph_runs_is_not_the_programs(alarm):
-    """The program handles errors of its operators; what a signal's handler raises is not run again and lost."""
+    """The program handles errors of its operators. An exception of a signal handler must not run them again and be
+    lost.
+    """
     calls = []
 
     def fn(x):
@@ -287,7 +289,7 @@ def test_handlers_of_other_kinds(kind):
 
 
 def test_finalizers_see_tensors():
-    """Those of garbage that a collection would find while a frame is translated."""
+    """The finalizers belong to garbage that a collection would find while a frame is translated."""
     found = []
 
     class Cycle:
@@ -337,7 +339,7 @@ class WithArguments(Exception):
 
 
 def interrupt_this_thread(kind):
-    """As another thread does it, at the next instruction that checks for it."""
+    """Sets an exception as another thread would: it is raised at the next instruction that checks for one."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.get_ident()), ctypes.py_object(kind))
 
 
@@ -365,7 +367,9 @@ def test_exception_of_another_thread_in_a_backend(kind):
 @pytest.mark.parametrize("kind", ASYNCHRONOUS)
 @pytest.mark.parametrize("step", [1, 7, 14, 24])
 def test_exception_of_another_thread_while_a_frame_is_traced(kind, step, monkeypatch):
-    """It is no error of the program's, which handles ValueError: in the translator, and in the operators it calls."""
+    """The program handles ValueError. An asynchronous ValueError in the translator, or in operators that it calls,
+    isn't its own.
+    """
     step_once, left = RootTranslator.step, [step]
 
     def stepping(self, *args):

@@ -23,7 +23,7 @@ def quiet(monkeypatch):
 
 
 class Keeper:
-    """A backend that knows its graphs and example inputs weakly."""
+    """A backend with weak references to its graphs and example inputs."""
 
     def __init__(self) -> None:
         self.graphs: list[weakref.ref[Any]] = []
@@ -122,7 +122,7 @@ MODELS = [Plain, Breaks, Generates, Closes, Raises, Mutates, Hooked]
 
 
 def check_dropped(use: Callable[[Keeper], list[Any]]) -> None:
-    """``use`` captures something and gives what is to die with it."""
+    """Calls ``use``, which captures something and returns the object that must be freed with it."""
     keeper = Keeper()
     refs = [weakref.ref(each) for each in use(keeper)]
     for _ in range(3):  # what C++ refers to is found once what C++ holds it by is gone

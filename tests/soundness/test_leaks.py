@@ -1,4 +1,4 @@
-"""Nothing is kept alive (arguments, models, old code), and nothing is freed too often."""
+"""Nothing is kept alive (arguments, models, old code), and no reference is dropped too often."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def gm_forward(gm, inputs):
 
 
 class Token:
-    """An object whose references can be counted."""
+    """An object whose references are counted."""
 
 
 def settled(count: int = 3) -> int:
-    """Objects that the collector knows, when it finds nothing more to free."""
+    """Returns the number of tracked objects after the collector finds no more garbage."""
     for _ in range(count):
         gc.collect()
     return len(gc.get_objects())
@@ -269,7 +269,7 @@ def test_graphs_are_freed_on_reset():
 
 
 class Trainer:
-    """Compiles its own method with its own backend, whose results refer to it."""
+    """Compiles its own method with its own backend, whose results refer to the trainer."""
 
     def __init__(self, has_break):
         self.weight, self.has_break = torch.ones(3, requires_grad=True), has_break

@@ -1,4 +1,4 @@
-"""Regressions: programs about containers."""
+"""Programs that mutate containers while they are iterated, compared or searched."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_tuple_in_its_own_list(x):
 
 
 class Changes:
-    """Comparing it changes a container."""
+    """An item whose comparison mutates a container."""
 
     def __init__(self, change, answer):
         self.change = change
@@ -303,7 +303,7 @@ def test_pairs_of_an_iterator_that_asks_for_pairs(x):
 
 
 def test_a_generator_in_a_list_that_it_goes_over():
-    """It is remade before the list gets the items that it has passed."""
+    """The generator is recreated before the list receives the items that it has passed."""
 
     def fn(x, items):
         steps = (each * 2 for each in items)

@@ -1,4 +1,4 @@
-"""Regressions: programs about classes, modules and code objects."""
+"""Programs about protocols of classes, modules and code objects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOG: list[str] = []
 
 
 class Watched:
-    """Says who looks at it."""
+    """Logs every read of its attributes."""
 
     __slots__ = ("x",)
 
@@ -37,7 +37,7 @@ class Watched:
 
 
 def quiet(fn, *args):
-    """What a compiled call makes the argument say."""
+    """Returns what a compiled call makes the argument log."""
     LOG.clear()
     dl.compile(fn, backend="eager")(*args)
     return [name for name in LOG if name != "__class__"], LOG.count("__class__")
@@ -222,7 +222,7 @@ def test_builtins_replaced_by_the_program(name):
 
 @pytest.mark.parametrize("is_deleted", [False, True], ids=["replaced", "deleted"])
 def test_every_builtin_replaced_by_the_program(is_deleted):
-    """The compiler doesn't rely on one of them to find out."""
+    """The compiler must not call the replacement itself."""
 
     def replacement(*args, **kwargs):
         return "replaced"
@@ -271,7 +271,7 @@ def test_deeper_than_the_recursion_limit():
 
 
 class Counted(collections.OrderedDict):
-    """Moves what is read to its end."""
+    """An OrderedDict that moves read keys to its end, and logs its calls."""
 
     def __getitem__(self, key):
         LOG.append("getitem")

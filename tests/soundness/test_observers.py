@@ -31,7 +31,7 @@ LATER = sys.version_info >= (3, 12)
 
 @pytest.fixture(autouse=True)
 def nothing_said() -> Iterator[None]:
-    """Each test hears what is said once."""
+    """Resets the record of warnings that are given once, before each test."""
     before = set(notices.said)
     notices.said.clear()
     observers.tell_of_tracers()
@@ -86,18 +86,18 @@ def watched(install: Callable[[Any], None], call: Callable[[], Any]) -> list[tup
 
 
 def here(events: list[tuple[str, types.CodeType]]) -> list[tuple[str, str]]:
-    """Those of this file's functions that the program has, by name."""
+    """Returns the functions of this file that are in the program, by name."""
     names = ("inner", "program", "raises", "helper", "backend")
     return [(event, code.co_name) for event, code in events if code.co_filename == __file__ and code.co_name in names]
 
 
 def both(*names: str) -> list[tuple[str, str]]:
-    """The events of calls, one after the other."""
+    """Returns the events of several calls in order."""
     return [(event, name) for name in names for event in ("call", "return")]
 
 
 def check_balanced(events: list[tuple[str, types.CodeType]]) -> None:
-    """Each call returns, the last first; and nobody saw the compiler's own code."""
+    """Checks that calls return in reverse order, and that no event is from the compiler's own code."""
     open_calls: list[types.CodeType] = []
     for event, code in events:
         assert not code.co_filename.startswith(PACKAGE), code
@@ -109,7 +109,7 @@ def check_balanced(events: list[tuple[str, types.CodeType]]) -> None:
 
 
 def quiet(call: Callable[[], Any]) -> Callable[[], Any]:
-    """The call, in which a warning is an error."""
+    """Calls a function with warnings turned into errors."""
 
     def calls():
         with warnings.catch_warnings():
@@ -188,7 +188,7 @@ def test_a_profile_function_that_keeps_frames():
 
 
 def test_a_profile_function_that_compiles_nothing_itself():
-    """What it calls runs in eager: a profiler is not the program."""
+    """Calls made by the profile function run in eager, because a profiler isn't part of the program."""
     compiled = dl.compile(inner, backend="eager")
     results = []
 
@@ -357,7 +357,7 @@ def test_fullgraph_is_kept_under_a_tracer():
 
 
 def test_a_tracer_that_is_set_by_the_program_itself():
-    """After the call of `sys.settrace`, which breaks the graph, the rest runs in eager."""
+    """`sys.settrace` breaks the graph, and the rest runs in eager."""
 
     def fn(x):
         y = x * 2
@@ -481,7 +481,7 @@ NODES = []
 
 
 def nodes_seen(call):
-    """Names of the nodes that a hook around a call, or in it, sees."""
+    """Returns the names of the nodes that a hook around the call, or inside it, receives."""
     NODES.clear()
     with torch.autograd.graph.node_creation_hook(lambda node: NODES.append(node.name())):
         call(torch.ones(2, requires_grad=True))
@@ -502,7 +502,7 @@ def test_a_hook_on_nodes_sees_those_of_the_program(fn):
 
 
 class Doubles(TorchFunctionMode):
-    """Changes results, and counts itself."""
+    """Doubles results, and counts its calls."""
 
     def __init__(self):
         super().__init__()
@@ -557,7 +557,9 @@ def sine(x):
 @pytest.mark.parametrize("entering", [in_a_block, by_calls, in_a_callee, in_a_generators_block])
 @pytest.mark.filterwarnings("ignore:compiled functions run in eager")
 def test_a_mode_that_is_entered_inside(entering, mode):
-    """It sees what it sees in eager: functions run in eager under it, its own handler and what comes after may not."""
+    """The mode receives the functions of eager. Functions under it run in eager, but its own handler and later code
+    may be compiled.
+    """
     compiled = dl.compile(entering, backend="eager")
     warm = dl.compile(sine, backend="eager", dynamic=False)
     warm(x())

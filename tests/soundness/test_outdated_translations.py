@@ -15,7 +15,7 @@ pytestmark = pytest.mark.changes_what_is_guarded
 
 
 class Changing(Recorder):
-    """A backend during whose first compilations something changes."""
+    """A backend that changes something during its first compilations."""
 
     def __init__(self, change, times=1):
         super().__init__()

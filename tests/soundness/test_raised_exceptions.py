@@ -1,4 +1,4 @@
-"""Regressions: programs about exceptions, handlers and unbound names."""
+"""Programs about exceptions, handlers and unbound names."""
 
 from __future__ import annotations
 

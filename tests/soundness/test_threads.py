@@ -1,4 +1,4 @@
-"""Threads that hit, miss, compile and reset at once."""
+"""Threads that hit, miss, compile and reset concurrently."""
 
 from __future__ import annotations
 

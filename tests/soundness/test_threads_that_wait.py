@@ -1,4 +1,4 @@
-"""Threads that miss at once: one translates, the others wait for its entry or for their turn."""
+"""Threads that miss concurrently: one translates, the others wait for its entry or for their turn."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_waiting_threads_raise_the_fullgraph_error():
 
 
 class Held(Recorder):
-    """A backend that compiles graph number ``held`` when it is told to go on."""
+    """A backend that compiles graph number ``held`` only when it is told to continue."""
 
     def __init__(self, held=1):
         super().__init__()
@@ -151,7 +151,7 @@ class Held(Recorder):
 
 @pytest.fixture
 def interrupts():
-    """A process that a shell runs in the background ignores them."""
+    """A process that a shell runs in the background ignores interrupts, so they are enabled here."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -195,7 +195,7 @@ def test_a_thread_that_waits_is_interrupted_where_it_is_in_the_program(graph):
 
 
 class Consulting(Recorder):
-    """A backend that waits for a thread which calls what is being compiled."""
+    """A backend that waits for a thread which calls the function under compilation."""
 
     def __call__(self, gm, example_inputs):
         compiled = super().__call__(gm, example_inputs)
@@ -216,7 +216,7 @@ class Consulting(Recorder):
 
 @pytest.mark.parametrize("fullgraph", [False, True])
 def test_a_translation_that_waits_for_a_thread_that_waits_for_it(monkeypatch, fullgraph):
-    """With ``fullgraph`` no call runs in eager for having waited."""
+    """With ``fullgraph`` no call runs in eager because it has waited."""
     monkeypatch.setattr(one_at_a_time, "PATIENCE", 0.05)
     recorder = Consulting()
     recorder.compiled = dl.compile(program, backend=recorder, fullgraph=fullgraph)
@@ -240,7 +240,7 @@ def test_threads_that_may_not_compile_do_not_wait():
 
 
 def test_compiles_of_two_functions_take_turns():
-    """torch's tracers patch modules and keep globals, which two at once would restore wrong."""
+    """torch's tracers patch modules and set globals, which two concurrent tracers would restore in the wrong order."""
     begun = threading.Event()
     overlapped = []
 
@@ -284,7 +284,7 @@ def numbered(number):
 
 
 def test_hanging_backend_is_waited_for_once(monkeypatch):
-    """Other threads' calls run in eager after that, without being translated, until it returns."""
+    """Afterwards calls of other threads run in eager without translation, until the backend returns."""
     monkeypatch.setattr(one_at_a_time, "PATIENCE", 0.5)
     recorder, other = Held(), Recorder()
     first = dl.compile(program, backend=recorder)
@@ -318,7 +318,7 @@ def test_hanging_backend_is_waited_for_once(monkeypatch):
 
 
 def test_abandoned_turn_is_waited_for_at_a_later_call(monkeypatch):
-    """Each occasion is waited for."""
+    """Each call waits anew."""
     monkeypatch.setattr(one_at_a_time, "PATIENCE", 0.2)
     for _ in range(2):
         recorder = Held()

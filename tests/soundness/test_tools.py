@@ -68,7 +68,7 @@ def users_program(tmp_path):
 @pytest.mark.parametrize("core", ["ctrace", "sysmon"] if LATER else ["ctrace"])
 @pytest.mark.filterwarnings("ignore:compiled functions run in eager")
 def test_figures_of_coverage(users_program, core, monkeypatch, capsys):
-    """Lines of what runs in eager and of the backend are counted; those of a whole graph are not."""
+    """Lines that run in eager and lines of the backend are counted. Lines of a whole graph aren't."""
     monkeypatch.setenv("COVERAGE_CORE", core)
     path, code = users_program(SOURCE)
     measured = coverage.Coverage(data_file=None, include=[path], config_file=False)
@@ -89,13 +89,13 @@ def check_missed(measured, path):
 
 
 def session(*commands: str) -> tuple[pdb.Pdb, io.StringIO]:
-    """A debugger that is given these commands, and what it prints."""
+    """Runs a debugger with these commands and returns its output."""
     output = io.StringIO()
     return pdb.Pdb(stdin=io.StringIO("\n".join(commands) + "\n"), stdout=output, nosigint=True, readrc=False), output
 
 
 def stops_of(output: str, path: str) -> list[str]:
-    """Where the debugger stopped."""
+    """Returns the lines at which the debugger stopped."""
     lines = [line.removeprefix("(Pdb) ") for line in output.splitlines()]
     return [line.removeprefix(f"> {path}").partition("->")[0] for line in lines if line.startswith(f"> {path}")]
 
@@ -129,7 +129,7 @@ def test_breakpoint_called_in_a_compiled_function(users_program, monkeypatch, ca
 
 
 def started(*command: str, **env: str) -> subprocess.Popen[str]:
-    """A process of its own, with pipes."""
+    """Starts a separate process with pipes."""
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     return subprocess.Popen([*command], text=True, env={**os.environ, **env}, **pipes)
 
@@ -177,7 +177,7 @@ dl.compile(step, backend=backend)(torch.ones(2))
 
 
 def test_py_spy_shows_the_line_of_the_graph(users_program):
-    """It shows the function at the line at which its graph ends, and in it what the backend made."""
+    """The profile shows the function at the line at which its graph ends, and below it the code of the backend."""
     beside = shutil.which("py-spy", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if beside is None:
         pytest.skip("py-spy isn't installed")

@@ -1,4 +1,4 @@
-"""Regressions: programs about torch's classes, state and tracers."""
+"""Programs about torch's classes, state and tracers."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_subclass_of_tensor_gets_a_method_of_its_own_later():
 
 
 class Odd(torch.Tensor):
-    """Has special methods of its own, which Python calls before torch asks the class."""
+    """Has its own special methods, which Python calls before torch consults the class."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -203,7 +203,7 @@ def test_special_methods_of_a_subclass_of_tensor():
 
 
 class Asking(torch.Tensor):
-    """Tells what torch asks by comparing it."""
+    """A tensor that selects results by comparing the function with torch's."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):

@@ -113,7 +113,7 @@ def test_filters_that_change(compiled, seen):
 
 @scenario
 def test_warning_is_given_once_per_line(compiled, seen):
-    """Also where tracing it took several attempts, and gradients were looked at."""
+    """This holds even if tracing took several attempts and gradients were computed."""
 
     def fn(x, leaf):
         warnings.warn("careful", stacklevel=1)
@@ -172,7 +172,7 @@ def many_times(x, n):
 
 
 def test_warnings_of_another_thread_meet_its_own_filters():
-    """They come while an operator is run on fakes in this one."""
+    """The warnings come while an operator runs on fakes in this thread."""
     stop, shown = threading.Event(), []
 
     def warn():

@@ -1,4 +1,4 @@
-"""Weak references to what only a continuation's variables own: it dies where eager drops it."""
+"""Weak references to objects that only a continuation's variables own: they are deallocated where eager drops them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Node:
 
 @dl.disable
 def owned(kind):
-    """An owner that nothing else refers to, and a weak reference to what it owns."""
+    """Returns an owner without other references, and a weak reference to its content."""
     leaf = Node(n=2)
     owner = {"object": Node(leaf=leaf), "list": [leaf, 2], "dict": {"leaf": leaf}, "nested": Node(a=Node(leaf=leaf))}
     return owner[kind], weakref.ref(leaf)
