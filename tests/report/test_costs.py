@@ -1,4 +1,4 @@
-"""What a report says of costs: causes, what follows from them, stacks, the compiler's output, and two compared."""
+"""Costs in a report: causes, their consequences, stacks, the compiler's output, and the comparison of two reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dl.report`: what the page and the trace hold of a program, and what goes wrong with a sentence of its own."""
+"""`dl.report`: the contents of the page and the trace, and errors that name what went wrong."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def branches(x):
 
 
 class Page(HTMLParser):
-    """Elements with their attributes, and the text of each element of a class or id."""
+    """Parses elements with their attributes, and the text of each element of a class or id."""
 
     VOID = {"meta", "link", "br", "hr"}
 
@@ -71,7 +71,7 @@ class Page(HTMLParser):
         self.texts.append(([*within, *(tag for tag, _ in self.open)], data))
 
     def text(self, *selectors: str) -> str:
-        """All that stands within elements of all these ids, classes and tags."""
+        """Returns all text inside elements that match all these ids, classes and tags."""
         found = "".join(data for within, data in self.texts if set(selectors) <= set(within))
         return re.sub(r"\s+", " ", found).strip()
 

@@ -1,4 +1,4 @@
-"""Where a report is written, whatever the program does to its directory."""
+"""The folder in which a report is written, even if the program changes its directory."""
 
 from __future__ import annotations
 
