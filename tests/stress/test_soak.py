@@ -1,4 +1,4 @@
-"""Short runs of what ``make soak`` runs for long."""
+"""Short runs of the programs of ``make soak``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from processes import run_program
 
 
 def test_models_one_after_the_other_leave_nothing():
-    """In a process of its own: what other tests left is let go, or asked for, at its own time."""
+    """The test runs in its own process: objects of other tests are freed at any time."""
     program = "import soak; print(*soak.soak_models(14))"
     done = run_program(program)
     assert done.returncode == 0, done.stderr
@@ -63,7 +63,7 @@ def test_exceptions_of_another_thread_at_any_time():
 
 
 def test_workers_that_are_forked_beside_threads():
-    """In a process of its own, which has no other threads."""
+    """The test runs in its own process, which has no other threads."""
     done = run_program("import soak_company; print(soak_company.soak_forks(3))")
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 4
@@ -76,7 +76,7 @@ def test_a_pool_of_processes():
 
 
 def test_source_of_a_graph_is_freed_with_its_code():
-    """Where the backend is there for good, what it compiled is kept as long as the code is: here it is not."""
+    """A permanent backend keeps its compiled code as long as the code object exists. This backend isn't permanent."""
 
     def backend(graph, example_inputs):
         return soak.gm_forward(graph, example_inputs)
