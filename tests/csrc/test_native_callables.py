@@ -74,7 +74,7 @@ WRAPPED = _C.Wrapped(plain, _C.OFF)
 def test_wrapped_looks_like_the_function():
     assert WRAPPED.__wrapped__ is plain and WRAPPED.owner is _C.OFF
     assert (WRAPPED.__name__, WRAPPED.__qualname__) == ("plain", "plain")
-    assert (WRAPPED.__doc__, WRAPPED.__module__) == ("Add one.", __name__)
+    assert (WRAPPED.__doc__, WRAPPED.__module__) == ("Adds one.", __name__)
     assert WRAPPED.__defaults__ == (1,) and WRAPPED.__code__ is plain.__code__
     assert inspect.signature(WRAPPED) == inspect.signature(plain)
     assert inspect.unwrap(WRAPPED) is plain and callable(WRAPPED)
