@@ -526,7 +526,7 @@ def test_failing_behind_the_block_that_a_break_was_in(fn):
 
 
 def test_a_write_behind_a_context_that_a_break_was_in():
-    """The buffer is too large to be copied before each call. No copy is needed, because no block suppresses an error."""
+    """The buffer is too large to be copied before each call. No copy is needed, as no block suppresses an error."""
 
     def fn(x, i, buffer):
         with torch.autocast("cpu", enabled=False):
