@@ -1,4 +1,4 @@
-"""Programs with numpy arrays, compared with eager within what a captured graph promises."""
+"""Programs with numpy arrays, compared with eager as exactly as a captured graph promises."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from programs import Recorder, check
 
 
 def counted(*shape: int, dtype: str = "float64") -> numpy.ndarray:
-    """The numbers from one on."""
+    """Returns the numbers from one on."""
     return numpy.arange(1, 1 + math.prod(shape), dtype=dtype).reshape(shape)
 
 

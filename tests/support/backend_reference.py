@@ -19,7 +19,7 @@ def close(found: Any, expected: Any) -> None:
 
 
 def same_as_backend(program: Callable[[Wrap], Any], backend: str, compare: Compare = close, **settings: Any) -> None:
-    """Assert that ``program(wrap)`` gives what eager gives when ``wrap`` is `dl.compile` with ``backend``.
+    """Assert that ``program(wrap)`` returns eager's result when ``wrap`` is `dl.compile` with ``backend``.
 
     The program runs what ``wrap`` returns and gives all that can be seen of it, from the same state each time.
     ``compare(found, expected)`` raises an AssertionError. Where it does, ``torch.compile`` with the same backend must

@@ -68,7 +68,7 @@ BODIES = {
 
 @dataclass(frozen=True)
 class Program:
-    """One program."""
+    """One program whose backward reads something."""
 
     gradient: str
     read: str
@@ -103,7 +103,7 @@ _CALLS = 3
 
 
 def programs() -> Iterator[Program]:
-    """Each read of each gradient, and each state, in each place; bodies and orders take turns."""
+    """Returns programs for each read of each gradient, and each state, in each place. Bodies and orders alternate."""
     bodies, orders = itertools.cycle(BODIES), itertools.cycle(ORDERS)  # of 6 and 7
     for place in PLACES:
         for read, gradient in itertools.product(READS, GRADIENTS):
@@ -113,14 +113,14 @@ def programs() -> Iterator[Program]:
 
 
 def drawn(source: random.Random) -> Program:
-    """One of all combinations; half of them read a state."""
+    """Draws one of all combinations. Half of them read a state."""
     read = source.choice(source.choice((list(READS), list(STATES))))
     gradient = "contiguous" if read in STATES else source.choice(list(GRADIENTS))
     return Program(gradient, read, source.choice(list(PLACES)), source.choice(list(BODIES)), source.choice(ORDERS))
 
 
 def is_excepted(program: Program) -> bool:
-    """Whether a compiler's graph may give another result (docs/soundness.md), or an error of torch's."""
+    """Tells whether a compiler's graph may have another result (docs/soundness.md), or torch may raise."""
     passes_on = program.read in READS[: READS.index("g.requires_grad")] or "_version" in program.read
     of_the_call = "checkpoint" in program.place or program.read in OF_FUNCTIONS or program.place == "a custom operator"
     is_other = program.gradient in list(GRADIENTS)[list(GRADIENTS).index("of a subclass") :]
@@ -171,7 +171,7 @@ _operators: list[str] = []
 
 
 def differentiated(program: Program, fn: Callable[..., Any], namespace: dict[str, Any]) -> Iterator[Any]:
-    """What one call and its backward give."""
+    """Returns the results of one call and of its backward."""
     gradient = GRADIENTS[program.gradient]()
     x = torch.linspace(0.1, 1, max(gradient.numel(), 1)).view(gradient.shape).requires_grad_()
     y = fn(x)
@@ -200,7 +200,7 @@ def differentiated(program: Program, fn: Callable[..., Any], namespace: dict[str
 
 
 def described(value: Any) -> Any:
-    """Values, history and dtype of a tensor."""
+    """Returns values, history and dtype of a tensor."""
     return value.to_dense().tolist(), value.requires_grad, value.dtype, value.is_leaf
 
 

@@ -558,7 +558,7 @@ class State(NamedTuple):
 
 
 def _parsed(text: str) -> State:
-    """A state, without its title."""
+    """Parses a state, without its title."""
     lines = text.splitlines()[1:]
     read, change, back = (each[2:] for each in lines[-3:])
     return State("\n".join(lines[:-3]), read, change, back)

@@ -12,7 +12,7 @@ from dynamo_lite.bytecode.stack_depth import stack_size
 
 
 def copy(instructions: Iterable[Instruction]) -> list[Instruction]:
-    """A copy that may be changed."""
+    """Returns a copy that may be mutated."""
     return copy_with_map(instructions)[0]
 
 

@@ -1,4 +1,4 @@
-"""Modules that a program changes between its calls."""
+"""Modules that a program mutates between its calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from programs import check, tensor
 def check_changes(
     make: Callable[[], nn.Module], *steps: Callable[[Any], object], x: torch.Tensor | None = None
 ) -> None:
-    """A program that does one of the steps to its module, then calls it; checked over all of them and once again."""
+    """Checks a program that makes one of the steps on its module and then calls it: over all steps, and once more."""
 
     def build():
         m = make()

@@ -26,13 +26,15 @@ _BASES = compile(Path(__file__).with_name("class_bases.py").read_text(), "class_
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """The entries of a table; two blanks or a line end separate them."""
+    """Returns the entries of a table, which two spaces or a line end separate."""
     return tuple(re.split(r"\s{2,}|\n\s*", text.strip()))
 
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of class: its statement, how an instance is made, what classes override, and the operations."""
+    """A kind of class: its statement, how an instance is created, the methods that are overridden, and the
+    operations.
+    """
 
     title: str
     head: str
@@ -83,7 +85,7 @@ class Program:
 
 
 def programs_of(family: Family) -> Iterator[Program]:
-    """All programs of a family: classes that override nothing, each method, and perhaps neighbouring pairs."""
+    """Returns all programs of a family: classes that override nothing, each method, and perhaps neighbouring pairs."""
     pairs = itertools.pairwise((*family.overridden, *family.overridden[:1])) if family.takes_pairs else ()
     choices = [(), *((each,) for each in family.overridden), *pairs]
     for overridden, operation, inside in itertools.product(choices, family.operations, (False, True)):
@@ -103,7 +105,7 @@ def described(value: Any, depth: int = 0) -> Any:
 
 
 def _described_items(value: Any, depth: int) -> Any:
-    """The items, or the value, of an instance of a builtin class."""
+    """Returns the items, or the value, of an instance of a builtin class."""
     cls = type(value)
     for base in (tuple, list, deque, set, frozenset):
         if issubclass(cls, base):
@@ -131,7 +133,7 @@ def _described_attributes(value: Any, depth: int) -> Any:
 
 
 def outcome(namespace: dict[str, Any], fn: Callable[..., Any]) -> tuple[Any, ...]:
-    """What one call of a program returns or raises, what its arguments are then, and the methods that were called."""
+    """Returns the result or exception of one call, its arguments afterwards, and the methods that were called."""
     args = torch.ones(2), *namespace["make"]()
     log: list[str] = namespace["LOG"]
     log.clear()

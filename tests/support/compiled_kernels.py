@@ -37,7 +37,7 @@ def write_two(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 def compiled(fn):
-    """With a backend whose graphs do nothing."""
+    """Compiles with a backend whose graphs do nothing."""
 
     def backend(gm, inputs):
         (results,) = (node.args[0] for node in gm.graph.nodes if node.op == "output")
@@ -47,7 +47,7 @@ def compiled(fn):
 
 
 def one_written_tensor():
-    """Given as two arguments, of which one is written."""
+    """Passes one tensor as two arguments, one of which is written."""
     for arguments in ((0, 0, 1), (0, 1, 0), (0, 1, 1)):
 
         def fn(*tensors):
@@ -196,7 +196,7 @@ PROGRAMS = (
 
 
 def run():
-    """All of them, each from the start."""
+    """Runs all programs, each from its initial state."""
     for program in PROGRAMS:
         dl.reset()
         dl.counters.reset()

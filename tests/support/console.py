@@ -1,4 +1,4 @@
-"""Commands as a user types them, run in processes that have imported torch already."""
+"""Commands that a user types, run in processes that have imported torch already."""
 
 from __future__ import annotations
 

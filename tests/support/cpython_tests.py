@@ -77,7 +77,7 @@ TIMEOUT = 600
 
 @dataclass
 class Run:
-    """How the tests of a module ended, by name; what the translator did."""
+    """The outcomes of a module's tests, by name, and the translator's statistics."""
 
     outcomes: dict[str, str] = field(default_factory=dict)
     details: dict[str, str] = field(default_factory=dict)
@@ -215,7 +215,7 @@ def _read_results(path: Path, run: Run) -> None:
 
 
 def differences(plain: Run, hooked: Run) -> list[str]:
-    """Tests that ended another way, less those that are unable."""
+    """Returns the tests with different outcomes, except those that can't pass under the hook."""
     if "the module" in hooked.outcomes:
         return [f"{hooked.outcomes['the module']}\n{hooked.output[-3000:]}"]
     found = []
@@ -227,7 +227,7 @@ def differences(plain: Run, hooked: Run) -> list[str]:
 
 
 def compare(modules: Sequence[str]) -> int:
-    """Run modules both ways and print what differs; the number of differences."""
+    """Run modules both ways and print the differences. Returns their number."""
     total = Counter[str]()
     dl.compile(lambda x: x + 1, backend="eager")(torch.ones(1))  # whatever is imported by need, is now
     dl.reset()

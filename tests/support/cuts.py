@@ -43,7 +43,7 @@ class Place:
 
 
 def drawn(place: Place, kinds: Sequence[str]) -> str:
-    """The same in each run."""
+    """Draws the same kind for a program in each run."""
     return kinds[zlib.crc32(place.fn.__name__.encode()) % len(kinds)]
 
 
@@ -63,7 +63,7 @@ class _Fill(ast.NodeTransformer):
 
 
 def fill(fn: Callable[..., Any], kind: str) -> Callable[..., Any]:
-    """The program with its holes filled."""
+    """Returns the program with its holes filled."""
     filler = _Fill("None" if kind == WHOLE else KINDS[kind])
     filled = rewritten(fn, filler.visit, {**fn.__globals__, **NAMES})
     assert filler.filled, f"{fn.__name__} has no CUT"
@@ -71,7 +71,7 @@ def fill(fn: Callable[..., Any], kind: str) -> Callable[..., Any]:
 
 
 class Places(list[Place]):
-    """The programs of one file. Called as a decorator it adds one."""
+    """The programs of one file. As a decorator it adds one."""
 
     def __call__(
         self,
@@ -87,7 +87,7 @@ class Places(list[Place]):
         return add
 
     def parameters(self) -> list[Any]:
-        """Two for each program: the plain break, and the kind that its name draws, so that each kind has many."""
+        """Returns two parameters for each program: the plain break, and the kind that its name draws."""
         kinds = [(place, kind) for place in self for kind in ("graph_break", drawn(place, OTHERS))]
         return [pytest.param(place, kind, id=f"{place.fn.__name__}-{kind}") for place, kind in kinds]
 
@@ -102,7 +102,7 @@ class Places(list[Place]):
         check(fn, *inputs, graphs=place.graphs, breaks=breaks, operators=place.operators, **options)
 
     def test(self) -> Callable[..., None]:
-        """The test of all of them."""
+        """Returns a test of all programs."""
 
         @pytest.mark.parametrize("place, kind", self.parameters())
         def test(place: Place, kind: str) -> None:

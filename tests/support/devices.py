@@ -49,7 +49,7 @@ def use() -> None:
 
 
 def takes(item: pytest.Item, room: str) -> bool:
-    """Whether a test can run on the device. ``room``: its first folder."""
+    """Tells whether a test can run on the device. ``room``: its first folder."""
     markers = {each.name for each in item.iter_markers()}
     if DEVICE == "cpu":
         return True
@@ -74,7 +74,7 @@ def skip_if_only_for_cpu(error: BaseException | None) -> None:
 
 @contextlib.contextmanager
 def skips_what_is_only_for_cpu() -> Iterator[None]:
-    """The same for what is called inside."""
+    """Skips the test if code inside the block fails because it needs a CPU."""
     try:
         yield
     except Exception as error:
@@ -83,5 +83,5 @@ def skips_what_is_only_for_cpu() -> Iterator[None]:
 
 
 def random_state() -> bytes:
-    """The state of the device's own generator."""
+    """Returns the state of the device's own generator."""
     return b"" if DEVICE == "cpu" else torch.cuda.get_rng_state().cpu().numpy().tobytes()

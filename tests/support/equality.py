@@ -1,4 +1,4 @@
-"""Whether two runs of a program left the same state: values, types, aliasing, identity."""
+"""Compares the states that two runs of a program left: values, types, aliasing, identity."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ TORCHS = ("_dynamo_", "_is_torch_compile")
 
 
 class Difference(AssertionError):
-    """Two runs can be told apart."""
+    """Raised for a difference between two runs."""
 
 
 def drain(iterator: Any) -> list[Any]:
-    """What an iterator gives, and what it raises."""
+    """Returns the items of an iterator, and the exception that it raises."""
     items: list[Any] = []
     try:
         items.extend(itertools.islice(iterator, 1000))
@@ -69,7 +69,7 @@ def drain(iterator: Any) -> list[Any]:
 
 
 def drain_all(values: Any) -> dict[int, list[Any]]:
-    """What the iterators among some values give, by the iterator's id."""
+    """Returns the items of the iterators among some values, by the iterator's id."""
     found: dict[int, list[Any]] = {}
     for each in values if isinstance(values, (tuple, list)) else (values,):
         if isinstance(each, ITERATORS) and id(each) not in found:
@@ -120,7 +120,7 @@ class Pairing:
         return inside and name == other.__qualname__
 
     def _pair(self, one: Any, other: Any, where: str) -> bool:
-        """Note that two objects stand for each other; False if that was known."""
+        """Note that two objects correspond to each other. False if that was known."""
         self.alive += [one, other]
         found = self.there.get(id(one))
         if found is not None:
@@ -286,7 +286,7 @@ class Pairing:
         return bool((near & signs).all())
 
     def _extents(self, one: _Extent, other: _Extent, where: str) -> None:
-        """Two lie in one piece of memory as far apart as in the other run."""
+        """Two arrays of one memory block must have the same distance in both runs."""
         for a, b in self.arrays:
             apart = [here[0] - there[0] if _meet(here, there) else None for here, there in ((one, a), (other, b))]
             if apart[0] != apart[1]:
@@ -308,7 +308,7 @@ _Extent = tuple[int, int]
 
 
 def _extent(array: Any) -> _Extent:
-    """Where an array's memory begins and ends."""
+    """Returns the addresses at which an array's memory begins and ends."""
     reach = [(size - 1) * step for size, step in zip(array.shape, array.strides)]
     first = array.__array_interface__["data"][0]
     return first + sum(min(each, 0) for each in reach), first + sum(max(each, 0) for each in reach) + array.itemsize

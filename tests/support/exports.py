@@ -1,4 +1,4 @@
-"""Runs exported programs beside the programs themselves."""
+"""Compares exported programs with the original programs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ exported = decorator_for(check_export)
 
 
 def refusal(reason, fn, *args, **kwargs):
-    """The error of a program that is no graph module."""
+    """Returns the error for a program that can't be exported."""
     with pytest.raises(dl.exc.Unsupported) as caught:
         dl.export(fn, *args, **kwargs)
     assert isinstance(caught.value.reason, reason), caught.value

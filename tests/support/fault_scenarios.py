@@ -45,7 +45,7 @@ def inputs() -> tuple[torch.Tensor, Box]:
 
 
 def many_guards(code: Any, x: torch.Tensor, box: Box) -> _C.GuardTree:
-    """A tree with checks and accessors of most kinds, all of which hold."""
+    """Creates a tree with checks and accessors of most kinds, all of which hold."""
     made = _C.GuardTree(code)
     made.check(0, "global_state", _C.GlobalState(), "torch")
     tensor = made.child(0, "local", "x")
@@ -90,7 +90,7 @@ def of_hits(times: int) -> Scenario:
 
 
 def a_first_call() -> Scenario:
-    """No entry: the callback makes one."""
+    """There is no entry yet, so the callback creates one."""
     return of_hits(0)
 
 
@@ -103,7 +103,7 @@ def a_replayed_hit() -> Scenario:
 
 
 def a_miss() -> Scenario:
-    """Another box: the entry doesn't hold, and a second one comes."""
+    """The argument is another box, so the entry doesn't hold and a second one is added."""
     x, box = inputs()
     other = Box(**{**vars(box), "number": 5})
     owner, _ = owned(

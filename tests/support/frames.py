@@ -13,11 +13,11 @@ Answer = Callable[[_C.FrameView], Any]
 
 
 class Token:
-    """Something that can be watched dying."""
+    """An object whose deallocation can be observed."""
 
 
 def plain(x=1):
-    """Add one."""
+    """Adds one."""
     return x + 1
 
 
@@ -30,14 +30,14 @@ def calls_down(x):
 
 
 def define(source: str, **names: Any) -> types.SimpleNamespace:
-    """The functions that ``source`` defines, with ``names`` as their globals."""
+    """Returns the functions that ``source`` defines, with ``names`` as their globals."""
     scope: dict[str, Any] = {"__name__": __name__, **names}
     exec(compile(source, "<program>", "exec"), scope)
     return types.SimpleNamespace(**scope)
 
 
 def tree(view: _C.FrameView, local: str | None = None, equals: Any = None) -> _C.GuardTree:
-    """A guard tree that holds always, or while an argument has a value."""
+    """Returns a guard tree that always holds, or holds while an argument has a value."""
     made = _C.GuardTree(view.code)
     if local is not None:
         made.check(made.child(0, "local", local), "equals", equals, f"{local} == {equals!r}")
@@ -45,7 +45,7 @@ def tree(view: _C.FrameView, local: str | None = None, equals: Any = None) -> _C
 
 
 class By:
-    """An answer that is worked out from the frame."""
+    """A callback's result that is computed from the frame."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer

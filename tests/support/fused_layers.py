@@ -99,7 +99,7 @@ def gate_forward(a_ptr, b_ptr, c_ptr, stride, columns: tl.constexpr, BLOCK: tl.c
 
 @triton.jit
 def gate_backward(dc_ptr, a_ptr, b_ptr, stride, columns: tl.constexpr, BLOCK: tl.constexpr):
-    """Puts the gradients into the place of the operands."""
+    """Replaces the operands by their gradients."""
     row = tl.program_id(0).to(tl.int64)
     dc_ptr += row * stride
     a_ptr += row * stride
@@ -151,7 +151,7 @@ def rotate(q_ptr, stride, cos_ptr, sin_ptr, SIZE: tl.constexpr, BACK: tl.constex
 
 
 def rotated(q, cos, sin, back):
-    """In place, if the transposed tensor is contiguous."""
+    """Rotates in place if the transposed tensor is contiguous."""
     q = q.transpose(1, 2).contiguous()
     batch, length, heads, size = q.shape
     rotate[(batch * length * heads,)](q, size, cos, sin, size, BACK=back)

@@ -35,7 +35,7 @@ Totals = Counter[str]
 
 
 def load(made: grammar.Made) -> types.ModuleType:
-    """The program as a module."""
+    """Loads the program as a module."""
     module = types.ModuleType(MODULE)
     module.__file__ = FILENAME
     sys.modules[MODULE] = module
@@ -80,7 +80,7 @@ def run(made: grammar.Made, alias: str, grad: bool, totals: Totals | None = None
 
 
 def searching(count: int, totals: Totals, keep: str | None = None, **changes: Any) -> Any:
-    """A function that runs ``count`` programs; it raises for the smallest one that fails."""
+    """Returns a function that runs ``count`` programs. It raises for the smallest one that fails."""
     logging.getLogger("torch._subclasses.fake_tensor").setLevel("CRITICAL")  # programs may raise
 
     # No Phase.explain: it traces the program, and traced frames are left alone.

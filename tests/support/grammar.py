@@ -144,7 +144,7 @@ USES = {"relay": ("count_to",), "Child": ("Thing",)}
 
 @dataclass
 class Block:
-    """Where a statement stands."""
+    """The kind of block in which a statement is placed."""
 
     depth: int = 0
     loop: bool = False
@@ -159,7 +159,7 @@ class Block:
 
 @dataclass
 class Writer:
-    """Draws a program piece by piece."""
+    """Draws the parts of a program."""
 
     draw: Any
     statements: int = 0
@@ -395,7 +395,7 @@ def _if(w: Writer, block: Block) -> list[str]:
 
 
 def _leave(w: Writer, block: Block) -> list[str]:
-    """Something that leaves the block, where it may stand."""
+    """Draws a statement that leaves the block, if one is allowed."""
     choices = ["raise ValueError(n)", f"raise Trouble({w.value()})", "raise KeyError('k') from None", "raise Trouble"]
     if block.loop:
         choices += ["break", "continue", "break", "continue"]
@@ -506,7 +506,7 @@ NAMES = (*PARAMETERS, *BOUND_FIRST)
 
 
 def stored(lines: list[str]) -> list[str]:
-    """Names of the grammar that these statements bind (not in functions of their own)."""
+    """Returns the names of the grammar that these statements bind, except in nested functions."""
     found: set[str] = set()
 
     def visit(node: ast.AST) -> None:
@@ -566,7 +566,7 @@ def _generator(w: Writer, block: Block) -> list[str]:
 
 
 def _helper(w: Writer, block: Block) -> list[str]:
-    """A function of the module, with a body of its own."""
+    """Writes a function of the module with its own body."""
     if len(w.helpers) >= 2 or block.nested:
         return w.pick(*SIMPLE)(w)
     name = w.fresh("helper")
@@ -587,7 +587,7 @@ def used(text: str) -> set[str]:
 
 
 def prologue(body: list[str]) -> list[str]:
-    """What binds the names that a body uses."""
+    """Binds the names that a body uses."""
     names = used("\n".join(body))
     return [line for name, line in BOUND_FIRST.items() if name in names]
 
@@ -620,7 +620,7 @@ def assemble(w: Writer, body: list[str]) -> Made:
 
 @st.composite
 def programs(draw: Any) -> Made:
-    """A program of a few statements."""
+    """Draws a program of a few statements."""
     writer = Writer(draw)
     lines: list[str] = []
     for _ in range(draw(st.integers(1, 9))):

@@ -1,4 +1,4 @@
-"""Guard trees built by hand over the frame of a running function."""
+"""Builds guard trees by hand over the frame of a running function."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Inheriting(type):
 
 
 class Overriding(type):
-    """A metaclass that overrides them."""
+    """A metaclass that overrides the descriptors of `type`."""
 
     __name__ = property(lambda cls: 1)  # type: ignore[assignment]
     __mro__ = property(lambda cls: 1)  # type: ignore[assignment]
@@ -87,7 +87,7 @@ class Probe:
         self.tree.check(node, kind, arg, f"reason of {kind}")
 
     def holds(self) -> bool:
-        """Whether the tree holds: asked several times, anew, from memory and replayed."""
+        """Whether the tree holds. It is checked several times: anew, from memory, and replayed."""
         answers = [self.tree.lookup(self.view) is not None for _ in range(5)]
         answers.append(self.tree.test(self.view) is None)
         answers.append(self.tree.lookup(self.view) is not None)

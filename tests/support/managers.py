@@ -1,4 +1,4 @@
-"""Context managers of programs: a class, and a generator."""
+"""Context managers for programs: a class and a generator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shared_programs import Problem
 
 
 class Manager:
-    """Writes down when it is entered and left; may swallow what is raised in its block, and may fail itself."""
+    """Logs its entry and exit. It may suppress an exception of its block, and may fail itself."""
 
     def __init__(self, log, name="manager", swallow=False, fails=None):
         self.log = log
@@ -31,7 +31,7 @@ class Manager:
 
 @contextlib.contextmanager
 def told(log, name="block"):
-    """Swallows a `ValueError`."""
+    """Suppresses a `ValueError`."""
     log.append(f"into {name}")
     try:
         yield name

@@ -1,4 +1,4 @@
-"""Function modes of programs."""
+"""Function modes for programs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class Log(TorchFunctionMode):
-    """Notes what it is asked."""
+    """Logs the functions that it receives."""
 
     def __init__(self):
         super().__init__()
@@ -20,7 +20,7 @@ class Log(TorchFunctionMode):
 
 
 class Rewrite(TorchFunctionMode):
-    """Puts one function in another's place."""
+    """Replaces one function by another."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func in (torch.add, torch.Tensor.add):

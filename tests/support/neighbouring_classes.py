@@ -172,7 +172,7 @@ def _over(title: str, head: str, base: str, overridden: tuple[str, ...], *operat
 
 
 def _members(bases: str, a: str, b: str, *operations: tuple[str, ...]) -> Family:
-    """The members ``A`` and ``B`` of an enum."""
+    """Returns the members ``A`` and ``B`` of an enum."""
     head = f"class X({bases}):\n    A = {a}\n    B = {b}"
     return Family(
         f"members, {bases}", head, "X.A", _OF_MEMBER, (*_COMMON, *_MEMBER, *itertools.chain(*operations)), "X.B"

@@ -1,4 +1,4 @@
-"""What calls do, as a value: programs return it, and tests compare it."""
+"""The outcomes of calls as values, which programs return and tests compare."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def outcome(call: Callable[..., Any], *args: Any) -> Any:
-    """What a call returns, or the type and the text of what it raises."""
+    """Returns the result of a call, or the type and text of its exception."""
     try:
         return call(*args)
     except Exception as error:  # whatever it raises is what is compared

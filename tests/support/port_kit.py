@@ -42,7 +42,7 @@ def codes_of(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def library_codes() -> Iterator[types.CodeType]:
-    """The code objects of the standard library, its tests left out."""
+    """Returns the code objects of the standard library, except its tests."""
     for path in sorted([*LIBRARY.glob("*.py"), *LIBRARY.glob("*/*.py"), *LIBRARY.glob("*/*/*.py")]):
         if {"test", "tests", "site-packages"} & {*path.relative_to(LIBRARY).parts}:
             continue
@@ -57,7 +57,7 @@ def library_codes() -> Iterator[types.CodeType]:
 
 
 def opcode_names() -> list[str]:
-    """The opcodes that code objects of this version may have."""
+    """Returns the opcodes that code objects of this version may contain."""
     hidden = re.compile("INSTRUMENTED_|ENTER_EXECUTOR|CACHE|RESERVED|<")
     return sorted(name for name, number in dis.opmap.items() if number < 256 and not hidden.match(name))
 
@@ -72,7 +72,7 @@ def compare_opcodes() -> list[str]:
 
 
 def unhandled_opcodes() -> list[str]:
-    """Opcodes that decoding leaves and that no file of the translator names."""
+    """Returns the decoded opcodes that no file of the translator names."""
     from dynamo_lite.bytecode.instructions import EXCEPT_STAR, FUSED, OPNAMES
 
     text = "".join(path.read_text() for path in (ROOT / "dynamo_lite" / "translator").glob("*.py"))
@@ -85,7 +85,7 @@ def unhandled_opcodes() -> list[str]:
 
 
 def round_trips() -> list[str]:
-    """Take apart and put together every code object of the standard library."""
+    """Decodes and assembles every code object of the standard library."""
     from bytecode_checks import disassemble, verify_code
     from dynamo_lite.bytecode import assemble, decode
 
@@ -116,7 +116,7 @@ def _without_names(error: Exception) -> str:
 
 
 def compile_room() -> list[str]:
-    """The compiler's errors in ``csrc/cpython/`` with this interpreter's headers."""
+    """Returns the compiler's errors in ``csrc/cpython/`` with this interpreter's headers."""
     compiler = shutil.which("g++") or shutil.which("c++")
     include = sysconfig.get_path("include")
     if compiler is None or not Path(include, "Python.h").exists():

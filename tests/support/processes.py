@@ -50,7 +50,7 @@ def _server(*imported: str) -> subprocess.Popen[str]:
 
 
 def _stop(server: subprocess.Popen[str]) -> None:
-    """End it and its children."""
+    """Ends the process and its children."""
     if server.poll() is None:
         os.killpg(server.pid, signal.SIGKILL)
         server.wait()

@@ -52,25 +52,25 @@ STATE_CALLS = (
 
 
 def tensor(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32, grad: bool = False) -> torch.Tensor:
-    """Normal random numbers that leave the global random state alone."""
+    """Returns normally distributed numbers, without changing the global random state."""
     generator = torch.Generator("cpu").manual_seed(seed)
     drawn = torch.randn(*shape, generator=generator, device="cpu")
     return drawn.to(devices.DEVICE, dtype).requires_grad_(grad)
 
 
 def leaf(*shape: int, seed: int = 0) -> torch.Tensor:
-    """A tensor that requires gradients; of three numbers, if no shape is given."""
+    """Returns a tensor that requires gradients, with three numbers by default."""
     return tensor(*shape or (3,), seed=seed, grad=True)
 
 
 def ints(*shape: int, high: int = 10, seed: int = 0) -> torch.Tensor:
-    """Random integers of [0, high)."""
+    """Returns random integers of [0, high)."""
     generator = torch.Generator("cpu").manual_seed(seed)
     return torch.randint(high, shape, generator=generator, device="cpu").to(devices.DEVICE)
 
 
 def is_operator(node: torch.fx.Node) -> bool:
-    """Whether a node computes: not one that picks a result of several apart, nor one that sets a mode."""
+    """Tells whether a node computes: it doesn't select one of several results, and doesn't set a mode."""
     if node.op not in ("call_function", "call_method"):
         return False
     name = getattr(node.target, "__name__", node.target)
@@ -111,14 +111,14 @@ class Recorder:
         return sum(is_operator(node) for gm in self.graphs for node in gm.graph.nodes)
 
     def targets(self, index: int = 0) -> list[str]:
-        """Names of the operators of one graph, in order."""
+        """Returns the names of the operators of one graph, in order."""
         nodes = filter(is_operator, self.graphs[index].graph.nodes)
         return [getattr(node.target, "__name__", str(node.target)) for node in nodes]
 
 
 @dataclass
 class Outcome:
-    """What can be seen of one call from outside."""
+    """Everything about one call that can be observed from outside."""
 
     result: Any = None
     drained: dict[int, list[Any]] = field(default_factory=dict)
@@ -131,7 +131,7 @@ class Outcome:
 
 
 def of_tests(filename: str) -> bool:
-    """Whether a file is one of the tests'."""
+    """Tells whether a file belongs to the tests."""
     return os.path.abspath(filename).startswith(HERE + os.sep)
 
 
@@ -146,7 +146,7 @@ def user_lines(error: BaseException) -> list[tuple[str, int, str]]:
 
 
 def torch_modes() -> dict[str, Any]:
-    """Torch's and Python's state that a program can change without anybody passing it on."""
+    """Returns the state of torch and Python that a program can change globally."""
     return {
         "grad mode": torch.is_grad_enabled(),
         "inference mode": torch.is_inference_mode_enabled(),
@@ -170,7 +170,7 @@ def _backward(values: Any) -> None:
 
 
 def observe(fn: Callable[..., Any], args: Any, kwargs: Any, watch: Callable[[], Any], backward: bool) -> Outcome:
-    """Call ``fn`` and note all that happened."""
+    """Call ``fn`` and record everything that happened."""
     outcome = Outcome()
     output = io.StringIO()
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(output):
@@ -219,7 +219,7 @@ def _compare_errors(eager: BaseException, compiled: BaseException, pairing: Pair
 
 
 def compare(eager: Outcome, compiled: Outcome, exact: bool = True) -> None:
-    """Raise `Difference` where two outcomes can be told apart."""
+    """Raise `Difference` if two outcomes differ."""
     pairing = Pairing(exact, {**eager.drained, **compiled.drained})
     if (eager.error is None) != (compiled.error is None):
         raise Difference(

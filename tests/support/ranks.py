@@ -40,7 +40,7 @@ for _ in range(1, {world}):
 def failures(
     filename: str, functions: Iterable[Callable[[int], None]], folder: Path, world: int = 2, on_gpus: bool = False
 ) -> str:
-    """Run these functions of a file, each of which takes its rank, in ``world`` processes. What they raised."""
+    """Run these functions of a file, which take their rank, in ``world`` processes. Returns their exceptions."""
     path, names = [os.path.dirname(__file__), *sys.path], [each.__name__ for each in functions]
     start = _START.format(path=path, world=world, filename=filename, names=names, folder=str(folder), on_gpus=on_gpus)
     done = run_program(start)
@@ -53,13 +53,13 @@ def failures(
 
 
 def initialize(rank: int, world: int, store: Path) -> None:
-    """The default group, of GPUs if tensors are made on one by default."""
+    """Creates the default group, of GPUs if the default device is one."""
     backend = "nccl" if device_type() == "cuda" else "gloo"
     dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=world, timeout=PATIENCE)
 
 
 def device_type() -> str:
-    """Where the programs' tensors are."""
+    """Returns the device of the programs' tensors."""
     return torch.get_default_device().type
 
 
@@ -75,7 +75,7 @@ def imported(filename: str) -> types.ModuleType:
 
 
 def run(rank: int, world: int, filename: str, names: list[str], folder: str, on_gpus: bool) -> None:
-    """Each function on this rank; what it raised goes into a file."""
+    """Runs each function on this rank. Exceptions are written to a file."""
     import dynamo_lite as dl
 
     os.environ["FOLDER_OF_RANKS"] = folder

@@ -38,7 +38,7 @@ class _Counters:
     break_reasons: collections.Counter[str] = collections.Counter()
 
     def reset(self) -> None:
-        """Nothing is counted."""
+        """Does nothing, because nothing is counted."""
 
 
 counters = _Counters()
@@ -83,7 +83,7 @@ _reported: set[str] = set()
 
 
 def report(name: str, line: str) -> None:
-    """Add a line to the report, if one is asked for."""
+    """Adds a line to the report, if one is requested."""
     name = name.split("-")[0]
     if name in _reported:
         return

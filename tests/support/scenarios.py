@@ -22,14 +22,14 @@ Wrap = Callable[[Any], Any]
 
 
 class Seen(list[Any]):
-    """What a program saw, in order."""
+    """The values that a program observed, in order."""
 
     def note(self, *values: Any) -> None:
-        """Values as they are now."""
+        """Records values in their present state."""
         self.extend(map(copy.deepcopy, values))
 
     def call(self, fn: Callable[..., Any], *args: Any, **named: Any) -> None:
-        """What a call returns or raises, and where."""
+        """Records the result of a call, or its exception and where it was raised."""
         try:
             self.note(fn(*args, **named))
         except Exception as error:  # whatever the program raises is part of what it saw
@@ -53,7 +53,7 @@ def _observe(program: Callable[[Wrap, Seen], None], wrap: Wrap) -> dict[str, Any
 
 
 def hold_beside_eager(program: Callable[[Wrap, Seen], None], graphs: int | None = None) -> None:
-    """Run a program with its functions as they are, then with them compiled. ``graphs``: at least one, by default."""
+    """Runs a program with its functions uncompiled and compiled, and compares. ``graphs``: at least one, by default."""
     eager = _observe(program, lambda fn: fn)
     recorder = Recorder()
     dl.reset()

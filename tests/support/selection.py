@@ -26,14 +26,14 @@ FULL = (
 
 
 def in_rooms(path: PurePath, rooms: tuple[str, ...]) -> bool:
-    """Whether a file, given from tests/, is in one of some rooms, rooms within rooms left out."""
+    """Tells whether a file, relative to tests/, is in one of some rooms. Nested rooms don't count."""
     return path.parent.as_posix() in rooms or path.as_posix().startswith(
         tuple(room for room in rooms if "/test" in room)
     )
 
 
 def mark(item: pytest.Item, path: PurePath) -> None:
-    """``stress``, ``full`` or ``fast``; and ``interpreter``."""
+    """Returns the marks of a test: ``stress``, ``full`` or ``fast``, and ``interpreter``."""
     if in_rooms(path, INTERPRETER):
         item.add_marker("interpreter")
     if in_rooms(path, STRESS):
@@ -53,7 +53,7 @@ def sampled(item: pytest.Item, fraction: float, seed: str, *, from_all: bool) ->
 
 
 def drawn(config: pytest.Config, choices: Sequence[_Choice]) -> _Choice:
-    """The one of some samples that ``--sample-seed`` draws."""
+    """Returns the one of several samples that ``--sample-seed`` draws."""
     return choices[_number(config.getoption("sample_seed")) % len(choices)]
 
 

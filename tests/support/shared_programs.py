@@ -1,4 +1,4 @@
-"""Parts of programs that several files use."""
+"""Parts of programs that several test files use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import dynamo_lite as dl
 
 
 class Problem(Exception):
-    """With attributes and a text of its own."""
+    """An exception with attributes and its own text."""
 
     def __init__(self, code, detail="none"):
         super().__init__(code, detail)

@@ -6,7 +6,7 @@ import torch
 
 
 class Doubled(torch.autograd.Function):
-    """Saves its argument, which this backward doesn't read."""
+    """Saves its argument, though this backward doesn't read it."""
 
     @staticmethod
     def forward(ctx, x):
@@ -19,7 +19,7 @@ class Doubled(torch.autograd.Function):
 
 
 def with_backward(backward):
-    """A Function with this backward: ``backward(gradient, x)``."""
+    """Returns a Function with this backward: ``backward(gradient, x)``."""
 
     class Function(Doubled):
         @staticmethod

@@ -1,4 +1,4 @@
-"""Models in plain torch."""
+"""Small models in plain torch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Block(nn.Module):
 
 
 class ResNetLike(nn.Module):
-    """(N, 3, H, W) to (N, 5)."""
+    """Maps (N, 3, H, W) to (N, 5)."""
 
     def __init__(self) -> None:
         super().__init__()

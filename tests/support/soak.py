@@ -56,13 +56,13 @@ class Model(nn.Module):
 
 
 def resident() -> int:
-    """Memory of this process in KiB."""
+    """Returns the resident memory of this process in KiB."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4
 
 
 def one_model(number: int) -> weakref.ref[Any]:
-    """Capture a model, train a step, drop it."""
+    """Captures a model, trains a step, and drops the model."""
     model = Model(16 + number % 7)
     compiled = dl.compile(model, backend=gm_forward)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -194,7 +194,7 @@ class Worker(threading.Thread):
 
 
 def soak_threads(seconds: float, threads: int = 8) -> Counter[str]:
-    """What the threads did, in all. Raises what any of them did."""
+    """Returns the threads' statistics. Raises any exception of a thread."""
     one_model(0)  # imports what torch's optimizers and tracers need, which takes seconds
     dl.reset()
     shared = {fn: dl.compile(fn, backend=gm_forward) for fn in SHARED}

@@ -30,7 +30,7 @@ LEAST = 5  # rounds, however slow the machine is: a first compilation imports fo
 
 
 class Changing:
-    """What a program reads while another thread writes it."""
+    """A value that a program reads while another thread writes it."""
 
     def __init__(self) -> None:
         self.mode, self.factors, self.calls = "add", [2], 0
@@ -85,7 +85,7 @@ def soak_changed_values(seconds: float) -> int:
 
 
 class Result:
-    """Of a backend: its finalizer looks at all owners of the code."""
+    """A backend's result whose finalizer inspects all owners of the code."""
 
     def __init__(self, forward: Function, compiled: list[Any]) -> None:
         self.forward, self.compiled = forward, compiled
@@ -168,7 +168,7 @@ def _one_that_hangs(calls: int) -> int:
 
 
 class Trainer:
-    """Compiles its own method with its own backend, whose results refer to it."""
+    """Compiles its own method with its own backend, whose results refer to the trainer."""
 
     def __init__(self, has_break: bool) -> None:
         self.weight, self.has_break = torch.ones(4), has_break
@@ -227,7 +227,7 @@ def broken(x: torch.Tensor, n: int) -> torch.Tensor:
 
 
 def soak_asynchronous_exceptions(seconds: float) -> int:
-    """Another thread sets an exception at any time of a translation."""
+    """Another thread sets an exception at any point of a translation."""
     until, draw, raised = time.monotonic() + seconds, random.Random(0), 0
     x, me = torch.ones(3), ctypes.c_ulong(threading.get_ident())
     wanted = broken(x, 3)

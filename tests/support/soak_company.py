@@ -21,7 +21,7 @@ from dynamo_lite import _C
 
 
 def steps(number: int, until: float) -> Iterator[None]:
-    """Train a model of this width, and compare each of its outputs with eager's."""
+    """Trains a model of this width, and compares each of its outputs with eager's."""
     model = soak.Model(8 + number)
     compiled = dl.compile(model, backend=soak.gm_forward)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -43,7 +43,7 @@ def count(steps: Iterable[None]) -> int:
 
 
 def on_threads(works: list[Callable[[], int]], seconds: float) -> int:
-    """The sum of what some functions return, each on a thread of its own."""
+    """Returns the sum of the results of several functions, each run on its own thread."""
     found: list[int] = []
     errors: list[BaseException] = []
 
@@ -81,7 +81,7 @@ def check_at_rest() -> None:
 
 
 def soak_greenlets(seconds: float, greenlets: int = 100) -> int:
-    """They share three compiled functions, and switch in the middle of each call."""
+    """Runs greenlets that share three compiled functions and switch inside each call."""
     import gevent
 
     def sleeps(x: torch.Tensor, n: int) -> torch.Tensor:
@@ -160,7 +160,7 @@ def soak_forks(seconds: float, workers: int = 4) -> int:
 
 
 def forked(number: int) -> None:
-    """What a worker does: what its parent does."""
+    """Does in a worker the same as its parent."""
     torch.set_num_threads(1)
     check_at_rest()
     assert soak_models_on_threads(0.2, 2) > 0
@@ -168,7 +168,7 @@ def forked(number: int) -> None:
 
 
 def soak_pool(seconds: float, workers: int = 2) -> int:
-    """Processes that share nothing but the program."""
+    """Runs processes that share nothing but the program."""
     until, done = time.monotonic() + seconds, 0
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
         while time.monotonic() < until or not done:
@@ -185,7 +185,7 @@ def in_pool(number: int) -> int:
 
 
 def soak_all(seconds: float) -> Iterator[str]:
-    """Each for so long; what it did, as text."""
+    """Runs each program for so long. Returns their statistics as text."""
     runs: dict[str, Callable[[float], Any]] = {
         "steps of eight models on eight threads": soak_models_on_threads,
         "calls in a hundred greenlets": soak_greenlets,

@@ -35,7 +35,7 @@ SECONDS_FOR_A_TEST = 300
 
 @dataclass(frozen=True)
 class Suite:
-    """What is run of one library."""
+    """The settings for one library's test suite."""
 
     name: str
     versions: str = ""
@@ -197,7 +197,7 @@ def pip(*arguments: str) -> None:
 
 
 def unpacked(suite: Suite, trees: Path | None) -> Path:
-    """The folder with the library's package and tests."""
+    """Returns the folder with the library's package and tests."""
     if suite.source == "installed":
         spec = importlib.util.find_spec(suite.name)
         assert spec is not None and spec.origin is not None, f"{suite.name} isn't installed"
@@ -220,7 +220,7 @@ def unpacked(suite: Suite, trees: Path | None) -> Path:
 
 
 def needed(suite: Suite) -> Path:
-    """The folder in which what the library needs is installed."""
+    """Returns the folder in which the library's requirements are installed."""
     folder = BUILD / "needs" / suite.name
     if suite.needs and not folder.exists():
         pip("install", "--no-deps", "--target", str(folder), *suite.needs)
@@ -232,7 +232,7 @@ def needed(suite: Suite) -> Path:
 
 @dataclass
 class Run:
-    """How the tests ended, by id, and how long each took."""
+    """The outcomes of the tests, by id, and their durations."""
 
     outcomes: dict[str, str]
     details: dict[str, str]
@@ -277,7 +277,7 @@ def run(suite: Suite, tree: Path, way: str, only: set[str] | None, select: str) 
 
 
 def sample(tests: set[str], count: int) -> set[str]:
-    """So many tests of all parts of a suite."""
+    """Draws so many tests from all parts of a suite."""
     ordered = sorted(tests)
     return set(ordered[:: max(len(ordered) // count, 1)]) if count else tests
 

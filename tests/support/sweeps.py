@@ -20,7 +20,7 @@ def sweep(
     backend: Any = None,
     fullgraph: bool = False,
 ) -> Recorder:
-    """Compile ``fn``, make the calls, compare each with eager, and count the graphs. None: as many as it takes."""
+    """Compile ``fn``, make the calls, compare each with eager, and count the graphs. None: any number."""
     recorder = Recorder()
     compiled = dl.compile(fn, backend=backend or recorder, dynamic=dynamic, fullgraph=fullgraph)
     before = dl.counters.graphs
@@ -34,7 +34,7 @@ def sweep(
 
 
 def both(fn: Callable[..., Any], calls: Sequence[tuple[Any, ...]], *, graphs: int | None = 2, fewer: int = 1) -> None:
-    """Static at first; and symbolic from the start, with fewer graphs."""
+    """Sweeps with sizes static at first, and with symbolic sizes from the start, which needs fewer graphs."""
     sweep(fn, calls, graphs=graphs)
     sweep(fn, calls, graphs=None if graphs is None else max(graphs - fewer, 1), dynamic=True)
 

@@ -21,7 +21,7 @@ from programs import check
 
 @dataclass
 class Case:
-    """A program, its arguments, and what `check` is told of it."""
+    """A program, its arguments, and the options of `check` for it."""
 
     fn: Callable[..., Any]
     args: tuple[Any, ...]
@@ -57,7 +57,7 @@ class Table(list[Case]):
         return [pytest.param(case, id=case.fn.__name__ + ("-cut" if case.cut else "")) for case in self]
 
     def test(self) -> Callable[..., None]:
-        """The test of all of them."""
+        """Returns a test of all programs."""
 
         @pytest.mark.parametrize("case", self.parameters())
         def test(case: Case) -> None:
@@ -84,7 +84,7 @@ def rewritten(
 
 
 def cut_everywhere(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The program with a graph break after each statement of its body."""
+    """Returns the program with a graph break after each statement of its body."""
 
     def cut(program: ast.FunctionDef) -> None:
         body: list[ast.stmt] = []

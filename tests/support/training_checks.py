@@ -17,7 +17,7 @@ Wrap = Callable[[Any], Any]
 
 
 def mlp(*more: nn.Module) -> nn.Sequential:
-    """Three features to two."""
+    """Creates a model of three features and two outputs."""
     return seeded(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2), *more))
 
 

@@ -60,13 +60,13 @@ def blocks(meta):
 
 
 def benchmark(run, quantiles):
-    """In the place of Triton's, which needs a device."""
+    """Replaces Triton's benchmark, which needs a device."""
     run()
     return [1.0] * len(quantiles)
 
 
 def tuned(*blocks, key=("n",), **settings):
-    """`triton.autotune` over some values of BLOCK."""
+    """Applies `triton.autotune` with several values of BLOCK."""
     configs = [triton.Config({"BLOCK": each}, num_warps=2) for each in blocks]
     return triton.autotune(configs, list(key), do_bench=benchmark, **settings)
 

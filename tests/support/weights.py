@@ -11,7 +11,7 @@ M = TypeVar("M", bound=nn.Module)
 
 
 def seeded(module: M, scale: float = 0.3) -> M:
-    """The module with its parameters drawn anew."""
+    """Returns the module with newly drawn parameters."""
     generator = torch.Generator("cpu").manual_seed(7)
     with torch.no_grad():
         for p in module.parameters():

@@ -1,4 +1,4 @@
-"""Datasets for processes that load data: items that compiled code makes."""
+"""Datasets for worker processes: items that compiled code computes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def plain(n: int) -> torch.Tensor:
 
 
 class Items(torch.utils.data.Dataset):
-    """Eight: the tensor, and what a worker sees of who compiles."""
+    """Eight items: the tensor, and what a worker observes of the current owner."""
 
     def __len__(self) -> int:
         return 8
@@ -39,7 +39,7 @@ class Items(torch.utils.data.Dataset):
 
 
 def totals(loader: Any, x: torch.Tensor) -> tuple[torch.Tensor, list[Any]]:
-    """The sum of all items, and what is to be seen in the workers."""
+    """Returns the sum of all items, and the workers' observations."""
     seen = []
     for batch, each in loader:
         x = x + batch.sum()

@@ -13,7 +13,7 @@ from programs import ints, tensor
 
 
 class Pair(torch.Tensor):
-    """Two tensors; operators compute with both."""
+    """A wrapper of two tensors. Operators compute with both."""
 
     @staticmethod
     def __new__(cls, a, b):
