@@ -1,4 +1,6 @@
-"""``torch.compile`` and ``dl.compile`` called in a compiled function: what they return is traced as the original."""
+"""``torch.compile`` and ``dl.compile`` called in a compiled function: their results are traced as the original
+function.
+"""
 
 from __future__ import annotations
 
@@ -137,7 +139,7 @@ test_programs = table.test()
 
 
 def test_result_that_the_program_keeps():
-    """Generated code calls the function, so what is returned is compiled, by the backend that was asked for."""
+    """Generated code calls `compile`, so the result is compiled by the requested backend."""
     graphs = []
 
     def count(graph, inputs):

@@ -237,7 +237,7 @@ def scaled_sum(x: torch.Tensor, y: torch.Tensor, scale: float = 2.0) -> torch.Te
 
 @checked(tensor(3), graphs=1, breaks=0)
 def test_scripted_functions_are_inlined(x):
-    """torch.jit.script says to a compiler what it was made of."""
+    """A scripted function refers to its original Python function."""
     return scaled_sum(x, x * 2), scaled_sum(x[None], x, scale=0.5)
 
 

@@ -1,5 +1,6 @@
-"""Numbers that ``item()`` reads from tensors: passed on they are read after the graph; where the program needs one, the
-graph breaks where it was read."""
+"""Numbers that ``item()`` reads from tensors. If they are only passed on, they are read after the graph. If the
+program needs one, the graph breaks at ``item()``.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +71,7 @@ PASSED_ON = [returned, stored, in_texts, of_an_argument, dropped, in_a_loop]
 
 @pytest.mark.parametrize("fn", PASSED_ON, ids=lambda fn: fn.__name__)
 def test_passed_on_numbers_are_read_after_the_graph(fn):
-    """One graph, whatever the numbers are."""
+    """There is one graph, for all values of the numbers."""
     others = [(tensor(3, seed=seed),) for seed in (1, 2)]
     check(fn, tensor(3), others=others, watch=[(METER, "last"), (METER, "values")], all_graphs=1, fullgraph=True)
 
@@ -143,7 +144,7 @@ NEEDED = [
 
 @pytest.mark.parametrize("fn", NEEDED, ids=lambda fn: fn.__name__)
 def test_needed_numbers_break_the_graph_at_item(fn):
-    """The graph breaks at ``item()``, so that what follows is in a graph."""
+    """The code after ``item()`` is in another graph."""
     check(fn, tensor(3), graphs=2, breaks=1)
 
 
@@ -153,7 +154,7 @@ DECIDES |= {a_key: "DL0302", formatted_and_read: "DL0302"}
 
 @pytest.mark.parametrize("fn", NEEDED, ids=lambda fn: fn.__name__)
 def test_needed_numbers_are_captured_under_fullgraph(fn):
-    """They are captured, unless the program decides something by one."""
+    """They are captured unless the program branches on one."""
     if fn not in DECIDES:
         check(fn, tensor(3), fullgraph=True)
         return
@@ -233,7 +234,7 @@ class Agent(nn.Module):
 
 
 def ppo_loss(agent, obs, actions, logprobs, advantages, returns, values, clip=0.2):
-    """The loss of one minibatch of proximal policy optimization, with what training scripts log."""
+    """Returns the loss of one minibatch of proximal policy optimization, with the numbers that training scripts log."""
     newlogprob, entropy, newvalue = agent.get_action_and_value(obs, actions)
     logratio = newlogprob - logprobs
     ratio = logratio.exp()
@@ -257,7 +258,7 @@ def minibatch(seed):
 
 
 def test_logged_losses_keep_one_graph():
-    """One graph; torch.compile breaks at each number."""
+    """torch.compile breaks at each number."""
     torch.manual_seed(0)
     agent = Agent()
     check(ppo_loss, agent, *minibatch(0), others=[(agent, *minibatch(1))], all_graphs=1, backward=True, exact=False)

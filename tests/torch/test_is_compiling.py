@@ -17,7 +17,7 @@ class State:
 
 
 def run(fn, *args) -> tuple[Any, int]:
-    """The result of the compiled function, and its number of graphs."""
+    """Returns the result of the compiled function, and its number of graphs."""
     recorder = Recorder()
     return dl.compile(fn, backend=recorder)(*args), len(recorder.graphs)
 

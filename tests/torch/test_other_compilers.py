@@ -147,7 +147,7 @@ def nobody_is_left():
 
 
 def check_whole(outer, program, expected, x, fullgraph, graphs=1):
-    """All is in the graphs of the outer compiler."""
+    """Checks that the outer compiler's graphs contain all operators."""
     recorder = Recorder()
     compiled = COMPILERS[outer](program, backend=recorder, fullgraph=fullgraph)
     for _ in range(2):
@@ -217,7 +217,7 @@ def test_a_module_that_compiles_itself_later():
 
 @pytest.mark.parametrize("inner", COMPILERS)
 def test_a_wrapper_of_a_compiled_function_is_its_own(inner):
-    """``functools.wraps`` copies attributes, by which no one may take the wrapper for what is wrapped."""
+    """``functools.wraps`` copies attributes, so the wrapper must not be mistaken for the wrapped function."""
     compiled = COMPILERS[inner](waves, backend="eager")
 
     @functools.wraps(compiled)
@@ -296,7 +296,7 @@ DISABLED = (disabled_function, disabled_method, disabled_bound_method, disabled_
 @pytest.mark.parametrize("disabled", (*DISABLED, method_of_a_module), ids=lambda disabled: disabled.__name__)
 @pytest.mark.parametrize("outer", COMPILERS)
 def test_what_is_disabled_stays_so_for_both(disabled, outer):
-    """With all that it calls, where the outer compiler goes on after it."""
+    """All callees of the disabled function run in eager, and the outer compiler continues after it."""
     fn, x = disabled(), tensor(3)
     recorder = Recorder()
 
@@ -343,7 +343,7 @@ def around(inner):
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("outer", COMPILERS)
 def test_outer_hook_is_restored_after_breaks_and_errors(outer, backend):
-    """Who held the hook has it again after each call, also after one that raises."""
+    """The outer hook is restored after each call, also after one that raises."""
     for warm, train in itertools.product((False, True), repeat=2):
         torch._dynamo.reset()
         inner = OTHER[outer](breaks, backend=backend)
@@ -366,7 +366,7 @@ def test_outer_hook_is_restored_after_breaks_and_errors(outer, backend):
 
 
 def test_compilers_on_different_threads():
-    """torch.compile at work in one thread says nothing of another."""
+    """torch.compile on one thread doesn't affect another thread."""
     recorder = Recorder()
     ours = dl.compile(waves, backend=recorder, fullgraph=True)
     x, inside, done = tensor(3), threading.Event(), threading.Event()
@@ -420,7 +420,7 @@ def test_compiling_inside_of_a_program_of_torchs():
 
 
 def test_compiling_all_threads_inside_of_a_program_of_torchs():
-    """It concerns the others: this one's frames are torch.compile's."""
+    """The owner applies to the other threads. torch.compile handles the frames of this one."""
     ours, theirs, x = Recorder(), Recorder(), tensor(3)
 
     def program(x):
@@ -488,7 +488,7 @@ def test_compiled_function_is_a_function_in_tracing():
 
 
 class Holds(nn.Module):
-    """Has one thing that it calls, which is no child."""
+    """A module with a callable attribute that isn't a submodule."""
 
     def __init__(self, inner):
         super().__init__()

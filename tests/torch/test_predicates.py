@@ -1,4 +1,4 @@
-"""Queries about tensors and the thread that guards answer: they leave no graph break."""
+"""Queries about tensors and the thread whose results are guarded: they don't break the graph."""
 
 from __future__ import annotations
 

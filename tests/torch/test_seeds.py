@@ -1,4 +1,4 @@
-"""Seeds, and states of torch's generators, that a compiled function sets and restores."""
+"""Seeds and generator states that a compiled function sets and restores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams and events of a GPU: one graph, in which work is ordered as in the program."""
+"""Streams and events of a GPU: one graph, in which work has the program's order."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_break_in_a_streams_context(stream):
 
 
 def test_copy_to_the_host_that_is_waited_for(stream):
-    """The operators of the graph that read what was copied must come after the wait."""
+    """Operators of the graph that read the copy must come after the wait."""
 
     def fn(x, host, stream):
         host.copy_(x, non_blocking=True)
@@ -221,7 +221,7 @@ def test_what_only_the_host_can_see_breaks(value):
 
 
 def test_inside_of_a_captured_cuda_graph(stream):
-    """The capture sees the program's own streams, so the frame runs in eager."""
+    """The frame runs in eager, so that the capture sees the program's own streams."""
 
     def fn(x, stream):
         stream.wait_stream(torch.cuda.current_stream())

@@ -1,4 +1,4 @@
-"""``dl.takeover``: what torch.compile returned, whoever called it and when, goes through us until the end."""
+"""``dl.takeover``: calls of results of torch.compile go through dynamo_lite until the takeover ends."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def torch_compiled_nothing():
 
 
 def by_torch():
-    """How many graphs torch.compile has captured."""
+    """Returns how many graphs torch.compile has captured."""
     return torch._dynamo.utils.counters["stats"]["unique_graphs"]
 
 
@@ -55,7 +55,7 @@ class Net(nn.Module):
 
 @torch.compile(backend="eager", dynamic=True, fullgraph=True)
 def decorated(x):
-    """At the import of a library."""
+    """Decorates a function, as a library does at its import."""
     return x * x.shape[0]
 
 
@@ -236,7 +236,7 @@ def test_on_all_threads_and_nested():
 
 
 def test_takeover_begun_and_ended_inside_torch_compile():
-    """Frames that torch.compile has compiled go on as they are."""
+    """Frames that torch.compile has compiled are unchanged."""
     taken = dl.takeover()
 
     def change(x):

@@ -14,7 +14,7 @@ SCALES = [2.0]
 
 
 class Double(torch.autograd.Function):
-    """Its forward returns a list beside a tensor."""
+    """A Function whose forward returns a list beside a tensor."""
 
     @staticmethod
     def forward(ctx, x):

@@ -1,4 +1,4 @@
-"""Texts of tensors' values, and checks of them: unknown during tracing, and rarely needed."""
+"""Texts of tensors' values, and checks of them. The values are unknown during tracing and rarely needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors: metadata, views, in-place operators, gradients, and what needs their data."""
+"""Tensors: metadata, views, in-place operators, gradients, and operations that need their data."""
 
 from __future__ import annotations
 

@@ -291,7 +291,7 @@ def test_suppress_errors_of_a_translation(monkeypatch):
 
 
 def test_suppress_errors_of_the_rest_after_a_break():
-    """The first part is compiled, its rest is not; the program's blocks are as they were."""
+    """The first part is compiled, the rest is not. The program's blocks are unchanged."""
 
     def fails_late(gm, example_inputs):
         if any(node.target is torch.cos for node in gm.graph.nodes):

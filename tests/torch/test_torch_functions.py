@@ -189,7 +189,7 @@ def test_whether_a_transform_is_active():
 
 
 class Computing(types.ModuleType):
-    """A module whose class computes names of it."""
+    """A module whose class computes attributes."""
 
     @property
     def doubled(self):

@@ -374,7 +374,7 @@ def asked(value):
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("fn", [of_the_argument, of_a_result, asked_inside])
 def test_view_of_a_leaf_without_gradients(fn, backend):
-    """It is a leaf that requires gradients."""
+    """The view is a leaf that requires gradients."""
     compiled = dl.compile(fn, backend=backend)
     for call in range(2):
         x, y = leaf(3), leaf(3)

@@ -24,7 +24,7 @@ CONTEXTS = {
 
 @pytest.fixture(autouse=True)
 def autocast_as_it_was():
-    """Torch leaves parts of one that fails set."""
+    """Restores autocast, because a failing context of torch's leaves parts of it set."""
     enabled, caches, depth = torch.is_autocast_enabled("cpu"), torch.is_autocast_cache_enabled(), _depth()
     yield
     torch.set_autocast_enabled("cpu", enabled)

@@ -1,4 +1,4 @@
-"""``torch.cond``, ``while_loop``, ``map`` and ``scan``: what they carry, what they return, what they refuse."""
+"""``torch.cond``, ``while_loop``, ``map`` and ``scan``: their carried values, results and refusals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from programs import check, check_refused, checked, tensor
 
 
 def summed(fn):
-    """The function, and the gradient of the sum of what it returns."""
+    """Returns the function's result, and the gradient of its sum."""
 
     def run(x):
         results = fn(x)
@@ -217,7 +217,7 @@ def test_loops_under_a_compiler_that_traces_them(fn, gradients):
 
 
 def test_torch_compile_replaced_by_ours(monkeypatch):
-    """What eager calls demand of torch's compiler."""
+    """Eager calls of these operators need torch's compiler."""
     monkeypatch.setattr(torch, "compile", dl.compile)
     x = torch.arange(6.0).view(3, 2)
     assert torch.equal(torch.cond(x.sum() > 0, lambda a: a + 1, lambda a: a - 1, (x,)), x + 1)

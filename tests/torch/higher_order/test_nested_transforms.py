@@ -67,7 +67,7 @@ def test_pulling_back_in_what_takes_tensors_alone(around):
 
 
 class Scaled(torch.autograd.Function):
-    """With rules for ``vmap``, which nobody asks here."""
+    """A Function with a rule for ``vmap``, which no test here uses."""
 
     @staticmethod
     def forward(x, factor):

@@ -71,7 +71,7 @@ def test_saved_output_and_intermediate(x):
 
 
 class Contiguous(torch.autograd.Function):
-    """A kernel's: it views the gradient as one row."""
+    """A Function whose backward, like a kernel's, views the gradient as one row."""
 
     @staticmethod
     def forward(ctx, x):
@@ -263,7 +263,7 @@ def test_ordered_dict_that_a_body_returns_or_notes_in():
 
 
 def test_error_in_a_function_that_an_operator_runs(capfd):
-    """FX would print the code of the graph around it."""
+    """FX would print the code of the enclosing graph."""
 
     def fn(x, at):
         return torch.vmap(torch.take)(x, at)

@@ -1,4 +1,4 @@
-"""Pre-existing transformed functions of ``torch.func``, called inside."""
+"""Pre-existing transformed functions of ``torch.func``, called during tracing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_transform_found_in_a_global(transformed, shape):
 
 
 def test_transform_passed_as_an_argument():
-    """As an argument it is known by its code and by what is in its cells."""
+    """As an argument the function is guarded by its code and the contents of its cells."""
 
     x = tensor(3, 3)
     others = [(each, x) for each in (vmap(waves, out_dims=1), vmap(torch.cos), vmap(waves))]

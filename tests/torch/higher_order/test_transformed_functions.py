@@ -14,7 +14,7 @@ BACKENDS = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 
 
 class Five(torch.autograd.Function):
-    """Its gradient is not that of its forward, so one can tell who computed it."""
+    """A Function whose gradient isn't that of its forward, so that a test can tell which of the two was used."""
 
     @staticmethod
     def forward(x):
@@ -35,7 +35,7 @@ class FiveOfRows(Five):
 
 
 class Several(torch.autograd.Function):
-    """Several of each: what is given, returned, computed for the backward, and kept in attributes."""
+    """A Function with several arguments, results, saved values and attributes."""
 
     generate_vmap_rule = True
 

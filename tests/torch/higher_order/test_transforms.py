@@ -185,7 +185,7 @@ def test_per_sample_gradients(w, x, y):
 
 
 def _is_whole(transform):
-    """Torch before 2.13 asks for values on the way in forward mode."""
+    """Torch before 2.13 reads values in forward mode."""
     return transform is jacrev or torch.__version__ >= "2.13"
 
 
@@ -386,7 +386,7 @@ def _double_and_add(x, y):
 
 @pytest.fixture
 def writing_operators():
-    """Their fake implementations write nothing."""
+    """Creates operators whose fake implementations mutate nothing."""
     rows = [
         ("silu_into(Tensor(a!) out, Tensor x) -> ()", _silu_into, lambda out, x: None),
         ("add_into(Tensor x, *, Tensor(a!)[] out) -> ()", _add_into, lambda x, out: None),

@@ -202,7 +202,7 @@ def heuristics_around_an_autotuner(x, y):
 
 @programs(X, Y, operators=2)
 def pruned_configurations(x, y):
-    """The kernel would fail with the configurations that are left out."""
+    """The kernel would fail with the pruned configurations."""
     out = torch.empty_like(x)
     kernels.pruned_add[blocks](x, y, out, x.numel())
     return out
@@ -234,7 +234,7 @@ def known_value_that_is_mutated(x):
 
 @programs(on_device(4, 3, 8), operators=(3, 5), graphs=1)
 def parts_that_are_mutated(x):
-    """Both parts have the memory of one tensor, and no element in common."""
+    """The two parts share one tensor's memory, but no element."""
     x = x * 1
     kernels.add[(1,)](x[:, 0], x[:, 1], x[:, 2], 8, BLOCK=8)
     return x
@@ -254,7 +254,7 @@ def test_programs(case):
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.fn.__name__) for case in programs if not case.cut])
 def test_programs_through_aot(case):
-    """AOTAutograd makes the kernels functional."""
+    """AOTAutograd replaces the kernels by functional ones."""
     for args in (case.args, *case.settings.get("others", ())):
         given, same = ([each.clone() if isinstance(each, torch.Tensor) else each for each in args] for _ in range(2))
         wanted, found = case.fn(*given), dl.compile(case.fn, backend="aot_eager")(*same)
@@ -319,7 +319,7 @@ def test_export():
 
 
 def test_kernels_that_triton_compiles():
-    """In a process in which Python runs no kernel."""
+    """The test runs in a process in which Python runs no kernel."""
     if torch.cuda.is_available():
         pytest.skip("the programs' kernels are for tensors on a CPU")
     ran = run_program("import compiled_kernels\ncompiled_kernels.run()", "torch")

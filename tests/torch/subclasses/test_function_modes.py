@@ -1,4 +1,4 @@
-"""Function modes entered in compiled functions: the graph breaks, and CPython runs them."""
+"""Function modes entered in compiled functions: the graph breaks, and the code under the mode runs in eager."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_modules_under_a_mode():
 
 
 def scaled(x, factor=1):
-    """A function that may be overridden, as a library's."""
+    """A function that can be overridden, as in a library."""
     if has_torch_function((x,)):
         return handle_torch_function(scaled, (x,), x, factor=factor)
     return x * factor
@@ -165,7 +165,7 @@ def test_code_before_a_mode_is_captured(x):
 
 
 class Older(torch.Tensor):
-    """Written as subclasses were before there was a way to turn off classes alone."""
+    """A subclass in the style that predates ``DisableTorchFunctionSubclass``."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):

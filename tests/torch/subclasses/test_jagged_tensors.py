@@ -1,4 +1,4 @@
-"""Nested tensors of layout `torch.jagged` break the graph: what is computed with them is eager's."""
+"""Nested tensors of layout `torch.jagged` break the graph, and computations with them have eager's results."""
 
 from __future__ import annotations
 

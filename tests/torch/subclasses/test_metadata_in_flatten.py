@@ -16,7 +16,7 @@ aten = torch.ops.aten
 
 
 class Scaled(torch.Tensor):
-    """Integers and a scale. Operators dequantize."""
+    """A wrapper of integers and a scale. Operators dequantize."""
 
     def __new__(cls, ints, scale, size, stride, dtype):
         options = {"strides": stride, "dtype": dtype, "device": ints.device, "requires_grad": False}
@@ -53,7 +53,7 @@ class Scaled(torch.Tensor):
 
 
 class Facts(Scaled):
-    """Reads all other metadata."""
+    """Its ``__tensor_flatten__`` reads all other metadata."""
 
     def __tensor_flatten__(self):
         names, meta = super().__tensor_flatten__()
@@ -80,7 +80,7 @@ class Facts(Scaled):
 
 
 class Passing(Scaled):
-    """Has a ``__torch_function__`` that computes under another one disabled."""
+    """Its ``__torch_function__`` computes with torch functions disabled."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -106,7 +106,7 @@ class Multiplication(torch.autograd.Function):
 
 
 class Handling(Facts):
-    """Has a ``__torch_function__`` with a function of its own for linear layers."""
+    """Its ``__torch_function__`` has its own function for linear layers."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):

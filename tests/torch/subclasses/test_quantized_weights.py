@@ -167,7 +167,7 @@ def test_unsupported_operator_raises_as_in_eager():
 
 
 class Sparing(Int8):
-    """Lacks what compilers ask for, though no program does."""
+    """Lacks attributes that compilers need, but no program does."""
 
     table = {func: answer for func, answer in Int8.table.items() if func is not aten.alias.default}
 
@@ -189,7 +189,7 @@ def test_class_without_metadata_for_compilers_breaks(backend):
 
 
 class Unready(Int8):
-    """Says what it is made of in some states only."""
+    """Its ``__tensor_flatten__`` raises in some states."""
 
     ready = True
 
@@ -223,7 +223,7 @@ def test_class_whose_code_raises(monkeypatch, ready):
 
 
 class Linear(torch.autograd.Function):
-    """Multiplies by a quantised weight, which it keeps for the backward as it is."""
+    """A Function that multiplies by a quantized weight and saves the weight unchanged for the backward."""
 
     @staticmethod
     def forward(ctx, x, weight):
@@ -238,7 +238,7 @@ class Linear(torch.autograd.Function):
 
 
 class OfAttributes(torch.autograd.Function):
-    """Keeps the inner tensors on ctx."""
+    """A Function that keeps the inner tensors on ctx."""
 
     @staticmethod
     def forward(ctx, x, weight):
@@ -251,7 +251,7 @@ class OfAttributes(torch.autograd.Function):
 
 
 class Operators(torch.autograd.Function):
-    """Calls operators of the wrapper itself."""
+    """A Function that calls operators of the wrapper itself."""
 
     @staticmethod
     def forward(ctx, x, weight):

@@ -14,7 +14,7 @@ CALLS: list[str] = []
 
 
 class Copied(torch.Tensor):
-    """Copies as the tensor it is, whatever its operators do."""
+    """A subclass whose copy is a plain tensor's copy, regardless of its operators."""
 
     def __deepcopy__(self, memo):
         with torch._C.DisableTorchFunctionSubclass():
@@ -26,7 +26,7 @@ class Plain(Copied):
 
 
 class Tagged(Copied):
-    """Carries a tag along."""
+    """A subclass whose results carry its tag."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -44,7 +44,7 @@ class Logged(Copied):
 
 
 class Swapped(Copied):
-    """Adds where it is told to multiply."""
+    """A subclass whose multiplication adds."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -58,7 +58,7 @@ class Disabled(Copied):
 
 
 class Handled(Copied):
-    """Keeps a table of what it does itself."""
+    """A subclass with a table of the functions that it implements."""
 
     TABLE: dict = {}
 
@@ -93,7 +93,7 @@ class WithMethods(Copied):
 
 
 class Duck:
-    """No tensor, but torch's functions ask it."""
+    """Not a tensor, but has a ``__torch_function__``."""
 
     def __init__(self, value):
         self.value = value
@@ -105,7 +105,7 @@ class Duck:
 
 
 class Wrapper(torch.Tensor):
-    """Written with __torch_dispatch__."""
+    """A wrapper subclass with ``__torch_dispatch__``."""
 
     @staticmethod
     def __new__(cls, inner):
@@ -391,7 +391,7 @@ def test_compiled_function_inside_of_a_transform():
 
 
 class Scaled:
-    """No tensor, but an operand of torch's functions."""
+    """Not a tensor, but an operand of torch's functions."""
 
     def __init__(self, value, scale=2):
         self.value = value
@@ -465,7 +465,7 @@ def test_object_with_torch_function_as_a_method():
 
 
 class Marked(torch.Tensor):
-    """One that is made of a tensor and of something else."""
+    """A wrapper of a tensor and another object."""
 
     @staticmethod
     def __new__(cls, data, mark=None):

@@ -160,14 +160,14 @@ def test_inner_tensors_replaced_between_calls():
 
 
 class Unclear(Pair):
-    """Its context can't be compared."""
+    """A wrapper whose context can't be compared."""
 
     def __tensor_flatten__(self):
         return ["a", "b"], torch.Generator()
 
 
 class Chatty(Pair):
-    """Says how often it was asked."""
+    """A wrapper that counts calls of its ``__tensor_flatten__``."""
 
     asked = 0
 
@@ -245,7 +245,7 @@ TABLE = {}
 
 
 class Tabled(Quantised):
-    """Some functions of torch are told what to do, by a table; the others go on."""
+    """A table has implementations of some functions of torch. The other functions run as usual."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -402,7 +402,7 @@ def test_results_have_the_context_of_their_operand(backend):
 
 
 class Fresh(Quantised):
-    """Its operators give their results a kind of their own."""
+    """A wrapper whose operators create results with their own context."""
 
     def mapped(self, function):
         return type(self)(function(self.ints), function(self.scale), Kind(self.kind.dtype, self.kind.shift))
@@ -424,7 +424,7 @@ def test_context_created_by_an_operator(backend):
 
 
 class Told(Pair):
-    """Keeps what its operators are given."""
+    """A wrapper that keeps the arguments of its operators."""
 
     seen: list[str] = []
 
@@ -451,7 +451,7 @@ def test_operators_receive_the_arguments_of_eager():
 
 
 class Asking(Pair):
-    """Asks itself for facts to say what it is made of."""
+    """A wrapper whose ``__tensor_flatten__`` reads its own metadata."""
 
     def __tensor_flatten__(self):
         return ["a", "b"], (len(self), self.dim(), self.ndim, self.nbytes, self.T is None, self.dtype)

@@ -1,4 +1,4 @@
-"""Wrapper subclasses that programs create inside, and the attributes of their classes."""
+"""Wrapper subclasses that programs create during tracing, and the attributes of their classes."""
 
 from __future__ import annotations
 
