@@ -1,4 +1,4 @@
-"""The public names: what they take, what they give, and what they say when given something else."""
+"""The public names: their arguments, their results, and their errors for invalid arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of a backend are distinguished from ours."""
+"""Distinguishes errors of a backend from ours."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from backend_reference import same_as_backend
 
 
 def doubled(gm, example_inputs):
-    """A backend whose kernels are wrong."""
+    """Returns a backend whose kernels are wrong."""
     return lambda *args: [each * 2 for each in gm.forward(*args)]
 
 

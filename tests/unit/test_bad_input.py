@@ -1,4 +1,4 @@
-"""Bad input raises one clear sentence at once: which argument, what is expected, what was given."""
+"""Bad input raises one clear sentence at once. It names the argument, the expected value and the given one."""
 
 from __future__ import annotations
 

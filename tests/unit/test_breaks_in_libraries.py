@@ -62,7 +62,7 @@ def prints(x):
 
 
 def test_functions_that_stand_in_for_others_are_not_shown():
-    """As that of `operator.call` does: its author's line is the one that calls it."""
+    """The replacement of `operator.call` is one. Its author's line is the one that calls it."""
     line = prints.__code__.co_firstlineno + 2
     (found,) = dl.explain(prints)(torch.ones(2)).breaks
     assert (found.filename, found.lineno) == (__file__, line) and found.inside() == ""

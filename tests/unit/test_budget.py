@@ -22,7 +22,7 @@ def scale(x, by):
 
 
 def functions(count):
-    """As many functions, each with code of its own."""
+    """Returns so many functions, each with its own code."""
     return [define(f"def fn(x): return x * {number} + 1").fn for number in range(count)]
 
 
@@ -48,7 +48,7 @@ def test_past_the_allowance_frames_that_run_once_are_skipped():
 
 
 def without_tensors(count):
-    """As many functions that have nothing for a graph, each with code of its own."""
+    """Returns so many functions without tensor operations, each with its own code."""
     return [define(f"def fn(a, b={number}): return [a + b, a]").fn for number in range(count)]
 
 
@@ -61,7 +61,7 @@ def test_frames_that_capture_nothing_use_up_the_allowance():
 
 
 def asked_of(fns, allowance):
-    """Of which code objects the owner of a block is asked, where each function runs once."""
+    """Returns the code objects for which a block's callback is called when each function runs once."""
     asked, compiler_type = [], FrameCompiler
 
     class Asked(compiler_type):
@@ -145,7 +145,7 @@ def test_records_of_deallocated_code_are_dropped():
 
 
 def test_frames_without_tensors_dont_import_what_graphs_need():
-    """Their translation is all that a process pays which has none."""
+    """A process without tensors pays for the translation only."""
     program = """
 import sys
 import torch
@@ -165,7 +165,7 @@ with dl.enable("eager"):
 
 
 def test_a_loop_gets_its_third_shape():
-    """Each is translated some time for the shape that it runs with."""
+    """Each frame is eventually translated for its own shape."""
     with dl.config.patch(enable_allowance=0.0), dl.enable("eager"):
         for rows, graphs in ((3, 1), (4, 2), (1, 3)):
             for _ in range(100_000):
@@ -218,7 +218,7 @@ def calls(x):
 
 
 def operators_of_first():
-    """How many operators are translated first."""
+    """Returns how many operators are translated first."""
     with dl.enable("eager"):
         for fn in functions(10):
             fn(torch.ones(2))
@@ -258,7 +258,7 @@ def test_translation_that_exceeds_its_expected_cost_is_abandoned(monkeypatch, ca
 
 
 class Owner:
-    """As the hook shows one to a budget."""
+    """Stands in for the hook's owner."""
 
     spent = wait_of_new = 0.0
 
@@ -268,7 +268,7 @@ class Owner:
 
 
 class View:
-    """As the hook shows a frame to a budget."""
+    """Stands in for the hook's view of a frame."""
 
     def __init__(self, code, owner):
         self.code, self.owner, self.entries, self.cost, self._has_waited = code, owner, 0, 0.0, False
@@ -277,7 +277,7 @@ class View:
         self.cost = seconds
 
     def asks(self, budget):
-        """What the budget says of the frame, which waits then if it has to."""
+        """Returns the budget's decision about the frame. A delay is applied."""
         seconds = budget.wait(self)
         self._has_waited = seconds is not None
         return seconds
@@ -287,7 +287,7 @@ class View:
 
 
 def test_expected_cost_of_a_frame():
-    """The last translation of its code; where there was none, the average of all."""
+    """It is the time of the last translation of its code, or the average of all translations."""
     owner, budget = Owner(), TranslationBudget()
     view, other = View(scale.__code__, owner), View(functions.__code__, owner)
 

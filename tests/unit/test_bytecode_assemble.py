@@ -1,4 +1,4 @@
-"""assemble: what is put in is what runs, for any jumps, names and constants."""
+"""assemble: the assembled code runs as written, for any jumps, names and constants."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PY312 = sys.version_info >= (3, 12)
 
 
 def again(function):
-    """The same function of code that was taken apart and put together."""
+    """Returns a function whose code was decoded and assembled again."""
     code = assemble(copy(decode(function.__code__)), like=function.__code__)
     verify_code(code)
     return types.FunctionType(code, function.__globals__, "made", function.__defaults__, function.__closure__)

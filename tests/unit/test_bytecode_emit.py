@@ -1,4 +1,4 @@
-"""Emitters: each does what it says on the running version."""
+"""Emitters: each has its documented effect on the running version."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def template(*args, **kwargs):
 
 
 def run(body, a=None, b=None, **scope):
-    """``body`` has its arguments in ``a`` and ``b``, and leaves one value."""
+    """Runs ``body``, which has its arguments in ``a`` and ``b`` and leaves one value on the stack."""
     code = assemble([emit.make("RESUME", 0), *body, emit.return_value()], like=template.__code__, argnames=("a", "b"))
     verify_code(code)
     return types.FunctionType(code, {"__builtins__": __builtins__, **scope})(a, b)
@@ -75,7 +75,7 @@ def test_containers_and_items():
 
 @pytest.mark.parametrize("items", [[1, 2], (3,), {4: 5}, "ab", iter([6, 7])])
 def test_iterator_takes_items_until_the_end(items):
-    """A loop over what `emit.iterator` leaves adds its items to a list. Its shape is that of the compiler's loops."""
+    """A loop over the result of `emit.iterator` adds its items to a list. It has the form of the compiler's loops."""
     found = []
     start, end = emit.make("FOR_ITER"), emit.end_of_loop() if END_FOR is not None else emit.landing()
     start.target = end

@@ -1,4 +1,4 @@
-"""live_locals: what may be read later, by examples and against real runs."""
+"""live_locals: the variables that may be read later, by examples and against real runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PY312 = sys.version_info >= (3, 12)
 
 
 def live_at(function, opname, argval=None, which=0):
-    """Names alive before the which-th instruction of that name."""
+    """Returns the names that are live before the n-th instruction of that name."""
     code = function.__code__
     found = [each for each in decode(code) if each.opname == opname and argval in (None, each.argval)]
     return set(live_locals(code)[found[which].index])
@@ -147,7 +147,7 @@ def search(xs, wanted, limit=3):
 
 @pytest.mark.parametrize("args", [([1, 2, 3], 2), ([], 1), ([1, 1, 2, 3, 4, 5, 6], 7), ([1, 2, 3, 4, 5, 6], 6, 0)])
 def test_variables_that_are_not_live_can_be_deleted(args):
-    """Wherever a name dies, the program is run with that variable deleted there."""
+    """The program runs with each variable deleted where it stops being live."""
     code = search.__code__
     live = live_locals(code)
     tried = 0

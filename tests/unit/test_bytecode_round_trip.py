@@ -331,7 +331,7 @@ def test_program_runs_as_before(program, n):
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_program_runs_with_every_argument_extended(program):
-    """300 constants and names in front make EXTENDED_ARG and long jumps of everything."""
+    """300 constants and names in front make all arguments and jumps need EXTENDED_ARG."""
     code = program.__code__
     body = copy(decode(code))
     start = next(at for at, each in enumerate(body) if each.opname == "RESUME") + 1

@@ -1,4 +1,4 @@
-"""stack_depths, drop_unreachable and the verifiers: broken code is refused with the reason."""
+"""stack_depths, drop_unreachable and the verifiers: invalid code is refused with a reason."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_unreachable_instructions_are_dropped():
 
 
 def test_dropped_instructions_are_unreachable():
-    """Everything from the loop on is kept, prologue and the block's entry are not."""
+    """All instructions from the loop on are kept. The prologue and the block's entry aren't."""
     instructions = body()
     loop = next(each for each in instructions if each.opname == "FOR_ITER")
     nulls = [emit.push_null() for _ in range(EXIT_SIZE - 1)]

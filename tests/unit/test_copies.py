@@ -141,7 +141,7 @@ class Methods:
 
 
 def test_functions_are_pickled_by_name():
-    """As ``multiprocessing`` hands them to processes that it spawns."""
+    """``multiprocessing`` passes them to spawned processes in this way."""
     x, methods = tensor(3), Methods()
     for each in (doubled, Methods.scaled, Methods.doubled, methods.doubled):
         assert pickled(each) is each

@@ -91,7 +91,7 @@ class Blocks:
 
 
 def _prose(text: str) -> str:
-    """Without the blocks."""
+    """Returns a page's text without the code blocks."""
     return re.sub(r"```.*?```", "", text, flags=re.DOTALL)
 
 
@@ -142,7 +142,7 @@ def _break_pages() -> Any:
 
 
 def test_each_reason_has_a_page() -> None:
-    """The hook parses the table; it reads there what Python does."""
+    """The documentation's hook parses the table as source text, and must find the rows that Python finds."""
     hook = _break_pages()
     rows = hook.reasons()
     assert [each.code for each in rows] == sorted(TABLE)
@@ -162,7 +162,7 @@ def test_each_reason_has_a_page() -> None:
 
 @pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.stem)
 def test_examples_of_breaks(page: Path) -> None:
-    """A program that breaks for this reason, with what it prints, and the fixed one, which is one graph."""
+    """A program that breaks for this reason prints its output. The fixed program is one graph."""
     assert page.stem in TABLE
     blocks = re.findall(r"^```(.*?)\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     assert [info for info, _ in blocks] == ["python", 'text title="output"', "python"]

@@ -19,14 +19,14 @@ from programs import tensor
 
 
 def refused(fn, *args):
-    """The `Unsupported` that ``fn`` meets under ``fullgraph``."""
+    """Returns the `Unsupported` that ``fn`` raises under ``fullgraph``."""
     with pytest.raises(dl.exc.Unsupported) as caught:
         dl.compile(fn, backend="eager", fullgraph=True)(*args)
     return caught.value
 
 
 def only_reason(fn, *args):
-    """The same, once ``fn`` was seen to run without."""
+    """Returns the same error, after checking that ``fn`` runs without ``fullgraph``."""
     dl.compile(fn, backend="eager")(*args)
     dl.reset()
     return refused(fn, *args)
@@ -302,7 +302,7 @@ def test_a_row_without_a_required_field_is_refused():
 
 
 def test_internal_errors_are_loud(monkeypatch):
-    """A bug of ours is never a reason to run eagerly in silence."""
+    """A bug of ours must not make frames silently run in eager."""
     from dynamo_lite.records.graph import GraphBuilder
 
     def buggy(self, *args, **kwargs):
@@ -318,7 +318,7 @@ def test_internal_errors_are_loud(monkeypatch):
 
 @pytest.fixture
 def bug(monkeypatch):
-    """A bug of ours in what translates each operator."""
+    """Injects a bug into the translation of each operator."""
     from dynamo_lite.records.graph import GraphBuilder
 
     def buggy(self, *args, **kwargs):
@@ -361,7 +361,7 @@ def test_each_frame_warns_once_of_a_bug(bug):
 
 
 def test_effects_before_a_bug_happen_once(bug):
-    """A translation has no effects until its entry runs."""
+    """A translation has no effects before its entry runs."""
     seen = []
 
     def program(x, log):

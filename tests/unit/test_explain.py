@@ -79,7 +79,7 @@ def test_repeated_break_of_a_construct_is_reported_once():
 
 
 def test_a_break_in_a_library_is_told_once_for_its_caller_and_its_own_translation():
-    """Another line of the program that calls the library is another construct."""
+    """A call of the library at another line of the program is another break."""
     inner = FrameSummary("<frozen library>", 3, "scaled")
     lines = [FrameSummary("program.py", number, "fn") for number in (7, 9)]
     first, alone, other = (

@@ -1,4 +1,4 @@
-"""`dl.explain` of code that is compiled already, by us or by torch.compile."""
+"""`dl.explain` of code that is already compiled, by dynamo_lite or by torch.compile."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def test_cache_of_fakes_is_limited(monkeypatch):
 
 
 def _symbolic(x, w, i):
-    """Operators as of two equal layers."""
+    """Returns the operators of two equal layers."""
     for _ in range(2):
         h = F.layer_norm(x, (4,), w[0], w[1])
         q, k, v = (F.linear(h, w).view(*x.shape[:2], 2, -1).transpose(1, 2) for _ in range(3))

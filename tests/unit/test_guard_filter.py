@@ -1,4 +1,4 @@
-"""``options={"guard_filter_fn": fn}``: what a filter receives, and that dropped guards are not checked."""
+"""``options={"guard_filter_fn": fn}``: the filter's arguments, and that dropped guards aren't checked."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_filter_receives_a_description_of_every_guard():
 
 
 def changes(module):
-    """A call, and then calls with something changed each, which are put back."""
+    """Makes a call, then calls after one change each. The changes are undone."""
     yield "nothing", tensor(2, 3)
     yield "dtype of the argument", tensor(2, 3).double()
     global FACTOR
@@ -145,7 +145,7 @@ def test_assumptions_on_sizes_are_guards():
 
 
 def test_modules_of_other_classes_are_told_apart():
-    """Torch calls all of them by the same code."""
+    """Torch calls all modules by the same code."""
     first, second = Scaled(), Shifted()
 
     def both(x):

@@ -1,4 +1,4 @@
-"""Guards, kind by kind: a change of what was assumed recompiles, another change does not; results stay right."""
+"""Guards, kind by kind: a change of a guarded fact recompiles, another change doesn't, and results stay right."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from programs import Recorder, decorator_for, ints, tensor
 
 
 class Compiled:
-    """A compiled function, whose numbers are no symbols, that says of each call whether it was compiled again."""
+    """A compiled function without symbolic numbers. It reports for each call whether it was compiled again."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
@@ -27,7 +27,7 @@ class Compiled:
         self.compiled = dl.compile(fn, backend=self.recorder, dynamic=False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> int:
-        """Call both, compare, and return how many graphs are new."""
+        """Calls both functions, compares, and returns how many graphs are new."""
         before = len(self.recorder.graphs)
         Pairing().compare(self.fn(*args, **kwargs), self.compiled(*args, **kwargs), "result")
         return len(self.recorder.graphs) - before
@@ -49,7 +49,7 @@ def anew(
 
 
 def anew_beside_a_tensor(fn: Callable[..., Any], first: Any, *changed: Any, same: Sequence[Any]) -> None:
-    """``anew``, of a program of a tensor, which stays, and of what is given here."""
+    """Does the same as ``anew`` for a program with a constant tensor and these arguments."""
     anew(fn, *((tensor(2), each) for each in (first, *changed)), same=[(tensor(2), each) for each in same])
 
 

@@ -69,7 +69,7 @@ MODULES["dynamo_lite._C"] = PACKAGE / "_C.pyi"
 
 
 def imports_of(name: str, tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """Names that a module imports, absolute, wherever the statement stands; ``TYPE_CHECKING`` blocks left out."""
+    """Returns the absolute names that a module imports anywhere, except in ``TYPE_CHECKING`` blocks."""
     package = name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
     hidden = {id(n) for block in ast.walk(tree) if _type_checking(block) for s in block.body for n in ast.walk(s)}
     for node in ast.walk(tree):
@@ -107,7 +107,7 @@ def graph_of_imports() -> dict[str, set[str]]:
 
 @pytest.fixture(scope="module", autouse=True)
 def forget_trees() -> Iterator[None]:
-    """The collector walks what is kept."""
+    """Drops the cached trees, which the collector would traverse."""
     yield
     trees.cache_clear()
 
@@ -137,7 +137,7 @@ def test_no_import_cycle():
 
 
 def test_opcodes_are_named_in_two_rooms():
-    """Another CPython is a change of these: others ask `bytecode.roles`, and emit by `bytecode.emit`."""
+    """A new CPython changes only these rooms. Others query `bytecode.roles` and emit by `bytecode.emit`."""
     names = {name for name, opcode in dis.opmap.items() if opcode < 256}
     found = {
         (module, word)
@@ -152,7 +152,7 @@ def test_opcodes_are_named_in_two_rooms():
 
 
 def test_few_places_restart_a_translation():
-    """From the end of a trace on, what another attempt must do differently is a result."""
+    """After the end of a trace, a change that the next attempt needs is a result."""
     raising = [
         module
         for module, tree in trees().items()
@@ -163,7 +163,7 @@ def test_few_places_restart_a_translation():
 
 
 def test_a_plan_is_data():
-    """Rows know no tracker and no bytecode, and what emits them knows no tracker, not even for the type checker."""
+    """Rows contain no tracker and no bytecode. The emitter knows no tracker, not even for the type checker."""
     allowed = {"plan": {"plan", "records", "insight"}, "codegen": {"codegen", "plan", "bytecode", "runtime", "insight"}}
     allowed["codegen"] |= {"exc", "logs", "_C"}
     for room, rooms in allowed.items():
@@ -352,7 +352,7 @@ def test_native_includes_go_down_the_walk():
 
 
 def test_no_test_imports_another():
-    """What several need is in tests/support."""
+    """Code that several tests need is in tests/support."""
     tests = {path.stem for path in TESTS if path.stem.startswith("test_")}
     wrong = []
     for path in TESTS:

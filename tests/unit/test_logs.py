@@ -1,4 +1,4 @@
-"""What each subject of the logs prints, and how they are turned on."""
+"""The output of each log subject, and how subjects are turned on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCALE = 2
 
 @pytest.fixture
 def said(caplog):
-    """What one subject says of what a function does."""
+    """Returns the output of one subject for a function."""
 
     def run(subject, fn, level="INFO"):
         caplog.clear()
@@ -27,7 +27,7 @@ def said(caplog):
 
 
 def calls(fn, *args):
-    """Call it compiled with these arguments, one after the other."""
+    """Calls the function compiled, with each of these arguments in turn."""
     compiled = dl.compile(fn, backend="eager")
 
     def run():

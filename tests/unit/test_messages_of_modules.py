@@ -11,7 +11,7 @@ import dynamo_lite as dl
 
 
 class Named(torch.nn.Module):
-    """Has a version for each name."""
+    """A module that compiles one version for each name."""
 
     def forward(self, x, name):
         return x + len(name)

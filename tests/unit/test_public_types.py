@@ -135,7 +135,7 @@ MISTAKES = {
 
 @pytest.fixture(scope="module")
 def messages(tmp_path_factory) -> list[tuple[int, str, str]]:
-    """(line, severity, text) of each message of mypy."""
+    """Returns line, severity and text of each message of mypy."""
     pytest.importorskip("mypy")
     program = tmp_path_factory.mktemp("program") / "program.py"
     program.write_text(PROGRAM)

@@ -1,4 +1,4 @@
-"""What a recompilation says: what of the program changed, what it was and is, and what to do."""
+"""The text of a recompilation: what changed, the old and new values, and what to do."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Settings:
 
 
 def changes(caplog, fn, *calls) -> list[str]:
-    """What each recompilation said after the function's name and place."""
+    """Returns the texts of the recompilations, after the function's name and place."""
     compiled = dl.compile(fn, backend="eager")
     with caplog.at_level("INFO", "dynamo_lite.recompiles"):
         for args in calls:

@@ -1,4 +1,4 @@
-"""Facts that restart a translation, and what each means for the next attempt."""
+"""Facts that restart a translation, and the effect of each on the next attempt."""
 
 from traceback import FrameSummary
 

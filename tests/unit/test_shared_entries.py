@@ -1,4 +1,4 @@
-"""Entries of one ``dl.compile`` serve others with equal settings, each with guards of its own."""
+"""Entries of one ``dl.compile`` that serve others with equal settings, each with its own guards."""
 
 import gc
 import weakref
@@ -11,7 +11,7 @@ from dynamo_lite import _C, config, counters
 
 
 class Recorder:
-    """A backend that counts, and runs the graphs as they are."""
+    """A backend that counts its graphs and runs them unchanged."""
 
     def __init__(self):
         self.count = 0

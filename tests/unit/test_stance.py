@@ -1,4 +1,4 @@
-"""``dl.set_stance``: what happens to calls that need a compilation, and whether compiled code runs."""
+"""``dl.set_stance``: the effect on calls that need a compilation, and whether compiled code runs."""
 
 from __future__ import annotations
 
