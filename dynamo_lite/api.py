@@ -33,7 +33,7 @@ from .insight.observer import Observer
 from .insight.site import qualified_name
 from .variables.core import registry
 from .variables.core.base import Args, Kwargs, VariableTracker, unsupported
-from .variables.core.constant import ConstantVariable
+from .variables.torch.functions import torch_functions
 from .variables.torch.functions.compile_calls import models_compile
 from .variables.torch.functions.whole_calls import call_whole
 
@@ -518,7 +518,7 @@ def _trace_graph_break(tx: InstructionTranslator, message: VariableTracker | Non
 
 @registry.models(is_compiling)
 def _trace_is_compiling(tx: InstructionTranslator) -> VariableTracker:
-    return ConstantVariable(True)
+    return torch_functions.is_compiling(tx)
 
 
 def observe(

@@ -8,7 +8,7 @@ from dynamo_lite import _C
 from dynamo_lite.exc import InternalError, RunsOnceInEager, SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import BackwardCall, LazyModuleCalled, UncaughtException
 from dynamo_lite.insight.observer import GraphBreak
-from dynamo_lite.records.restart import BreakAt, Fact, Restart
+from dynamo_lite.records.restart import AnsweredAsInEager, BreakAt, Fact, Restart
 from dynamo_lite.records.restart_facts import RestartFacts, is_over_operands
 from dynamo_lite.resume.resume_code import original_position
 from dynamo_lite.translator.core import RootTranslator
@@ -75,7 +75,7 @@ def _attempt(root: RootTranslator, request: Request, facts: RestartFacts, state:
     except Unsupported as error:
         return _fact_about(error, root, facts)
     except ObservedException as observed:
-        return _break_where_raised(observed, root)
+        return _fact_about_raised(observed, root)
     finally:
         root.close()
         if outcome is None:
@@ -107,10 +107,13 @@ def _fact_about(error: Unsupported, root: RootTranslator, facts: RestartFacts) -
     return BreakAt(path, graph_break, (*assumed, *of_tensors), to_fill, calls_backward, unhelpful_step)
 
 
-def _break_where_raised(observed: ObservedException, root: RootTranslator) -> BreakAt:
+def _fact_about_raised(observed: ObservedException, root: RootTranslator) -> BreakAt | AnsweredAsInEager:
     """CPython raises what leaves the frame: at the last step; if the trace created the exception, at the first that
-    raised it."""
+    raised it. But first an attempt shows whether it does where the program isn't told that it is compiled: libraries
+    expect of some compilers that they go back to eager there."""
     is_created = isinstance(observed.error, ExceptionVariable)
+    if root.attempt.has_asked_compiling and is_created and not observed.error.by_statement:
+        return AnsweredAsInEager()
     step = root.attempt.provenance.raised_at(observed.error, root.steps) if is_created else root.step_to_break()
     graph_break = GraphBreak(UncaughtException(observed.error.describe()), (root.place(),))
     attempt = root.attempt

@@ -87,7 +87,22 @@ class NumbersSpecialized:
     step: int
 
 
-Fact = BreakAt | EndsBefore | MadeByCPython | FunctionsUntraced | OtherWay | NumbersRead | NumbersSpecialized
+@dataclass(frozen=True)
+class AnsweredAsInEager:
+    """An operation raises out of the frame after the program has asked whether it is compiled: ``is_compiling()`` is
+    False in the next attempt, as in eager, in case the answer led there."""
+
+
+Fact = (
+    BreakAt
+    | EndsBefore
+    | MadeByCPython
+    | FunctionsUntraced
+    | OtherWay
+    | NumbersRead
+    | NumbersSpecialized
+    | AnsweredAsInEager
+)
 
 
 class Restart(Exception):

@@ -19,6 +19,7 @@ from dynamo_lite.shapes.policy import SpecializationHistory
 
 from .guards import AllAssumed, Assumed, Guards
 from .restart import (
+    AnsweredAsInEager,
     BreakAt,
     EndsBefore,
     Fact,
@@ -93,6 +94,8 @@ class RestartFacts:
     """Whether the graph breaks for a ``backward``."""
     untraced_functions: frozenset[type] = frozenset()
     """``torch.autograd.Function`` classes that break the graph."""
+    answers_as_in_eager: bool = False
+    """Whether ``is_compiling()`` is False."""
 
     @classmethod
     def first(
@@ -126,6 +129,9 @@ class RestartFacts:
                 self.remembered.other_way[function] = succeeds
             case NumbersRead(sites):
                 self.remembered.numbers_read |= sites
+            case AnsweredAsInEager():  # what was learned is of another way through the program
+                first = RestartFacts.first(self.remembered, self.fullgraph, self.differentiates)
+                return replace(first, answers_as_in_eager=True)
             case NumbersSpecialized(step):
                 return replace(self, numbers=replace(self.numbers, steps={**self.numbers.steps, step: None}))
         return self

@@ -64,6 +64,8 @@ class Attempt:
     """Whether the backend compiles users' Triton kernels itself."""
     errors_on_break = False
     """Whether a graph break is an error here, by ``torch._dynamo.error_on_graph_break``."""
+    has_asked_compiling = False
+    """Whether the program was told that it is compiled."""
     is_exporting = False
     """Whether the trace is `export`'s."""
 

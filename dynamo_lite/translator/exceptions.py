@@ -14,6 +14,7 @@ from dynamo_lite.variables.python.classes.isinstance_checks import guarded_deriv
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.objects.exception import (
     ExceptionInfoVariable,
+    ExceptionVariable,
     ExistingExceptionVariable,
     TracebackVariable,
     handled_exception,
@@ -43,6 +44,8 @@ def raise_varargs(tx: InstructionTranslator, instruction: Instruction) -> None:
     if cause is not None:
         error.setattr(tx, "__cause__", cause)
     set_context(tx, error)
+    if isinstance(error, ExceptionVariable):
+        error.by_statement = True
     raise ObservedException(error)
 
 

@@ -141,3 +141,47 @@ def test_eager_code_after_a_break_is_not_compiling():
 
     (_, outside, inside), _ = run(fn, tensor(3))
     assert (outside, inside) == (False, True)
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_an_operation_that_fails_only_in_compiled_code(fullgraph):
+    """A model of transformers makes no mask where it is compiled, and then indexes it."""
+
+    def encode(x, mask):
+        if mask is None and not is_compiling():
+            mask = torch.ones(x.shape[0])
+        return x * mask[:, None]
+
+    def fn(x, mask=None):
+        return encode(x + 1, mask).relu()
+
+    recorder = Recorder()
+    compiled = dl.compile(fn, backend=recorder, fullgraph=fullgraph)
+    for _ in range(3):
+        assert torch.equal(compiled(tensor(3, 2)), fn(tensor(3, 2)))
+        assert torch.equal(compiled(tensor(3, 2), torch.zeros(3)), fn(tensor(3, 2), torch.zeros(3)))
+    assert len(recorder.graphs) == 2
+
+
+def test_an_operation_that_fails_in_eager_too():
+    def fn(x):
+        scale, names = (2 if is_compiling() else 3), None
+        return x * scale, names["a"]
+
+    for _ in range(2):
+        with pytest.raises(TypeError, match="'NoneType' object is not subscriptable"):
+            dl.compile(fn, backend="eager")(tensor(3))
+
+
+def test_an_operation_that_fails_behind_a_break():
+    def fn(x, mask=None):
+        x = x + 1
+        dl.graph_break()
+        if mask is None and not is_compiling():
+            mask = torch.ones(3)
+        y = x * mask[:1]
+        dl.graph_break()
+        return y, is_compiling()
+
+    result, compiling = run(fn, tensor(3))[0]
+    assert torch.equal(result, fn(tensor(3))[0]) and compiling

@@ -157,6 +157,7 @@ class Attempt(Protocol):
     frees_at_once: bool
     generates_kernels: bool
     errors_on_break: bool
+    has_asked_compiling: bool
     is_exporting: bool
     restart_facts: RestartFacts
     steps: int

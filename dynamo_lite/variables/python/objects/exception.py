@@ -27,12 +27,14 @@ class ExceptionVariable(VariableTracker):
     """An exception created during tracing. ``args``: the arguments of the last call of the builtin base's ``__init__``,
     or of its ``__new__``."""
 
-    __slots__ = ("cls", "args", "cause", "context", "attrs", "suppress", "args_tuple")
+    __slots__ = ("cls", "args", "cause", "context", "attrs", "suppress", "args_tuple", "by_statement")
 
     def __init__(self, cls: type[BaseException], args: Args) -> None:
         self.source = None
         self.cls = cls
         self.args = args
+        self.by_statement = False
+        """Whether a ``raise`` of the program raises it, and not an operation that fails."""
         self.cause: VariableTracker | None = None
         self.context: VariableTracker | None = None
         self.suppress = False

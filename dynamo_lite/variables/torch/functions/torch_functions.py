@@ -365,8 +365,12 @@ def _model_constant(result: object, *functions: Callable[..., object]) -> None:
 
 @models(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._utils.is_compiling)
 def is_compiling(tx: Translator) -> VariableTracker:
-    """True, but not for ``torch.nn.modules``: under a compiler they skip hooks and compute something else."""
-    return ConstantVariable(not tx.code.co_filename.startswith(_MODULES))
+    """True, but not for ``torch.nn.modules``: under a compiler they skip hooks and compute something else. False too if
+    the program failed where it was True."""
+    if tx.code.co_filename.startswith(_MODULES) or tx.attempt.restart_facts.answers_as_in_eager:
+        return ConstantVariable(False)
+    tx.attempt.has_asked_compiling = True
+    return ConstantVariable(True)
 
 
 @models(torch.compiler.is_exporting)
