@@ -5,6 +5,7 @@
 #include "cpython/lookup.h"
 #include "cpython/objects.h"
 #include "guards/guards.h"
+#include "guards/metadata_copies.h"
 #include "guards/tensors.h"
 #include "hook/callables.h"
 #include "hook/entries.h"
@@ -22,6 +23,7 @@ PYBIND11_MODULE(_C, module) {
   register_frame_view(module);
   register_eval_frame(module);
   register_guards(module, frame_slots);
+  register_metadata_copies(module);
   register_launch(module);
   register_sequence(module);
   register_switch(module);

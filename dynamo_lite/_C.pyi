@@ -8,6 +8,8 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any, Final
 
+import torch
+
 TORCH_VERSION: Final[str]
 """The torch this extension was built against."""
 
@@ -144,6 +146,10 @@ def accepts_writes(tensor: Any) -> bool:
 
 def computes_sizes(tensor: Any) -> bool:
     """Whether a tensor's sizes or strides are what Python says."""
+
+def copy_metadata(like: torch.Tensor, base: torch.Tensor | None) -> torch.Tensor:
+    """A tensor like ``like``, a plain one on the meta device, over the memory of ``base``; None: over new memory. No
+    symbolic size is computed again, so no guard is added."""
 
 def weak_referent(reference: Any) -> Any:
     """What a weak reference or proxy refers to; None: it has died."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MethodType
 from typing import Any, NamedTuple
 
 import torch
@@ -24,6 +24,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._pytree import tree_leaves
 
+from dynamo_lite import _C
 from dynamo_lite.runtime.shared_memory import memory_of
 
 _aten = torch.ops.aten
@@ -48,13 +49,10 @@ Sizes = tuple[int | torch.SymInt, ...]
 class _Result(NamedTuple):
     """A tensor that an operator returned. ``of``: the argument that it is a view of; None: it has its own memory."""
 
-    size: Sizes
-    stride: Sizes
-    offset: int | torch.SymInt
-    dtype: torch.dtype
+    meta: torch.Tensor
+    """A tensor on the meta device with its metadata."""
     device: torch.device
     of: int | None
-    is_symbolic: bool
 
 
 class _Symbolic(NamedTuple):
@@ -71,7 +69,6 @@ class _Results(NamedTuple):
 
 
 _cache: dict[tuple[Any, ...], _Results] = {}
-_NOTHING = contextlib.nullcontext()
 
 
 @functools.lru_cache(maxsize=4096)
@@ -92,7 +89,7 @@ def fake_mode(shape_env: Any) -> FakeTensorMode:
         cached = _CachedDispatch(mode)
         mode.dispatch = cached.dispatch  # type: ignore[method-assign, assignment]
         # Without torch's wrappers, which count calls and turn off a hook that is off here.
-        mode.__torch_dispatch__ = types.MethodType(cached.as_method(), mode)  # type: ignore[method-assign]
+        mode.__torch_dispatch__ = MethodType(cached.as_method(), mode)  # type: ignore[method-assign]
     return mode
 
 
@@ -142,7 +139,7 @@ class _CachedDispatch:
         return fake
 
     def dispatch(
-        self, func: Any, kinds: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         handler = _DISPATCH_META_HANDLERS.get(func)
         if handler is not None:
@@ -150,14 +147,14 @@ class _CachedDispatch:
         key = [func, torch.get_default_dtype(), torch._C._get_default_device(), torch.is_inference_mode_enabled()]
         cacheable = _is_cacheable(func) and self._add_to_key(args, key)
         if not cacheable or (kwargs and not self._add_named_to_key(kwargs, key)):
-            return self._dispatch(func, kinds, args, kwargs or {})
+            return self._dispatch(func, types, args, kwargs or {})
         call = tuple(key)
         is_symbolic = any(type(each) is _Symbolic for each in key)
         cache = self._symbolic if is_symbolic else _cache
         cached = cache.get(call)
         if cached is not None:
             return self._recreate(cached, args)
-        result = self._dispatch(func, kinds, args, kwargs or {})
+        result = self._dispatch(func, types, args, kwargs or {})
         described = self._described(result, args, func.is_view, is_symbolic)
         if described is not None:
             if len(cache) >= _LIMIT:
@@ -214,13 +211,8 @@ class _CachedDispatch:
 
     def _fake(self, result: _Result, args: Sequence[Any]) -> FakeTensor:
         """A new fake, as `FakeTensor` creates it, without the checks and normalisation there."""
-        with self._without_guards() if result.is_symbolic else _NOTHING:
-            if result.of is None:
-                meta = torch.empty_strided(result.size, result.stride, dtype=result.dtype, device="meta")
-            else:
-                meta = torch.empty(0, dtype=result.dtype, device="meta")
-                meta.set_(args[result.of].untyped_storage(), result.offset, result.size, result.stride)
-        return self._wrapped(meta, result.device)
+        base = None if result.of is None else args[result.of]
+        return self._wrapped(_C.copy_metadata(result.meta, base), result.device)
 
     def _wrapped(self, meta: torch.Tensor, device: torch.device, requires_grad: bool = False) -> FakeTensor:
         attributes = self._fresh.get(device)
@@ -233,10 +225,15 @@ class _CachedDispatch:
         vars(fake).update(attributes)
         return fake
 
-    def _without_guards(self) -> contextlib.AbstractContextManager[object]:
-        """A block in which creating a tensor of symbolic sizes, whose layout is computed then, adds no guards."""
-        assert self._mode.shape_env is not None
-        return self._mode.shape_env.suppress_guards()
+    def _meta(self, fake: FakeTensor, of: int | None) -> torch.Tensor:
+        """A tensor with a result's metadata. Its symbolic layout is computed without adding guards."""
+        size, stride, offset = fake.shape, fake.stride(), fake.storage_offset()
+        env = self._mode.shape_env
+        with contextlib.nullcontext() if env is None else env.suppress_guards():
+            if of is None and not offset:
+                return torch.empty_strided(size, stride, dtype=fake.dtype, device="meta")
+            meta = torch.empty(0, dtype=fake.dtype, device="meta")
+            return meta.set_(fake.untyped_storage(), offset, size, stride)
 
     def _described(self, result: Any, args: Sequence[Any], is_view: bool, is_symbolic: bool) -> _Results | None:
         """The description of a result from which it can be recreated; None if it can't."""
@@ -259,11 +256,9 @@ class _CachedDispatch:
             of = memory.index(where) if where in memory else None
             if memory.count(where) > 1 or (is_view and of is None):
                 return None
-            numbers = each.shape, each.stride(), each.storage_offset()
-            symbolic = [n for n in (*each.shape, *each.stride(), numbers[2]) if isinstance(n, torch.SymInt)]
-            if not all(n.node.has_hint() for n in symbolic):
+            if any(isinstance(n, torch.SymInt) and not n.node.has_hint() for n in (*each.shape, *each.stride())):
                 return None
-            tensors.append(_Result(*numbers, each.dtype, each.fake_device, of, bool(symbolic)))
+            tensors.append(_Result(self._meta(each, of), each.fake_device, of))
         results = _Results(tuple(tensors), sequence)
         again = self._recreate(results, args)
         recreated = [again] if sequence is None else list(again)
@@ -277,7 +272,9 @@ def _is_plain(tensor: torch.Tensor) -> bool:
         return False
     if not (tensor.is_leaf and tensor.is_floating_point()) or tensor._is_view() or tensor.storage_offset():
         return False
-    if tensor.grad is not None or vars(tensor) or tensor.requires_grad and tensor.grad_dtype != tensor.dtype:
+    if tensor.grad is not None or vars(tensor):
+        return False
+    if tensor.requires_grad and getattr(tensor, "grad_dtype", tensor.dtype) != tensor.dtype:
         return False
     keys = torch._C._dispatch_keys(tensor).raw_repr()
     return tensor.device.type != "meta" and keys == _plain_keys(tensor.device, tensor.dtype)
