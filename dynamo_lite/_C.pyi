@@ -1,6 +1,6 @@
-"""The C++ half: the frame hook, guard trees and the entries kept on code objects.
+"""The C++ half: the frame hook, guard trees, and the cache of entries on code objects.
 
-The hot path lives here: no function of this module runs Python while it checks a guard.
+It contains the hot path: no function of this module runs Python while it checks a guard.
 """
 
 from _thread import RLock
@@ -11,28 +11,28 @@ from typing import Any, Final
 import torch
 
 TORCH_VERSION: Final[str]
-"""The torch this extension was built against."""
+"""The version of torch against which this extension was built."""
 
 def sizes_of_torch_objects() -> dict[str, int]:
-    """The sizes of instances of torch's types whose fields guards read, as the headers had them."""
+    """The sizes of instances of torch's types whose fields guards read, according to the headers."""
 
 def tensor_layout(tensor: Any) -> dict[str, Any]:
-    """What guards read of a tensor at the places that the headers named. Its address alone if that differs."""
+    """The fields of a tensor that guards read, by the headers' layout. Only its address if the layout differs."""
 
 def state_layout_fits() -> bool:
-    """Whether torch's own functions return what guards read of its state at the places that the headers named."""
+    """Whether torch's own functions return the values that guards read at the offsets in the headers."""
 
 def has_node_creation_hooks() -> bool:
-    """Whether hooks on the nodes that autograd creates are in force on this thread (torch 2.15 has them)."""
+    """Whether this thread has hooks on the nodes that autograd creates (from torch 2.15 on)."""
 
 # -- marks: process-wide words on a code object ----------------------------------------------------------------
 
 class Mark:
     NONE: Final[Mark]
     SKIP: Final[Mark]
-    """This code's frames run as they are; frames they call are looked at."""
+    """Frames of this code run in eager. The frames that they call may be compiled."""
     SKIP_RECURSIVE: Final[Mark]
-    """This code's frames run as they are, with the hook off for all that they call."""
+    """Frames of this code, and all frames that they call, run in eager."""
 
 def mark_code(code: CodeType, mark: Mark) -> None: ...
 def get_mark(code: CodeType) -> Mark: ...
@@ -40,49 +40,49 @@ def get_mark(code: CodeType) -> Mark: ...
 # -- owners ----------------------------------------------------------------------------------------------------
 
 class Verdict:
-    """What an owner's callback says of a frame, where it has no code for it: the constants below."""
+    """The decision of an owner's callback that has no code for a frame: one of the constants below."""
 
 PASS: Final[Verdict]
-"""Run this call as it is; ask again at the next."""
+"""Run this call in eager. The callback is called again at the next call."""
 PASS_RECURSIVE: Final[Verdict]
-"""The same, with the hook off below it."""
+"""The same, and run all frames that it calls in eager."""
 RETRY: Final[Verdict]
-"""Look for an entry that holds once more: the callback has renewed one. Only then it is asked again."""
+"""Check the entries again, because the callback has renewed one. If none holds, the callback is called again."""
 SKIP: Final[Verdict]
-"""Never ask again about this code object, for this owner; run the entries there are. Callees are still looked at."""
+"""Don't call the callback again for this code object. Existing entries still run, and callees may be compiled."""
 SKIP_WITHOUT_TENSORS: Final[Verdict]
-"""The same for calls without tensors (and numpy arrays) among the arguments and the first items of those that are
-lists, tuples or dicts, two levels deep. Other calls are looked at."""
+"""The same, but only for calls without tensors or numpy arrays among the arguments and the first items of lists, tuples
+and dicts, up to two levels deep."""
 FREEZE: Final[Verdict]
-"""Keep the entries there are; on a miss run the frame as it is, with the hook off below it."""
+"""Keep the existing entries. At a miss, run the frame and all frames that it calls in eager."""
 
 class FrameView:
-    """A frame that has not begun, shown to a callback. Valid only while the callback runs (RuntimeError after)."""
+    """A frame that has not begun, as passed to a callback. Raises RuntimeError after the callback has returned."""
 
     code: CodeType
     func: FunctionType
     globals: dict[str, Any]
     builtins: dict[str, Any]
     closure: tuple[Any, ...]
-    """The function's cells in the order of co_freevars; empty where it has none."""
+    """The function's cells in the order of co_freevars; empty if it has none."""
     locals: dict[str, Any]
-    """Bound arguments by name (raw values: an argument that will become a cell is not one yet)."""
+    """The bound arguments by name. An argument that will become a cell isn't one yet."""
     owner: Owner
     entries: int
-    """How many valid entries this owner has on this code."""
+    """The number of this owner's valid entries on this code."""
     cost: float
-    """What translating this code is expected to take, in seconds; 0.0 where nothing is known."""
+    """The expected time to compile this code, in seconds; 0.0 if unknown."""
     def set_cost(self, seconds: float) -> None: ...
     def end_wait(self) -> bool:
-        """Whether frames of this code have waited, and not been translated since. From now on they have not."""
+        """Whether compilation of this code was delayed at the last miss. Resets this flag."""
     def hold(self, lock: RLock, seconds: float) -> bool:
-        """Acquire a lock until the hook has taken what the callback returns, an entry for instance. False: it couldn't
-        in this time."""
+        """Acquire a lock and hold it until the hook has processed the callback's result, for instance added an entry.
+        False if this takes longer than ``seconds``."""
     def misses(self) -> list[Failure]:
-        """Why each of this owner's entries did not hold, first tried first."""
+        """The failed checks of this owner's entries, in the order in which these were tried."""
     def adopt(self) -> bool:
-        """Whether another owner of the family has an entry on this code that holds: if so, this owner has it now too,
-        with guards that remember by themselves. Answer RETRY then."""
+        """Look for an entry of another owner of the family that holds, and add a copy to this owner. The copy's guards
+        have their own memory. Return whether one was found; the callback should then return RETRY."""
 
 _Answer = (
     tuple[GuardTree, CodeType, bool, Owner | None] | Verdict | float | BaseException | tuple[CodeType, BaseException]
@@ -90,7 +90,7 @@ _Answer = (
 """What a callback of an `Owner` returns."""
 
 class Owner:
-    """Somebody who compiles: one a dl.compile or dl.enable. Entries belong to a code object and an owner."""
+    """A user of the compiler: one per dl.compile or dl.enable. An entry belongs to a code object and an owner."""
 
     def __init__(
         self,
@@ -98,31 +98,36 @@ class Owner:
         name: str = "",
         family: object = None,
     ) -> None:
-        """callback is asked about each frame with no entry that holds; None: cached code only (run only). An exception
-        that it returns is what the frame raises, with the traceback it has; of a code object and an exception, the
-        code is called in the frame's place with its arguments and the exception, uncompiled. After a float, frames of
-        this code for which no entry holds run as they are, unasked, until that took so many seconds. A new
-        entry is a tuple: its guards, its code, whether that calls nothing to be compiled, and an owner that is to have
-        one like it.
-        family: owners of the same one, an object other than None, compile alike."""
+        """callback: called for each frame for which no entry holds; None: only cached code runs. Its result decides:
+
+        - a tuple (guards, code, self_contained, second owner or None): a new entry. ``self_contained``: the code calls
+          nothing that should be compiled. The second owner gets an equal entry.
+        - a `Verdict`.
+        - an exception: the frame raises it, with its traceback.
+        - a tuple (code, exception): the code is called in place of the frame, with the frame's arguments and the
+          exception, and isn't compiled.
+        - a float: frames of this code for which no entry holds run in eager, without calling the callback, until they
+          have taken so many seconds.
+
+        family: owners with the same family, an object other than None, can share entries."""
     callback: Callable[[FrameView], Any] | None
     name: str
     when_observed: bool
-    """Whether its frames must be captured: also where a tracer watches, and in a trace function. Where no frame is,
-    what calls them for this owner raises. False at first."""
+    """Whether its frames must be captured, even if a tracer watches them and inside a trace function. A call that can't
+    be captured raises. Initially False."""
     spent: float
-    """Seconds that misses took, in the callback and in what the hook does around it. The callback may deduct some."""
+    """Seconds that misses took, in the callback and in the hook. The callback may deduct some."""
     has_spent_allowance: bool
-    """Whether that is as much as `set_allowance` lets them take."""
+    """Whether ``spent`` has reached the limit of `set_allowance`."""
     wait_of_new: float
-    """How many seconds frames of code on which there is nothing are to wait once the allowance is spent. The callback
-    isn't asked then. 0.0, as at first: it is."""
+    """The delay, in seconds, of code that no owner has seen before, once the allowance is spent. The callback isn't
+    called for it. Initially 0.0, which means that the callback is called."""
     def entries(self, code: CodeType) -> list[Entry]: ...
     def codes(self) -> list[CodeType]:
         """The code objects on which this owner has entries or verdicts."""
     def reset(self) -> None:
-        """Drop this owner's entries and verdicts everywhere. Frames that run keep what they run. It begins to
-        spend anew."""
+        """Drop this owner's entries and verdicts on all code objects, and set ``spent`` to 0. Running frames keep their
+        code."""
 
 class Entry:
     hits: int
@@ -132,14 +137,14 @@ class Entry:
     tree: GuardTree
 
 def looks_up_quietly(dict: dict[Any, Any], name: str) -> bool:
-    """Whether the dict's own lookup of a name runs no Python: a key of the same hash, of a class derived from str, may
-    have an ``__eq__`` of its own."""
+    """Whether dict's own lookup of a name runs no Python. It would for a key with the same hash whose class derives
+    from str and has its own ``__eq__``."""
 
 def next_number(iterator: Any) -> int | None:
-    """What an ``enumerate``, or an ``itertools.count`` of ints by ones, gives next; None for others."""
+    """The next number of an ``enumerate``, or of an ``itertools.count`` of ints with step 1. None for others."""
 
 def thread_dict(local: Any) -> dict[str, Any] | None:
-    """What a threading.local has on this thread; None: nothing yet, its class would begin it."""
+    """The dict of a threading.local on this thread. None if this thread hasn't used it yet."""
 
 def accepts_writes(tensor: Any) -> bool:
     """Whether autograd lets an operator mutate the tensor where gradients are required; False if it is no tensor."""
@@ -158,85 +163,85 @@ def entries(code: CodeType) -> list[Entry]:
     """Every owner's valid entries on a code object."""
 
 OFF: Final[Owner]
-"""The owner of threads that are left alone."""
+"""The owner of threads on which nothing is compiled."""
 
 def enter_block(owner: Owner, process: bool) -> None:
-    """Begin a block in which an owner compiles what this thread runs, or the process. Where torch.compile is at work on
-    this thread, nobody does in a thread's block. The hook is installed while any thread or the process has an owner
-    other than OFF."""
+    """Begin a block in which an owner compiles the code of this thread, or of the process. A thread's block compiles
+    nothing if torch.compile is active on the thread. The hook is installed while any thread or the process has an
+    owner other than OFF."""
 
 def leave_block(owner: Owner, process: bool) -> None:
-    """End the last block that the owner has entered and not left, in whatever order: those entered after it go on. Does
-    nothing where there is none, as for a thread's block on another thread."""
+    """End the owner's most recently entered block. Blocks that were entered later stay in effect. Does nothing if there
+    is no such block, for instance if it was entered on another thread."""
 
 def current_owner() -> Owner | None:
-    """The owner in force on this thread: its own, else the process's."""
+    """The owner that compiles on this thread: its own, otherwise that of the process."""
 
 def hook_installed() -> bool: ...
 def begin_process() -> None:
-    """Let nobody compile, on this thread or in the process: it is a child that never returns to what its parent had
-    begun. (Otherwise a forked child goes on with what the forking thread had begun, and with the process's owner.)"""
+    """Reset the owners of this thread and the process, in a forked child that never returns to its parent's calls.
+    (Otherwise a child keeps the calls of the forking thread and the process's owner.)"""
 
 def compile_when_observed(on: bool) -> None:
-    """Whether the frames of every owner are compiled where a tracer watches, too."""
+    """Set whether all owners compile frames that a tracer watches."""
 
 def force_eager(on: bool) -> None:
-    """Whether frames of every owner run in eager. A frame that a graph break has split goes on as it began."""
+    """Set whether all frames run in eager. A frame that a graph break has split continues in compiled code."""
 
 def set_allowance(seconds: float) -> None:
-    """How many seconds the misses of an owner may take before frames of new code wait (`Owner.wait_of_new`)."""
+    """Set how many seconds the misses of an owner may take before new code is delayed (`Owner.wait_of_new`)."""
 
 def ask_about_new_code(on: bool) -> None:
-    """Whether callbacks are asked about new code even then."""
+    """Set whether callbacks are called for new code even if the allowance is spent."""
 
 def ask_about_code_in(folders: tuple[str, ...]) -> None:
-    """Let callbacks be asked about all code of files in these folders. Each ends with a separator."""
+    """Always call callbacks for code of files in these folders. Their names end with a separator."""
 
 def waits() -> int:
-    """How often frames were made to wait in this process."""
+    """How often a compilation was delayed in this process."""
 
 def tell_when_traced(tell: Callable[[], None]) -> None:
-    """Call ``tell`` when next a tracer keeps a frame from being compiled, once. What it raises the frame raises."""
+    """Call ``tell`` once, when a tracer next prevents a compilation. The frame raises an exception of ``tell``."""
 
 def hold_collector() -> None:
-    """Turn the garbage collector off for the process, until `release_collector` or the end of the callback that runs on
-    this thread. Nothing if the program has turned it off."""
+    """Turn the garbage collector off for the process, until `release_collector` or the end of this thread's callback.
+    Does nothing if the program has turned it off."""
 
 def release_collector() -> None: ...
 def is_busy_elsewhere() -> bool:
-    """Whether a callback is at work on another greenlet of this thread."""
+    """Whether a callback is running in another greenlet of this thread."""
 
 def is_free(lock: Any) -> bool:
-    """Whether this thread could acquire a threading.RLock at once."""
+    """Whether this thread could acquire a threading.RLock without waiting."""
 
 def call_watched(fn: Callable[..., Any], *args: Any) -> Any:
-    """Call a function of the program's in an owner's callback, which trace and profile functions don't see, so that
-    they see that call."""
+    """Call a user function during an owner's callback. Trace and profile functions see this call, although they don't
+    see the callback."""
 
 def outermost_calls() -> int:
-    """How often this thread entered compiled code from outside of any: called what dl.compile returned, or set an
-    owner for a with-block."""
+    """How often this thread entered compiled code while it had no owner: by a call of a result of dl.compile, or by a
+    with-block."""
 
 class Wrapped:
-    """A callable that calls ``fn`` with ``owner`` set for this thread: what dl.compile and dl.disable (OFF) return.
+    """Calls ``fn`` with ``owner`` set for this thread: the result of dl.compile, or of dl.disable (OFF).
 
-    Vectorcall; binds as a method; has fn's __name__, __qualname__, __doc__, __module__ and __wrapped__; a __dict__
-    and weak references; takes part in garbage collection. Its __class__ is a function's, if it isn't OFF."""
+    It supports vectorcall, binds as a method, and has fn's __name__, __qualname__, __doc__ and __module__, a
+    __wrapped__, a __dict__ and weak references. Its __class__ is FunctionType."""
 
     def __init__(self, fn: Callable[..., Any], owner: Owner) -> None: ...
     __wrapped__: Callable[..., Any]
     __qualname__: str
     __copy__: Callable[[Wrapped], Callable[..., Any]]
-    """This and the next are set from Python."""
+    """This and the next attribute are set from Python."""
     __deepcopy__: Callable[[Wrapped, dict[int, Any]], Callable[..., Any]]
     owner: Owner
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 class InstanceCall:
-    """A descriptor for a class's ``__call__`` which calls, in C, what the instance keeps in slot or attribute
-    ``name`` of its class (a member descriptor), with the call's own arguments (without self).
+    """A descriptor for a class's ``__call__``. It calls, in C, the callable that ``member`` (a member descriptor of the
+    class) reads from the instance, with the arguments of the call except self.
 
-    Read from the class, it is ``function``, which does the same in Python."""
+    Reading it from the class returns ``function``, which does the same in Python."""
 
     def __init__(self, member: Any, function: Callable[..., Any]) -> None: ...
 
@@ -253,7 +258,7 @@ class GlobalState:
         """What differs, in words; '' if nothing."""
 
 class InferenceBlock:
-    """A block of ``torch.inference_mode``, which its creation enters. Its deallocation doesn't exit it."""
+    """A block of ``torch.inference_mode``. Creating the object enters it; deallocating the object doesn't exit it."""
 
     def __init__(self, enabled: bool) -> None: ...
     def exit(self) -> None:
@@ -322,15 +327,16 @@ class GuardTree:
         """Seconds of one lookup."""
 
 CAPTURED_NAME: Final[str]
-""" '___captured' : where the code of an entry has a local variable of that name, it starts with the tuple in it."""
+"""'___captured': if an entry's code has a local variable of this name, it contains the captured values at the start."""
 
 # -- what generated code calls ------------------------------------------------------------------------------------
 
 class GraphCall:
-    """Calls the backend's callable with the hook off for this thread. Vectorcall, nothing allocated but an argument
-    vector. ``captured``: the first argument is a tuple whose items go in front of the rest. ``keeps_state``: where it
-    raises, grad mode, inference mode and autocast are put back to what they were. ``wrong`` is called with a result
-    that is no tuple or list of so many ``outputs``: it raises, or gives what to return."""
+    """Calls the backend's callable with compilation disabled on this thread. Supports vectorcall.
+
+    captured: the first argument is a tuple of so many items, which are passed in front of the other arguments.
+    keeps_state: if the callable raises, grad mode, inference mode and autocast are restored.
+    wrong: called with a result that isn't a tuple or list of ``outputs`` items. It raises, or returns a replacement."""
 
     def __init__(
         self,
@@ -347,10 +353,11 @@ class GraphCall:
     def __call__(self, *args: Any) -> Any: ...
 
 class Launch:
-    """Calls ``whole(*inputs)``. After the first call ``find_inner()`` returns what later calls run instead: code that
-    takes a list of the inputs, which it may empty, with grad mode off. If it returns None, they run ``whole``; so they
-    do while torch's profilers have callbacks or another frame hook is installed. ``written``: positions of the inputs
-    that the code mutates, which bumps their versions for autograd."""
+    """Calls ``whole(*inputs)``. After the first call, ``find_inner()`` returns the code that later calls run instead,
+    with grad mode off. It takes a list of the inputs, which it may empty. If it is None, later calls run ``whole``. They
+    also do so while torch's profilers have callbacks or another frame hook is installed.
+
+    written: positions of the inputs that the code mutates. Their version counters are bumped for autograd."""
 
     def __init__(
         self,
@@ -363,13 +370,13 @@ class Launch:
     def __call__(self, *args: Any) -> Any: ...
 
 class Sequence:
-    """Calls one function after the other. Values are numbered: the ``inputs``, then what each step makes. A step is
-    ``(function, the numbers of the values that it takes, how many it makes)``; it returns these as a tuple or list. A
-    value is dropped after the last step that takes it. The result is a tuple of the values numbered ``results``.
+    """Calls functions in order. Values are numbered: first the ``inputs``, then the results of the steps. A step is
+    ``(function, numbers of its arguments, number of its results)``. It returns its results as a tuple or list. A value
+    is dropped after its last use. The result is a tuple of the values with the numbers ``results``.
 
     Raises:
-        ValueError: a step, or ``results``, takes a value that isn't made before.
-        TypeError: a function can't be called; when called: another number of inputs or of a step's results.
+        ValueError: a step, or ``results``, uses a value before it is produced.
+        TypeError: a function isn't callable; in a call, the number of inputs or of a step's results is wrong.
     """
 
     def __init__(
@@ -378,7 +385,7 @@ class Sequence:
     def __call__(self, *inputs: Any) -> tuple[Any, ...]: ...
 
 class Switch:
-    """Calls ``current``, which may be assigned at any time: calls that are under way keep the one they began with."""
+    """Calls ``current``, which may be assigned at any time. Running calls keep the old callable."""
 
     current: Callable[..., Any]
 
@@ -386,10 +393,10 @@ class Switch:
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 class Resume:
-    """The rest of a frame, as code. Called in generated code with (closure or None, *args) it returns a Continuation,
-    which that code must return at once: the hook then runs ``code`` as a function with the frame's globals, that
-    closure (a tuple of cells) and those arguments, *in place of* the frame that returned. So a loop that breaks ten
-    thousand times does not nest, and a traceback shows one frame, as in eager."""
+    """The rest of a frame, as code. Generated code calls it with (closure or None, *args) and gets a Continuation, which
+    it must return at once. The hook then runs ``code`` as a function with the frame's globals, this closure (a tuple of
+    cells) and these arguments, *in place of* the frame that returned. So a loop with ten thousand breaks doesn't nest,
+    and a traceback shows one frame, as in eager."""
 
     def __init__(self, code: CodeType) -> None: ...
     code: CodeType
