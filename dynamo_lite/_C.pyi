@@ -354,8 +354,8 @@ class GraphCall:
 
 class Launch:
     """Calls ``whole(*inputs)``. After the first call, ``find_inner()`` returns the code that later calls run instead,
-    with grad mode off. It takes a list of the inputs, which it may empty. If it is None, later calls run ``whole``. They
-    also do so while torch's profilers have callbacks or another frame hook is installed.
+    with grad mode off. It takes a list of the inputs, which it may empty. If it is None, later calls run ``whole``.
+    They also do so while torch's profilers have callbacks or another frame hook is installed.
 
     written: positions of the inputs that the code mutates. Their version counters are bumped for autograd."""
 
@@ -393,10 +393,10 @@ class Switch:
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 class Resume:
-    """The rest of a frame, as code. Generated code calls it with (closure or None, *args) and gets a Continuation, which
-    it must return at once. The hook then runs ``code`` as a function with the frame's globals, this closure (a tuple of
-    cells) and these arguments, *in place of* the frame that returned. So a loop with ten thousand breaks doesn't nest,
-    and a traceback shows one frame, as in eager."""
+    """The rest of a frame, as code. Generated code calls it with (closure or None, *args) and gets a Continuation,
+    which it must return at once. The hook then runs ``code`` as a function with the frame's globals, this closure (a
+    tuple of cells) and these arguments, *in place of* the frame that returned. So a loop with ten thousand breaks
+    doesn't nest, and a traceback shows one frame, as in eager."""
 
     def __init__(self, code: CodeType) -> None: ...
     code: CodeType
