@@ -155,7 +155,7 @@ def test_larger_frame_raises_at_every_depth_of_the_data_stack():
 
 
 def test_a_larger_frame_has_the_functions_builtins_at_every_depth_of_the_data_stack():
-    """Those that it was made with: a function doesn't look at its globals for them again."""
+    """A function uses the builtins with which it was created, and doesn't look them up in its globals."""
     p = define(DEEPER.replace("x, y, ___captured]", "marker]"), __builtins__={**vars(builtins), "marker": "mine"})
     p.fn.__globals__["__builtins__"] = builtins
     call = _C.Wrapped(p.fn, owned({p.fn: p.new})[0])
