@@ -83,7 +83,9 @@ def check_in_step(rank: int) -> None:
 
 
 def check(fn: Callable[..., Any], rank: int, backend: Any, uneven: bool = False, breaks: str = "") -> None:
-    """It is one graph, or breaks for one reason, and gives what eager gives. ``uneven``: rank 1 runs in eager."""
+    """Checks that the program is one graph, or breaks for one reason, with eager's results. ``uneven``: rank 1 runs
+    in eager.
+    """
     dl.reset()
     dl.counters.reset()
     wanted = outcome(fn, rank)
