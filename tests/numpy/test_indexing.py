@@ -17,7 +17,7 @@ ALL = [np.array(each) for each in ([0, 2, 1], [-1, 0, 1], [1, 1, 1], [0, 2, 0], 
 
 
 def indices(*arrays):
-    """The same arrays with indices that differ, that don't, and that are out of range."""
+    """Returns the arrays with indices that differ, that repeat, and that are out of range."""
     return [(*arrays, at) for at in ALL]
 
 
