@@ -28,7 +28,7 @@ def test_only_changed_sizes_become_symbolic():
     assert isinstance(shape[0], torch.SymInt) and shape[1] == 3
 
 
-def test_sizes_that_change_one_after_the_other():
+def test_sizes_changed_one_after_another():
     """There are as many graphs as under torch.compile: at a change it can't be known that another will follow."""
     shapes = [(4, 5), (6, 5), (7, 5), (7, 6), (8, 9), (3, 2)]
     sweep(lambda x: x + 1, [(tensor(*shape),) for shape in shapes], graphs=3)
@@ -36,8 +36,8 @@ def test_sizes_that_change_one_after_the_other():
     sweep(lambda x: x + 1, [(tensor(*shape),) for shape in [(4, 5), (6, 7), *shapes]], graphs=2)
 
 
-def test_ranks_that_alternate():
-    """Where another rank was met, all sizes are symbolic: as many graphs as torch.compile makes."""
+def test_alternating_ranks_share_symbolic_graphs():
+    """After a change of rank all sizes are symbolic. There are as many graphs as under torch.compile."""
     shapes = [(10,), (2, 3), (12,), (4, 5), (14,), (5, 6), (7, 3), (2, 3, 4), (5, 4, 3)]
     sweep(lambda x: x + 1, [(tensor(*shape),) for shape in shapes[:6]], graphs=3, fullgraph=True)
     sweep(lambda x: x + 1, [(tensor(*shape),) for shape in shapes], graphs=4, fullgraph=True)
@@ -289,7 +289,7 @@ INDICES = [
 
 
 @pytest.mark.parametrize("pick", INDICES)
-def test_index_that_changes(pick):
+def test_changed_index_becomes_symbolic(pick):
     """The index selects a view, and the view is mutated."""
 
     def write(x, n):

@@ -21,7 +21,7 @@ def test_column_of_a_growing_tensor():
     sweep(lambda x: x.flatten() + 1, columns(1), graphs=2)
 
 
-def test_strides_that_the_program_asks_for():
+def test_strides_read_by_the_program():
     sweep(lambda x: (x.stride(), x.stride(0) * 2, x.is_contiguous(), x + 1), columns(), graphs=2)
 
 
@@ -84,8 +84,8 @@ class Cache:
         return self.held
 
 
-def test_a_loop_that_decodes():
-    """As many graphs as there are for the first step, the second, and all after it."""
+def test_decoding_loop_with_a_growing_cache():
+    """The first step, the second and all later ones have one graph each."""
     weight, places = tensor(11, 4), tensor(32, 4, seed=1)
 
     def step(ids, cache):
@@ -116,7 +116,7 @@ class Sized:
         return self.count
 
 
-def test_lengths_of_a_class_of_its_own():
+def test_lengths_of_a_user_class():
     def fn(x):
         sized = Sized(x.shape[0] - 3)
         try:
