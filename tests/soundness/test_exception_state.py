@@ -136,7 +136,7 @@ def test_named_arguments_of_exceptions_in_c(x):
 
 
 @checked(tensor(2), graphs=1)
-def test_named_arguments_that_an_exception_does_not_take(x):
+def test_unexpected_keyword_arguments_of_an_exception(x):
     try:
         raise ValueError("message", name="n")
     except TypeError as error:

@@ -37,7 +37,7 @@ def nobody_is_left():
 
 
 @pytest.mark.parametrize("block", [dl.optimize, current, dl.enable])
-def test_coroutines_that_await_inside(block):
+def test_coroutines_that_await_inside_their_blocks(block):
     """Tasks of one thread take turns inside their blocks. The most recently entered block applies."""
     a, b, c = recorders = [Recorder() for _ in range(3)]
     begun = [asyncio.Event() for _ in range(3)]
@@ -70,7 +70,7 @@ def test_coroutines_that_await_inside(block):
 
 
 @pytest.mark.parametrize("block", [dl.optimize, current, dl.enable])
-def test_generators_that_yield_inside(block):
+def test_generators_that_yield_inside_their_blocks(block):
     def generate(recorder):
         with block(recorder):
             yield is_compiled_by(recorder)

@@ -70,7 +70,7 @@ def test_iterate_over_a_set_updated_from_another_set(x):
 
 
 @pytest.mark.parametrize("change", [lambda seen: seen.discard(7), lambda seen: seen.add(9)], ids=["discard", "add"])
-def test_set_that_changes_its_size_during_iteration(change):
+def test_set_changes_its_size_during_iteration(change):
     def fn(x, n):
         seen = {n, 7}
         found = []
@@ -86,7 +86,7 @@ def test_set_that_changes_its_size_during_iteration(change):
 
 
 @checked(tensor(2), 1, graphs=None)
-def test_set_that_changes_its_items_during_iteration(x, n):
+def test_set_changes_its_items_during_iteration(x, n):
     seen = {n, 7}
     found = []
     for each in seen:
@@ -100,7 +100,7 @@ def test_set_that_changes_its_items_during_iteration(x, n):
 
 
 @checked(tensor(2), 1, graphs=None)
-def test_dict_that_changes_its_keys_during_iteration(x, n):
+def test_dict_changes_its_keys_during_iteration(x, n):
     table = {n: x}
     found = []
     try:
@@ -114,7 +114,7 @@ def test_dict_that_changes_its_keys_during_iteration(x, n):
 
 
 @pytest.mark.parametrize("name", ["insert", "pop"])
-def test_index_that_is_no_integer(name):
+def test_invalid_index_raises(name):
     def fn(x, items):
         return x + 1, outcome(getattr(items, name), *((1.0, x) if name == "insert" else (1.0,)))
 
@@ -174,7 +174,7 @@ SEARCHES = {
 @pytest.mark.parametrize("answer", [False, True])
 @pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("kind", [list, deque])
-def test_search_that_changes_the_sequence(kind, search, answer):
+def test_search_mutates_the_sequence(kind, search, answer):
     def fn(x, other):
         found = []
         for change in ("clear", "pop", "reverse"):
@@ -188,7 +188,7 @@ def test_search_that_changes_the_sequence(kind, search, answer):
 
 @pytest.mark.parametrize("answer", [False, True])
 @pytest.mark.parametrize("kind", [dict, OrderedDict])
-def test_comparison_that_changes_the_dict(kind, answer):
+def test_comparison_mutates_the_dict(kind, answer):
     searches = (
         lambda c: 7 in c.values(),
         lambda c: (0, 7) in c.items(),
@@ -211,7 +211,7 @@ def test_comparison_that_changes_the_dict(kind, answer):
 
 
 @pytest.mark.parametrize("kind", [dict, OrderedDict])
-def test_keys_that_change_places_during_iteration(kind):
+def test_keys_are_reordered_during_iteration(kind):
     def fn(x, table):
         def go():
             seen = []
