@@ -57,7 +57,7 @@ def refusal(reason, fn, *args, **kwargs):
 
 
 class Affine(nn.Module):
-    """With a parameter, a buffer that is saved and one that isn't, and one of each that nothing uses."""
+    """A module with a parameter, a saved and an unsaved buffer, and an unused one of each."""
 
     def __init__(self) -> None:
         super().__init__()
