@@ -88,7 +88,7 @@ def test_effect_in_a_function_of_scores():
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_compilers(backend):
-    """Of blocks of 8, some of them masked, Inductor's kernel without AVX-512 reads memory that it didn't write."""
+    """With blocks of 8, some of them masked, Inductor's kernel without AVX-512 reads uninitialized memory."""
     documents = torch.tensor([0] * 16 + [1] * 16)
 
     def fn(q, k, v, documents):
