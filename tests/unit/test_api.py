@@ -111,7 +111,7 @@ def test_compile_of_methods_partials_and_callable_objects():
     assert len(recorder.graphs) == 3
 
 
-def test_the_original_stays_eager():
+def test_original_function_stays_uncompiled():
     recorder = Recorder()
     compiled = dl.compile(plus, backend=recorder)
     plus(tensor(2))
@@ -202,7 +202,7 @@ def test_error_of_compiled_code_is_its_own():
         dl.compile(plus, backend=runs_badly)(tensor(2))
 
 
-def test_fullgraph_takes_what_has_no_tensors_as_a_whole():
+def test_fullgraph_accepts_functions_without_tensors():
     def fn(items):
         return [list(pair) for pair in itertools.pairwise(items)]
 
@@ -315,7 +315,7 @@ def test_enable_of_the_current_thread_only():
     assert recorder.runs >= 1
 
 
-def test_enable_with_a_wrong_word():
+def test_enable_refuses_an_unknown_argument():
     with pytest.raises(ValueError, match="current"), dl.enable("eager", threads="some"):
         pass
 

@@ -64,7 +64,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("case", CALLS)
-def test_callable(case):
+def test_callables_of_every_kind_are_one_graph(case):
     fn, args, kwargs = CALLS[case]
     recorder = Recorder()
     compiled = dl.compile(fn, backend=recorder, fullgraph=True)
@@ -73,7 +73,7 @@ def test_callable(case):
     assert len(recorder.graphs) == 1
 
 
-def test_it_is_called_as_it_was():
+def test_compiled_callable_takes_the_original_arguments():
     compiled = dl.compile(F.gelu, backend="eager")
     assert inspect.signature(dl.compile(F.relu, backend="eager")) == inspect.signature(F.relu)
     assert compiled.__name__ == "gelu" and compiled.__doc__ == F.gelu.__doc__
@@ -98,7 +98,7 @@ def test_one_backend_for_many():
     assert dl.counters.frames == 2 * len(functions)
 
 
-def test_inside_of_another_function():
+def test_compiled_callable_called_in_another_function():
     sine = dl.compile(torch.sin, backend="eager")
     recorder = Recorder()
     compiled = dl.compile(lambda x: sine(x) + 1, backend=recorder, fullgraph=True)
@@ -106,7 +106,7 @@ def test_inside_of_another_function():
     assert len(recorder.graphs) == 1
 
 
-def test_what_is_marked_to_be_left_alone():
+def test_disabled_callables_are_not_compiled():
     calls = []
 
     @torch._dynamo.disable

@@ -31,7 +31,7 @@ def test_the_log_names_the_line_of_the_program(caplog):
     assert said and all(re.match(rf"DL\d+ at {re.escape(__file__)}:{LINE} in saves{INSIDE}", each) for each in said)
 
 
-def test_an_explanation_names_it():
+def test_explanation_names_the_line_of_the_program():
     found = dl.explain(saves)(torch.ones(2))
     assert {(each.filename, each.lineno) for each in found.breaks} == {(__file__, LINE)}
     assert re.search(rf"\nbreak DL\d+ at {re.escape(__file__)}:{LINE}{INSIDE}", str(found))

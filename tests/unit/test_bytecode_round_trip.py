@@ -34,7 +34,7 @@ def codes_of(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def again(function: types.FunctionType) -> types.FunctionType:
-    """The same function of code that was taken apart and put together, nested code included."""
+    """Returns the function with its code decoded and assembled again, including nested code."""
 
     def rebuilt(code: types.CodeType) -> types.CodeType:
         instructions = copy(decode(code))

@@ -39,7 +39,7 @@ _VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 @contextlib.contextmanager
 def _as_pasted() -> Iterator[None]:
-    """As in a process that has compiled nothing and logs nothing, in an empty folder; all of it is put back."""
+    """Runs in an empty folder, as a process that has compiled nothing and logs nothing. Restores everything."""
     levels = {each: logging.getLogger(f"dynamo_lite.{each}").level for each in dl.logs.SUBJECTS}
     dl.reset()
     dl.counters.reset()
@@ -109,7 +109,7 @@ def test_readme_is_short_and_points_at_what_is_there() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_names_are_there(page: Path) -> None:
+def test_names_on_pages_exist(page: Path) -> None:
     """Every `dl.name` that a page has outside of its blocks is a public name."""
     for path in set(re.findall(r"\bdl\.([a-zA-Z_]+(?:\.[a-zA-Z_]+)*)", _prose(page.read_text()))):
         found: Any = dl
@@ -119,7 +119,7 @@ def test_names_are_there(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_files_are_there(page: Path) -> None:
+def test_files_on_pages_exist(page: Path) -> None:
     """Every path of the repository that a page has is a file or folder of it."""
     named = re.findall(r"(?<![\w/.])((?:dynamo_lite|csrc|tests|benchmarks|examples|docs)/[\w/.-]*\w)", page.read_text())
     assert [each for each in named if not (ROOT / each).exists()] == []

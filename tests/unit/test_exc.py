@@ -37,7 +37,7 @@ def line_of(fn, text):
     return next(first + i for i, line in enumerate(lines) if text in line)
 
 
-def test_hierarchy():
+def test_exceptions_derive_from_one_base():
     assert issubclass(dl.exc.Unsupported, RuntimeError)
     assert issubclass(dl.exc.RecompileLimitExceeded, RuntimeError)
     assert issubclass(dl.exc.BackendCompilerFailed, RuntimeError)
@@ -114,7 +114,7 @@ def test_user_graph_break_with_a_message():
     assert "for the test" in str(only_reason(fn, tensor(2)))
 
 
-def test_inline_limit():
+def test_inline_limit_breaks_by_name():
     def down(x, n):
         return x if n == 0 else down(x + 1, n - 1)
 
@@ -262,7 +262,7 @@ def test_throw_into_a_generator_that_delegates():
     assert isinstance(only_reason(fn, tensor(2)).reason, reasons.ThrowIntoDelegate)
 
 
-def test_check_beside_a_write():
+def test_check_of_data_beside_a_mutation():
     def fn(x):
         torch._check_tensor_all(x < 100)
         return x.add_(1) * 2
@@ -301,7 +301,7 @@ def test_a_row_without_a_required_field_is_refused():
             happened = fix = "it happened"
 
 
-def test_internal_errors_are_loud(monkeypatch):
+def test_internal_errors_are_reported(monkeypatch):
     """A bug of ours must not make frames silently run in eager."""
     from dynamo_lite.records.graph import GraphBuilder
 

@@ -21,7 +21,7 @@ class Noisy(torch.nn.Module):
 
 @pytest.mark.parametrize("compile", [dl.compile, torch.compile])
 @pytest.mark.parametrize("fn", [noisy, Noisy()], ids=["function", "module"])
-def test_it_is_explained_as_it_was_written(compile, fn):
+def test_compiled_function_is_explained_as_its_original(compile, fn):
     counters = pytest.importorskip("torch._dynamo.utils").counters
     counters.clear()
     found = dl.explain(compile(fn, backend="eager", fullgraph=True))(torch.ones(2))

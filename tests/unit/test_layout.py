@@ -112,7 +112,7 @@ def forget_trees() -> Iterator[None]:
     trees.cache_clear()
 
 
-def test_the_package_is_found():
+def test_every_module_of_the_package_is_examined():
     assert "dynamo_lite.api" in MODULES and "dynamo_lite.translator.core" in MODULES
 
 
@@ -211,7 +211,7 @@ def test_rooms_are_small():
     assert {room: count for room, count in files.items() if count > MAX_FILES} == {}
 
 
-def test_nothing_lies_loose_at_the_top():
+def test_few_modules_are_outside_the_rooms():
     loose = {path.stem for path in FILES if path.parent == PACKAGE}
     assert loose == {"__init__", "__main__", "api", "config", "exc", "logs"}
 
@@ -373,7 +373,7 @@ def test_every_table_of_programs_is_run():
 
 
 def test_every_test_is_in_a_room():
-    """With a name of its own: reports and tracebacks show no more than a file's name."""
+    """Files have different names, because reports and tracebacks show only a file's name."""
     names = sorted(path.name for path in TESTS)
     assert len(names) == len(set(names))
     assert {path.name for path in TESTS if path.parent == ROOT / "tests"} == {"conftest.py"}

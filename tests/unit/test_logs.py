@@ -88,7 +88,7 @@ def test_a_break_has_its_stack_at_debug(said):
     assert first.index("return prints(x)") < first.index('print("now")')
 
 
-def test_a_frame_that_is_given_up_says_why(said):
+def test_log_names_the_reason_for_a_skipped_frame(said):
     def plain(n):
         return n + 1
 
@@ -226,7 +226,7 @@ def test_the_environment_turns_them_on():
     assert done.stderr.count("dynamo_lite.breaks: DL0202 at ") == 1 and "dynamo_lite.perf: f (" in done.stderr
 
 
-def test_they_print_where_the_program_has_set_no_handler():
+def test_logs_are_printed_without_a_handler():
     done = run_program(PROGRAM.format(set="dl.logs.set('breaks')"))
     assert "dynamo_lite.breaks: DL0202 at " in done.stderr
     own = "import logging; logging.basicConfig(format='OWN %(message)s'); dl.logs.set('breaks')"
@@ -235,7 +235,7 @@ def test_they_print_where_the_program_has_set_no_handler():
     assert run_program(PROGRAM.format(set="")).stderr == ""
 
 
-def test_a_program_that_logs_itself_turns_none_on():
+def test_loggers_of_the_program_turn_no_subject_on():
     own = "import logging; logging.basicConfig(level='DEBUG')"
     assert "dynamo_lite" not in run_program(PROGRAM.format(set=own)).stderr
     by_name = "logging.getLogger('dynamo_lite.breaks').setLevel('INFO')"
@@ -245,7 +245,7 @@ def test_a_program_that_logs_itself_turns_none_on():
     assert "dynamo_lite.breaks: DL0202 at " in run_program(before + PROGRAM.format(set="")).stderr
 
 
-def test_levels():
+def test_levels_select_the_messages():
     logger = logging.getLogger("dynamo_lite.graph")
     before = logger.level
     try:

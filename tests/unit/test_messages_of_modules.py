@@ -20,7 +20,7 @@ class Named(torch.nn.Module):
 LINE = Named.forward.__code__.co_firstlineno
 
 
-def test_the_limit_of_recompilations_is_said_of_forward_at_the_programs_line():
+def test_recompile_limit_message_names_forward_and_the_programs_line():
     compiled = dl.compile(Named(), backend="eager")
     with dl.config.patch(recompile_limit=2), pytest.warns(RuntimeWarning) as given:
         for name in ("a", "bb", "ccc"):
@@ -34,7 +34,7 @@ def test_the_limit_of_recompilations_is_said_of_forward_at_the_programs_line():
     assert warning.filename == __file__
 
 
-def test_the_limit_under_fullgraph_is_said_of_forward():
+def test_recompile_limit_under_fullgraph_names_forward():
     compiled = dl.compile(Named(), backend="eager", fullgraph=True)
     with dl.config.patch(recompile_limit=1), pytest.raises(dl.exc.RecompileLimitExceeded) as raised:
         for name in ("a", "bb"):
@@ -67,7 +67,7 @@ class Halving(torch.nn.Module):
         return x.view(-1, 2).sum() + y.sum() if 2 * x.shape[0] > y.shape[0] + 3 else x.sum()
 
 
-def test_a_condition_on_sizes_is_said_with_the_sizes(caplog):
+def test_message_of_a_condition_on_sizes_shows_the_sizes(caplog):
     compiled = dl.compile(Halving(), backend="eager", dynamic=True)
     with caplog.at_level("INFO", "dynamo_lite.recompiles"):
         compiled(torch.ones(6), torch.ones(4))
@@ -86,7 +86,7 @@ class Outer(torch.nn.Module):
         return contextvars.copy_context().run(self.inner, x) * 2
 
 
-def test_what_has_changed_is_not_that_another_module_was_called(caplog):
+def test_recompilation_names_the_change_instead_of_another_module(caplog):
     """Its part is called after it, in a frame of its own of the same code. The first call compiles nothing again."""
     compiled = dl.compile(Outer(), backend="eager")
     with caplog.at_level("INFO", "dynamo_lite.recompiles"):
@@ -101,7 +101,7 @@ def test_what_has_changed_is_not_that_another_module_was_called(caplog):
     assert raised.value.change == "x: dtype torch.float64 instead of torch.float32"
 
 
-def test_inputs_that_are_one_object(caplog):
+def test_recompilation_names_aliased_inputs(caplog):
     def added(x, y):
         return x.add_(y)
 
@@ -113,7 +113,7 @@ def test_inputs_that_are_one_object(caplog):
     assert " is compiled again: two of its inputs are one object, and were different ones. Hint: " in said
 
 
-def test_errors_that_are_suppressed_are_said_of_forward():
+def test_message_of_a_suppressed_error_names_forward():
     settings = pytest.importorskip("torch._dynamo").config
 
     def fails(gm, inputs):

@@ -81,7 +81,7 @@ def test_a_function_that_calls_a_module():
     assert [len(node.meta.get("nn_module_stack", ())) for node in nodes] == [1, 0]
 
 
-def test_meta_is_a_dict_like_any_other():
+def test_meta_is_a_plain_dict():
     def fresh():
         return next(node for node in nodes_of(dl.compile, Model()) if node.name == "add").meta
 
@@ -99,7 +99,7 @@ def test_meta_is_a_dict_like_any_other():
     assert meta.get("stack_trace") == "mine" and meta.setdefault("nn_module_stack", None)
 
 
-def test_they_survive_other_passes():
+def test_origins_survive_other_passes():
     seen = []
 
     def inner(gm, example_inputs):

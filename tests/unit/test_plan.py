@@ -56,7 +56,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("text", ROWS)
-def test_rows_print_as_the_program_would_say_it(text):
+def test_rows_print_as_python_statements(text):
     assert str(ROWS[text]) == text
 
 
@@ -98,7 +98,7 @@ def test_aliases_are_created_once():
         return value2""")
 
 
-def test_a_container_that_contains_itself():
+def test_container_that_contains_itself_is_planned():
     def program(x):
         items = [x + 1]
         items.append(items)

@@ -135,11 +135,11 @@ IDS = torch.zeros(2, 8, dtype=torch.long)
         ),
     ],
 )
-def test_a_recompilation_says_what_was_and_what_is(caplog, fn, calls, said):
+def test_recompilation_text_has_the_old_and_the_new_value(caplog, fn, calls, said):
     assert changes(caplog, fn, *calls) == [said]
 
 
-def test_lambdas_are_told_by_their_lines(caplog):
+def test_lambdas_are_named_by_their_lines(caplog):
     one, other = lambda x: x + 1, lambda x: x + 2  # noqa: E731
     line = one.__code__.co_firstlineno
     assert changes(caplog, calling, (IDS, one), (IDS, other)) == [
@@ -147,7 +147,7 @@ def test_lambdas_are_told_by_their_lines(caplog):
     ]
 
 
-def test_keywords_are_told_by_their_names(caplog):
+def test_keyword_arguments_are_named(caplog):
     compiled = dl.compile(keywords, backend="eager")
     with caplog.at_level("INFO", "dynamo_lite.recompiles"):
         compiled(IDS, a=1), compiled(IDS, a=1, b=2)
@@ -155,7 +155,7 @@ def test_keywords_are_told_by_their_names(caplog):
     assert said.endswith(f": options: the keys 'a', 'b', was the keys 'a'. Hint: {_EACH}")
 
 
-def test_a_loop_that_breaks_is_told_by_its_line(caplog):
+def test_loop_with_a_break_is_named_by_its_line(caplog):
     said = changes(caplog, printing_loop, (IDS, [1, 2]))
     line = printing_loop.__code__.co_firstlineno + 2
     assert said == [f"the 1st item left to the loop around line {line}: nothing there, was there. Hint: {_EACH}"]
@@ -171,7 +171,7 @@ def test_arguments_of_a_module_have_no_names_of_torch(caplog):
     assert said == f"the positional arguments: length 2, was length 1. Hint: {_EACH}"
 
 
-def test_the_limit_says_what_changed_and_what_to_do():
+def test_recompile_limit_text_has_the_changes_and_a_hint():
     compiled = dl.compile(length, backend="eager")
     with dl.config.patch(recompile_limit=2), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

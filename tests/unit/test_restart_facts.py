@@ -32,7 +32,7 @@ def learned(*facts, **settings):
     return known
 
 
-def test_a_break_is_kept_until_another_comes_before_it():
+def test_earliest_break_is_kept():
     known = learned(BreakAt((9, 2), CALL, to_fill=frozenset({"a cache"})), BreakAt((4,), CALL, calls_backward=True))
     assert (known.break_at, known.graph_break, known.to_fill) == ((4,), CALL, {"a cache"})
     assert known.calls_backward and not learned(BreakAt((4,), CALL)).calls_backward
@@ -45,7 +45,7 @@ def test_a_frame_whose_break_comes_no_earlier_is_skipped(path):
     assert skipped.value.cause.reason is VALUE
 
 
-def test_a_value_that_cpython_makes():
+def test_value_created_by_cpython_ends_the_graph():
     assert learned(BreakAt((4, 1), CALL), MadeByCPython(0, VALUE)).break_at == (4,)
     assert learned(BreakAt((4,), CALL), MadeByCPython(2, VALUE)).graph_break == CALL
     with pytest.raises(SkipFrame, match="an iterator"):
@@ -65,7 +65,7 @@ def test_a_graph_that_ends_before_a_step():
             learned(*facts, **settings)
 
 
-def test_facts_are_added_and_none_is_changed():
+def test_facts_are_added_without_mutation():
     first = RestartFacts.first()
     second = first.learn(FunctionsUntraced(frozenset({int})), PLACE).learn(FunctionsUntraced(frozenset({str})), PLACE)
     assert (second.untraced_functions, first.untraced_functions) == ({int, str}, set())
