@@ -186,7 +186,7 @@ def test_incompatible_code_is_refused():
         "def free():\n    v = 1\n    return lambda x: v"
     )
     for wrong in (p.two, p.gen, p.free()):
-        with pytest.raises(ValueError, match="can't take the place"):
+        with pytest.raises(ValueError, match="can't replace"):
             _C.Wrapped(p.fn, owned({p.fn: wrong})[0])(1)
     assert p.fn(1) == 1
 

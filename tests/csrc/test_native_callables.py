@@ -55,7 +55,7 @@ def test_captured_inputs_are_passed_before_the_rest(count):
         assert call(*([captured] if count else []), *rest) == captured + rest
     if count:
         for wrong in ((), ([*captured],), (captured[1:],)):
-            with pytest.raises(TypeError, match="tuple of them first"):
+            with pytest.raises(TypeError, match="takes their tuple as its first argument"):
                 call(*wrong)
 
 
@@ -154,7 +154,7 @@ def test_instance_call_calls_the_slot_of_the_instance():
         thing()
     with pytest.raises(TypeError, match="needs an instance"):
         Slotted.__dict__["__call__"]()
-    with pytest.raises(TypeError, match="no member descriptor"):
+    with pytest.raises(TypeError, match="is not a descriptor with __get__"):
         _C.InstanceCall(3, plain)
 
 
