@@ -117,10 +117,6 @@ def store_subscript() -> Instruction:
     return make("STORE_SUBSCR")
 
 
-def negate() -> Instruction:
-    return make("UNARY_NEGATIVE")
-
-
 def truth() -> list[Instruction]:
     """Replace the top by True or False."""
     return [make("UNARY_NOT"), make("UNARY_NOT")]

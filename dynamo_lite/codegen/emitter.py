@@ -19,7 +19,6 @@ from dynamo_lite.plan.rows import (
     Item,
     Keep,
     Local,
-    Negative,
     PushedNull,
     Reload,
     SetAttribute,
@@ -68,8 +67,6 @@ def load(value: Value) -> list[Instruction]:
             return [*parts, emit.build(value.kind, count)]
         case Binary():
             return _load_binary(value)
-        case Negative():
-            return [*load(value.of), emit.negate()]
         case SetHandled():
             return [*load(value.error), emit.push_handled(), emit.pop_top()]
     assert isinstance(value, PushedNull)

@@ -149,16 +149,6 @@ class Binary(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Negative(Value):
-    """``-of``."""
-
-    of: Value
-
-    def __str__(self) -> str:
-        return f"-{self.of}"
-
-
-@dataclass(frozen=True, slots=True)
 class PushedNull(Value):
     """The NULL that CPython pushes beside a callable."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.fx
@@ -30,7 +30,6 @@ from dynamo_lite.plan.rows import (
     Item,
     Keep,
     Local,
-    Negative,
     Plan,
     Reload,
     Return,
@@ -56,9 +55,8 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 if TYPE_CHECKING:
     from dynamo_lite.variables.core.protocols import Part
 
-_NEW_OBJECTS = frozenset({int, float, complex, str, bytes})
-"""Types of constants whose computation creates a new object each time."""
-_SMALL_INTEGERS = range(-5, 257)
+_BY_VALUE = frozenset({int, float, complex, str, bytes})
+"""Types of constants of which the program isn't promised the very object."""
 _UNMADE = Constant(None)
 """Stands for a value that CPython must create, in a plan that is dropped."""
 
@@ -78,8 +76,6 @@ class Planner:
         """The results of the graph (tensors and numbers)."""
         self._kept: dict[VariableTracker, Local] = {}
         """Objects that are created -> the local that keeps each."""
-        self._computed: dict[int, tuple[object, Local]] = {}
-        """id of a constant computed during tracing -> the constant, and the local that keeps the new object."""
         self._recreated: set[VariableTracker] = set()
         self._made_by_cpython: list[MadeByCPython] = []
         self._temporaries: list[Local] = []
@@ -156,27 +152,16 @@ class Planner:
         return self._create(tracker)
 
     def _constant(self, tracker: ConstantVariable) -> Value:
-        """The program may compare constants by ``is``, and guards are on their values only. So an existing constant is
-        reloaded from its source, and a computed one is a new object."""
+        """A number or text equals the one that was guarded: which of equal ones it is, isn't promised. Containers
+        compare NaNs by identity, so these are the program's own, or new ones."""
         source, value = tracker.source, tracker.value
-        if source is not None and source.kind == "local":
-            return self.reload(source)
-        if type(value) not in _NEW_OBJECTS:
-            return self.constant(value) if source is None else self.reload(source)
-        if _is_one_object(value):
+        if value != value and source is None:
+            if tracker not in self._kept:
+                self._kept[tracker] = self.keep(Binary("+", self.constant(value), self.constant(0.0)))
+            return self._kept[tracker]
+        if source is None or type(value) in _BY_VALUE and value == value and source.kind != "local":
             return self.constant(value)
-        source = source or self.attempt.values.source_of_constant(value)
-        return self._computed_constant(value) if source is None else self.reload(source)
-
-    def _computed_constant(self, value: Any) -> Local:
-        """A new object that equals the constant, the same one each time."""
-        if id(value) not in self._computed:
-            if isinstance(value, (str, bytes)):
-                made: Value = Binary("+", self.constant(value[:1]), self.constant(value[1:]))
-            else:
-                made = Negative(self.constant(-value))
-            self._computed[id(value)] = value, self.keep(made, "constant")
-        return self._computed[id(value)][1]
+        return self.reload(source)
 
     def has_created(self, tracker: VariableTracker) -> bool:
         """Whether the steps so far create the object and keep it."""
@@ -394,12 +379,3 @@ def _hooked_at(views: Mapping[torch.fx.Node, int], tensor: TensorVariable) -> in
             return 0
         node = before
     return views.get(node, 0)
-
-
-def _is_one_object(value: object) -> bool:
-    """Whether equal constants are one object in CPython: small integers, short strings and interned ones."""
-    if type(value) is int:
-        return value in _SMALL_INTEGERS
-    if type(value) is str:
-        return len(value) < 2 or sys.intern(value[:1] + value[1:]) is value
-    return type(value) is bytes and len(value) < 2

@@ -17,7 +17,6 @@ from dynamo_lite.insight.value_text import value_text, with_article
 from dynamo_lite.shapes.number_guards import SymbolicGuard
 
 from .abstract_class_checks import AbstractClassChecks
-from .constant_identity import Constants
 from .source import Source, fill, name_of
 
 _Result = TypeVar("_Result")
@@ -151,7 +150,6 @@ class Guards:
         self.nothing_is_handled = False
         """Whether the program read which exception is being handled, and there was none, in its callers either."""
         self._of_process = {"global_state", "registrations", "no_handled_exception"}
-        self.constants = Constants()
         self.iterated_objects: list[tuple[Any, Source]] = []
         """The objects that pre-existing iterators iterate over, and their sources."""
         self.missing_key_dicts: dict[Source, None] = {}
@@ -168,7 +166,6 @@ class Guards:
         self.same_places.clear()
         self._tensors.clear()
         self.captured.clear()
-        self.constants.close()
         self.iterated_objects.clear()
         self.missing_key_dicts.clear()
         self.cache_misses.clear()

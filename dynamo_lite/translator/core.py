@@ -100,9 +100,6 @@ class InstructionTranslator(Operations, Holder):
         self.instructions, self.pc = instructions_of(code)
         self.original: types.CodeType = original_position(code, 0)[0]
         """The user's code; for a resume function, the code that it continues."""
-        attempt.guards.constants.note_code(code)
-        if self.original is not code:
-            attempt.guards.constants.note_code(self.original)
         attempt.has_handlers = attempt.has_handlers or bool(self.original.co_exceptiontable)
         self.scope = frame.scope
         self.locals = frame.locals

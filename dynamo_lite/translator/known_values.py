@@ -75,11 +75,6 @@ class KnownValues:
             self._guards.same(source, first)
         return known
 
-    def existing_constant(self, value: object, source: Source) -> ConstantVariable:
-        """The tracker of a constant that was read from a source."""
-        self._guards.constants.found(value, source)
-        return ConstantVariable(value, source)
-
     def constant_tuple(self, value: tuple[object, ...]) -> VariableTracker:
         """The tracker of a tuple among a code object's constants: one object, however often it is loaded."""
         known = self.memo.get(identity(value))
@@ -87,11 +82,6 @@ class KnownValues:
             items = [self.constant_tuple(item) if type(item) is tuple else self.make(item) for item in value]
             known = self.memo[identity(value)] = value, TupleVariable(items, self._guards.const(value))
         return known[1]
-
-    def source_of_constant(self, value: object) -> Source | None:
-        """Where this very object can be reloaded from, data or code; None if it was computed during tracing."""
-        constants = self._guards.constants
-        return constants.place(value) or (self._guards.const(value) if constants.in_code(value) else None)
 
     def make(self, value: object) -> VariableTracker:
         """The tracker of a value that was computed during tracing (or that guards imply)."""

@@ -24,7 +24,6 @@ from dynamo_lite.plan.rows import (
     Item,
     Keep,
     Local,
-    Negative,
     SetAttribute,
     SetItem,
 )
@@ -45,7 +44,7 @@ ROWS = {
     "[x, x]": Build("LIST", (X, X)),
     "{'a': x}": Build("MAP", (Constant("a"), X)),
     "slice(x, x, x)": Build("SLICE", (X, X, X)),
-    "(x + -1)": Binary("+", X, Negative(Constant(1))),
+    "(x + -1)": Binary("+", X, Constant(-1)),
     "value1 = x": Keep(Local("___value1"), X),
     "x.y = 1": SetAttribute(X, "y", Constant(1)),
     "del x.y": DeleteAttribute(X, "y"),

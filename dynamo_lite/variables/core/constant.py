@@ -219,7 +219,7 @@ class ConstantIterator(IteratorVariable):
 def wrap_constant(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     """A constant, guarded by identity if its type has few objects, otherwise by value."""
     source.check("id" if type(value) in _SINGLETONS else "equals", value)
-    return attempt.values.existing_constant(value, source)
+    return ConstantVariable(value, source)
 
 
 wraps_type(types.UnionType, types.GenericAlias)(ConstantVariable.by_identity)
