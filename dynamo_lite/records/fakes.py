@@ -87,7 +87,7 @@ def fake_mode(shape_env: Any) -> FakeTensorMode:
     mode = FakeTensorMode(shape_env=shape_env)
     if mode.cache_enabled:
         cached = _CachedDispatch(mode)
-        mode.dispatch = cached.dispatch  # type: ignore[method-assign, assignment]
+        mode.dispatch = cached.dispatch  # type: ignore[method-assign]
         # Without torch's wrappers, which count calls and turn off a hook that is off here.
         mode.__torch_dispatch__ = MethodType(cached.as_method(), mode)  # type: ignore[method-assign]
     return mode
