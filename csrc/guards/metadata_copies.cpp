@@ -22,8 +22,8 @@ const at::Tensor& tensor_of(py::handle object) {
 
 // New memory on the meta device, of as many bytes.
 c10::Storage memory_like(const c10::Storage& other) {
-  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), other.sym_nbytes(), c10::GetAllocator(c10::kMeta), /*resizable=*/true));
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), other.sym_nbytes(),
+                                                            c10::GetAllocator(c10::kMeta), /*resizable=*/true));
 }
 
 // A tensor like `like`, a plain one on the meta device, over the memory of `base`; of None: over new memory.
@@ -31,8 +31,8 @@ py::object copy_metadata(py::handle like, py::handle base) {
   const at::Tensor& tensor = tensor_of(like);
   TORCH_CHECK(tensor.is_meta() && !tensor.key_set().has(c10::DispatchKey::Python), "not a plain tensor without data");
   c10::impl::ExcludeDispatchKeyGuard without_modes(c10::python_ks);  // no operator runs
-  auto copy = tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
-      c10::VariableVersion(/*version=*/0), /*allow_tensor_metadata_change=*/true);
+  auto copy = tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(/*version=*/0),
+                                                                    /*allow_tensor_metadata_change=*/true);
   copy->set_storage_keep_dtype(base.is_none() ? memory_like(tensor.storage()) : tensor_of(base).storage());
   return py::reinterpret_steal<py::object>(THPVariable_Wrap(at::Tensor(std::move(copy))));
 }
