@@ -76,10 +76,13 @@ class Inductor:
 
     @contextlib.contextmanager
     def compiled_together(self) -> Iterator[None]:
-        """A block in which several graphs are compiled, whose kernels are waited for at its end."""
+        """A block in which several graphs are compiled, whose kernels are waited for at its end: unless kernels run
+        while a graph is compiled."""
         config = importlib.import_module(_CONFIG)
-        with config.patch(dict(self.patches)), compiled_together():
-            yield
+        with config.patch(dict(self.patches)):
+            runs_kernels = config.cpp_wrapper or config.triton.autotune_at_compile_time
+            with contextlib.nullcontext() if runs_kernels else compiled_together():
+                yield
 
     def records_graphs(self) -> bool:
         """Whether CUDA graphs are turned on and CUDA is available."""
