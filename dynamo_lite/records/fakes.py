@@ -124,6 +124,8 @@ class _CachedDispatch:
 
     def fake_of(self, tensor: torch.Tensor) -> FakeTensor | None:
         """The fake of a dense leaf that is alone in its memory; None: torch's converter knows more kinds of tensors."""
+        if torch.is_inference_mode_enabled():  # it would be an inference tensor
+            return None
         converter = self._mode.fake_tensor_converter.meta_converter
         tensors, storages = converter.describer.lookup_tensor, converter.describer.lookup_storage
         if tensor in tensors or not _is_plain(tensor) or tensor.untyped_storage() in storages:
