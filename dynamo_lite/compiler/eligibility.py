@@ -27,12 +27,12 @@ from .observers import WhyNotHere, tell_once, why_not_here
 from .recompilation import (
     Versions,
     failures_of,
-    hold_again,
     limit_reached,
     outdated_too_often,
     place_text,
     program_place,
     recompile_of,
+    revalidate_abc_guards,
 )
 from .recording import record_skip
 
@@ -57,7 +57,7 @@ def verdict(
     if _is_called_by_autograd(view):
         counters.skips += 1
         return _C.FREEZE
-    if hold_again(view):
+    if revalidate_abc_guards(view):
         return _C.RETRY
     if is_frozen:
         return _C.PASS

@@ -21,6 +21,7 @@ from dynamo_lite.insight.observer import Observer, Recompile
 from dynamo_lite.insight.program_files import line_place
 from dynamo_lite.insight.recorder import RECORDING, RecompileRecord
 from dynamo_lite.records.code_origin import calls_module, is_module_call
+from dynamo_lite.records.guards import RegistrationsReason
 from dynamo_lite.resume.graph_break import continued_in_loop
 from dynamo_lite.resume.program_names import in_program_names
 from dynamo_lite.resume.resume_code import RESUME_CODES, continued, original_position
@@ -164,15 +165,15 @@ def _occasion(view: _C.FrameView) -> tuple[int, int]:
     return _C.outermost_calls(), 0 if continued_in_loop(view.code) else id(_module_of(view))
 
 
-def hold_again(view: _C.FrameView) -> bool:
-    """Whether guards failed only because of registrations with abstract classes that they don't depend on."""
-    misses = view.misses() if view.entries else []
-    return any([each.kind == "registrations" and each.reason.checks.renew() for each in misses])
+def revalidate_abc_guards(view: _C.FrameView) -> bool:
+    """Renew the guards on registrations with abstract classes that still hold after one. Whether there were any."""
+    reasons = [each.reason for each in view.misses()] if view.entries else []
+    return any([isinstance(each, RegistrationsReason) and each.checks.renew() for each in reasons])
 
 
 def note_recompile(view: _C.FrameView, versions: Versions, observer: Observer | None) -> None:
-    """Count, log and report a translation of a frame that has entries. To an observer, the first for another module is
-    none again."""
+    """Count, log and report a translation of a frame that has entries. Observers don't see a module's first
+    compilation as a recompilation."""
     failures = failures_of(view)
     if not failures:
         return
@@ -191,7 +192,7 @@ def note_recompile(view: _C.FrameView, versions: Versions, observer: Observer | 
 
 def failures_of(view: _C.FrameView) -> list[_C.Failure]:
     """Why the frame's entries don't hold, beginning with that used last; empty if it hasn't any. The calls of all
-    modules are one code: its entries for modules of other classes are none of the frame's."""
+    modules are one code: entries guarded on another class of `self` are ignored."""
     failures = view.misses() if view.entries else []
     if is_module_call(view.code.co_filename):
         failures = [each for each in failures if not (each.kind == "type" and each.reason.place == "self")]
