@@ -19,7 +19,8 @@ from .aot import backward_outside_autocast
 from .cache_keys import cacheable_functions_setting, without_cache_of_user_subclasses
 from .cudagraphs import cudagraphs, mark_static_inputs, with_step_per_call
 from .direct_launch import with_direct_launch
-from .kernels import begin, compiled_together
+from .early_start import begin, wait
+from .kernels import compiled_together
 from .registry import by_similarity, configured
 from .sizes import has_symbols_not_given, with_sizes_as_inputs
 
@@ -62,6 +63,7 @@ class Inductor:
         if mode is not None or options is not None:
             return configured(self, mode, options)(gm, example_inputs)
         compile_fx = importlib.import_module("torch._inductor.compile_fx").compile_fx
+        wait()
         records = self.records_graphs()
         if records:
             mark_static_inputs(gm)

@@ -1,8 +1,8 @@
-"""When Inductor's kernels are compiled: with those of the graph's other pieces, by workers that are started early.
+"""Compiles the kernels of several graphs together, instead of one graph's after the other's.
 
 Inductor compiles Triton kernels in worker processes and C++ kernels in threads, and the module that it generates for a
-graph waits for the graph's own. The processes take seconds to start; until then Inductor compiles one Triton kernel
-after the other, in this process.
+graph waits for the kernels of that graph. In a block of `compiled_together` all are waited for at its end. The
+processes take seconds to start (see `early_start`); until then Inductor compiles the Triton kernels in this process.
 """
 
 from __future__ import annotations
@@ -13,42 +13,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
-
-import torch
-
-_BEGUN = set[int]()
-"""The id of the process that has begun."""
-
-
-def begin() -> None:
-    """Start, while the program is traced, what compiling waits for: on a GPU the workers, which import all that they
-    need; on a CPU the search for its vector instructions, which runs a compiler for each kind; the hash of Triton.
-
-    The thread calls functions of modules that are imported here: of an import in another thread, the program's own
-    could see half a module.
-    """
-    importlib.import_module("torch._inductor.compile_fx")
-    is_gpu = torch.cuda.is_initialized() or torch.xpu.is_initialized()
-    if is_gpu:
-        with contextlib.suppress(OSError):  # which is raised again where a kernel is compiled
-            importlib.import_module("torch._inductor.async_compile").maybe_warm_pool()  # wakes them, too
-    if os.getpid() in _BEGUN:
-        return
-    _BEGUN.clear()
-    _BEGUN.add(os.getpid())
-    triton = importlib.import_module("torch._inductor.runtime.triton_compat")
-    work = [triton.triton_key] if triton.HAS_TRITON else []  # it has no lock, which a forked process would find held
-    if not is_gpu:
-        importlib.import_module("torch.utils._filelock")
-        work.append(importlib.import_module("torch._inductor.cpu_vec_isa").pick_vec_isa)
-    threading.Thread(target=_run, args=(work,), name="dynamo_lite compiling", daemon=True).start()
-
-
-def _run(functions: list[Callable[[], object]]) -> None:
-    """Fill the caches of functions. Where one fails, its caller meets the error."""
-    for each in functions:
-        with contextlib.suppress(OSError, RuntimeError):
-            each()
 
 
 class _Kernel:

@@ -1,4 +1,4 @@
-"""Inductor's kernels: those of a graph's pieces are compiled together, and the compiler's workers are started early."""
+"""Inductor's kernels: those of a graph's pieces are compiled together, and what they wait for is begun early."""
 
 from __future__ import annotations
 
@@ -142,4 +142,31 @@ assert threading.active_count() == 1
 
 def test_nothing_is_loaded_before_a_call() -> None:
     done = run_program(BEFORE_A_CALL, "torch")
+    assert done.returncode == 0, done.stderr
+
+
+SEARCHED_EARLY = """
+import sys, threading
+import torch
+import dynamo_lite as dl
+from torch._inductor import cpu_vec_isa
+
+pick, searches, interval = cpu_vec_isa.pick_vec_isa, [], sys.getswitchinterval()
+
+def pick_slowly():
+    searches.append(threading.current_thread().name)
+    threading.Event().wait(1)
+    return pick()
+
+cpu_vec_isa.pick_vec_isa = pick_slowly
+compiled = dl.compile(lambda x: torch.sin(x) + 1)
+compiled(torch.ones(2))
+assert searches[0] == "dynamo_lite compiling", searches
+assert not any(each.name == "dynamo_lite compiling" for each in threading.enumerate())
+assert sys.getswitchinterval() == interval
+"""
+
+
+def test_compiler_waits_for_what_was_begun_early() -> None:
+    done = run_program(SEARCHED_EARLY, "torch")
     assert done.returncode == 0, done.stderr
