@@ -79,9 +79,10 @@ class Inductor:
     @contextlib.contextmanager
     def compiled_together(self) -> Iterator[None]:
         """A block in which several graphs are compiled, whose kernels are waited for at its end: unless kernels run
-        while a graph is compiled."""
+        while a graph is compiled. Backwards are compiled with their forwards, instead of one by one when they run."""
         config = importlib.import_module(_CONFIG)
-        with config.patch(dict(self.patches)):
+        backwards_too = torch._functorch.config.patch(force_non_lazy_backward_lowering=True)
+        with config.patch(dict(self.patches)), backwards_too:
             runs_kernels = config.cpp_wrapper or config.triton.autotune_at_compile_time
             with contextlib.nullcontext() if runs_kernels else compiled_together():
                 yield

@@ -61,6 +61,19 @@ def test_pieces_are_lowered_before_kernels_are_waited_for(steps: list[str]) -> N
     assert steps == ["lower"] * count + ["wait"] * count
 
 
+def test_backwards_of_pieces_are_compiled_with_their_forwards(steps: list[str]) -> None:
+    eager, x = model(), torch.randn(2, 5)
+    compiled = dl.compile(eager, regions="only", options={"fx_graph_cache": False})
+    with torch._functorch.config.patch(enable_autograd_cache=False):
+        result = compiled(x)
+        assert steps == sorted(steps), "all are lowered, then all are waited for"
+        count = len(steps)
+        found = torch.autograd.grad(result.sum(), [*eager.parameters()])
+    assert len(steps) == count
+    wanted = torch.autograd.grad(eager(x).sum(), [*eager.parameters()])
+    assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(found, wanted, strict=True))
+
+
 def test_other_graphs_wait_for_their_own(steps: list[str]) -> None:
     compiled, x = dl.compile(lambda x: torch.sin(x) * 3, options={"fx_graph_cache": False}), torch.randn(3)
     with torch._functorch.config.patch(enable_autograd_cache=False):
