@@ -159,11 +159,12 @@ tsan: $(STAMP)
 	  TSAN_OPTIONS="suppressions=$(CURDIR)/tests/support/tsan.txt log_path=$(abspath $(VENV)/tsan/report)" \
 	  setarch -R $(BIN)/python -P -m pytest $(TSAN_TESTS) -q -p no:xdist || { cat $(VENV)/tsan/report.*; exit 1; }
 
-TSAN_TESTS := tests/csrc tests/soundness tests/stress/test_soak.py -k "thread and not fork and not greenlet"
+TSAN_TESTS := tests/csrc tests/guards tests/process tests/python/stdlib/test_warning_filters.py tests/stress/test_soak.py \
+  -k "thread and not fork and not greenlet"
 
 # Tests under a CPython of the same version that was built for debugging: it asserts what frames and references are to be.
 DEBUG_PYTHON ?= python3.11-dbg
-DEBUG_TESTS ?= tests/csrc tests/breaks tests/python tests/soundness
+DEBUG_TESTS ?= $(addprefix tests/,arguments breaks csrc guards lifetimes process python torch/test_torch_state.py)
 debug: export PYTHONPATH = $(CURDIR):$(shell $(BIN)/python -c "import site; print(site.getsitepackages()[0])" 2>/dev/null)
 debug: $(STAMP)
 	$(BIN)/cmake -S . -B $(VENV)/debug -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \

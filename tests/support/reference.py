@@ -22,10 +22,10 @@ NOT_FOR_REFERENCE = [
     "backends/*",
     "csrc/*",
     "export/*",
+    "lifetimes/test_leaks.py",
     "models/*",
+    "process/test_threads.py",
     "python/opcodes/test_opcodes.py",
-    "soundness/test_leaks.py",
-    "soundness/test_threads.py",
     "unit/*",
 ]
 

@@ -12,11 +12,17 @@ import pytest
 _Choice = TypeVar("_Choice")
 
 INTERPRETER = (
-    *("breaks", "csrc", "python", "python/classes", "python/opcodes"),
-    *("soundness/test_exception", "soundness/test_interrupts", "soundness/test_threads", "stress/test_cpython"),
-    "unit/test_bytecode",
+    *("breaks", "csrc", "python", "python/classes", "python/exceptions", "python/opcodes"),
+    *("process/test_interrupts", "process/test_threads", "stress/test_cpython", "unit/test_bytecode"),
 )
 """Rooms, or beginnings of their files' names, that test what differs between versions of CPython."""
+SAMPLED = (
+    *("python/classes/test_c_methods", "python/classes/test_class_attributes", "python/classes/test_metaclass_methods"),
+    *("python/classes/test_object_protocols", "python/exceptions/test_caught_exceptions"),
+    *("python/exceptions/test_failing_operators", "python/exceptions/test_modes_after_failures"),
+    *("python/exceptions/test_raised_exceptions", "python/test_mutated_containers"),
+)
+"""Files of these rooms of which other versions run no more than a sample."""
 STRESS = ("stress",)
 FULL = (
     *("backends", "distributed", "export", "models", "numpy"),
@@ -34,7 +40,7 @@ def in_rooms(path: PurePath, rooms: tuple[str, ...]) -> bool:
 
 def mark(item: pytest.Item, path: PurePath) -> None:
     """Returns the marks of a test: ``stress``, ``full`` or ``fast``, and ``interpreter``."""
-    if in_rooms(path, INTERPRETER):
+    if in_rooms(path, INTERPRETER) and not in_rooms(path, SAMPLED):
         item.add_marker("interpreter")
     if in_rooms(path, STRESS):
         item.add_marker("stress")
