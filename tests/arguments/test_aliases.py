@@ -277,3 +277,30 @@ def test_object_and_its_dict_are_read_while_another_is_mutated():
         for make in (first, second, first, second):
             assert str(compiled(*make())) == str(fn(*make()))
         dl.reset()
+
+
+def test_list_that_contains_itself():
+    def fn(x, items):
+        items.append(x + 1)
+        return items[0] is items, len(items)
+
+    loop = []
+    loop.append(loop)
+    check(fn, tensor(2), loop, graphs=(0, 1))
+
+
+def test_property_of_one_argument_mutates_another():
+    class Sneaky:
+        def __init__(self, items):
+            self.items = items
+
+        @property
+        def value(self):
+            self.items.append("read")
+            return len(self.items)
+
+    def fn(x, sneaky, items):
+        return x * sneaky.value + sneaky.value, items
+
+    shared = []
+    check(fn, tensor(2), Sneaky(shared), shared, operators=2)

@@ -13,7 +13,7 @@ import torch
 import dynamo_lite as dl
 from equality import Pairing
 from outcomes import outcome
-from programs import Recorder, ints, tensor
+from programs import Recorder, checked, ints, tensor
 
 BACKENDS = ["eager", "aot_eager"]
 DEVICES = ["meta", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA"))]
@@ -204,3 +204,10 @@ def test_recompilation_names_the_change(caplog):
     told = [record.getMessage() for record in caplog.records]
     assert "device meta instead of cpu" in told[0]
     assert "stride" in told[1] and "float64" in told[2]
+
+
+@checked(tensor(2), {"a": 1, "b": 2}, operators=4, others=[(tensor(2), {"b": 2, "a": 1})])
+def test_order_of_a_dict_is_guarded(x, table):
+    for v in table.values():
+        x = x * 2 + v
+    return x

@@ -82,3 +82,20 @@ def test_another_call_has_other_memory(x, parts):
     x.add_(1)
     z = y * 2
     return (parts[0] * 3).sum() + z
+
+
+BASE = tensor(4)
+
+
+@checked([tensor(4), tensor(2)], operators=2, others=[([BASE, BASE[:2]],)])
+@checked([BASE, BASE[:2]], graphs=(0, 1), others=[([tensor(4), tensor(2)],)])
+def test_list_and_tensor_with_the_same_storage(items):
+    items[0].add_(1)
+    return items[1] * 2
+
+
+@checked(tensor(3), tensor(3, seed=1), operators=3, others=[(BASE[:3], BASE[1:]), (BASE[:3], BASE[:3])])
+def test_inputs_that_overlap_only_in_a_later_call(x, y):
+    x.mul_(2)
+    y.add_(1)
+    return x + y

@@ -7,7 +7,10 @@ import collections
 import enum
 import types
 
-from programs import tensor
+import torch
+
+import dynamo_lite as dl
+from programs import Recorder, tensor
 from scenarios import scenario
 
 
@@ -288,3 +291,52 @@ def test_class_pattern_follows_a_changed_class(compiled, seen):
     seen.call(f, A(), tensor(2))
     A.__match_args__ = ("b", "a")
     seen.call(f, A(), tensor(2))
+
+
+def test_a_method_is_replaced_on_its_class_and_on_an_instance():
+    class Thing:
+        def get(self):
+            return 1
+
+    def fn(x, thing):
+        return x * thing.get()
+
+    compiled = dl.compile(fn, backend=Recorder())
+    thing, x = Thing(), torch.ones(2)
+    assert torch.equal(compiled(x, thing), x)
+    Thing.get = lambda self: 2
+    assert torch.equal(compiled(x, thing), x * 2)
+    thing.get = lambda: 3
+    assert torch.equal(compiled(x, thing), x * 3)
+    thing.__class__ = type("Other", (), {"get": lambda self: 4})
+    del thing.get
+    assert torch.equal(compiled(x, thing), x * 4)
+
+
+def test_the_code_of_a_callee_is_replaced():
+    def helper(x):
+        return x * 2
+
+    def other(x):
+        return x * 3
+
+    def fn(x):
+        return helper(x)
+
+    compiled = dl.compile(fn, backend=Recorder())
+    x = torch.ones(2)
+    assert torch.equal(compiled(x), x * 2)
+    helper.__code__ = other.__code__
+    assert torch.equal(compiled(x), x * 3)
+
+
+def test_guards_tell_functions_apart_whose_addresses_are_reused():
+    def fn(x, f):
+        return f(x)
+
+    compiled = dl.compile(fn, backend=Recorder())
+    x = torch.ones(2)
+    for n in range(20):
+        f = eval(f"lambda v: v * {n}")
+        assert torch.equal(compiled(x, f), x * n)
+        del f

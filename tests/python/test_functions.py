@@ -251,3 +251,10 @@ def test_code_with_other_free_variables_is_refused(x):
         other.__code__ = inner.__code__
     except ValueError as error:
         return x + 1, str(error), other()
+
+
+def test_statements_on_one_line_and_a_lambda_that_yields():
+    scope = {"torch": torch}
+    source = "def fn(x):\n    a = 1; b = 2; c = a if b else x\n    return (lambda: (yield))().gi_code.co_name, x + c\n"
+    exec(source, scope)
+    check(scope["fn"], tensor(2), graphs=(0, 2))

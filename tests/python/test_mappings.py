@@ -8,11 +8,12 @@ from collections import ChainMap, Counter, OrderedDict, defaultdict
 
 import pytest
 import torch
+from torch.utils._ordered_set import OrderedSet
 
 import dynamo_lite as dl
 from cuts import Programs
 from outcomes import outcomes
-from programs import check, tensor
+from programs import check, checked, tensor
 
 program = Programs()
 CUT = None
@@ -420,3 +421,14 @@ def test_view_that_is_kept_of_what_changes():
         table[name] = 1
         assert compiled(torch.zeros(1))[0].item() == len(table)
         assert compiled(torch.zeros(1))[1] == list(table)
+
+
+@checked(tensor(3), OrderedSet([3, 1, 2]))
+def test_ordered_set_of_torch(x, given):
+    made = OrderedSet([1, 2, 3])
+    made.add(5)
+    made.discard(1)
+    both = made | given
+    for each in both:
+        x = x * each
+    return x, len(both), 5 in both, list(made), made

@@ -234,3 +234,21 @@ def made_of(x, kind):
 @checked(tensor(3), graphs=None)
 def test_class_as_an_argument_of_what_is_allowed(x):
     return made_of(x, int) + 1, made_of(x, kind=list)
+
+
+@checked(tensor(2), graphs=1)
+def test_functions_without_effect_return_their_argument(x):
+    a = x.to(torch.float32)
+    b = x.contiguous()
+    c = x.expand(2)
+    d = x.reshape(2)
+    return a, b, c, d, a is x, b is x, c is x
+
+
+@checked(tensor(2), operators=4)
+def test_inplace_operators_return_their_argument(x):
+    y = x.add_(1)
+    z = torch.relu_(x)
+    w = x.clone()
+    v = torch.add(w, 1, out=w) if w.dim() == 9 else w.mul_(2)
+    return y is x, z is x, v is w, y, z, v

@@ -183,3 +183,13 @@ def test_exception_live_across_a_break_is_raised_again():
 
     (_, one), (_, other) = fn(torch.ones(2)), dl.compile(fn, backend="eager")(torch.ones(2))
     assert lines(one) == lines(other)
+
+
+@checked(tensor(3))
+def test_traceback_of_a_caught_exception_is_compared_with_none(x):
+    error = ValueError("not raised")
+    before = error.__traceback__ is None
+    try:
+        raise error
+    except ValueError as caught:
+        return x + 1, before, caught.__traceback__ is not None

@@ -485,4 +485,24 @@ def target_is_not_assigned_when_the_value_fails(x, n):
     return y + 1, items
 
 
+@program(graphs=(0, 1), breaks=(0, 2))
+def error_leaves_the_frame_with_its_chain(x, n):
+    y = x + 1
+    try:
+        raise KeyError("a")
+    except KeyError as error:
+        raise Problem(y.shape[0], "leaves") from error
+
+
+@program(graphs=(0, 2), breaks=(0, 3))
+def error_leaves_through_finally_with_effects(x, n, log=None):
+    log = []
+    try:
+        y = x + 1
+        raise Quiet(log, y)
+    finally:
+        CUT
+        log.append("finally")
+
+
 test_program = program.test()

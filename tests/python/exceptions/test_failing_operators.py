@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import traceback
 import warnings
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 import dynamo_lite as dl
-from programs import check, checked, ints, tensor
+from programs import Recorder, check, checked, ints, tensor
 
 pytestmark = pytest.mark.fails_on_data
 
@@ -536,3 +537,43 @@ def test_a_write_behind_a_context_that_a_break_was_in():
         return y * 2
 
     check(fn, tensor(3, 3), ints(3) % 3, torch.zeros(1 << 19), graphs=1, breaks=1)
+
+
+def catches(x, index, log, *more, scale=2.0, **named):
+    log.append("before")
+    try:
+        y = x.index_select(0, index) * scale
+    except (IndexError, RuntimeError):
+        log.append("caught")
+        y = x * 0
+    return y, more, named
+
+
+def in_a_callee(x, index, log):
+    def inner(at):
+        log.append(total)
+        return x.index_select(0, at)
+
+    total = 3
+    try:
+        return inner(index)
+    except IndexError:
+        total = 4
+        return inner(index * 0) + total
+
+
+@pytest.mark.parametrize("fn, more", [(catches, {}), (catches, {"scale": 3.0, "extra": 1}), (in_a_callee, {})])
+def test_operators_fail_at_the_line_of_the_program(fn, more):
+    compiled = dl.compile(fn, backend=Recorder())
+    x = torch.arange(4.0)
+    for at in (1, 9, 2, 9):
+        seen = []
+        for each in (fn, compiled):
+            log = []
+            try:
+                result = each(x, torch.tensor([at]), log, **more)
+            except Exception as error:
+                frames = traceback.extract_tb(error.__traceback__)
+                result = type(error), [(frame.name, frame.lineno) for frame in frames[1:]]
+            seen.append((str(result), log))
+        assert seen[0] == seen[1]

@@ -59,13 +59,6 @@ def assertions(x, n):
     return x + n
 
 
-@programs(tensor(2), True, operators=2, others=[(tensor(2), False)])
-def unbound_local(x, flag):
-    if flag:
-        y = x + 1
-    return y * 2
-
-
 @programs(tensor(2), [1], graphs=None, others=[(tensor(2), [1, 2])])
 def stop_iteration_leaves(x, items):
     y = x + 1

@@ -5,13 +5,14 @@ from __future__ import annotations
 import abc
 import collections.abc
 import inspect
+import sys
 import types
 import typing
 from typing import Optional, Protocol, Union
 
 import torch
 
-from programs import checked, tensor
+from programs import check, checked, tensor
 from table import Table
 
 programs = Table()
@@ -216,3 +217,15 @@ def test_signature_made_outside(x):
     bound = SIGNATURE.bind(x, 2, 3, d=5, g=6)
     bound.apply_defaults()
     return bound.arguments["a"] + bound.arguments["e"], list(bound.arguments), bound.args[1:], bound.kwargs
+
+
+def test_a_callee_inspects_the_frame_of_its_caller():
+    def who():
+        return sys._getframe(1).f_code.co_name, sys._getframe(1).f_lineno
+
+    def fn(x):
+        y = x + 1
+        name = who()
+        return y * 2, name
+
+    check(fn, tensor(2), graphs=None)
