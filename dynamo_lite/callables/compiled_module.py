@@ -13,8 +13,7 @@ from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute
 from dynamo_lite.records.code_origin import why_not_inlined
 from dynamo_lite.variables.core.attributes import binds
-from dynamo_lite.variables.core.base import VariableTracker, unsupported
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
 
 from .compiled_function import compiled_function
 from .frame_shim import framed

@@ -18,8 +18,8 @@ from dynamo_lite.resume.graph_break import unused_arguments
 from dynamo_lite.resume.resume_code import original_position
 from dynamo_lite.runtime.precomputed_calls import PendingExceptions
 from dynamo_lite.translator.core import RootTranslator
-from dynamo_lite.variables.core.base import LazyVariable
 from dynamo_lite.variables.core.class_lookup import mro
+from dynamo_lite.variables.core.wrapping import LazyVariable
 from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 
 from .code_ahead import holds_tensors, may_compute_with_tensors

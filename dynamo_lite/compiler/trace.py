@@ -10,8 +10,9 @@ from dynamo_lite.records.restart_facts import RestartFacts
 from dynamo_lite.resume.graph_break import continues_where_errors_may_be_swallowed
 from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.translator.core import BreakHere, Frame, RootTranslator
-from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
+from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.namespaces import why_unreadable
+from dynamo_lite.variables.core.wrapping import LazyVariable
 from dynamo_lite.variables.python.functions.function import CellVariable
 from dynamo_lite.variables.torch.functions.collectives import complete_pending
 

@@ -11,8 +11,7 @@ from dynamo_lite import _C, config
 from dynamo_lite.insight.break_reasons import UnknownCall
 from dynamo_lite.insight.suggestions import suggestion
 from dynamo_lite.variables.core import registry
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Args, Kwargs, Translator, VariableTracker, unsupported
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

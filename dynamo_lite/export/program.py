@@ -31,9 +31,9 @@ from dynamo_lite.insight.break_reasons import EffectOfExport, FrameLeftAlone, Ha
 from dynamo_lite.records.calls_around_graph import CallAfterGraph
 from dynamo_lite.records.side_effects import SideEffects
 from dynamo_lite.translator.attempt import Attempt
+from dynamo_lite.translator.object_state import ObjectState
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.object_state import ObjectState
 from dynamo_lite.variables.python.functions.function import GlobalScope
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, instance_dict
 

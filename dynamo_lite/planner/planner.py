@@ -45,15 +45,15 @@ from dynamo_lite.runtime.graph_functions import frozen, thawed
 from dynamo_lite.runtime.shared_memory import memory_of
 from dynamo_lite.runtime.streams import release, wait_for
 from dynamo_lite.shapes.symbols import SYMBOLIC
-from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker
+from dynamo_lite.variables.core.base import Attempt, NotConstant, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt
+from dynamo_lite.variables.core.wrapping import LazyVariable
 from dynamo_lite.variables.python.containers.set_recipes import SetStates
 from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable, formula_value
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 if TYPE_CHECKING:
-    from dynamo_lite.variables.core.protocols import Part
+    from dynamo_lite.variables.core.base import Part
 
 _BY_VALUE = frozenset({int, float, complex, str, bytes})
 """Types of constants of which the program isn't promised the very object."""

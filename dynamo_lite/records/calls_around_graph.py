@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dynamo_lite.variables.core.base import VariableTracker
-    from dynamo_lite.variables.core.protocols import Planner
+    from dynamo_lite.variables.core.base import Planner, VariableTracker
 
     from .source import Source
 

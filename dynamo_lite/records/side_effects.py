@@ -18,8 +18,8 @@ from .guards import Guards
 from .shared_results import SharedResults
 
 if TYPE_CHECKING:
+    from dynamo_lite.translator.object_state import ObjectState
     from dynamo_lite.variables.core.base import VariableTracker
-    from dynamo_lite.variables.core.object_state import ObjectState
     from dynamo_lite.variables.python.containers.set_recipes import Recipe
     from dynamo_lite.variables.python.containers.sets import SetVariable
     from dynamo_lite.variables.python.functions.function import GlobalScope

@@ -13,9 +13,10 @@ import torch
 
 from dynamo_lite.bytecode import decode, roles
 from dynamo_lite.planner.planner import Planner
-from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
+from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.class_lookup import has_finalizer
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.wrapping import LazyVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import (
     ListVariable,

@@ -31,9 +31,8 @@ from dynamo_lite.plan.rows import Break, Build, Cell, Constant, Local, SetHandle
 from dynamo_lite.planner.planner import Planner
 from dynamo_lite.records.code_origin import reads_frame_by_name
 from dynamo_lite.runtime.special_methods import exit_of
-from dynamo_lite.variables.core.base import VariableTracker
+from dynamo_lite.variables.core.base import Translator, VariableTracker
 from dynamo_lite.variables.core.null import NULL
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.functions.function import CellVariable, ResumeFunction
 from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
 from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable, can_be_left

@@ -17,8 +17,9 @@ from typing import Any
 
 from dynamo_lite.plan.rows import Build, Value
 from dynamo_lite.planner.planner import Planner
-from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
+from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.reachable import references
+from dynamo_lite.variables.core.wrapping import LazyVariable
 from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
 
 Recipe = tuple[Any, ...]

@@ -22,8 +22,8 @@ from dynamo_lite.bytecode.instructions import CALLABLE_FIRST, EXIT_SIZE
 from dynamo_lite.codegen.writer import Writer
 from dynamo_lite.plan.rows import Break, Build, Constant, Local, Take, Value
 from dynamo_lite.planner.planner import Planner
+from dynamo_lite.variables.core.base import Translator
 from dynamo_lite.variables.core.null import NULL
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.functions.function import ResumeFunction
 from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
 

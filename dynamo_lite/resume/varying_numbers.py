@@ -15,8 +15,10 @@ from dynamo_lite.bytecode import decode, roles
 from dynamo_lite.bytecode.decode import PerCode
 from dynamo_lite.insight.break_reasons import DataDependentValue
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.base import IteratorVariable, LazyVariable, VariableTracker
+from dynamo_lite.variables.core.base import VariableTracker
+from dynamo_lite.variables.core.base_kinds import IteratorVariable
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.wrapping import LazyVariable
 
 from .resume_code import ARGUMENTS, STACK, ResumePoint
 

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from traceback import FrameSummary
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 import torch._guards
@@ -31,12 +31,17 @@ if TYPE_CHECKING:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     from dynamo_lite.records.source import Source
-    from dynamo_lite.variables.core.protocols import Translator
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 Symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
 Frames = tuple[FrameSummary, ...]
 """The user's frames, outermost first."""
+
+
+class Place(Protocol):
+    """Knows the frames that are being traced."""
+
+    def places(self) -> Frames: ...
 
 
 @dataclass(frozen=True)
@@ -272,14 +277,14 @@ class Symbols:
             return []
         return [each.expr for found in self.env.deferred_runtime_asserts.values() for each in found]
 
-    def note_guards(self, translator: Translator | None) -> None:
-        """Attribute the guards that the ``ShapeEnv`` has added since the last call to the current frames of a
-        translator; None: to no place in the program."""
+    def note_guards(self, place: Place | None) -> None:
+        """Attribute the guards that the ``ShapeEnv`` has added since the last call to the current frames; None: to no
+        place in the program."""
         if self._env is None:
             return
         missing = len(self.env.guards) - len(self._guard_frames)
         if missing > 0:
-            self._guard_frames += [() if translator is None else translator.places()] * missing
+            self._guard_frames += [() if place is None else place.places()] * missing
 
     def symbolic_dims(self, source: Source) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The dimensions of a tensor whose sizes, and those whose strides, are guarded as symbols."""

@@ -20,10 +20,10 @@ from dynamo_lite.records.stream_uses import StreamUses
 from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
 from dynamo_lite.shapes.policy import TranslationShapes
 from dynamo_lite.variables.core.base import VariableTracker
-from dynamo_lite.variables.core.object_state import ObjectState
 from dynamo_lite.variables.torch.tensors.specialize import specialize
 
 from .known_values import KnownValues
+from .object_state import ObjectState
 from .torch_state import TorchState
 
 if TYPE_CHECKING:

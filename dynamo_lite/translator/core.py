@@ -32,7 +32,6 @@ from dynamo_lite.variables.core.base import (
     CreatingCall,
     Exhausted,
     Kwargs,
-    LazyVariable,
     NotConstant,
     ObservedException,
     VariableTracker,
@@ -40,6 +39,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.reachable import Holder
+from dynamo_lite.variables.core.wrapping import LazyVariable
 from dynamo_lite.variables.python.functions.arguments import bind_arguments
 from dynamo_lite.variables.python.functions.function import (
     CellVariable,

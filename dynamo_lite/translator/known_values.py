@@ -11,10 +11,11 @@ import torch
 from dynamo_lite.insight.break_reasons import UnsupportedKey
 from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker, unsupported, wrap
+from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
 from dynamo_lite.variables.core.keys import AddressKeys
 from dynamo_lite.variables.core.namespaces import check_namespace
+from dynamo_lite.variables.core.wrapping import LazyVariable, wrap
 from dynamo_lite.variables.python.classes.classes import module_of
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, SliceVariable, TupleVariable

@@ -34,14 +34,14 @@ from dynamo_lite.variables.core.base import (
     Kwargs,
     NotConstant,
     ObservedException,
+    Translator,
     VariableTracker,
-    call_handler,
-    class_compares_by_identity,
-    refuse_arguments,
     remaining_items,
     unsupported,
 )
+from dynamo_lite.variables.core.c_arguments import call_handler, refuse_arguments
 from dynamo_lite.variables.core.class_lookup import (
+    class_compares_by_identity,
     full_type_name,
     is_immutable,
     is_user_defined,
@@ -51,7 +51,6 @@ from dynamo_lite.variables.core.class_lookup import (
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.inert import CODERS, INERT_TYPE_IDS, why_not_folded
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.classes import construct
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.classes.isinstance_checks import derives
@@ -59,7 +58,6 @@ from dynamo_lite.variables.python.containers import sets
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import SequenceVariable, SliceVariable
-from dynamo_lite.variables.python.containers.sets import SetVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable, PythonFunctionVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, SymbolicNumber
 from dynamo_lite.variables.python.objects.exception import ExceptionVariable, ExistingExceptionVariable
@@ -148,9 +146,6 @@ class Operations(_Base):
         error = ExceptionVariable(cls, args)
         error.context = self.handled
         raise ObservedException(error)
-
-    def make_set(self, items: list[VariableTracker]) -> SetVariable:
-        return SetVariable.of(self, items)
 
     def raise_stop_iteration(self, value: VariableTracker | None) -> NoReturn:
         self.raise_with(StopIteration, [] if value is None or self.is_none(value) else [value])

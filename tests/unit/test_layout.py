@@ -69,7 +69,7 @@ MODULES["dynamo_lite._C"] = PACKAGE / "_C.pyi"
 
 
 def imports_of(name: str, tree: ast.AST, for_types: bool = False) -> Iterator[tuple[str, ast.AST]]:
-    """Returns the absolute names that a module imports anywhere, those in ``TYPE_CHECKING`` blocks only ``for_types``."""
+    """Returns the absolute names that a module imports anywhere; those in ``TYPE_CHECKING`` blocks if ``for_types``."""
     package = name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
     blocks = () if for_types else (block for block in ast.walk(tree) if _type_checking(block))
     hidden = {id(n) for block in blocks for s in block.body for n in ast.walk(s)}

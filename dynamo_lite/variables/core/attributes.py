@@ -21,21 +21,20 @@ from dynamo_lite.plan.rows import Attribute, Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.records.subgraphs import BACKWARD
 
-from .base import (
-    Args,
-    CreatingCall,
-    Kwargs,
-    LazyVariable,
-    ObservedException,
-    VariableTracker,
+from .base import Args, CreatingCall, Kwargs, ObservedException, Planner, Translator, VariableTracker, unsupported
+from .class_lookup import (
+    MISSING,
     class_compares_by_identity,
+    class_lookup,
+    is_immutable,
+    is_user_defined,
     mro,
-    unsupported,
+    owner_of,
+    type_name,
 )
-from .class_lookup import MISSING, class_lookup, is_immutable, is_user_defined, owner_of, type_name
 from .constant import ConstantVariable
 from .invariant_reads import check_class_attribute, is_of_library
-from .protocols import Planner, Translator
+from .wrapping import LazyVariable
 
 
 def class_attribute(tx: Translator, cls: type, name: str, raw: Any) -> VariableTracker:

@@ -1,4 +1,4 @@
-"""`VariableTracker`, the protocol of a traced value; lazy wrapping; the registry from real values to trackers.
+"""`VariableTracker`, the protocol of a traced value, and the interfaces of what its methods are handed.
 
 A tracker stands for one Python value while a frame is traced. Each operation that bytecode can do on a value is a
 method of its tracker. A method takes ``tx``, the translator of the running frame, through which it records operators in
@@ -7,53 +7,62 @@ the graph, adds guards, logs side effects and inlines calls.
 Every kind of value is a subclass, which overrides the operations that it models. The defaults here do what CPython does
 for a type without the operation (they raise in the traced program), or break the graph by `unsupported`.
 
-A value reached through a `Source` is wrapped as a `LazyVariable`. The first `realize` picks its kind in `wrap` and adds
-the guards; a value that is only passed along is never wrapped and costs nothing.
+The interfaces are Protocols with the members that `variables` may use. The classes, which say what each member does,
+are in rooms above.
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
 import operator
-import re
 import sys
 import types
-from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from traceback import FrameSummary
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeAlias
 
+from dynamo_lite.bytecode import Instruction
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.insight.break_reasons import (
     AttributeChange,
     UnknownValue,
-    UnsupportedArguments,
     UnsupportedAttribute,
     UnsupportedKey,
     UnsupportedMethod,
     UnsupportedOperation,
     UnsupportedValue,
 )
-from dynamo_lite.plan.rows import Value
-from dynamo_lite.records.identity import identity
+from dynamo_lite.insight.site import Site
+from dynamo_lite.plan.rows import Constant, Local, Step, Value
+from dynamo_lite.records.graph import GraphBuilder
+from dynamo_lite.records.guards import Guards
+from dynamo_lite.records.restart_facts import RestartFacts
+from dynamo_lite.records.runtime_assertions import RuntimeAssertion
 from dynamo_lite.records.source import Source
+from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
+from dynamo_lite.shapes.policy import TranslationShapes
 
-from .class_lookup import MISSING, class_lookup, is_immutable, is_user_defined, mro, own_namespace
+from .c_arguments import EMPTY_SAMPLES, call_handler, raise_argument_error, refuse_arguments, takes_arguments
+from .class_lookup import MISSING, class_compares_by_identity, class_lookup
 from .inert import has_known_text, is_inert
-from .operator_symbols import OPERATOR_METHODS
-from .protocols import Attempt, Planner, Translator
+from .operator_symbols import Binary
 
 if TYPE_CHECKING:
+    from dynamo_lite.records.provenance import Provenance
+    from dynamo_lite.records.side_effects import SideEffects
+    from dynamo_lite.records.stream_uses import StreamUses
+    from dynamo_lite.translator.attempt import BeforeGraph
+    from dynamo_lite.translator.known_values import KnownValues
+    from dynamo_lite.translator.torch_state import TorchState
+    from dynamo_lite.variables.python.classes.classes import ClassVariable
     from dynamo_lite.variables.python.containers.mappings import DictVariable
+    from dynamo_lite.variables.python.containers.sequences import SliceVariable
+    from dynamo_lite.variables.python.containers.set_recipes import SetStates
+    from dynamo_lite.variables.python.functions.function import CellVariable, GlobalScope
 
 TEXTS: dict[str, Callable[..., str]] = {"__str__": str, "__repr__": repr}
 """The builtin that calls each special method which returns a value's text."""
-
-_EMPTY_SAMPLES = frozenset({list, tuple, dict, set, frozenset, deque, OrderedDict})
-"""Types for which an empty instance raises the same errors as any other."""
-_CREATED_EMPTY = (*_EMPTY_SAMPLES, defaultdict, str, bytes, int, float, complex)
-"""Types whose methods, on an empty instance that nobody else has, affect nothing else."""
 
 Args = list["VariableTracker"]
 Kwargs = dict[str, "VariableTracker"]
@@ -79,15 +88,6 @@ class ObservedException(Exception):
 
     def __init__(self, error: Any) -> None:
         self.error = error
-
-
-def class_compares_by_identity(cls: type) -> bool:
-    """Whether comparing and hashing this class runs no code of its metaclass."""
-    meta = type(cls)
-    return meta is type or not any(_EQUALITY.intersection(own_namespace(each)) for each in mro(meta)[:-1])
-
-
-_EQUALITY = frozenset({"__eq__", "__ne__", "__hash__"})
 
 
 def unsupported(reason: BreakReason) -> NoReturn:
@@ -211,7 +211,7 @@ class VariableTracker:
             return self.as_constant()
         except NotConstant:
             kind = self.python_type()
-            if not class_compares_by_identity(kind) or kind not in _EMPTY_SAMPLES:
+            if not class_compares_by_identity(kind) or kind not in EMPTY_SAMPLES:
                 raise
             return kind()
 
@@ -520,185 +520,6 @@ def _slot_readers(cls: type, without: tuple[str, ...]) -> list[Callable[[object]
     return [vars(base)[name].__get__ for base, name in names if name not in without]
 
 
-class IteratorVariable(VariableTracker):
-    """Base of iterators: ``iter()`` of one is itself."""
-
-    __slots__ = ()
-    is_iterator = True
-
-    def iterate(self, tx: Translator) -> VariableTracker:
-        return self
-
-    def contains(self, tx: Translator, item: VariableTracker) -> bool:
-        return any(tx.same_or_equal(each, item) for each in remaining_items(tx, self))
-
-
-class ContainerVariable(VariableTracker):
-    """Base of builtin containers: a call of a special method does the operation that it implements. If the other
-    operand is an instance of a derived class, C code reads its items, whatever methods that class has.
-
-    ``instance``: that of a derived class, created during tracing, whose payload it is; unset for other containers."""
-
-    __slots__ = ("instance",)
-    instance: VariableTracker
-    implements_equality = True
-    items: Sized
-    """A list of the items' trackers, or a dict of them by key."""
-    concatenates = False
-    """Whether ``+`` and ``*`` are those of sequences: called by name they raise TypeError for operands of other types,
-    and don't return ``NotImplemented``."""
-
-    def describe(self) -> str:
-        return f"a {self.python_type().__name__} of {len(self.items)}"
-
-    def length(self, tx: Translator) -> Any:
-        return len(self.items)
-
-    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        operation = OPERATOR_METHODS.get(name)
-        if operation is None or len(args) != 1 or kwargs:
-            return super().call_method(tx, name, args, kwargs)
-        symbol, prefix, is_comparison = operation
-        other = args[0].realize()
-        if is_comparison:
-            found = self.compare(tx, symbol, other.builtin_part())
-        elif prefix == "i":
-            found = self.inplace(tx, symbol, other)
-        else:
-            found = self.binary(tx, symbol, other, prefix == "r")
-        if found is None and self.concatenates and not is_comparison:
-            tx.refuse_operands(f"{name}()", class_lookup(self.python_type(), name), self, other)
-        return found or tx.make(NotImplemented)
-
-    def method___len__(self, tx: Translator) -> VariableTracker:
-        return tx.make(self.length(tx))
-
-    def method___reversed__(self, tx: Translator) -> VariableTracker:
-        return self.reverse(tx)
-
-    def method___contains__(self, tx: Translator, item: VariableTracker) -> VariableTracker:
-        return tx.make(self.contains(tx, item))
-
-    def method___getitem__(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        return self.getitem(tx, key)
-
-    def method___setitem__(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> VariableTracker:
-        self.setitem(tx, key, value)
-        return tx.make(None)
-
-    def method___delitem__(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        self.delitem(tx, key)
-        return tx.make(None)
-
-
-class InvariantVariable(VariableTracker):
-    """A known value that guards keep the same in every call."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any, source: Source | None = None) -> None:
-        self.source = source
-        self.value = value
-
-    @classmethod
-    def by_identity(cls, attempt: Attempt, value: Any, source: Source) -> VariableTracker:
-        """Wrap a value and guard its identity."""
-        source.check("id", value)
-        return cls(value, source)
-
-    def python_type(self) -> type:
-        return type(self.value)
-
-    def as_constant(self) -> Any:
-        return self.value
-
-    def cache_key(self, tx: Translator) -> Any:
-        kind = type(self.value)
-        runs_python = any(is_user_defined(class_lookup(kind, name)) for name in ("__eq__", "__hash__"))
-        return super().cache_key(tx) if runs_python else self.value
-
-    def construct(self, plan: Planner) -> Value:
-        return plan.constant(self.value)
-
-
-# -- wrapping real values ----------------------------------------------------------------------------------------------
-
-
-class LazyVariable(VariableTracker):
-    """A value with a source that isn't wrapped yet: it has no guards."""
-
-    __slots__ = ("value", "attempt", "_real")
-
-    def __init__(self, attempt: Attempt, value: Any, source: Source) -> None:
-        self.source: Source = source
-        self.value = value
-        self.attempt = attempt
-        self._real: VariableTracker | None = None
-
-    def realize(self) -> VariableTracker:
-        real = self._real
-        if real is None:
-            real = self._real = wrap(self.attempt, self.value, self.source)
-        return real
-
-    def known(self) -> VariableTracker:
-        return self if self._real is None else self._real
-
-    def children(self) -> Iterable[object]:
-        return () if self._real is None else (self._real,)
-
-    def rewrap(self) -> None:
-        """Replace the tracker by the one that it realizes to, now that it was specialized."""
-        self._real = self.realize().realize()
-
-
-_SIMPLE = (int, float, bool, str, bytes, type(None))
-
-WrapFn = Callable[[Attempt, Any, Source], VariableTracker]
-_BY_TYPE: dict[type, WrapFn] = {}
-_PREDICATES: list[tuple[int, Callable[[Any], bool], WrapFn]] = []
-
-
-def wraps_type(*types: type) -> Callable[[WrapFn], WrapFn]:
-    """Register how values of exactly these types are wrapped."""
-
-    def register(fn: WrapFn) -> WrapFn:
-        for each in types:
-            _BY_TYPE[each] = fn
-        return fn
-
-    return register
-
-
-def wraps_if(predicate: Callable[[Any], bool], order: int = 50) -> Callable[[WrapFn], WrapFn]:
-    """Register how values are wrapped for which ``predicate`` holds. Lower ``order`` is tried first."""
-
-    def register(fn: WrapFn) -> WrapFn:
-        _PREDICATES.append((order, predicate, fn))
-        _PREDICATES.sort(key=lambda row: row[0])
-        return fn
-
-    return register
-
-
-def wrap(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
-    """The tracker of the real value at ``source``. An object has one tracker in an attempt, whatever aliases it has."""
-    kind = type(value)
-    comparable = class_compares_by_identity(kind)
-    if comparable and kind in _SIMPLE:
-        return _BY_TYPE[kind](attempt, value, source)
-    known = attempt.values.memo.get(identity(value))
-    if known is not None:
-        return attempt.values.add_alias(known[1], value, source)
-    if comparable:
-        fn = _BY_TYPE.get(kind) or next(row[2] for row in _PREDICATES if row[1](value))
-        found = fn(attempt, value, source)
-    else:
-        found = attempt.values.opaque(value, source, "its metaclass defines equality of classes")
-    attempt.values.memo[identity(value)] = (value, found)
-    return found
-
-
 def remaining_items(tx: Translator, iterator: VariableTracker) -> Iterator[VariableTracker]:
     """The items that an iterator has left, one by one."""
     while True:
@@ -709,86 +530,168 @@ def remaining_items(tx: Translator, iterator: VariableTracker) -> Iterator[Varia
         yield item
 
 
-# -- arguments of callables in C ---------------------------------------------------------------------------------------
+# -- what the methods of trackers are handed ---------------------------------------------------------------------------
 
 
-_TYPES_IN_C = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+class Translator(Protocol):
+    """Interprets one frame: the frame's state, and the operations of Python on trackers (`translator.operations`)."""
+
+    guards: Guards
+    graph: GraphBuilder
+    effects: SideEffects
+    code: types.CodeType
+    original: types.CodeType
+    """The code that the user wrote: for a resume function, that of the function which it resumes."""
+    scope: GlobalScope
+    locals: dict[str, VariableTracker]
+    cells: dict[str, CellVariable]
+    stack: list[VariableTracker]
+    current: Instruction
+    instructions: Sequence[Instruction]
+    pc: int
+    """The index of the next instruction."""
+    handled: VariableTracker | None
+    """The exception that is being handled."""
+
+    @property
+    def attempt(self) -> Attempt: ...
+    @property
+    def parent(self) -> Translator | None: ...
+    def site(self) -> Site: ...
+    def place(self) -> FrameSummary: ...
+    def places(self) -> tuple[FrameSummary, ...]: ...
+
+    def generic_getattr(
+        self, obj: VariableTracker, name: str, hook: bool = True, getter: VariableTracker | None = None
+    ) -> VariableTracker: ...
+    def lookup(self, cls: type, name: str) -> Any: ...
+
+    def make(self, value: Any) -> VariableTracker: ...
+    def fold(
+        self, function: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any: ...
+    def evaluate(
+        self, function: Callable[..., Any], args: Iterable[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any: ...
+    def python_values(self, args: Sequence[VariableTracker], kwargs: Kwargs) -> tuple[list[Any], dict[str, Any]]: ...
+    def fold_call(
+        self, function: Callable[..., Any], args: Sequence[VariableTracker], kwargs: Kwargs
+    ) -> VariableTracker: ...
+    def raise_error(self, cls: type[BaseException], *args: Any) -> NoReturn: ...
+    def raise_with(self, cls: type[BaseException], args: Args) -> NoReturn: ...
+    def combine_views(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker: ...
+    def raise_stop_iteration(self, value: VariableTracker | None) -> NoReturn: ...
+    def python_value(self, variable: VariableTracker) -> Any: ...
+    def is_plain(self, variable: VariableTracker) -> bool: ...
+    def percent(self, template: str, values: VariableTracker) -> VariableTracker: ...
+    def format_text(self, template: str, args: Args, kwargs: Kwargs) -> VariableTracker: ...
+    def format_by_mapping(self, template: str, mapping: VariableTracker) -> VariableTracker: ...
+    def join_texts(self, separator: str, items: VariableTracker) -> VariableTracker: ...
+    def is_none(self, variable: VariableTracker) -> bool: ...
+    def index_value(self, variable: VariableTracker, message: str = ...) -> Any: ...
+    def is_index(self, variable: VariableTracker) -> bool: ...
+    def check_iterable(self, variable: VariableTracker, message: str) -> None: ...
+    def subscript_value(self, key: VariableTracker, message: str) -> Any: ...
+    def slice_value(self, variable: SliceVariable) -> slice: ...
+
+    def identical(self, one: VariableTracker, other: VariableTracker) -> bool: ...
+    def guard_distinct(self, variable: VariableTracker) -> None: ...
+    def truth(self, variable: VariableTracker) -> bool: ...
+    def same_or_equal(self, one: VariableTracker, other: VariableTracker) -> bool: ...
+    def compare(self, symbol: str, one: VariableTracker, other: VariableTracker) -> VariableTracker: ...
+    def refuse_operands(self, operation: str, function: Callable[..., Any], *operands: VariableTracker) -> NoReturn: ...
+    def binary(
+        self, symbol: str, left: VariableTracker, right: VariableTracker, inplace: Binary | None = None
+    ) -> VariableTracker: ...
+    def inplace(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker: ...
+    def unary(self, symbol: str, operand: VariableTracker) -> VariableTracker: ...
+
+    def iterate(self, variable: VariableTracker) -> VariableTracker: ...
+    def contains_by_iteration(self, variable: VariableTracker, item: VariableTracker) -> bool: ...
+    def checked_iterator(self, iterable: VariableTracker, found: VariableTracker) -> VariableTracker: ...
+    def next(self, iterator: VariableTracker) -> VariableTracker: ...
+    def next_by_call(self, method: VariableTracker, args: Args | None = None) -> VariableTracker: ...
+    def thrown(self, kind: VariableTracker, value: VariableTracker | None) -> VariableTracker: ...
+    def collected_items(self, variable: VariableTracker) -> DictVariable | None: ...
+    def sort(self, items: list[VariableTracker], key: VariableTracker | None, reverse: bool) -> None: ...
+    def length(self, of: VariableTracker) -> VariableTracker: ...
+
+    def has_attribute(self, variable: VariableTracker, name: str) -> bool: ...
+    def attribute_or_none(self, variable: VariableTracker, name: str) -> VariableTracker | None: ...
+
+    def call(self, function: VariableTracker, args: Args, kwargs: Kwargs) -> VariableTracker: ...
+    def construct(self, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker: ...
+    def class_method(self, cls: ClassVariable, name: str, args: Args, kwargs: Kwargs) -> VariableTracker: ...
+    def delegate(self, caller: VariableTracker, function: VariableTracker) -> None: ...
+    def call_function(self, function: Any, args: Args, kwargs: Kwargs) -> VariableTracker: ...
+    def inline(self, function: Any, args: Args, kwargs: Kwargs, is_tail: bool = False) -> VariableTracker: ...
 
 
-def takes_arguments(function: Any, count: int, names: Iterable[str]) -> bool:
-    """Whether a callable in C takes ``count`` positional arguments and keyword arguments of these names. True for other
-    callables, and for those that don't declare a signature."""
-    kind = type(function)
-    is_in_c = kind in _TYPES_IN_C or kind is type and is_immutable(function)
-    return not is_in_c or fits_signature(function, count, tuple(names))
+class Attempt(Protocol):
+    """The records of one attempt at a frame (`translator.attempt`)."""
+
+    guards: Guards
+    graph: GraphBuilder
+    shapes: TranslationShapes
+    effects: SideEffects
+    provenance: Provenance
+    runtime_assertions: list[RuntimeAssertion]
+    ahead: PrecomputedCalls
+    reprs: list[VariableTracker]
+    takes_wrappers: bool
+    has_wrappers: bool
+    takes_masked_writes: bool
+    has_masked_writes: bool
+    begins_handled: bool
+    callers_handle: bool
+    frees_at_once: bool
+    generates_kernels: bool
+    errors_on_break: bool
+    has_asked_compiling: bool
+    is_exporting: bool
+    restart_facts: RestartFacts
+    steps: int
+    deferred_reads: set[Site]
+    """Where the program read numbers from tensors that it has only passed on so far."""
+    varying: dict[types.CodeType, set[tuple[str, int]]]
+    values: KnownValues
+    torch_state: TorchState
+    before_graph: BeforeGraph
+    streams: StreamUses
+
+    @property
+    def innermost(self) -> Translator | None: ...
+    def note_guards(self) -> None: ...
 
 
-@functools.cache
-def fits_signature(function: Any, count: int, names: tuple[str, ...]) -> bool:
-    """Whether a callable's signature takes these arguments; True if it doesn't declare one."""
-    try:
-        signature = inspect.signature(function)
-    except ValueError:
-        return True
-    try:
-        signature.bind(*(None,) * count, **dict.fromkeys(names))
-    except TypeError:
-        return False
-    return True
+Part: TypeAlias = VariableTracker | Value
+"""An argument of a call that is planned: a value of the program, or an expression."""
 
 
-_ABOUT_ARGUMENTS = re.compile(
-    r"\b(takes|expected) (no|exactly|at most|at least|from|\d+) |keyword argument|missing required"
-)
-"""The texts of errors for a wrong number or wrong names of arguments."""
+class Planner(Protocol):
+    """Plans the code after the graph: values as expressions, effects as steps (`planner.planner`)."""
 
+    @property
+    def attempt(self) -> Attempt: ...
+    @property
+    def set_states(self) -> SetStates: ...
+    @property
+    def steps(self) -> list[Step]: ...
 
-def raise_argument_error(
-    tx: Translator, function: Any, count: int, names: Iterable[str], derived: type | None = None
-) -> None:
-    """Raise CPython's TypeError if a callable in C, of which there is no model for these arguments, doesn't take their
-    number or names: it is called on an empty instance and None. Other callables might do something. ``derived``: the
-    receiver's class, whose name the text has."""
-    owner = function if type(function) is type else getattr(function, "__objclass__", None)
-    is_method = type(function) in (types.MethodDescriptorType, types.WrapperDescriptorType)
-    if not any(owner is each for each in _CREATED_EMPTY) and (is_method or takes_arguments(function, count, names)):
-        return
-    receivers: list[object] = []
-    if is_method and owner is not None:
-        kind = owner if derived is None else type(derived.__name__, (owner,), {})
-        receivers = [kind()]
-    try:
-        function(*receivers, *[None] * (count - len(receivers)), **dict.fromkeys(names))
-    except TypeError as error:
-        if _ABOUT_ARGUMENTS.search(str(error)):
-            tx.raise_error(TypeError, *error.args)
-    except (ValueError, LookupError, AttributeError, OverflowError):
-        return
+    def value(self, tracker: VariableTracker) -> Value: ...
+    def constant(self, value: object) -> Constant: ...
+    def reload(self, source: Source | None) -> Value: ...
+    def call(self, function: object, /, *parts: Part, **named: Part) -> Value: ...
+    def build(self, kind: str, parts: Iterable[Part]) -> Value: ...
+    def tuple_of(self, parts: Iterable[Part]) -> Value: ...
 
+    def keep(self, value: Value) -> Local: ...
+    def create(self, tracker: VariableTracker, new: Value, fill: Callable[[Local], None]) -> Local: ...
+    def has_created(self, tracker: VariableTracker) -> bool: ...
+    def do(self, function: object, /, *parts: Part, **named: Part) -> None: ...
+    def set_attribute(self, of: Value, name: str, value: Part) -> None: ...
+    def replay_once(self, tracker: VariableTracker) -> None: ...
+    def expect_grad_mode(self, before: bool, after: bool) -> None: ...
 
-def refuse_arguments(name: str) -> NoReturn:
-    """Break the graph: CPython raises the error for arguments that a builtin doesn't take."""
-    unsupported(UnsupportedArguments(name))
-
-
-_Result = TypeVar("_Result")
-
-
-def call_handler(
-    handler: Callable[..., _Result],
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    name: str,
-    function: Any = None,
-    count: int = 0,
-) -> _Result:
-    """Call the model of the builtin ``name``, the callable ``function``. If the model doesn't take the arguments, of
-    which ``count`` are positional ones of the builtin, raise CPython's error or break the graph."""
-    try:
-        return handler(*args, **kwargs)
-    except TypeError as error:
-        trace = error.__traceback__
-        if trace is None or trace.tb_next is not None:
-            raise
-    raise_argument_error(args[0], function, count, kwargs)
-    refuse_arguments(name)
+    def output(self, tensor: Any) -> Value: ...
+    def result(self, value: Any) -> Value: ...

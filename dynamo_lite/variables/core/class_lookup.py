@@ -100,3 +100,12 @@ def _full_name(cls: type) -> str:
 def has_finalizer(cls: type) -> bool:
     """Whether the class has a ``__del__``, so that user code observes the deallocation of an instance."""
     return class_lookup(cls, "__del__") is not MISSING
+
+
+def class_compares_by_identity(cls: type) -> bool:
+    """Whether comparing and hashing this class runs no code of its metaclass."""
+    meta = type(cls)
+    return meta is type or not any(_EQUALITY.intersection(own_namespace(each)) for each in mro(meta)[:-1])
+
+
+_EQUALITY = frozenset({"__eq__", "__ne__", "__hash__"})

@@ -19,20 +19,21 @@ from dynamo_lite.variables.polyfills.recreation import advance_iterator
 
 from .base import (
     Args,
+    Attempt,
     Exhausted,
-    InvariantVariable,
-    IteratorVariable,
     Kwargs,
     NotConstant,
     ObservedException,
+    Planner,
+    Translator,
     VariableTracker,
     unsupported,
-    wraps_type,
 )
+from .base_kinds import InvariantVariable, IteratorVariable
 from .class_lookup import MISSING, class_lookup, is_immutable
 from .inert import is_inert
 from .operator_symbols import method_of
-from .protocols import Attempt, Planner, Translator
+from .wrapping import wraps_type
 
 _NUMBERS = (int, float, bool)
 _SINGLETONS = (

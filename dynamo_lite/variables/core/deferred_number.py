@@ -20,11 +20,10 @@ from dynamo_lite.insight.site import Site
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.restart import NumbersRead, Restart
 
-from .base import TEXTS, VariableTracker
+from .base import TEXTS, Planner, Translator, VariableTracker
 from .constant import ConstantVariable
 from .deferred_text import text_of_number
 from .operator_symbols import BINARY, COMPARE
-from .protocols import Planner, Translator
 
 _KINDS: dict[torch.dtype, type] = {
     **dict.fromkeys((torch.float64, torch.float32, torch.float16, torch.bfloat16), float),

@@ -17,9 +17,8 @@ import torch
 from dynamo_lite.insight.break_reasons import DataDependentValue
 from dynamo_lite.plan.rows import Value
 
-from .base import Args, Kwargs, NotConstant, VariableTracker, unsupported
+from .base import Args, Kwargs, NotConstant, Planner, Translator, VariableTracker, unsupported
 from .constant import ConstantVariable
-from .protocols import Planner, Translator
 
 _SAMPLES = {torch.bool: True, **dict.fromkeys((torch.complex64, torch.complex128), 1j)}
 """Values of the dtypes that hold neither floats nor integers."""

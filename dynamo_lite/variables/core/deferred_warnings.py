@@ -12,8 +12,7 @@ import warnings
 from dynamo_lite.insight.break_reasons import OutputCall
 from dynamo_lite.variables.polyfills.warnings import may_raise
 
-from .base import unsupported
-from .protocols import Planner, Translator
+from .base import Planner, Translator, unsupported
 
 
 def warn_after_graph(tx: Translator, text: str, category: type[Warning]) -> None:

@@ -15,11 +15,10 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import FailsInPython, UnsupportedOperation
 
 from .attributes import MISSING, bind
-from .base import Args, Kwargs, VariableTracker, unsupported
+from .base import Args, Kwargs, Translator, VariableTracker, unsupported
 from .class_lookup import is_user_defined
 from .constant import ConstantVariable
 from .deferred_text import DeferredTextVariable, concatenated, text_by_percent
-from .protocols import Translator
 
 Texts = Iterable[str | VariableTracker]
 """Parts of a text, in order."""

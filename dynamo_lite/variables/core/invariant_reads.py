@@ -41,9 +41,8 @@ from dynamo_lite.records.code_origin import is_library, is_polyfill
 from dynamo_lite.records.subgraphs import BACKWARD, Runs
 from dynamo_lite.runtime import triton_kernels
 
-from .base import VariableTracker, unsupported
+from .base import Translator, VariableTracker, unsupported
 from .constant import CONSTANT_TYPES
-from .protocols import Translator
 
 if TYPE_CHECKING:
     from dynamo_lite.records.subgraphs import Body

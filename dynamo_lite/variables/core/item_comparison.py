@@ -7,9 +7,8 @@ from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 
-from .base import VariableTracker, unsupported
+from .base import Translator, VariableTracker, unsupported
 from .deferred_text import concatenated
-from .protocols import Translator
 
 
 class StandIn:

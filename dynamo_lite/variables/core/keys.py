@@ -12,10 +12,9 @@ import torch
 from dynamo_lite.insight.break_reasons import FailsInPython, UnsupportedKey
 from dynamo_lite.records.code_origin import is_library
 
-from .base import NotConstant, ObservedException, VariableTracker, unsupported
+from .base import NotConstant, ObservedException, Translator, VariableTracker, unsupported
 from .class_lookup import class_lookup, full_type_name, is_user_defined, type_name
 from .constant import ConstantVariable
-from .protocols import Translator
 
 PLAIN_KEYS = (str, int, bool, float, type(None), bytes)
 """Types whose constants represent themselves."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dynamo_lite.plan.rows import PushedNull, Value
 
-from .base import VariableTracker
-from .protocols import Planner
+from .base import Planner, VariableTracker
 
 
 class Null(VariableTracker):

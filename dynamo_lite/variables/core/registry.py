@@ -14,19 +14,9 @@ from typing import Any, TypeVar
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.records.identity import identity
 
-from .base import (
-    Args,
-    Kwargs,
-    VariableTracker,
-    call_handler,
-    mro,
-    raise_argument_error,
-    refuse_arguments,
-    takes_arguments,
-    unsupported,
-)
-from .class_lookup import class_lookup
-from .protocols import Translator
+from .base import Args, Kwargs, Translator, VariableTracker, unsupported
+from .c_arguments import call_handler, raise_argument_error, refuse_arguments, takes_arguments
+from .class_lookup import class_lookup, mro
 
 Model = Callable[[Any, Args, Kwargs], VariableTracker]
 ClosureModel = Callable[[Any, Any, Args, Kwargs], VariableTracker]

@@ -28,12 +28,13 @@ from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, class_l
 from dynamo_lite.variables.core.base import (
     Args,
     Kwargs,
+    Planner,
+    Translator,
     VariableTracker,
     unsupported,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
-from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import Model, models_if, models_raw
 from dynamo_lite.variables.python.containers.iterators import GetitemIterator
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SliceVariable, TupleVariable

@@ -13,10 +13,19 @@ from dynamo_lite.insight.break_reasons import NumpyCall, TensorToNumpy
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import from_numpy_written
-from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.base import (
+    Args,
+    Attempt,
+    Kwargs,
+    NotConstant,
+    Planner,
+    Translator,
+    VariableTracker,
+    unsupported,
+)
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.registry import Model, find_model, models, models_raw
+from dynamo_lite.variables.core.wrapping import wraps_type
 from dynamo_lite.variables.python.containers.structures import map_structure, structure_leaves
 from dynamo_lite.variables.torch.tensors.later_states import certain
 from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable, record

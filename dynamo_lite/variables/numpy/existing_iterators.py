@@ -9,8 +9,8 @@ import numpy
 
 from dynamo_lite.insight.break_reasons import DataDependentValue
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.base import VariableTracker, unsupported, wraps_if
-from dynamo_lite.variables.core.protocols import Attempt, Translator
+from dynamo_lite.variables.core.base import Attempt, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.wrapping import wraps_if
 from dynamo_lite.variables.python.objects.existing_iterator import ExistingIterator
 
 

@@ -12,20 +12,13 @@ import torch
 
 from dynamo_lite.insight.break_reasons import NumpyCall, OperatorWarns
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
-from dynamo_lite.variables.core.base import (
-    Args,
-    InvariantVariable,
-    Kwargs,
-    VariableTracker,
-    unsupported,
-    wraps_if,
-    wraps_type,
-)
+from dynamo_lite.variables.core.base import Args, Kwargs, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.base_kinds import InvariantVariable
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.inert import register_inert_types
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.core.wrapping import wraps_if, wraps_type
 from dynamo_lite.variables.torch.functions.torch_functions import InvariantObjectVariable
 
 _DTYPES = [numpy.dtype(code) for code in "?bBhHiIlLqQefdFD"]

@@ -13,9 +13,8 @@ from torch import uint8
 
 from dynamo_lite.insight.break_reasons import DataDependentValue, FailureAndWrite, NumpyWrite
 from dynamo_lite.runtime.shared_memory import share_memory
-from dynamo_lite.variables.core.base import Args, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Args, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SliceVariable, TupleVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record

@@ -23,14 +23,14 @@ from dynamo_lite.variables.core.base import (
     Exhausted,
     Kwargs,
     ObservedException,
+    Translator,
     VariableTracker,
-    refuse_arguments,
     remaining_items,
     unsupported,
 )
+from dynamo_lite.variables.core.c_arguments import refuse_arguments
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import has_stable_hash, key_of
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import Model, models, models_raw
 
 from .classes.isinstance_checks import is_instance, is_subclass

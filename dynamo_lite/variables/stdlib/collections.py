@@ -6,8 +6,9 @@ import collections
 from typing import Any
 
 from dynamo_lite.variables.core.attributes import binds, class_attribute, guard_class_attribute
-from dynamo_lite.variables.core.base import InvariantVariable, VariableTracker, wraps_type
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Translator, VariableTracker
+from dynamo_lite.variables.core.base_kinds import InvariantVariable
+from dynamo_lite.variables.core.wrapping import wraps_type
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 
 _Pair = collections.namedtuple("_Pair", "first second")

@@ -12,9 +12,9 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import ContextReset
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.base import Attempt, NotConstant, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
+from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_type
 from dynamo_lite.variables.python.objects.opaque import OpaqueVariable
 
 _UNSET = object()

@@ -11,10 +11,10 @@ import torch
 from dynamo_lite.insight.break_reasons import CopyOfValue
 from dynamo_lite.variables import polyfills
 from dynamo_lite.variables.core.attributes import MethodVariable
-from dynamo_lite.variables.core.base import VariableTracker, mro, unsupported
+from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.class_lookup import mro
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import key_of
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable

@@ -10,9 +10,10 @@ from typing import Any
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import is_callable
-from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, VariableTracker, refuse_arguments, wraps_type
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
+from dynamo_lite.variables.core.base import Args, Attempt, Kwargs, Planner, Translator, VariableTracker
+from dynamo_lite.variables.core.c_arguments import refuse_arguments
 from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_type
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dynamo_lite.variables import polyfills
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, refuse_arguments
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Args, Kwargs, Translator, VariableTracker
+from dynamo_lite.variables.core.c_arguments import refuse_arguments
 from dynamo_lite.variables.core.registry import Model, models_raw
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 
 from dynamo_lite.insight.break_reasons import UnknownCall
-from dynamo_lite.variables.core.base import VariableTracker, unsupported
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.classes.classes import loaded_module
 

@@ -22,13 +22,14 @@ from dynamo_lite.variables.core.base import (
     Kwargs,
     NotConstant,
     ObservedException,
+    Planner,
+    Translator,
     VariableTracker,
-    refuse_arguments,
     unsupported,
 )
+from dynamo_lite.variables.core.c_arguments import refuse_arguments
 from dynamo_lite.variables.core.class_lookup import MISSING
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import models, models_class_method, models_raw
 from dynamo_lite.variables.polyfills import itertools as polyfills
 from dynamo_lite.variables.polyfills.recreation import advance_iterator

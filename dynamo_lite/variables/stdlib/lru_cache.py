@@ -27,18 +27,10 @@ from dynamo_lite.records.restart import specialize_before
 from dynamo_lite.runtime.collectives import Communicates, without_collectives
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
 from dynamo_lite.variables.core.attributes import MethodVariable, binds, class_attribute
-from dynamo_lite.variables.core.base import (
-    Args,
-    Kwargs,
-    LazyVariable,
-    NotConstant,
-    VariableTracker,
-    unsupported,
-    wraps_type,
-)
-from dynamo_lite.variables.core.protocols import Planner, Translator
+from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.reachable import reachable
 from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_type
 from dynamo_lite.variables.python.containers.sequences import SizeVariable, TupleVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber, SymNodeVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable

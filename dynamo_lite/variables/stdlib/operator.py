@@ -7,11 +7,12 @@ from typing import Any
 
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, refuse_arguments, wraps_type
+from dynamo_lite.variables.core.base import Args, Attempt, Kwargs, Planner, Translator, VariableTracker
+from dynamo_lite.variables.core.c_arguments import refuse_arguments
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, UNARY
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.core.wrapping import wraps_type
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 
 

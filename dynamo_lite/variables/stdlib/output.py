@@ -6,8 +6,7 @@ import logging
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import OutputCall
-from dynamo_lite.variables.core.base import VariableTracker, unsupported
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.registry import models
 
 _LEVELS = {getattr(logging, name.upper()): name for name in ("debug", "info", "warning", "error", "critical")}

@@ -14,9 +14,8 @@ from typing import Any
 
 from dynamo_lite.insight.break_reasons import NumberFunctionOfTensor, UnsupportedOperation
 from dynamo_lite.variables import polyfills
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Args, Kwargs, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models, models_raw
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber, call_on_numbers

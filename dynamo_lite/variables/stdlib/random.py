@@ -7,8 +7,7 @@ import types
 from typing import Any, NoReturn
 
 from dynamo_lite.insight.break_reasons import RandomCall
-from dynamo_lite.variables.core.base import Args, Kwargs, unsupported
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Args, Kwargs, Translator, unsupported
 from dynamo_lite.variables.core.registry import models_raw
 
 

@@ -10,20 +10,13 @@ from dynamo_lite.insight.break_reasons import FailsInPython, UnsupportedAttribut
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.variables import polyfills
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, is_callable
-from dynamo_lite.variables.core.base import (
-    Args,
-    InvariantVariable,
-    Kwargs,
-    NotConstant,
-    VariableTracker,
-    call_handler,
-    unsupported,
-    wraps_type,
-)
+from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, Planner, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.base_kinds import InvariantVariable
+from dynamo_lite.variables.core.c_arguments import call_handler
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.inert import register_inert_types
-from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.core.wrapping import wraps_type
 from dynamo_lite.variables.python.containers.sequences import ListVariable, TupleVariable
 
 

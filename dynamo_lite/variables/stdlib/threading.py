@@ -11,10 +11,10 @@ from dynamo_lite.insight.break_reasons import UnknownCall
 from dynamo_lite.records.calls_around_graph import CallAfterGraph
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
-from dynamo_lite.variables.core.base import VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.base import Attempt, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.core.wrapping import wraps_type
 from dynamo_lite.variables.python.objects.opaque import OpaqueVariable
 
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))

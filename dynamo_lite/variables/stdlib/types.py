@@ -8,10 +8,10 @@ from functools import partial
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.base import Args, Attempt, Kwargs, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.formatting import Texts, bracketed, listed, reprs
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.core.wrapping import wraps_type
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import typing
 from typing import Any
 
-from dynamo_lite.variables.core.base import wraps_type
+from dynamo_lite.variables.core.base import Translator
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.core.wrapping import wraps_type
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 wraps_type(typing.TypeVar, typing.ParamSpec)(ConstantVariable.by_identity)

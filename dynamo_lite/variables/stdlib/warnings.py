@@ -14,9 +14,9 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import OutputCall, UnknownCall, UnsupportedContext, WarningsObserved
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.identity import identity
-from dynamo_lite.variables.core.base import NotConstant, VariableTracker, refuse_arguments, unsupported
+from dynamo_lite.variables.core.base import NotConstant, Planner, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.c_arguments import refuse_arguments
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.torch.contexts.torch_contexts import ContextVariable
 

@@ -23,25 +23,15 @@ from dynamo_lite.variables.core.attributes import (
     guard_class_lacks,
     overrides_instance,
 )
-from dynamo_lite.variables.core.base import (
-    TEXTS,
-    Args,
-    InvariantVariable,
-    Kwargs,
-    LazyVariable,
-    NotConstant,
-    VariableTracker,
-    class_compares_by_identity,
-    unsupported,
-    wraps_if,
-)
-from dynamo_lite.variables.core.class_lookup import is_immutable, is_user_defined, type_name
+from dynamo_lite.variables.core.base import TEXTS, Args, Kwargs, NotConstant, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.base_kinds import InvariantVariable
+from dynamo_lite.variables.core.class_lookup import class_compares_by_identity, is_immutable, is_user_defined, type_name
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
 from dynamo_lite.variables.core.formatting import call_class_text_method, call_text_method
 from dynamo_lite.variables.core.inert import defines_special_methods, is_inert
 from dynamo_lite.variables.core.invariant_reads import check_global, is_read_later, refuse_read
 from dynamo_lite.variables.core.operator_symbols import method_of
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_if
 from dynamo_lite.variables.python.containers.instance_dict import globals_of
 from dynamo_lite.variables.python.functions.function import is_trusted_module, read_annotations
 

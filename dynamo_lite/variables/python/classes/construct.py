@@ -15,20 +15,19 @@ from dynamo_lite.insight.break_reasons import (
     NotCreated,
 )
 from dynamo_lite.variables.core.attributes import MISSING, MethodVariable, attribute_name, bind, is_callable, owner_of
-from dynamo_lite.variables.core.base import (
-    Args,
-    Kwargs,
-    VariableTracker,
+from dynamo_lite.variables.core.base import Args, Kwargs, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.c_arguments import refuse_arguments
+from dynamo_lite.variables.core.class_lookup import (
     class_compares_by_identity,
+    class_lookup,
+    is_immutable,
+    is_user_defined,
     mro,
     own_namespace,
-    refuse_arguments,
-    unsupported,
+    type_name,
 )
-from dynamo_lite.variables.core.class_lookup import class_lookup, is_immutable, is_user_defined, type_name
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.inert import is_inert, own_enum_value
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import find_model, models, models_class_method
 from dynamo_lite.variables.python.containers.deques import DequeVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable, MappingProxyVariable

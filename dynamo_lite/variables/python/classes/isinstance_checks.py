@@ -14,10 +14,9 @@ from torch._library.fake_class_registry import FakeScriptObject
 from dynamo_lite.insight.break_reasons import LegacyTensorType, ProtocolCheck, UnsupportedOperation
 from dynamo_lite.runtime.torch_names import CustomClassBase, CustomClassBaseMeta
 from dynamo_lite.variables.core.attributes import bind, class_lookup
-from dynamo_lite.variables.core.base import VariableTracker, mro, unsupported
-from dynamo_lite.variables.core.class_lookup import is_immutable, is_user_defined
+from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.class_lookup import is_immutable, is_user_defined, mro
 from dynamo_lite.variables.core.invariant_reads import is_read_later, refuse_read
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.objects.enumeration import is_user_code
 

@@ -8,9 +8,8 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import FailsInPython, UnsupportedAttribute, UnsupportedOperation
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, bind
-from dynamo_lite.variables.core.base import VariableTracker, mro, own_namespace, unsupported
-from dynamo_lite.variables.core.class_lookup import is_immutable
-from dynamo_lite.variables.core.protocols import Planner, Translator
+from dynamo_lite.variables.core.base import Planner, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.class_lookup import is_immutable, mro, own_namespace
 from dynamo_lite.variables.core.registry import models
 
 from .classes import ClassVariable

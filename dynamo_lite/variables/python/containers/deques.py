@@ -10,10 +10,10 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import UnsupportedValue
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.base import VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.base import Attempt, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.class_lookup import class_lookup
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
+from dynamo_lite.variables.core.wrapping import wraps_type
 
 from .sequences import MutableSequence, SequenceVariable, UnmutatedIterator, wrap_items
 

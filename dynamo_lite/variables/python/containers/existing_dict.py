@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.base import LazyVariable, VariableTracker, class_compares_by_identity, wraps_type
+from dynamo_lite.variables.core.base import Attempt, Planner, Translator, VariableTracker
+from dynamo_lite.variables.core.class_lookup import class_compares_by_identity
 from dynamo_lite.variables.core.keys import AS_DICT_KEY, LEAST_ADDRESS, PLAIN_KEYS, key_of
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
+from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_type
 
 from .mappings import DictVariable, wrap_dict_items
 

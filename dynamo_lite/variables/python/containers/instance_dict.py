@@ -8,11 +8,10 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.plan.rows import Attribute, Value
 from dynamo_lite.records.identity import identity
-from dynamo_lite.variables.core.base import VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Attempt, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.class_lookup import class_lookup
 from dynamo_lite.variables.core.invariant_reads import is_read_later, refuse_read
 from dynamo_lite.variables.core.keys import key_of
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 
 from .mappings import DictVariable, wrap_dict_items
 

@@ -16,15 +16,16 @@ from dynamo_lite.plan.rows import Value
 from dynamo_lite.variables.core.base import (
     CreatingCall,
     Exhausted,
-    IteratorVariable,
     NotConstant,
     ObservedException,
+    Planner,
+    Translator,
     VariableTracker,
     remaining_items,
 )
+from dynamo_lite.variables.core.base_kinds import IteratorVariable
 from dynamo_lite.variables.core.class_lookup import MISSING
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.polyfills.recreation import advance_iterator, strict_map, strict_zip
 
 from .sequences import TupleVariable

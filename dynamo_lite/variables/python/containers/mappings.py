@@ -17,26 +17,25 @@ from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import object_setattr
 from dynamo_lite.variables.core.base import (
     Args,
-    ContainerVariable,
+    Attempt,
     Exhausted,
-    IteratorVariable,
     Kwargs,
-    LazyVariable,
     NotConstant,
+    Planner,
+    Translator,
     VariableTracker,
-    class_compares_by_identity,
-    raise_argument_error,
     unsupported,
-    wraps_type,
 )
-from dynamo_lite.variables.core.class_lookup import is_immutable
+from dynamo_lite.variables.core.base_kinds import ContainerVariable, IteratorVariable
+from dynamo_lite.variables.core.c_arguments import raise_argument_error
+from dynamo_lite.variables.core.class_lookup import class_compares_by_identity, is_immutable
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_text import concatenated
 from dynamo_lite.variables.core.formatting import Texts, bracketed, listed, reprs
 from dynamo_lite.variables.core.item_comparison import ItemComparison
 from dynamo_lite.variables.core.keys import AS_DICT_KEY, PLAIN_KEYS, key_of
 from dynamo_lite.variables.core.operator_symbols import COMPARE
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
+from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_type
 from dynamo_lite.variables.polyfills.recreation import advance_iterator
 
 from .sequences import ListVariable, TupleVariable

@@ -15,24 +15,22 @@ from dynamo_lite.plan.rows import Extend, Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     Args,
-    ContainerVariable,
+    Attempt,
     Exhausted,
-    IteratorVariable,
     Kwargs,
-    LazyVariable,
     NotConstant,
+    Planner,
+    Translator,
     VariableTracker,
-    own_namespace,
     unsupported,
-    wraps_if,
-    wraps_type,
 )
-from dynamo_lite.variables.core.class_lookup import is_final
+from dynamo_lite.variables.core.base_kinds import ContainerVariable, IteratorVariable
+from dynamo_lite.variables.core.class_lookup import is_final, own_namespace
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.formatting import Texts, bracketed, listed, reprs
 from dynamo_lite.variables.core.item_comparison import ItemComparison
 from dynamo_lite.variables.core.operator_symbols import COMPARE
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
+from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_if, wraps_type
 from dynamo_lite.variables.polyfills.recreation import advance_iterator
 
 _EXTENDED_BY_OWN_ITEMS = sys.version_info >= (3, 13)

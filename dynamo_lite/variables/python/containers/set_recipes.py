@@ -11,8 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.base import NotConstant, VariableTracker
-from dynamo_lite.variables.core.protocols import Planner, Translator
+from dynamo_lite.variables.core.base import NotConstant, Planner, Translator, VariableTracker
 
 if TYPE_CHECKING:
     from dynamo_lite.plan.rows import Value

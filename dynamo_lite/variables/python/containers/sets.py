@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 from dynamo_lite.insight.break_reasons import UnknownSetOrder
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.base import ContainerVariable, NotConstant, VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.base import Attempt, NotConstant, Planner, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.base_kinds import ContainerVariable
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import AS_SET_ITEM, has_stable_hash, key_of
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, method_of
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
+from dynamo_lite.variables.core.wrapping import wraps_type
 
 from .mappings import DictVariable, DictViewVariable
 from .sequences import UnmutatedIterator

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from dynamo_lite.variables.core.base import VariableTracker
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Translator, VariableTracker
 
 
 def structure_leaves(value: VariableTracker) -> Iterator[VariableTracker]:

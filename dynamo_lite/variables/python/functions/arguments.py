@@ -5,8 +5,7 @@ from __future__ import annotations
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 
 from dynamo_lite.insight.break_reasons import FailsInPython
-from dynamo_lite.variables.core.base import Args, Kwargs, unsupported
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Args, Kwargs, Translator, unsupported
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 

@@ -12,20 +12,13 @@ from dynamo_lite.insight.break_reasons import ClockRead, DisabledCall, FileAcces
 from dynamo_lite.insight.site import public_name
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, bind_c_descriptor
-from dynamo_lite.variables.core.base import (
-    Args,
-    InvariantVariable,
-    Kwargs,
-    VariableTracker,
-    unsupported,
-    wraps_if,
-    wraps_type,
-)
+from dynamo_lite.variables.core.base import Args, Attempt, Kwargs, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.base_kinds import InvariantVariable
 from dynamo_lite.variables.core.class_lookup import MISSING, c_lookup, class_lookup, is_immutable
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import COMPARE
-from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.registry import class_method, find_model
+from dynamo_lite.variables.core.wrapping import wraps_if, wraps_type
 
 _CONSTANT_ATTRIBUTES = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__objclass__", "__get__"})
 

@@ -18,12 +18,13 @@ from dynamo_lite.runtime.later_calls import FunctionParts
 from dynamo_lite.variables.core.attributes import MISSING, MethodVariable
 from dynamo_lite.variables.core.base import (
     Args,
+    Attempt,
     Kwargs,
-    LazyVariable,
     NotConstant,
+    Planner,
+    Translator,
     VariableTracker,
     unsupported,
-    wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.invariant_reads import (
@@ -34,7 +35,7 @@ from dynamo_lite.variables.core.invariant_reads import (
     refuse_read,
 )
 from dynamo_lite.variables.core.namespaces import check_lookup
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
+from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_type
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable, globals_of
 from dynamo_lite.variables.python.containers.mappings import DictVariable, wrap_dict_items
 from dynamo_lite.variables.python.containers.sequences import TupleVariable

@@ -39,12 +39,21 @@ from dynamo_lite.shapes.float_formulas import (
     is_finite,
 )
 from dynamo_lite.shapes.number_guards import ComputedInt, NumberSource
-from dynamo_lite.variables.core.base import TEXTS, Args, Kwargs, VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.base import (
+    TEXTS,
+    Args,
+    Attempt,
+    Kwargs,
+    Planner,
+    Translator,
+    VariableTracker,
+    unsupported,
+)
 from dynamo_lite.variables.core.constant import ConstantVariable, wrap_constant
 from dynamo_lite.variables.core.deferred_number import DeferredNumberVariable
 from dynamo_lite.variables.core.deferred_text import text_of_number
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
+from dynamo_lite.variables.core.wrapping import wraps_type
 
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "//", "%"})
 _DIVISIONS = frozenset({"/", "//", "%"})

@@ -11,11 +11,19 @@ from dynamo_lite.plan.rows import Value
 from dynamo_lite.records import code_origin
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import class_lookup
-from dynamo_lite.variables.core.base import TEXTS, LazyVariable, NotConstant, VariableTracker, unsupported, wraps_if
+from dynamo_lite.variables.core.base import (
+    TEXTS,
+    Attempt,
+    NotConstant,
+    Planner,
+    Translator,
+    VariableTracker,
+    unsupported,
+)
 from dynamo_lite.variables.core.class_lookup import is_user_defined
 from dynamo_lite.variables.core.inert import is_inert
 from dynamo_lite.variables.core.invariant_reads import is_read_later, refuse_read
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
+from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_if
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable
 

@@ -11,13 +11,13 @@ from dynamo_lite.insight.break_reasons import ExceptionState, UnsupportedOperati
 from dynamo_lite.insight.value_text import value_text
 from dynamo_lite.plan.rows import SetHandled, Value
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, is_data_descriptor, object_setattr, owner_of
-from dynamo_lite.variables.core.base import TEXTS, Args, NotConstant, VariableTracker, mro, unsupported, wraps_if
-from dynamo_lite.variables.core.class_lookup import c_lookup, is_immutable
+from dynamo_lite.variables.core.base import TEXTS, Args, NotConstant, Planner, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.class_lookup import c_lookup, is_immutable, mro
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_text import concatenated
 from dynamo_lite.variables.core.formatting import call_class_text_method
-from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.core.wrapping import wraps_if
 from dynamo_lite.variables.python.containers.sequences import TupleVariable, items_texts
 
 from .user_object import UserObjectVariable

@@ -18,16 +18,10 @@ from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import ChangedDuringIteration
 from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.base import (
-    Exhausted,
-    IteratorVariable,
-    LazyVariable,
-    VariableTracker,
-    unsupported,
-    wraps_type,
-)
+from dynamo_lite.variables.core.base import Attempt, Exhausted, Planner, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.base_kinds import IteratorVariable
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
+from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_type
 from dynamo_lite.variables.polyfills.recreation import advance_iterator
 from dynamo_lite.variables.python.containers.sequences import TupleVariable, wrap_items
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import class_lookup
-from dynamo_lite.variables.core.base import VariableTracker, wraps_if, wraps_type
+from dynamo_lite.variables.core.base import Attempt, VariableTracker
 from dynamo_lite.variables.core.class_lookup import is_immutable
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt
+from dynamo_lite.variables.core.wrapping import wraps_if, wraps_type
 from dynamo_lite.variables.python.containers.deques import existing_deque
 from dynamo_lite.variables.python.containers.mappings import DictVariable, wrap_dict_items
 from dynamo_lite.variables.python.containers.sequences import (

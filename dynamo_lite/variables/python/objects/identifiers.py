@@ -12,10 +12,9 @@ from typing import Any
 
 from dynamo_lite.insight.break_reasons import AddressUsed
 from dynamo_lite.plan.rows import Value
-from dynamo_lite.variables.core.base import VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import AddressKey
-from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
 

@@ -15,10 +15,9 @@ from dynamo_lite.variables.core.attributes import (
     object_delattr,
     object_setattr,
 )
-from dynamo_lite.variables.core.base import VariableTracker, own_namespace, unsupported
-from dynamo_lite.variables.core.class_lookup import is_user_defined
+from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.class_lookup import is_user_defined, own_namespace
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.polyfills import derived
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import TupleVariable

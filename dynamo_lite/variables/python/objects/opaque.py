@@ -10,9 +10,18 @@ from dynamo_lite.insight.break_reasons import UnknownCall, UnknownValue, Unsuppo
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, class_lookup
-from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_if
+from dynamo_lite.variables.core.base import (
+    Args,
+    Attempt,
+    Kwargs,
+    NotConstant,
+    Planner,
+    Translator,
+    VariableTracker,
+    unsupported,
+)
 from dynamo_lite.variables.core.class_lookup import is_immutable, is_user_defined
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
+from dynamo_lite.variables.core.wrapping import wraps_if
 
 
 class OpaqueVariable(VariableTracker):

@@ -6,9 +6,9 @@ import types
 
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation
 from dynamo_lite.plan.rows import Value
-from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_if
+from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Planner, Translator
+from dynamo_lite.variables.core.wrapping import wraps_if
 
 from .user_object import UserObjectVariable
 

@@ -9,8 +9,8 @@ from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup
-from dynamo_lite.variables.core.base import VariableTracker, unsupported, wraps_if
-from dynamo_lite.variables.core.protocols import Attempt, Translator
+from dynamo_lite.variables.core.base import Attempt, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.wrapping import wraps_if
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 
 from .user_object import UserObjectVariable

@@ -39,33 +39,33 @@ from dynamo_lite.variables.core.attributes import (
 from dynamo_lite.variables.core.base import (
     TEXTS,
     Args,
-    ContainerVariable,
+    Attempt,
     CreatingCall,
     Kwargs,
-    LazyVariable,
     NotConstant,
     ObservedException,
+    Planner,
+    Translator,
     VariableTracker,
-    call_handler,
-    fits_signature,
-    mro,
-    raise_argument_error,
     remaining_items,
     unsupported,
 )
+from dynamo_lite.variables.core.base_kinds import ContainerVariable
+from dynamo_lite.variables.core.c_arguments import call_handler, fits_signature, raise_argument_error
 from dynamo_lite.variables.core.class_lookup import (
     c_lookup,
     has_finalizer,
     is_immutable,
     is_instantiable,
     is_user_defined,
+    mro,
     wrong_result_text,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
 from dynamo_lite.variables.core.formatting import bracketed, call_class_text_method, call_text_method
 from dynamo_lite.variables.core.namespaces import check_lookup
 from dynamo_lite.variables.core.operator_symbols import method_of
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
+from dynamo_lite.variables.core.wrapping import LazyVariable
 from dynamo_lite.variables.polyfills import derived
 from dynamo_lite.variables.polyfills.recreation import create_object
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable

@@ -13,18 +13,18 @@ from dynamo_lite.records.identity import identity
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     Args,
+    Attempt,
     Kwargs,
-    LazyVariable,
     NotConstant,
+    Planner,
+    Translator,
     VariableTracker,
     unsupported,
-    wraps_if,
-    wraps_type,
 )
 from dynamo_lite.variables.core.class_lookup import class_lookup
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.registry import models, models_raw
+from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_if, wraps_type
 
 _KEY_METHODS = ("__hash__", "__eq__")
 

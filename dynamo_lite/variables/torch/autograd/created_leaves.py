@@ -12,8 +12,7 @@ from torch.nn import Parameter
 from dynamo_lite.insight.break_reasons import ParameterCreated, UnknownCall
 from dynamo_lite.records.graph import DENSE
 from dynamo_lite.runtime.shared_memory import share_memory
-from dynamo_lite.variables.core.base import VariableTracker, unsupported
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.torch.tensors.fake_computation import compute
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable

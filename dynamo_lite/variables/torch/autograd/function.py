@@ -26,18 +26,20 @@ from dynamo_lite.runtime.traced_functions import AttributeTensor, FunctionFacts
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, bind, class_lookup
 from dynamo_lite.variables.core.base import (
     Args,
-    InvariantVariable,
-    LazyVariable,
+    Attempt,
     NotConstant,
     ObservedException,
+    Planner,
+    Translator,
     VariableTracker,
     unsupported,
 )
+from dynamo_lite.variables.core.base_kinds import InvariantVariable
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.invariant_reads import is_read_later, mutable_objects, refuse_read
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.reachable import reachable
 from dynamo_lite.variables.core.registry import models_class_method
+from dynamo_lite.variables.core.wrapping import LazyVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, TupleVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable

@@ -12,8 +12,7 @@ import functools
 import torch
 
 from dynamo_lite.insight.break_reasons import AutogradFunction
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Args, Kwargs, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.functions.arguments import bind_arguments

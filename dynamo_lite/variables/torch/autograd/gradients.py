@@ -12,8 +12,8 @@ from torch.autograd.graph import Node
 from dynamo_lite.insight.break_reasons import GradientBeyondGraph
 from dynamo_lite.records.provenance import history
 from dynamo_lite.runtime import graph_functions
-from dynamo_lite.variables.core.base import InvariantVariable, VariableTracker, unsupported
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.base_kinds import InvariantVariable
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record

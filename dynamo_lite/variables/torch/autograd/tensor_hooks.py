@@ -17,10 +17,9 @@ from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import BackwardReads, HookNotTraced, UnsupportedAttribute
 from dynamo_lite.plan.rows import Attribute, Value
 from dynamo_lite.runtime import graph_functions
-from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Attempt, NotConstant, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.invariant_reads import check_value
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.torch.higher_order.bodies import body_parameters, trace_body
 from dynamo_lite.variables.torch.higher_order.later_calls import LaterFunction, is_checked_later, lift_tensors

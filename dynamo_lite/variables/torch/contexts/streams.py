@@ -16,10 +16,10 @@ from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.calls_around_graph import CallAfterGraph, CallBeforeGraph
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime import streams as at_run_time
-from dynamo_lite.variables.core.base import Kwargs, VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.base import Attempt, Kwargs, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.core.wrapping import wraps_type
 from dynamo_lite.variables.python.functions.builtin_callable import BuiltinMethodVariable
 
 from .torch_contexts import ContextVariable

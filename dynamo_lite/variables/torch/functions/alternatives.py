@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.records.restart import OtherWay, Restart
-from dynamo_lite.variables.core.base import VariableTracker
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Translator, VariableTracker
 
 Way = Callable[[], VariableTracker]
 

@@ -27,17 +27,19 @@ from dynamo_lite.runtime.collectives import not_waited, waited
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import (
     Args,
-    InvariantVariable,
+    Attempt,
     Kwargs,
     NotConstant,
+    Planner,
+    Translator,
     VariableTracker,
     unsupported,
-    wraps_type,
 )
+from dynamo_lite.variables.core.base_kinds import InvariantVariable
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import COMPARE
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.registry import models, models_break, models_raw
+from dynamo_lite.variables.core.wrapping import wraps_type
 from dynamo_lite.variables.polyfills import distributed as polyfills
 from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable

@@ -14,9 +14,8 @@ import torch
 from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedAttribute
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.variables.core.attributes import is_callable
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Args, Kwargs, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import Model, models_raw
 
 _FLAGS = ("fullgraph", "dynamic", "disable", "isolate_recompiles")

@@ -14,10 +14,10 @@ import torch
 import torch.backends.cudnn
 
 from dynamo_lite.insight.break_reasons import DeviceNotCaptured
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.base import Args, Kwargs, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models, models_raw
+from dynamo_lite.variables.core.wrapping import wraps_type
 
 from .torch_functions import InvariantObjectVariable
 

@@ -12,10 +12,9 @@ import torch
 
 from dynamo_lite.insight.break_reasons import LegacyConstructor, UnknownCall
 from dynamo_lite.records.subgraphs import BACKWARD
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Args, Kwargs, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.invariant_reads import refuse_read
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models_raw
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, TupleVariable

@@ -12,9 +12,8 @@ from torch.cuda import nvtx
 
 from dynamo_lite.insight.break_reasons import DeviceNotCaptured
 from dynamo_lite.runtime import graph_functions
-from dynamo_lite.variables.core.base import VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
 
 

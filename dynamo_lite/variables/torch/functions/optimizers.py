@@ -11,9 +11,8 @@ from typing import Any
 
 from torch.optim import optimizer
 
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker
+from dynamo_lite.variables.core.base import Args, Kwargs, Translator, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models_closures_of
 from dynamo_lite.variables.torch.functions.alternatives import in_either_way
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable

@@ -9,9 +9,8 @@ from typing import Any
 import torch
 
 from dynamo_lite.insight.break_reasons import UnknownCall
-from dynamo_lite.variables.core.base import VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 

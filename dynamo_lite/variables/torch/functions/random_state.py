@@ -18,9 +18,8 @@ from dynamo_lite.plan.rows import Local, Value
 from dynamo_lite.records.calls_around_graph import CallAfterGraph, CallBeforeGraph
 from dynamo_lite.records.random_operators import draws_nothing
 from dynamo_lite.records.restart import leave_to_cpython
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Args, Kwargs, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import find_model, models, models_closures_of
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 from dynamo_lite.variables.torch.contexts.streams import device_named

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import torch
 
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker
+from dynamo_lite.variables.core.base import Args, Kwargs, Translator, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.sequences import ListVariable, TupleVariable
 from dynamo_lite.variables.torch.tensors.equivalent_operators import takes_floats
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record

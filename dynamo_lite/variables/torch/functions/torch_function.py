@@ -26,20 +26,21 @@ from dynamo_lite.runtime.inner_tensors import is_wrapper_class
 from dynamo_lite.variables.core.attributes import MISSING, bind, class_lookup
 from dynamo_lite.variables.core.base import (
     Args,
+    Attempt,
     Kwargs,
-    LazyVariable,
+    Planner,
+    Translator,
     UnpackedKwargs,
     VariableTracker,
-    mro,
-    refuse_arguments,
     unsupported,
-    wraps_if,
 )
+from dynamo_lite.variables.core.c_arguments import refuse_arguments
+from dynamo_lite.variables.core.class_lookup import mro
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
 from dynamo_lite.variables.core.formatting import call_text_method
 from dynamo_lite.variables.core.operator_symbols import method_of
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.registry import Model, models, models_if
+from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_if
 from dynamo_lite.variables.python.classes.isinstance_checks import derives
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, TupleVariable

@@ -27,19 +27,12 @@ from dynamo_lite.records.source import Source
 from dynamo_lite.records.subgraphs import BACKWARD
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.attributes import MISSING, MethodVariable
-from dynamo_lite.variables.core.base import (
-    Args,
-    Kwargs,
-    VariableTracker,
-    unsupported,
-    wraps_if,
-    wraps_type,
-)
+from dynamo_lite.variables.core.base import Args, Attempt, Kwargs, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_number import DeferredNumberVariable
 from dynamo_lite.variables.core.invariant_reads import refuse_read
-from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.registry import Model, models, models_break, models_if, models_raw
+from dynamo_lite.variables.core.wrapping import wraps_if, wraps_type
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, TupleVariable
 from dynamo_lite.variables.python.containers.structures import structure_leaves

@@ -11,9 +11,8 @@ from torch.utils._pytree import is_namedtuple_class
 
 from dynamo_lite.insight.break_reasons import UnsupportedValue
 from dynamo_lite.variables.core.attributes import class_lookup
-from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import Model
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, TupleVariable

@@ -17,9 +17,8 @@ from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.random_operators import draws_nothing
 from dynamo_lite.records.subgraphs import Body, Runs
 from dynamo_lite.runtime.later_calls import Called
-from dynamo_lite.variables.core.base import ObservedException, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import ObservedException, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.reachable import reachable
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import TupleVariable

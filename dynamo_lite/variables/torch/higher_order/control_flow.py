@@ -19,8 +19,8 @@ from torch._higher_order_ops.while_loop import while_loop_op
 from dynamo_lite.insight.break_reasons import HigherOrderOperator
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.shared_memory import memory_of
-from dynamo_lite.variables.core.base import Args, InvariantVariable, Kwargs, VariableTracker, unsupported
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Args, Kwargs, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.base_kinds import InvariantVariable
 from dynamo_lite.variables.core.registry import models, models_break, models_raw
 from dynamo_lite.variables.python.containers.sequences import SequenceVariable, TupleVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record

@@ -9,8 +9,8 @@ from torch.fx import traceback as fx_traceback
 
 from dynamo_lite.insight.break_reasons import HigherOrderOperator
 from dynamo_lite.runtime import graph_functions
-from dynamo_lite.variables.core.base import Args, InvariantVariable, VariableTracker, unsupported
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Args, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.base_kinds import InvariantVariable
 from dynamo_lite.variables.core.registry import Model, models, models_if
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import TupleVariable

@@ -15,8 +15,7 @@ import torch
 from dynamo_lite.insight.break_reasons import OverlappingWrite
 from dynamo_lite.runtime import triton_kernels
 from dynamo_lite.runtime.shared_memory import share_memory
-from dynamo_lite.variables.core.base import VariableTracker, unsupported
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
 from dynamo_lite.variables.torch.tensors.mutated_arguments import check_mutated
 from dynamo_lite.variables.torch.tensors.runtime_failures import check_failure, check_write
 

@@ -12,9 +12,8 @@ from dynamo_lite.records.restart import MadeByCPython
 from dynamo_lite.records.source import Source
 from dynamo_lite.records.subgraphs import BACKWARD, Body
 from dynamo_lite.runtime.later_calls import CalledFunctions, LaterCall
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker
+from dynamo_lite.variables.core.base import Args, Attempt, Kwargs, Translator, VariableTracker
 from dynamo_lite.variables.core.invariant_reads import mutable_objects
-from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.reachable import references
 from dynamo_lite.variables.python.functions.function import CellVariable, NestedFunctionVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable

@@ -18,8 +18,8 @@ from torch.utils import checkpoint as torch_checkpoint
 from dynamo_lite.bytecode import Instruction, decode, roles
 from dynamo_lite.insight.break_reasons import CheckpointCall
 from dynamo_lite.plan.rows import Value
-from dynamo_lite.variables.core.base import InvariantVariable, NotConstant, VariableTracker, unsupported
-from dynamo_lite.variables.core.protocols import Planner, Translator
+from dynamo_lite.variables.core.base import NotConstant, Planner, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.base_kinds import InvariantVariable
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable, NestedFunctionVariable

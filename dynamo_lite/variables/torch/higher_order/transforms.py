@@ -18,9 +18,9 @@ from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.subgraphs import Runs
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.shared_memory import memory_of
-from dynamo_lite.variables.core.base import Args, InvariantVariable, Kwargs, NotConstant, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, Planner, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.base_kinds import InvariantVariable
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import models, models_closures_of, models_raw
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import SequenceVariable, TupleVariable

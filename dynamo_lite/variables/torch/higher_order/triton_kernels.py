@@ -20,18 +20,12 @@ from dynamo_lite.plan.rows import Attribute, Value
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime import triton_kernels
 from dynamo_lite.variables.core.attributes import MISSING
-from dynamo_lite.variables.core.base import (
-    Args,
-    InvariantVariable,
-    Kwargs,
-    VariableTracker,
-    refuse_arguments,
-    unsupported,
-    wraps_if,
-)
+from dynamo_lite.variables.core.base import Args, Attempt, Kwargs, Planner, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.base_kinds import InvariantVariable
+from dynamo_lite.variables.core.c_arguments import refuse_arguments
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
 from dynamo_lite.variables.core.registry import Model, models, models_if
+from dynamo_lite.variables.core.wrapping import wraps_if
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import SequenceVariable, TupleVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable

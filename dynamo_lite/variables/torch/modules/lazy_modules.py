@@ -10,9 +10,9 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from dynamo_lite.insight.break_reasons import LazyModuleCalled
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.base import VariableTracker, unsupported, wraps_type
-from dynamo_lite.variables.core.protocols import Attempt, Translator
+from dynamo_lite.variables.core.base import Attempt, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.core.wrapping import wraps_type
 
 
 @models(LazyModuleMixin.__dict__["_infer_parameters"])

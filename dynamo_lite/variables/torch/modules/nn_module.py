@@ -20,9 +20,9 @@ from dynamo_lite.variables.core.attributes import (
     guard_class_lacks,
     object_setattr,
 )
-from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, VariableTracker, wraps_if
+from dynamo_lite.variables.core.base import Args, Attempt, Kwargs, Planner, Translator, VariableTracker
 from dynamo_lite.variables.core.namespaces import check_lookup
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
+from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_if
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, instance_dict, instance_items
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 

@@ -12,8 +12,7 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from dynamo_lite.insight.break_reasons import PackedSequences
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Args, Kwargs, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.registry import models_break, models_raw
 
 for _function in (pack_padded_sequence, pad_packed_sequence):

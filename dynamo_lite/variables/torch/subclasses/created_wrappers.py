@@ -16,8 +16,7 @@ from dynamo_lite.insight.break_reasons import WrapperSubclass
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.runtime.inner_tensors import is_wrapper_class, overrides_torch_function
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, guard_class_attribute, is_data_descriptor
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
+from dynamo_lite.variables.core.base import Args, Attempt, Kwargs, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.registry import models_raw
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable

@@ -19,18 +19,10 @@ from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.distributed_tensors import is_distributed_class, with_constants
 from dynamo_lite.runtime.shared_memory import all_memory_of
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
-from dynamo_lite.variables.core.base import (
-    Args,
-    Kwargs,
-    LazyVariable,
-    NotConstant,
-    VariableTracker,
-    unsupported,
-    wraps_if,
-)
+from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.class_lookup import own_namespace
-from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import Model, models_if
+from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_if
 from dynamo_lite.variables.torch.functions.collectives import ImmutableVariable, guard_default_group
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 

@@ -29,18 +29,18 @@ from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.variables.core.attributes import bind, class_lookup
 from dynamo_lite.variables.core.base import (
     Args,
+    Attempt,
     Kwargs,
     NotConstant,
     ObservedException,
+    Planner,
+    Translator,
     VariableTracker,
-    mro,
-    own_namespace,
     unsupported,
-    wraps_if,
 )
-from dynamo_lite.variables.core.class_lookup import is_immutable, is_user_defined
+from dynamo_lite.variables.core.class_lookup import is_immutable, is_user_defined, mro, own_namespace
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
+from dynamo_lite.variables.core.wrapping import wraps_if
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, unmodeled_c_base
 from dynamo_lite.variables.torch.functions.torch_function import SubclassVariable
 from dynamo_lite.variables.torch.tensors.fake_computation import compute

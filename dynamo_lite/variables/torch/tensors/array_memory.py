@@ -14,8 +14,16 @@ import torch
 from dynamo_lite.insight.break_reasons import NumpyStorage
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.runtime.shared_memory import share_memory
-from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
+from dynamo_lite.variables.core.base import (
+    Args,
+    Attempt,
+    Kwargs,
+    NotConstant,
+    Planner,
+    Translator,
+    VariableTracker,
+    unsupported,
+)
 
 from .equivalent_operators import rewrites
 

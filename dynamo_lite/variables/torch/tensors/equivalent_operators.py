@@ -6,8 +6,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Args, Kwargs, Translator, VariableTracker
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat
 
 Rewrite = Callable[[Translator, str, Args, Kwargs], VariableTracker | None]

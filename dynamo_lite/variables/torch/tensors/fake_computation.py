@@ -22,8 +22,7 @@ from dynamo_lite.insight.break_reasons import (
 from dynamo_lite.records.code_origin import FOLDED_ERRORS
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
-from dynamo_lite.variables.core.base import unsupported
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Translator, unsupported
 
 
 def operator_name(target: object) -> str:

@@ -11,9 +11,8 @@ from torch.utils.hooks import RemovableHandle
 
 from dynamo_lite.insight.break_reasons import AttributeChange, HookNotTraced
 from dynamo_lite.plan.rows import Attribute, Value
-from dynamo_lite.variables.core.base import VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Planner, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, TupleVariable

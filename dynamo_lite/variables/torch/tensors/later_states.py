@@ -22,8 +22,7 @@ from dynamo_lite.records.captured_warnings import CAPTURED_WARNINGS
 from dynamo_lite.records.subgraphs import BACKWARD, Runs
 from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.shapes.symbols import SYMBOLIC
-from dynamo_lite.variables.core.base import VariableTracker, unsupported
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
 
 from .fake_computation import OPERATOR_ERRORS, call_on_fakes, operator_name
 from .runtime_failures import is_handled_later

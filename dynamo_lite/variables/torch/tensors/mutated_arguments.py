@@ -10,8 +10,7 @@ from torch.autograd.graph import increment_version
 
 from dynamo_lite.insight.break_reasons import OperatorFailed, OverlappingWrite
 from dynamo_lite.records.graph import OVERLAPS
-from dynamo_lite.variables.core.base import unsupported
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Translator, unsupported
 
 OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 """Types of the operators in ``torch.ops``."""

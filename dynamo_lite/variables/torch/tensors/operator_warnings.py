@@ -17,8 +17,7 @@ import torch
 from dynamo_lite.insight.break_reasons import OperatorWarns
 from dynamo_lite.records import code_origin
 from dynamo_lite.records.captured_warnings import CAPTURED_WARNINGS, CapturedWarning
-from dynamo_lite.variables.core.base import unsupported
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Translator, unsupported
 from dynamo_lite.variables.polyfills.warnings import action_of
 
 from .fake_computation import operator_name

@@ -16,8 +16,7 @@ from torch.nn.parameter import is_lazy
 
 from dynamo_lite.insight.break_reasons import OverlappingWrite
 from dynamo_lite.runtime.shared_memory import share_memory
-from dynamo_lite.variables.core.base import unsupported
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Translator, unsupported
 
 from .fake_computation import bare_name
 

@@ -30,8 +30,7 @@ from dynamo_lite.records.graph import DENSE
 from dynamo_lite.records.subgraphs import BACKWARD
 from dynamo_lite.runtime.shared_memory import memory_of, share_memory
 from dynamo_lite.variables.core.attributes import MethodVariable
-from dynamo_lite.variables.core.base import VariableTracker, unsupported
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
 from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable

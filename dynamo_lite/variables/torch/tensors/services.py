@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
 import torch
 
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker
-from dynamo_lite.variables.core.protocols import Translator
+from dynamo_lite.variables.core.base import Args, Kwargs, Translator, VariableTracker
 
 if TYPE_CHECKING:
     pass

@@ -8,9 +8,10 @@ import torch
 
 from dynamo_lite.runtime.inner_tensors import is_wrapper, leaves
 from dynamo_lite.shapes.symbols import Symbols
-from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
+from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.deferred_number import DeferredNumberVariable
 from dynamo_lite.variables.core.deferred_text import DeferredTextVariable
+from dynamo_lite.variables.core.wrapping import LazyVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
 
 from .tensor import TensorVariable

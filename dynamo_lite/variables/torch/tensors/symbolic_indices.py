@@ -12,9 +12,8 @@ from dynamo_lite.insight.break_reasons import DataDependentValue, FailureAndWrit
 from dynamo_lite.records.subgraphs import is_mapped
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.shapes.expressions import symbolic_shapes
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Args, Kwargs, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SliceVariable, TupleVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable
 

@@ -56,21 +56,22 @@ from dynamo_lite.variables.core.attributes import (
 from dynamo_lite.variables.core.base import (
     TEXTS,
     Args,
+    Attempt,
     Kwargs,
-    LazyVariable,
     NotConstant,
+    Planner,
+    Translator,
     VariableTracker,
-    call_handler,
-    mro,
     unsupported,
-    wraps_type,
 )
+from dynamo_lite.variables.core.c_arguments import call_handler
+from dynamo_lite.variables.core.class_lookup import mro
 from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
 from dynamo_lite.variables.core.deferred_number import deferred_read
 from dynamo_lite.variables.core.deferred_text import text_of_tensor
 from dynamo_lite.variables.core.invariant_reads import is_read_later, refuse_read
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE
-from dynamo_lite.variables.core.protocols import Attempt, Planner, Translator
+from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_type
 from dynamo_lite.variables.python.containers.sequences import (
     ListVariable,
     SizeVariable,

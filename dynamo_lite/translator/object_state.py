@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from .base import VariableTracker, same_value, slot_values
+from dynamo_lite.variables.core.base import VariableTracker, same_value, slot_values
 
 
 class ObjectState:
