@@ -9,8 +9,8 @@ import torch
 
 from dynamo_lite import _C, config
 from dynamo_lite.callables.frame_shim import is_global
-from dynamo_lite.records.identity import identity
 from dynamo_lite.shapes.policy import ShapePolicy
+from dynamo_lite.sources.identity import identity
 
 from .one_at_a_time import TranslationLocks
 

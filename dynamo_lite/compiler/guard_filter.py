@@ -14,8 +14,8 @@ import torch
 from dynamo_lite import _C
 from dynamo_lite.exc import GuardFilterFailed
 from dynamo_lite.records.guards import Guard, Guards
-from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
+from dynamo_lite.sources.source import Source
 
 from .recompilation import place_in_program
 

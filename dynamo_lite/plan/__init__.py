@@ -2,5 +2,5 @@
 
 Enters: nothing; `planner` writes rows, and each kind of tracker says by them how its value comes about.
 Leaves: rows for `codegen` to emit.
-May import: `records`.
+May import: `sources`.
 """

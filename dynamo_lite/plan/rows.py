@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dynamo_lite.insight.value_text import value_text
-from dynamo_lite.records.source import Source, name_of
+from dynamo_lite.sources.source import Source, name_of
 
 _PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None), type(...), slice})
 """Types of constants that are shown as themselves: the ``repr()`` of others may be the program's."""

@@ -11,7 +11,7 @@ from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.plan.rows import Constant, Item, Local, Reload, Value
 from dynamo_lite.records.calls_around_graph import CallAfterGraph, CallBeforeGraph
 from dynamo_lite.records.restart import MadeByCPython
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Attempt, NotConstant, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.torch.higher_order.later_calls import LaterFunction

@@ -40,11 +40,11 @@ from dynamo_lite.plan.rows import (
 )
 from dynamo_lite.records.graph import GraphInput
 from dynamo_lite.records.restart import MadeByCPython
-from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import frozen, thawed
 from dynamo_lite.runtime.shared_memory import memory_of
 from dynamo_lite.runtime.streams import release, wait_for
 from dynamo_lite.shapes.symbols import SYMBOLIC
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Attempt, NotConstant, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.wrapping import LazyVariable

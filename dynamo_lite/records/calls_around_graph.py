@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dynamo_lite.sources.source import Source
     from dynamo_lite.variables.core.base import Planner, VariableTracker
-
-    from .source import Source
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,15 +37,14 @@ from dynamo_lite.shapes.expressions import (
     hint_of,
     symbolic_shapes,
 )
-from dynamo_lite.shapes.float_formulas import Formula
-from dynamo_lite.shapes.number_guards import ComputedInt
+from dynamo_lite.shapes.float_formulas import ComputedInt, Formula
 from dynamo_lite.shapes.policy import SymbolicDims
 from dynamo_lite.shapes.symbols import Symbols
+from dynamo_lite.sources.source import Source
 
 from .captured_warnings import CAPTURED_WARNINGS
 from .fakes import fake_mode, fake_of
 from .node_origin import NodeMeta, NodeOrigin
-from .source import Source
 from .subgraphs import BACKWARD, Body, Runs, forget_source_with
 
 if TYPE_CHECKING:

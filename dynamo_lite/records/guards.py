@@ -15,9 +15,9 @@ import torch
 from dynamo_lite import _C
 from dynamo_lite.insight.value_text import value_text, with_article
 from dynamo_lite.shapes.number_guards import SymbolicGuard
+from dynamo_lite.sources.source import Source, fill, name_of
 
 from .abstract_class_checks import AbstractClassChecks
-from .source import Source, fill, name_of
 
 _Result = TypeVar("_Result")
 

@@ -18,8 +18,7 @@ import torch
 
 from dynamo_lite.bytecode.instructions import Positions
 from dynamo_lite.insight.program_files import OURS
-
-from .source import Source
+from dynamo_lite.sources.source import Source
 
 
 class ModuleCall(NamedTuple):

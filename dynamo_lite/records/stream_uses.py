@@ -11,9 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dynamo_lite.sources.source import Source
     from dynamo_lite.variables.torch.contexts.streams import StreamVariable
-
-    from .source import Source
 
 
 class StreamUses:

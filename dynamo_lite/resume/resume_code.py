@@ -27,7 +27,7 @@ from dynamo_lite.bytecode import (
     roles,
 )
 from dynamo_lite.bytecode.decode import PerCode
-from dynamo_lite.records.identity import identity
+from dynamo_lite.sources.identity import identity
 from dynamo_lite.variables.core.null import unbound_local
 from dynamo_lite.variables.polyfills.recreation import build_from_recipe
 from dynamo_lite.variables.python.functions.function import ResumeFunction

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dynamo_lite.bytecode import decode, roles
 from dynamo_lite.bytecode.decode import PerCode
 from dynamo_lite.insight.break_reasons import DataDependentValue
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.base_kinds import IteratorVariable
 from dynamo_lite.variables.core.constant import ConstantVariable

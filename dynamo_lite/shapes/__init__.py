@@ -2,5 +2,5 @@
 
 Enters: tensors and numbers with their sources; what torch's ``ShapeEnv`` assumed of its symbols.
 Leaves: symbols for fake tensors, and guards as postfix programs that C++ evaluates.
-May import: `runtime`.
+May import: `runtime`, `sources`.
 """

@@ -10,12 +10,10 @@ import math
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .expressions import Expression, Operation, Step, Symbol, compile_expression, is_checkable
-
-if TYPE_CHECKING:
-    from .number_guards import NumberSource
+from .number_guards import NumberSource
 
 _EXACT = 1 << 53
 """Integers up to this magnitude are exact as floats."""
@@ -152,6 +150,12 @@ class Formula:
         operands = [each.text(name) for each in self.operands]
         text = self.operation.text
         return text.format(*operands) if "{" in text else f"{text}({', '.join(operands)})"
+
+
+class ComputedInt(NamedTuple):
+    """An int that CPython computes from floats before the graph runs."""
+
+    formula: Formula
 
 
 def apply(function: Callable[..., Any], *operands: Formula) -> Formula | None:

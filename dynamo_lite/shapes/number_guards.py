@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 import torch._guards
 
 from dynamo_lite.exc import ConstraintViolation
+from dynamo_lite.sources.source import Source
 
 from .expressions import Step
-from .float_formulas import Formula
-
-if TYPE_CHECKING:
-    from dynamo_lite.records.source import Source
-
 
 LARGE = 1 << 62
 """Numbers of this magnitude are specialized: a guard program on them could overflow its 64-bit integers."""
@@ -81,12 +77,6 @@ _TEXTS: dict[Kind, str] = {
     "int": "{0}",
     "float": "{0}",
 }
-
-
-class ComputedInt(NamedTuple):
-    """An int that CPython computes from floats before the graph runs."""
-
-    formula: Formula
 
 
 class SymbolicGuard(NamedTuple):

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch._guards
 
 from dynamo_lite import config
 from dynamo_lite.bytecode.decode import PerCode
+from dynamo_lite.sources.source import Source
 
 from .number_guards import LARGE, marked_ranges
-
-if TYPE_CHECKING:
-    from dynamo_lite.records.source import Source
-
 
 _ITEMS = frozenset({"tuple_item", "list_item", "deque_item", "dict_item"})
 """Accessors from a container to an item."""

@@ -20,17 +20,17 @@ import torch._guards
 from dynamo_lite.exc import ConstraintViolation, Unsupported
 from dynamo_lite.insight.break_reasons import DataDependentValue
 from dynamo_lite.runtime.inner_tensors import is_wrapper, parts
+from dynamo_lite.sources.source import Source
 
 from .expressions import Expression, Step, Symbol, checkable_parts, hint_of, symbolic_shapes
-from .float_formulas import Formula, equals_traced_value, of_integer
-from .number_guards import ComputedInt, NumberSource, SymbolicGuard, marked_ranges
+from .float_formulas import ComputedInt, Formula, equals_traced_value, of_integer
+from .number_guards import NumberSource, SymbolicGuard, marked_ranges
 from .policy import SymbolicDims
 
 if TYPE_CHECKING:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    from dynamo_lite.records.source import Source
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 Symbolic = torch.SymInt | torch.SymFloat | torch.SymBool

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynamo_lite.insight.break_reasons import UnsupportedKey
-from dynamo_lite.records.identity import identity
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.identity import identity
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
 from dynamo_lite.variables.core.keys import AddressKeys

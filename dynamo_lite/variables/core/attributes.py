@@ -18,8 +18,8 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedAttribute,
 )
 from dynamo_lite.plan.rows import Attribute, Value
-from dynamo_lite.records.source import Source
 from dynamo_lite.records.subgraphs import BACKWARD
+from dynamo_lite.sources.source import Source
 
 from .base import Args, CreatingCall, Kwargs, ObservedException, Planner, Translator, VariableTracker, unsupported
 from .class_lookup import (

@@ -39,9 +39,9 @@ from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.guards import Guards
 from dynamo_lite.records.restart_facts import RestartFacts
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
-from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
 from dynamo_lite.shapes.policy import TranslationShapes
+from dynamo_lite.sources.source import Source
 
 from .c_arguments import EMPTY_SAMPLES, call_handler, raise_argument_error, refuse_arguments, takes_arguments
 from .class_lookup import MISSING, class_compares_by_identity, class_lookup

@@ -6,7 +6,7 @@ from collections.abc import Sized
 from typing import Any
 
 from dynamo_lite.plan.rows import Value
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.source import Source
 
 from .base import Args, Attempt, Kwargs, Planner, Translator, VariableTracker, remaining_items
 from .class_lookup import class_lookup, is_user_defined

@@ -7,7 +7,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from dynamo_lite.records.identity import identity
+from dynamo_lite.sources.identity import identity
 
 _DESCRIPTORS_IN_C = frozenset(
     identity(getattr(types, f"{kind}DescriptorType"))  # a metaclass may define equality of its classes

@@ -14,7 +14,7 @@ import torch
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.insight.value_text import value_text
 from dynamo_lite.plan.rows import Value
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.polyfills.recreation import advance_iterator
 
 from .base import (

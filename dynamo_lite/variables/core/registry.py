@@ -12,7 +12,7 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 from dynamo_lite.insight.break_reason import BreakReason
-from dynamo_lite.records.identity import identity
+from dynamo_lite.sources.identity import identity
 
 from .base import Args, Kwargs, Translator, VariableTracker, unsupported
 from .c_arguments import call_handler, raise_argument_error, refuse_arguments, takes_arguments

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dynamo_lite.records.identity import identity
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.identity import identity
+from dynamo_lite.sources.source import Source
 
 from .base import Attempt, VariableTracker
 from .class_lookup import class_compares_by_identity

@@ -11,8 +11,8 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from dynamo_lite.insight.break_reasons import NumpyCall, TensorToNumpy
 from dynamo_lite.plan.rows import Value
-from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import from_numpy_written
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import (
     Args,
     Attempt,

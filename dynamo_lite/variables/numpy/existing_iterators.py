@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from dynamo_lite.insight.break_reasons import DataDependentValue
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Attempt, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.wrapping import wraps_if
 from dynamo_lite.variables.python.objects.existing_iterator import ExistingIterator

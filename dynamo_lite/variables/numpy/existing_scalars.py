@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from dynamo_lite.records.graph import tensor_of_scalar
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Attempt, Translator, VariableTracker
 from dynamo_lite.variables.core.wrapping import wraps_type
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable

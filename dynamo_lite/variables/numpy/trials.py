@@ -22,8 +22,8 @@ from dynamo_lite.insight.break_reasons import (
     OperatorWarns,
 )
 from dynamo_lite.records.code_origin import FOLDED_ERRORS
-from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Args, Kwargs, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable

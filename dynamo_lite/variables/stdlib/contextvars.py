@@ -11,7 +11,7 @@ from typing import Any
 
 from dynamo_lite.insight.break_reasons import ContextReset
 from dynamo_lite.plan.rows import Value
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Attempt, NotConstant, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_type

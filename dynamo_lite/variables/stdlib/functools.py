@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from dynamo_lite.plan.rows import Value
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import is_callable
 from dynamo_lite.variables.core.base import Args, Attempt, Kwargs, Planner, Translator, VariableTracker
 from dynamo_lite.variables.core.c_arguments import refuse_arguments

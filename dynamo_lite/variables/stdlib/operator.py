@@ -6,7 +6,7 @@ import operator
 from typing import Any
 
 from dynamo_lite.plan.rows import Value
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Args, Attempt, Kwargs, Planner, Translator, VariableTracker
 from dynamo_lite.variables.core.c_arguments import refuse_arguments
 from dynamo_lite.variables.core.constant import ConstantVariable

@@ -9,7 +9,7 @@ from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnknownCall
 from dynamo_lite.records.calls_around_graph import CallAfterGraph
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import Attempt, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable

@@ -7,7 +7,7 @@ from functools import partial
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.plan.rows import Value
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Args, Attempt, Kwargs, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.formatting import Texts, bracketed, listed, reprs
 from dynamo_lite.variables.core.registry import models

@@ -13,7 +13,7 @@ from typing import Any
 
 from dynamo_lite.insight.break_reasons import OutputCall, UnknownCall, UnsupportedContext, WarningsObserved
 from dynamo_lite.plan.rows import Value
-from dynamo_lite.records.identity import identity
+from dynamo_lite.sources.identity import identity
 from dynamo_lite.variables.core.base import NotConstant, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.c_arguments import refuse_arguments
 from dynamo_lite.variables.core.constant import ConstantVariable

@@ -13,8 +13,8 @@ import torch
 
 from dynamo_lite.insight.break_reasons import LazyImport, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
 from dynamo_lite.records import code_origin
-from dynamo_lite.records.identity import identity
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.identity import identity
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import (
     MISSING,
     bind,

@@ -9,7 +9,7 @@ from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedValue
 from dynamo_lite.plan.rows import Value
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Attempt, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.class_lookup import class_lookup
 from dynamo_lite.variables.core.constant import ConstantVariable

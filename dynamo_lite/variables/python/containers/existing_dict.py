@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Attempt, Planner, Translator, VariableTracker
 from dynamo_lite.variables.core.class_lookup import class_compares_by_identity
 from dynamo_lite.variables.core.keys import AS_DICT_KEY, LEAST_ADDRESS, PLAIN_KEYS, key_of

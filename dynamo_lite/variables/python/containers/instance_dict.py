@@ -7,7 +7,7 @@ from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.plan.rows import Attribute, Value
-from dynamo_lite.records.identity import identity
+from dynamo_lite.sources.identity import identity
 from dynamo_lite.variables.core.base import Attempt, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.class_lookup import class_lookup
 from dynamo_lite.variables.core.invariant_reads import is_read_later, refuse_read

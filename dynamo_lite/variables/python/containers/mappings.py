@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamo_lite.insight.break_reasons import ChangedDuringIteration, FailsInPython, UnsupportedValue
 from dynamo_lite.plan.rows import Value
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import object_setattr
 from dynamo_lite.variables.core.base import (
     Args,

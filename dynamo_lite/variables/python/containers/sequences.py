@@ -12,7 +12,7 @@ import torch
 
 from dynamo_lite.insight.break_reasons import ChangedDuringIteration, UnsupportedOperation
 from dynamo_lite.plan.rows import Extend, Value
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import (
     Args,
     Attempt,

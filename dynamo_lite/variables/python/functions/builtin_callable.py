@@ -10,7 +10,7 @@ from typing import Any
 from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import ClockRead, DisabledCall, FileAccess, UnknownCall, UnsupportedAttribute
 from dynamo_lite.insight.site import public_name
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, bind_c_descriptor
 from dynamo_lite.variables.core.base import Args, Attempt, Kwargs, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.base_kinds import InvariantVariable

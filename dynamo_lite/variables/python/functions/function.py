@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 
 from dynamo_lite.insight.break_reasons import AttributeChange, FailsInPython, LazyImport
 from dynamo_lite.plan.rows import DeleteAttribute, Value
-from dynamo_lite.records.identity import identity
-from dynamo_lite.records.source import Source
 from dynamo_lite.records.subgraphs import Body
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
 from dynamo_lite.runtime.later_calls import FunctionParts
+from dynamo_lite.sources.identity import identity
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, MethodVariable
 from dynamo_lite.variables.core.base import (
     Args,

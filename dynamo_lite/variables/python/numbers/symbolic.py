@@ -18,7 +18,6 @@ import torch
 from dynamo_lite.exc import InternalError
 from dynamo_lite.insight.break_reasons import DataDependentBranch, DataDependentValue
 from dynamo_lite.plan.rows import Binary, Value
-from dynamo_lite.records.source import Source
 from dynamo_lite.shapes.expressions import (
     Expression,
     NoProgram,
@@ -33,12 +32,14 @@ from dynamo_lite.shapes.float_formulas import (
     OF_BITS,
     OPERATIONS,
     TO_INTEGER,
+    ComputedInt,
     Formula,
     apply,
     is_exact,
     is_finite,
 )
-from dynamo_lite.shapes.number_guards import ComputedInt, NumberSource
+from dynamo_lite.shapes.number_guards import NumberSource
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import (
     TEXTS,
     Args,

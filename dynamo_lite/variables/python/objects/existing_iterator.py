@@ -16,8 +16,8 @@ from typing import Any
 
 from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import ChangedDuringIteration
-from dynamo_lite.records.identity import identity
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.identity import identity
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Attempt, Exhausted, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.base_kinds import IteratorVariable
 from dynamo_lite.variables.core.constant import ConstantVariable

@@ -6,7 +6,7 @@ import types
 from collections import OrderedDict, defaultdict, deque
 from typing import Any
 
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import class_lookup
 from dynamo_lite.variables.core.base import Attempt, VariableTracker
 from dynamo_lite.variables.core.class_lookup import is_immutable

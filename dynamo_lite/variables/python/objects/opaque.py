@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from dynamo_lite.insight.break_reasons import UnknownCall, UnknownValue, UnsupportedValue
 from dynamo_lite.plan.rows import Value
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, class_lookup
 from dynamo_lite.variables.core.base import (
     Args,

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup
 from dynamo_lite.variables.core.base import Attempt, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.wrapping import wraps_if

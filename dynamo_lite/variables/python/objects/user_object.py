@@ -25,7 +25,7 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedValue,
 )
 from dynamo_lite.plan.rows import Value
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import (
     MISSING,
     bind,

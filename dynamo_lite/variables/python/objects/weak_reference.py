@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import FailsInPython, NotCreated, ReferentMayBeDead
 from dynamo_lite.plan.rows import Value
-from dynamo_lite.records.identity import identity
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.identity import identity
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import (
     Args,
     Attempt,

@@ -14,7 +14,7 @@ import torch
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.captured_warnings import CAPTURED_WARNINGS
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup
 from dynamo_lite.variables.core.base import Attempt, CreatingCall, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable

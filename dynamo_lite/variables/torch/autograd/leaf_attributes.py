@@ -14,8 +14,8 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedAttribute,
     UnsupportedOperation,
 )
-from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.shared_memory import memory_of
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.torch.tensors.fake_computation import compute

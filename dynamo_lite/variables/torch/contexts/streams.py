@@ -14,8 +14,8 @@ import torch
 from dynamo_lite.insight.break_reasons import DeviceNotCaptured
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.calls_around_graph import CallAfterGraph, CallBeforeGraph
-from dynamo_lite.records.source import Source
 from dynamo_lite.runtime import streams as at_run_time
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Attempt, Kwargs, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.registry import models

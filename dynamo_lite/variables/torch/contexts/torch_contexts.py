@@ -23,8 +23,8 @@ from dynamo_lite.insight.break_reasons import ContextByCall, FailsInPython, Unsu
 from dynamo_lite.plan.rows import Attribute, Value
 from dynamo_lite.records.captured_warnings import CAPTURED_WARNINGS
 from dynamo_lite.records.graph import GraphBuilder
-from dynamo_lite.records.source import Source
 from dynamo_lite.runtime import graph_functions
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup
 from dynamo_lite.variables.core.base import Args, Attempt, Kwargs, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.base_kinds import InvariantVariable

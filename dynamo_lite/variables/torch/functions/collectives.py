@@ -22,8 +22,8 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from dynamo_lite.insight.break_reasons import CollectiveNotCaptured, UnsupportedAttribute
 from dynamo_lite.plan.rows import Value
-from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.collectives import not_waited, waited
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import (
     Args,

@@ -20,9 +20,9 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedAttribute,
 )
 from dynamo_lite.plan.rows import Value
-from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import plain_tensor
 from dynamo_lite.runtime.inner_tensors import is_wrapper_class
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, bind, class_lookup
 from dynamo_lite.variables.core.base import (
     Args,

@@ -23,9 +23,9 @@ from dynamo_lite.insight.break_reasons import (
     UnknownInBackward,
     UnsupportedOperation,
 )
-from dynamo_lite.records.source import Source
 from dynamo_lite.records.subgraphs import BACKWARD
 from dynamo_lite.runtime import graph_functions
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, MethodVariable
 from dynamo_lite.variables.core.base import Args, Attempt, Kwargs, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable

@@ -9,9 +9,9 @@ import torch.fx
 
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.records.restart import MadeByCPython
-from dynamo_lite.records.source import Source
 from dynamo_lite.records.subgraphs import BACKWARD, Body
 from dynamo_lite.runtime.later_calls import CalledFunctions, LaterCall
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Args, Attempt, Kwargs, Translator, VariableTracker
 from dynamo_lite.variables.core.invariant_reads import mutable_objects
 from dynamo_lite.variables.core.reachable import references

@@ -17,8 +17,8 @@ import torch
 
 from dynamo_lite.insight.break_reasons import KernelLaunch
 from dynamo_lite.plan.rows import Attribute, Value
-from dynamo_lite.records.source import Source
 from dynamo_lite.runtime import triton_kernels
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import MISSING
 from dynamo_lite.variables.core.base import Args, Attempt, Kwargs, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.base_kinds import InvariantVariable

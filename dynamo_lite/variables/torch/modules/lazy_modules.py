@@ -9,7 +9,7 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from dynamo_lite.insight.break_reasons import LazyModuleCalled
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Attempt, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.core.wrapping import wraps_type

@@ -11,8 +11,8 @@ from torch.nn.modules import module as torch_module
 
 from dynamo_lite import _C
 from dynamo_lite.plan.rows import Value
-from dynamo_lite.records.identity import identity
-from dynamo_lite.records.source import Source
+from dynamo_lite.sources.identity import identity
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import (
     MISSING,
     class_lookup,

@@ -15,9 +15,9 @@ from typing import Any
 
 from dynamo_lite.insight.break_reasons import CollectiveNotCaptured, WrapperSubclass
 from dynamo_lite.plan.rows import Value
-from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.distributed_tensors import is_distributed_class, with_constants
 from dynamo_lite.runtime.shared_memory import all_memory_of
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.class_lookup import own_namespace

@@ -21,11 +21,11 @@ from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import DataDependentValue, WrapperSubclass
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.code_origin import FOLDED_ERRORS
-from dynamo_lite.records.identity import identity
-from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.inner_tensors import is_wrapper_class, leaves, overrides_torch_function, rebuilt
 from dynamo_lite.runtime.inner_tensors import parts as parts_of
 from dynamo_lite.runtime.shared_memory import share_memory
+from dynamo_lite.sources.identity import identity
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import bind, class_lookup
 from dynamo_lite.variables.core.base import (
     Args,

@@ -39,13 +39,13 @@ from dynamo_lite.plan.rows import DeleteAttribute, Value
 from dynamo_lite.records.random_operators import draws_nothing
 from dynamo_lite.records.restart import leave_to_cpython
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
-from dynamo_lite.records.source import Source
 from dynamo_lite.records.subgraphs import is_mapped
 from dynamo_lite.runtime.distributed_tensors import is_distributed_class
 from dynamo_lite.runtime.graph_functions import indexed, plain_tensor, without_torch_function
 from dynamo_lite.runtime.inner_tensors import is_wrapper, overrides_torch_function
 from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.shapes.symbols import SYMBOLIC
+from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import (
     MISSING,
     BuiltinMethodVariable,
