@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from dynamo_lite.attempt.attempt import Attempt
 from dynamo_lite.exc import SkipFrame
 from dynamo_lite.sources.source import Source
-from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.variables.python.objects.user_object import instance_dict
 
 Known = tuple[object, Source]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import torch
 
+from dynamo_lite.attempt.attempt import Attempt
 from dynamo_lite.bytecode import Instruction, emit, reachable_from
 from dynamo_lite.bytecode.instructions import KIND, NAME
 from dynamo_lite.codegen.emitter import run
@@ -19,7 +20,6 @@ from dynamo_lite.records.restart import EndsBefore, Fact, FunctionsUntraced, Mad
 from dynamo_lite.resume.graph_break import FrameBreaker
 from dynamo_lite.resume.nested_break import NestedBreaker
 from dynamo_lite.resume.resume_code import instructions_of
-from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.translator.core import RootTranslator, StoppingTranslator
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.torch.autograd.function import outdated_on_ctx

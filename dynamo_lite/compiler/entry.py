@@ -8,6 +8,7 @@ from types import CodeType
 import torch
 
 from dynamo_lite import _C
+from dynamo_lite.attempt.attempt import Attempt
 from dynamo_lite.bytecode import Instruction, assemble
 from dynamo_lite.codegen.emitter import run
 from dynamo_lite.codegen.new_code import new_code
@@ -16,7 +17,6 @@ from dynamo_lite.insight.observer import Observer
 from dynamo_lite.plan.rows import Plan
 from dynamo_lite.planner.planner import finished
 from dynamo_lite.resume.resume_code import never_compiled, raising_code
-from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 
 from .families import Family

@@ -18,6 +18,7 @@ from types import CodeType
 from typing import TypeVar
 
 from dynamo_lite import _C, config, logs
+from dynamo_lite.attempt.attempt import Attempt
 from dynamo_lite.backends.registry import Backend
 from dynamo_lite.callables.cached_entries import note_graph
 from dynamo_lite.controls.takeover import entry_in_place_of
@@ -38,7 +39,6 @@ from dynamo_lite.insight.site import code_place
 from dynamo_lite.resume.resume_code import forget_instructions, raising_code, runs_rest_as_own_function
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous, without_garbage_collection
 from dynamo_lite.runtime.precomputed_calls import PendingExceptions, PrecomputedCalls
-from dynamo_lite.translator.attempt import Attempt
 
 from .backend_traits import BackendTraits
 from .budget import TakesTooLong, TranslationBudget

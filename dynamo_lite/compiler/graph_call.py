@@ -14,6 +14,7 @@ import torch.fx
 from torch._guards import TracingContext, tracing
 
 from dynamo_lite import _C, logs
+from dynamo_lite.attempt.attempt import Attempt
 from dynamo_lite.backends.registry import Backend
 from dynamo_lite.backends.results import described, wrong_results_handler
 from dynamo_lite.codegen.rerun import checking_assertions, restoring_inputs
@@ -24,7 +25,6 @@ from dynamo_lite.insight.recorder import RECORDING, GraphRecord
 from dynamo_lite.insight.regions import REGIONS
 from dynamo_lite.records.random_operators import draws_by_tag
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
-from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.variables.torch.tensors.fake_computation import bare_name
 from dynamo_lite.variables.torch.tensors.runtime_failures import is_kept
 

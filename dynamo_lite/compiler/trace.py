@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 
 from dynamo_lite import config
+from dynamo_lite.attempt.attempt import Attempt
 from dynamo_lite.exc import SkipFrame
 from dynamo_lite.records.restart_facts import RestartFacts
 from dynamo_lite.resume.graph_break import continues_where_errors_may_be_swallowed
-from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.translator.core import BreakHere, Frame, RootTranslator
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.namespaces import why_unreadable

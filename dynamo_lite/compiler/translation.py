@@ -9,6 +9,7 @@ from types import CodeType
 import torch.fx
 
 from dynamo_lite import _C
+from dynamo_lite.attempt.attempt import Attempt
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.bytecode.instructions import Positions
 from dynamo_lite.insight.observer import GraphBreak
@@ -16,7 +17,6 @@ from dynamo_lite.plan.rows import Break, Return
 from dynamo_lite.planner.planner import Planner
 from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
 from dynamo_lite.shapes.policy import TranslationShapes
-from dynamo_lite.translator.attempt import Attempt
 
 from .backend_traits import BackendTraits
 

@@ -21,6 +21,7 @@ from torch.fx.graph_module import _assign_attr
 from torch.fx.proxy import GraphAppendingTracer, Proxy, TraceError
 
 from dynamo_lite import _C
+from dynamo_lite.attempt.attempt import Attempt
 from dynamo_lite.compiler.code_ahead import items_of
 from dynamo_lite.compiler.translation import Translation
 from dynamo_lite.exc import Unsupported
@@ -28,7 +29,6 @@ from dynamo_lite.insight.break_reasons import NotExportable
 from dynamo_lite.runtime.graph_functions import from_numpy_written
 from dynamo_lite.shapes.number_guards import SymbolicGuard
 from dynamo_lite.sources.source import Source
-from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.variables.core.class_lookup import is_immutable
 from dynamo_lite.variables.python.objects.user_object import unmodeled_c_base
 

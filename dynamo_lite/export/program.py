@@ -16,6 +16,9 @@ from typing import Any
 import torch
 
 from dynamo_lite import _C
+from dynamo_lite.attempt.attempt import Attempt
+from dynamo_lite.attempt.object_state import ObjectState
+from dynamo_lite.attempt.side_effects import SideEffects
 from dynamo_lite.bytecode import assemble, emit
 from dynamo_lite.callables.compiled_function import disabled_function
 from dynamo_lite.callables.compiled_module import CompiledModule
@@ -29,9 +32,6 @@ from dynamo_lite.compiler.translation import Translation
 from dynamo_lite.exc import ConstraintViolation, InternalError, SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import EffectOfExport, FrameLeftAlone, HandledFailureInExport
 from dynamo_lite.records.calls_around_graph import CallAfterGraph
-from dynamo_lite.records.side_effects import SideEffects
-from dynamo_lite.translator.attempt import Attempt
-from dynamo_lite.translator.object_state import ObjectState
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.python.functions.function import GlobalScope

@@ -2,5 +2,5 @@
 
 Enters: the records of an attempt and the trackers that are live where it ended.
 Leaves: rows (`plan`) for `codegen` to emit, or the step that CPython must run instead.
-May import: `variables`, `plan`, `records`, `shapes`, `runtime`.
+May import: `attempt`, `variables`, `plan`, `records`, `shapes`, `runtime`.
 """

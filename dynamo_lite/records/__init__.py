@@ -1,6 +1,6 @@
-"""What a translation leaves: guards, the graph, side effects, and the fake tensors of its operators.
+"""What a translation leaves, as far as it knows no tracker: guards, the graph, the fake tensors of its operators.
 
-Enters: facts that trackers used, operators they recorded, writes they made.
-Leaves: a `GuardTree`, an ``fx.GraphModule`` and a log of side effects.
+Enters: facts that trackers used, operators that they recorded.
+Leaves: a `GuardTree`, an ``fx.GraphModule``, and facts for another attempt.
 May import: `shapes`, `sources`, `runtime`.
 """

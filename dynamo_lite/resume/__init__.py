@@ -2,5 +2,5 @@
 
 Enters: a translator that stopped before an instruction.
 Leaves: bytecode that runs the instruction in CPython and returns a continuation: a resume function and its live values.
-May import: `codegen`, `variables` and what is below them.
+May import: `planner`, `codegen`, `attempt`, `variables` and what is below them.
 """

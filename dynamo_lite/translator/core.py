@@ -8,6 +8,7 @@ from traceback import FrameSummary
 from typing import NamedTuple, NoReturn
 
 from dynamo_lite import config
+from dynamo_lite.attempt.attempt import Attempt
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.exc import InternalError, Unsupported
 from dynamo_lite.insight.break_reasons import (
@@ -55,7 +56,6 @@ from dynamo_lite.variables.python.objects.exception import (
 from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 
 from . import calls, containers, control, exceptions, operators, stack  # noqa: F401  (they register the handlers)
-from .attempt import Attempt
 from .opcodes import HANDLERS, REFUSED
 from .operations import Operations
 

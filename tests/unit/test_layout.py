@@ -31,6 +31,7 @@ WALK = [
     {"controls"},
     {"backends", "resume"},
     {"planner"},
+    {"attempt"},
     {"variables"},
     {"variables.torch.subclasses", "variables.stdlib", "variables.numpy", "variables.python"},
     {"variables.torch.functions", "variables.torch.modules"},

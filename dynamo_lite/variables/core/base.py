@@ -49,12 +49,12 @@ from .inert import has_known_text, is_inert
 from .operator_symbols import Binary
 
 if TYPE_CHECKING:
-    from dynamo_lite.records.provenance import Provenance
-    from dynamo_lite.records.side_effects import SideEffects
+    from dynamo_lite.attempt.attempt import BeforeGraph
+    from dynamo_lite.attempt.known_values import KnownValues
+    from dynamo_lite.attempt.provenance import Provenance
+    from dynamo_lite.attempt.side_effects import SideEffects
+    from dynamo_lite.attempt.torch_state import TorchState
     from dynamo_lite.records.stream_uses import StreamUses
-    from dynamo_lite.translator.attempt import BeforeGraph
-    from dynamo_lite.translator.known_values import KnownValues
-    from dynamo_lite.translator.torch_state import TorchState
     from dynamo_lite.variables.python.classes.classes import ClassVariable
     from dynamo_lite.variables.python.containers.mappings import DictVariable
     from dynamo_lite.variables.python.containers.sequences import SliceVariable

@@ -41,7 +41,7 @@ from dynamo_lite.variables.polyfills.recreation import advance_iterator
 from .sequences import ListVariable, TupleVariable
 
 if TYPE_CHECKING:
-    from dynamo_lite.records.side_effects import SideEffects
+    from dynamo_lite.attempt.side_effects import SideEffects
 
 
 class DictVariable(ContainerVariable):

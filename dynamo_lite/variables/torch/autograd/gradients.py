@@ -10,7 +10,7 @@ import torch
 from torch.autograd.graph import Node
 
 from dynamo_lite.insight.break_reasons import GradientBeyondGraph
-from dynamo_lite.records.provenance import history
+from dynamo_lite.records.autograd_history import history
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.base_kinds import InvariantVariable

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
 
-from .restart import specialize_before
+from dynamo_lite.records.restart import specialize_before
 
 if TYPE_CHECKING:
     from dynamo_lite.variables.core.base import VariableTracker

@@ -7,15 +7,15 @@ from types import CodeType
 from typing import TYPE_CHECKING
 
 from dynamo_lite import config
+from dynamo_lite.attempt.provenance import Provenance
+from dynamo_lite.attempt.side_effects import SideEffects
 from dynamo_lite.insight.site import Site
 from dynamo_lite.records.calls_around_graph import CallBeforeGraph
 from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.guards import Guards
 from dynamo_lite.records.node_origin import NodeOrigin
-from dynamo_lite.records.provenance import Provenance
 from dynamo_lite.records.restart_facts import RestartFacts
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
-from dynamo_lite.records.side_effects import SideEffects
 from dynamo_lite.records.stream_uses import StreamUses
 from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
 from dynamo_lite.shapes.policy import TranslationShapes
@@ -27,7 +27,7 @@ from .object_state import ObjectState
 from .torch_state import TorchState
 
 if TYPE_CHECKING:
-    from .core import InstructionTranslator
+    from dynamo_lite.translator.core import InstructionTranslator
 
 
 @dataclass

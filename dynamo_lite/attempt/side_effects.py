@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, UnsupportedOperation
+from dynamo_lite.records.guards import Guards
 
-from .guards import Guards
 from .shared_results import SharedResults
 
 if TYPE_CHECKING:
-    from dynamo_lite.translator.object_state import ObjectState
+    from dynamo_lite.attempt.object_state import ObjectState
     from dynamo_lite.variables.core.base import VariableTracker
     from dynamo_lite.variables.python.containers.set_recipes import Recipe
     from dynamo_lite.variables.python.containers.sets import SetVariable

@@ -7,12 +7,14 @@ autograd's graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 import torch.fx
 from torch.autograd.graph import Node
+
+from dynamo_lite.records.autograd_history import history
 
 if TYPE_CHECKING:
     from dynamo_lite.variables.core.base import VariableTracker
@@ -134,16 +136,3 @@ class Provenance:
             groups += [mine.union(*shared)] if mine else []
         firsts = sorted({min(self._recorded[node] for node in group) for group in groups})
         return firsts[1] if len(firsts) > 1 else None
-
-
-def history(fakes: Iterable[torch.Tensor], ends: Iterable[torch.Tensor] = ()) -> Iterator[Any]:
-    """The nodes of autograd's graph that tensors depend on, each once, without AccumulateGrad nodes. The nodes of
-    ``ends``, and those behind them, are left out."""
-    seen = {each.grad_fn for each in ends}
-    waiting = [each.grad_fn for each in fakes]
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in seen and not hasattr(node, "variable"):
-            seen.add(node)
-            yield node
-            waiting.extend(before for before, _ in node.next_functions)
