@@ -31,8 +31,9 @@ def shadowed_dict(klass: type) -> Any:
         namespace = _dict_of_class(entry)
         if "__dict__" in namespace:
             found = namespace["__dict__"]
-            is_usual = type(found) is types.GetSetDescriptorType and found.__name__ == "__dict__"
-            if not is_usual or found.__objclass__ is not entry:
+            if type(found) is not types.GetSetDescriptorType or found.__name__ != "__dict__":
+                return found
+            if found.__objclass__ is not entry and found.__objclass__ is not object:  # from 3.15 on all share one
                 return found
     return inspect._sentinel  # type: ignore[attr-defined]
 

@@ -12,6 +12,7 @@ from typing import Optional, Protocol, Union
 
 import torch
 
+from outcomes import outcomes
 from programs import check, checked, tensor
 from table import Table
 
@@ -60,6 +61,42 @@ def attributes_without_descriptors(x, cls):
         class_dict(3)
     except TypeError as error:
         return x + found[0], found, missing, names, str(error), id(cls) // (id(cls) + 1)
+
+
+class Shadowed(Square):
+    __dict__ = {"n": 7}
+
+
+class Slotted:
+    __slots__ = ("n",)
+
+
+@programs(tensor(2), Square(3), Shadowed(4), graphs=None)
+def attributes_of_objects_without_descriptors(x, square, shadowed):
+    names = "n", "sides", "absent"
+    found = [[inspect.getattr_static(each, name, 5) for name in names] for each in (square, shadowed)]
+    return x * found[0][0], found, inspect.getattr_static(square, "size") is Shape.size
+
+
+@programs(tensor(2), Square(3), Slotted(), graphs=None)
+def dicts_and_weak_references_by_their_descriptors(x, square, slotted):
+    """Where all classes share these descriptors, they apply to any object."""
+    read, refer = vars(Shape)["__dict__"].__get__, vars(Shape)["__weakref__"].__get__
+    found = outcomes(lambda: read(square)["n"], lambda: read(slotted), lambda: read([]), lambda: len(read(Shape)))
+    references = outcomes(lambda: refer(square), lambda: refer(slotted), lambda: refer(Slotted) is None)
+    return x + 1, found, references
+
+
+class Disguised:
+    __class__ = Square
+
+
+@programs(tensor(2), Square(3), Disguised(), graphs=None)
+def classes_by_the_descriptor_of_all_objects(x, square, disguised):
+    """A descriptor that tensors inherit reads no attribute of an object whose class has another one."""
+    read, shape = vars(object)["__class__"].__get__, torch.Tensor.shape.__get__
+    found = [read(each).__name__ for each in (x, square, disguised)]
+    return x + 1, found, disguised.__class__.__name__, shape(x), outcomes(lambda: shape(square), lambda: shape())
 
 
 @programs(tensor(2), graphs=None)

@@ -100,6 +100,8 @@ class DescriptorGetVariable(BuiltinVariable):
         raw, kind = self.value.__self__, args[0].python_type() if args else type(None)
         if kwargs or len(args) > 2 or kind is type(None) or not issubclass(kind, raw.__objclass__):
             unsupported(UnknownCall(f"{self.describe()}()", "it doesn't get an object and its class"))
+        if vars(raw.__objclass__).get(raw.__name__) is not raw:  # from 3.15 on
+            unsupported(UnknownCall(f"{self.describe()}()", "all classes share the descriptor"))
         return bind_c_descriptor(tx, raw, raw.__name__, args[0])
 
 

@@ -17,6 +17,7 @@ from dynamo_lite.insight.break_reasons import (
     AttributeChange,
     FunctionModeEntered,
     TorchFunctionOverride,
+    UnknownCall,
     UnsupportedAttribute,
 )
 from dynamo_lite.plan.rows import Value
@@ -462,7 +463,14 @@ def _attribute_getter(value: types.MethodWrapperType) -> Model | None:
     name = getattr(descriptor, "__name__", None) or getattr(getattr(descriptor, "fget", None), "__name__", None)
     if name is None or class_lookup(_TENSOR, name) is not descriptor:
         return None
-    return lambda tx, args, kwargs: args[0].getattr(tx, name)
+
+    def read(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+        kind = args[0].python_type() if args else object
+        if kwargs or not issubclass(kind, _TENSOR) or class_lookup(kind, name) is not descriptor:
+            unsupported(UnknownCall(f"{name}.__get__()", "it isn't what a read of the attribute from a tensor calls"))
+        return args[0].getattr(tx, name)
+
+    return read
 
 
 def has_only_torch_function(cls: type) -> bool:
