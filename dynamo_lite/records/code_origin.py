@@ -75,7 +75,7 @@ _TORCH_INLINED = _TORCH_USER_CODE + _in_torch(
     distributed/tensor/parallel/style.py foreach functional.py fx/experimental/symbolic_shapes.py jit/__init__.py
     nn/_reduction.py nn/attention nn/functional.py nn/parameter.py
     overrides.py testing torch_version.py types.py utils/_contextlib.py utils/_foreach_utils.py utils/_ordered_set.py
-    utils/_pytree.py utils/_typing_utils.py utils/checkpoint.py"""
+    utils/_pytree.py utils/_typing_utils.py utils/checkpoint.py utils/data/dataset.py"""
 )
 """Parts of torch whose functions are inlined."""
 

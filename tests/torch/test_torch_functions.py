@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 import dynamo_lite as dl
-from programs import check, checked, tensor
+from programs import check, checked, ints, tensor
 
 
 @checked(tensor(3, 3), operators=9)
@@ -291,3 +291,14 @@ def test_operator_that_replaces_the_data_of_a_tensor(name):
         return y * 3, z, x * 2
 
     check(fn, tensor(2))
+
+
+def dataset(rows):
+    data = torch.utils.data
+    return data.ConcatDataset([data.TensorDataset(tensor(rows, 3), ints(rows)), data.TensorDataset(*[ints(2, 3)] * 2)])
+
+
+@checked(tensor(3), dataset(4), graphs=1, others=[(tensor(3), dataset(5))])
+def test_datasets_of_tensors_are_read_in_the_graph(x, rows):
+    subset = torch.utils.data.Subset(rows, [0, len(rows) - 1])
+    return sum(x * one.sum() for one, _ in (rows[1], subset[1])) / len(subset), len(rows)
