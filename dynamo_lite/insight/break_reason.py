@@ -27,8 +27,8 @@ class BreakReason:
     """Whether the graph might not break here if symbolic numbers were known: the frame is then translated again with
     these numbers specialized."""
     may_follow: ClassVar[bool] = False
-    """Whether it may be about an object that an earlier break on the same line of the program gave: after a break at
-    `open`, the file is entered as a context manager that isn't traced."""
+    """Whether it may be about an object that an earlier break on the same line of the program gave, or one in what that
+    line calls: after a break at `open`, the file is entered as a context manager that isn't traced."""
     happened: ClassVar[str]
     fix: ClassVar[str]
     fields: ClassVar[tuple[str, ...]]

@@ -95,12 +95,13 @@ class Constructs:
 
     def number_of(self, graph_break: GraphBreak) -> int:
         """The number of its construct, in the order in which they broke first; of what follows from a break on the same
-        line, the number of that."""
+        line, or in what that line calls, the number of that."""
         line = graph_break.filename, graph_break.lineno
         new = self._of_lines.get(line, self._count) if graph_break.reason.may_follow else self._count
         number = self._numbers.setdefault(graph_break.construct, new)
         self._numbers.setdefault(graph_break.construct_alone, number)
-        self._of_lines.setdefault(line, number)
+        for caller in graph_break.frames:
+            self._of_lines.setdefault((caller.filename, caller.lineno or 0), number)
         self._count = max(self._count, number + 1)
         return number
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time
 from traceback import FrameSummary
 
 import torch
@@ -110,6 +112,29 @@ def test_consequences_of_a_break_on_its_line_are_reported_with_it(tmp_path, capl
     assert found.to_dict()["breaks"][0]["following"] == ["DL0505", "DL0510"]
     assert dl.counters.graph_breaks - before == 2 and len(caplog.records) == 2
     assert "DL0532" in str(opened) and "Hint: " in str(opened)
+
+
+def test_breaks_where_a_timer_is_left_follow_from_those_where_it_is_entered():
+    """Its generator reads the clock, so CPython runs it, and the ``with`` statement is left by CPython too."""
+    seconds = []
+
+    @contextlib.contextmanager
+    def timer():
+        began = time.perf_counter()
+        yield
+        seconds.append(time.perf_counter() - began)
+
+    def fn(x):
+        with timer():
+            y = x.sin()
+        with timer():
+            return y.cos()
+
+    before = dl.counters.graph_breaks
+    found = dl.explain(fn)(torch.ones(2))
+    assert [each.reason.code for each in found.breaks] == ["DL0531"] and len(seconds) == 2
+    assert [each.reason.code for each in found.following[0]] == ["DL0504", "DL0504"]
+    assert dl.counters.graph_breaks - before == 1
 
 
 def test_a_check_folds_breaks_as_an_explanation_does():
