@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
@@ -32,81 +33,96 @@ from .eligibility import check_is_for_graph
 from .translation import AfterGraph, Request
 
 
+@dataclass
+class _Ending:
+    """Where a trace ended, and the plan of what follows the graph. The translators and their records don't change any
+    more, but for what the passes decide of the graph: what it leaves, takes and returns."""
+
+    root: RootTranslator
+    breaks: bool
+    """Whether the graph breaks here; otherwise the frame returns."""
+    request: Request
+    planner: Planner
+    breaker: FrameBreaker | NestedBreaker | None = None
+    end: Return | Break | None = None
+
+    @property
+    def attempt(self) -> Attempt:
+        return self.root.attempt
+
+
 def generate(root: RootTranslator, breaks: bool, request: Request) -> AfterGraph | Fact:
-    """Plan and emit the code that runs after the graph of a traced frame. This determines the graph's inputs and
-    outputs. A fact says what another attempt must do differently: a value must survive the graph that can't, or
-    operators must be in graphs of their own.
+    """Plan and emit the code that runs after the graph of a traced frame: `_PASSES`, from top to bottom. A fact says
+    what another attempt must do differently: a value must survive the graph that can't, or operators must be in graphs
+    of their own.
 
     Raises:
         SkipFrame: there is nothing in the frame for a graph, or what it does to aliases can't be guarded.
     """
-    attempt = root.attempt
-    planner = Planner(attempt)
-    _end_contexts(planner, list(root.stacks()) if breaks else [])
-    if planner.made_by_cpython is not None:
-        return planner.made_by_cpython
-    # Under fullgraph a frame that is skipped would have each of its callees compiled as one graph.
-    check_is_for_graph(root, breaks, request.traits.empty_graphs or request.fullgraph and not breaks)
-    attempt.graph.assert_assumptions()
-    fact: Fact | None = _mutates_shared_memory(attempt)
-    if fact is not None:
-        return fact
-    guard_aliases(attempt)
-    _guard_current_device(attempt)
-    _order_inputs(attempt)
-    fact = call_around_graph(attempt)
-    if fact is not None:
-        return fact
-    try:
-        planner.replay_effects()
-        breaker = _break(planner, root) if breaks else None
-        end = _return(planner, root) if breaker is None else breaker.end
-    except (Restart, Unsupported):
-        # Where the graph breaks for what CPython must create, this may not come up.
-        if planner.made_by_cpython is None:
-            raise
-        return planner.made_by_cpython
-    for find in _OBSTACLES:
-        fact = planner.made_by_cpython or find(planner, root, breaks)
+    ending = _Ending(root, breaks, request, Planner(root.attempt))
+    for extend in _PASSES:
+        fact = extend(ending) or ending.planner.made_by_cpython
         if fact is not None:
             return fact
-    if breaker is not None:
-        breaker.check_is_before_return()
-    return AfterGraph(planner, end, _emit(planner, end, breaker))
+    assert ending.end is not None
+    if ending.breaker is not None:
+        ending.breaker.check_is_before_return()
+    return AfterGraph(ending.planner, ending.end, _emit(ending, ending.end))
 
 
-def _emit(planner: Planner, end: Return | Break, breaker: FrameBreaker | NestedBreaker | None) -> list[Instruction]:
+def _emit(ending: _Ending, end: Return | Break) -> list[Instruction]:
     """The steps of the plan, then the frame's return or its break."""
-    code = Writer(run(planner.steps))
+    code = Writer(run(ending.planner.steps))
     if isinstance(end, Return):
         code.load(end.value)
         code.add(emit.return_value())
     else:
-        assert breaker is not None
-        breaker.emit(code, planner.temporaries())
+        assert ending.breaker is not None
+        ending.breaker.emit(code, ending.planner.temporaries())
     return code.body
 
 
-def _end_contexts(planner: Planner, stack: list[VariableTracker]) -> None:
+# -- the graph's own end, its inputs, and what is guarded of them ------------------------------------------------------
+
+
+def _end_contexts(ending: _Ending) -> None:
     """Record in the graph that context managers are left which are still entered where it ends. One that an explicit
     call entered can't be."""
-    attempt = planner.attempt
-    for context in attempt.torch_state.contexts:
-        if attempt.provenance.is_created(context):
+    for context in ending.attempt.torch_state.contexts:
+        if ending.attempt.provenance.is_created(context):
             assert isinstance(context, VariableTracker)
-            planner.cannot_create(context)
-    for value in reversed(stack):
+            ending.planner.cannot_create(context)
+    for value in reversed(list(ending.root.stacks()) if ending.breaks else []):
         if isinstance(value, ExitVariable) and isinstance(value.context, GraphContextVariable) and not value.called:
-            value.context.leave_graph(attempt.graph)
+            value.context.leave_graph(ending.attempt.graph)
 
 
-def _mutates_shared_memory(attempt: Attempt) -> EndsBefore | None:
-    step = attempt.graph.writes_shared_memory()
+def _check_is_for_graph(ending: _Ending) -> None:
+    """Under fullgraph a frame that is skipped would have each of its callees compiled as one graph."""
+    request = ending.request
+    takes_empty = request.traits.empty_graphs or request.fullgraph and not ending.breaks
+    check_is_for_graph(ending.root, ending.breaks, takes_empty)
+    ending.attempt.graph.assert_assumptions()
+
+
+def _mutates_shared_memory(ending: _Ending) -> EndsBefore | None:
+    step = ending.attempt.graph.writes_shared_memory()
     return None if step is None else EndsBefore(step, SharedMemory(), "it writes into tensors that share memory")
 
 
-def _order_inputs(attempt: Attempt) -> None:
+def _guard_aliases(ending: _Ending) -> None:
+    guard_aliases(ending.attempt)
+
+
+def _guard_current_device(ending: _Ending) -> None:
+    """Operators without an index of their device compute on the current one, and backends fix which one that is."""
+    if ending.attempt.graph.operators and torch.cuda.is_initialized() and torch.cuda.device_count() > 1:
+        ending.attempt.guards.query(torch._C._cuda_getDevice)
+
+
+def _order_inputs(ending: _Ending) -> None:
     """Inputs that the guard check captures come first, in order; then those that are arguments of the frame."""
+    attempt = ending.attempt
     if not attempt.graph.operators:
         return
     attempt.graph.arrange_inputs()
@@ -115,10 +131,27 @@ def _order_inputs(attempt: Attempt) -> None:
             attempt.guards.capture(each.source)
 
 
-def _guard_current_device(attempt: Attempt) -> None:
-    """Operators without an index of their device compute on the current one, and backends fix which one that is."""
-    if attempt.graph.operators and torch.cuda.is_initialized() and torch.cuda.device_count() > 1:
-        attempt.guards.query(torch._C._cuda_getDevice)
+def _call_around_graph(ending: _Ending) -> Fact | None:
+    return call_around_graph(ending.attempt)
+
+
+# -- what follows the graph --------------------------------------------------------------------------------------------
+
+
+def _plan(ending: _Ending) -> None:
+    """The side effects, then the frame's return, or what runs where it breaks."""
+    planner = ending.planner
+    try:
+        planner.replay_effects()
+        if ending.breaks:
+            ending.breaker = _break(planner, ending.root)
+            ending.end = ending.breaker.end
+        else:
+            ending.end = _return(planner, ending.root)
+    except (Restart, Unsupported):
+        # Where the graph breaks for what CPython must create, this may not come up.
+        if planner.made_by_cpython is None:
+            raise
 
 
 def _break(planner: Planner, root: RootTranslator) -> FrameBreaker | NestedBreaker:
@@ -140,57 +173,45 @@ def _return(planner: Planner, root: RootTranslator) -> Return:
 # -- what may not leave the graph as it is -----------------------------------------------------------------------------
 
 
-def _dropped_generators(planner: Planner, root: RootTranslator, breaks: bool) -> MadeByCPython | None:
+def _dropped_generators(ending: _Ending) -> None:
     """A generator that is dropped while it waits in a block leaves the block: CPython has to do that."""
-    for generator in planner.attempt.provenance.generators:
-        if generator.is_in_block and not planner.survives_break(generator):
-            planner.cannot_create(generator, DroppedGenerator(generator.describe()))
-    return planner.made_by_cpython
+    for generator in ending.attempt.provenance.generators:
+        if generator.is_in_block and not ending.planner.survives_break(generator):
+            ending.planner.cannot_create(generator, DroppedGenerator(generator.describe()))
 
 
-def _outdated_on_ctx(planner: Planner, root: RootTranslator, breaks: bool) -> FunctionsUntraced | None:
-    return outdated_on_ctx(planner.attempt, planner.has_created)
+def _outdated_on_ctx(ending: _Ending) -> FunctionsUntraced | None:
+    return outdated_on_ctx(ending.attempt, ending.planner.has_created)
 
 
-def _outdated_later_functions(planner: Planner, root: RootTranslator, breaks: bool) -> MadeByCPython | None:
-    return check_later_functions(planner.attempt, planner.has_created)
+def _outdated_later_functions(ending: _Ending) -> MadeByCPython | None:
+    return check_later_functions(ending.attempt, ending.planner.has_created)
 
 
-def _lost_history(planner: Planner, root: RootTranslator, breaks: bool) -> MadeByCPython | None:
+def _lost_history(ending: _Ending) -> None:
     """The graph's results have the autograd history that they have in eager."""
-    attempt = planner.attempt
+    attempt, planner = ending.attempt, ending.planner
     has_gradients = any(each.value.requires_grad for each in attempt.graph.tensors)
     leaf = next(iter(attempt.provenance.leaves), None)
     if leaf is not None and not has_gradients and any(each.requires_grad for each in _outputs(planner)):
         planner.cannot_create(leaf)  # a backend would take the graph for inference
-    return planner.made_by_cpython
 
 
-def _freed_together(planner: Planner, root: RootTranslator, breaks: bool) -> EndsBefore | None:
+def _freed_together(ending: _Ending) -> EndsBefore | None:
     """After the break the program may run the backward of a part of the graph, and a compiled graph frees all that it
     saved at once. So operators that share no autograd history are in graphs of their own."""
-    attempt = planner.attempt
-    if not breaks or not attempt.frees_at_once:
+    attempt = ending.attempt
+    if not ending.breaks or not attempt.frees_at_once:
         return None
-    if not (attempt.restart_facts.calls_backward or any(map(_goes_back, root.stopped()))):
+    if not (attempt.restart_facts.calls_backward or any(map(_goes_back, ending.root.stopped()))):
         return None
-    step = attempt.provenance.first_unrelated_step(_outputs(planner))
+    step = attempt.provenance.first_unrelated_step(_outputs(ending.planner))
     otherwise = "a backward would free what another needs, were they one compiled graph"
     return None if step is None else EndsBefore(step, FreedTogether(), otherwise)
 
 
 def _outputs(planner: Planner) -> list[torch.Tensor]:
     return [each.fake for each in planner.outputs if isinstance(each, TensorVariable)]
-
-
-_OBSTACLES: tuple[Callable[[Planner, RootTranslator, bool], Fact | None], ...] = (
-    _dropped_generators,
-    _outdated_on_ctx,
-    _outdated_later_functions,
-    _lost_history,
-    _freed_together,
-)
-"""What may keep a plan from being right. Each returns what another attempt must do differently, or None."""
 
 
 def _goes_back(frame: StoppingTranslator) -> bool:
@@ -208,3 +229,24 @@ def _runs_backward(name: str) -> bool:
 
 _GO_BACK = frozenset({"grad", "register_hook"})
 """Other attributes that run a backward, or that run in one: a hook runs before the whole node that it is on."""
+
+_PASSES: tuple[Callable[[_Ending], Fact | None], ...] = (
+    # the graph's own end, its inputs, and what is guarded of them
+    _end_contexts,
+    _check_is_for_graph,
+    _mutates_shared_memory,
+    _guard_aliases,
+    _guard_current_device,
+    _order_inputs,
+    _call_around_graph,
+    # what follows the graph
+    _plan,
+    # what may not leave the graph as it is
+    _dropped_generators,
+    _outdated_on_ctx,
+    _outdated_later_functions,
+    _lost_history,
+    _freed_together,
+)
+"""In the order in which they run. Each may return what another attempt must do differently, or note in the planner what
+CPython must create: then none that follows runs."""
