@@ -42,10 +42,10 @@ def load(value: Value) -> list[Instruction]:
     match value:
         case Constant():
             return [emit.load_const(value.value)]
-        case Local():
-            return [emit.load_fast(value.name)]
         case Take():
             return emit.take_fast(value.name)
+        case Local():
+            return [emit.load_fast(value.name)]
         case Cell():
             return [emit.load_closure(value.name)]
         case Reload():

@@ -8,7 +8,6 @@ graphs can do without, the frame is translated again without it.
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 import time
@@ -21,6 +20,7 @@ from dynamo_lite import _C, config, logs
 from dynamo_lite.attempt.attempt import Attempt
 from dynamo_lite.backends.registry import Backend
 from dynamo_lite.callables.cached_entries import note_graph
+from dynamo_lite.controls.errors_at_call import shows_own_frames
 from dynamo_lite.controls.takeover import entry_in_place_of
 from dynamo_lite.controls.torch_compile import warn_ignored_settings
 from dynamo_lite.exc import (
@@ -275,8 +275,7 @@ class FrameCompiler:
 
 def _without_our_frames(error: E) -> E:
     """The error as the user's frame raises it, unless the user asks for more."""
-    is_verbose = config.verbose or logs.breaks.isEnabledFor(logging.DEBUG)
-    if isinstance(error, _SAY_WHERE) and not is_verbose:
+    if isinstance(error, _SAY_WHERE) and not shows_own_frames():
         error.__traceback__ = None
     return error
 

@@ -135,7 +135,7 @@ def folded(breaks: Iterable[GraphBreak]) -> list[Folded]:
 
 
 def of_one_cause(breaks: list[GraphBreak]) -> Folded:
-    """The first is the root."""
+    """Breaks of one construct as one: the first is its root."""
     root = Constructs()
     root.number_of(breaks[0])
     following = {each.construct: each for each in breaks if not root.has(each)}

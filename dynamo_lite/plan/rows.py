@@ -44,13 +44,8 @@ class Local(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Take(Value):
+class Take(Local):
     """A local variable that is unbound as it is read."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return self.name.removeprefix("___")
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,11 +155,12 @@ class Planner:
         """A number or text equals the one that was guarded: which of equal ones it is, isn't promised. Containers
         compare NaNs by identity, so these are the program's own, or new ones."""
         source, value = tracker.source, tracker.value
-        if value != value and source is None:
+        is_nan = value != value
+        if is_nan and source is None:
             if tracker not in self._kept:
                 self._kept[tracker] = self.keep(Binary("+", self.constant(value), self.constant(0.0)))
             return self._kept[tracker]
-        if source is None or type(value) in _BY_VALUE and value == value and source.kind != "local":
+        if source is None or type(value) in _BY_VALUE and not is_nan and source.kind != "local":
             return self.constant(value)
         return self.reload(source)
 

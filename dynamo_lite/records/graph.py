@@ -142,12 +142,6 @@ _COPIED_BYTES = 1 << 20
 """Inputs up to this size are copied before each call at little cost: statistics and counters, not activations."""
 
 
-def _has_history(result: object, of: torch.Tensor) -> bool:
-    """Whether gradients may flow from a result to a tensor."""
-    parts = result if isinstance(result, (tuple, list)) else [result]
-    return any(getattr(each, "requires_grad", False) and each is not of for each in parts)
-
-
 def _is_copyable(given: GraphInput) -> bool:
     """Whether the content of an input can be saved by a copy, and restored by ``copy_``."""
     value = given.value
